@@ -66,9 +66,10 @@ const ASKED: Asked = { path: '/', headers: gatewayHeaders() };
 
 /** The headers that a cell gets of the gateway for a request of wrk. */
 function gatewayHeaders(): Record<string, string> {
-  const head = readHead('GET / HTTP/1.1\r\nHost: shop.localhost\r\n\r\n');
+  const text = Buffer.from('GET / HTTP/1.1\r\nHost: shop.localhost\r\n\r\n');
+  const head = readHead(text, text.length);
   if ('refusal' in head) throw new Error(head.refusal.detail);
-  const lines = forwardedHeaders(head, CALLER).lines.trimEnd().split('\r\n');
+  const lines = forwardedHeaders(head, CALLER).lines.toString('latin1').trimEnd().split('\r\n');
   return Object.fromEntries(lines.map((line) => line.split(/: (.*)/, 2) as [string, string]));
 }
 

@@ -18,22 +18,36 @@ export interface AccessLogLimits {
 
 /** Size of the pieces in which lines wait, in bytes. Each is a write of its own, which costs as much as dozens of lines. */
 const PIECE_BYTES = 256 * 1024;
-/** Most bytes of a character in UTF-8 for each unit of a string. */
-const UNIT_BYTES = 3;
+/** Pieces that are kept for the next lines: memory that is new costs half of what it does to write a line into it. */
+const SPARES_MAX = 4;
 
-const NOTHING = Buffer.alloc(0);
 const LIMITS: AccessLogLimits = { fileBytes: 100 * 1024 * 1024, files: 5, waiting: 4 * 1024 * 1024 };
 
+/** How an entry becomes a line. */
+export interface LineFormat<Entry> {
+  /** Most bytes of a line. */
+  lineBytes: number;
+  /** Writes the line of an entry at a place in bytes, where it has room. Returns where it ends, behind its line feed. */
+  put(entry: Entry, bytes: Buffer, at: number): number;
+}
+
+/** Bytes that are lines, at the front of others. */
+interface Piece {
+  bytes: Buffer;
+  used: number;
+}
+
 /** Takes lines at once and writes them soon. A disk that fails or is slow costs lines, never a request. */
-export class AccessLog {
+export class AccessLog<Entry> {
   readonly #path: string;
+  readonly #format: LineFormat<Entry>;
   readonly #limits: AccessLogLimits;
-  /** Lines as bytes: as strings made of dozens of parts each they would cost the garbage collector more than they are worth. */
-  #full: Buffer[] = [];
-  #piece: Buffer = NOTHING;
-  /** Bytes of the last piece that are lines, and of all pieces before it. */
-  #used = 0;
+  /** Pieces that have no room for another line, and the bytes of their lines. */
+  #full: Piece[] = [];
   #fullBytes = 0;
+  /** The one that is being filled. */
+  #piece: Piece | null = null;
+  readonly #spares: Buffer[] = [];
   #dropped = 0;
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> = Promise.resolve();
@@ -43,15 +57,19 @@ export class AccessLog {
   #failing = false;
 
   /** @param path of the current file; its directory is made when it is missing */
-  constructor(path: string, limits: AccessLogLimits = LIMITS) {
+  constructor(path: string, format: LineFormat<Entry>, limits: AccessLogLimits = LIMITS) {
     this.#path = path;
+    this.#format = format;
     this.#limits = limits;
   }
 
-  /** Takes a line, which ends with a line feed. */
-  write(line: string): void {
-    if (this.#fullBytes + this.#used + line.length > this.#limits.waiting) this.#dropped++;
-    else this.#add(line);
+  /** Takes what becomes a line. */
+  write(entry: Entry): void {
+    if (this.#waiting > this.#limits.waiting - this.#format.lineBytes) this.#dropped++;
+    else {
+      const piece = this.#pieceWithRoom();
+      piece.used = this.#format.put(entry, piece.bytes, piece.used);
+    }
     if (this.#timer === null && !this.#busy) this.#timer = setTimeout(() => this.#flush(), FLUSH_MS).unref();
   }
 
@@ -66,48 +84,52 @@ export class AccessLog {
   #flush(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
-    const lines = this.#take();
-    if (lines.length === 0) return;
+    const pieces = this.#take();
+    if (pieces.length === 0) return;
     const dropped = this.#dropped;
     this.#dropped = 0;
     this.#busy = true;
-    this.#writing = this.#append(lines, dropped).finally(() => {
+    this.#writing = this.#append(pieces, dropped).finally(() => {
       this.#busy = false;
-      if (this.#fullBytes + this.#used > 0) this.#timer = setTimeout(() => this.#flush(), FLUSH_MS).unref();
+      if (this.#waiting > 0) this.#timer = setTimeout(() => this.#flush(), FLUSH_MS).unref();
     });
   }
 
-  #add(line: string): void {
-    const most = line.length * UNIT_BYTES;
-    if (this.#used + most > this.#piece.length) {
-      this.#finishPiece();
-      this.#piece = Buffer.allocUnsafeSlow(Math.max(PIECE_BYTES, most));
-    }
-    this.#used += this.#piece.write(line, this.#used);
+  /** Bytes of lines that wait. */
+  get #waiting(): number {
+    return this.#fullBytes + (this.#piece?.used ?? 0);
+  }
+
+  #pieceWithRoom(): Piece {
+    const { lineBytes } = this.#format;
+    if (this.#piece !== null && this.#piece.used + lineBytes > this.#piece.bytes.length) this.#finishPiece();
+    this.#piece ??= { bytes: this.#spares.pop() ?? Buffer.allocUnsafeSlow(PIECE_BYTES), used: 0 };
+    return this.#piece;
   }
 
   #finishPiece(): void {
-    if (this.#used > 0) this.#full.push(this.#piece.subarray(0, this.#used));
-    this.#fullBytes += this.#used;
-    this.#piece = this.#piece.subarray(this.#used);
-    this.#used = 0;
+    if (this.#piece === null) return;
+    this.#full.push(this.#piece);
+    this.#fullBytes += this.#piece.used;
+    this.#piece = null;
   }
 
   /** Takes all lines that wait. */
-  #take(): Buffer[] {
+  #take(): Piece[] {
     this.#finishPiece();
-    const lines = this.#full;
+    const pieces = this.#full;
     this.#full = [];
     this.#fullBytes = 0;
-    return lines;
+    return pieces;
   }
 
-  async #append(lines: Buffer[], dropped: number): Promise<void> {
+  async #append(pieces: Piece[], dropped: number): Promise<void> {
     try {
       this.#file ??= await this.#open();
-      for (const bytes of lines) {
-        await this.#file.appendFile(bytes);
-        this.#bytes += bytes.length;
+      for (const { bytes, used } of pieces) {
+        await this.#file.appendFile(bytes.subarray(0, used));
+        this.#bytes += used;
+        if (this.#spares.length < SPARES_MAX) this.#spares.push(bytes);
       }
       this.#failing = false;
       if (dropped > 0) log('warn', 'the disk is slow: access lines were dropped', { dropped });

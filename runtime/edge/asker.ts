@@ -15,8 +15,8 @@ export interface Asker {
   clientNetwork: string;
   /** The same of the address that the connection came from. */
   peerNetwork: string;
-  /** What `accessLine` made of it, which keeps it here. */
-  logged: string | null;
+  /** What `putAccessLine` made of it, which keeps it here. */
+  logged: Buffer | null;
 }
 
 /**

@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net';
 import { plainAddress } from '../machine/address-ranges.ts';
 import { BareSocket, ownCopy, type SocketUser } from '../machine/bare-socket.ts';
+import { monotonic } from '../machine/clock.ts';
 import type { SocketHandle } from '../machine/socket-handle.ts';
 import { rawRefusal } from './answers.ts';
 import type { TrustedProxies } from './client.ts';
@@ -106,7 +107,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   readonly #proxies: TrustedProxies;
   #phase: Phase = 'head';
   /** When something last moved that its client has to move, on the clock of `performance.now()`. */
-  #movedAt = performance.now();
+  #movedAt = monotonic();
   /** Whether a request was answered before. */
   #used = false;
   /** What came and was not taken. */
@@ -164,7 +165,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   /** Begins to hand the request's body to the exchange. */
   takeBody(): void {
     this.#takesBody = true;
-    this.#movedAt = performance.now();
+    this.#movedAt = monotonic();
     if (this.#waiting.length > 0) this.#readBody(this.#waiting.take());
     this.#readOrNot();
   }
@@ -172,13 +173,13 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   /** There is room for more of the body. */
   resumeBody(): void {
     this.#stopped = false;
-    this.#movedAt = performance.now();
+    this.#movedAt = monotonic();
     this.#readOrNot();
   }
 
   /** The client's time to move begins anew. */
   moved(): void {
-    this.#movedAt = performance.now();
+    this.#movedAt = monotonic();
   }
 
   /** Gives the socket away as a stream, which emits what comes from now on. Returns also what came of the other protocol. */
@@ -202,7 +203,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     }
     this.#phase = 'head';
     this.#used = true;
-    this.#movedAt = performance.now();
+    this.#movedAt = monotonic();
     this.#refusals = this.limited ? this.#refusals + 1 : 0;
     this.limited = false;
     // A proxy comes for many.
@@ -225,7 +226,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
    */
   close(): void {
     this.#phase = 'closing';
-    this.#movedAt = performance.now();
+    this.#movedAt = monotonic();
     this.#waiting.take();
     this.#readOrNot();
     this.socket.end();
@@ -263,13 +264,13 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
 
   #take(chunk: Buffer): void {
     if (this.#takesBody && this.#body !== null) {
-      this.#movedAt = performance.now();
+      this.#movedAt = monotonic();
       this.#readBody(chunk);
     } else if (this.#phase === 'head') {
       const begins = this.#waiting.length === 0;
       this.#waiting.add(begins ? withoutEmptyLines(chunk) : chunk);
       if (this.#waiting.length === 0) return;
-      if (begins) this.#movedAt = performance.now();
+      if (begins) this.#movedAt = monotonic();
       this.#readHead();
     } else {
       this.#waiting.add(chunk);
@@ -360,7 +361,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   }
 
   onDrain(): void {
-    this.#movedAt = performance.now();
+    this.#movedAt = monotonic();
     this.exchange?.drained();
   }
 
@@ -369,7 +370,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   }
 
   onFinish(): void {
-    this.#movedAt = performance.now();
+    this.#movedAt = monotonic();
     this.#owner.closed(this);
   }
 

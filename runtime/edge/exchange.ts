@@ -1,5 +1,6 @@
 // One request on its way through the gateway: to a process and back, or to an answer of our own.
 import type { Socket } from 'node:net';
+import { wallClock } from '../machine/clock.ts';
 import { type Answer, refusalAnswer, statusLine } from './answers.ts';
 import { askerOf } from './asker.ts';
 import type { Backend } from './backend.ts';
@@ -8,13 +9,8 @@ import type { HeldRequest } from './hold.ts';
 import type { AnswerHead } from './http/answer-head.ts';
 import { headerValue } from './http/fields.ts';
 import type { RequestHead } from './http/head.ts';
-import {
-  answerLines,
-  dateLine,
-  type ForwardedHeaders,
-  forwardedHeaders,
-  requestHead,
-} from './http/headers.ts';
+import { answerHead, answerLines, CLOSES, dateLine, forwardedHeaders, requestHead } from './http/headers.ts';
+import type { ForwardedHeaders } from './http/identified-lines.ts';
 import { Outgoing } from './http/outgoing.ts';
 import { serviceHeaders } from './http/service-headers.ts';
 import type { RequestRecord } from './record.ts';
@@ -98,8 +94,8 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
   }
 
   get #isEndless(): boolean {
-    const type = headerValue(this.tally.headers, 'content-type') ?? '';
-    return this.backend?.streamsForEver === true && type.startsWith('text/event-stream');
+    const { contentType = '' } = this.tally;
+    return this.backend?.streamsForEver === true && contentType.startsWith('text/event-stream');
   }
 
   /** The address of whoever asks, which a trusted proxy may have told. */
@@ -118,7 +114,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     const cell = this.#upstream;
     const isCold = cell !== null && cell.readyAt > tally.startedAt;
     return {
-      endedAt: Date.now(),
+      endedAt: wallClock(),
       site: this.site,
       method: head.method,
       path: head.path,
@@ -131,7 +127,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
       release: cell === null ? null : cell.release,
       bytesIn: tally.bytesIn,
       bytesOut: tally.bytesOut,
-      contentType: headerValue(tally.headers, 'content-type'),
+      contentType: tally.contentType,
       traceId: this.#forwarded.traceId,
       spanId: this.#forwarded.spanId,
       parentSpanId: this.#forwarded.parentSpanId,
@@ -168,8 +164,8 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     this.#process = process;
     if (head.awaitsContinue && !this.#continued) connection.socket.write('HTTP/1.1 100 Continue\r\n\r\n');
     this.#continued = true;
-    const text = requestHead(head, this.#forwarded.lines + (this.call?.lines ?? ''));
-    this.#request = new Outgoing(process.socket, text, head.framing === 'chunked');
+    const parts = requestHead(head, this.#forwarded.lines, this.call?.lines ?? '');
+    this.#request = new Outgoing(process.socket, parts, head.framing === 'chunked');
     if (head.hasBody) connection.takeBody();
     // The head does not wait for a body that is yet to come.
     if (this.#request !== null) this.sendBody([], !head.hasBody);
@@ -213,8 +209,10 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     let lines = `x-request-id: ${this.requestId}\r\n${dateLine()}`;
     for (const [name, value] of Object.entries(headers)) lines += `${name}: ${value}\r\n`;
     this.tally.status = status;
-    this.tally.headers = Object.entries(headers).flat();
-    this.#begin(`${statusLine(status)}${lines}content-length: ${bytes.length}\r\n`, false);
+    this.tally.contentType = headers['content-type'];
+    if (this.#decideEnd()) lines += CLOSES;
+    const head = `${statusLine(status)}${lines}content-length: ${bytes.length}\r\n\r\n`;
+    this.#response = new Outgoing(this.connection.socket, [head], false);
     this.#send(this.head.method === 'HEAD' ? [] : [bytes], true);
   }
 
@@ -266,15 +264,12 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
   }
 
   onHead(answer: AnswerHead): void {
-    const { status, framing, length } = answer;
-    this.tally.status = status;
-    this.tally.headers = answer.headers;
-    const chunked = typeof framing === 'string' && this.head.minorVersion > 0;
-    let head = `HTTP/1.1 ${status} ${answer.reason}\r\n${answerLines(answer, this.requestId)}`;
-    if (chunked) head += 'transfer-encoding: chunked\r\n';
-    // A 204 has no length (RFC 9110, 8.6); clients have been seen to wait for the bytes.
-    else if (length !== null && status !== 204) head += `content-length: ${length}\r\n`;
-    this.#begin(head, chunked);
+    const { connection } = this;
+    this.tally.status = answer.status;
+    this.tally.contentType = answer.contentType;
+    const chunked = typeof answer.framing === 'string' && this.head.minorVersion > 0;
+    const head = answerHead(answer, this.#forwarded.requestIdBytes, chunked, this.#decideEnd());
+    this.#response = new Outgoing(connection.socket, head, chunked);
     if (this.#owner.closing) this.endEndless();
   }
 
@@ -311,7 +306,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     this.tally.countAll(client);
     this.tally.received(early.length);
     this.tally.status = answer.status;
-    this.tally.headers = answer.headers;
+    this.tally.contentType = answer.contentType;
     client.write(switchingHead(protocol, answerLines(answer, this.requestId)), 'latin1');
     const tunnel = new Tunnel(client, upstream, protocol.toLowerCase(), () => {
       untrack();
@@ -327,13 +322,12 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     if (early.length > 0) tunnel.fromClient(early);
   }
 
-  /** Begins the answer. `head` is without the empty line that ends it. */
-  #begin(head: string, chunked: boolean): void {
+  /** Whether the connection ends with the answer that begins now. */
+  #decideEnd(): boolean {
     const { connection } = this;
     // What is left of the request's body would be taken for the next request.
     if (connection.uploading || this.upgrades || this.#owner.closing) connection.ending = true;
-    const end = connection.ending ? 'connection: close\r\n\r\n' : '\r\n';
-    this.#response = new Outgoing(connection.socket, head + end, chunked);
+    return connection.ending;
   }
 
   #send(pieces: Buffer[], last: boolean): void {

@@ -1,16 +1,17 @@
 // What is counted of a request while it goes through.
 import type { Socket } from 'node:net';
+import { monotonic } from '../machine/clock.ts';
 
 /** The client left before an answer began; nginx's number for it. */
 const CLIENT_LEFT = 499;
 
 export class Tally {
   /** When the head had been read, on the clock of `performance.now()`. */
-  readonly startedAt = performance.now();
+  readonly startedAt = monotonic();
   /** The answer's status; 499 while there is none. */
   status = CLIENT_LEFT;
-  /** The answer's headers: names and values in turn. */
-  headers: readonly string[] = [];
+  /** The answer's. */
+  contentType: string | undefined = undefined;
   #received = 0;
   #sent = 0;
   /** The client's socket once it is a tunnel: then its own counters count. */
@@ -43,6 +44,6 @@ export class Tally {
 
   /** Time since the head was read. */
   get durationMs(): number {
-    return performance.now() - this.startedAt;
+    return monotonic() - this.startedAt;
   }
 }

@@ -1,10 +1,11 @@
 // One connection to a process: a request after another, and the answers read strictly.
 import type { Socket } from 'node:net';
 import { BareSocket, ownCopy, type SocketUser } from '../machine/bare-socket.ts';
+import { monotonic } from '../machine/clock.ts';
 import { type AnswerHead, readAnswerHead } from './http/answer-head.ts';
 import { Backlog } from './http/backlog.ts';
 import { BodyReader } from './http/body.ts';
-import { inOnePiece } from './http/fields.ts';
+import { keptBytes } from './http/fields.ts';
 import type { Queued } from './queue.ts';
 
 /** Longest wait for a connection to the process, in ms. It is on this machine, so a slow one is a dead one. */
@@ -58,9 +59,25 @@ export interface ConnectionPool {
 }
 
 /** A head of an answer, as bytes and as read. */
-interface KnownHead {
-  bytes: Buffer;
-  head: AnswerHead;
+class KnownHead {
+  readonly bytes: Buffer;
+  readonly head: AnswerHead;
+  /** The chunk that began with it last, and what came behind it there. */
+  #chunk: Buffer | null = null;
+  #rest: Buffer | null = null;
+
+  constructor(bytes: Buffer, head: AnswerHead) {
+    this.bytes = bytes;
+    this.head = head;
+  }
+
+  /** What comes behind it in a chunk that begins with it. Chunks of one length are mostly one object, read into anew. */
+  restOf(chunk: Buffer): Buffer {
+    if (chunk === this.#chunk) return this.#rest!;
+    this.#chunk = chunk;
+    this.#rest = chunk.subarray(this.bytes.length);
+    return this.#rest;
+  }
 }
 
 export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUser {
@@ -100,7 +117,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
 
   /** Takes it for one request, which the caller writes to the socket. */
   use(reader: AnswerReader): void {
-    this.givenAt = performance.now();
+    this.givenAt = monotonic();
     this.#reader = reader;
     this.#sent = false;
     this.#answers = false;
@@ -158,7 +175,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     const known = this.#known;
     if (known !== null && this.#beginsWith(known, chunk, reader.method)) {
       this.#begin(reader, known.head);
-      return chunk.subarray(known.bytes.length);
+      return known.restOf(chunk);
     }
     this.#early.add(chunk);
     const length = this.#early.headLength();
@@ -206,7 +223,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     if (length > KNOWN_BYTES) return;
     const known = Buffer.allocUnsafeSlow(length);
     bytes.copy(known, 0, 0, length);
-    this.#known = { bytes: known, head: { ...head, lines: inOnePiece(head.lines) } };
+    this.#known = new KnownHead(known, { ...head, start: keptBytes(String(head.start)) });
   }
 
   #readBody(reader: AnswerReader, bytes: Buffer): void {

@@ -2,6 +2,8 @@
 // system at once. Node's streams took a seventh of the gateway's own time for a small request, and more of it for a connection
 // that says nothing.
 import { type OnReadOpts, Socket, type SocketConstructorOpts } from 'node:net';
+import { goOn, standStill } from './clock.ts';
+import { Prefixes } from './prefixes.ts';
 import {
   connectHandle,
   END,
@@ -16,7 +18,8 @@ import {
 /** Most bytes read at once: a body of 64 KiB comes in one read with its head. */
 const READ_BYTES = 80 * 1024;
 /** All sockets are read into one buffer: memory of its own for each read costs more to collect than all else of an upload. */
-const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
+const room = new Prefixes(READ_BYTES);
+const { buffer } = room;
 /** Bytes that may wait to leave before there is no room for more. */
 const ROOM_BYTES = 64 * 1024;
 
@@ -232,9 +235,14 @@ export class BareSocket {
 
   #onRead(): void {
     const count = readResult();
-    if (count > 0) this.#user.onRead(buffer.subarray(0, count));
-    else if (count === END) this.#user.onEnd();
-    else if (count < 0) this.destroy();
+    standStill();
+    try {
+      if (count > 0) this.#user.onRead(room.of(count));
+      else if (count === END) this.#user.onEnd();
+      else if (count < 0) this.destroy();
+    } finally {
+      goOn();
+    }
   }
 
   #await(request: HandleRequest, bytes: number): void {

@@ -2,7 +2,7 @@
 import type { KnownApps } from '../apps/known-apps.ts';
 import { FLEET_HEALTH, sites } from '../apps/sites.ts';
 import type { Control } from '../control/control-plane.ts';
-import { accessLine } from '../edge/access-line.ts';
+import { ACCESS_LINES } from '../edge/access-line.ts';
 import { AccessLog } from '../edge/access-log.ts';
 import { Gateway } from '../edge/gateway.ts';
 import { Geo } from '../edge/geo.ts';
@@ -38,7 +38,7 @@ export function makeEdge(
   });
   const trustedProxies = config.RUNNER_TRUSTED_PROXIES;
   const api = new Gateway({ resolve: resolve.api, trustedProxies, holdTimeoutMs: wakeTimeoutMs });
-  const accessLog = new AccessLog(paths.accessLog);
+  const accessLog = new AccessLog(paths.accessLog, ACCESS_LINES);
   const geo = new Geo(config.RUNNER_GEOIP_DB);
   const edge = new Gateway({
     resolve: resolve.edge,
@@ -47,7 +47,7 @@ export function makeEdge(
     holdTimeoutMs: wakeTimeoutMs,
   });
   edge.onEnd((record) => {
-    accessLog.write(accessLine(record));
+    accessLog.write(record);
     if (apps.get(record.site) && record.path !== FLEET_HEALTH) telemetry.record(record);
   });
   return { api, edge, accessLog, geo };

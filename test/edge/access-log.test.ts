@@ -2,10 +2,18 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { accessLine } from '../../runtime/edge/access-line.ts';
-import { AccessLog } from '../../runtime/edge/access-log.ts';
+import { ACCESS_LINES } from '../../runtime/edge/access-line.ts';
+import { AccessLog, type LineFormat } from '../../runtime/edge/access-log.ts';
+import type { RequestRecord } from '../../runtime/edge/record.ts';
 import { call, RawClient, startGateway, startRawUpstream, temporary, until } from '../support/edge/peers.ts';
+import { record } from '../support/telemetry/records.ts';
 
+/** Lines that are there already, each of at most so many bytes. */
+const linesOf = (lineBytes: number): LineFormat<string> => ({
+  lineBytes,
+  put: (line, bytes, at) => at + bytes.write(line, at),
+});
+const LINES = linesOf(100);
 const LIMITS = { fileBytes: 1_000_000, files: 5, waiting: 1_000_000 };
 
 interface Line {
@@ -17,13 +25,18 @@ interface Line {
   trace_id: string;
 }
 
+function lineOf(record: RequestRecord): string {
+  const bytes = Buffer.alloc(ACCESS_LINES.lineBytes);
+  return bytes.toString('utf8', 0, ACCESS_LINES.put(record, bytes, 0));
+}
+
 /** A gateway before a raw process, and the lines of what it has seen. */
 async function logged(answer: string) {
   const lines: Line[] = [];
   const upstream = await startRawUpstream((_head, socket) => socket.write(answer));
   const gateway = await startGateway(upstream.socketPath, {});
   gateway.gateway.onEnd((record) => {
-    const text = accessLine({ ...record, endedAt: 1_764_000_000_123 });
+    const text = lineOf({ ...record, endedAt: 1_764_000_000_123 });
     assert.match(text, /^\P{Cc}*\n$/u, 'nothing that a terminal obeys');
     lines.push(JSON.parse(text) as Line);
   });
@@ -130,17 +143,59 @@ test('an upgraded connection is one line at its end, with the bytes of both dire
   assert.ok(line!.size >= 5);
 });
 
+test('a line says any number and text as it is, cut where it is long', () => {
+  const texts = ['', 'plain', '"', '\\', '\t', '\x7f', '\x80\x9b\xff', 'x'.repeat(1_024), 'é'.repeat(1_024)];
+  const numbers = [0, 9, 10, 99, 1_024, 2 ** 31, 2 ** 32 + 1, 10 ** 12];
+  for (const [i, text] of texts.entries())
+    for (const number of numbers) {
+      const given = record({
+        endedAt: 1_764_000_000_000 + i * 111,
+        path: text,
+        contentType: text,
+        userAgent: text,
+        referrer: text,
+        bytesIn: number,
+        bytesOut: number,
+        durationMs: number / 1_000,
+        requestId: i % 2 === 0 ? 'a-request' : '0af7651916cd43dd8448eb211c80319c',
+        traceId: '0af7651916cd43dd8448eb211c80319c',
+      });
+      const line = JSON.parse(lineOf(given));
+      assert.equal(line.ts, given.endedAt / 1_000);
+      assert.equal(line.request.uri, text);
+      assert.deepEqual(line.request.headers, { 'User-Agent': [text], Referer: [text] });
+      assert.deepEqual(line.resp_headers, { 'Content-Type': [text] });
+      assert.deepEqual([line.bytes_read, line.size], [number, number]);
+      assert.equal(line.duration, number / 1_000_000);
+      assert.deepEqual([line.request_id, line.trace_id], [given.requestId, given.traceId]);
+    }
+  const long = { path: 'x'.repeat(2_000), contentType: undefined };
+  const line = JSON.parse(lineOf(record(long)));
+  assert.equal(line.request.uri, 'x'.repeat(1_024));
+  assert.deepEqual(line.resp_headers, {});
+});
+
+test('the types of answers that are kept have an end, and each line says its own', () => {
+  for (let round = 0; round < 2; round++)
+    for (let i = 0; i < 200; i++) {
+      const contentType = `text/x-${i}`;
+      assert.deepEqual(JSON.parse(lineOf(record({ contentType }))).resp_headers, {
+        'Content-Type': [contentType],
+      });
+    }
+});
+
 test('lines are written soon, and the rest at the end', async () => {
   using directory = temporary();
   const path = join(directory.path, 'log/access.ndjson');
-  const log = new AccessLog(path, LIMITS);
+  const log = new AccessLog(path, LINES, LIMITS);
   log.write('one\n');
   log.write('two\n');
   await until(() => existsSync(path) && readFileSync(path, 'utf8') === 'one\ntwo\n', 'two lines in the file');
   log.write('three\n');
   await log.close();
   assert.equal(readFileSync(path, 'utf8'), 'one\ntwo\nthree\n');
-  const later = new AccessLog(path, LIMITS);
+  const later = new AccessLog(path, LINES, LIMITS);
   later.write('four\n');
   await later.close();
   assert.equal(readFileSync(path, 'utf8'), 'one\ntwo\nthree\nfour\n');
@@ -150,11 +205,11 @@ test('a file that is full is put aside, and the oldest goes', async () => {
   using directory = temporary();
   const path = join(directory.path, 'access.ndjson');
   for (let i = 0; i < 8; i++) {
-    const log = new AccessLog(path, { ...LIMITS, fileBytes: 10, files: 3 });
+    const log = new AccessLog(path, LINES, { ...LIMITS, fileBytes: 10, files: 3 });
     log.write(`file number ${i}\n`);
     await log.close();
   }
-  const log = new AccessLog(path, { ...LIMITS, fileBytes: 10, files: 3 });
+  const log = new AccessLog(path, LINES, { ...LIMITS, fileBytes: 10, files: 3 });
   log.write('the last\n');
   await log.close();
   assert.deepEqual(readdirSync(directory.path).sort(), [
@@ -171,7 +226,7 @@ test('a disk that fails costs lines and nothing else, until it works again', asy
   using directory = temporary();
   writeFileSync(join(directory.path, 'log'), 'a file where the directory should be');
   const path = join(directory.path, 'log/access.ndjson');
-  const broken = new AccessLog(path, LIMITS);
+  const broken = new AccessLog(path, LINES, LIMITS);
   broken.write('lost\n');
   await broken.close();
   rmSync(join(directory.path, 'log'));
@@ -184,7 +239,7 @@ test('a disk that fails costs lines and nothing else, until it works again', asy
 test('what waits for a slow disk is bounded', async () => {
   using directory = temporary();
   const path = join(directory.path, 'access.ndjson');
-  const log = new AccessLog(path, { ...LIMITS, waiting: 100 });
+  const log = new AccessLog(path, linesOf(11), { ...LIMITS, waiting: 100 });
   for (let i = 0; i < 50; i++) log.write('0123456789\n');
   await log.close();
   assert.equal(readFileSync(path, 'utf8'), '0123456789\n'.repeat(9));

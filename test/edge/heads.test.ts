@@ -215,7 +215,9 @@ test('a head after others of its connection reads as it does alone', () => {
       const waiting = new Backlog();
       for (const text of [before, head]) {
         waiting.put(Buffer.from(text + behind, 'latin1'));
-        const { crossing: _, ...alone } = flat(readHead(text.slice(0, text.indexOf('\r\n\r\n') + 4)));
+        const { crossing: _, ...alone } = flat(
+          readHead(Buffer.from(text, 'latin1'), text.indexOf('\r\n\r\n') + 4),
+        );
         const { crossing: __, ...read } = flat(reader.take(waiting, 4_096)!);
         assert.deepEqual(read, alone, JSON.stringify([before, text]));
         assert.equal(waiting.bytes.toString('latin1'), behind);

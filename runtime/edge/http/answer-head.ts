@@ -1,6 +1,7 @@
 // The head of a process's answer.
 import type { Framing } from './body.ts';
-import { connectionOptions, FIELDS_MAX, isHopByHop, readFields, readLength } from './fields.ts';
+import { connectionOptions, FIELDS_MAX, headerValue, isHopByHop, readFields, readLength } from './fields.ts';
+import type { HeadPart } from './outgoing.ts';
 
 export interface AnswerHead {
   status: number;
@@ -10,6 +11,9 @@ export interface AnswerHead {
   headers: string[];
   /** The field lines that may cross, each with its end; how the body is framed is not among them. */
   lines: string;
+  /** What a client gets of it first, up to the request's id unless it has that itself, or to its last lines. */
+  start: HeadPart;
+  contentType: string | undefined;
   /** Whether they have an `X-Request-Id`, and a `Date`. */
   hasRequestId: boolean;
   hasDate: boolean;
@@ -51,7 +55,23 @@ export function readAnswerHead(text: string, method: string): AnswerHead | null 
   if (method === 'HEAD' || status < 200 || status === 204 || status === 304) framing = 0;
   const keepsAlive = line[1] === '1' && framing !== 'close' && !options?.has('close');
   const reason = line[3] ?? '';
-  return { status, reason, headers, ...crossing(headers, options), framing, length, keepsAlive, options };
+  const contentType = headerValue(headers, 'content-type');
+  const crossed = crossing(headers, options);
+  // A 204 has no length (RFC 9110, 8.6); clients have been seen to wait for the bytes.
+  const lengthLine = length === null || status === 204 ? '' : `content-length: ${length}\r\n`;
+  const idLine = crossed.hasRequestId ? '' : 'x-request-id: ';
+  return {
+    status,
+    reason,
+    headers,
+    ...crossed,
+    start: `HTTP/1.1 ${status} ${reason}\r\n${crossed.lines}${lengthLine}${idLine}`,
+    contentType,
+    framing,
+    length,
+    keepsAlive,
+    options,
+  };
 }
 
 function crossing(

@@ -91,9 +91,11 @@ export function isHopByHop(name: string): boolean {
 }
 
 /**
- * The same text of header fields, as V8 keeps one that was never put together of others: one that was is walked through part
- * by part each time that it becomes a part of something written.
+ * The bytes of a text, to be kept: one that was put together of others is walked through part by part each time that
+ * it becomes a part of something written. Their memory is their own.
  */
-export function inOnePiece(text: string): string {
-  return Buffer.from(text, 'latin1').toString('latin1');
+export function keptBytes(text: string, encoding: 'latin1' | 'utf8' = 'latin1'): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text, encoding));
+  bytes.write(text, encoding);
+  return bytes;
 }

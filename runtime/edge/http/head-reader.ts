@@ -6,7 +6,7 @@ import { type HeadFields, readHead, readHeadAgain } from './head.ts';
 /** Longest fields that are kept for the next head, in bytes. */
 const KEPT_BYTES = 1_024;
 const LF = 10;
-/** What stands between `HTTP/1.` and the fields: a digit and a line end. */
+/** The digit behind `HTTP/1.`. */
 const DIGIT_BYTES = 1;
 const LINE_END_BYTES = 2;
 
@@ -31,11 +31,11 @@ export class HeadReader {
       const length = tailAt + tail.bytes.length;
       if (length > most) return null;
       waiting.drop(length);
-      return readHeadAgain(bytes.toString('latin1', 0, tailAt + DIGIT_BYTES), tail.fields, length);
+      return readHeadAgain(bytes, tailAt + DIGIT_BYTES, tail.fields, length);
     }
     const length = waiting.headLength();
     if (length === -1 || length > most) return null;
-    const head = readHead(bytes.toString('latin1', 0, length));
+    const head = readHead(bytes, length);
     if (!('refusal' in head)) this.#keep(bytes, length, head.fields);
     waiting.drop(length);
     return head;

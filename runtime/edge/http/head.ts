@@ -4,6 +4,7 @@ import type { Asker } from '../asker.ts';
 import { NO_CONNECT, NOT_HTTP, type OwnRefusal, UNKNOWN_EXPECTATION } from '../refusals.ts';
 import type { Framing } from './body.ts';
 import { connectionOptions, FIELDS_MAX, readFields, readLength } from './fields.ts';
+import type { IdentifiedLines } from './identified-lines.ts';
 
 /** What a request asks for, as routing sees it. */
 export interface RequestHead {
@@ -56,14 +57,10 @@ export interface HeadFields {
 
 /** What a process is told of a request because of its fields and its connection. */
 export interface CrossingFields {
-  /** Field lines, each with its end. */
-  lines: string;
+  lines: IdentifiedLines;
   client: string;
   /** What was known of where the client is. */
   located: string;
-  /** The ids that the caller gave, if they may be kept. */
-  requestId: string | undefined;
-  traceparent: string | undefined;
 }
 
 type Refused = { refusal: OwnRefusal };
@@ -72,6 +69,8 @@ type Refused = { refusal: OwnRefusal };
 interface RequestLine {
   method: string;
   target: string;
+  /** The part of the target before its query. */
+  path: string;
   minorVersion: number;
 }
 
@@ -83,10 +82,20 @@ interface Special {
   upgrade: string | null;
 }
 
-/** No fragment in the target, which has no place in a request. */
-const REQUEST_LINE = /^[A-Z-]+ [\x21\x22\x24-\x7e]+ HTTP\/\d\.\d$/;
-const VERSION_LENGTH = ' HTTP/1.1'.length;
-const KNOWN_METHODS = new Set(METHODS);
+/** Methods by their names: a name as read is a text of its own, which costs more each time that it is compared. */
+const KNOWN_METHODS = new Map(METHODS.map((name) => [name, name]));
+const GET = 'GET';
+/** What stands behind the target, but for the digits of the version. */
+const VERSION = Buffer.from(' HTTP/0.0');
+const BLANK = 0x20;
+const HASH = 0x23;
+const DASH = 0x2d;
+const ZERO = 0x30;
+const NINE = 0x39;
+const QUESTION_MARK = 0x3f;
+const A = 0x41;
+const Z = 0x5a;
+const LAST_VISIBLE = 0x7e;
 /** A host name, an IPv4 address or a bracketed IPv6 address, with or without a port. */
 const AUTHORITY = /^(?:([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)\.?|(\[[0-9A-Fa-f:.]+\]))(?::\d{1,5})?$/;
 
@@ -97,41 +106,71 @@ export function withoutEmptyLines(bytes: Buffer): Buffer {
   return at === 0 ? bytes : bytes.subarray(at);
 }
 
-/** Reads a head, which ends with its empty line. */
-export function readHead(text: string): RequestHead | Refused {
-  const lineEnd = text.indexOf('\r\n');
-  const line = readRequestLine(text.slice(0, lineEnd));
+/** Reads the head at the front of `bytes`, of a `length` that includes its empty line. */
+export function readHead(bytes: Buffer, length: number): RequestHead | Refused {
+  const lineEnd = bytes.indexOf('\r\n');
+  const line = readRequestLine(bytes, lineEnd);
   if ('refusal' in line) return line;
-  const fields = readHeadFields(text, lineEnd + 2, line.minorVersion);
-  return 'refusal' in fields ? fields : headOf(line, fields, text.length);
+  const fields = readHeadFields(bytes.toString('latin1', lineEnd + 2, length), line.minorVersion);
+  return 'refusal' in fields ? fields : headOf(line, fields, length);
 }
 
 /**
  * Reads a head whose fields have been read before.
- * @param line the first line, without its end; of the HTTP/1.x that the fields were read as
- * @param bytes length of the whole head
+ * @param bytes with the first line at their front, of the HTTP/1.x that the fields were read as
+ * @param lineEnd where the first line ends
+ * @param length of the whole head
  */
-export function readHeadAgain(line: string, fields: HeadFields, bytes: number): RequestHead | Refused {
-  const start = readRequestLine(line);
-  return 'refusal' in start ? start : headOf(start, fields, bytes);
+export function readHeadAgain(
+  bytes: Buffer,
+  lineEnd: number,
+  fields: HeadFields,
+  length: number,
+): RequestHead | Refused {
+  const line = readRequestLine(bytes, lineEnd);
+  return 'refusal' in line ? line : headOf(line, fields, length);
 }
 
-function readRequestLine(text: string): RequestLine | Refused {
-  if (!REQUEST_LINE.test(text)) return { refusal: NOT_HTTP };
-  // The parts are taken by their places, which costs half of what it does to have them found again.
-  const methodEnd = text.indexOf(' ');
-  const targetEnd = text.length - VERSION_LENGTH;
-  const method = text.slice(0, methodEnd);
-  const minor = text.slice(-1);
-  if (text.at(-3) !== '1' || (minor !== '0' && minor !== '1')) return UNKNOWN_VERSION;
-  if (!KNOWN_METHODS.has(method)) return badRequest('The method is not known here.');
+/** Byte by byte, which takes a third of the time that it takes to have a text made of them and matched. */
+function readRequestLine(bytes: Buffer, end: number): RequestLine | Refused {
+  let methodEnd = 0;
+  while (isOfMethod(bytes[methodEnd]!)) methodEnd++;
+  const targetAt = methodEnd + 1;
+  const targetEnd = end - VERSION.length;
+  if (methodEnd === 0 || bytes[methodEnd] !== BLANK || targetAt >= targetEnd) return { refusal: NOT_HTTP };
+  let queryAt = -1;
+  for (let i = targetAt; i < targetEnd; i++) {
+    const byte = bytes[i]!;
+    // A fragment has no place in a request.
+    if (byte <= BLANK || byte > LAST_VISIBLE || byte === HASH) return { refusal: NOT_HTTP };
+    if (byte === QUESTION_MARK && queryAt === -1) queryAt = i;
+  }
+  for (let i = 0; i < VERSION.length; i++) {
+    const byte = bytes[targetEnd + i]!;
+    const is = VERSION[i] === ZERO ? byte >= ZERO && byte <= NINE : byte === VERSION[i];
+    if (!is) return { refusal: NOT_HTTP };
+  }
+  const minorVersion = bytes[end - 1]! - ZERO;
+  if (bytes[end - 3] !== ZERO + 1 || minorVersion > 1) return UNKNOWN_VERSION;
+  const method = isGet(bytes, methodEnd) ? GET : KNOWN_METHODS.get(bytes.toString('latin1', 0, methodEnd));
+  if (method === undefined) return badRequest('The method is not known here.');
   if (method === 'CONNECT') return { refusal: NO_CONNECT };
-  return { method, target: text.slice(methodEnd + 1, targetEnd), minorVersion: Number(minor) };
+  const target = bytes.toString('latin1', targetAt, targetEnd);
+  const path = queryAt === -1 ? target : bytes.toString('latin1', targetAt, queryAt);
+  return { method, target, path, minorVersion };
 }
 
-/** Reads the fields of a head from where they begin. */
-function readHeadFields(text: string, from: number, minorVersion: number): HeadFields | Refused {
-  const headers = readFields(text, from, text.length - 2);
+function isOfMethod(byte: number): boolean {
+  return (byte >= A && byte <= Z) || byte === DASH;
+}
+
+function isGet(bytes: Buffer, methodEnd: number): boolean {
+  return methodEnd === GET.length && bytes[0] === 0x47 && bytes[1] === 0x45 && bytes[2] === 0x54;
+}
+
+/** Reads the fields of a head, behind which its empty line stands. */
+function readHeadFields(text: string, minorVersion: number): HeadFields | Refused {
+  const headers = readFields(text, 0, text.length - 2);
   if (headers === null) return { refusal: NOT_HTTP };
   if (headers.length > 2 * FIELDS_MAX) return TOO_MANY_FIELDS;
   const special = readSpecial(headers, minorVersion);
@@ -162,13 +201,13 @@ function readHeadFields(text: string, from: number, minorVersion: number): HeadF
 function headOf(line: RequestLine, fields: HeadFields, bytes: number): RequestHead | Refused {
   const { method, minorVersion } = line;
   const { authority, framing } = fields;
-  const target = originForm(line.target, authority, method);
+  const isPath = line.target.startsWith('/');
+  const target = isPath ? line.target : originForm(line.target, authority, method);
   if (target === null) return badRequest('The request target is not a path of this host.');
-  const query = target.indexOf('?');
   return {
     method,
     host: fields.host,
-    path: query === -1 ? target : target.slice(0, query),
+    path: isPath ? line.path : target.replace(/\?.*$/, ''),
     target,
     headers: fields.headers,
     authority,
@@ -236,9 +275,8 @@ function hostOf(authority: string): string | null {
   return match === null ? null : (match[1] ?? match[2]!).toLowerCase();
 }
 
-/** Path and query of a request target; null when it is of no use here or names another host than `Host` does. */
+/** Path and query of a target that is no path; null when it is of no use here or names another host than `Host` does. */
 function originForm(target: string, authority: string, method: string): string | null {
-  if (target.startsWith('/')) return target;
   if (target === '*') return method === 'OPTIONS' ? target : null;
   const absolute = /^https?:\/\/([^/?]*)(.*)$/i.exec(target);
   if (absolute === null || absolute[1]!.toLowerCase() !== authority.toLowerCase()) return null;

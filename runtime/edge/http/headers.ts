@@ -1,9 +1,12 @@
 // Which headers cross the gateway, and which it writes itself.
+import { wallClock } from '../../machine/clock.ts';
 import type { AnswerHead } from './answer-head.ts';
 import { type ClientConnection, cfJson } from './cf.ts';
-import { inOnePiece, isHopByHop } from './fields.ts';
+import { isHopByHop, keptBytes } from './fields.ts';
 import type { CrossingFields, RequestHead } from './head.ts';
-import { isRequestId, isTraceparent, randomHex } from './ids.ts';
+import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
+import { isRequestId, isTraceparent } from './ids.ts';
+import type { HeadPart } from './outgoing.ts';
 
 /** How our own proxy in front says which connection it has to the client. */
 export const CLIENT_PROTOCOL = 'x-cellar-client-protocol';
@@ -47,25 +50,6 @@ export interface Caller {
   client(forwardedFor: string | undefined): string;
 }
 
-/** A trace that begins here is not sampled upstream. */
-const NOT_SAMPLED = '00';
-
-/** What goes to the process, and what it says of the request. */
-export interface ForwardedHeaders {
-  /** Field lines, each with its end. How the body is framed is not among them. */
-  lines: string;
-  /** Goes back to the client too. */
-  requestId: string;
-  /** The trace that the request belongs to: 32 hexadecimal digits. */
-  traceId: string;
-  /** The request's own span in it, which the process is told as its parent: 16 hexadecimal digits. */
-  spanId: string;
-  /** The caller's span; null when the trace begins here. */
-  parentSpanId: string | null;
-  /** The client's address. */
-  client: string;
-}
-
 /** What a client says of itself and of its request's place in a larger one. Absent unless it may be believed. */
 interface Claims {
   requestId?: string;
@@ -82,9 +66,9 @@ export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHe
   const known = fields.crossing;
   const crossing =
     known !== null && known.located === caller.locate(known.client) ? known : crossingFields(head, caller);
-  // The fields are those of one connection, and so of one caller.
+  // The fields are those of one connection, and so of one caller, who has one request at a time.
   fields.crossing = crossing;
-  return identify(crossing.requestId, crossing.traceparent, crossing.lines, crossing.client);
+  return crossing.lines.identify(crossing.client);
 }
 
 function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
@@ -102,43 +86,24 @@ function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
     // For workerd, which takes both out: it makes the Worker's URL of the first, `request.cf` of the second.
     `x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cfJson(head.minorVersion, claims.connection, located)}\r\n` +
     `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n`;
-  return { lines: inOnePiece(lines), client, located, requestId, traceparent };
+  return { lines: new IdentifiedLines(lines, requestId, traceparent), client, located };
 }
 
-/**
- * What a process is told of a request, its ids too.
- * @param givenId, traceparent what the caller said; what is not well formed counts for nothing
- * @param before the lines before those of the ids
- */
-export function identify(
-  givenId: string | undefined,
-  traceparent: string | undefined,
-  before: string,
-  client: string,
-): ForwardedHeaders {
-  // One id names the trace and the request unless the caller brought either.
-  const id = randomHex(16);
-  const requestId = givenId !== undefined && isRequestId(givenId) ? givenId : id;
-  const spanId = randomHex(8);
-  let traceId = id;
-  let parentSpanId: string | null = null;
-  let flags = NOT_SAMPLED;
-  if (traceparent !== undefined && isTraceparent(traceparent)) {
-    traceId = traceparent.slice(3, 35);
-    parentSpanId = traceparent.slice(36, 52);
-    flags = traceparent.slice(53);
-  }
-  const lines = `${before}x-request-id: ${requestId}\r\ntraceparent: 00-${traceId}-${spanId}-${flags}\r\n`;
-  return { lines, requestId, traceId, spanId, parentSpanId, client };
-}
+const LINE_END = ' HTTP/1.1\r\n';
+/** The last line of a head with which a connection ends. */
+export const CLOSES = 'connection: close\r\n';
 
-/** The head of a request to a process. `lines` are those of `forwardedHeaders`. */
-export function requestHead({ method, target, framing, upgrade }: RequestHead, lines: string): string {
-  let text = `${method} ${target} HTTP/1.1\r\n${lines}`;
-  if (framing === 'chunked') text += 'transfer-encoding: chunked\r\n';
-  else if (framing !== 0 || EXPECT_A_BODY.has(method)) text += `content-length: ${framing}\r\n`;
-  if (upgrade !== null) text += `connection: upgrade\r\nupgrade: ${upgrade}\r\n`;
-  return `${text}\r\n`;
+/** The head of a request to a process. @param lines those of `forwardedHeaders` @param more other lines, each with its end */
+export function requestHead(
+  { method, target, framing, upgrade }: RequestHead,
+  lines: Buffer,
+  more: string,
+): HeadPart[] {
+  let end = more;
+  if (framing === 'chunked') end += 'transfer-encoding: chunked\r\n';
+  else if (framing !== 0 || EXPECT_A_BODY.has(method)) end += `content-length: ${framing}\r\n`;
+  if (upgrade !== null) end += `connection: upgrade\r\nupgrade: ${upgrade}\r\n`;
+  return [method, ' ', target, LINE_END, lines, `${end}\r\n`];
 }
 
 /** The lines that may cross. What the gateway writes in its own words is left out, and added to `claims`. */
@@ -173,21 +138,50 @@ function addClaim(claims: Claims, name: string, value: string, { trusted, isOwnP
   }
 }
 
-/** The first lines a client gets of a process's answer, each with its end. How the body is framed is not among them. */
+/** The lines that a client gets of an answer before the answer, or of another protocol, each with its end. */
 export function answerLines({ lines, hasRequestId, hasDate }: AnswerHead, requestId: string): string {
   const known = hasRequestId ? lines : `${lines}x-request-id: ${requestId}\r\n`;
   return hasDate ? known : known + dateLine();
 }
 
+/**
+ * The head that a client gets of a process's answer.
+ * @param requestId stays as it is until the head was written
+ * @param chunked whether the body is sent in chunks
+ * @param ends whether the connection ends with the answer
+ */
+export function answerHead(
+  { start, hasRequestId, hasDate }: AnswerHead,
+  requestId: Buffer,
+  chunked: boolean,
+  ends: boolean,
+): HeadPart[] {
+  if (!hasRequestId && !hasDate && !chunked && !ends) return [start, requestId, usualEnd()];
+  const date = hasDate ? '' : dateLine();
+  const end = `${date}${chunked ? 'transfer-encoding: chunked\r\n' : ''}${ends ? CLOSES : ''}\r\n`;
+  return hasRequestId ? [start, end] : [start, requestId, '\r\n', end];
+}
+
 let second = 0;
 let date = '';
+let endWithDate: Buffer = Buffer.alloc(0);
 
 /** The `Date` of an answer, made once a second. */
 export function dateLine(): string {
-  const now = Math.floor(Date.now() / 1000);
-  if (now !== second) {
-    second = now;
-    date = `date: ${new Date(now * 1000).toUTCString()}\r\n`;
-  }
+  keepTime();
   return date;
+}
+
+/** What most heads have behind the request's id. */
+function usualEnd(): Buffer {
+  keepTime();
+  return endWithDate;
+}
+
+function keepTime(): void {
+  const current = Math.floor(wallClock() / 1000);
+  if (current === second) return;
+  second = current;
+  date = `date: ${new Date(current * 1000).toUTCString()}\r\n`;
+  endWithDate = keptBytes(`\r\n${date}\r\n`);
 }

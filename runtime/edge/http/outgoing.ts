@@ -1,23 +1,32 @@
 // A message on its way out through a socket.
 import type { BareSocket } from '../../machine/bare-socket.ts';
 import { handedOn } from '../../machine/collect-garbage.ts';
+import { Prefixes } from '../../machine/prefixes.ts';
 
 /** Room for a small message, and for what one read gives with a head. A slow client keeps so much. */
 const SMALL_BYTES = 4 * 1024;
 const LARGE_BYTES = 96 * 1024;
 /** What a message is copied to, its head first. The system mostly takes all of it at once, and then the next one may be. */
-let small = Buffer.allocUnsafeSlow(SMALL_BYTES);
-let large = Buffer.allocUnsafeSlow(LARGE_BYTES);
+let small = new Prefixes(SMALL_BYTES);
+let large = new Prefixes(LARGE_BYTES);
+
+/** A part of a head: a text of bytes in latin1, or those bytes. */
+export type HeadPart = string | Buffer;
+
+const WRITTEN: readonly HeadPart[] = [];
 
 /** Writes a message with few calls: its head leaves with the first bytes of its body. */
 export class Outgoing {
   readonly #socket: BareSocket;
   readonly #chunked: boolean;
-  /** Empty once it was written. */
-  #head: string;
+  /** `WRITTEN` once it was. */
+  #head: readonly HeadPart[];
 
-  /** @param head with the empty line that ends it @param chunked whether the body is to be sent in chunks */
-  constructor(socket: BareSocket, head: string, chunked: boolean) {
+  /**
+   * @param head with the empty line that ends it; its bytes stay as they are until the first `write` returns
+   * @param chunked whether the body is to be sent in chunks
+   */
+  constructor(socket: BareSocket, head: readonly HeadPart[], chunked: boolean) {
     this.#socket = socket;
     this.#head = head;
     this.#chunked = chunked;
@@ -25,7 +34,7 @@ export class Outgoing {
 
   /** Whether anything of it was written. */
   get begun(): boolean {
-    return this.#head === '';
+    return this.#head === WRITTEN;
   }
 
   /**
@@ -33,37 +42,58 @@ export class Outgoing {
    * Returns whether there is room for more.
    */
   write(pieces: Buffer[], last: boolean): boolean {
-    let bytes = 0;
-    for (const piece of pieces) bytes += piece.length;
-    let before = this.#head;
-    this.#head = '';
+    const head = this.#head;
+    this.#head = WRITTEN;
+    const bytes = lengthOf(pieces);
+    let before = '';
     let after = '';
     if (this.#chunked) {
       if (bytes > 0) {
-        before += `${bytes.toString(16)}\r\n`;
+        before = `${bytes.toString(16)}\r\n`;
         after = '\r\n';
       }
       if (last) after += '0\r\n\r\n';
     }
-    if (bytes > 0) return this.#writeGathered(before, pieces, after, before.length + bytes + after.length);
-    return before + after === '' || this.#socket.write(before + after);
+    const length = lengthOf(head) + before.length + bytes + after.length;
+    return length === 0 || this.#writeGathered(head, before, pieces, after, length);
   }
 
-  #writeGathered(before: string, pieces: Buffer[], after: string, length: number): boolean {
+  #writeGathered(
+    head: readonly HeadPart[],
+    before: string,
+    pieces: Buffer[],
+    after: string,
+    length: number,
+  ): boolean {
     const socket = this.#socket;
     const isShared = length <= LARGE_BYTES && socket.waiting === 0;
     const isSmall = length <= SMALL_BYTES;
     const room = isSmall ? small : large;
-    const bytes = isShared ? room.subarray(0, length) : Buffer.allocUnsafeSlow(length);
-    let at = bytes.write(before, 'latin1');
-    for (const piece of pieces) at += piece.copy(bytes, at);
+    const bytes = isShared ? room.of(length) : Buffer.allocUnsafeSlow(length);
+    let at = 0;
+    for (const part of head) {
+      if (typeof part === 'string') bytes.write(part, at, 'latin1');
+      else bytes.set(part, at);
+      at += part.length;
+    }
+    if (before !== '') at += bytes.write(before, at, 'latin1');
+    for (const piece of pieces) {
+      bytes.set(piece, at);
+      at += piece.length;
+    }
     if (after !== '') bytes.write(after, at, 'latin1');
     const hasRoom = socket.write(bytes);
     if (socket.waiting === 0) return hasRoom;
     // They must stay as they are until they have left.
     handedOn(bytes.buffer.byteLength);
-    if (isShared && isSmall) small = Buffer.allocUnsafeSlow(SMALL_BYTES);
-    else if (isShared) large = Buffer.allocUnsafeSlow(LARGE_BYTES);
+    if (isShared && isSmall) small = new Prefixes(SMALL_BYTES);
+    else if (isShared) large = new Prefixes(LARGE_BYTES);
     return hasRoom;
   }
+}
+
+function lengthOf(parts: readonly HeadPart[]): number {
+  let length = 0;
+  for (const part of parts) length += part.length;
+  return length;
 }

@@ -2,7 +2,7 @@
 // only the host may say.
 import { isHopByHop } from './fields.ts';
 import type { RequestHead } from './head.ts';
-import { type ForwardedHeaders, identify } from './headers.ts';
+import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
 
 /** Says which of its bindings an app calls by. Written by the app's workerd. */
 export const CALLING_HEADER = 'x-cellar-calling';
@@ -32,7 +32,7 @@ export function serviceHeaders(head: RequestHead): ForwardedHeaders {
   const proto = claims.get('x-cellar-proto') === 'https' ? 'https' : 'http';
   const cf = claims.get('x-cellar-cf') ?? '{}';
   const lines = `host: ${authority}\r\n${passed}x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cf}\r\n`;
-  return identify(claims.get('x-request-id'), claims.get('traceparent'), lines, ITSELF);
+  return new IdentifiedLines(lines, claims.get('x-request-id'), claims.get('traceparent')).identify(ITSELF);
 }
 
 const CLAIMED = new Set(['x-request-id', 'traceparent', PROTO_HEADER.toLowerCase(), CF_HEADER.toLowerCase()]);

@@ -2,7 +2,7 @@
 // sends every request to the unix socket named by the first argument, logs to the file named by the second, and prints
 // its port. With a third argument telemetry is on too, and keeps its files in that directory. On SIGUSR2 it collects garbage and prints what memory is left in use.
 import { runInNewContext } from 'node:vm';
-import { accessLine } from '../../../runtime/edge/access-line.ts';
+import { ACCESS_LINES } from '../../../runtime/edge/access-line.ts';
 import { AccessLog } from '../../../runtime/edge/access-log.ts';
 import type { Backend } from '../../../runtime/edge/backend.ts';
 import { Gateway } from '../../../runtime/edge/gateway.ts';
@@ -25,12 +25,12 @@ const backend: Backend = {
 };
 // One client makes all the load: its limit is counted, and never reached.
 const limits = { site: 'app', clientRpm: 10_000_000, appRpm: 10_000_000 };
-const accessLog = new AccessLog(logPath);
+const accessLog = new AccessLog(logPath, ACCESS_LINES);
 const gateway = new Gateway({
   resolve: () => ({ kind: 'proxy', backend, limits }),
   holdTimeoutMs: 1_000,
 });
-gateway.onEnd((record) => accessLog.write(accessLine(record)));
+gateway.onEnd((record) => accessLog.write(record));
 if (telemetryPath !== undefined) {
   const telemetry = new Telemetry({
     directory: telemetryPath,
