@@ -37,27 +37,29 @@ let at = 0;
  * are cut to /24 and /48, query strings are dropped from the path and the referrer, and no other header is taken over.
  */
 function putAccessLine(record: RequestRecord, bytes: Buffer, start: number): number {
-  const { asker, requestId, traceId } = record;
-  asker.logged ??= keptBytes(askerFields(asker), 'utf8');
+  const { asker, site, requestId, traceId } = record;
+  if (asker.logged?.site !== site)
+    asker.logged = { site, bytes: keptBytes(askerFields(asker, site), 'utf8') };
   room = bytes;
   at = start;
   putTime(record.endedAt);
-  put(asker.logged);
+  put(asker.logged.bytes);
   // Methods, hosts, addresses and ids have been checked: nothing in them needs escaping.
   putShort(record.method);
   put(URI);
   putText(record.path);
-  put(BYTES_READ);
-  putNumber(record.bytesIn);
-  put(DURATION);
+  if (record.bytesIn === 0) put(NO_BYTES_READ);
+  else {
+    put(BYTES_READ);
+    putNumber(record.bytesIn);
+    put(DURATION);
+  }
   putSeconds(record.durationMs);
   put(SIZE);
   putNumber(record.bytesOut);
   put(STATUS);
   putNumber(record.status);
   put(answerFields(record.contentType));
-  putShort(record.site);
-  put(REQUEST_ID);
   const idAt = at;
   at += room.write(requestId, at, 'latin1');
   const idEnd = at;
@@ -71,9 +73,9 @@ function putAccessLine(record: RequestRecord, bytes: Buffer, start: number): num
 const URI = Buffer.from('","uri":');
 const BYTES_READ = Buffer.from('},"bytes_read":');
 const DURATION = Buffer.from(',"user_id":"","duration":');
+const NO_BYTES_READ = Buffer.from('},"bytes_read":0,"user_id":"","duration":');
 const SIZE = Buffer.from(',"size":');
 const STATUS = Buffer.from(',"status":');
-const REQUEST_ID = Buffer.from('","request_id":"');
 const TRACE_ID = Buffer.from('","trace_id":"');
 const END = Buffer.from('"}\n');
 
@@ -147,11 +149,14 @@ const TYPES_MAX = 64;
 const TYPE_LENGTH_MAX = 128;
 const types = new Map<string | undefined, Buffer>();
 
-/** What is told of an answer's headers, up to the site. */
+/** What is told of an answer's headers, up to the request's id. */
 function answerFields(contentType: string | undefined): Buffer {
   const known = types.get(contentType);
   if (known !== undefined) return known;
-  const made = keptBytes(`,"resp_headers":{${headerField('Content-Type', contentType)}},"site":"`, 'utf8');
+  const made = keptBytes(
+    `,"resp_headers":{${headerField('Content-Type', contentType)}},"request_id":"`,
+    'utf8',
+  );
   if ((contentType?.length ?? 0) > TYPE_LENGTH_MAX) return made;
   if (types.size === TYPES_MAX) types.clear();
   // A copy: the text may be a part of a whole head.
@@ -159,10 +164,13 @@ function answerFields(contentType: string | undefined): Buffer {
   return made;
 }
 
-function askerFields({ peerNetwork, clientNetwork, protocol, host, userAgent, referrer }: Asker): string {
+function askerFields(
+  { peerNetwork, clientNetwork, protocol, host, userAgent, referrer }: Asker,
+  site: string,
+): string {
   const headers = fields(headerField('User-Agent', userAgent), headerField('Referer', referrer));
   return (
-    `,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"${peerNetwork}",` +
+    `,"logger":"http.log.access","msg":"handled request","site":"${site}","request":{"remote_ip":"${peerNetwork}",` +
     `"client_ip":"${clientNetwork}","proto":"${protocol}","host":"${host}","headers":{${headers}},"method":"`
   );
 }

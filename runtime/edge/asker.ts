@@ -15,8 +15,8 @@ export interface Asker {
   clientNetwork: string;
   /** The same of the address that the connection came from. */
   peerNetwork: string;
-  /** What `putAccessLine` made of it, which keeps it here. */
-  logged: Buffer | null;
+  /** What the access log made of it and of the site that was asked, which keeps it here. */
+  logged: { site: string; bytes: Buffer } | null;
 }
 
 /**

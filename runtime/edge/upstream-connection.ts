@@ -6,6 +6,7 @@ import { type AnswerHead, readAnswerHead } from './http/answer-head.ts';
 import { Backlog } from './http/backlog.ts';
 import { BodyReader } from './http/body.ts';
 import { keptBytes } from './http/fields.ts';
+import { KnownBytes } from './http/known-bytes.ts';
 import type { Queued } from './queue.ts';
 
 /** Longest wait for a connection to the process, in ms. It is on this machine, so a slow one is a dead one. */
@@ -58,24 +59,27 @@ export interface ConnectionPool {
   remove(connection: UpstreamConnection): void;
 }
 
-/** A head of an answer, as bytes and as read. */
+/** A head of an answer. Many of a process's answers begin alike. */
 class KnownHead {
-  readonly bytes: Buffer;
   readonly head: AnswerHead;
+  readonly #known: KnownBytes;
   /** The chunk that began with it last, and what came behind it there. */
   #chunk: Buffer | null = null;
   #rest: Buffer | null = null;
 
+  /** @param bytes those of the head */
   constructor(bytes: Buffer, head: AnswerHead) {
-    this.bytes = bytes;
+    this.#known = new KnownBytes(bytes);
     this.head = head;
   }
 
-  /** What comes behind it in a chunk that begins with it. Chunks of one length are mostly one object, read into anew. */
-  restOf(chunk: Buffer): Buffer {
-    if (chunk === this.#chunk) return this.#rest!;
-    this.#chunk = chunk;
-    this.#rest = chunk.subarray(this.bytes.length);
+  /** What comes behind it in a chunk that begins with it; null for any other. The chunk is one that a socket read. */
+  restOf(chunk: Buffer): Buffer | null {
+    if (!this.#known.isAt(chunk, 0)) return null;
+    if (chunk !== this.#chunk) {
+      this.#chunk = chunk;
+      this.#rest = chunk.subarray(this.#known.bytes.length);
+    }
     return this.#rest;
   }
 }
@@ -172,10 +176,12 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
 
   /** Returns the bytes behind the head; null when there is no whole one yet, or no more to be made of them here. */
   #readHead(reader: AnswerReader, chunk: Buffer): Buffer | null {
-    const known = this.#known;
-    if (known !== null && this.#beginsWith(known, chunk, reader.method)) {
-      this.#begin(reader, known.head);
-      return known.restOf(chunk);
+    // A HEAD is answered with the head of a body that does not come.
+    const known = reader.method === 'HEAD' || this.#early.length > 0 ? null : this.#known;
+    const behind = known?.restOf(chunk) ?? null;
+    if (behind !== null) {
+      this.#begin(reader, known!.head);
+      return behind;
     }
     this.#early.add(chunk);
     const length = this.#early.headLength();
@@ -210,20 +216,11 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     reader.onHead(head);
   }
 
-  /** Whether an answer begins as the one before did: many of a process's answers begin alike. */
-  #beginsWith(known: KnownHead, bytes: Buffer, method: string): boolean {
-    const { length } = known.bytes;
-    // A HEAD is answered with the head of a body that does not come.
-    if (method === 'HEAD' || this.#early.length > 0 || bytes.length < length) return false;
-    return bytes.compare(known.bytes, 0, length, 0, length) === 0;
-  }
-
   #know(head: AnswerHead, bytes: Buffer, length: number): void {
     this.#known = null;
     if (length > KNOWN_BYTES) return;
-    const known = Buffer.allocUnsafeSlow(length);
-    bytes.copy(known, 0, 0, length);
-    this.#known = new KnownHead(known, { ...head, start: keptBytes(String(head.start)) });
+    const start = keptBytes(String(head.start));
+    this.#known = new KnownHead(bytes.subarray(0, length), { ...head, start });
   }
 
   #readBody(reader: AnswerReader, bytes: Buffer): void {

@@ -23,9 +23,14 @@ const { buffer } = room;
 /** Bytes that may wait to leave before there is no room for more. */
 const ROOM_BYTES = 64 * 1024;
 
+/** Whether bytes lie where all sockets are read into. */
+export function isLent(bytes: Buffer): boolean {
+  return bytes.buffer === buffer.buffer;
+}
+
 /** Bytes that stay as they are: a copy if they lie where all sockets are read into. */
 export function ownCopy(bytes: Buffer): Buffer {
-  return bytes.buffer === buffer.buffer ? Buffer.from(bytes) : bytes;
+  return isLent(bytes) ? Buffer.from(bytes) : bytes;
 }
 
 /** Whoever a connection is for. None of these is called after `onClose`. */

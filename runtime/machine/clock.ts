@@ -2,30 +2,37 @@
 // times: it stands still meanwhile, so that all of them together ask once.
 import { performance } from 'node:perf_hooks';
 
+/** How long it may take until a step of the system's clock is seen, in ms. */
+const STEP_SEEN_MS = 1_000;
+
 let stands = false;
-/** What the clocks said when they were first asked while time stood still; NaN before. */
-let monotonicMs = Number.NaN;
-let wallMs = Number.NaN;
+/** What the clock said when it was first asked while time stood still; NaN before. */
+let stoodAt = Number.NaN;
+/** The time since 1970 at 0 on the clock of `performance.now()`, and when that was found. */
+let origin = 0;
+let foundAt = Number.NEGATIVE_INFINITY;
 
 /** The time on the clock of `performance.now()`, which never goes back, in ms. */
 export function monotonic(): number {
   if (!stands) return performance.now();
-  if (Number.isNaN(monotonicMs)) monotonicMs = performance.now();
-  return monotonicMs;
+  if (Number.isNaN(stoodAt)) stoodAt = performance.now();
+  return stoodAt;
 }
 
-/** The time since 1970, in ms. */
+/** The time since 1970, in whole ms. A step of the system's clock is seen within a second. */
 export function wallClock(): number {
-  if (!stands) return Date.now();
-  if (Number.isNaN(wallMs)) wallMs = Date.now();
-  return wallMs;
+  const now = monotonic();
+  if (now - foundAt > STEP_SEEN_MS) {
+    foundAt = now;
+    origin = Date.now() - now;
+  }
+  return Math.floor(origin + now);
 }
 
 /** Time stands still from here until `goOn`: for what is handled at once, in far less than a millisecond. */
 export function standStill(): void {
   stands = true;
-  monotonicMs = Number.NaN;
-  wallMs = Number.NaN;
+  stoodAt = Number.NaN;
 }
 
 /** Time goes on. */

@@ -13,6 +13,7 @@ let large = new Prefixes(LARGE_BYTES);
 /** A part of a head: a text of bytes in latin1, or those bytes. */
 export type HeadPart = string | Buffer;
 
+const SHORT = 16;
 const WRITTEN: readonly HeadPart[] = [];
 
 /** Writes a message with few calls: its head leaves with the first bytes of its body. */
@@ -72,9 +73,7 @@ export class Outgoing {
     const bytes = isShared ? room.of(length) : Buffer.allocUnsafeSlow(length);
     let at = 0;
     for (const part of head) {
-      if (typeof part === 'string') bytes.write(part, at, 'latin1');
-      else bytes.set(part, at);
-      at += part.length;
+      at = typeof part === 'string' ? putLatin1(part, bytes, at) : putBytes(part, bytes, at);
     }
     if (before !== '') at += bytes.write(before, at, 'latin1');
     for (const piece of pieces) {
@@ -90,6 +89,18 @@ export class Outgoing {
     else if (isShared) large = new Prefixes(LARGE_BYTES);
     return hasRoom;
   }
+}
+
+function putBytes(part: Buffer, bytes: Buffer, at: number): number {
+  bytes.set(part, at);
+  return at + part.length;
+}
+
+/** A short text by its characters: each costs less than a call that would take them all. */
+function putLatin1(text: string, bytes: Buffer, at: number): number {
+  if (text.length > SHORT) return at + bytes.write(text, at, 'latin1');
+  for (let i = 0; i < text.length; i++) bytes[at + i] = text.charCodeAt(i);
+  return at + text.length;
 }
 
 function lengthOf(parts: readonly HeadPart[]): number {
