@@ -1,12 +1,12 @@
 // What the gateway costs beside other reverse proxies, one thread each: small and large answers and an upload of one
 // workerd on a unix socket, in alternating rounds of one run, so that the ratios hold on a machine that others use too.
-// All write an access log; the gateway has its rate limits and the count of requests as well. Beside them stands a relay
-// that does nothing but hand bytes on: what Node itself costs. At the end many connections at once.
+// All write an access log; the gateway has its rate limits, ids and the count of requests as well, and so has an nginx of its
+// own. Beside them stands a relay that does nothing but hand bytes on: what Node itself costs. At the end many connections at once.
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
 import { effort, isQuick, words } from './effort.ts';
 import { median } from './figures.ts';
 import { type Asked, cpuMs, crowd, type Load, load, loadName } from './load.ts';
-import { BARE_RELAY, CADDY, HAPROXY, NGINX, startProxy } from './proxies.ts';
+import { BARE_RELAY, BUSY_NGINX, CADDY, HAPROXY, NGINX, startProxy } from './proxies.ts';
 
 const ROUNDS = effort(5, 1);
 const SECONDS = effort(2, 1);
@@ -55,12 +55,14 @@ export async function run(): Promise<void> {
   await using gateway = await startGatewayProcess(cell.socketPath);
   await using caddy = await startProxy(CADDY, cell.socketPath);
   await using nginx = await startProxy(NGINX, cell.socketPath);
+  await using busy = await startProxy(BUSY_NGINX, cell.socketPath);
   await using other = await startProxy(HAPROXY, cell.socketPath);
   await using relay = await startProxy(BARE_RELAY, cell.socketPath);
   const subjects: Subject[] = [
     { name: 'gateway', port: gateway.port, pid: gateway.pid },
     caddy,
     nginx,
+    busy,
     other,
     relay,
   ];
@@ -132,7 +134,7 @@ function compare(
     const ratio = (pick: (result: Result) => number): number =>
       median(gateway!.map((result, round) => pick(result) / pick(results[round]!)));
     const cpu = ratio((result) => result.cpuUs);
-    const target = targets[name.split(' ')[0]!];
+    const target = targets[name.replace(/ [\d.]+$/, '')];
     console.log(
       `  gateway / ${name}: requests/s ${ratio((result) => result.requestsPerSecond).toFixed(2)}, ` +
         `p99 ${ratio((result) => result.p99Ms).toFixed(2)}, CPU ${cpu.toFixed(2)}` +

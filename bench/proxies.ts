@@ -52,17 +52,21 @@ http://127.0.0.1:${port} {
   args: (path) => ['run', '--config', path, '--adapter', 'caddyfile'],
 };
 
-export const NGINX: Recipe = {
-  program: 'nginx',
-  version: ['-v'],
-  config: (port, socketPath, directory) => `daemon off;
+/** @param http, location lines of the two blocks */
+const nginxConfig = (
+  port: number,
+  socketPath: string,
+  directory: string,
+  http: string,
+  location: string,
+): string => `daemon off;
 master_process off;
 pid ${directory}/pid;
 error_log stderr crit;
 worker_rlimit_nofile ${CONNECTIONS};
 events { worker_connections ${CONNECTIONS}; }
 http {
-  access_log ${directory}/access.log combined buffer=64k flush=1s;
+  ${http}
   client_body_temp_path ${directory}/body;
   proxy_temp_path ${directory}/proxy;
   fastcgi_temp_path ${directory}/fastcgi;
@@ -79,11 +83,49 @@ http {
       proxy_set_header Connection "";
       proxy_set_header Host $host;
       proxy_set_header X-Forwarded-For $remote_addr;
+      ${location}
     }
   }
 }
-`,
+`;
+
+export const NGINX: Recipe = {
+  program: 'nginx',
+  version: ['-v'],
+  config: (port, socketPath, directory) =>
+    nginxConfig(
+      port,
+      socketPath,
+      directory,
+      `access_log ${directory}/access.log combined buffer=64k flush=1s;`,
+      '',
+    ),
   args: (path) => ['-c', path],
+};
+
+/** nginx with what the gateway does for each request: limits for the visitor and the app, ids, what a process is told, the same log line. */
+export const BUSY_NGINX: Recipe = {
+  ...NGINX,
+  name: 'nginx doing as much',
+  config: (port, socketPath, directory) =>
+    nginxConfig(
+      port,
+      socketPath,
+      directory,
+      `log_format full escape=json '{"level":"info","ts":$msec,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"$remote_addr","client_ip":"$remote_addr","proto":"$server_protocol","host":"$host","headers":{"User-Agent":["$http_user_agent"]},"method":"$request_method","uri":"$uri"},"bytes_read":$request_length,"user_id":"","duration":$request_time,"size":$body_bytes_sent,"status":$status,"resp_headers":{"Content-Type":["$sent_http_content_type"]},"request_id":"$request_id","trace_id":"$request_id"}';
+  access_log ${directory}/access.log full buffer=64k flush=1s;
+  limit_req_zone $binary_remote_addr zone=visitor:10m rate=100000r/s;
+  limit_req_zone $server_name zone=app:1m rate=100000r/s;`,
+      `limit_req zone=visitor burst=100000 nodelay;
+      limit_req zone=app burst=100000 nodelay;
+      proxy_set_header X-Forwarded-Host $host;
+      proxy_set_header X-Forwarded-Proto $scheme;
+      proxy_set_header X-Real-IP $remote_addr;
+      proxy_set_header CF-Connecting-IP $remote_addr;
+      proxy_set_header X-Request-Id $request_id;
+      proxy_set_header traceparent 00-$request_id-0000000000000001-00;
+      add_header x-request-id $request_id;`,
+    ),
 };
 
 export const HAPROXY: Recipe = {
