@@ -1,7 +1,8 @@
 // What the gateway costs beside other reverse proxies, one thread each: small and large answers and an upload of one
 // workerd on a unix socket, in alternating rounds of one run, so that the ratios hold on a machine that others use too.
-// All write an access log; the gateway has its rate limits, ids and the count of requests as well, and so has an nginx of its
-// own. Beside them stands a relay that does nothing but hand bytes on: what Node itself costs. At the end many connections at once.
+// All write an access log. The gateway has its rate limits, ids and the count of requests as well; a second nginx is set up to
+// do as much. Beside them stands a relay that does nothing but hand bytes on: what Node itself costs. At the end many
+// connections at once.
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
 import { effort, isQuick, words } from './effort.ts';
 import { median } from './figures.ts';
@@ -67,7 +68,7 @@ export async function run(): Promise<void> {
     relay,
   ];
   console.log(`workerd on a unix socket, ${loadName}, medians of ${ROUNDS} rounds of ${SECONDS} s`);
-  console.log(`${''.padEnd(34)}requests/s    p50 ms    p99 ms  CPU µs/request`);
+  console.log(`${''.padEnd(40)}requests/s    p50 ms    p99 ms  CPU µs/request`);
   const mixes = MIXES.filter(({ name }) => name.includes(wanted));
   for (const { name, asked, targets } of mixes.slice(0, effort(mixes.length, 1))) {
     if (!isQuick) for (const { port } of subjects) await load(port, SECONDS, asked);
@@ -115,7 +116,7 @@ function report(mix: string, subjects: Subject[], results: Result[][]): void {
     const column = (pick: (result: Result) => number, digits: number, width: number): string =>
       median(results[i]!.map(pick)).toFixed(digits).padStart(width);
     console.log(
-      `${mix}, ${name}`.padEnd(34) +
+      `${mix}, ${name}`.padEnd(40) +
         column((result) => result.requestsPerSecond, 0, 10) +
         column((result) => result.p50Ms, 2, 10) +
         column((result) => result.p99Ms, 2, 10) +

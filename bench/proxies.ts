@@ -103,7 +103,7 @@ export const NGINX: Recipe = {
   args: (path) => ['-c', path],
 };
 
-/** nginx with what the gateway does for each request: limits for the visitor and the app, ids, what a process is told, the same log line. */
+/** nginx with what the gateway does for each request: limits for the visitor and the app, ids, what a process is told, a log line with the same fields. */
 export const BUSY_NGINX: Recipe = {
   ...NGINX,
   name: 'nginx doing as much',
@@ -115,7 +115,7 @@ export const BUSY_NGINX: Recipe = {
       `log_format full escape=json '{"level":"info","ts":$msec,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"$remote_addr","client_ip":"$remote_addr","proto":"$server_protocol","host":"$host","headers":{"User-Agent":["$http_user_agent"]},"method":"$request_method","uri":"$uri"},"bytes_read":$request_length,"user_id":"","duration":$request_time,"size":$body_bytes_sent,"status":$status,"resp_headers":{"Content-Type":["$sent_http_content_type"]},"request_id":"$request_id","trace_id":"$request_id"}';
   access_log ${directory}/access.log full buffer=64k flush=1s;
   limit_req_zone $binary_remote_addr zone=visitor:10m rate=100000r/s;
-  limit_req_zone $server_name zone=app:1m rate=100000r/s;`,
+  limit_req_zone $server_port zone=app:1m rate=100000r/s;`,
       `limit_req zone=visitor burst=100000 nodelay;
       limit_req zone=app burst=100000 nodelay;
       proxy_set_header X-Forwarded-Host $host;

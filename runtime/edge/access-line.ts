@@ -13,7 +13,7 @@ const TEXT_MAX = 1_024;
 const TEXT_BYTES = 6 * TEXT_MAX + 2;
 /** A text of which nothing is cut or escaped. */
 const PLAIN = /^[ !#-[\]-~]{0,1024}$/;
-/** What such texts have between their ends, but for quotes and backslashes. */
+/** The same by characters: from the first to the last, but for quotes and backslashes. */
 const FIRST_PLAIN = 0x20;
 const LAST_PLAIN = 0x7e;
 const QUOTE = 0x22;
@@ -89,7 +89,7 @@ function putShort(text: string): void {
   for (let i = 0; i < text.length; i++) room[at++] = text.charCodeAt(i);
 }
 
-/** A text of bytes in latin1, as JSON. */
+/** A text as JSON. Most are plain, and cost least. */
 function putText(text: string): void {
   const from = at;
   room[at++] = QUOTE;
@@ -159,8 +159,8 @@ function answerFields(contentType: string | undefined): Buffer {
   );
   if ((contentType?.length ?? 0) > TYPE_LENGTH_MAX) return made;
   if (types.size === TYPES_MAX) types.clear();
-  // A copy: the text may be a part of a whole head.
-  types.set(contentType && Buffer.from(contentType, 'latin1').toString('latin1'), made);
+  // A copy: the text may be a part of a whole head, which would be kept with it.
+  types.set(contentType === undefined ? undefined : Buffer.from(contentType).toString(), made);
   return made;
 }
 

@@ -25,7 +25,7 @@ const LIMITS: AccessLogLimits = { fileBytes: 100 * 1024 * 1024, files: 5, waitin
 
 /** How an entry becomes a line. */
 export interface LineFormat<Entry> {
-  /** Most bytes of a line. */
+  /** Most bytes of a line: no more than a piece has, nor than may wait. */
   lineBytes: number;
   /** Writes the line of an entry at a place in bytes, where it has room. Returns where it ends, behind its line feed. */
   put(entry: Entry, bytes: Buffer, at: number): number;
@@ -129,7 +129,6 @@ export class AccessLog<Entry> {
       for (const { bytes, used } of pieces) {
         await this.#file.appendFile(bytes.subarray(0, used));
         this.#bytes += used;
-        if (this.#spares.length < SPARES_MAX) this.#spares.push(bytes);
       }
       this.#failing = false;
       if (dropped > 0) log('warn', 'the disk is slow: access lines were dropped', { dropped });
@@ -140,6 +139,8 @@ export class AccessLog<Entry> {
       }
       this.#failing = true;
       await this.#letGo(this.#bytes);
+    } finally {
+      for (const { bytes } of pieces) if (this.#spares.length < SPARES_MAX) this.#spares.push(bytes);
     }
   }
 

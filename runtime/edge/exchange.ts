@@ -264,12 +264,11 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
   }
 
   onHead(answer: AnswerHead): void {
-    const { connection } = this;
     this.tally.status = answer.status;
     this.tally.contentType = answer.contentType;
     const chunked = typeof answer.framing === 'string' && this.head.minorVersion > 0;
     const head = answerHead(answer, this.#forwarded.requestIdBytes, chunked, this.#decideEnd());
-    this.#response = new Outgoing(connection.socket, head, chunked);
+    this.#response = new Outgoing(this.connection.socket, head, chunked);
     if (this.#owner.closing) this.endEndless();
   }
 

@@ -6,7 +6,7 @@ import { monotonic } from '../machine/clock.ts';
 const CLIENT_LEFT = 499;
 
 export class Tally {
-  /** When the head had been read, on the clock of `performance.now()`. */
+  /** When the bytes that ended the head had been read, on the clock of `performance.now()`. */
   readonly startedAt = monotonic();
   /** The answer's status; 499 while there is none. */
   status = CLIENT_LEFT;
@@ -42,7 +42,7 @@ export class Tally {
     this.#sent -= socket.bytesWritten;
   }
 
-  /** Time since the head was read. */
+  /** Time since then. 0 for what is answered while the same bytes are handled, such as a refusal by a limit. */
   get durationMs(): number {
     return monotonic() - this.startedAt;
   }

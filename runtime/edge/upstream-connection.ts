@@ -1,6 +1,6 @@
 // One connection to a process: a request after another, and the answers read strictly.
 import type { Socket } from 'node:net';
-import { BareSocket, ownCopy, type SocketUser } from '../machine/bare-socket.ts';
+import { BareSocket, isLent, ownCopy, type SocketUser } from '../machine/bare-socket.ts';
 import { monotonic } from '../machine/clock.ts';
 import { type AnswerHead, readAnswerHead } from './http/answer-head.ts';
 import { Backlog } from './http/backlog.ts';
@@ -73,14 +73,17 @@ class KnownHead {
     this.head = head;
   }
 
-  /** What comes behind it in a chunk that begins with it; null for any other. The chunk is one that a socket read. */
+  /** What comes behind it in a chunk that begins with it; null for any other. */
   restOf(chunk: Buffer): Buffer | null {
     if (!this.#known.isAt(chunk, 0)) return null;
-    if (chunk !== this.#chunk) {
+    if (chunk === this.#chunk) return this.#rest;
+    const rest = chunk.subarray(this.#known.bytes.length);
+    // What is not lent is memory of its own, which must not be kept.
+    if (isLent(chunk)) {
       this.#chunk = chunk;
-      this.#rest = chunk.subarray(this.#known.bytes.length);
+      this.#rest = rest;
     }
-    return this.#rest;
+    return rest;
   }
 }
 

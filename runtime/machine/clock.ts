@@ -1,5 +1,5 @@
 // The time. To ask the system for it costs as much as to route a request, and whoever handles what a socket has read asks many
-// times: it stands still meanwhile, so that all of them together ask once.
+// times. Time stands still while that is handled, so that all of them together ask once.
 import { performance } from 'node:perf_hooks';
 
 /** How long it may take until a step of the system's clock is seen, in ms. */
@@ -12,19 +12,20 @@ let stoodAt = Number.NaN;
 let origin = 0;
 let foundAt = Number.NEGATIVE_INFINITY;
 
-/** The time on the clock of `performance.now()`, which never goes back, in ms. */
+/** The time on the clock of `performance.now()`, which never goes back, in ms: while time stands still, of the first call since. */
 export function monotonic(): number {
   if (!stands) return performance.now();
   if (Number.isNaN(stoodAt)) stoodAt = performance.now();
   return stoodAt;
 }
 
-/** The time since 1970, in whole ms. A step of the system's clock is seen within a second. */
+/** The time since 1970, in whole ms. A step of the system's clock is seen within a second, and may be one of 1 ms where there was none. */
 export function wallClock(): number {
   const now = monotonic();
   if (now - foundAt > STEP_SEEN_MS) {
     foundAt = now;
-    origin = Date.now() - now;
+    // Both of this moment: time may have stood still for a while.
+    origin = Date.now() - performance.now();
   }
   return Math.floor(origin + now);
 }

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { ACCESS_LINES } from '../../runtime/edge/access-line.ts';
 import { AccessLog, type LineFormat } from '../../runtime/edge/access-log.ts';
 import type { RequestRecord } from '../../runtime/edge/record.ts';
+import { HEAD_BYTES } from '../../runtime/edge/refusals.ts';
 import { call, RawClient, startGateway, startRawUpstream, temporary, until } from '../support/edge/peers.ts';
 import { record } from '../support/telemetry/records.ts';
 
@@ -175,6 +176,23 @@ test('a line says any number and text as it is, cut where it is long', () => {
   assert.deepEqual(line.resp_headers, {});
 });
 
+test('the longest line that a request can make has room', () => {
+  // A host, a path and two other fields share one head; each unit of a text may take six bytes.
+  const text = '\x80'.repeat(1_024);
+  const given = record({
+    host: 'h'.repeat(HEAD_BYTES),
+    path: text,
+    contentType: text,
+    userAgent: text,
+    referrer: text,
+    requestId: 'i'.repeat(128),
+    site: 's'.repeat(64),
+    bytesIn: Number.MAX_SAFE_INTEGER,
+    bytesOut: Number.MAX_SAFE_INTEGER,
+  });
+  assert.equal(JSON.parse(lineOf(given)).request.host.length, HEAD_BYTES);
+});
+
 test('the types of answers that are kept have an end, and each line says its own', () => {
   for (let round = 0; round < 2; round++)
     for (let i = 0; i < 200; i++) {
@@ -199,6 +217,30 @@ test('lines are written soon, and the rest at the end', async () => {
   later.write('four\n');
   await later.close();
   assert.equal(readFileSync(path, 'utf8'), 'one\ntwo\nthree\nfour\n');
+});
+
+test('lines stay as they are though the memory of those before is used again, also of lines that were lost', async () => {
+  using directory = temporary();
+  writeFileSync(join(directory.path, 'log'), 'a file where the directory should be');
+  const path = join(directory.path, 'log/access.ndjson');
+  const log = new AccessLog(path, linesOf(1_000), { ...LIMITS, fileBytes: 1e9, waiting: 8e6 });
+  const batch = (name: string) =>
+    Array.from({ length: 2_000 }, (_, i) => `${name} ${i} ${'x'.repeat(500)}\n`);
+  for (const line of batch('lost')) log.write(line);
+  await log.close();
+  rmSync(join(directory.path, 'log'));
+  let expected = '';
+  for (let round = 0; round < 4; round++) {
+    for (const line of batch(`round ${round}`)) {
+      log.write(line);
+      expected += line;
+    }
+    // The next lines come while these are written.
+    if (round % 2 === 0) await until(() => existsSync(path), 'the file');
+    else await log.close();
+  }
+  await log.close();
+  assert.equal(readFileSync(path, 'utf8'), expected);
 });
 
 test('a file that is full is put aside, and the oldest goes', async () => {

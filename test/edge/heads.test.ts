@@ -258,6 +258,34 @@ function flat(read: ReturnType<typeof readHead>) {
   return 'refusal' in read ? { ...read, crossing: null } : { ...read, fields: null, ...read.fields };
 }
 
+test('each request of a connection has its own ids, or those that its caller gave', async () => {
+  using client = new RawClient(plain.port);
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  const given = ['', '', 'X-Request-Id: mine\r\n', '', `traceparent: ${traceparent}\r\n`, ''];
+  const seen: { id: string; trace: string; span: string; flags: string }[] = [];
+  for (const [i, fields] of [...given, ...given].entries()) {
+    client.received = '';
+    client.send(`GET /${i} HTTP/1.1\r\nHost: a\r\n${fields}\r\n`);
+    await client.expect('\r\n\r\nok');
+    const head = upstream.requests.at(-1)!;
+    const id = /\r\nx-request-id: (\S+)\r\n/.exec(head)![1]!;
+    const [, trace, span, flags] = /\r\ntraceparent: 00-(\w{32})-(\w{16})-(\w\w)\r\n/.exec(head)!;
+    assert.match(client.received, new RegExp(`\r\nx-request-id: ${id}\r\n`));
+    if (fields.startsWith('X-Request-Id')) assert.equal(id, 'mine');
+    else assert.match(id, /^[0-9a-f]{32}$/);
+    if (fields.startsWith('traceparent')) assert.equal(`00-${trace}-b7ad6b7169203331-${flags}`, traceparent);
+    else assert.equal(flags, '00');
+    seen.push({ id, trace: trace!, span: span!, flags: flags! });
+  }
+  assert.equal(new Set(seen.map(({ span }) => span)).size, seen.length);
+  assert.equal(
+    new Set(seen.map(({ id }) => id)).size,
+    seen.length - 1,
+    'all but the one that was given twice',
+  );
+  assert.equal(new Set(seen.map(({ trace }) => trace)).size, seen.length - 1);
+});
+
 test('each answer of a connection has the head that the process gave it', async () => {
   using client = new RawClient(plain.port);
   const known = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n';

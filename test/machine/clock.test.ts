@@ -22,3 +22,18 @@ test('time stands still while something is handled, and is right before and afte
   assert.ok(monotonic() >= end, 'not the time of before');
   goOn();
 });
+
+test('the time since 1970 is not ahead by what took long while time stood still', async () => {
+  standStill();
+  const begun = monotonic();
+  // By now what was found of it is of over a second ago.
+  while (performance.now() < begun + 1_100);
+  goOn();
+  standStill();
+  monotonic();
+  const end = performance.now() + 50;
+  while (performance.now() < end);
+  wallClock();
+  goOn();
+  assert.ok(Math.abs(wallClock() - Date.now()) <= 20);
+});

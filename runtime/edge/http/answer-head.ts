@@ -11,7 +11,7 @@ export interface AnswerHead {
   headers: string[];
   /** The field lines that may cross, each with its end; how the body is framed is not among them. */
   lines: string;
-  /** What a client gets of it first, up to the request's id unless it has that itself, or to its last lines. */
+  /** What a client gets of the head first: up to where the request's id goes, or all but its last lines when the process sent an id. */
   start: HeadPart;
   contentType: string | undefined;
   /** Whether they have an `X-Request-Id`, and a `Date`. */
@@ -19,12 +19,8 @@ export interface AnswerHead {
   hasDate: boolean;
   /** How the body that follows is framed; 0 when there is none, whatever the headers say. */
   framing: Framing;
-  /** The value of `Content-Length`, which may stand where no body is. */
-  length: number | null;
   /** Whether the connection may carry another request. */
   keepsAlive: boolean;
-  /** What the `Connection` fields list, in lower case. */
-  options: Set<string> | null;
 }
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
@@ -68,9 +64,7 @@ export function readAnswerHead(text: string, method: string): AnswerHead | null 
     start: `HTTP/1.1 ${status} ${reason}\r\n${crossed.lines}${lengthLine}${idLine}`,
     contentType,
     framing,
-    length,
     keepsAlive,
-    options,
   };
 }
 

@@ -17,7 +17,7 @@ export interface ForwardedHeaders {
   lines: Buffer;
   /** Goes back to the client too. */
   requestId: string;
-  /** The same as bytes, as long as `lines`. */
+  /** The same as bytes, which are those of `lines`. */
   requestIdBytes: Buffer;
   /** The trace that the request belongs to: 32 hexadecimal digits. */
   traceId: string;
@@ -77,10 +77,11 @@ export class IdentifiedLines {
     };
   }
 
+  /** Makes one, and writes it where the caller gave none. Nobody uses it where the caller gave both. */
   #makeId(): string {
     const bytes = this.#bytes;
     if (this.#requestId !== null) {
-      return this.#traceId === null ? putRandomHex(16, bytes, this.#traceIdAt) : '';
+      return this.#traceId === null ? putRandomHex(16, bytes, this.#traceIdAt) : NO_ID;
     }
     const id = putRandomHex(16, bytes, this.#requestIdAt);
     if (this.#traceId !== null) return id;

@@ -13,6 +13,7 @@ let large = new Prefixes(LARGE_BYTES);
 /** A part of a head: a text of bytes in latin1, or those bytes. */
 export type HeadPart = string | Buffer;
 
+/** Longest text that is written by its characters: each of so few costs less than a call that would take them all. */
 const SHORT = 16;
 const WRITTEN: readonly HeadPart[] = [];
 
@@ -96,7 +97,6 @@ function putBytes(part: Buffer, bytes: Buffer, at: number): number {
   return at + part.length;
 }
 
-/** A short text by its characters: each costs less than a call that would take them all. */
 function putLatin1(text: string, bytes: Buffer, at: number): number {
   if (text.length > SHORT) return at + bytes.write(text, at, 'latin1');
   for (let i = 0; i < text.length; i++) bytes[at + i] = text.charCodeAt(i);
