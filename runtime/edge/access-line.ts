@@ -33,8 +33,8 @@ let room: Buffer = Buffer.alloc(0);
 let at = 0;
 
 /**
- * What could name a person or let someone in is left out: addresses
- * are cut to /24 and /48, query strings are dropped from the path and the referrer, and no other header is taken over.
+ * What could name a person or let someone in is left out: addresses are cut to /24 and /48, query strings are dropped from the
+ * path and the referrer, and no other header is taken over.
  */
 function putAccessLine(record: RequestRecord, bytes: Buffer, start: number): number {
   const { asker, site, requestId, traceId } = record;
