@@ -18,7 +18,7 @@ export interface AccessLogLimits {
 
 /** Size of the pieces in which lines wait, in bytes. Each is a write of its own, which costs as much as dozens of lines. */
 const PIECE_BYTES = 256 * 1024;
-/** Pieces that are kept for the next lines: memory that is new costs half of what it does to write a line into it. */
+/** Pieces that are kept for the next lines: to get as much anew costs two fifths of what it does to write it to the file. */
 const SPARES_MAX = 4;
 
 const LIMITS: AccessLogLimits = { fileBytes: 100 * 1024 * 1024, files: 5, waiting: 4 * 1024 * 1024 };
