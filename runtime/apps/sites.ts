@@ -121,9 +121,9 @@ function normalized(path: string): string {
   return /[.\\]|%2e/i.test(path) ? new URL(`http://control${path}`).pathname : path;
 }
 
-/** The host name that a proxy says was asked for: without its port, the first of several. */
+/** The host name that a proxy says was asked for: without its port and final dot, the first of several. */
 function hostnameOf(forwarded: string): string {
-  return forwarded.split(',')[0]!.trim().toLowerCase().replace(/:\d+$/, '');
+  return forwarded.split(',')[0]!.trim().toLowerCase().replace(/:\d+$/, '').replace(/\.$/, '');
 }
 
 function unknownHost(host: string): LocalAnswer {

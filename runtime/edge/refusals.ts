@@ -114,6 +114,11 @@ const NOT_THERE: OwnRefusal = {
   retryAfterS: 1,
 };
 
+/** What a client is told whose request cannot be served as it is. */
+export function badRequest(detail: string): { refusal: OwnRefusal } {
+  return { refusal: { status: 400, code: 'bad_request', detail } };
+}
+
 /** What a client over its limit is told. */
 export function tooManyRequests(retryAfterS: number): OwnRefusal {
   const detail = `Too many requests. Try again in ${retryAfterS} ${retryAfterS === 1 ? 'second' : 'seconds'}.`;

@@ -100,6 +100,12 @@ function accepted(answers: WireAnswer[]): string[] {
   return answers.slice(0, refused === -1 ? undefined : refused).map((answer) => JSON.stringify(saw(answer)));
 }
 
+/** What was seen, with its URL percent-encoded: workerd gives a Worker what a client sent raw. */
+function encoded(seen: string): unknown {
+  const request = JSON.parse(seen) as { url: string };
+  return { ...request, url: new URL(request.url).href };
+}
+
 test('whatever the gateway takes for a request is that request for workerd and for another gateway', async () => {
   let taken = 0;
   let alike = 0;
@@ -107,6 +113,8 @@ test('whatever the gateway takes for a request is that request for workerd and f
     const sent = pieces.map((piece) => piece.toString('latin1').replace(PADDING, ''));
     // undici cannot ask for that.
     fc.pre(!sent.join('').includes('OPTIONS * '));
+    // Node's parser takes only ASCII in a target.
+    fc.pre(!/[A-Z]* \S*[\x80-\xff]\S* HTTP/i.test(sent.join('')));
     const [gateway, oracle, workerd] = await Promise.all([
       exchange(subjects.gateway, pieces),
       exchange(subjects.oracle, pieces),
@@ -125,7 +133,8 @@ test('whatever the gateway takes for a request is that request for workerd and f
     assert.deepEqual(first, accepted(oracle.answers).slice(0, first.length), `not as the oracle: ${told}`);
     // workerd drops a connection with what is still under way on it when it refuses a request.
     const both = Math.min(read.length, workerd.read.length);
-    assert.deepEqual(read.slice(0, both), workerd.read.slice(0, both), `not as workerd reads it: ${told}`);
+    const [here, there] = [read, workerd.read].map((all) => all.slice(0, both).map(encoded));
+    assert.deepEqual(here, there, `not as workerd reads it: ${told}`);
     taken += read.length;
     alike += both;
   });

@@ -46,6 +46,54 @@ test('a request reaches the process with its target and Host unchanged', async (
   assert.equal(got.get('x-one'), '1|2');
 });
 
+test('what clients send raw reaches the process percent-encoded, as in the URL Standard', async () => {
+  const every = Array.from({ length: 0xff - 0x21 }, (_, i) => String.fromCharCode(0x21 + i)).filter(
+    (character) => !'#?\x7f'.includes(character),
+  );
+  for (const target of every.flatMap((character) => [`/a${character}b`, `/?a${character}b`])) {
+    using client = new RawClient(plain.port);
+    client.send(`GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`);
+    await client.expect('\r\n\r\nok');
+    const [, got] = /^GET (\S+) /.exec(upstream.requests.at(-1)!)!;
+    // Node knows the bytes above 127 only as parts of a text in UTF-8. A browser makes a slash of a backslash, and
+    // percent-encodes the apostrophe that queries may have.
+    const isSame = /[\\']/.test(target);
+    const byte = target.replaceAll(/[\x80-\xff]/g, (high) => `%${high.charCodeAt(0).toString(16)}`);
+    const url = new URL(`http://a${byte}`);
+    assert.equal(got!.toLowerCase(), isSame ? target : `${url.pathname}${url.search}`.toLowerCase());
+  }
+});
+
+test('several Cookie fields reach the process as one', async () => {
+  const got = await forwarded(plain.port, 'Cookie: a=1\r\nX-One: 1\r\ncookie: b=2; c=3\r\n');
+  assert.equal(got.get('cookie'), 'a=1; b=2; c=3');
+  assert.equal(got.get('x-one'), '1');
+});
+
+test('a host with a final dot is the host without it', async () => {
+  for (const [given, host] of [
+    ['shop.example.', 'shop.example'],
+    ['Shop.Example.:8787', 'Shop.Example:8787'],
+    ['shop.example:', 'shop.example:'],
+  ] as const) {
+    const got = await forwarded(plain.port, '', given);
+    assert.equal(got.get('host'), host);
+    assert.equal(got.get('x-forwarded-host'), host);
+  }
+});
+
+test('a malformed host is refused before it is routed', async () => {
+  const hosts =
+    'a:65536 a:99999 a:-1 a:x a:1:2 a.. .a 1.2.3.4.5 a.256.1.1.1 [::1 [::g] [1:2:3] []  [::1]. :80 a%41 a\\b a?b u@a';
+  for (const host of hosts.split(' ')) {
+    const before = upstream.requests.length;
+    using client = new RawClient(plain.port);
+    client.send(`GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+    assert.match(await client.end(), /^HTTP\/1\.1 400 /, host);
+    assert.equal(upstream.requests.length, before);
+  }
+});
+
 test('headers meant for one hop do not cross, nor what Connection lists', async () => {
   const got = await forwarded(
     plain.port,

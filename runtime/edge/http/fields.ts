@@ -85,6 +85,11 @@ export function connectionOptions(fields: readonly string[]): Set<string> | null
   return options;
 }
 
+/** The cookies of one more `Cookie` field behind others: HTTP/2 clients may send one for each (RFC 9113, 8.2.3). */
+export function withCookie(cookies: string, value: string): string {
+  return cookies === '' ? value : `${cookies}; ${value}`;
+}
+
 /** Whether a header is meant for the next hop only. @param name in lower case */
 export function isHopByHop(name: string): boolean {
   return HOP_BY_HOP.has(name);

@@ -1,10 +1,11 @@
 // The head of a request: what is not exactly HTTP/1.1, or can be read in two ways, is refused before it is routed.
-import { METHODS } from 'node:http';
 import type { Asker } from '../asker.ts';
-import { NO_CONNECT, NOT_HTTP, type OwnRefusal, UNKNOWN_EXPECTATION } from '../refusals.ts';
+import { badRequest, NOT_HTTP, type OwnRefusal, UNKNOWN_EXPECTATION } from '../refusals.ts';
+import { readAuthority } from './authority.ts';
 import type { Framing } from './body.ts';
 import { connectionOptions, FIELDS_MAX, readFields, readLength } from './fields.ts';
 import type { IdentifiedLines } from './identified-lines.ts';
+import { type RequestLine, readRequestLine } from './request-line.ts';
 
 /** What a request asks for, as routing sees it. */
 export interface RequestHead {
@@ -17,7 +18,7 @@ export interface RequestHead {
   target: string;
   /** Names and values in turn, as received. */
   headers: string[];
-  /** The `Host` value as received. */
+  /** The `Host` value, without the dot at the end of its host. */
   authority: string;
   /** All of its fields, which the next request of the same connection mostly has too. */
   fields: HeadFields;
@@ -40,7 +41,6 @@ export interface HeadFields {
   /** Names and values in turn, as received. */
   headers: string[];
   authority: string;
-  /** Of `authority`: lower case, without the port. */
   host: string;
   /** Of the HTTP/1.x that they were read as. */
   minorVersion: number;
@@ -65,15 +65,6 @@ export interface CrossingFields {
 
 type Refused = { refusal: OwnRefusal };
 
-/** What the first line says. */
-interface RequestLine {
-  method: string;
-  target: string;
-  /** The part of the target before its query. */
-  path: string;
-  minorVersion: number;
-}
-
 /** The fields that say how a request is read. */
 interface Special {
   authority: string | null;
@@ -81,23 +72,6 @@ interface Special {
   expect: string | null;
   upgrade: string | null;
 }
-
-/** Methods by their names: a name as read is a text of its own, which costs more each time that it is compared. */
-const KNOWN_METHODS = new Map(METHODS.map((name) => [name, name]));
-const GET = 'GET';
-/** What stands behind the target, but for the digits of the version. */
-const VERSION = Buffer.from(' HTTP/0.0');
-const BLANK = 0x20;
-const HASH = 0x23;
-const DASH = 0x2d;
-const ZERO = 0x30;
-const NINE = 0x39;
-const QUESTION_MARK = 0x3f;
-const A = 0x41;
-const Z = 0x5a;
-const LAST_VISIBLE = 0x7e;
-/** A host name, an IPv4 address or a bracketed IPv6 address, with or without a port. */
-const AUTHORITY = /^(?:([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)\.?|(\[[0-9A-Fa-f:.]+\]))(?::\d{1,5})?$/;
 
 /** Bytes without the empty lines before a head, which some clients send behind a body (RFC 9112, 2.2). */
 export function withoutEmptyLines(bytes: Buffer): Buffer {
@@ -131,43 +105,6 @@ export function readHeadAgain(
   return 'refusal' in line ? line : headOf(line, fields, length);
 }
 
-/** Byte by byte: to have a text made of them, and matched, costs more. */
-function readRequestLine(bytes: Buffer, end: number): RequestLine | Refused {
-  let methodEnd = 0;
-  while (isOfMethod(bytes[methodEnd]!)) methodEnd++;
-  const targetAt = methodEnd + 1;
-  const targetEnd = end - VERSION.length;
-  if (methodEnd === 0 || bytes[methodEnd] !== BLANK || targetAt >= targetEnd) return { refusal: NOT_HTTP };
-  let queryAt = -1;
-  for (let i = targetAt; i < targetEnd; i++) {
-    const byte = bytes[i]!;
-    // A fragment has no place in a request.
-    if (byte <= BLANK || byte > LAST_VISIBLE || byte === HASH) return { refusal: NOT_HTTP };
-    if (byte === QUESTION_MARK && queryAt === -1) queryAt = i;
-  }
-  for (let i = 0; i < VERSION.length; i++) {
-    const byte = bytes[targetEnd + i]!;
-    const is = VERSION[i] === ZERO ? byte >= ZERO && byte <= NINE : byte === VERSION[i];
-    if (!is) return { refusal: NOT_HTTP };
-  }
-  const minorVersion = bytes[end - 1]! - ZERO;
-  if (bytes[end - 3] !== ZERO + 1 || minorVersion > 1) return UNKNOWN_VERSION;
-  const method = isGet(bytes, methodEnd) ? GET : KNOWN_METHODS.get(bytes.toString('latin1', 0, methodEnd));
-  if (method === undefined) return badRequest('The method is not known here.');
-  if (method === 'CONNECT') return { refusal: NO_CONNECT };
-  const target = bytes.toString('latin1', targetAt, targetEnd);
-  const path = queryAt === -1 ? target : bytes.toString('latin1', targetAt, queryAt);
-  return { method, target, path, minorVersion };
-}
-
-function isOfMethod(byte: number): boolean {
-  return (byte >= A && byte <= Z) || byte === DASH;
-}
-
-function isGet(bytes: Buffer, methodEnd: number): boolean {
-  return methodEnd === GET.length && bytes[0] === 0x47 && bytes[1] === 0x45 && bytes[2] === 0x54;
-}
-
 /** Reads the fields of a head, behind which its empty line stands. */
 function readHeadFields(text: string, minorVersion: number): HeadFields | Refused {
   const headers = readFields(text, 0, text.length - 2);
@@ -175,9 +112,9 @@ function readHeadFields(text: string, minorVersion: number): HeadFields | Refuse
   if (headers.length > 2 * FIELDS_MAX) return TOO_MANY_FIELDS;
   const special = readSpecial(headers, minorVersion);
   if ('refusal' in special) return special;
-  const { authority, expect } = special;
-  const host = authority === null ? null : hostOf(authority);
-  if (authority === null || host === null) return badRequest('The request needs one valid Host header.');
+  const { expect } = special;
+  const named = special.authority === null ? null : readAuthority(special.authority);
+  if (named === null) return badRequest('The request needs one valid Host header.');
   // HTTP/1.0 knows no expectations.
   const expects = minorVersion > 0 && expect !== null;
   if (expects && expect.toLowerCase() !== '100-continue') return { refusal: UNKNOWN_EXPECTATION };
@@ -186,8 +123,7 @@ function readHeadFields(text: string, minorVersion: number): HeadFields | Refuse
   const framing = special.framing ?? 0;
   return {
     headers,
-    authority,
-    host,
+    ...named,
     minorVersion,
     framing,
     options,
@@ -270,16 +206,12 @@ function mayUpgrade(
   return options?.has('upgrade') === true && !/\bh2c\b/i.test(upgrade);
 }
 
-function hostOf(authority: string): string | null {
-  const match = AUTHORITY.exec(authority);
-  return match === null ? null : (match[1] ?? match[2]!).toLowerCase();
-}
-
 /** Path and query of a target that is no path; null when it is of no use here or names another host than `Host` does. */
 function originForm(target: string, authority: string, method: string): string | null {
   if (target === '*') return method === 'OPTIONS' ? target : null;
   const absolute = /^https?:\/\/([^/?]*)(.*)$/i.exec(target);
-  if (absolute === null || absolute[1]!.toLowerCase() !== authority.toLowerCase()) return null;
+  const named = absolute === null ? null : readAuthority(absolute[1]!);
+  if (absolute === null || named?.authority.toLowerCase() !== authority.toLowerCase()) return null;
   const rest = absolute[2]!;
   return rest.startsWith('/') ? rest : `/${rest}`;
 }
@@ -298,14 +230,3 @@ const UNKNOWN_ENCODING: Refused = {
     detail: 'The only Transfer-Encoding known here is chunked, once.',
   },
 };
-const UNKNOWN_VERSION: Refused = {
-  refusal: {
-    status: 505,
-    code: 'unsupported_http_version',
-    detail: 'Only versions 1.0 and 1.1 of HTTP are spoken here.',
-  },
-};
-
-function badRequest(detail: string): Refused {
-  return { refusal: { status: 400, code: 'bad_request', detail } };
-}

@@ -2,7 +2,7 @@
 import { wallClock } from '../../machine/clock.ts';
 import type { AnswerHead } from './answer-head.ts';
 import { type ClientConnection, cfJson } from './cf.ts';
-import { isHopByHop, keptBytes } from './fields.ts';
+import { isHopByHop, keptBytes, withCookie } from './fields.ts';
 import type { CrossingFields, RequestHead } from './head.ts';
 import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
 import { isRequestId, isTraceparent } from './ids.ts';
@@ -110,14 +110,16 @@ export function requestHead(
 function passOn({ headers, options }: RequestHead, caller: Caller, claims: Claims): string {
   const { trusted } = caller;
   let lines = '';
+  let cookies = '';
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!.toLowerCase();
     const value = headers[i + 1]!;
     if (OWN.has(name)) addClaim(claims, name, value, caller);
     else if (isHopByHop(name) || options?.has(name)) continue;
+    else if (name === 'cookie') cookies = withCookie(cookies, value);
     else if (trusted || !name.startsWith('x-forwarded-')) lines += `${headers[i]}: ${value}\r\n`;
   }
-  return lines;
+  return cookies === '' ? lines : `${lines}cookie: ${cookies}\r\n`;
 }
 
 function addClaim(claims: Claims, name: string, value: string, { trusted, isOwnProxy }: Caller): void {

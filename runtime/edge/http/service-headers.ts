@@ -1,6 +1,6 @@
 // What a request that one app makes of another carries: all that the calling Worker gave it, as on Cloudflare, and what
 // only the host may say.
-import { isHopByHop } from './fields.ts';
+import { isHopByHop, withCookie } from './fields.ts';
 import type { RequestHead } from './head.ts';
 import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
 
@@ -22,13 +22,16 @@ export function serviceHeaders(head: RequestHead): ForwardedHeaders {
   const { authority, headers, options } = head;
   const claims = new Map<string, string>();
   let passed = '';
+  let cookies = '';
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!.toLowerCase();
     const value = headers[i + 1]!;
     if (CLAIMED.has(name)) claims.set(name, value);
-    else if (!OWN.has(name) && !isHopByHop(name) && !options?.has(name))
-      passed += `${headers[i]}: ${value}\r\n`;
+    else if (OWN.has(name) || isHopByHop(name) || options?.has(name)) continue;
+    else if (name === 'cookie') cookies = withCookie(cookies, value);
+    else passed += `${headers[i]}: ${value}\r\n`;
   }
+  if (cookies !== '') passed += `cookie: ${cookies}\r\n`;
   const proto = claims.get('x-cellar-proto') === 'https' ? 'https' : 'http';
   const cf = claims.get('x-cellar-cf') ?? '{}';
   const lines = `host: ${authority}\r\n${passed}x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cf}\r\n`;

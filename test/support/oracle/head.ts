@@ -43,9 +43,18 @@ export function readHead(request: IncomingMessage): RequestHead | number {
     return 400;
   }
   if (authority === null || !AUTHORITY.test(authority)) return 400;
-  const target = originForm(request.url!, authority, request.method!);
+  const target = originForm(percentEncoded(request.url!), authority, request.method!);
   if (target === null) return 400;
   return { method: request.method!, target, headers, authority, hasBody };
+}
+
+/** A target as the URL Standard writes it. Node's parser gives its bytes as latin1. */
+function percentEncoded(target: string): string {
+  const [path = '', ...query] = target.split('?');
+  return [path.replaceAll(/[\^`{}]/g, encodeURIComponent), ...query]
+    .join('?')
+    .replaceAll(/["<>]/g, encodeURIComponent)
+    .replaceAll(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
 /** Path and query of a request target; null when it is of no use here or names another host than `Host` does. */
