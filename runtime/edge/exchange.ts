@@ -7,6 +7,7 @@ import type { Backend } from './backend.ts';
 import type { CarriedRequest, Connection } from './connection.ts';
 import type { HeldRequest } from './hold.ts';
 import type { AnswerHead } from './http/answer-head.ts';
+import { type PartialAnswer, partialAnswer } from './http/asset-answer.ts';
 import { headerValue } from './http/fields.ts';
 import type { RequestHead } from './http/head.ts';
 import { answerHead, answerLines, CLOSES, dateLine, forwardedHeaders, requestHead } from './http/headers.ts';
@@ -58,6 +59,8 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
   #request: Outgoing | null = null;
   /** To the client; null while there is no answer. */
   #response: Outgoing | null = null;
+  /** What the client gets of the process's answer; null when that is all of it. */
+  #part: PartialAnswer | null = null;
   #tunnel: Tunnel | null = null;
   #over = false;
   #retried = false;
@@ -263,7 +266,9 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     if (!this.connection.socket.write(head)) this.#block();
   }
 
-  onHead(answer: AnswerHead): void {
+  onHead(whole: AnswerHead): void {
+    if (this.head.fields.isConditional) this.#part = partialAnswer(this.head, whole);
+    const answer = this.#part?.head ?? whole;
     this.tally.status = answer.status;
     this.tally.contentType = answer.contentType;
     const chunked = typeof answer.framing === 'string' && this.head.minorVersion > 0;
@@ -272,7 +277,11 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     if (this.#owner.closing) this.endEndless();
   }
 
-  onBody(pieces: Buffer[], last: boolean): void {
+  onBody(whole: Buffer[], isEnd: boolean): void {
+    const pieces = this.#part?.take(whole) ?? whole;
+    const last = isEnd || this.#part?.done === true;
+    // The process is not to send what nobody gets.
+    if (last && !isEnd) this.#process!.abandon();
     if (last) {
       this.#endUpstream();
       // What is left of the request goes nowhere now, and its client may have to send it before it reads.

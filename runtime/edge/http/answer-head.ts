@@ -53,8 +53,9 @@ export function readAnswerHead(text: string, method: string): AnswerHead | null 
   const reason = line[3] ?? '';
   const contentType = headerValue(headers, 'content-type');
   const crossed = crossing(headers, options);
-  // A 204 has no length (RFC 9110, 8.6); clients have been seen to wait for the bytes.
-  const lengthLine = length === null || status === 204 ? '' : `content-length: ${length}\r\n`;
+  // A 204 has no length (RFC 9110, 8.6); clients have been seen to wait for the bytes. workerd's 304 states 0, not the file's.
+  const lengthLine =
+    length === null || status === 204 || status === 304 ? '' : `content-length: ${length}\r\n`;
   const idLine = crossed.hasRequestId ? '' : 'x-request-id: ';
   return {
     status,

@@ -49,6 +49,8 @@ export interface HeadFields {
   awaitsContinue: boolean;
   /** The protocol that is asked for, if a GET may have it. */
   upgrade: string | null;
+  /** Whether there is a `Range` or an `If-None-Match`. */
+  isConditional: boolean;
   /** What `forwardedHeaders` made of them, which keeps it here. */
   crossing: CrossingFields | null;
   /** What records of its requests share, which `Exchange` keeps here. */
@@ -71,6 +73,7 @@ interface Special {
   framing: Framing | null;
   expect: string | null;
   upgrade: string | null;
+  isConditional: boolean;
 }
 
 /** Bytes without the empty lines before a head, which some clients send behind a body (RFC 9112, 2.2). */
@@ -129,6 +132,7 @@ function readHeadFields(text: string, minorVersion: number): HeadFields | Refuse
     options,
     awaitsContinue: expects && framing !== 0,
     upgrade: mayUpgrade(minorVersion, special, options) ? special.upgrade : null,
+    isConditional: special.isConditional,
     crossing: null,
     asker: null,
   };
@@ -159,7 +163,13 @@ function headOf(line: RequestLine, fields: HeadFields, bytes: number): RequestHe
 }
 
 function readSpecial(headers: string[], minorVersion: number): Special | Refused {
-  const special: Special = { authority: null, framing: null, expect: null, upgrade: null };
+  const special: Special = {
+    authority: null,
+    framing: null,
+    expect: null,
+    upgrade: null,
+    isConditional: false,
+  };
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!;
     const value = headers[i + 1]!;
@@ -170,6 +180,9 @@ function readSpecial(headers: string[], minorVersion: number): Special | Refused
         if (special.authority !== null) return badRequest('The request has more than one Host header.');
         special.authority = value;
         break;
+      case 5:
+        if (name.toLowerCase() === 'range') special.isConditional = true;
+        break;
       case 6:
         if (name.toLowerCase() === 'expect') special.expect = value;
         break;
@@ -177,6 +190,9 @@ function readSpecial(headers: string[], minorVersion: number): Special | Refused
         if (name.toLowerCase() === 'upgrade') {
           special.upgrade = special.upgrade === null ? value : `${special.upgrade}, ${value}`;
         }
+        break;
+      case 13:
+        if (name.toLowerCase() === 'if-none-match') special.isConditional = true;
         break;
       case 14:
         if (name.toLowerCase() !== 'content-length') break;

@@ -1,7 +1,7 @@
 // Real things for the gateway to stand between: workerd on a unix socket, raw sockets that misbehave, raw clients.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
 import { createRequire } from 'node:module';
 import { connect, createServer, type Socket } from 'node:net';
@@ -71,21 +71,32 @@ export function servedForAll(module: string): {
   return parts;
 }
 
-/** workerd serving one module on a unix socket, and on a TCP port for clients that know no unix sockets. */
+/**
+ * workerd serving one module on a unix socket, and on a TCP port for clients that know no unix sockets.
+ * @param assets static files before it, by name
+ */
 export async function startWorkerd(
   module: string,
+  assets: Record<string, string> = {},
 ): Promise<{ socketPath: string; port: number; pid: number } & AsyncDisposable> {
   const directory = temporary();
   const socketPath = join(directory.path, 'http.sock');
   writeFileSync(join(directory.path, 'app.js'), module);
+  mkdirSync(join(directory.path, 'public'));
+  for (const [name, text] of Object.entries(assets))
+    writeFileSync(join(directory.path, 'public', name), text);
+  const service = Object.keys(assets).length > 0 ? 'assets' : 'app';
   writeFileSync(
     join(directory.path, 'cell.capnp'),
     `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
-  services = [ (name = "app", worker = .app) ],
+  services = [
+    (name = "app", worker = .app),
+    (name = "assets", assets = (path = "public", userWorker = "app", config = "{}"))
+  ],
   sockets = [
-    (name = "unix", address = "unix:${socketPath}", http = (), service = "app"),
-    (name = "tcp", address = "127.0.0.1:0", http = (), service = "app")
+    (name = "unix", address = "unix:${socketPath}", http = (), service = "${service}"),
+    (name = "tcp", address = "127.0.0.1:0", http = (), service = "${service}")
   ]
 );
 const app :Workerd.Worker = (
@@ -94,7 +105,7 @@ const app :Workerd.Worker = (
 );
 `,
   );
-  const cell = spawn(WORKERD, ['serve', '--control-fd=3', 'cell.capnp', 'config'], {
+  const cell = spawn(WORKERD, ['serve', '--experimental', '--control-fd=3', 'cell.capnp', 'config'], {
     cwd: directory.path,
     env: {},
     stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
