@@ -1,8 +1,11 @@
 // Deploys that Wrangler asks for: it waits for their end, and shows why one failed.
+import * as z from 'zod';
 import type { Context } from '../context.ts';
-import type { DeployFact } from '../contract/host-calls.ts';
+import type { SecretChanges as Changes, DeployFact } from '../contract/host-calls.ts';
 import type { HostCalls } from '../contract/host-routes.ts';
+import { SecretChanges } from '../contract/secrets.ts';
 import { wakeForDeploy } from '../services/apps.ts';
+import { validate } from '../transports/validate.ts';
 import { run } from './call.ts';
 import { CloudflareError, CODES } from './codes.ts';
 
@@ -29,20 +32,20 @@ export async function deployUpload(
   { version, secrets }: Uploaded,
   author: string,
 ): Promise<Deployed> {
-  await setSecrets(context, appId, secrets);
+  await changeSecrets(context, appId, secrets);
   await wakeForDeploy(context, appId);
   const { id, owner, message } = version;
   return ended(await context.host.uploads.deployVersion(appId, id, { owner, message, author }));
 }
 
-/** Secrets are the app's, not a version's: they are set at once. */
-export async function setSecrets(
-  context: Context,
-  appId: string,
-  secrets: Record<string, string>,
-): Promise<void> {
-  for (const [name, value] of Object.entries(secrets))
-    await run(context, 'secrets.set', { id: appId, name, value });
+/**
+ * Sets secrets, and deletes those whose value is `null`: all of them or none, with one restart of the app.
+ * The caller must have checked the role. Secrets belong to the app, not to a version, so they are set at once.
+ * @throws {Problem} `invalid_input` that names the secret
+ */
+export async function changeSecrets({ host }: Context, appId: string, changes: Changes): Promise<void> {
+  const { secrets } = validate(z.object({ secrets: SecretChanges }), { secrets: changes });
+  if (Object.keys(secrets).length > 0) await host.changeSecrets(appId, secrets);
 }
 
 /**

@@ -1,7 +1,7 @@
 // Secrets of Workers, and what calls them besides requests.
 import * as z from 'zod';
 import { appCall, run } from './call.ts';
-import { ended, setSecrets } from './deploying.ts';
+import { changeSecrets, ended } from './deploying.ts';
 import { authorOf } from './scripts.ts';
 
 const SCRIPT = '/accounts/:account/workers/scripts/:script';
@@ -24,7 +24,7 @@ export const secretCalls = [
     needs: 'push',
     body: Secret,
     answer: async (context, { name, text }, app) => {
-      await setSecrets(context, app.id, { [name]: text });
+      await changeSecrets(context, app.id, { [name]: text });
       return { name, type: TYPE };
     },
   }),
@@ -34,10 +34,8 @@ export const secretCalls = [
     needs: 'push',
     body: z.object({ secrets: z.record(z.string(), Secret.nullable()) }),
     answer: async (context, { secrets }, app) => {
-      for (const [name, secret] of Object.entries(secrets)) {
-        if (secret === null) await run(context, 'secrets.delete', { id: app.id, name });
-        else await setSecrets(context, app.id, { [name]: secret.text });
-      }
+      const changes = Object.entries(secrets).map(([name, secret]) => [name, secret?.text ?? null]);
+      await changeSecrets(context, app.id, Object.fromEntries(changes));
       return Object.keys(secrets).map((name) => ({ name, type: TYPE }));
     },
   }),

@@ -9,7 +9,7 @@ import { wakeForDeploy } from '../services/apps.ts';
 import { ownerOf, requireBody } from './assets.ts';
 import { appCall, type CallContext, run } from './call.ts';
 import { CloudflareError, CODES } from './codes.ts';
-import { ended, rollBack, setSecrets } from './deploying.ts';
+import { changeSecrets, ended, rollBack } from './deploying.ts';
 import { idOf } from './names.ts';
 import { authorOf, bindingsOf } from './scripts.ts';
 
@@ -81,7 +81,7 @@ export const versionCalls = [
         requireBody(context.request),
         type,
       );
-      await setSecrets(context, app.id, secrets);
+      await changeSecrets(context, app.id, secrets);
       const { startMs } = ended(await context.host.uploads.previewVersion(app.id, version.id, version.owner));
       const { metadata, ...shown } = shownUpload(version);
       return { ...shown, metadata: { ...metadata, has_preview: true }, startup_time_ms: startMs };

@@ -14,13 +14,15 @@ const name = z
 /** It travels in the environment of the app's process, where NUL would end it. */
 const value = z
   .string()
-  .min(1)
   .max(SECRET_VALUE_BYTES)
   .refine((value) => byteLength(value) <= SECRET_VALUE_BYTES, {
     error: `must have at most ${SECRET_VALUE_BYTES} bytes in UTF-8`,
   })
   .refine((value) => value.isWellFormed(), { error: 'must be valid Unicode' })
   .regex(/^[^\0]*$/, 'must not have a NUL character');
+
+/** Changes of secrets by name. `null` deletes one. */
+export const SecretChanges = z.record(name, value.nullable());
 
 export const Secret = z.strictObject({ name: z.string(), created_at: time, updated_at: time });
 

@@ -41,6 +41,8 @@ const UNITS: Readonly<Record<string, string>> = { string: 'characters', array: '
 
 function messageOf(issue: Issue): string {
   if (issue.input === undefined) return 'is required';
+  // The path ends with the key, so the message is what is wrong with it.
+  if (issue.code === 'invalid_key') return messageOf(issue.issues[0]! as Issue);
   if (issue.code === 'invalid_type') {
     const type = TYPES[issue.expected];
     if (type) return `must be ${type}`;

@@ -90,6 +90,35 @@ test('what would be deployed, what was, and by whom', async () => {
   assert.match(secret.stdout + secret.stderr, /secrets are the app's: `wrangler secret`/);
 });
 
+test('secrets set together are one change: all or none, empty ones too, with one restart', async () => {
+  const code = `let id;
+export default { fetch: (_, { A, EMPTY, LAST }) => Response.json({ id: (id ??= crypto.randomUUID()), A, EMPTY, LAST }) };`;
+  const project = new Project(cellar, { 'wrangler.toml': CONFIG('bulk'), 'index.js': code });
+  assert.equal((await project.wrangler('deploy')).code, 0);
+  const seen = async () => JSON.parse((await cellar.get('bulk')).text);
+  const bulk = (secrets: object) => {
+    project.write({ 'secrets.json': JSON.stringify(secrets) });
+    return project.wrangler('secret', 'bulk', 'secrets.json');
+  };
+
+  const { id } = await seen();
+  const refused = await bulk({ A: 'kept out', 'not a name': 'value', LAST: '26' });
+  assert.match(refused.stdout + refused.stderr, /secrets\.not a name: must be a JavaScript identifier/);
+  assert.deepEqual(await seen(), { id });
+
+  const processes = new Set([id]);
+  const setting = bulk({ A: '1', EMPTY: '', LAST: '26' });
+  const isSet = setting.then(() => true);
+  while (!(await Promise.race([isSet, seen().then(({ id }) => void processes.add(id))])));
+  assert.equal((await setting).code, 0, (await setting).stdout + (await setting).stderr);
+  const after = await seen();
+  assert.deepEqual({ ...after, id: '' }, { id: '', A: '1', EMPTY: '', LAST: '26' });
+  assert.deepEqual([...processes.add(after.id)], [id, after.id]);
+
+  await bulk({ A: null, EMPTY: null, LAST: '27', MISSING: null });
+  assert.deepEqual({ ...(await seen()), id: '' }, { id: '', LAST: '27' });
+});
+
 test('a tail shows requests with their lines of the log, filtered', async () => {
   const project = new Project(cellar, {
     'wrangler.toml': CONFIG('talker'),
