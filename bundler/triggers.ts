@@ -10,7 +10,7 @@ const RANGES = {
   max_batch_size: [1, 100],
   max_batch_timeout: [0, 60],
   max_retries: [0, 100],
-  retry_delay: [0, 43_200],
+  retry_delay: [0, 86_400],
   max_concurrency: [1, 250],
 } as const;
 

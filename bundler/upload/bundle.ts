@@ -122,7 +122,7 @@ export const SentBundle = z.strictObject({
           maxBatchSize: z.int().min(1).max(100).optional(),
           maxBatchTimeout: z.int().min(0).max(60).optional(),
           maxRetries: z.int().min(0).max(100).optional(),
-          retryDelay: z.int().min(0).max(43_200).optional(),
+          retryDelay: z.int().min(0).max(86_400).optional(),
           maxConcurrency: z.int().min(1).max(250).optional(),
           deadLetterQueue: name.optional(),
         }),

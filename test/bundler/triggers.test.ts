@@ -91,7 +91,7 @@ test('settings that Cloudflare refuses are refused', async () => {
     /jobs: max_batch_size must be a whole number from 1 to 100/,
   );
   await refuses(consumer({ max_batch_timeout: -1 }), /max_batch_timeout must be a whole number from 0 to 60/);
-  await refuses(consumer({ retry_delay: 1.5 }), /retry_delay must be a whole number from 0 to 43200/);
+  await refuses(consumer({ retry_delay: 1.5 }), /retry_delay must be a whole number from 0 to 86400/);
   await refuses(consumer({ type: 'http_pull' }), /Only "worker" consumers/);
 });
 

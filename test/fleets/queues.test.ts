@@ -7,10 +7,23 @@ import { makeRelease } from '../support/fleets/release.ts';
 /**
  * `/?body` sends a message. Each batch is a line: queue, bodies with their attempts, and when. `slow` takes 800 ms,
  * `bad` throws, `loop` takes for ever the first time.
+ * `/wrong` answers with the errors of sends that are beyond a limit.
  */
 const CODE = `
+const error = (work) => work.then(() => 'sent', ({ message }) => message);
 export default {
   async fetch(request, env) {
+    if (new URL(request.url).pathname === '/wrong') return Response.json(await Promise.all([
+      env.JOBS.send('x'.repeat(128_001), { contentType: 'text' }),
+      env.JOBS.sendBatch(Array.from({ length: 101 }, (_, body) => ({ body }))),
+      env.JOBS.sendBatch([{ body: 'x'.repeat(128_001), contentType: 'text' }]),
+      env.JOBS.sendBatch(Array.from({ length: 3 }, () => ({ body: 'x'.repeat(100_000), contentType: 'text' }))),
+      env.JOBS.send(1, { delaySeconds: 86_401 }),
+      env.JOBS.send(1, { delaySeconds: -1 }),
+      env.JOBS.sendBatch([{ body: 1 }, { body: 2, delaySeconds: 86_401 }]),
+      env.JOBS.sendBatch([{ body: 1 }], { delaySeconds: 86_401 }),
+      env.JOBS.send('kept', { delaySeconds: 86_400 }),
+    ].map(error)));
     await env.JOBS.send(new URL(request.url).search.slice(1));
     return new Response(String(Date.now()));
   },
@@ -114,6 +127,33 @@ test('a batch that throws comes again while the app sleeps, and then goes to the
   await app.until(() => app.rests.at(-1)?.dueAt === null);
   assert.deepEqual(app.batches(), ['jobs: bad/1', 'jobs: bad/2', 'dead: bad/1']);
   assert.equal(app.fleet.state, 'stopped');
+});
+
+test('a send beyond a limit says which limit', async (t) => {
+  const app = await jobs(t);
+  assert.deepEqual(JSON.parse((await app.ask('/wrong')).text), [
+    'message length of 128001 bytes exceeds limit of 128000 bytes (10204)',
+    'batch message count of 101 exceeds limit of 100 messages (10206)',
+    'message in batch of 128001 bytes exceeds limit of 128000 bytes (10204)',
+    'batch size of 300000 bytes exceeds limit of 256000 bytes (10205)',
+    'delay of 86401 s is out of range: 0 to 86400 s (10203)',
+    'delay of -1 s is out of range: 0 to 86400 s (10203)',
+    'delay of 86401 s is out of range: 0 to 86400 s (10203)',
+    'delay of 86401 s is out of range: 0 to 86400 s (10202)',
+    'sent',
+  ]);
+});
+
+test('a dead letter does not wait for the retry delay', async (t) => {
+  const app = await jobs(t, {
+    maxBatchTimeout: 0,
+    maxRetries: 0,
+    retryDelay: 86_400,
+    deadLetterQueue: 'dead',
+  });
+  await app.send('bad');
+  await app.until(() => app.batches().length === 2);
+  assert.deepEqual(app.batches(), ['jobs: bad/1', 'dead: bad/1']);
 });
 
 test('messages outlive kill -9, also one that was being consumed', async (t) => {

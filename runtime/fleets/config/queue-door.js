@@ -1,19 +1,86 @@
-// The queues of an app, with a door for what other apps of the same owner send to them. The host says to which.
+// The queues of an app: workerd's own, with errors that name the limit, and an entrypoint for messages of the same owner's other apps.
 
 import { env, WorkerEntrypoint } from 'cloudflare:workers';
-import queues from './queues.js';
+import queues, { QueueShard as Bundled } from './queues.js';
 
-export { QueueShard } from './queues.js';
-export default queues;
-
-/** Says what is asked for, as JSON. Written by the host. */
+/** The header in which the host names the queue, as JSON. */
 const CALL_HEADER = 'x-cellar-call';
+const DELAY_HEADER = 'X-Msg-Delay-Secs';
+/** Longest delay of a message, in s, as on Cloudflare. */
+const MAX_DELAY_S = 86_400;
+/** Cloudflare's codes of errors. */
+const CODES = { batchDelay: 10202, messageDelay: 10203, overloaded: 10250, unknown: 15000 };
+/** The limit that a refusal of workerd's does not name, and its code, by the beginning of the refusal. */
+const LIMITS = [
+  ['message length', 10204, ' of 128000 bytes'],
+  ['message in batch', 10204, ' of 128000 bytes'],
+  ['batch message count', 10206, ' of 100 messages'],
+  ['batch size', 10205, ' of 256000 bytes'],
+  ['Queue is overloaded', CODES.overloaded, ''],
+];
+
+/**
+ * workerd waits for `retry_delay` after the last attempt too. The trigger makes a dead letter due at once. A dead letter that
+ * could not be sent keeps its own delay: `dead` does not change then.
+ */
+const DEAD_LETTERS_AT_ONCE = `
+CREATE TRIGGER IF NOT EXISTS cellar_dead AFTER UPDATE OF dead ON messages WHEN NEW.dead = 1 AND OLD.dead = 0
+BEGIN UPDATE messages SET visible_at = timestamp WHERE seq = NEW.seq; END`;
+
+export class QueueShard extends Bundled {
+  constructor(context, env) {
+    super(context, env);
+    context.storage.sql.exec(DEAD_LETTERS_AT_ONCE);
+  }
+}
+
+/** Sends to a queue. The binding's error has the cause and the code of a refusal. */
+async function send(request, context) {
+  const wrong = await wrongDelay(request);
+  if (wrong !== null) {
+    // A body that nobody reads ends the connection, and the error is lost.
+    await request.arrayBuffer();
+    const [code, delay] = wrong;
+    return refusal(400, code, `delay of ${delay} s is out of range: 0 to ${MAX_DELAY_S} s`);
+  }
+  const response = await queues.fetch(request, env, context);
+  if (response.ok) return response;
+  const message = String(await response.json());
+  const [, code, limit] = LIMITS.find(([beginning]) => message.startsWith(beginning)) ?? [
+    '',
+    CODES.unknown,
+    '',
+  ];
+  return refusal(response.status, code, message + limit);
+}
+
+/** Compatibility dates before 2026-02-17 have the status text in the error, later ones the two headers. */
+function refusal(status, code, cause) {
+  const headers = { 'CF-Queues-Error-Code': String(code), 'CF-Queues-Error-Cause': cause };
+  return new Response(null, { status, statusText: cause, headers });
+}
+
+/** Returns a delay that is out of range, and its code; `null` without one. */
+async function wrongDelay(request) {
+  const isWrong = (delay) => !(delay >= 0 && delay <= MAX_DELAY_S);
+  const isBatch = new URL(request.url).pathname === '/batch';
+  const all = Number(request.headers.get(DELAY_HEADER) ?? 0);
+  if (isWrong(all)) return [isBatch ? CODES.batchDelay : CODES.messageDelay, all];
+  if (!isBatch) return null;
+  const text = await request.clone().text();
+  // Bodies are base64: nothing else can have this key.
+  if (!text.includes('"delaySecs"')) return null;
+  const found = JSON.parse(text).messages.find(({ delaySecs = 0 }) => isWrong(delaySecs));
+  return found ? [CODES.messageDelay, found.delaySecs] : null;
+}
+
+export default { fetch: (request, _env, context) => send(request, context) };
 
 export class QueueDoor extends WorkerEntrypoint {
   fetch(request) {
     const { queue } = JSON.parse(request.headers.get(CALL_HEADER));
     if (!Object.hasOwn(env.CONSUMERS, queue))
       return new Response('The queue has no consumer.', { status: 404 });
-    return queues.fetch(request, env, { props: { queue } });
+    return send(request, { props: { queue } });
   }
 }
