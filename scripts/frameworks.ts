@@ -1,6 +1,7 @@
 // Deploys a fresh project of each framework to a real Cellar and asks what it serves: `npm run frameworks`;
 // `npm run frameworks -- astro hono` for those whose name has one of the words in it; `npm run frameworks -- --rest` for
-// those only that no earlier run has seen succeed. It needs the npm registry.
+// those only that no earlier run has seen succeed. It needs the npm registry. `npm run frameworks -- public:` tries public
+// repositories, and needs their host as well, or `url.<base>.insteadOf` in git's settings.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { get } from 'node:http';
@@ -10,11 +11,12 @@ import { setTimeout } from 'node:timers/promises';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { generated } from './frameworks/generated.ts';
 import type { FrameworkProject } from './frameworks/project.ts';
+import { publicProjects } from './frameworks/public.ts';
 import { commitTried, digestOf, type Outcome, printTable, record, recorded } from './frameworks/results.ts';
 import { small } from './frameworks/small.ts';
 import { written } from './frameworks/written.ts';
 
-const projects = [...generated, ...written, ...small];
+const projects = [...generated, ...written, ...small, ...publicProjects];
 
 /** Of one command of a generator. */
 const COMMAND_TIMEOUT_MS = 5 * 60_000;
@@ -93,6 +95,7 @@ async function tryProject(project: FrameworkProject, slug: string): Promise<Outc
     await cellar.commit(directory, 'A new project');
     const began = performance.now();
     const { stderr } = await cellar.push(directory, slug);
+    if (stderr.includes('error: failed to push')) throw new Error(stderr);
     const { status, log, steps } = await untilDeployed(id);
     outcome.pushMs = Math.round(performance.now() - began);
     outcome.steps = steps;
@@ -143,8 +146,13 @@ async function generate(
   project: FrameworkProject,
   parent: string,
 ): Promise<Pick<Outcome, 'generated' | 'lockFile'>> {
-  const { generator, words, byHand, afterwards = [], files = {}, manager } = project;
+  const { repository, generator, words, byHand, afterwards = [], files = {}, manager } = project;
   const directory = join(parent, 'app');
+  if (repository !== undefined) {
+    const { url, commit } = repository;
+    await run(parent, `git clone --quiet ${url} app && git -C app checkout --quiet -B main ${commit}`);
+    return { generated: `commit ${commit.slice(0, 8)}`, lockFile: 'as it is' };
+  }
   if (generator === undefined) {
     writeFiles(directory, byHand!);
     return { generated: 'by hand', lockFile: await lock(manager, directory) };

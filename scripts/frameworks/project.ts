@@ -12,6 +12,8 @@ export interface Check {
 
 export interface FrameworkProject {
   name: string;
+  /** A public repository that has it. */
+  repository?: { url: string; commit: string };
   /** The package that generates it, in its newest version; left out: it is written by hand. */
   generator?: string;
   /** The words after the generator's name; it makes the project in the folder `app`. */
