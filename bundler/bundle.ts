@@ -10,6 +10,7 @@ import { BuildFailure } from './failure.ts';
 import { nothingNamed } from './impossible.ts';
 import { insidePath, show } from './inside.ts';
 import { copyMigrations } from './migrations.ts';
+import { unnamedByKey } from './missing-bindings.ts';
 import { requireModest } from './modest.ts';
 import { outwardBindings } from './outward.ts';
 import type { PageFolders } from './pages.ts';
@@ -156,12 +157,14 @@ async function bundlePlainWorker(root: string, main: string, out: string): Promi
 
 async function bundleConfig(
   place: Place,
-  { config, file, base, own, notes }: ReadConfig,
+  { config, file, base, own, notes, warnings: read }: ReadConfig,
   out: string,
   assetsMb: number,
 ): Promise<Bundled> {
   const { root } = place;
   const compatibilityDate = datedConfig(file, config.compatibility_date, notes);
+  const warnings = [...read, ...unnamedByKey(config).map(({ message }) => `${file}: ${message}`)];
+  notes.push(...warnings.map((text) => `warning: ${text}`));
   let worker: Bundle['worker'] = null;
   let exports: string[] = [];
   if (config.main !== undefined) {
@@ -169,10 +172,10 @@ async function bundleConfig(
     const bundled = await bundleWorker(source, out);
     const isCompiled = source.main === join(place.folder, COMPILED_FUNCTIONS, 'index.js');
     const main = isCompiled ? 'functions/' : show(root, source.main);
-    const { modules, warnings } = bundled;
+    const { modules } = bundled;
     worker = { modules, compatibilityDate, compatibilityFlags: config.compatibility_flags, main };
     exports = bundled.exports;
-    notes.push(`Worker: ${main}`, ...warnings);
+    notes.push(`Worker: ${main}`, ...bundled.warnings);
   } else if (config.assets?.directory === undefined) {
     throw nothingNamed(file);
   }
@@ -222,6 +225,7 @@ async function bundleConfig(
     }),
     ...(called && { triggers: called }),
     ...(config.secrets?.required?.length && { requiredSecrets: config.secrets.required }),
+    ...(warnings.length > 0 && { warnings: bounded(warnings) }),
   };
   return { bundle, notes };
 }

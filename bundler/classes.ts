@@ -1,5 +1,6 @@
 // The Durable Object classes of a Wrangler configuration: how they are bound, and how their storage came to be.
 import { BuildFailure } from './failure.ts';
+import { isOther } from './missing-bindings.ts';
 import type { Bundle, ClassMigration } from './release.ts';
 import type { WranglerConfig } from './wrangler-config.ts';
 
@@ -7,20 +8,16 @@ import type { WranglerConfig } from './wrangler-config.ts';
  * The bindings to classes.
  * @param file the configuration's name in messages
  * @param exports what the Worker's entry exports
- * @throws {BuildFailure} when a class is of another Worker, or not exported
+ * @throws {BuildFailure} when a class is not exported
  */
 export function durableObjects(
   file: string,
   config: WranglerConfig,
   exports: string[],
 ): Bundle['durableObjects'] {
-  return config.durable_objects.bindings.map(({ name, class_name: className, script_name: script }) => {
+  const own = config.durable_objects.bindings.filter((each) => !isOther(each, config.name));
+  return own.map(({ name, class_name: className }) => {
     const where = `${file}: durable_objects.bindings: ${name}`;
-    if (script !== undefined && script !== config.name) {
-      throw new BuildFailure(
-        `${where}: script_name ${script} is another Worker; only classes of this one can be bound`,
-      );
-    }
     if (!exports.includes(className)) {
       throw new BuildFailure(`${where}: the Worker does not export a class ${className}`);
     }

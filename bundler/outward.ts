@@ -1,15 +1,12 @@
 // Bindings of a Wrangler configuration to what lies outside of the app and of its storage, which Cellar reaches for it.
 import { BuildFailure } from './failure.ts';
+import { missingBindings } from './missing-bindings.ts';
 import type { Outward } from './release.ts';
 import type { WranglerConfig } from './wrangler-config.ts';
 
 /** The bindings. wrangler has checked their shapes, but not lists of addresses. @throws {BuildFailure} naming the wrong field */
-export function outwardBindings({
-  ai,
-  hyperdrive,
-  analytics_engine_datasets: datasets,
-  send_email: mail,
-}: WranglerConfig): Outward[] {
+export function outwardBindings(config: WranglerConfig): Outward[] {
+  const { ai, hyperdrive, analytics_engine_datasets: datasets, send_email: mail } = config;
   return [
     ...(ai === undefined ? [] : [{ type: 'ai' as const, binding: ai.binding }]),
     ...(hyperdrive ?? []).map(({ binding, id }) => ({ type: 'hyperdrive' as const, binding, id })),
@@ -25,6 +22,7 @@ export function outwardBindings({
       ...addresses(binding, 'allowed_destination_addresses', lists.allowed_destination_addresses),
       ...addresses(binding, 'allowed_sender_addresses', lists.allowed_sender_addresses),
     })),
+    ...missingBindings(config),
   ];
 }
 

@@ -40,15 +40,15 @@ export async function readConfig(
   environment: string | null,
   written: boolean,
 ): Promise<ReadConfig> {
-  const { root, folder } = place;
+  const { folder } = place;
   const redirected = written || config === null ? redirectedConfig(place) : null;
   if (config === null && redirected === null) return configOfCall(folder, call!);
   const named = environment ?? call?.environment ?? null;
-  const read = await readWranglerConfig(root, config, redirected, named);
+  const read = await readWranglerConfig(place, config, redirected, named);
   const { pages_build_output_dir: pages, definedEnvironments } = read.config;
   if (pages !== undefined) {
     if (named === null && definedEnvironments?.includes('production'))
-      return readWranglerConfig(root, config, redirected, 'production');
+      return readWranglerConfig(place, config, redirected, 'production');
     return read;
   }
   const { main, assets } = read.config;
@@ -73,7 +73,7 @@ export function pagesOfSite(place: Place, directory: string): ReadConfig {
 }
 
 function noConfig(folder: string): Omit<ReadConfig, 'config'> {
-  return { file: 'package.json', base: folder, own: null, notes: [] };
+  return { file: 'package.json', base: folder, own: null, notes: [], warnings: [] };
 }
 
 /** What a script says, without a configuration beside it. */

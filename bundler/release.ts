@@ -125,6 +125,8 @@ export interface Bundle {
   triggers?: Triggers;
   /** Names of secrets without which it is not deployed. Left out when there is none. */
   requiredSecrets?: string[];
+  /** What its author has to know. Left out when there is none. */
+  warnings?: string[];
 }
 
 /** A bundle whose storage is resolved. Immutable once written; starting it reads nothing else. */
@@ -154,4 +156,5 @@ export interface Release {
   versionMetadata?: { binding: string; tag: string; timestamp: string };
   triggers?: Triggers;
   requiredSecrets?: string[];
+  warnings?: string[];
 }

@@ -1,5 +1,6 @@
 // The Workflows of a Wrangler configuration. Settings are taken where Cloudflare would take them.
 import { BuildFailure } from './failure.ts';
+import { isOther } from './missing-bindings.ts';
 import type { Workflow } from './release.ts';
 import type { WranglerConfig } from './wrangler-config.ts';
 
@@ -10,16 +11,13 @@ export const WORKFLOW_NAME = /^[a-zA-Z0-9_][a-zA-Z0-9-_]{0,63}$/;
  * The Workflows that a configuration binds.
  * @param file the configuration's name in messages
  * @param exports what the Worker's entry exports; `null` when that is not known yet
- * @throws {BuildFailure} when a Workflow is of another Worker, its class is not exported, or two share a class
+ * @throws {BuildFailure} when a class is not exported, or two Workflows share one
  */
 export function workflows(file: string, config: WranglerConfig, exports: string[] | null): Workflow[] {
-  const all = (config.workflows ?? []).map((asked) => {
-    const { binding, name, class_name: className, script_name: script, limits, default_retention } = asked;
+  const own = (config.workflows ?? []).filter((each) => !isOther(each, config.name));
+  const all = own.map((asked) => {
+    const { binding, name, class_name: className, limits, default_retention } = asked;
     const where = `${file}: workflows: ${name}`;
-    if (script !== undefined && script !== config.name)
-      throw new BuildFailure(
-        `${where}: script_name ${script} is another Worker; only Workflows of this one can be bound: call the other app's fetch() to start one there`,
-      );
     if (exports !== null && !exports.includes(className))
       throw new BuildFailure(`${where}: the Worker does not export a class ${className}`);
     const { success_retention: success, error_retention: error } = default_retention ?? {};

@@ -1,10 +1,11 @@
-// Reads a Wrangler configuration with wrangler's own reader, and refuses the keys that Cellar does not run.
+// Reads a Wrangler configuration with wrangler's own reader, and warns of the keys that Cellar does not run.
 import { createRequire } from 'node:module';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { BuildFailure } from './failure.ts';
 import { show } from './inside.ts';
 import { CONFIG_BYTES } from './limits.ts';
+import type { Place } from './place.ts';
 import { readProjectFile } from './regular-file.ts';
 import { nestedKeys, type Treatment, topLevelKeys } from './wrangler-keys.ts';
 import {
@@ -135,58 +136,65 @@ export interface ReadConfig {
   own: WranglerConfig | null;
   /** What the deploy's log should say about it. */
   notes: string[];
+  /** What its author has to know: keys that have no effect, and bindings that throw. */
+  warnings: string[];
 }
 
 /**
  * Reads the configuration of a project, or the one that its build wrote in place of it.
- * @param root real path of the project
+ * @param place the project
  * @param path of the project's own configuration, or `null`
  * @param written path of the build's, or `null`; one of them is there
  * @param environment the environment to deploy, or `null` for the top level; one the build wrote is for its own already
- * @throws {BuildFailure} with wrangler's diagnostics, or naming every key that is not supported
+ * @throws {BuildFailure} with wrangler's diagnostics
  */
 export async function readWranglerConfig(
-  root: string,
+  { root, folder }: Place,
   path: string | null,
   written: string | null,
   environment: string | null,
 ): Promise<ReadConfig> {
   const wrangler = require('wrangler') as typeof import('wrangler');
-  const read = (from: string, env: object) => {
+  const read = (from: string, ...call: Parameters<typeof wrangler.unstable_readConfig>) => {
     // wrangler reads whatever is there.
     readProjectFile(root, from, CONFIG_BYTES);
     return captureWarnings(() => {
       try {
-        return wrangler.unstable_readConfig({ config: from, ...env }) as unknown as Record<string, unknown>;
+        return wrangler.unstable_readConfig(...call) as unknown as Record<string, unknown>;
       } catch (error) {
         throw new BuildFailure(explain(error as WranglerError, show(root, from)));
       }
     });
   };
-  const own = path === null ? null : read(path, environment === null ? {} : { env: environment });
-  const { value, warnings } = written === null ? own! : read(written, {});
+  const named = environment === null ? {} : { env: environment };
+  const own = path === null ? null : read(path, { config: path, ...named });
+  // wrangler finds what a build wrote by itself: it forgives older build tools some keys there.
+  const redirected = { script: join(folder, 'any') };
+  const { value, warnings } =
+    written === null ? own! : read(written, redirected, { useRedirectIfAvailable: true });
   const from = written ?? path!;
   const file = show(root, from);
   const unknown = warnings.map(unknownKeysIn).filter((each) => each !== null);
   const config = environment === null ? value : { ...value, definedEnvironments: [] };
-  const { refused, ignored } = judge(config, own?.value ?? {}, unknown);
-  const problems = [...refused, ...unknown.map(tellUnknown)];
-  if (problems.length > 0) throw new BuildFailure(`${file}: ${problems.join('; ')}`);
+  const { unavailable, ignored } = judge(config, unknown);
   const notes = [...ignored].map(([reason, keys]) => `${keys.join(', ')} ignored: ${reason}`);
   if (environment !== null) notes.unshift(`environment ${environment}`);
+  const warned = warnings.filter((warning) => unknownKeysIn(warning) === null);
   return {
+    warnings: [...unavailable, ...unknown.map(tellUnknown), ...warned].map((line) => `${file}: ${line}`),
     config: value as unknown as WranglerConfig,
     file,
     base: dirname(from),
     own: written === null ? null : ((own?.value ?? null) as WranglerConfig | null),
-    notes: [...notes, ...warnings].map((line) => `${file}: ${line}`),
+    notes: notes.map((line) => `${file}: ${line}`),
   };
 }
 
 /** Runs `read`, which writes its warnings to the console and in no other place. An example to copy is lines of one. */
 function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
   const warnings: string[] = [];
-  const { warn } = console;
+  const { warn, info } = console;
+  console.info = () => {};
   console.warn = (...parts: unknown[]) => {
     for (const line of stripVTControlCharacters(parts.join(' ')).split('\n')) {
       const item = /^\s*- (.*\S)/.exec(line)?.[1];
@@ -198,29 +206,25 @@ function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
   try {
     return { value: read(), warnings };
   } finally {
-    console.warn = warn;
+    Object.assign(console, { warn, info });
   }
 }
 
 /**
- * Sorts the given keys by the tables. `refused` has what to say of each; `ignored` maps a reason to its keys.
- * @param own the project's own configuration, in which `config` may stand
+ * Sorts the given keys by the tables. `unavailable` says what each key lacks; `ignored` maps a reason to its keys.
  * @param unknown what wrangler has found; it looks into few objects, and keys that no table has are added
  */
 function judge(
   config: Record<string, unknown>,
-  own: Record<string, unknown>,
   unknown: UnknownKeys[],
-): { refused: string[]; ignored: Map<string, string[]> } {
-  const refused: string[] = [];
+): { unavailable: string[]; ignored: Map<string, string[]> } {
+  const unavailable: string[] = [];
   const ignored = new Map<string, string[]>();
   const consider = (key: string, treatment: Treatment | undefined) => {
     if (treatment === 'used' || treatment === 'quiet') return;
-    const told = `"${key}" is not supported`;
-    if (!treatment || ('leftOut' in treatment && isGiven(own[key]))) return refused.push(told);
-    if ('instead' in treatment) return refused.push(`${told}: ${treatment.instead}`);
-    const reason = 'leftOut' in treatment ? treatment.leftOut : treatment.ignored;
-    ignored.set(reason, [...(ignored.get(reason) ?? []), key]);
+    if (!treatment) unavailable.push(`"${key}" is not available here`);
+    else if ('instead' in treatment) unavailable.push(`"${key}" is not available here: ${treatment.instead}`);
+    else ignored.set(treatment.ignored, [...(ignored.get(treatment.ignored) ?? []), key]);
   };
   const { definedEnvironments, ...keys } = withoutDerived(config);
   for (const [key, value] of Object.entries(keys)) if (isGiven(value)) consider(key, topLevelKeys[key]);
@@ -237,7 +241,7 @@ function judge(
     if (missed.length > 0) unknown.push({ place: shown, keys: missed });
     for (const key of given) if (key in treatments) consider(`${shown}.${key}`, treatments[key]);
   }
-  return { refused, ignored };
+  return { unavailable, ignored };
 }
 
 /** Leaves out what wrangler adds about the file itself. */

@@ -1,22 +1,13 @@
-// What becomes of every key of a Wrangler configuration here. A key missing from this table fails the deploy, as an
-// unsupported one does.
+// How Cellar treats every key of a Wrangler configuration. A key that this table lacks is unknown: the deploy warns about it.
 
 /**
- * `used`: read, and acted on.
- * `quiet`: for other tools than a deploy; nothing is said.
- * `ignored`: does not apply here, for this reason; the deploy's log says so.
- * `leftOut`: not run here, for this reason; the deploy fails, unless build tools have added it by themselves to the
- * configuration they wrote: then it is left out, and the log says so.
- * `instead`: not run here; the deploy fails, and says what to do in its place.
- * `false`: not run here either, and nothing takes its place.
+ * `used`: the deploy reads it.
+ * `quiet`: it is for other tools; the deploy says nothing.
+ * `ignored`: it does not apply here, for this reason; the log says so.
+ * `instead`: it is not available here. The deploy warns and says what to do instead; its binding throws when used.
+ * `false`: the same, without advice.
  */
-export type Treatment =
-  | 'used'
-  | 'quiet'
-  | { ignored: string }
-  | { leftOut: string }
-  | { instead: string }
-  | false;
+export type Treatment = 'used' | 'quiet' | { ignored: string } | { instead: string } | false;
 
 const noAccount = { ignored: 'there is no Cloudflare account here' };
 const noEdge = { ignored: 'apps run on this one machine' };
@@ -114,8 +105,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   data_blobs: blob,
   dispatch_namespaces: { instead: "make each customer's Worker an app of its own, through the API" },
   flagship: false,
-  // Astro's adapter adds it to every project.
-  images: { leftOut: 'the build added it, and images are not transformed here' },
+  images: { instead: 'serve images as they are, or transform them while building' },
   k2: false,
   logfwdr: false,
   media: false,
@@ -124,7 +114,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   secrets_store_secrets: {
     instead: 'set the secret on the app, with `cellar secrets set` or `wrangler secret put`',
   },
-  site: { instead: 'make its bucket "assets.directory"' },
+  site: { instead: 'name its bucket as "assets.directory"' },
   stream: false,
   streaming_tail_consumers: tail,
   tail_consumers: tail,
@@ -248,11 +238,13 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };
 
-/** What to do in place of a binding of a type of Cloudflare's API; `null` when nothing is known. Keys are mostly plural. */
-export function insteadOf(type: string): string | null {
-  for (const key of [type, `${type}s`, `${type}_datasets`]) {
-    const treatment = topLevelKeys[key];
-    if (typeof treatment === 'object' && 'instead' in treatment) return treatment.instead;
-  }
-  return null;
+/** The advice for a key that is not available here; `null` when there is none. */
+export function insteadOf(key: string): string | null {
+  const treatment = topLevelKeys[key];
+  return typeof treatment === 'object' && 'instead' in treatment ? treatment.instead : null;
+}
+
+/** The key for a binding of this type of Cloudflare's API. Keys are mostly plural. */
+export function keyOfType(type: string): string {
+  return [type, `${type}s`, `${type}_datasets`].find((key) => key in topLevelKeys) ?? type;
 }

@@ -100,6 +100,7 @@ export function shownApp(app: App): string {
     ['deployed', app.deployed_at && ago(app.deployed_at)],
     ['asleep since', app.asleep_since && ago(app.asleep_since)],
     ['last error', app.last_error && plain(app.last_error)],
+    ...app.warnings.map((warning): [string, string] => ['warning', plain(warning)]),
   ]);
 }
 

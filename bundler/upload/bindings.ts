@@ -25,6 +25,7 @@ type Bound = Pick<
   | 'rateLimits'
   | 'services'
   | 'outward'
+  | 'warnings'
   | 'versionMetadata'
   | 'triggers'
 > & {
@@ -34,7 +35,7 @@ type Bound = Pick<
 
 /**
  * The bindings of an upload. Crons and consumers stay those of the live release: Wrangler sets them afterwards.
- * @throws {BuildFailure} naming the binding that is of another Worker, or cannot be taken over
+ * @throws {BuildFailure} naming the binding that cannot be taken over
  */
 export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: string[]): Bound {
   const { live } = from;
@@ -61,12 +62,14 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(entrypoint !== undefined && { entrypoint }),
     ...(props !== undefined && { props }),
   }));
-  const outward = [...all('ai'), ...all('hyperdrive'), ...all('analytics_engine'), ...all('send_email')].map(
-    ({ name, ...rest }) => ({
-      binding: name,
-      ...rest,
-    }),
-  );
+  const outward = [
+    ...all('ai'),
+    ...all('hyperdrive'),
+    ...all('analytics_engine'),
+    ...all('send_email'),
+    ...all('missing'),
+  ].map(({ name, ...rest }) => ({ binding: name, ...rest }));
+  const warnings = all('missing').map(({ message }) => message);
   const workflows = all('workflow').map((binding) => workflowOf(binding, live, exports));
   refuseSharing('the bindings', workflows);
   const [versionMetadata] = all('version_metadata');
@@ -86,6 +89,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(rateLimits.length > 0 && { rateLimits }),
     ...(services.length > 0 && { services }),
     ...(outward.length > 0 && { outward }),
+    ...(warnings.length > 0 && { warnings }),
     ...(versionMetadata && {
       versionMetadata: {
         binding: versionMetadata.name,
@@ -166,17 +170,9 @@ function liveBinding(name: string, live: Release, keys: Record<string, string>):
 }
 
 function classOf(
-  {
-    name,
-    class_name: className,
-    script_name: script,
-  }: Extract<Binding, { type: 'durable_object_namespace' }>,
+  { name, class_name: className }: Extract<Binding, { type: 'durable_object_namespace' }>,
   exports: string[],
 ): Bundle['durableObjects'][number] {
-  if (script !== undefined)
-    throw new BuildFailure(
-      `the binding ${name}: script_name ${script} is another Worker; only classes of this one can be bound`,
-    );
   if (!exports.includes(className))
     throw new BuildFailure(`the binding ${name}: the Worker does not export a class ${className}`);
   return { binding: name, className };
@@ -184,19 +180,10 @@ function classOf(
 
 /** Wrangler sets limits and retention afterwards, by a call of its own: until then they are those of the release that serves. */
 function workflowOf(
-  {
-    name: binding,
-    workflow_name: name,
-    class_name: className,
-    script_name: script,
-  }: Extract<Binding, { type: 'workflow' }>,
+  { name: binding, workflow_name: name, class_name: className }: Extract<Binding, { type: 'workflow' }>,
   live: Release | null,
   exports: string[],
 ): NonNullable<Bundle['workflows']>[number] {
-  if (script !== undefined)
-    throw new BuildFailure(
-      `the binding ${binding}: script_name ${script} is another Worker; only Workflows of this one can be bound`,
-    );
   if (!exports.includes(className))
     throw new BuildFailure(`the binding ${binding}: the Worker does not export a class ${className}`);
   const { steps, retention } = live?.workflows?.find((workflow) => workflow.name === name) ?? {};

@@ -108,6 +108,7 @@ export const SentBundle = z.strictObject({
           allowed_destination_addresses: z.array(name).optional(),
           allowed_sender_addresses: z.array(name).optional(),
         }),
+        z.strictObject({ type: z.literal('missing'), binding: name, message: z.string() }),
       ]),
     )
     .optional(),
@@ -130,6 +131,7 @@ export const SentBundle = z.strictObject({
     })
     .optional(),
   requiredSecrets: z.array(name).optional(),
+  warnings: z.array(z.string()).optional(),
 });
 
 /**

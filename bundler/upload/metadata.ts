@@ -1,14 +1,15 @@
 // What Wrangler says of an upload, in Cloudflare's words.
 import * as z from 'zod';
 import { BuildFailure } from '../failure.ts';
+import { missing, ofOtherScript } from '../missing-bindings.ts';
 import { RATE_LIMIT_PERIODS } from '../rate-limits.ts';
 import { WORKFLOW_NAME } from '../workflows.ts';
-import { insteadOf } from '../wrangler-keys.ts';
+import { keyOfType } from '../wrangler-keys.ts';
 import { SentBundle } from './bundle.ts';
 
 const name = z.string().min(1).max(256);
 
-/** Bindings that are run here, by Cloudflare's names of their types. */
+/** Bindings that are run here, by Cloudflare's names of their types, and `missing` for all others. */
 const Binding = z.discriminatedUnion('type', [
   z.object({ type: z.literal('plain_text'), name, text: z.string() }),
   z.object({ type: z.literal('json'), name, json: z.json() }),
@@ -20,7 +21,6 @@ const Binding = z.discriminatedUnion('type', [
     type: z.literal('durable_object_namespace'),
     name,
     class_name: name,
-    script_name: name.optional(),
   }),
   z.object({ type: z.literal('queue'), name, queue_name: name }),
   z.object({
@@ -28,7 +28,6 @@ const Binding = z.discriminatedUnion('type', [
     name,
     workflow_name: z.string().regex(WORKFLOW_NAME),
     class_name: name,
-    script_name: name.optional(),
   }),
   z.object({ type: z.literal('assets'), name }),
   z.object({ type: z.literal('version_metadata'), name }),
@@ -55,6 +54,7 @@ const Binding = z.discriminatedUnion('type', [
     allowed_destination_addresses: z.array(name).optional(),
     allowed_sender_addresses: z.array(name).optional(),
   }),
+  z.object({ type: z.literal('missing'), name, message: z.string() }),
   z.object({ type: z.literal('inherit'), name }),
 ]);
 export type Binding = z.output<typeof Binding>;
@@ -127,7 +127,7 @@ export type Metadata = Omit<z.output<typeof Metadata>, 'bindings'> & { bindings:
 
 /**
  * Reads the part `metadata` of an upload.
- * @throws {BuildFailure} naming the field, or the binding that is not run here
+ * @throws {BuildFailure} naming the field
  */
 export function readMetadata(text: string): Metadata {
   const metadata = check(Metadata, parse(text), 'metadata');
@@ -139,13 +139,14 @@ export function readMetadata(text: string): Metadata {
   return { ...metadata, bindings };
 }
 
-function readBinding(binding: { type: string; name: string }): Binding {
+function readBinding(binding: { type: string; name: string; script_name?: unknown }): Binding {
+  const { type, name, script_name: script } = binding;
   const types: readonly string[] = Binding.options.map(({ shape }) => shape.type.value);
-  if (!types.includes(binding.type))
-    throw new BuildFailure(
-      `the binding ${binding.name} is of type ${binding.type}, which is not run here: ${insteadOf(binding.type) ?? `those are ${types.join(', ')}`}`,
-    );
-  return check(Binding, binding, `the binding ${binding.name}`);
+  if (!types.includes(type))
+    return { type: 'missing', name, message: missing(name, keyOfType(type)).message };
+  if (script !== undefined)
+    return { type: 'missing', name, message: ofOtherScript(name, String(script)).message };
+  return check(Binding, binding, `the binding ${name}`);
 }
 
 function parse(text: string): unknown {

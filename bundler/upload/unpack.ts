@@ -106,6 +106,7 @@ async function unpackWranglers(
   const exports = worker?.exports ?? [];
   const given: LiveBindings = { live, secrets: options.secrets, keys: options.keys };
   const { secrets, ...bound } = bindingsOf(metadata, given, exports);
+  notes.push(...(bound.warnings ?? []).map((text) => `warning: ${text}`));
   const bundle: Bundle = {
     worker: worker && {
       modules: worker.modules,

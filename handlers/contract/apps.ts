@@ -39,6 +39,7 @@ export const App = z.strictObject({
   live_deploy_id: id.nullable(),
   deployed_at: time.nullable(),
   last_error: z.string().nullable(),
+  warnings: z.array(z.string()),
   created_at: time,
 });
 export type App = z.output<typeof App>;

@@ -145,6 +145,8 @@ export interface DeployFact {
   author: string;
   /** Who asked for a rollback or a deploy again, for people. */
   requested_by?: string;
+  /** What the author has to know about the release; left out when there is nothing. */
+  warnings?: string[];
   trigger: DeployTrigger;
   status: DeployStatus;
   /** Whether its release is kept. */

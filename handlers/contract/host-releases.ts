@@ -54,7 +54,9 @@ export type Outward =
       destination_address?: string | undefined;
       allowed_destination_addresses?: string[] | undefined;
       allowed_sender_addresses?: string[] | undefined;
-    };
+    }
+  /** Not available here: it throws this message when it is used. */
+  | { type: 'missing'; binding: string; message: string };
 
 /** A release with its bindings as the project names them. */
 export interface DescribedRelease {

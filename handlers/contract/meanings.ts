@@ -133,6 +133,8 @@ export const answerMeanings: Readonly<Record<string, Readonly<Record<string, str
     git_url: 'Where to push to, without the key.',
     live_deploy_id: 'The deploy that serves; null before the first one.',
     deployed_at: 'When that went live.',
+    warnings:
+      'What its author has to know about the release that serves, such as bindings that are not available here.',
     last_error: 'Why it crashed, was stopped or did not start; null when all is well.',
     created_at: 'When it was made.',
   },

@@ -141,6 +141,7 @@ function toApp(row: AppRow, env: Env): App {
     live_deploy_id: row.live_deploy_id,
     deployed_at: row.deployed_at,
     last_error: row.last_error,
+    warnings: JSON.parse(row.warnings),
     created_at: row.created_at,
   };
 }

@@ -88,7 +88,8 @@ async function requireDeploy(reads: Reader, id: string, deployId: string): Promi
 
 /** A deploy as the API shows it. */
 export function shownDeploy(fact: DeployFact): Deploy {
-  return { ...withoutCreation(fact), requested_by: fact.requested_by ?? null };
+  const { warnings: _, ...shown } = withoutCreation(fact);
+  return { ...shown, requested_by: fact.requested_by ?? null };
 }
 
 /** New lines of a deploy's log as its stream shows them. */

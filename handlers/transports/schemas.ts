@@ -59,6 +59,7 @@ export const examples: Readonly<Record<string, Json>> = {
     live_deploy_id: DEPLOY_ID,
     deployed_at: AT,
     last_error: null,
+    warnings: [],
     created_at: AT,
   },
   Deploy: {

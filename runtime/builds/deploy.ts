@@ -15,6 +15,7 @@ import { Follower } from './follower.ts';
 import { tellLeftClasses } from './left-classes.ts';
 import { makeLive } from './make-live.ts';
 import { type DeploySource, makeRelease, type ReleaseOptions, removeLeft } from './make-release.ts';
+import { readRelease } from './release.ts';
 import { checkSecrets } from './secrets.ts';
 import { checkServices } from './services.ts';
 
@@ -160,11 +161,17 @@ export class Deploy {
       await checkSecrets(paths.release(app_id, id), Object.keys(values), this.#log);
       const owned = { appId: app_id, apps, isPushed: this.#source.kind === 'commit' };
       const consumes = await checkServices(paths.release(app_id, id), owned, this.#log);
+      const { warnings = [] } = (await readRelease(paths.release(app_id, id)))!;
       this.#abort.signal.throwIfAborted();
       const served = apps.get(app_id)?.liveDeployId ?? null;
       const detail = served === null ? 'the first release' : `in the place of deploy ${served}`;
       await this.#log.step('start', detail, () =>
-        makeLive(this.#options, this.#record, { storage, consumes, signal: this.#abort.signal }),
+        makeLive(this.#options, this.#record, {
+          storage,
+          consumes,
+          warnings,
+          signal: this.#abort.signal,
+        }),
       );
       await this.#deletedClasses.find(storage);
       await this.#tidied;

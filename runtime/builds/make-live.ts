@@ -11,6 +11,8 @@ interface NextRelease {
   storage: object;
   /** The queues that it consumes. */
   consumes: string[];
+  /** What the author has to know about it. */
+  warnings: string[];
   /** Gives the change up before anything is changed. */
   signal: AbortSignal;
 }
@@ -22,7 +24,7 @@ interface NextRelease {
 export async function makeLive(
   { store, apps }: { store: HostStore; apps: Apps },
   deploy: DeployRecord,
-  { storage, consumes, signal }: NextRelease,
+  { storage, consumes, warnings, signal }: NextRelease,
 ): Promise<void> {
   const { id, app_id } = deploy.fact;
   await apps.makeLive(app_id, id, {
@@ -30,7 +32,7 @@ export async function makeLive(
     consumes,
     signal,
     commit: (at, app) =>
-      deploy.changeWith({ status: 'live', can_roll_back: true }, () => {
+      deploy.changeWith({ status: 'live', can_roll_back: true, warnings }, () => {
         const before = apps.get(app_id)?.liveDeployId;
         if (before) markReplaced(store, app_id, before);
         store.apps.setLive(app_id, id, at, storage, consumes);

@@ -34,7 +34,7 @@ export async function placeBundle(
   directory: string,
 ): Promise<{ release: Release; storage: StorageNames }> {
   const { names, ...stored } = resolveNames(to.storage, bundle, to.live, newId);
-  const { worker, exports, vars, assets, triggers, requiredSecrets } = bundle;
+  const { worker, exports, vars, assets, triggers, requiredSecrets, warnings } = bundle;
   const { workflows, rateLimits, services, outward, versionMetadata } = bundle;
   const own = {
     worker,
@@ -50,6 +50,7 @@ export async function placeBundle(
     }),
     ...(triggers && { triggers: to.isPreview ? { ...triggers, crons: [] } : triggers }),
     ...(requiredSecrets && { requiredSecrets }),
+    ...(warnings && { warnings }),
   };
   const release: Release = { format: 1, deployId: to.deployId, sha: to.sha, ...own, ...stored };
   if (to.isPreview) await writeFile(join(bundled, BUNDLE_FILE), JSON.stringify(bundle));

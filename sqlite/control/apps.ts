@@ -25,6 +25,8 @@ export interface AppRow {
   previews_branches: 0 | 1;
   previews_storage: 'empty' | 'copy';
   created_at: string;
+  /** Of the release that serves: a JSON list of texts. */
+  warnings: string;
   status: 'created' | 'deploying' | 'starting' | 'running' | 'sleeping' | 'stopped' | 'crashed';
 }
 
@@ -44,7 +46,8 @@ const STATUS = `CASE
 
 export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, woke_at, generation, process_state,
   live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, root_directory, install_command, build_command, output_directory,
-  previews_branches, previews_storage, created_at, ${STATUS} AS status`;
+  previews_branches, previews_storage, created_at, ${STATUS} AS status,
+  coalesce((SELECT warnings FROM deploys WHERE id = live_deploy_id), '[]') AS warnings`;
 
 /** The statement that reads one app by id. For batches that answer 404 and their rows in one round trip. */
 export function selectApp(db: Reader, id: string): D1PreparedStatement {

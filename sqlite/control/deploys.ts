@@ -5,7 +5,7 @@ import { type Page, pageOf } from './page.ts';
 import type { Reader } from './reads.ts';
 
 /** One deploy. `steps` is JSON. */
-export type DeployRow = Omit<DeployFact, 'steps' | 'can_roll_back' | 'requested_by'> & {
+export type DeployRow = Omit<DeployFact, 'steps' | 'can_roll_back' | 'requested_by' | 'warnings'> & {
   steps: string;
   can_roll_back: 0 | 1;
   requested_by: string | null;
@@ -72,13 +72,13 @@ export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }:
   return db
     .prepare(
       `INSERT INTO deploys (id, app_id, sha, ref, message, author, trigger, status, steps, error, created_at,
-         started_at, finished_at, observed_outbox, observed_seq, can_roll_back, requested_by, seq)
-       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
+         started_at, finished_at, observed_outbox, observed_seq, can_roll_back, requested_by, warnings, seq)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
          (SELECT coalesce(max(seq), 0) + 1 FROM deploys WHERE app_id = ?2)
        WHERE EXISTS (SELECT 1 FROM apps WHERE id = ?2)
        ON CONFLICT (id) DO UPDATE SET status = excluded.status, steps = excluded.steps, error = excluded.error,
          message = excluded.message, author = excluded.author, sha = excluded.sha,
-         started_at = excluded.started_at, finished_at = excluded.finished_at, can_roll_back = excluded.can_roll_back,
+         started_at = excluded.started_at, finished_at = excluded.finished_at, can_roll_back = excluded.can_roll_back, warnings = excluded.warnings,
          observed_outbox = excluded.observed_outbox, observed_seq = excluded.observed_seq
          WHERE observed_outbox IS NOT excluded.observed_outbox OR observed_seq <= excluded.observed_seq`,
     )
@@ -100,6 +100,7 @@ export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }:
       seq,
       deploy.can_roll_back ? 1 : 0,
       deploy.requested_by ?? null,
+      JSON.stringify(deploy.warnings ?? []),
     );
 }
 

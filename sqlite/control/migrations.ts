@@ -15,6 +15,7 @@ import guests from './migrations/0012_guests.sql';
 import previewStorage from './migrations/0013_preview_storage.sql';
 import requestedBy from './migrations/0014_requested_by.sql';
 import orderOfUsers from './migrations/0015_order_of_users.sql';
+import warnings from './migrations/0016_warnings.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -33,6 +34,7 @@ const migrations: Migration[] = [
   { name: '0013_preview_storage.sql', sql: previewStorage },
   { name: '0014_requested_by.sql', sql: requestedBy },
   { name: '0015_order_of_users.sql', sql: orderOfUsers },
+  { name: '0016_warnings.sql', sql: warnings },
 ];
 
 /**

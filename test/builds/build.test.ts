@@ -197,16 +197,6 @@ test('nothing deployable fails before anything is installed, and says what was l
   assert.ok(!lines.some((line) => line.startsWith('▸ install')));
 });
 
-test('an unsupported key fails before anything is installed, and is named', async () => {
-  const config =
-    '{ "name": "x", "main": "index.js", "browser": { "binding": "B" }, "vectorize": [{ "binding": "V", "index_name": "y" }] }';
-  const lines = await assertFails(
-    { 'wrangler.jsonc': config, 'index.js': WORKER },
-    /wrangler\.jsonc: "vectorize" is not supported: call the HTTP API .*; "browser" is not supported: call a hosted/,
-  );
-  assert.ok(!lines.some((line) => line.startsWith('▸ install')));
-});
-
 test('what a configuration shows to be impossible fails before anything is installed', async () => {
   const dependencies = '{"dependencies": {"no-such": "1"}}';
   const impossible: [config: object, message: RegExp][] = [

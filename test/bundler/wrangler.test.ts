@@ -15,6 +15,14 @@ const refuses = async (config: Record<string, unknown>, message: RegExp) =>
     return true;
   });
 
+/** Asserts that a configuration deploys with a warning, in the log and in the release, and returns its release. */
+const warns = async (config: Record<string, unknown>, warning: RegExp) => {
+  const { bundle, notes } = await worktrees.bundle(wranglerProject(config));
+  assert.match((bundle.warnings ?? []).join('\n'), warning);
+  for (const each of bundle.warnings ?? []) assert.ok(notes.includes(`warning: ${each}`), notes.join('\n'));
+  return bundle;
+};
+
 test('the table of keys has every key that wrangler knows, and no other', () => {
   const path = createRequire(import.meta.url)
     .resolve('wrangler/package.json')
@@ -169,29 +177,64 @@ test("a database's migrations stay in their folder", async () => {
   );
 });
 
-test('a feature that is not run here fails the deploy, and all of them are named', async () => {
-  await refuses(
+test('a feature that is not available here deploys with a warning, and all of them are named', async () => {
+  await warns(
     {
       vectorize: [{ binding: 'V', index_name: 'i' }],
       queues: { consumers: [{ queue: 'queue', visibility_timeout_ms: 1000 }] },
       services: [{ binding: 'S', service: 'other', environment: 'staging' }],
     },
-    /^wrangler\.jsonc: (?=.*"vectorize")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services\.environment")/,
+    /(?=.*"vectorize")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services\.environment")/s,
   );
-  await refuses({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not supported/);
+  await warns({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not available here$/);
 });
 
-test('what is not run here is refused with what to do instead', async () => {
-  await refuses({ browser: { binding: 'B' } }, /"browser" is not supported: call a hosted browser/);
-  await refuses(
-    { containers: [{ class_name: 'Room', image: 'docker.io/httpd:1' }] },
-    /"containers" is not supported: run the/,
-  );
-  await refuses(
-    { dispatch_namespaces: [{ binding: 'D', namespace: 'n' }] },
-    /"dispatch_namespaces" is not supported: make each customer's Worker an app/,
-  );
-  await refuses({ vectorize: [{ binding: 'V', index_name: 'i' }] }, /"vectorize" is not supported: call the/);
+/** Configurations of bindings that are not available here, and the names that they bind. */
+const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice: RegExp][] = [
+  [{ browser: { binding: 'B' } }, ['B'], /call a hosted browser/],
+  [{ images: { binding: 'I' } }, ['I'], /serve images as they are/],
+  [{ worker_loaders: [{ binding: 'L' }] }, ['L'], /"worker_loaders"/],
+  [{ site: { bucket: '.' } }, ['__STATIC_CONTENT'], /"assets.directory"/],
+  [{ vectorize: [{ binding: 'V', index_name: 'i' }] }, ['V'], /call the HTTP API of a vector database/],
+  [{ tail_consumers: [{ service: 's' }] }, [], /OTEL_EXPORTER_OTLP_ENDPOINT/],
+  [{ mtls_certificates: [{ binding: 'M', certificate_id: 'c' }] }, ['M'], /takes a key/],
+  [
+    { secrets_store_secrets: [{ binding: 'S', store_id: 's', secret_name: 'n' }] },
+    ['S'],
+    /cellar secrets set/,
+  ],
+  [{ pipelines: [{ binding: 'P', pipeline: 'p' }] }, ['P'], /objects into R2/],
+  [{ containers: [{ class_name: 'Room', image: 'docker.io/httpd:1' }] }, [], /run the container on a server/],
+  [{ dispatch_namespaces: [{ binding: 'D', namespace: 'n' }] }, ['D'], /an app of its own/],
+  [{ logfwdr: { bindings: [{ name: 'F', destination: 'd' }] } }, ['F'], /"logfwdr"/],
+  [{ media: { binding: 'A' } }, ['A'], /"media"/],
+  [
+    { unsafe: { bindings: [{ name: 'U', type: 'secret_thing' }] } },
+    ['U'],
+    /U is not available .*secret_thing/,
+  ],
+  [
+    { durable_objects: { bindings: [{ name: 'O', class_name: 'Other', script_name: 'billing' }] } },
+    ['O'],
+    /O is not available .* another Worker, billing/,
+  ],
+  [
+    { workflows: [{ binding: 'W', name: 'w', class_name: 'Other', script_name: 'billing' }] },
+    ['W'],
+    /W is not available .* another Worker, billing/,
+  ],
+];
+
+for (const [config, bindings, advice] of UNAVAILABLE)
+  test(`${Object.keys(config)[0]} deploys, warns, and has its binding throw`, async () => {
+    const { outward = [] } = await warns(config, advice);
+    assert.deepEqual(
+      outward.map(({ type, binding }) => [type, binding]),
+      bindings.map((binding) => ['missing', binding]),
+    );
+  });
+
+test('addresses of send_email must be lists of addresses, and not too many', async () => {
   await refuses(
     { send_email: [{ name: 'M', allowed_sender_addresses: 'a@b.c' }] },
     /"allowed_sender_addresses"/,
@@ -207,13 +250,9 @@ test('what is not run here is refused with what to do instead', async () => {
   );
 });
 
-test('a Workflow is of this Worker and exported, and has a name and a class of its own', async () => {
+test('a Workflow is exported, and has a name and a class of its own', async () => {
   const flow = { binding: 'W', name: 'w', class_name: 'Room' };
   const bound = (...workflows: object[]) => ({ workflows });
-  await refuses(
-    bound({ ...flow, script_name: 'billing' }),
-    /workflows: w: script_name billing is another Worker/,
-  );
   await refuses(
     bound({ ...flow, class_name: 'Gone' }),
     /workflows: w: the Worker does not export a class Gone/,
@@ -226,14 +265,14 @@ test('a Workflow is of this Worker and exported, and has a name and a class of i
     bound(flow, { ...flow, binding: 'V', class_name: 'Other' }),
     /must have unique "name" values/,
   );
-  await refuses(
+  await warns(
     bound({ ...flow, schedules: '* * * * *' }),
-    /"workflows\.schedules" is not supported: create/,
+    /"workflows\.schedules" is not available here: create/,
   );
   await refuses(bound({ ...flow, name: '../up' }), /"name" field is invalid/);
 });
 
-test('a rate limit that cannot be is refused, and so is another binding below "unsafe"', async () => {
+test('a rate limit that cannot be is refused', async () => {
   const limit = { name: 'L', type: 'ratelimit', namespace_id: '1', simple: { limit: 1, period: 10 } };
   const below = (binding: object) => ({ unsafe: { bindings: [binding] } });
   await refuses(
@@ -245,18 +284,17 @@ test('a rate limit that cannot be is refused, and so is another binding below "u
     /limit L: simple\.limit must be a whole/,
   );
   await refuses(below({ ...limit, namespace_id: undefined }), /limit L: namespace_id is missing/);
-  await refuses(below({ name: 'X', type: 'secret_thing' }), /X: the type secret_thing is not run here/);
 });
 
-test('unknown keys fail the deploy, at the top and below', async () => {
-  await refuses({ d1_database: [] }, /: unknown key "d1_database" \(did you mean "d1_databases"\?\)$/);
-  await refuses({ colour: 'red', mian: 'x' }, /: unknown keys "colour", "mian" \(did you mean "main"\?\)$/);
-  await refuses(
+test('a deploy warns of unknown keys, at the top and below', async () => {
+  await warns({ d1_database: [] }, /: unknown key "d1_database" \(did you mean "d1_databases"\?\)$/);
+  await warns({ colour: 'red', mian: 'x' }, /: unknown keys "colour", "mian" \(did you mean "main"\?\)$/);
+  await warns(
     { d1_databases: [{ binding: 'A', database_names: 'b' }] },
     /^wrangler.jsonc: unknown key "database_names" \(did you mean "database_name"\?\) in d1_databases\[0\]$/,
   );
   // wrangler does not look into these.
-  await refuses(
+  await warns(
     { services: [{ binding: 'A', service: 'b', entripoint: 'c' }] },
     /^wrangler.jsonc: unknown key "entripoint" \(did you mean "entrypoint"\?\) in services$/,
   );
@@ -331,13 +369,9 @@ test('a warning of wrangler is shown whole, with its example', async () => {
   assert.doesNotMatch(warning!, /```/);
 });
 
-test('classes must be of this Worker, and exported', async () => {
+test('classes must be exported', async () => {
   const bind = (binding: object) => ({ durable_objects: { bindings: [{ name: 'ROOM', ...binding }] } });
   await refuses(bind({ class_name: 'Missing' }), /ROOM: the Worker does not export a class Missing/);
-  await refuses(
-    bind({ class_name: 'Room', script_name: 'other' }),
-    /ROOM: script_name other is another Worker/,
-  );
   await refuses(
     {
       migrations: [
@@ -437,21 +471,13 @@ test("a database's migrations are where the project's own configuration says, wh
   );
 });
 
-test('what a build tool adds by itself and is not run here is left out, what the project asks for is refused', async () => {
-  const images = { images: { binding: 'IMAGES' } };
+test('keys that an older build tool writes are forgiven as Wrangler does', async () => {
   const built = {
     '.wrangler/deploy/config.json': '{"configPath": "../../dist/wrangler.json"}',
-    'dist/wrangler.json': JSON.stringify({ name: 'x', main: '../index.js', ...images }),
+    'dist/wrangler.json': JSON.stringify({ name: 'x', main: '../index.js', legacy_env: true }),
   };
-  const { notes } = await worktrees.bundle(wranglerProject({}, built));
-  assert.ok(
-    notes.includes(
-      'dist/wrangler.json: images ignored: the build added it, and images are not transformed here',
-    ),
-    notes.join('\n'),
-  );
-  await assert.rejects(worktrees.bundle(wranglerProject(images, built)), /"images" is not supported/);
-  await refuses(images, /"images" is not supported/);
+  const { bundle, notes } = await worktrees.bundle(wranglerProject({}, built));
+  assert.equal(bundle.warnings, undefined, notes.join('\n'));
 });
 
 test('the top level is deployed unless an environment is named', async () => {
@@ -471,7 +497,8 @@ test('the top level is deployed unless an environment is named', async () => {
   assert.ok(staging.notes.includes('wrangler.jsonc: environment staging'), staging.notes.join('\n'));
   assert.doesNotMatch(staging.notes.join(), /env ignored/);
   await assert.rejects(worktrees.bundle(project, 'nowhere'), /no environment.*"nowhere"/is);
-  await assert.rejects(worktrees.bundle(project, 'bad'), /"browser" is not supported/);
+  const bad = await worktrees.bundle(project, 'bad');
+  assert.match(bad.bundle.warnings!.join(), /"browser" is not available here/);
 });
 
 test('a configuration of very many small values is refused, for the host reads what describes a release whole', async () => {

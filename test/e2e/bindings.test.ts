@@ -43,6 +43,44 @@ const run = async (model: string, inputs: unknown) => {
   return JSON.parse((await cellar.get('asks', path, { method: 'POST', body: JSON.stringify(inputs) })).text);
 };
 
+test('an app with bindings that are not available here runs, and each throws where it is used', async () => {
+  const config = {
+    name: 'lacks',
+    main: 'index.js',
+    compatibility_date: '2026-10-01',
+    images: { binding: 'IMAGES' },
+    worker_loaders: [{ binding: 'LOADER' }],
+    tail_consumers: [{ service: 'elsewhere' }],
+    colour: 'red',
+  };
+  const code = `export default {
+    async fetch(request, env) {
+      if (new URL(request.url).pathname === '/use') return new Response(await env.IMAGES.info(request.body));
+      await env.LOADER;
+      return Response.json([typeof env.IMAGES, Boolean(env.LOADER), JSON.stringify(env.IMAGES), String(env.IMAGES)]);
+    },
+  };`;
+  await cellar.deploy('lacks', 'bindings', {
+    'wrangler.jsonc': JSON.stringify(config),
+    'index.js': code,
+  });
+  assert.equal((await cellar.get('lacks')).text, '["object",true,"{}","[object Object]"]');
+  assert.equal((await cellar.get('lacks', '/use')).status, 500);
+  const errors = async () => (await rpc('errors.list', { id: 'lacks', status: 'open' })).items;
+  await eventually(async () => (await errors()).length === 1, 'the error is listed');
+  assert.match(
+    (await errors())[0].message,
+    /^IMAGES is not available on this Cellar, which does not run "images"\. Instead, serve images/,
+  );
+  const { warnings } = await rpc('apps.get', { id: 'lacks' });
+  assert.deepEqual(warnings.map((warning: string) => /"(\w+)"/.exec(warning)![1]).sort(), [
+    'colour',
+    'images',
+    'tail_consumers',
+    'worker_loaders',
+  ]);
+});
+
 test('an app asks a model, which answers whole', async () => {
   await cellar.deploy('asks', 'ai');
   const { response, usage } = JSON.parse((await cellar.get('asks', '/chat?q=hello')).text);

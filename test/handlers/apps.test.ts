@@ -28,6 +28,7 @@ test('a created app has every field of the contract, and the host was sent its w
     live_deploy_id: null,
     deployed_at: null,
     last_error: null,
+    warnings: [],
   });
   const { generation, ...wanted } = control.host.wanted.get(id)!;
   assert.ok(generation > 0);

@@ -79,16 +79,6 @@ test('an upload that cannot be run says why, and no app is made', async () => {
   assert.match(await fault('broken', form({}, {})), /neither a Worker nor assets/);
   assert.match(await fault('broken', form(main, { 'index.js': 'export const a = 1;' })), /no default export/);
   assert.match(await fault('broken', form(main, { '../index.js': WORKER })), /no name of a module/);
-  const binding = { ...main, bindings: [{ type: 'browser', name: 'B' }] };
-  assert.match(
-    await fault('broken', form(binding, { 'index.js': WORKER })),
-    /B is of type browser, which is not run here: call a hosted browser/,
-  );
-  const odd = { ...main, bindings: [{ type: 'odd', name: 'ODD' }] };
-  assert.match(
-    await fault('broken', form(odd, { 'index.js': WORKER })),
-    /ODD is of type odd, which is not run here: those are plain_text, /,
-  );
   const inherit = { ...main, bindings: [{ type: 'inherit', name: 'SECRET' }] };
   assert.match(await fault('broken', form(inherit, { 'index.js': WORKER })), /SECRET is to be taken over/);
   assert.deepEqual(kept(), { incoming: 0, versions: 0 });

@@ -49,6 +49,13 @@ export default function Overview({ app: slug }: { app: string }) {
               The app crashed: {app.last_error} The next request tries to start it again.
             </Notice>
           )}
+          {app.warnings.length > 0 && (
+            <Notice look="warn" icon={IconCircleAlert}>
+              {app.warnings.map((warning) => (
+                <p key={warning}>{warning}</p>
+              ))}
+            </Notice>
+          )}
           {deploys === null ? (
             <SkeletonRows />
           ) : deploys.length === 0 ? (

@@ -30,6 +30,7 @@ const MODULES: Partial<Record<Outward['type'], OwnModule>> = {
   hyperdrive: own('hyperdrive'),
   analytics_engine: own('analytics-engine'),
   send_email: own('send-email'),
+  missing: own('missing'),
 };
 /** What workerd's `cloudflare:email` imports, and does not bring along. */
 const EMAIL = { name: 'cloudflare-internal:email', text: textOf('email') };
@@ -84,6 +85,7 @@ function inner(bound: Outward, secrets: string[]): CapnpValue[] {
   // workerd's own asks a service by HTTP what `run()` is to do.
   if (bound.type === 'ai') return [{ name: 'fetcher', service: AI_SERVICE }];
   if (bound.type === 'send_email') return [{ name: 'fetcher', service: mailService(binding) }];
+  if (bound.type === 'missing') return [{ name: 'message', text: bound.message }];
   if (bound.type === 'analytics_engine') return [{ name: 'dataset', text: bound.dataset }];
   const isSet = secrets.includes(binding);
   const connectionString = isSet ? [{ name: 'connectionString', ...fromSecret(binding, secrets) }] : [];
