@@ -61,6 +61,7 @@ const CALLER: Caller = {
   isOwnProxy: false,
   locate: () => '',
   client: () => '127.0.0.1',
+  isByTrustedProxy: () => false,
 };
 const ASKED: Asked = { path: '/', headers: gatewayHeaders() };
 

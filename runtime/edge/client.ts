@@ -19,4 +19,9 @@ export class TrustedProxies extends AddressRanges {
     }
     return client;
   }
+
+  /** Whether the peer that our own proxy names last is a trusted one. */
+  hasSent(forwardedFor: string | undefined): boolean {
+    return this.has(plainAddress(forwardedFor?.split(',').at(-1)?.trim() ?? ''));
+  }
 }

@@ -143,6 +143,10 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     return this.#proxies.client(forwardedFor, this.peer);
   }
 
+  isByTrustedProxy(forwardedFor: string | undefined): boolean {
+    return this.isOwnProxy ? this.#proxies.hasSent(forwardedFor) : this.trusted;
+  }
+
   locate(address: string): string {
     return this.#owner.locate(address);
   }

@@ -144,19 +144,29 @@ test('whoever calls on the gateway’s unix socket is believed about the client'
   await using upstream = await startRawUpstream((_head, socket) =>
     socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'),
   );
-  await using gateway = await startGateway(upstream.socketPath);
+  await using gateway = await startGateway(upstream.socketPath, { trustedProxies: ['203.0.113.7'] });
   const socketPath = gatewaySocket(directory.path);
   await gateway.gateway.listenUnix(socketPath);
-  const headers = { host: 'a', 'x-forwarded-for': '203.0.113.9', 'x-forwarded-proto': 'https' };
-  const status = await new Promise((resolve, reject) => {
-    request({ socketPath, headers, agent: false }, (response) => resolve(response.resume().statusCode))
-      .on('error', reject)
-      .end();
-  });
-  assert.equal(status, 200);
+  const ask = (headers: Record<string, string>) =>
+    new Promise((resolve, reject) => {
+      request({ socketPath, headers, agent: false }, (response) => resolve(response.resume().statusCode))
+        .on('error', reject)
+        .end();
+    });
+  const headers = {
+    host: 'a',
+    'x-forwarded-for': '203.0.113.9',
+    'x-forwarded-proto': 'https',
+    'cf-ipcountry': 'CH',
+  };
+  assert.equal(await ask(headers), 200);
   assert.match(upstream.requests[0]!, /\r\ncf-connecting-ip: 203\.0\.113\.9\r\n/);
   assert.match(upstream.requests[0]!, /\r\nx-forwarded-proto: https\r\n/);
+  // Caddy passes on what strangers write; only a proxy that is trusted may have written this.
+  assert.doesNotMatch(upstream.requests[0]!, /cf-ipcountry/);
   await call(gateway.port, '/', { headers });
   assert.match(upstream.requests[1]!, /\r\ncf-connecting-ip: 127\.0\.0\.1\r\n/);
+  assert.equal(await ask({ ...headers, 'x-forwarded-for': '203.0.113.9, 203.0.113.7' }), 200);
+  assert.match(upstream.requests[2]!, /\r\ncf-ipcountry: CH\r\n/);
   assert.ok(existsSync(join(directory.path, 'gateway.sock')));
 });

@@ -14,7 +14,7 @@ let answer = OK;
 
 before(async () => {
   upstream = await startRawUpstream((_head, socket) => socket.write(answer, 'latin1'));
-  const locate = (address: string) => `"at":"${address}"`;
+  const locate = (address: string) => `"country":"DE","at":"${address}"`;
   plain = await startGateway(upstream.socketPath, { locate });
   const trustedProxies = ['127.0.0.0/8', '10.0.0.0/8'];
   trusting = await startGateway(upstream.socketPath, { locate, trustedProxies });
@@ -117,12 +117,52 @@ test('what a client claims about itself is replaced by what is known', async () 
   assert.equal(got.get('x-forwarded-for'), '127.0.0.1');
   assert.equal(got.get('x-forwarded-proto'), 'http');
   assert.equal(got.get('x-cellar-proto'), 'http');
-  assert.equal(got.get('x-cellar-cf'), '{"httpProtocol":"HTTP/1.1","colo":"CEL","at":"127.0.0.1"}');
+  assert.equal(
+    got.get('x-cellar-cf'),
+    '{"httpProtocol":"HTTP/1.1","colo":"CEL","country":"DE","at":"127.0.0.1"}',
+  );
   assert.equal(got.get('x-forwarded-host'), 'shop.example');
   assert.equal(got.get('cf-connecting-ip'), '127.0.0.1');
   assert.equal(got.get('x-real-ip'), '127.0.0.1');
   for (const name of ['forwarded', 'true-client-ip', 'x-forwarded-prefix', 'x-cellar-client-tls'])
     assert.equal(got.get(name), undefined, name);
+});
+
+/** All that Cloudflare documents to write into requests, and what it keeps for itself. */
+const OF_CLOUDFLARE =
+  `CF-Connecting-IP CF-Connecting-IPv6 CF-Connecting-O2O CF-Pseudo-IPv4 True-Client-IP CF-RAY CF-IPCountry CF-Visitor
+  CDN-Loop CF-Worker CF-EW-Via CF-IPCity CF-IPContinent CF-IPLatitude CF-IPLongitude CF-Region CF-Region-Code CF-Metro-Code CF-Postal-Code
+  CF-Timezone CF-Access-Jwt-Assertion CF-Access-Authenticated-User-Email CF-Access-Client-Id CF-Access-Client-Secret CF-Access-Token
+  CF-Bot-Score CF-Verified-Bot CF-JA3-Hash CF-JA4 CF-Threat-Score CF-Device-Type CF-Cert-Presented CF-Cert-Verified CF-Cert-Revoked
+  CF-Cert-Issuer-DN CF-Cert-Subject-DN CF-Cert-Issuer-SKI CF-Cert-Serial CF-Cert-SHA1 CF-Cert-SHA256 CF-Client-Cert-Der-Base64
+  CF-Cache-Status CF-Request-ID CF-WARP-Tag-ID CF-Placement CF-AIG-Metadata CF-Biso-Devtools CF-New-One`.split(
+    /\s+/,
+  );
+
+test('no stranger writes the headers of Cloudflare or of Cellar', async () => {
+  const names = [...OF_CLOUDFLARE, ...OF_CLOUDFLARE.map((name) => name.toLowerCase())];
+  const internal = ['X-Cellar-Proto', 'X-Cellar-Cf', 'X-Cellar-Calling', 'X-Cellar-Call', 'x-cellar-secret'];
+  const claims = [...names, ...internal, 'x-cellar-role', 'X-Cellar-New'].map(
+    (name) => `${name}: forged\r\n`,
+  );
+  const got = await forwarded(plain.port, claims.join(''));
+  for (const [name, value] of got) assert.doesNotMatch(value, /forged/, name);
+  const written = [...got.keys()].filter((name) => /^(cf-|x-cellar-|cdn-loop|true-)/.test(name));
+  const ours = ['cf-connecting-ip', 'cf-ipcountry', 'cf-ray', 'x-cellar-cf', 'x-cellar-proto'];
+  assert.deepEqual(written.toSorted(), ours);
+  assert.equal(got.get('cf-ipcountry'), 'DE');
+  assert.match(got.get('cf-ray')!, /^[0-9a-f]{16}-CEL$/);
+});
+
+test('what a trusted proxy says in the headers of Cloudflare is believed, but for the client', async () => {
+  const claims = OF_CLOUDFLARE.map((name) => `${name}: said\r\n`);
+  const got = await forwarded(trusting.port, `${claims.join('')}CF-Ray: again\r\nX-Cellar-Secret: said\r\n`);
+  const written = ['cf-connecting-ip', 'cf-connecting-ipv6', 'true-client-ip'];
+  for (const name of OF_CLOUDFLARE.map((each) => each.toLowerCase())) {
+    if (!written.includes(name)) assert.equal(got.get(name), name === 'cf-ray' ? 'said|again' : 'said', name);
+  }
+  assert.equal(got.get('cf-connecting-ip'), '127.0.0.1');
+  assert.equal(got.get('x-cellar-secret'), undefined);
 });
 
 test('Connection cannot list away the headers the gateway writes', async () => {
@@ -318,6 +358,7 @@ test('each request of a connection has its own ids, or those that its caller gav
     const head = upstream.requests.at(-1)!;
     const id = /\r\nx-request-id: (\S+)\r\n/.exec(head)![1]!;
     const [, trace, span, flags] = /\r\ntraceparent: 00-(\w{32})-(\w{16})-(\w\w)\r\n/.exec(head)!;
+    assert.match(head, new RegExp(`\r\ncf-ray: ${span}-CEL\r\n`));
     assert.match(client.received, new RegExp(`\r\nx-request-id: ${id}\r\n`));
     if (fields.startsWith('X-Request-Id')) assert.equal(id, 'mine');
     else assert.match(id, /^[0-9a-f]{32}$/);

@@ -1,7 +1,7 @@
 // `request.cf`: what the gateway knows of a request and its client, by Cloudflare's names.
 
 /** Where this machine stands, where Cloudflare names an airport: there is one place only. */
-const COLO = 'CEL';
+export const COLO = 'CEL';
 const TLS_VERSIONS: Record<string, string> = { 'tls1.2': 'TLSv1.2', 'tls1.3': 'TLSv1.3' };
 
 /** What our own proxy in front says of the connection that it has to the client. */
@@ -24,6 +24,11 @@ export function cfJson(minorVersion: number, { protocol, tls }: ClientConnection
   if (known !== undefined) json += `,"tlsVersion":"${known}"`;
   if (known !== undefined && /^\w{1,64}$/.test(cipher ?? '')) json += `,"tlsCipher":"${cipher}"`;
   return located === '' ? `${json}}` : `${json},${located}}`;
+}
+
+/** Returns the country in `located`, such as `DE`; null when it is not known. */
+export function countryOf(located: string): string | null {
+  return /"country":"([A-Z0-9]{2})"/.exec(located)?.[1] ?? null;
 }
 
 function protocolName(given: string): string {

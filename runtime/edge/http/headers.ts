@@ -1,7 +1,9 @@
 // Which headers cross the gateway, and which it writes itself.
+
+import { ACCOUNT_HEADER } from '../../../handlers/contract/sign-in.ts';
 import { wallClock } from '../../machine/clock.ts';
 import type { AnswerHead } from './answer-head.ts';
-import { type ClientConnection, cfJson } from './cf.ts';
+import { type ClientConnection, COLO, cfJson, countryOf } from './cf.ts';
 import { isHopByHop, keptBytes, withCookie } from './fields.ts';
 import type { CrossingFields, RequestHead } from './head.ts';
 import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
@@ -25,13 +27,14 @@ const OWN = new Set([
   'x-forwarded-for',
   'x-forwarded-host',
   'x-forwarded-proto',
-  'x-cellar-proto',
-  'x-cellar-cf',
   CLIENT_PROTOCOL,
   CLIENT_TLS,
   'x-request-id',
   'traceparent',
 ]);
+
+/** Written by Cloudflare's edge, which apps may run behind, and never by a client. */
+const OF_CLOUDFLARE = /^(?:cf-|cdn-loop$)/;
 
 /** Their requests say how long they are even if there is nothing (RFC 9110, 8.6). */
 const EXPECT_A_BODY = new Set(['POST', 'PUT', 'PATCH']);
@@ -48,6 +51,8 @@ export interface Caller {
   locate(address: string): string;
   /** The client's address, given the `X-Forwarded-For` the peer sent. */
   client(forwardedFor: string | undefined): string;
+  /** Whether a trusted proxy that is not our own has sent the request, given the `X-Forwarded-For` the peer sent. */
+  isByTrustedProxy(forwardedFor: string | undefined): boolean;
 }
 
 /** What a client says of itself and of its request's place in a larger one. Absent unless it may be believed. */
@@ -58,6 +63,8 @@ interface Claims {
   forwardedHost?: string;
   forwardedProto?: string;
   connection: ClientConnection;
+  /** Lines of Cloudflare's headers, by their names in lower case. */
+  ofCloudflare?: Map<string, string>;
 }
 
 /** The headers a process gets. `Host` is passed unchanged; what a client claims about itself is not. */
@@ -79,14 +86,18 @@ function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
   const client = caller.client(forwardedFor);
   const located = caller.locate(client);
   const proto = forwardedProto === 'https' ? 'https' : 'http';
+  const ofCloudflare = caller.isByTrustedProxy(forwardedFor) ? claims.ofCloudflare : undefined;
+  const country = ofCloudflare?.has('cf-ipcountry') ? null : countryOf(located);
   const lines =
-    `host: ${authority}\r\n${passed}` +
+    `host: ${authority}\r\n${passed}${[...(ofCloudflare?.values() ?? [])].join('')}` +
+    (country === null ? '' : `cf-ipcountry: ${country}\r\n`) +
     `x-forwarded-for: ${forwardedFor === undefined ? '' : `${forwardedFor}, `}${caller.peer}\r\n` +
     `x-forwarded-host: ${forwardedHost ?? authority}\r\nx-forwarded-proto: ${proto}\r\n` +
     // For workerd, which takes both out: it makes the Worker's URL of the first, `request.cf` of the second.
     `x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cfJson(head.minorVersion, claims.connection, located)}\r\n` +
     `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n`;
-  return { lines: new IdentifiedLines(lines, requestId, traceparent), client, located };
+  const colo = ofCloudflare?.has('cf-ray') ? null : COLO;
+  return { lines: new IdentifiedLines(lines, requestId, traceparent, colo), client, located };
 }
 
 const LINE_END = ' HTTP/1.1\r\n';
@@ -115,11 +126,20 @@ function passOn({ headers, options }: RequestHead, caller: Caller, claims: Claim
     const name = headers[i]!.toLowerCase();
     const value = headers[i + 1]!;
     if (OWN.has(name)) addClaim(claims, name, value, caller);
-    else if (isHopByHop(name) || options?.has(name)) continue;
-    else if (name === 'cookie') cookies = withCookie(cookies, value);
+    else if (isHopByHop(name) || options?.has(name) || isInternal(name)) continue;
+    else if (OF_CLOUDFLARE.test(name)) {
+      claims.ofCloudflare ??= new Map();
+      const before = claims.ofCloudflare.get(name) ?? '';
+      claims.ofCloudflare.set(name, `${before}${headers[i]}: ${value}\r\n`);
+    } else if (name === 'cookie') cookies = withCookie(cookies, value);
     else if (trusted || !name.startsWith('x-forwarded-')) lines += `${headers[i]}: ${value}\r\n`;
   }
   return cookies === '' ? lines : `${lines}cookie: ${cookies}\r\n`;
+}
+
+/** Cellar's own headers. The API believes the account of a client that has the runner's token. */
+function isInternal(name: string): boolean {
+  return name.startsWith('x-cellar-') && name !== ACCOUNT_HEADER;
 }
 
 function addClaim(claims: Claims, name: string, value: string, { trusted, isOwnProxy }: Caller): void {

@@ -8,6 +8,7 @@ const TRACEPARENT = '\r\ntraceparent: 00-';
 /** Places of ids that are made. */
 const NO_ID = '0'.repeat(32);
 const NO_SPAN = '0'.repeat(16);
+const RAY = 'cf-ray: ';
 /** A trace that begins here is not sampled upstream. */
 const NOT_SAMPLED = '00';
 
@@ -36,6 +37,8 @@ export class IdentifiedLines {
   readonly #requestIdAt: number;
   readonly #traceIdAt: number;
   readonly #spanIdAt: number;
+  /** -1 when there is none. */
+  readonly #rayAt: number;
   /** Those that the caller gave. */
   readonly #requestId: string | null;
   readonly #traceId: string | null;
@@ -44,8 +47,14 @@ export class IdentifiedLines {
   /**
    * @param before the lines before those of the ids
    * @param givenId, traceparent what the caller said; what is not well formed counts for nothing
+   * @param colo what a `CF-Ray` made of the span's id ends with; null for none
    */
-  constructor(before: string, givenId: string | undefined, traceparent: string | undefined) {
+  constructor(
+    before: string,
+    givenId: string | undefined,
+    traceparent: string | undefined,
+    colo: string | null,
+  ) {
     const traced = traceparent !== undefined && isTraceparent(traceparent) ? traceparent : null;
     this.#requestId = givenId !== undefined && isRequestId(givenId) ? givenId : null;
     this.#traceId = traced?.slice(3, 35) ?? null;
@@ -56,9 +65,9 @@ export class IdentifiedLines {
     this.#traceIdAt = this.#requestIdAt + requestId.length + TRACEPARENT.length;
     this.#spanIdAt = this.#traceIdAt + traceId.length + 1;
     const flags = traced?.slice(53) ?? NOT_SAMPLED;
-    this.#bytes = keptBytes(
-      `${before}${REQUEST_ID}${requestId}${TRACEPARENT}${traceId}-${NO_SPAN}-${flags}\r\n`,
-    );
+    const lines = `${before}${REQUEST_ID}${requestId}${TRACEPARENT}${traceId}-${NO_SPAN}-${flags}\r\n`;
+    this.#rayAt = colo === null ? -1 : lines.length + RAY.length;
+    this.#bytes = keptBytes(colo === null ? lines : `${lines}${RAY}${NO_SPAN}-${colo}\r\n`);
     this.#requestIdBytes = this.#bytes.subarray(this.#requestIdAt, this.#requestIdAt + requestId.length);
   }
 
@@ -66,12 +75,14 @@ export class IdentifiedLines {
   identify(client: string): ForwardedHeaders {
     const bytes = this.#bytes;
     const id = this.#makeId();
+    const spanId = putRandomHex(8, bytes, this.#spanIdAt);
+    if (this.#rayAt !== -1) copyDigits(bytes, this.#spanIdAt, this.#rayAt, spanId.length);
     return {
       lines: bytes,
       requestId: this.#requestId ?? id,
       requestIdBytes: this.#requestIdBytes,
       traceId: this.#traceId ?? id,
-      spanId: putRandomHex(8, bytes, this.#spanIdAt),
+      spanId,
       parentSpanId: this.#parentSpanId,
       client,
     };
@@ -85,7 +96,11 @@ export class IdentifiedLines {
     }
     const id = putRandomHex(16, bytes, this.#requestIdAt);
     if (this.#traceId !== null) return id;
-    for (let i = 0; i < id.length; i++) bytes[this.#traceIdAt + i] = bytes[this.#requestIdAt + i]!;
+    copyDigits(bytes, this.#requestIdAt, this.#traceIdAt, id.length);
     return id;
   }
+}
+
+function copyDigits(bytes: Buffer, from: number, to: number, count: number): void {
+  for (let i = 0; i < count; i++) bytes[to + i] = bytes[from + i]!;
 }

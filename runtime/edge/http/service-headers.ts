@@ -35,7 +35,9 @@ export function serviceHeaders(head: RequestHead): ForwardedHeaders {
   const proto = claims.get('x-cellar-proto') === 'https' ? 'https' : 'http';
   const cf = claims.get('x-cellar-cf') ?? '{}';
   const lines = `host: ${authority}\r\n${passed}x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cf}\r\n`;
-  return new IdentifiedLines(lines, claims.get('x-request-id'), claims.get('traceparent')).identify(ITSELF);
+  return new IdentifiedLines(lines, claims.get('x-request-id'), claims.get('traceparent'), null).identify(
+    ITSELF,
+  );
 }
 
 const CLAIMED = new Set(['x-request-id', 'traceparent', PROTO_HEADER.toLowerCase(), CF_HEADER.toLowerCase()]);
