@@ -1,13 +1,13 @@
 // Modules that a Worker finds by name while it runs (`find_additional_modules`): files that its rules match stay beside the
 // bundle, as they are.
 import { mkdirSync, statSync, writeFileSync } from 'node:fs';
-import { dirname, join, matchesGlob, relative, resolve } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import type { Plugin } from 'esbuild';
 import { BuildFailure } from './failure.ts';
 import { foldersOf } from './folders.ts';
 import { isThere, show } from './inside.ts';
 import { ALL_MODULES_BYTES, MODULE_BYTES } from './limits.ts';
-import { DEFAULT_RULES, type Rule } from './modules.ts';
+import { DEFAULT_RULES, type Rule, typeOf } from './modules.ts';
 import { readProjectFile } from './regular-file.ts';
 import type { Module } from './release.ts';
 
@@ -43,7 +43,7 @@ export function additionalModules(
   const all = [...rules, ...DEFAULT_RULES];
   for (const { path, names } of foldersOf(base, DEPTH))
     for (const name of names.map((each) => join(path, each))) {
-      const type = all.find(({ globs }) => globs.some((glob) => matchesGlob(name, glob)))?.type;
+      const type = typeOf(name, all);
       const file = join(base, name);
       if (type === undefined || file === main) continue;
       if (!isThere(root, file)) continue;

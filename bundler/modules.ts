@@ -27,6 +27,18 @@ export const DEFAULT_RULES: Rule[] = [
 export const OUTSIDE = ' lies outside the project';
 const MARK = 'cellar-module:';
 
+/** Returns the type of the first rule that matches `path`. Names that begin with a dot match like all others, as Wrangler has it. */
+export function typeOf(path: string, rules: Rule[]): string | undefined {
+  const shown = withoutLeadingDots(path);
+  const matches = (glob: string) => matchesGlob(path, glob) || matchesGlob(shown, withoutLeadingDots(glob));
+  return rules.find(({ globs }) => globs.some(matches))?.type;
+}
+
+/** Puts a letter that nobody uses for the dot that each hidden name begins with: wildcards of Node's match no such dot. */
+function withoutLeadingDots(path: string): string {
+  return path.replace(/(?<=^|\/)\.(?=[^./])/g, '\uE000');
+}
+
 /**
  * An esbuild plugin that loads files by `rules` and then Wrangler's own, and refuses any file outside `root` that is not of
  * `polyfills`.
@@ -80,9 +92,7 @@ export function moduleFiles(
           return { errors: [{ text: `${show(root, path)}${OUTSIDE}` }] };
         }
         if (leftOut) return { contents: read(path), loader: 'js', resolveDir: dirname(path) };
-        const type = all.find(({ globs }) =>
-          globs.some((glob) => matchesGlob(relative(root, path), glob)),
-        )?.type;
+        const type = typeOf(relative(root, path), all);
         if (type === 'Text') return { contents: read(path), loader: 'text' };
         if (type !== 'CompiledWasm' && type !== 'Data') return undefined;
         const name = keep(path, type === 'Data' ? 'data' : 'wasm');

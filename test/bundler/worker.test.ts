@@ -50,6 +50,33 @@ test('WebAssembly and data become modules of their own, once each', async () => 
   for (const { name } of files) assert.ok(read(entry!.path).includes(`"./${name}"`), name);
 });
 
+test('module rules match below folders whose names begin with a dot', async () => {
+  const store = 'node_modules/.pnpm/picture@1.0.0/node_modules/picture';
+  const rules = [
+    { type: 'Text', globs: ['**/*.md', '.output/**/*.part'] },
+    { type: 'Data', globs: ['output/**/*.part'] },
+  ];
+  const { bundle, read } = await worktrees.bundle(
+    wranglerProject(
+      { main: '.output/server/index.mjs', rules },
+      {
+        '.output/server/index.mjs': `
+          import wasm from 'picture/codec.wasm'; import data from './chunks/d.bin';
+          import note from './a.md'; import part from './a.part';
+          export default { fetch: () => new Response([wasm, data, note, part]) }`,
+        '.output/server/chunks/d.bin': 'data bytes',
+        '.output/server/a.md': '# Title',
+        '.output/server/a.part': '# Part',
+        [`${store}/package.json`]: '{"name": "picture", "version": "1.0.0"}',
+        [`${store}/codec.wasm`]: 'wasm bytes',
+        'node_modules/picture': { link: '.pnpm/picture@1.0.0/node_modules/picture' },
+      },
+    ),
+  );
+  assert.deepEqual(bundle.worker!.modules.map(({ type }) => type).toSorted(), ['data', 'esm', 'wasm']);
+  assert.match(read('modules/index.js'), /# Title.*# Part/s);
+});
+
 test('module rules of the project come before the usual ones', async () => {
   const { bundle, read } = await worktrees.bundle(
     wranglerProject(
