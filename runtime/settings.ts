@@ -236,10 +236,10 @@ export const settings = {
     schema: integer(0, 1_048_576),
   },
   RUNNER_BUILD_MEMORY_MB: {
-    default: '2048',
+    default: '',
     meaning:
-      'Each install and build step may use so much memory, in MiB; beyond it, processes of the step are ended. Where Cellar cannot make control groups, it looks twice a second.',
-    schema: integer(64, 16_777_216),
+      'MiB of memory for install and build steps. Steps that run at once share it, and each may use at least 2048 of it. A step that needs more is ended; without control groups Cellar looks twice a second. Empty: half of the memory of the machine or container, at least 2048.',
+    schema: z.union([z.literal('').transform(() => null), integer(64, 16_777_216)]),
   },
   RUNNER_BUILD_TIMEOUT_S: {
     default: '1200',

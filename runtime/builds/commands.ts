@@ -180,10 +180,10 @@ export async function runInProject(
         if (shown !== null) log.line(shown);
       },
     });
-    const limit = await confined.explain();
+    const limit = await confined.explain('');
     if (limit !== null) log.line(`\`${command.title}\` went on at a limit: ${limit}`);
   } catch (error) {
-    const why = signal.aborted ? null : ((await confined.explain()) ?? output.error);
+    const why = signal.aborted ? null : ((await confined.explain(reason(error))) ?? output.error);
     throw why === null ? error : new BuildFailure(`${reason(error)}: ${why}`);
   } finally {
     await confined.end();

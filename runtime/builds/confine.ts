@@ -2,7 +2,7 @@
 import { chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { aborted } from '../machine/aborted.ts';
-import type { ControlGroup } from '../machine/cgroup.ts';
+import type { GroupState } from '../machine/cgroup.ts';
 import { mostTasks } from '../machine/cgroup-place.ts';
 import { giveWay, giveWayAsMany } from '../machine/give-way.ts';
 import { canLimitTasks, withTaskLimit } from '../machine/process-limits.ts';
@@ -10,7 +10,8 @@ import { quote } from '../machine/shell.ts';
 import { asUser, dieWithParent, type User } from '../machine/users.ts';
 import { makeView, type Walls } from '../machine/walls.ts';
 import type { BuildDirectories } from './environment.ts';
-import { tooMuchMemory, watchUsage } from './watch-usage.ts';
+import { killed, memoryShare, tooMuchMemory } from './memory-share.ts';
+import { watchUsage } from './watch-usage.ts';
 
 /** Processes and threads of one command. A Node has about ten threads, and frameworks start one for each core. */
 const MAX_TASKS = 2048;
@@ -32,6 +33,7 @@ export interface ConfineOptions {
   /** Files and directories that it may read, besides the system's. */
   read: string[];
   cwd: string;
+  /** MiB for all commands of builds that run at once. */
   memoryMb: number;
 }
 
@@ -45,17 +47,25 @@ export interface Confined {
   onLine: (line: string) => void;
   /** To be called when it runs, as `pid`. Rejects when it has to be ended. */
   watch: (ended: AbortSignal, pid: number) => Promise<void>;
-  /** Which limit the command has run into, for the author of a project; `null`: none is known. Call it when it has ended. */
-  explain: () => Promise<string | null>;
+  /**
+   * Which limit the command has run into, for the author of a project; `null`: none is known. Call it when it has ended.
+   * @param failure how it failed; empty: it did not
+   */
+  explain: (failure: string) => Promise<string | null>;
   /** Frees what it took. */
   end: () => Promise<void>;
 }
 
+/** How a failure ends of a command, or a program that it called, that was killed. */
+const KILLED = /failed (?:by SIGKILL|with exit code 137)$/;
+
 let commands = 0;
+let running = 0;
 
 /** Makes `command` ready to be run. */
 export async function confine(command: string[], options: ConfineOptions): Promise<Confined> {
-  const { walls, deployId, user, directories, memoryMb, cwd } = options;
+  const { walls, deployId, user, directories, cwd } = options;
+  const memoryMb = memoryShare(options.memoryMb, running + 1);
   const own = join(options.scratch, `command-${++commands}`);
   await walls.reach();
   const sandbox = await walls.sandbox();
@@ -83,6 +93,11 @@ export async function confine(command: string[], options: ConfineOptions): Promi
   const isInNamespace = sandbox !== null && uid !== 0;
   const limited = group === null ? await withTaskLimit(user?.uid ?? uid, tasks, isInNamespace) : [];
   let refused = false;
+  let peakBytes = 0;
+  const onMemory = (bytes: number) => {
+    peakBytes = Math.max(peakBytes, bytes);
+  };
+  running++;
   return {
     arguments: [...way.words, ...(group?.enter ?? []), ...walled, ...limited, ...withVariables, ...command],
     environment: { PATH: '/usr/local/bin:/usr/bin:/bin', LANG: 'C.UTF-8' },
@@ -91,9 +106,19 @@ export async function confine(command: string[], options: ConfineOptions): Promi
       refused ||= OUT_OF_TASKS.test(line);
     },
     watch: (ended, pid) =>
-      group === null ? watchUsage(pid, { memoryMb, busyThreads: way.busyThreads }, ended) : aborted(ended),
-    explain: () => explain(group, refused, memoryMb, { tasks, isShort: tasks < most }),
-    end: async () => group?.remove(),
+      group === null
+        ? watchUsage(pid, { memoryMb, busyThreads: way.busyThreads, onMemory }, ended)
+        : aborted(ended),
+    explain: async (failure) => {
+      const state = (await group?.state()) ?? null;
+      const limit = explain(state, refused, memoryMb, { tasks, isShort: tasks < most });
+      if (limit !== null || !KILLED.test(failure)) return limit;
+      return killed(memoryMb, state?.memoryPeakBytes ?? peakBytes);
+    },
+    end: async () => {
+      running--;
+      await group?.remove();
+    },
   };
 }
 
@@ -108,20 +133,19 @@ export function tasksOfBuild(most: number | null): number {
 const MACHINE_OUT_OF_MEMORY =
   'the kernel ended a process of the build because the machine, or the container that Cellar runs in, ran out of memory';
 
-async function explain(
-  group: ControlGroup | null,
+function explain(
+  state: GroupState | null,
   refused: boolean,
   memoryMb: number,
   { tasks, isShort }: { tasks: number; isShort: boolean },
-): Promise<string | null> {
-  const state = await group?.state();
-  if (state !== undefined && state.memoryKills > 0) return tooMuchMemory(memoryMb);
-  if (state !== undefined && state.killsFromAbove > 0) return MACHINE_OUT_OF_MEMORY;
+): string | null {
+  if (state !== null && state.memoryKills > 0) return tooMuchMemory(memoryMb, state.memoryPeakBytes);
+  if (state !== null && state.killsFromAbove > 0) return MACHINE_OUT_OF_MEMORY;
   const fifth =
     tasks < MAX_TASKS ? ', a fifth of what the container or unit that Cellar runs in may have' : '';
   const why = isShort ? ' while other programs keep the processors of this machine busy' : fifth;
   const limit = `a build may have ${tasks} processes and threads${why}`;
-  if (state !== undefined) return state.tasksRefused > 0 ? `${limit}, and it wanted more` : null;
+  if (state !== null) return state.tasksRefused > 0 ? `${limit}, and it wanted more` : null;
   return refused ? `${limit}, and what it printed reads as if it had wanted more` : null;
 }
 

@@ -148,7 +148,7 @@ export class Imports {
       });
     } catch (error) {
       signal.throwIfAborted();
-      throw new BuildFailure((await confined.explain()) ?? explanation(lines) ?? reason(error));
+      throw new BuildFailure((await confined.explain(reason(error))) ?? explanation(lines) ?? reason(error));
     } finally {
       await confined.end();
     }

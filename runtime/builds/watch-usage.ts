@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { usageBelow } from '../machine/processes.ts';
+import { tooMuchMemory } from './memory-share.ts';
 
 /** Between two looks, in ms. */
 const LOOK_EVERY_MS = 500;
@@ -13,6 +14,8 @@ export interface MostUsage {
   memoryMb: number;
   /** Threads that have a processor or wait for one; `null`: any number. */
   busyThreads: number | null;
+  /** Gets the bytes of memory that each look sees. */
+  onMemory?: (bytes: number) => void;
 }
 
 /**
@@ -21,18 +24,16 @@ export interface MostUsage {
  * @throws {BuildFailure} when they use more than they may
  */
 export async function watchUsage(pid: number, most: MostUsage, ended: AbortSignal): Promise<void> {
-  const { memoryMb, busyThreads } = most;
+  const { memoryMb, busyThreads, onMemory } = most;
   for (let busyLooks = 0; ; ) {
     await sleep(LOOK_EVERY_MS, undefined, { signal: ended });
     const usage = await usageBelow(pid);
-    if (usage.memoryBytes > memoryMb * 2 ** 20) throw new BuildFailure(tooMuchMemory(memoryMb));
+    onMemory?.(usage.memoryBytes);
+    if (usage.memoryBytes > memoryMb * 2 ** 20)
+      throw new BuildFailure(tooMuchMemory(memoryMb, usage.memoryBytes));
     if (busyThreads !== null && usage.busyThreads > busyThreads && ++busyLooks > BUSY_LOOKS)
       throw new BuildFailure(
         `other programs keep the processors of this machine busy, and meanwhile a build may keep ${busyThreads} threads busy: push again when they do not`,
       );
   }
-}
-
-export function tooMuchMemory(memoryMb: number): string {
-  return `a build may use ${memoryMb} MiB of memory, and that was used up: the owner of this Cellar may raise RUNNER_BUILD_MEMORY_MB`;
 }

@@ -54,6 +54,12 @@ export async function memoryUsed(place: Place): Promise<number> {
   return Math.max(0, Number(used) - (await field(place, 'memory.stat', inactive!)));
 }
 
+/** The most bytes of memory that the group had; 0 where the kernel does not keep it. */
+export async function memoryPeak({ version, directory }: Place): Promise<number> {
+  const file = version === 2 ? 'memory.peak' : 'memory.max_usage_in_bytes';
+  return Number(await readFile(join(directory, file), 'utf8').catch(() => '0'));
+}
+
 /**
  * Processes of the group that the kernel killed: because the group's own memory was used up, or the machine's or that of a
  * group above it. The kernel counts whatever it killed in the group, and apart from that whether the group's own limit was

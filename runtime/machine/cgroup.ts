@@ -5,7 +5,7 @@ import { mkdir, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
-import { field, limitMemory, memoryKills, memoryUsed, weights } from './cgroup-files.ts';
+import { field, limitMemory, memoryKills, memoryPeak, memoryUsed, weights } from './cgroup-files.ts';
 import {
   type Controller,
   delegate,
@@ -28,6 +28,8 @@ export interface GroupLimits {
 export interface GroupState {
   /** Bytes of memory, without what the kernel can take back at once. */
   memoryBytes: number;
+  /** The most bytes of memory that it had; 0 where the kernel does not keep it. */
+  memoryPeakBytes: number;
   /** Processes that were killed because the group's own memory was used up, not the machine's or that of a group above it. */
   memoryKills: number;
   /** Processes that were killed because the machine's memory was used up, or that of a group above, not the group's own. */
@@ -153,13 +155,15 @@ export class ControlGroup {
   /** What it uses, and has run into since it was made. Zeros for what this machine does not count, and once it is removed. */
   async state(): Promise<GroupState> {
     const { memory, pids } = this.#places;
-    const [used, kills, refused] = await Promise.all([
+    const [used, peak, kills, refused] = await Promise.all([
       memory === undefined ? 0 : memoryUsed(memory),
+      memory === undefined ? 0 : memoryPeak(memory),
       memory === undefined ? { own: 0, above: 0 } : memoryKills(memory),
       pids === undefined ? 0 : field(pids, 'pids.events', 'max'),
     ]);
     return {
       memoryBytes: used,
+      memoryPeakBytes: peak,
       memoryKills: kills.own,
       killsFromAbove: kills.above,
       tasksRefused: refused,

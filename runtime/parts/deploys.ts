@@ -1,10 +1,12 @@
 // The parts that make deploys: of pushes, uploads, imports and branches.
 import { Imports } from '../builds/import.ts';
+import { memoryForBuilds } from '../builds/memory-share.ts';
 import { MissedDeploys } from '../builds/missed-pushes.ts';
 import { DeployQueue } from '../builds/queue.ts';
 import { DeployRequests } from '../builds/requests.ts';
 import { hasDisk } from '../builds/size.ts';
 import { BranchChanges } from '../git/branch-changes.ts';
+import { readMemory } from '../machine/memory.ts';
 import { copyIntoPreview } from '../previews/copied-storage.ts';
 import { Previews } from '../previews/previews.ts';
 import { requireRoom } from '../refusal.ts';
@@ -27,7 +29,7 @@ export function makeDeploys(
     worktreeMb: config.RUNNER_BUILD_MAX_MB,
     cacheMb: config.RUNNER_BUILD_CACHE_MB,
     floorMb: config.RUNNER_DISK_FLOOR_MB,
-    memoryMb: config.RUNNER_BUILD_MEMORY_MB,
+    memoryMb: config.RUNNER_BUILD_MEMORY_MB ?? memoryForBuilds(readMemory().total),
   };
   const copying = {
     store,

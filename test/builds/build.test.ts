@@ -461,3 +461,10 @@ test('the sources of a project are never its site', async () => {
     /the build wrote no folder with an index\.html, .* "assets": \{ "directory": "\.\/dist" \}/,
   );
 });
+
+test('a build whose process was killed names the setting for memory, and the most that it had', async () => {
+  await assertFails(
+    { 'package.json': '{"scripts": {"build": "sleep 2; exit 137"}}', 'index.js': WORKER },
+    /exit code 137: something killed .* \(the most that was seen: \d+ MiB\).* 2048 MiB \(RUNNER_BUILD_MEMORY_MB\)/,
+  );
+});

@@ -299,11 +299,13 @@ test('version 2: limits are written to one directory for all, and read from ther
   assert.equal(written('pids.max'), '5');
   assert.deepEqual(group.enter.slice(4), [directory]);
   writeFileSync(join(directory, 'memory.current'), '5000\n');
+  writeFileSync(join(directory, 'memory.peak'), '7000\n');
   writeFileSync(join(directory, 'memory.stat'), 'anon 1\ninactive_file 1000\n');
   writeFileSync(join(directory, 'memory.events'), 'oom 4\noom_kill 3\n');
   writeFileSync(join(directory, 'pids.events'), 'max 2\n');
   assert.deepEqual(await group.state(), {
     memoryBytes: 4000,
+    memoryPeakBytes: 7000,
     memoryKills: 3,
     killsFromAbove: 0,
     tasksRefused: 2,
