@@ -16,7 +16,8 @@ export default {
   fetch(request) {
     const { url, headers, cf } = request;
     const text = ['x-forwarded-proto', 'x-forwarded-host', 'cf-connecting-ip'].map((name) => headers.get(name));
-    return new Response([url, ...text, JSON.stringify(cf), 'x'.repeat(2000)].join('\\n'));
+    const path = headers.get('x-forwarded-for');
+    return new Response([url, ...text, JSON.stringify(cf), path, 'x'.repeat(2000)].join('\\n'));
   },
 };
 `;
@@ -97,6 +98,11 @@ test('an app answers over HTTPS, knows it, and is told who called', { skip }, as
   assert.deepEqual([cf.tlsVersion, /^TLS_/.test(cf.tlsCipher)], ['TLSv1.3', true]);
   assert.match(headers.get('alt-svc')!, /^h3=/);
   assert.equal((await get('api', '/ready')).status, 200);
+});
+
+test('X-Forwarded-For ends with the client, and not with Caddy', { skip }, async () => {
+  const { text } = await get('echo', '/', { 'x-forwarded-for': '6.6.6.6' });
+  assert.equal(text.split('\n')[5], '127.0.0.1');
 });
 
 test('HTTP/2 is spoken, and text is compressed for those who take it', { skip }, async () => {

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { request } from 'node:http';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { Agent, fetch } from 'undici';
 import { Caddy, findCaddy } from '../../runtime/edge/caddy/caddy.ts';
-import { bootConfig, caddyConfig, gatewaySocket } from '../../runtime/edge/caddy/config.ts';
+import { bootConfig, caddyConfig, gatewaySocket, rootCertificate } from '../../runtime/edge/caddy/config.ts';
 import { call, startGateway, startRawUpstream, temporary, until } from '../support/edge/peers.ts';
 import { ownPort } from '../support/ports.ts';
 
@@ -29,7 +32,8 @@ async function started(text: string) {
       },
     },
   });
-  const caddy = new Caddy(findCaddy(), directory.path);
+  const watch = { everyMs: 50, deadlineMs: 1_000, tries: 2 };
+  const caddy = new Caddy(findCaddy(), directory.path, undefined, watch);
   await caddy.start(config(text));
   return {
     caddy,
@@ -70,6 +74,16 @@ test('a Caddy that ends is a problem until it has been started again, with the l
   const { pid } = it.caddy;
   process.kill(pid!, 'SIGKILL');
   await until(() => it.caddy.problem === 'Caddy ended', 'the end is seen');
+  await until(() => it.caddy.problem === null, 'it runs again');
+  assert.notEqual(it.caddy.pid, pid);
+  assert.equal((await call(it.port, '/')).body, 'kept');
+});
+
+test('a Caddy that stands still is a problem, and is ended and started again', { skip }, async () => {
+  await using it = await started('kept');
+  const { pid } = it.caddy;
+  process.kill(pid!, 'SIGSTOP');
+  await until(() => it.caddy.problem === 'Caddy runs and does not answer', 'the silence is seen');
   await until(() => it.caddy.problem === null, 'it runs again');
   assert.notEqual(it.caddy.pid, pid);
   assert.equal((await call(it.port, '/')).body, 'kept');
@@ -138,6 +152,54 @@ test('the real config of either authority is one that Caddy takes', { skip }, ()
     }
   }
 });
+
+for (const protocol of ['http/1.1', 'h2'])
+  test(`a client of ${protocol} that leaves ends its request at the process behind Caddy`, {
+    skip,
+  }, async () => {
+    using directory = temporary();
+    await using upstream = await startRawUpstream((head, socket) => {
+      if (head.startsWith('GET /stream'))
+        socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nfirst\r\n');
+    });
+    await using gateway = await startGateway(upstream.socketPath);
+    await gateway.gateway.listenUnix(gatewaySocket(directory.path));
+    await using ask = await certificatesForAll();
+    const port = ownPort();
+    const caddy = new Caddy(findCaddy(), directory.path);
+    await using _ = { [Symbol.asyncDispose]: () => caddy.stop() };
+    const at = { host: '127.0.0.1', port, httpPort: 0, internalAuthority: true, trustedProxies: [] };
+    await caddy.start(caddyConfig({ directory: directory.path, ask: ask.url, ...at }));
+    const ca = readFileSync(rootCertificate(directory.path));
+    for (const path of ['/silent', '/stream']) {
+      const client = new Agent({
+        allowH2: protocol === 'h2',
+        connect: { ca, servername: 'a.localhost' },
+      });
+      const leaving = new AbortController();
+      const headers = { host: 'a.localhost' };
+      const options = { dispatcher: client, headers, signal: leaving.signal };
+      const answer = fetch(`https://127.0.0.1:${port}${path}`, options);
+      answer.catch(() => {});
+      const came = upstream.requests.length;
+      await until(() => upstream.requests.length > came, 'the request is with the process');
+      if (path === '/stream') await (await answer).body!.getReader().read();
+      assert.equal(upstream.sockets.size, 1);
+      leaving.abort();
+      await until(() => upstream.sockets.size === 0, `the process has lost its client: ${path}`);
+      await client.destroy();
+    }
+  });
+
+/** What Caddy asks before it makes a certificate: every name gets one. */
+async function certificatesForAll(): Promise<{ url: string } & AsyncDisposable> {
+  const server = createServer((_request, response) => response.end());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    [Symbol.asyncDispose]: async () => void server.close(),
+  };
+}
 
 test('whoever calls on the gateway’s unix socket is believed about the client', async () => {
   using directory = temporary();

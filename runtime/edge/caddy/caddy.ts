@@ -16,6 +16,8 @@ const START = { everyMs: 20, timeoutMs: 10_000 };
 /** Longest wait for an answer of it, in ms, and its longest answer. */
 const LOAD_MS = 30_000;
 const ANSWER_BYTES = 1024 * 1024;
+/** It is asked every `everyMs` whether it still answers, which may take `deadlineMs`; after `tries` failures it is ended. */
+const WATCH = { everyMs: 5_000, deadlineMs: 5_000, tries: 3 };
 /** What Caddy may take for its end beyond the grace in its config, in ms. */
 const STOP_MS = 12_000;
 
@@ -58,20 +60,25 @@ export class Caddy {
   #exited: Promise<void> = Promise.resolve();
   #problem: string | null = 'not started';
   #stopping = false;
+  readonly #watching: typeof WATCH;
+  #watch: NodeJS.Timeout | undefined;
 
   /**
    * @param program path of Caddy
    * @param directory of its sockets and certificates; made if missing, for this user only
    * @param onCertificateFailure is told each time that there is no certificate to be had for a hostname
+   * @param watch how it is asked whether it still answers
    */
   constructor(
     program: string,
     directory: string,
     onCertificateFailure: (hostname: string, error: string) => void = () => {},
+    watch = WATCH,
   ) {
     this.#program = program;
     this.#directory = directory;
     this.#onCertificateFailure = onCertificateFailure;
+    this.#watching = watch;
   }
 
   /** Why it does not serve as it should; null when it does. */
@@ -118,6 +125,7 @@ export class Caddy {
   /** Ends it: what is in flight gets the grace of its config, then it is killed. */
   async stop(): Promise<void> {
     this.#stopping = true;
+    clearTimeout(this.#watch);
     this.#signal('SIGTERM');
     const kill = setTimeout(() => this.#signal('SIGKILL'), STOP_MS);
     await this.#exited;
@@ -149,6 +157,23 @@ export class Caddy {
     };
     if (!(await until(isReady, START)))
       throw new Error(`Caddy is not ready after ${START.timeoutMs / 1000} s`);
+    this.#watchOver(child, this.#watching.tries);
+  }
+
+  /** Ends a Caddy that runs and answers no more, so that it is started again. @param left questions that it may leave unanswered */
+  #watchOver(child: Child, left: number): void {
+    const { everyMs, deadlineMs, tries } = this.#watching;
+    clearTimeout(this.#watch);
+    this.#watch = setTimeout(async () => {
+      const answers = await this.#answers(deadlineMs);
+      if (this.#child !== child || this.#stopping) return;
+      if (answers && left < tries) this.#problem = null;
+      if (answers) return this.#watchOver(child, tries);
+      this.#problem = 'Caddy runs and does not answer';
+      log('error', left > 1 ? this.#problem : `${this.#problem}; it is ended and started again`);
+      if (left > 1) this.#watchOver(child, left - 1);
+      else this.#signal('SIGKILL');
+    }, everyMs).unref();
   }
 
   /** One line of Caddy's log: JSON with a level, a logger and a message. */
@@ -189,8 +214,8 @@ export class Caddy {
     }
   }
 
-  #answers(): Promise<boolean> {
-    return this.#ask('GET', '/config/admin').then(
+  #answers(deadlineMs = LOAD_MS): Promise<boolean> {
+    return this.#ask('GET', '/config/admin', '', deadlineMs).then(
       () => true,
       () => false,
     );
@@ -200,14 +225,14 @@ export class Caddy {
     await this.#ask('POST', path, JSON.stringify(body));
   }
 
-  async #ask(method: string, path: string, body = ''): Promise<void> {
+  async #ask(method: string, path: string, body = '', deadlineMs = LOAD_MS): Promise<void> {
     const { status, text } = await askSocket(adminSocket(this.#directory), {
       method,
       path,
       body,
       headers: { host: ADMIN_HOST, 'content-type': 'application/json' },
       limitBytes: ANSWER_BYTES,
-      signal: AbortSignal.timeout(LOAD_MS),
+      signal: AbortSignal.timeout(deadlineMs),
     });
     if (status !== 200) throw new Error(messageIn(text ?? 'it said too much'));
   }

@@ -82,8 +82,6 @@ function servers({ directory, host, port, httpPort, trustedProxies }: CaddySetti
   const proxy = {
     handler: 'reverse_proxy',
     upstreams: [{ dial: `unix/${gatewaySocket(directory)}` }],
-    // What an app writes leaves at once, also events and downloads without a length.
-    flush_interval: -1,
     // Told to apps as `request.cf`.
     headers: {
       request: {

@@ -91,13 +91,19 @@ function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
   const lines =
     `host: ${authority}\r\n${passed}${[...(ofCloudflare?.values() ?? [])].join('')}` +
     (country === null ? '' : `cf-ipcountry: ${country}\r\n`) +
-    `x-forwarded-for: ${forwardedFor === undefined ? '' : `${forwardedFor}, `}${caller.peer}\r\n` +
+    `x-forwarded-for: ${forwardedPath(forwardedFor, caller)}\r\n` +
     `x-forwarded-host: ${forwardedHost ?? authority}\r\nx-forwarded-proto: ${proto}\r\n` +
     // For workerd, which takes both out: it makes the Worker's URL of the first, `request.cf` of the second.
     `x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cfJson(head.minorVersion, claims.connection, located)}\r\n` +
     `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n`;
   const colo = ofCloudflare?.has('cf-ray') ? null : COLO;
   return { lines: new IdentifiedLines(lines, requestId, traceparent, colo), client, located };
+}
+
+/** The addresses that a request came through, the client first. Our own proxy names its peer by itself, and is part of us. */
+function forwardedPath(forwardedFor: string | undefined, { peer, isOwnProxy }: Caller): string {
+  if (forwardedFor === undefined) return peer;
+  return isOwnProxy ? forwardedFor : `${forwardedFor}, ${peer}`;
 }
 
 const LINE_END = ' HTTP/1.1\r\n';
