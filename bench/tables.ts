@@ -40,7 +40,7 @@ export async function run(): Promise<void> {
     for (const [what, asked, rest] of PAGES) {
       const sql = `SELECT * FROM people ${rest} LIMIT ${LIMIT + 1}`;
       const ways = [
-        () => readers.ask('app', null, { ...ASKED, ...asked, path }),
+        () => readers.ask({ appId: 'app', owner: 'account' }, null, { ...ASKED, ...asked, path }),
         () => queryHere(path, sql),
         () => queryByProcess(path, sql),
       ];

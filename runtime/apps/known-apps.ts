@@ -39,6 +39,11 @@ export abstract class KnownApps {
     return undefined;
   }
 
+  /** Returns the account of an app, whose apps take turns with those of other accounts. An app without one counts as one. */
+  ownerOf(id: string): string {
+    return this.apps.get(id)?.wanted.owner ?? id;
+  }
+
   /** Whether an app of that slug has the same owner as the app `id`. */
   hasSibling(id: string, slug: string): boolean {
     const owner = this.apps.get(id)?.wanted.owner;

@@ -202,12 +202,7 @@ export class DeployQueue {
       .map(({ deploy }) => deploy)
       .filter(({ fact }) => fact.finished_at === null);
     const waiting = [...this.#waiting.values()].filter(({ fact }) => !this.#running.has(fact.app_id));
-    return nextDeploy(running, waiting, (deploy) => this.#ownerOf(deploy));
-  }
-
-  /** The account that a deploy is for. An app whose account is not known counts as one. */
-  #ownerOf({ fact }: Deploy): string {
-    return this.#options.apps.get(fact.app_id)?.wanted.owner ?? fact.app_id;
+    return nextDeploy(running, waiting, ({ fact }) => this.#options.apps.ownerOf(fact.app_id));
   }
 
   #advance(): void {

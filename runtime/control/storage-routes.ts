@@ -5,10 +5,10 @@ import type { HostCall } from '../../handlers/contract/host-routes.ts';
 import { D1_SQL_BYTES } from '../../handlers/contract/sizes.ts';
 import type { Apps } from '../apps/apps.ts';
 import { Refusal } from '../refusal.ts';
-import type { Looking } from '../storage/looking.ts';
+import type { Looker, Looking } from '../storage/looking.ts';
 import { ReadingRefused } from '../storage/reading.ts';
 import { importDatabase, writeStorage } from '../storage/writing.ts';
-import { type Call, type HostRoutes, readBody, readJson } from './host-call.ts';
+import { type Call, type HostRoutes, leaving, readBody, readJson } from './host-call.ts';
 
 export type StorageCall = Extract<HostCall, `${string}/storage${string}`>;
 
@@ -22,13 +22,13 @@ export function storageRoutes({
 }): Pick<HostRoutes, StorageCall> {
   const answer = readingAnswer(apps);
   return {
-    'GET /apps/:id/storage': answer((id) => looking.overview(id)),
+    'GET /apps/:id/storage': answer((looker) => looking.overview(looker)),
     'POST /apps/:id/storage/write': async ({ request, words }) => {
       const asked = await readJson<'POST /apps/:id/storage/write'>(request);
       return writeStorage({ apps, looking }, words[0]!, asked).catch(refuseReading);
     },
-    'POST /apps/:id/storage/export': answer(async (id, { request }) =>
-      looking.exportDatabase(id, await readJson<'POST /apps/:id/storage/export'>(request)),
+    'POST /apps/:id/storage/export': answer(async (looker, { request }) =>
+      looking.exportDatabase(looker, await readJson<'POST /apps/:id/storage/export'>(request)),
     ),
     'POST /apps/:id/storage/import': async ({ request, words, query }) => {
       const sql = await readBody(request, D1_SQL_BYTES);
@@ -36,24 +36,29 @@ export function storageRoutes({
         refuseReading,
       );
     },
-    'POST /apps/:id/storage/d1': answer(async (id, { request }) =>
-      looking.database(id, await readJson<'POST /apps/:id/storage/d1'>(request)),
+    'POST /apps/:id/storage/d1': answer(async (looker, { request }) =>
+      looking.database(looker, await readJson<'POST /apps/:id/storage/d1'>(request)),
     ),
-    'POST /apps/:id/storage/do': answer(async (id, { request }) =>
-      looking.objects(id, await readJson<'POST /apps/:id/storage/do'>(request)),
+    'POST /apps/:id/storage/do': answer(async (looker, { request }) =>
+      looking.objects(looker, await readJson<'POST /apps/:id/storage/do'>(request)),
     ),
-    'POST /apps/:id/storage/kv': answer(async (id, { request }) =>
-      looking.keys(id, await readJson<'POST /apps/:id/storage/kv'>(request)),
+    'POST /apps/:id/storage/kv': answer(async (looker, { request }) =>
+      looking.keys(looker, await readJson<'POST /apps/:id/storage/kv'>(request)),
     ),
   };
 }
 
 /** A function that answers a call with what a reader answers, unchanged. */
 export function readingAnswer(apps: Apps) {
-  return (ask: (appId: string, call: Call) => Promise<Buffer>) => async (call: Call) => {
+  return (ask: (looker: Looker, call: Call) => Promise<Buffer>) => async (call: Call) => {
     const [appId] = call.words as [string];
     if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
-    send(call.response, await ask(appId, call).catch(refuseReading));
+    const signal = leaving(call.response);
+    try {
+      send(call.response, await ask({ appId, signal }, call));
+    } catch (error) {
+      if (!signal.aborted) refuseReading(error);
+    }
   };
 }
 

@@ -34,12 +34,12 @@ export function workflowRoutes({
 }): Pick<HostRoutes, WorkflowCall> {
   const answer = readingAnswer(apps);
   return {
-    'GET /apps/:id/workflows': answer((id) => looking.workflows(id)),
-    'POST /apps/:id/workflows/instances': answer(async (id, { request }) =>
-      looking.instances(id, await readJson<'POST /apps/:id/workflows/instances'>(request)),
+    'GET /apps/:id/workflows': answer((looker) => looking.workflows(looker)),
+    'POST /apps/:id/workflows/instances': answer(async (looker, { request }) =>
+      looking.instances(looker, await readJson<'POST /apps/:id/workflows/instances'>(request)),
     ),
-    'POST /apps/:id/workflows/instance': answer(async (id, { request }) =>
-      looking.instance(id, await readJson<'POST /apps/:id/workflows/instance'>(request)),
+    'POST /apps/:id/workflows/instance': answer(async (looker, { request }) =>
+      looking.instance(looker, await readJson<'POST /apps/:id/workflows/instance'>(request)),
     ),
     'POST /apps/:id/workflows/act': async ({ request, words }) => {
       const asked = await readJson<'POST /apps/:id/workflows/act'>(request);

@@ -17,7 +17,7 @@ import type { Layout } from '../machine/data-directory.ts';
 import type { AppUsers } from '../machine/users.ts';
 import { emptyNames } from './names.ts';
 import { find, objectFile, objectId, type Places, placesOf, type Stored } from './places.ts';
-import { ReadingRefused, type StorageReaders } from './reading.ts';
+import { type Asker, ReadingRefused, type StorageReaders } from './reading.ts';
 
 /** The unique keys of what workerd's own services keep. */
 const DATABASE_KEY = 'D1Database';
@@ -32,6 +32,9 @@ export interface LookingOptions {
   readers: StorageReaders;
 }
 
+/** Who looks at what an app keeps. */
+export type Looker = Omit<Asker, 'owner'>;
+
 /** Answers are JSON that nobody has parsed. Methods throw `ReadingRefused`. */
 export class Looking {
   readonly #options: LookingOptions;
@@ -41,10 +44,11 @@ export class Looking {
   }
 
   /** All that an app keeps, with counts and bytes. */
-  async overview(appId: string): Promise<Buffer> {
+  async overview(looker: Looker): Promise<Buffer> {
+    const { appId } = looker;
     const { databases, namespaces, classes, queues } = await this.places(appId);
     const named = ({ id, binding }: Stored) => ({ id, binding });
-    return this.#ask(appId, {
+    return this.#ask(looker, {
       kind: 'overview',
       databases: databases.map((each) => ({
         ...named(each),
@@ -61,20 +65,23 @@ export class Looking {
     });
   }
 
-  async database(appId: string, { database, ...asked }: DatabaseQuestion): Promise<Buffer> {
+  async database(looker: Looker, { database, ...asked }: DatabaseQuestion): Promise<Buffer> {
+    const { appId } = looker;
     const { databases } = await this.places(appId);
     const found = required(find(databases, database), `no database ${database}`);
-    return this.#ask(appId, { kind: 'database', path: this.#file(appId, DATABASE_KEY, found), ...asked });
+    return this.#ask(looker, { kind: 'database', path: this.#file(appId, DATABASE_KEY, found), ...asked });
   }
 
   /** A database's schema and rows as SQL, or those of some tables. */
-  async exportDatabase(appId: string, { database, tables }: ExportQuestion): Promise<Buffer> {
+  async exportDatabase(looker: Looker, { database, tables }: ExportQuestion): Promise<Buffer> {
+    const { appId } = looker;
     const { databases } = await this.places(appId);
     const found = required(find(databases, database), `no database ${database}`);
-    return this.#ask(appId, { kind: 'export', path: this.#file(appId, DATABASE_KEY, found), tables });
+    return this.#ask(looker, { kind: 'export', path: this.#file(appId, DATABASE_KEY, found), tables });
   }
 
-  async objects(appId: string, { class_name, object, name, ...asked }: ObjectQuestion): Promise<Buffer> {
+  async objects(looker: Looker, { class_name, object, name, ...asked }: ObjectQuestion): Promise<Buffer> {
+    const { appId } = looker;
     const { classes } = await this.places(appId);
     const { storageId } = required(
       classes.find(({ className }) => className === class_name),
@@ -82,25 +89,27 @@ export class Looking {
     );
     const id = object ?? (name === null ? null : objectId(storageId, name));
     const directory = this.#directory(appId, storageId);
-    if (id === null) return this.#ask(appId, { kind: 'objects', directory, ...asked });
+    if (id === null) return this.#ask(looker, { kind: 'objects', directory, ...asked });
     if (!/^[0-9a-f]{64}$/.test(id))
       throw new ReadingRefused('storage_not_found', 'the class has no such object');
-    return this.#ask(appId, { kind: 'object', directory, object: id, name, ...asked });
+    return this.#ask(looker, { kind: 'object', directory, object: id, name, ...asked });
   }
 
   /** The keys of a namespace, or the value of one. */
-  async keys(appId: string, { namespace, ...asked }: KeysQuestion): Promise<Buffer> {
+  async keys(looker: Looker, { namespace, ...asked }: KeysQuestion): Promise<Buffer> {
+    const { appId } = looker;
     const { namespaces } = await this.places(appId);
     const found = required(find(namespaces, namespace), `no namespace ${namespace}`);
     const kind = asked.key === null ? 'keys' : 'key';
-    return this.#ask(appId, { kind, ...this.#namespace(appId, found), ...asked });
+    return this.#ask(looker, { kind, ...this.#namespace(appId, found), ...asked });
   }
 
   /** The Workflows of the live release, with what is kept of their instances. */
-  async workflows(appId: string): Promise<Buffer> {
+  async workflows(looker: Looker): Promise<Buffer> {
+    const { appId } = looker;
     const { workflows } = await this.places(appId);
     if (workflows.length === 0) return Buffer.from('[]');
-    return this.#ask(appId, {
+    return this.#ask(looker, {
       kind: 'workflows',
       workflows: workflows.map(({ name, className, binding }) => ({
         name,
@@ -111,9 +120,10 @@ export class Looking {
     });
   }
 
-  async instances(appId: string, { workflow, ...asked }: InstancesQuestion): Promise<Buffer> {
+  async instances(looker: Looker, { workflow, ...asked }: InstancesQuestion): Promise<Buffer> {
+    const { appId } = looker;
     const { name } = await this.workflow(appId, workflow);
-    return this.#ask(appId, {
+    return this.#ask(looker, {
       kind: 'instances',
       directory: this.#directory(appId, workflowKey(name)),
       statuses: INSTANCE_STATUSES,
@@ -121,10 +131,11 @@ export class Looking {
     });
   }
 
-  async instance(appId: string, asked: { workflow: string; instance: string }): Promise<Buffer> {
+  async instance(looker: Looker, asked: { workflow: string; instance: string }): Promise<Buffer> {
+    const { appId } = looker;
     const key = workflowKey((await this.workflow(appId, asked.workflow)).name);
     const path = objectFile(this.#options.paths.data(appId), key, objectId(key, asked.instance));
-    return this.#ask(appId, { kind: 'instance', path, statuses: INSTANCE_STATUSES });
+    return this.#ask(looker, { kind: 'instance', path, statuses: INSTANCE_STATUSES });
   }
 
   /** The Workflow of the live release that a caller means by its name or its binding. */
@@ -144,9 +155,11 @@ export class Looking {
     return placesOf({ ...emptyNames(), ...store.apps.storageNames(appId) }, release);
   }
 
-  #ask(appId: string, question: { kind: string } & Record<string, unknown>): Promise<Buffer> {
+  #ask({ appId, signal }: Looker, question: { kind: string } & Record<string, unknown>): Promise<Buffer> {
     const { users, readers, apps } = this.#options;
-    return readers.ask(appId, users(appId).cell, question, () => apps.settled(appId));
+    return readers.ask({ appId, owner: apps.ownerOf(appId), signal }, users(appId).cell, question, () =>
+      apps.settled(appId),
+    );
   }
 
   #directory(appId: string, uniqueKey: string): string {

@@ -1,9 +1,19 @@
 // What an app keeps, read by processes of the app's user: a sleeping app sleeps on. A reader stays for some seconds, since
 // whoever looks at one page looks at the next one soon.
 import { type ErrorCode, errorCodes } from '../../handlers/contract/errors.ts';
+import { FairQueue, QueueFull } from '../machine/fair-queue.ts';
 import { readerProgram, readerWords } from '../machine/reader.ts';
 import type { User } from '../machine/users.ts';
 import { type Answer, ReaderEnded, ReaderProcess } from './reader-process.ts';
+
+/** Who asks. */
+export interface Asker {
+  appId: string;
+  /** The account of the app. */
+  owner: string;
+  /** Aborts when nobody waits for the answer any more. Then the reader ends. */
+  signal?: AbortSignal | undefined;
+}
 
 /** Where one question is answered: the words of `reader/main.js`, with absolute paths. */
 export type Question = { kind: string } & Record<string, unknown>;
@@ -22,9 +32,9 @@ const ANSWER_BYTES = 10 * 1024 * 1024;
 const DEADLINE_MS = 10_000;
 const MEMORY_BYTES = 900 * 1024 * 1024;
 const HEAP_MB = 128;
-/** Readers at a time, and questions that wait: each of an app waits for the one before. */
+/** Readers at a time. */
 const AT_ONCE = 3;
-const WAITING = 100;
+const LIMITS = { name: 'storage reads', running: AT_ONCE, runningPerOwner: 2, waitingPerOwner: 20 };
 /** How often a reader is started that somebody else ends. */
 const TRIES = 3;
 /** How long a reader stays for the next question, in ms; not one that gave so many bytes, which has much memory. */
@@ -45,13 +55,12 @@ interface Idle {
   timer: NodeJS.Timeout;
 }
 
-/** Readers of apps' storage, in turns. */
+/** Readers of apps' storage. Accounts take turns, and the questions of one app come one after another. */
 export class StorageReaders {
-  /** By app. */
-  readonly #running = new Map<string, Asking>();
+  readonly #queue = new FairQueue(LIMITS);
+  readonly #running = new Set<Asking>();
   /** By app, at most as many as may run at a time. */
   readonly #idle = new Map<string, Idle>();
-  readonly #waiting: { appId: string; begin: (asking: Asking) => void }[] = [];
   readonly #deadlineMs: number;
   /** Why nothing is answered any more. */
   #closed: Error | null = null;
@@ -63,15 +72,43 @@ export class StorageReaders {
   /**
    * The answer to a question, as JSON that nobody has parsed.
    * @param settled resolves when nothing is being done to the app's process: to stop it ends all processes of its user
-   * @throws {ReadingRefused}
+   * @throws {ReadingRefused}, and the signal's reason when it aborts first
    */
   async ask(
-    appId: string,
+    asker: Asker,
     user: User | null,
     question: Question,
     settled: () => Promise<void> = () => Promise.resolve(),
   ): Promise<Buffer> {
-    const asking = await this.#turn(appId);
+    const { appId, owner, signal } = asker;
+    try {
+      return await this.#queue.run({ owner, key: appId, signal }, () =>
+        this.#inTurn(asker, user, question, settled),
+      );
+    } catch (error) {
+      if (!(error instanceof QueueFull)) throw error;
+      throw new ReadingRefused('host_unavailable', error.message);
+    }
+  }
+
+  /** Ends all readers. */
+  close(): void {
+    const failure = new Error('the host is stopping');
+    this.#closed = failure;
+    for (const asking of this.#running) giveUp(asking, failure);
+    for (const appId of this.#idle.keys()) this.#takeIdle(appId)?.reader.end();
+  }
+
+  async #inTurn(
+    { appId, signal }: Asker,
+    user: User | null,
+    question: Question,
+    settled: () => Promise<void>,
+  ): Promise<Buffer> {
+    const asking: Asking = { reader: null, failure: this.#closed };
+    this.#running.add(asking);
+    const leave = () => giveUp(asking, signal?.reason);
+    signal?.addEventListener('abort', leave);
     const deadline = setTimeout(() => {
       const seconds = this.#deadlineMs / 1000;
       giveUp(asking, new ReadingRefused('query_timeout', `it took longer than ${seconds} s and was ended`));
@@ -88,17 +125,9 @@ export class StorageReaders {
       );
     } finally {
       clearTimeout(deadline);
-      this.#running.delete(appId);
-      this.#advance();
+      signal?.removeEventListener('abort', leave);
+      this.#running.delete(asking);
     }
-  }
-
-  /** Ends all readers. */
-  close(): void {
-    const failure = new Error('the host is stopping');
-    this.#closed = failure;
-    for (const asking of this.#running.values()) giveUp(asking, failure);
-    for (const appId of this.#idle.keys()) this.#takeIdle(appId)?.reader.end();
   }
 
   /** Asks a reader, and another one when somebody else ends it. */
@@ -152,26 +181,6 @@ export class StorageReaders {
     clearTimeout(idle.timer);
     this.#idle.delete(appId);
     return idle;
-  }
-
-  #turn(appId: string): Promise<Asking> {
-    if (this.#waiting.length >= WAITING)
-      throw new ReadingRefused('host_unavailable', 'too many readings wait; try again soon');
-    return new Promise((resolve) => {
-      this.#waiting.push({ appId, begin: resolve });
-      this.#advance();
-    });
-  }
-
-  #advance(): void {
-    while (this.#running.size < AT_ONCE) {
-      const at = this.#waiting.findIndex(({ appId }) => !this.#running.has(appId));
-      if (at === -1) return;
-      const { appId, begin } = this.#waiting.splice(at, 1)[0]!;
-      const asking = { reader: null, failure: this.#closed };
-      this.#running.set(appId, asking);
-      begin(asking);
-    }
   }
 }
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { cells, eventually } from '../support/e2e/processes.ts';
+import { cells, eventually, readers } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
 
@@ -336,6 +336,35 @@ test('what is not there, not allowed or not to be read has a clear answer', asyn
   assert.equal((await rpc('secrets.list', { id }, { key })).code, 'forbidden');
   await rpc('collaborators.set', { id, account, role: 'push' });
   assert.deepEqual((await rpc('storage.d1.get', reading, { key })).rows, [[1]]);
+});
+
+test('endless reads of one account leave a turn to others, and end when their askers leave', async () => {
+  const id = await cellar.create('endless');
+  await push('endless');
+  const { id: account } = await rpc('accounts.create', { name: 'Ann', email: 'ann@example.com' });
+  const { id: other } = await rpc('apps.create', { slug: 'beside-endless', owner: account });
+  const sql = 'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n';
+  const leaving = new AbortController();
+  const refusals: string[] = [];
+  const read = async () => {
+    const response = await fetch(
+      `${cellar.api}/v1/apps/${id}/storage/d1/people?${new URLSearchParams({ sql })}`,
+      {
+        headers: { authorization: `Bearer ${cellar.token}` },
+        signal: leaving.signal,
+      },
+    );
+    refusals.push(`${response.status} ${await response.text()}`);
+  };
+  const reads = Promise.allSettled(Array.from({ length: 24 }, read));
+  await eventually(() => refusals.length === 3, 'three reads are too many');
+  for (const refusal of refusals) assert.match(refusal, /^503 .*at most 20 storage reads wait/);
+  assert.equal((await cellar.call('GET', `/v1/apps/${other}/storage`)).status, 200);
+  leaving.abort();
+  await reads;
+  await eventually(() => readers(cellar.pid).length === 0, 'no reader is left');
+  const { status, body } = await cellar.call('GET', `/v1/apps/${id}/storage/d1/people?sql=SELECT+1`);
+  assert.deepEqual([status, body.rows], [200, [[1]]]);
 });
 
 const LONG_KEYS = `

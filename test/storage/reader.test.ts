@@ -17,7 +17,7 @@ const runningReaders = () => readersOf(process.pid).map(({ pid }) => pid);
 
 // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
 async function ask(question: Question): Promise<any> {
-  return JSON.parse((await readers.ask('app', null, question)).toString('utf8'));
+  return JSON.parse((await readers.ask({ appId: 'app', owner: 'account' }, null, question)).toString('utf8'));
 }
 
 /** A database with these statements in it, in WAL mode as workerd has it. It stays open. */
@@ -283,7 +283,12 @@ test('a reader waits for the next question of its app, and for none after a larg
   const own = new StorageReaders(DEADLINE_MS);
   t.after(() => own.close());
   const ask = async (app: string, sql: string) => {
-    const answer = await own.ask(app, null, { kind: 'database', path, ...NOTHING, sql });
+    const answer = await own.ask({ appId: app, owner: 'account' }, null, {
+      kind: 'database',
+      path,
+      ...NOTHING,
+      sql,
+    });
     return JSON.parse(answer.toString('utf8')).rows[0][0];
   };
   const before = runningReaders();
@@ -304,4 +309,36 @@ test('a reader waits for the next question of its app, and for none after a larg
   await eventually(() => running().length === 3, 'no more than three wait');
   own.close();
   await eventually(() => running().length === 0, 'they end when the host stops');
+});
+
+const ENDLESS = 'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n';
+
+test('endless reads of one account leave a turn to others, have a limit, and end with their askers', async (t) => {
+  const { path } = makeDatabase(t, 'CREATE TABLE t (a)');
+  const own = new StorageReaders(60_000);
+  t.after(() => own.close());
+  const before = runningReaders();
+  const running = () => runningReaders().filter((pid) => !before.includes(pid));
+  const leaving = new AbortController();
+  const ask = (owner: string, appId: string, sql: string, signal?: AbortSignal) =>
+    own.ask({ owner, appId, signal }, null, { kind: 'database', path, ...NOTHING, sql });
+  const asked = Array.from({ length: 22 }, (_, i) => ask('greedy', `app ${i % 4}`, ENDLESS, leaving.signal));
+  const ends = Promise.allSettled(asked);
+  await assert.rejects(
+    ask('greedy', 'app 0', 'SELECT 1'),
+    (error) =>
+      error instanceof ReadingRefused &&
+      error.code === 'host_unavailable' &&
+      /at most 20 storage reads wait/.test(error.message),
+  );
+  assert.deepEqual(JSON.parse(String(await ask('other', 'other', 'SELECT 1'))).rows, [[1]]);
+  await eventually(
+    () => running().length === 3,
+    'two endless reads run, beside the reader of the other account',
+  );
+  leaving.abort(new Error('the asker has left'));
+  for (const end of await ends)
+    assert.equal(end.status === 'rejected' && end.reason.message, 'the asker has left');
+  await eventually(() => running().length === 1, 'the endless reads have ended');
+  assert.deepEqual(JSON.parse(String(await ask('greedy', 'app 0', 'SELECT 2'))).rows, [[2]]);
 });

@@ -31,6 +31,7 @@ export interface Options<Name extends HostCall> {
 }
 
 const READ_REFUSALS = [
+  'host_unavailable',
   'storage_not_found',
   'invalid_input',
   'query_failed',
