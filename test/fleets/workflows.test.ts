@@ -28,6 +28,9 @@ export class Order extends WorkflowEntrypoint {
       throw new Error('the till is locked');
     });
     if (payload.once) await step.do('once', async () => { throw new NonRetryableError('never again'); });
+    if (payload.declined) await step.do('declined', async () => { throw new NonRetryableError('no use', 'CardDeclined'); });
+    if (payload.silent) await step.do('silent', async () => { throw new NonRetryableError(''); });
+    for (let at = 0; at < (payload.steps ?? 0); at++) await step.do('step ' + at, async () => at);
     if (payload.slow) await step.do('slow', { timeout: 200, retries: { limit: 0, delay: 0 } }, () => scheduler.wait(60_000));
     if (payload.sleep) await step.sleep('nap', Number(payload.sleep));
     const woke = Date.now();
@@ -147,6 +150,23 @@ test('a step is tried again as it says, and what fails is told once for each att
   await app.json('/create?id=s&slow=1');
   assert.match((await app.ended('s')).error.message, /timed out after 200ms/);
   assert.deepEqual(said(app, 'hunter2'), [], 'no parameter and no output comes to the log');
+});
+
+test('a NonRetryableError of any name, or without a message, is not tried again', async (t) => {
+  const app = await orders(t);
+  await app.json('/create?id=d&declined=1');
+  await app.json('/create?id=q&silent=1');
+  const declined = await app.ended('d');
+  assert.deepEqual([declined.status, declined.error.message], ['errored', 'CardDeclined: no use']);
+  assert.equal((await app.ended('q')).status, 'errored');
+});
+
+test('an app answers while an instance takes many quick steps', async (t) => {
+  const app = await orders(t);
+  await app.json('/create?id=many&steps=1000');
+  let answered = 0;
+  while ((await app.json('/?id=many')).status !== 'complete') answered++;
+  assert.ok(answered > 5, `${answered} answers meanwhile`);
 });
 
 test('instances are paused, resumed, restarted and terminated', async (t) => {

@@ -1,7 +1,12 @@
 // How the host knows that an app's Workflows are at work, and of the errors in their steps. The engine calls `run()`, and
 // that calls the engine for each step: between the two, an instance is at work or waits.
 
+import { NonRetryableError } from 'cloudflare:workflows';
 import { enter, nestedEvent } from './cellar-capture.js';
+
+/** Steps between two pauses of an instance. */
+const STEPS_AT_ONCE = 10;
+const { scheduler } = globalThis;
 
 /** What runs longer keeps no process: its step is tried again when the engine finds that it has gone. */
 const WORK_LIMIT_MS = 30 * 60 * 1000;
@@ -101,18 +106,34 @@ function stepsOf(step, work, className) {
     typeof call === 'function'
       ? (...values) => {
           const event = eventFor(`${className}, step ${String(name).slice(0, 256)}`);
-          return work.run(() => enter(null, call, undefined, values, event));
+          return work.run(() => enter(null, call, undefined, values, event)).catch(rethrow);
         }
       : call;
+  let ended = 0;
+  // workerd looks for new requests only when nothing else is to be done. A timer lets it, between steps that wait for nothing.
+  const pause = () => (++ended % STEPS_AT_ONCE === 0 ? scheduler.wait(0) : undefined);
+  const paused = (result) =>
+    result.then(
+      async (value) => {
+        await pause();
+        return value;
+      },
+      async (error) => {
+        await pause();
+        throw error;
+      },
+    );
   const taken = {
     do: (name, ...rest) =>
       work.step(
-        step.do(
-          name,
-          ...rest.map((each) =>
-            typeof each?.rollback === 'function'
-              ? { ...each, rollback: watched(name, each.rollback) }
-              : watched(name, each),
+        paused(
+          step.do(
+            name,
+            ...rest.map((each) =>
+              typeof each?.rollback === 'function'
+                ? { ...each, rollback: watched(name, each.rollback) }
+                : watched(name, each),
+            ),
           ),
         ),
       ),
@@ -121,4 +142,12 @@ function stepsOf(step, work, className) {
   return new Proxy(step, {
     get: (target, name) => (Object.hasOwn(taken, name) ? taken[name] : target[name]),
   });
+}
+
+/** Throws an error of a step. The engine knows a NonRetryableError by its name alone, so one of another name is wrapped. */
+function rethrow(error) {
+  if (!(error instanceof NonRetryableError) || error.name === 'NonRetryableError') throw error;
+  const known = new NonRetryableError(`${error.name}: ${error.message}`);
+  known.stack = error.stack;
+  throw known;
 }
