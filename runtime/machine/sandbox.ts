@@ -13,7 +13,7 @@ import { dirname, isAbsolute, join } from 'node:path';
 import { runChild } from './child.ts';
 import { mountPoints } from './mount-points.ts';
 import { findProgram } from './programs.ts';
-import { oneSession } from './seccomp.ts';
+import { buildFilter, underFilter } from './seccomp.ts';
 import { quote } from './shell.ts';
 import { asBoundRoot, asUser, dieWithParent, type User } from './users.ts';
 
@@ -108,13 +108,11 @@ export function weighsSessions(): boolean {
  */
 function bubblewrap(view: View): string[] {
   const flags = { read: '--ro-bind', write: '--bind', link: '--symlink' };
-  const filter = join(view.root, 'one-session');
-  const isFiltered = weighsSessions();
-  if (isFiltered) writeFileSync(filter, oneSession());
+  const filter = join(view.root, 'filter');
+  writeFileSync(filter, buildFilter(weighsSessions()));
   return [
-    ...(isFiltered ? ['/bin/sh', '-c', 'exec "$@" 9< "$0"', filter] : []),
-    findProgram('bwrap')!,
-    ...(isFiltered ? ['--seccomp', '9'] : []),
+    ...['/bin/sh', '-c', 'exec "$@" 9< "$0"', filter],
+    ...[findProgram('bwrap')!, '--seccomp', '9'],
     '--die-with-parent',
     '--unshare-user',
     '--unshare-pid',
@@ -153,6 +151,7 @@ function ofRoot(view: View, user: User | null): string[] {
     rootScript(view, user !== null),
     'sh',
     ...(user === null ? asBoundRoot() : asUser(user)),
+    ...underFilter(buildFilter(false)),
   ];
 }
 

@@ -1,4 +1,5 @@
 // Filters of system calls, as seccomp(2) and bubblewrap take them.
+import { existsSync } from 'node:fs';
 
 /** One instruction of a filter: what it does, how many of the next ones are left out when a comparison holds or fails, its operand. */
 export type Instruction = [code: number, then: number, otherwise: number, operand: number];
@@ -6,22 +7,45 @@ export type Instruction = [code: number, then: number, otherwise: number, operan
 /** What instructions do: classic BPF, of which the kernel takes so much. */
 export const BPF = { load: 0x20, and: 0x54, isEqual: 0x15, answer: 0x06 };
 /** Where the call is found. */
-export const CALL = { number: 0, architecture: 4 };
+export const CALL = { number: 0, architecture: 4, firstArgument: 16 };
 export const ANSWERS = {
   allow: 0x7fff0000,
   /** The call does nothing and returns this error, by its number; with 0 the caller takes it for done. */
   error: (number: number): number => 0x00050000 + number,
 };
 
-/** The audit numbers of architectures, and there the number of setsid(2). */
-const SETSID: Partial<Record<string, { architecture: number; number: number }>> = {
-  x64: { architecture: 0xc000003e, number: 112 },
-  arm64: { architecture: 0xc00000b7, number: 157 },
+/** Numbers of system calls on one architecture. */
+interface Calls {
+  setsid: number;
+  socket: number;
+  /** Calls that make sockets of any family without socket(2), whose arguments a filter cannot read. */
+  hidden: number[];
+}
+
+/** Has the same number everywhere. Its requests open sockets, too. */
+const IO_URING_SETUP = 425;
+const MACHINES: Partial<
+  Record<string, { architecture: number; prctl: number; own: Calls; of32Bits: Calls }>
+> = {
+  x64: {
+    architecture: 0xc000003e,
+    prctl: 157,
+    own: { setsid: 112, socket: 41, hidden: [IO_URING_SETUP] },
+    of32Bits: { setsid: 66, socket: 359, hidden: [IO_URING_SETUP, 102] },
+  },
+  arm64: {
+    architecture: 0xc00000b7,
+    prctl: 167,
+    own: { setsid: 157, socket: 198, hidden: [IO_URING_SETUP] },
+    of32Bits: { setsid: 66, socket: 281, hidden: [IO_URING_SETUP] },
+  },
 };
-/** The number of setsid(2) for programs of 32 bits, on both. */
-const SETSID_32 = 66;
 /** All of a number but the bit that says that pointers have 32 bits, on x86-64. */
 const NUMBER_BITS = 0xbfffffff;
+/** AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK, by which programs ask for the machine's addresses. */
+const FAMILIES = [1, 2, 10, 16];
+const ENOSYS = 38;
+const EAFNOSUPPORT = 97;
 
 export function encodeFilter(instructions: Instruction[]): Buffer {
   const filter = Buffer.alloc(8 * instructions.length);
@@ -35,21 +59,60 @@ export function encodeFilter(instructions: Instruction[]): Buffer {
 }
 
 /**
- * A filter under which no program begins a session: setsid(2) returns 0 and does nothing. A program that wants to be left
- * alone by the terminal works all the same.
+ * Returns the filter for the programs of a build. They open sockets of the usual families only: AF_VSOCK reaches the machine
+ * that runs this virtual one, past the packet filter. io_uring is not there.
+ * @param isOneSession whether setsid(2) does nothing and returns 0. A program that wants to be left alone by the terminal
+ * works all the same
+ * @throws {Error} on an architecture whose system calls are not known
  */
-export function oneSession(): Buffer {
-  const setsid = SETSID[process.arch];
-  if (setsid === undefined) throw new Error(`no filter of system calls is known for ${process.arch}`);
+export function buildFilter(isOneSession: boolean): Buffer {
+  const { architecture, own, of32Bits } = machine();
+  const ofOwn = instructions(own, isOneSession);
   return encodeFilter([
     [BPF.load, 0, 0, CALL.architecture],
-    [BPF.isEqual, 0, 3, setsid.architecture],
+    [BPF.isEqual, 0, ofOwn.length, architecture],
+    ...ofOwn,
+    ...instructions(of32Bits, isOneSession),
+  ]);
+}
+
+function instructions({ setsid, socket, hidden }: Calls, isOneSession: boolean): Instruction[] {
+  const answerTo = (operand: number, answer: number): Instruction[] => [
+    [BPF.isEqual, 0, 1, operand],
+    [BPF.answer, 0, 0, answer],
+  ];
+  return [
     [BPF.load, 0, 0, CALL.number],
     [BPF.and, 0, 0, NUMBER_BITS],
-    [BPF.isEqual, 3, 2, setsid.number],
-    [BPF.load, 0, 0, CALL.number],
-    [BPF.isEqual, 1, 0, SETSID_32],
+    ...(isOneSession ? answerTo(setsid, ANSWERS.error(0)) : []),
+    ...hidden.flatMap((number) => answerTo(number, ANSWERS.error(ENOSYS))),
+    [BPF.isEqual, 1, 0, socket],
     [BPF.answer, 0, 0, ANSWERS.allow],
-    [BPF.answer, 0, 0, ANSWERS.error(0)],
-  ]);
+    [BPF.load, 0, 0, CALL.firstArgument],
+    ...FAMILIES.flatMap((family) => answerTo(family, ANSWERS.allow)),
+    [BPF.answer, 0, 0, ANSWERS.error(EAFNOSUPPORT)],
+  ];
+}
+
+/** Takes a filter in hexadecimal and a command. setpriv(1) takes filters only in newer versions. */
+const UNDER_FILTER = `my $filter = pack('H*', shift);
+my $program = pack('S x!8 P', length($filter) / 8, $filter);
+syscall(shift, 22, 2, $program, 0, 0) == 0 or die "the filter of system calls was refused: $!\\n";
+exec { $ARGV[0] } @ARGV or die "$ARGV[0]: $!\\n";`;
+const PERL = '/usr/bin/perl';
+
+/** Whether `underFilter` can put commands under a filter. */
+export function canFilter(): boolean {
+  return existsSync(PERL);
+}
+
+/** Returns the words before a command that make it run under a filter; none where `canFilter` is false. The command must not be able to gain rights. */
+export function underFilter(filter: Buffer): string[] {
+  return canFilter() ? [PERL, '-e', UNDER_FILTER, '--', filter.toString('hex'), String(machine().prctl)] : [];
+}
+
+function machine() {
+  const found = MACHINES[process.arch];
+  if (found === undefined) throw new Error(`no filter of system calls is known for ${process.arch}`);
+  return found;
 }

@@ -10,6 +10,7 @@ import { isDiskFull } from './disk.ts';
 import { type CellNetwork, type Endpoint, type Firewall, openFirewall } from './firewall.ts';
 import { removeTree } from './remove.ts';
 import { findSandbox, type Sandbox, type View } from './sandbox.ts';
+import { canFilter } from './seccomp.ts';
 import { type AppUsers, canBindRoot, NOBODY, type User } from './users.ts';
 
 interface Probe {
@@ -148,6 +149,12 @@ export class Walls {
       if (user === null && process.getuid?.() === 0 && !canBindRoot()) {
         const kept = "builds keep root's capabilities in their sandbox";
         log('warn', `${kept}: deploy only code you trust`, { why: 'this root lacks CAP_SETPCAP' });
+      }
+      if (process.getuid?.() === 0 && !canFilter()) {
+        const what = 'builds open sockets of any family, also to what runs this virtual machine';
+        log('warn', `${what}: deploy only code you trust`, {
+          why: 'there is no /usr/bin/perl; install perl',
+        });
       }
       return found;
     }

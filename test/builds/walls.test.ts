@@ -82,6 +82,10 @@ const look = (secret: string, stranger: number) => `
   // The scheduling policy: 5 is SCHED_IDLE.
   say('way', stat[38] === '5' ? 'idle' : 'nice ' + stat[16]);
   say('oom', attempt(() => readFileSync('/proc/self/oom_score_adj', 'utf8').trim()));
+  // AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK; then AF_PACKET, AF_ALG, AF_VSOCK and AF_XDP.
+  for (const family of [1, 2, 10, 16, 17, 38, 40, 44])
+    say('socket ' + family, execFileSync('perl', ['-e', 'print socket(S, $ARGV[0], 2, 0) ? "opened" : $!+0', String(family)], { encoding: 'utf8' }));
+  say('io_uring', execFileSync('perl', ['-e', 'print syscall(425, 0, 0) == -1 ? $!+0 : "there"'], { encoding: 'utf8' }));
   say('npm', execFileSync('npm', ['--version'], { encoding: 'utf8' }).trim().split('.').length);
 `;
 
@@ -119,6 +123,10 @@ async function assertWalled(host: Cellar, secret: string): Promise<void> {
     for (const path of ['/tmp', '/var/tmp', '/dev/shm'])
       assert.equal(found[`write ${path}`], 'written', path);
     assert.equal(found.npm, '3', printed);
+    for (const family of [1, 2, 10, 16]) assert.equal(found[`socket ${family}`], 'opened', printed);
+    // EAFNOSUPPORT, and ENOSYS of what could open sockets past the filter.
+    for (const family of [17, 38, 40, 44]) assert.equal(found[`socket ${family}`], '97', printed);
+    assert.equal(found.io_uring, '38', printed);
     for (const path of ['/tmp', '/var/tmp', '/dev/shm'])
       assert.ok(!readdirSync(path).includes('cellar-test'), path);
   } finally {
