@@ -4,6 +4,7 @@ import { basename } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { MAX_ENTRIES } from '../../bundler/limits.ts';
 import { gitEnvironment } from '../git/environment.ts';
+import { gitProgram } from '../git/program.ts';
 import { ChildError } from '../machine/child.ts';
 import { giveWay } from '../machine/give-way.ts';
 import { gitRecords, type Listing } from './git-records.ts';
@@ -63,7 +64,7 @@ export async function checkout(options: Checkout): Promise<InstallInputs> {
   const listing = { repository, environment, timeoutMs, signal };
   const { megabytes, submodules, attributed, install } = await readContents(sha, listing);
   if (megabytes > worktreeMb) throw tooLarge(megabytes, worktreeMb);
-  const git = ['git', '--git-dir', repository, '--work-tree', project];
+  const git = [...gitProgram(), '--git-dir', repository, '--work-tree', project];
   await run({
     arguments: [...(await giveWay()), ...git, 'read-tree', '--reset', '-u', sha],
     title: `git checkout ${sha.slice(0, 12)}`,

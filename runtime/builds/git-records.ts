@@ -1,6 +1,7 @@
 // Reads what git lists, record by record: a small push can make a listing that fits into no memory.
 import { BuildFailure } from '../../bundler/failure.ts';
 import { cutText } from '../../handlers/contract/text.ts';
+import { gitProgram } from '../git/program.ts';
 import { ChildError, startJob } from '../machine/child.ts';
 import { giveWay, starvation } from '../machine/give-way.ts';
 
@@ -27,7 +28,7 @@ export async function* gitRecords(words: string[], listing: Listing): AsyncGener
   const { repository, environment, timeoutMs, signal } = listing;
   const title = `git ${words[0]}`;
   signal.throwIfAborted();
-  const child = await startJob([...(await giveWay()), 'git', '--git-dir', repository, ...words], {
+  const child = await startJob([...(await giveWay()), ...gitProgram(), '--git-dir', repository, ...words], {
     title,
     environment,
     stdin: 'ignore',

@@ -10,6 +10,7 @@ import { pipeline } from 'node:stream/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { gitEnvironment } from '../git/environment.ts';
 import { runGit } from '../git/git.ts';
+import { gitProgram } from '../git/program.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
 import { strictness } from '../git/smart-http.ts';
 import { resolveCommit } from '../git/source.ts';
@@ -221,7 +222,7 @@ async function takePack(
   try {
     if (!(await file.stat()).isFile()) throw new Error('git made no pack');
     const limit = `--max-input-size=${maxMb * 2 ** 20}`;
-    const words = ['git', '--git-dir', repository, 'index-pack', '--stdin', strictness(), limit];
+    const words = [...gitProgram(), '--git-dir', repository, 'index-pack', '--stdin', strictness(), limit];
     const child = await startJob(words, { title: 'git index-pack', environment: gitEnvironment() });
     const end = () => child.end();
     signal.addEventListener('abort', end);

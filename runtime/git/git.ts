@@ -1,6 +1,15 @@
 // Runs git commands on an app's repository: with a deadline, a limit on what they print, and a clean environment.
-import { type ChildResult, type Job, type RunOptions, runChild, startJob } from '../machine/child.ts';
-import { BIG_FILE, gitEnvironment } from './environment.ts';
+import {
+  ChildError,
+  type ChildResult,
+  type Job,
+  type RunOptions,
+  runChild,
+  startJob,
+} from '../machine/child.ts';
+import { Refusal } from '../refusal.ts';
+import { gitEnvironment } from './environment.ts';
+import { GIT_MEMORY_MB, gitProgram, isOutOfMemory } from './program.ts';
 
 const DEADLINE_MS = 20_000;
 
@@ -11,19 +20,29 @@ const SETTINGS = {
   'core.protectHFS': 'true',
   'core.protectNTFS': 'true',
   'core.quotePath': 'false',
-  'core.bigFileThreshold': BIG_FILE,
 };
 
 /**
  * Runs `git <words>` in a bare repository. Text of users belongs behind `--end-of-options` or `--`.
  * @throws {ChildError} when it fails, takes too long, or prints too much
+ * @throws {Refusal} `invalid_input` when it needs more memory than it may have
  */
-export function runGit(repository: string, words: string[], options: GitOptions = {}): Promise<ChildResult> {
-  return runChild(command(repository, words), {
-    ...options,
-    ...place(repository, words, options.environment),
-    timeoutMs: DEADLINE_MS,
-  });
+export async function runGit(
+  repository: string,
+  words: string[],
+  options: GitOptions = {},
+): Promise<ChildResult> {
+  try {
+    return await runChild(command(repository, words), {
+      ...options,
+      ...place(repository, words, options.environment),
+      timeoutMs: DEADLINE_MS,
+    });
+  } catch (error) {
+    if (!(error instanceof ChildError && isOutOfMemory(error.message))) throw error;
+    const limit = `\`git ${words[0]}\` needs more than ${GIT_MEMORY_MB} MiB of memory for this repository`;
+    throw new Refusal(400, 'invalid_input', limit);
+  }
 }
 
 /**
@@ -35,7 +54,7 @@ export function startGit(repository: string, words: string[]): Promise<Job> {
 }
 
 function command(repository: string, words: string[]): string[] {
-  return ['git', '--git-dir', repository, ...words];
+  return [...gitProgram(), '--git-dir', repository, ...words];
 }
 
 function place(repository: string, words: string[], environment: Record<string, string> = {}) {

@@ -9,6 +9,7 @@ import { runChild } from '../machine/child.ts';
 import { writeUnlessSame } from '../machine/data-directory.ts';
 import { removeTree } from '../machine/remove.ts';
 import { gitEnvironment } from './environment.ts';
+import { gitProgram } from './program.ts';
 
 const DEADLINE_MS = 30_000;
 /** Bytes of a commit's description that are read. */
@@ -26,11 +27,14 @@ export async function createRepository(path: string): Promise<void> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const beside = `${path}.new`;
   rmSync(beside, { recursive: true, force: true });
-  await runChild(['git', 'init', '--quiet', '--bare', '--initial-branch=main', '--template=', beside], {
-    title: 'git init',
-    environment: gitEnvironment(),
-    timeoutMs: DEADLINE_MS,
-  });
+  await runChild(
+    [...gitProgram(), 'init', '--quiet', '--bare', '--initial-branch=main', '--template=', beside],
+    {
+      title: 'git init',
+      environment: gitEnvironment(),
+      timeoutMs: DEADLINE_MS,
+    },
+  );
   renameSync(beside, path);
 }
 
@@ -63,7 +67,7 @@ export async function describeCommit(
   sha: string,
 ): Promise<{ message: string; author: string }> {
   const words = ['show', '--no-patch', '--no-show-signature', '--format=%an <%ae>%n%s', sha, '--'];
-  const { output } = await runChild(['git', '--git-dir', repository, ...words], {
+  const { output } = await runChild([...gitProgram(), '--git-dir', repository, ...words], {
     title: 'git show',
     environment: gitEnvironment(),
     timeoutMs: DEADLINE_MS,

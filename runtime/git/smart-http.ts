@@ -1,14 +1,17 @@
 // Git's smart HTTP protocol, by git's own CGI program. Packs pass through as streams.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex, Readable } from 'node:stream';
+import type { Duplex, Readable, Transform } from 'node:stream';
 import { log, reason } from '../log.ts';
 import { type Job, noRoomCode, startJob } from '../machine/child.ts';
 import { handedOn } from '../machine/collect-garbage.ts';
 import { freeMegabytes } from '../machine/disk.ts';
-import { BIG_FILE, gitEnvironment } from './environment.ts';
+import { gitEnvironment } from './environment.ts';
+import { ExplainMemory } from './explain-memory.ts';
+import { gitProgram } from './program.ts';
 
 /** No byte in either direction for this long ends the exchange. A quiet build step may take up to its own limit. */
 const IDLE_MS = 15 * 60_000;
+const PUSH = 'git-receive-pack';
 const HEAD_LIMIT_BYTES = 16_384;
 
 /** One request, already allowed by the control plane. */
@@ -49,7 +52,7 @@ export async function serveGit(
   };
   let child: Job;
   try {
-    child = await startJob(['git', 'http-backend'], {
+    child = await startJob([...gitProgram(), 'http-backend'], {
       title: 'git http-backend',
       environment: {
         ...gitEnvironment({ ...settingsFor(git), 'core.hooksPath': git.hooks }),
@@ -82,8 +85,13 @@ export async function serveGit(
   request.on('end', () => {
     received = true;
   });
-  // Before the whole request came there is nothing to keep; after it, a push goes on without its pusher.
-  response.on('close', () => (received ? child.stdout.resume() : end()));
+  // A push whose request has come whole goes on without its pusher. Everything else ends with its client.
+  const explained = git.service === PUSH ? new ExplainMemory() : null;
+  response.on('close', () => {
+    if (!received || explained === null) return end();
+    child.stdout.resume();
+    explained.resume();
+  });
   if (response.destroyed) end();
 
   request.pipe(child.stdin);
@@ -91,7 +99,7 @@ export async function serveGit(
   child.stdin.on('close', () => request.resume());
   collectErrors(child.stderr, git);
   child.stdout.on('data', alive);
-  relayAnswer(child.stdout, response, fail);
+  relayAnswer(child.stdout, response, explained, fail);
   awaitPush(child.channel, git.onPush);
   await child.exited;
   hasEnded = true;
@@ -124,7 +132,6 @@ function settingsFor({ role, repository, floorMb }: GitRequest): Record<string, 
     // Not 0, which would be no limit.
     'receive.maxInputSize': String(Math.max(1, room)),
     'uploadpack.allowFilter': 'true',
-    'core.bigFileThreshold': BIG_FILE,
     ...(role === 'admin'
       ? { 'receive.denyDeleteCurrent': 'ignore' }
       : { 'receive.denyNonFastForwards': 'true', 'receive.denyDeletes': 'true' }),
@@ -150,8 +157,13 @@ function cgi(git: GitRequest, request: IncomingMessage): Record<string, string> 
   return variables;
 }
 
-/** Reads the CGI head, then pipes the body. */
-function relayAnswer(output: Readable, response: ServerResponse, fail: (error: Error) => void): void {
+/** Reads the CGI head, then pipes the body, `through` a stream if there is one. */
+function relayAnswer(
+  output: Readable,
+  response: ServerResponse,
+  through: Transform | null,
+  fail: (error: Error) => void,
+): void {
   let head = Buffer.alloc(0);
   const onData = (chunk: Buffer) => {
     head = Buffer.concat([head, chunk]);
@@ -169,8 +181,10 @@ function relayAnswer(output: Readable, response: ServerResponse, fail: (error: E
       else response.setHeader(name, value);
     }
     response.writeHead(status);
-    response.write(head.subarray(end + 4));
-    output.pipe(response);
+    if (through !== null) through.pipe(response);
+    const body = through ?? response;
+    body.write(head.subarray(end + 4));
+    output.pipe(body);
   };
   const onEnd = () => fail(new Error('git http-backend ended without an answer'));
   output.on('data', onData);

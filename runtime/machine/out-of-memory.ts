@@ -1,4 +1,4 @@
-// Who is ended when the machine is short of memory: builds, then apps' processes, then the host.
+// Who is ended when the machine is short of memory: builds and git, then apps' processes, then the host.
 import { readFileSync, writeFileSync } from 'node:fs';
 
 /** Thousandths of the machine's memory that count on top of what a process uses; see `oom_score_adj` in proc(5). */

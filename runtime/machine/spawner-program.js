@@ -11,14 +11,16 @@ const LABEL_BYTES = 24;
 /** Where the host waits for the children's streams. */
 const [, , path] = process.argv;
 
+/** Process groups of the children that run. */
+const groups = new Set();
+
 let last = Promise.resolve();
 createInterface({ input: process.stdin })
   .on('line', (line) => {
     last = last.then(() => start(JSON.parse(line)));
   })
-  // The host has ended.
-  .on('close', () => process.exit());
-process.stdout.on('error', () => process.exit());
+  .on('close', endAll);
+process.stdout.on('error', endAll);
 
 /** As `JobRequest` of `spawner.ts`. One after another, so that no more streams than of one are open here. */
 async function start({ id, words, cwd, environment, streams }) {
@@ -36,9 +38,15 @@ async function start({ id, words, cwd, environment, streams }) {
       detached: true,
       stdio: Array.from({ length: Math.max(...streams) + 1 }, (_, n) => sockets.get(n) ?? 'ignore'),
     });
-    child.on('spawn', () => tell({ id, pid: child.pid }));
+    child.on('spawn', () => {
+      groups.add(child.pid);
+      tell({ id, pid: child.pid });
+    });
     child.on('error', (error) => tell({ id, failure: { message: error.message, code: error.code } }));
-    child.on('exit', (code, killedBy) => tell({ id, code, killedBy }));
+    child.on('exit', (code, killedBy) => {
+      groups.delete(child.pid);
+      tell({ id, code, killedBy });
+    });
   } catch (error) {
     tell({ id, failure: { message: error.message, code: error.code } });
   }
@@ -58,6 +66,18 @@ async function openStream(id, descriptor) {
   // Programs expect streams that wait. Of those up to standard error Node sees to that, of others nobody.
   socket._handle.setBlocking(true);
   return socket;
+}
+
+/** Ends with the host, and ends every child with whatever that has started. */
+function endAll() {
+  for (const group of groups) {
+    try {
+      process.kill(-group, 'SIGKILL');
+    } catch {
+      // It has ended.
+    }
+  }
+  process.exit();
 }
 
 function tell(reply) {

@@ -108,12 +108,13 @@ export class Spawner {
     }
   }
 
-  /** Ends it, and what the kernel ends with it. Of what else it started nothing is heard any more. */
+  /** Ends it, and every job that it has started. */
   close(): void {
     this.#closed = true;
     startJobsBy(null);
     clearTimeout(this.#timer);
     this.#server.close();
+    this.#endJobs();
     this.#child?.end();
   }
 
@@ -132,17 +133,21 @@ export class Spawner {
 
   #ended(end: ChildEnd): void {
     this.#child = null;
-    for (const { pid, connected, exited, runs } of this.#jobs.values()) {
+    this.#endJobs();
+    for (const { pid, connected, exited } of this.#jobs.values()) {
       const ended = Object.assign(new Error('the process that starts children ended'), { code: 'EAGAIN' });
       for (const { reject } of [pid, connected]) reject(ended);
-      // Nobody would hear of its end any more, and its number may soon be another's.
-      if (runs !== null) endOfGroup(runs, () => false)();
       exited.resolve({ code: null, killedBy: 'SIGKILL' });
     }
     this.#jobs.clear();
     if (this.#closed) return;
     log('warn', 'the process that starts children ended; it is started again', { ...end });
     this.#runSoon();
+  }
+
+  /** Ends the process group of every job: nobody would hear of its end, and its number may soon be another's. */
+  #endJobs(): void {
+    for (const { runs } of this.#jobs.values()) if (runs !== null) endOfGroup(runs, () => false)();
   }
 
   #runSoon(): void {

@@ -236,25 +236,33 @@ test('a job whose streams find no descriptor in the host says so, and the host a
   for (const line of refused) assert.match(line, /^EMFILE `sh` could not start: /, String(output));
 });
 
-test('the spawner ends with the host', async (t) => {
+/** Whether a process has ended, also where nobody has waited for it. */
+function hasEnded(pid: number): boolean {
+  try {
+    return /^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return true;
+  }
+}
+
+test('the spawner ends with the host, and its jobs with all that they have started', async (t) => {
   const directory = temporaryDirectory(t);
+  const module = (path: string) => JSON.stringify(new URL(`../../runtime/machine/${path}`, import.meta.url));
   const script = `
-    import { Spawner } from ${JSON.stringify(new URL('../../runtime/machine/spawner.ts', import.meta.url))};
+    import { once } from 'node:events';
+    import { startJob } from ${module('child.ts')};
+    import { Spawner } from ${module('spawner.ts')};
+    setInterval(() => {}, 1000);
     const spawner = new Spawner(${JSON.stringify(directory)});
     await spawner.open();
-    console.log(spawner.pid);
-    setInterval(() => {}, 1000);`;
+    const job = await startJob(['/bin/sh', '-c', 'sleep 1234 & echo $!; wait']);
+    const [line] = await once(job.stdout, 'data');
+    console.log([spawner.pid, job.pid, Number(line.toString())].join(' '));`;
   const host = await startChild([process.execPath, '--input-type=module', '--eval', script]);
   t.after(() => host.end());
   const [line] = (await once(host.stdout, 'data')) as [Buffer];
-  const pid = Number(line.toString());
-  assert.equal(parentOf(pid), host.pid);
+  const pids = line.toString().split(' ').map(Number);
+  assert.equal(parentOf(pids[0]!), host.pid);
   process.kill(host.pid, 'SIGKILL');
-  await eventually(() => {
-    try {
-      return /^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
-    } catch {
-      return true;
-    }
-  }, 'the spawner has ended');
+  await eventually(() => pids.every(hasEnded), 'the spawner, its job and the child of that have ended');
 });

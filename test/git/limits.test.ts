@@ -1,0 +1,89 @@
+// Pushes that make git use much memory: git has a limit, and a message names it.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { GIT_MEMORY_MB } from '../../runtime/git/program.ts';
+import { diffCommits } from '../../runtime/git/source.ts';
+import { Refusal } from '../../runtime/refusal.ts';
+import { remote } from '../support/git/remote.ts';
+
+const IDENTITY = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', '-c', 'core.compression=1'];
+/** More than git may have, in bytes. */
+const TOO_LARGE = (GIT_MEMORY_MB + 20) * 2 ** 20;
+
+const inWork = (work: string) => (words: string[], input: Buffer | string) =>
+  execFileSync('git', ['-C', work, ...IDENTITY, ...words], { input, encoding: 'utf8' }).trim();
+
+function processesOf(repository: string): { command: string; limits: string; score: number }[] {
+  return readdirSync('/proc')
+    .filter((pid) => /^\d+$/.test(pid))
+    .flatMap((pid) => {
+      const read = (file: string) => readFileSync(`/proc/${pid}/${file}`, 'latin1');
+      try {
+        if (!read('environ').includes(`GIT_PROJECT_ROOT=${repository}\0`)) return [];
+        const command = read('cmdline').replaceAll('\0', ' ');
+        return [{ command, limits: read('limits'), score: Number(read('oom_score_adj')) }];
+      } catch {
+        return [];
+      }
+    });
+}
+
+test('git and its children have a memory limit, and end before apps when memory is short', async (t) => {
+  let processes: ReturnType<typeof processesOf> = [];
+  const { git, url, repository } = await remote(t, (_, output) => {
+    processes = processesOf(repository);
+    output.end();
+  });
+  await git('commit', '--quiet', '--allow-empty', '--message=one');
+  const { code, printed } = await git('push', url, 'HEAD:main');
+  assert.equal(code, 0, printed);
+  const commands = processes.map(({ command }) => command).join('\n');
+  for (const name of [/http-backend/, /receive-pack/, /^cat/m]) assert.match(commands, name);
+  const own = Number(readFileSync('/proc/self/oom_score_adj', 'latin1'));
+  for (const { command, limits, score } of processes) {
+    assert.match(limits, new RegExp(`^Max data size +${GIT_MEMORY_MB * 2 ** 20} `, 'm'), command);
+    assert.equal(score, Math.min(1000, own + 800), command);
+  }
+});
+
+test("a push of a commit larger than git's memory is refused, and the pusher reads why", async (t) => {
+  const { git, url, work, repository } = await remote(t);
+  const run = inWork(work);
+  const head = run(['cat-file', 'commit', run(['commit-tree', '-m', 'one', run(['mktree'], '')], '')], '');
+  const large = Buffer.concat([Buffer.from(`${head}\n`), Buffer.alloc(TOO_LARGE, 'x')]);
+  const sha = run(['hash-object', '-t', 'commit', '-w', '--stdin'], large);
+  const { code, printed } = await git('push', url, `${sha}:refs/heads/large`);
+  assert.notEqual(code, 0);
+  assert.match(
+    printed,
+    /remote: this push has a commit, tag or folder that is too large: git may use 256 MiB of memory/,
+  );
+  assert.deepEqual(readdirSync(`${repository}/objects/pack`), []);
+});
+
+/** A commit with `levels` of folders, each with `width` times the folder below. */
+function nested(work: string, width: number, levels: number, content: string): string {
+  const run = inWork(work);
+  let entry = `100644 blob ${run(['hash-object', '-w', '--stdin'], content)}`;
+  let tree = '';
+  for (let level = 0; level < levels; level++) {
+    tree = run(['mktree'], Array.from({ length: width }, (_, n) => `${entry}\tfolder-${n}\n`).join(''));
+    entry = `040000 tree ${tree}`;
+  }
+  return run(['commit-tree', '-m', content, tree], '');
+}
+
+test('a comparison of nested folders ends at the memory limit, which its refusal names', async (t) => {
+  const { git, url, work, repository } = await remote(t);
+  const [before, later] = ['one', 'two'].map((content) => nested(work, 12, 7, content));
+  const { code, printed } = await git('push', url, `${before}:refs/heads/a`, `${later}:refs/heads/b`);
+  assert.equal(code, 0, printed);
+  await assert.rejects(diffCommits(repository, before!, later!), (error) => {
+    assert.ok(error instanceof Refusal, String(error));
+    assert.equal(error.code, 'invalid_input');
+    assert.match(error.message, /`git diff-tree` needs more than 256 MiB of memory/);
+    return true;
+  });
+});
