@@ -57,6 +57,7 @@ function open(index: number): Fleet {
     memoryMb: 512,
     idleMs: 0,
     lastRequestAt: null,
+    owner: () => 'account',
     slots,
     memory,
     secrets: () => ({}),

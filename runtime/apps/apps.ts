@@ -298,6 +298,7 @@ export class Apps extends KnownApps {
   #make(wanted: WantedApp, preview: PreviewRow | null): App {
     const { id } = wanted;
     const fleet = fleetOf(id, preview, this.#activity, this.#options, {
+      owner: () => this.ownerOf(id),
       say: (level, words) => this.#say(id, level, words),
       onState: (state) => this.apps.get(id)?.report.changed(state),
       onRest: async (rest) => {

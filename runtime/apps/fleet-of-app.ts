@@ -52,6 +52,7 @@ export interface FleetsOptions {
 
 /** What the collection of apps learns from one app's fleet. */
 interface Listeners {
+  owner: () => string;
   say: (level: Level, words: string) => void;
   onState: (state: ProcessState) => void;
   onRest: (rest: { dueAt: number | null } | null) => Promise<void>;

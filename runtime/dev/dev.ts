@@ -124,6 +124,7 @@ export class Dev {
       memoryMb: CELL_MB,
       drainMs: DRAIN_MS,
       lastRequestAt: null,
+      owner: () => 'developer',
       slots: new Slots(1, START_TIMEOUT_MS),
       memory: this.#memory,
       secrets: () => this.#versions.variables,

@@ -15,7 +15,7 @@ import type { Eater, MemoryGauge } from './memory.ts';
 import { Operations } from './operations.ts';
 import { type Phase, processState } from './phase.ts';
 import { resumeWorkflows } from './resume.ts';
-import { NoTurn, type Slots } from './slots.ts';
+import { NoTurn, type Slots, type Starter } from './slots.ts';
 
 /** Why a process does not run. `load`: it did not start; `crash`: it ended by itself. */
 export interface ProcessFailure {
@@ -25,6 +25,8 @@ export interface ProcessFailure {
 }
 
 export interface SupervisorOptions extends Place {
+  /** The account of the app, as it is now. */
+  owner: () => string;
   /** Quiet time after which the process goes, in ms; `Infinity` for never. */
   idleMs: number;
   /** The last minute with a request, in ms since 1970, as known from before. */
@@ -58,7 +60,7 @@ export const NO_MEMORY =
   'the host is short of memory (RUNNER_FLEET_MAX_RSS_MB); the next request tries again';
 const FOR_REQUESTS: Purpose = { forDueWork: false, asleep: false };
 
-export class Supervisor {
+export class Supervisor implements Starter {
   readonly operations = new Operations();
   readonly activity: Activity;
   readonly rest: RestRecord;
@@ -107,6 +109,10 @@ export class Supervisor {
     const { user, directories } = this.options;
     this.#dueReader ??= new DueReader(user, directories.data, (release) => this.launcher.dueWork(release));
     return this.#dueReader;
+  }
+
+  get owner(): string {
+    return this.options.owner();
   }
 
   get phase(): Phase {

@@ -5,7 +5,7 @@ import { NoTurn, Slots } from '../../runtime/fleets/slots.ts';
 /** Work that notes when it begins, and ends when told. */
 function jobs(slots: Slots) {
   const begun: string[] = [];
-  const run = (name: string, signal = new AbortController().signal, who: object = {}) => {
+  const run = (name: string, signal = new AbortController().signal, who = { owner: 'one' }) => {
     const gate = Promise.withResolvers<void>();
     const done = slots.run(
       who,
@@ -88,7 +88,7 @@ test('starts that hang leave their turns to others, so many at a time', async ()
 
 test('whoever started badly comes after those that start well', async () => {
   const { begun, run } = jobs(new Slots(1, 60_000, 500));
-  const [bad, slow] = [{}, {}];
+  const [bad, slow] = [{ owner: 'one' }, { owner: 'one' }];
   const failing = run('bad', undefined, bad);
   failing.fail(new Error('no'));
   await assert.rejects(failing.done);
@@ -111,4 +111,43 @@ test('whoever started badly comes after those that start well', async () => {
     await job.done;
   }
   assert.deepEqual(begun.slice(-3), ['holds', 'x', 'y'], 'a start that went well makes up for it');
+});
+
+test('eight starts of one account that hang do not delay another’s', async () => {
+  const { begun, run } = jobs(new Slots(4, 60_000, 50_000, 20));
+  const hanging = Array.from({ length: 8 }, (_, i) => run(`hangs ${i}`));
+  const other = run('other', undefined, { owner: 'another' });
+  while (!begun.includes('other')) await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.equal(begun.length, 5, 'the account has no more turns for it');
+  for (const job of [other, ...hanging]) {
+    job.end();
+    await job.done;
+  }
+});
+
+test('an account gets a turn also while another has as many long starts as there may be', async () => {
+  const { begun, run } = jobs(new Slots(1, 60_000, 5, 5));
+  const hanging = Array.from({ length: 8 }, (_, i) => run(`hangs ${i}`));
+  while (begun.length < 5) await new Promise((resolve) => setTimeout(resolve, 5));
+  const other = run('other', undefined, { owner: 'another' });
+  while (!begun.includes('other')) await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.equal(begun.length, 6);
+  for (const job of [other, ...hanging]) {
+    job.end();
+    await job.done;
+  }
+});
+
+test('accounts take turns, whichever has most starts', async () => {
+  const { begun, run } = jobs(new Slots(2, 60_000));
+  const many = Array.from({ length: 4 }, (_, i) => run(`many ${i}`));
+  const few = run('few', undefined, { owner: 'another' });
+  many[0]!.end();
+  await many[0]!.done;
+  await settled();
+  assert.deepEqual(begun, ['many 0', 'many 1', 'few']);
+  for (const job of [few, ...many]) {
+    job.end();
+    await job.done;
+  }
 });

@@ -89,6 +89,7 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
     user: null,
     idleMs: Number.POSITIVE_INFINITY,
     lastRequestAt: null,
+    owner: () => 'account',
     slots: new Slots(4, 10_000),
     memoryMb: 512,
     memory,
