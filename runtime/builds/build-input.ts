@@ -18,6 +18,10 @@ export interface BuildInput {
   deployId: string;
   appId: string;
   sha: string;
+  /** The full name of the commit's branch. */
+  ref: string;
+  /** Where the app answers; `null`: that is not known yet. */
+  url: string | null;
   /** Path of the bare repository. */
   repository: string;
   /** A directory of this build alone: the worktree and the home of its commands. What lies in it goes afterwards. */

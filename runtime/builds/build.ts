@@ -12,6 +12,7 @@ import { trimCache } from './cache.ts';
 import { checkout, type InstallInputs } from './checkout.ts';
 import { buildStep, installStep } from './commands.ts';
 import { type BuildDirectories, makeDirectories } from './environment.ts';
+import { makeHistory } from './history.ts';
 import type { KeptInstall } from './kept-install.ts';
 import { compileFunctions } from './pages-functions.ts';
 import { placeBundle, readRelease } from './release.ts';
@@ -54,6 +55,8 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
       log.line(`${plan.folder} is the app: no other folder has a Wrangler configuration`);
     if (plan.outside !== null) input.requireOutside(plan.outside);
     await warnOfLocalSecrets(join(project, plan.folder), environment, log);
+    const runsCommands = plan.hasDependencies || plan.build !== null || settings.install_command !== null;
+    if (runsCommands) await makeHistory(input, project, join(scratch, 'index'));
     const installed = await installStep(input, directories, plan, digest);
     await buildStep(input, directories, plan);
     const { bundle } = await log.step('bundle', 'esbuild', () =>

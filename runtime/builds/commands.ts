@@ -13,7 +13,7 @@ import { quote } from '../machine/shell.ts';
 import type { BuildInput } from './build-input.ts';
 import { CommandOutput } from './command-output.ts';
 import { confine } from './confine.ts';
-import { type BuildDirectories, buildEnvironment } from './environment.ts';
+import { type BuildDirectories, buildEnvironment, commitVariables } from './environment.ts';
 import { KeptInstall } from './kept-install.ts';
 import { certificateFiles } from './network-settings.ts';
 import { type PackageManager, packageManager } from './package-manager.ts';
@@ -134,15 +134,19 @@ function runInShell(
  * @throws {BuildFailure} when it fails, or has or leaves more than a build may
  */
 export async function runInProject(
-  { deployId, env, limits, user, walls, scratch, signal, log }: BuildInput,
+  input: BuildInput,
   directories: BuildDirectories,
   plan: Plan,
   command: { arguments: string[]; title: string; folder: string; read?: string[] },
 ): Promise<void> {
+  const { deployId, env, limits, user, walls, scratch, signal, log } = input;
   const { project } = directories;
   const what = command.folder === plan.folder ? 'root_directory' : 'build.cwd';
   const cwd = insidePath(resolve(project), project, command.folder, what);
-  const environment = await buildEnvironment(directories, env, plan);
+  const environment = {
+    ...commitVariables(input, plan),
+    ...(await buildEnvironment(directories, env, plan)),
+  };
   const folders = [...new Set([plan.folder, plan.installFolder, ''])];
   const programs = folders.map((folder) => join(project, folder, 'node_modules', '.bin'));
   const called = plan.hasDependencies

@@ -4,7 +4,9 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import type { Plan } from '../../bundler/plan.ts';
 import { searchPath } from '../machine/programs.ts';
+import type { BuildInput } from './build-input.ts';
 import { cacheDirectories } from './cache.ts';
+import { branchOf } from './history.ts';
 import { networkVariables, npmSettings } from './network-settings.ts';
 
 /** The directories of one build. All exist. */
@@ -30,6 +32,22 @@ export function makeDirectories(scratch: string, cache: string): BuildDirectorie
   return directories;
 }
 
+/** The variables that say which commit is built. They change with every build, and what an install does does not. */
+export function commitVariables(
+  input: BuildInput,
+  { isPages }: Pick<Plan, 'isPages'>,
+): Record<string, string> {
+  const { sha, url, deployId } = input;
+  const branch = branchOf(input);
+  if (!isPages)
+    return {
+      WORKERS_CI_COMMIT_SHA: sha,
+      WORKERS_CI_BRANCH: branch,
+      WORKERS_CI_BUILD_UUID: deployId,
+    };
+  return { CF_PAGES_COMMIT_SHA: sha, CF_PAGES_BRANCH: branch, ...(url !== null && { CF_PAGES_URL: url }) };
+}
+
 /**
  * The environment of a build's commands.
  * @param variables the app's own; platform names never come in, because the API refuses them
@@ -51,6 +69,8 @@ export async function buildEnvironment(
     HOME: home,
     TMPDIR: temporary,
     CI: 'true',
+    // Nobody commits in a build. Hooks that an install sets up would keep it from being used again.
+    HUSKY: '0',
     // npm would write what it compiles of itself, hundreds of files, to a directory that goes with the build.
     NODE_DISABLE_COMPILE_CACHE: '1',
     // Where there is no sandbox: the project is no part of a repository that it lies in.

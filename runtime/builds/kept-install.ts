@@ -23,7 +23,7 @@ for path; do
 done' "$2" {} +`;
 
 /** Prints what changes with every file of two directories but those that an install is expected to write. */
-const FINGERPRINT = `find "$1" "$2" -name node_modules -prune -o -path "$2/.npm" -prune -o -path "$2/*/pnpm" -prune \
+const FINGERPRINT = `find "$1" "$2" -name node_modules -prune -o -path "$1/.git" -prune -o -path "$2/.npm" -prune -o -path "$2/*/pnpm" -prune \
   -o ! -type d -printf '%p %y %s %C@\\0' | LC_ALL=C sort -z | sha256sum`;
 
 /** The inputs of an install. */

@@ -39,11 +39,13 @@ export interface ReleaseOptions {
   /** The users that an app's builds and process run as. */
   users: (appId: string) => AppUsers;
   walls: Walls;
+  /** The address of an app, by its slug; `null` until the ports are known. */
+  urlOf: (slug: string) => string | null;
 }
 
 /** The deploy that a release is made for. */
 interface Deployed {
-  deploy: Pick<DeployFact, 'id' | 'app_id' | 'sha'>;
+  deploy: Pick<DeployFact, 'id' | 'app_id' | 'sha' | 'ref'>;
   source: DeploySource;
   log: DeployLog;
   signal: AbortSignal;
@@ -80,8 +82,8 @@ export async function removeLeft(path: string): Promise<void> {
 }
 
 async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Deployed): Promise<Made> {
-  const { store, paths, apps, limits, users, walls } = options;
-  const { id, app_id, sha } = deploy;
+  const { store, paths, apps, limits, users, walls, urlOf } = options;
+  const { id, app_id, sha, ref } = deploy;
   const app = apps.get(app_id);
   if (!app) throw new Error('the app was deleted');
   // The same for each build of the app, which has one at a time: what is kept for the next one may name paths.
@@ -96,6 +98,8 @@ async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Dep
     deployId: id,
     appId: app_id,
     sha,
+    ref,
+    url: urlOf(app.wanted.slug),
     repository: paths.repository(origin),
     isPreview: origin !== app_id,
     scratch,

@@ -19,7 +19,7 @@ export type DeployParts = ReturnType<typeof makeDeploys>;
 
 /** @param onFacts called after a transaction that added facts to the outbox */
 export function makeDeploys(
-  { config, store, paths, secrets, users, walls, disk, reachable }: Base,
+  { config, store, paths, secrets, users, walls, disk, reachable, urlOf }: Base,
   { say }: TellingParts,
   { apps, snapshots, storage }: AppParts,
   onFacts: () => void,
@@ -48,6 +48,7 @@ export function makeDeploys(
     limits,
     users,
     walls,
+    urlOf,
     say: (appId, deployId, level, text) => say('build', appId, level, text, deployId),
     snapshot: async (appId) => {
       requireRoom(disk);

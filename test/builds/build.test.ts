@@ -7,7 +7,7 @@ import { BuildFailure } from '../../bundler/failure.ts';
 import type { Release } from '../../bundler/release.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
 import { type BuildInput, NO_SETTINGS } from '../../runtime/builds/build-input.ts';
-import { buildCommit, exampleApp, type Files, makeDirectory } from '../support/builds/projects.ts';
+import { buildCommit, commit, exampleApp, type Files, makeDirectory } from '../support/builds/projects.ts';
 import { eventually } from '../support/e2e/processes.ts';
 
 const directory = makeDirectory();
@@ -467,4 +467,58 @@ test('a build whose process was killed names the setting for memory, and the mos
     { 'package.json': '{"scripts": {"build": "sleep 2; exit 137"}}', 'index.js': WORKER },
     /exit code 137: something killed .* \(the most that was seen: \d+ MiB\).* 2048 MiB \(RUNNER_BUILD_MEMORY_MB\)/,
   );
+});
+
+const GIT_BUILD = `
+  echo "sees $WORKERS_CI_COMMIT_SHA $WORKERS_CI_BRANCH $WORKERS_CI_BUILD_UUID"
+  echo "at $(git rev-parse HEAD) $(git rev-parse --abbrev-ref HEAD) $(git describe --tags)"
+  echo "log $(git log -1 --format=%s), $(git rev-list --count HEAD)"
+  echo "changed [$(git diff-index HEAD && git status --porcelain && git remote)]"`;
+
+/** Adds commits and a tag behind the first of them to a repository. @returns the newest commit */
+function addCommits(repository: string, count: number): string {
+  const git = (...words: string[]) =>
+    execFileSync('git', ['--git-dir', repository, ...words], { encoding: 'utf8' }).trim();
+  git('tag', 'v1.0.0', 'HEAD');
+  const author = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com'];
+  for (let n = 1; n <= count; n++) {
+    const sha = git(...author, 'commit-tree', '-m', `Commit ${n}`, '-p', 'HEAD', 'HEAD^{tree}');
+    git('update-ref', 'HEAD', sha);
+  }
+  return git('rev-parse', 'HEAD');
+}
+
+test('git in a build sees the commit, its branch, the commits before it and their tags', async () => {
+  const { repository } = commit(directory.path, { 'index.js': WORKER });
+  const sha = addCommits(repository, 3);
+  const settings = { ...NO_SETTINGS, build_command: GIT_BUILD };
+  const { lines, input, result } = await build(
+    {},
+    { repository, sha, ref: 'refs/heads/feature/one', settings },
+  );
+  await result;
+  for (const line of [
+    `sees ${sha} feature/one ${input.deployId}`,
+    `at ${sha} feature/one v1.0.0-3-g${sha.slice(0, 7)}`,
+    'log Commit 3, 4',
+    'changed []',
+  ])
+    assert.ok(lines.includes(line), lines.join('\n'));
+});
+
+test('a Pages project that is served from its root is told its address, and does not serve its commits', async () => {
+  const { lines, input, result } = await build(
+    { 'index.html': '<h1>x</h1>', 'wrangler.json': '{"name": "site", "pages_build_output_dir": "."}' },
+    { settings: { ...NO_SETTINGS, build_command: 'git log --format=%s && env' } },
+  );
+  await result;
+  assert.ok(lines.includes('A commit'), lines.join('\n'));
+  for (const variable of [
+    'CF_PAGES=1',
+    `CF_PAGES_COMMIT_SHA=${input.sha}`,
+    'CF_PAGES_BRANCH=main',
+    'CF_PAGES_URL=http://app.localhost:8787',
+  ])
+    assert.ok(lines.includes(variable), variable);
+  assert.deepEqual(files(join(input.releaseDirectory, 'assets')), ['index.html']);
 });

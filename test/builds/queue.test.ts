@@ -102,6 +102,7 @@ async function makeQueue(
   const limits = { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
   const queue = new DeployQueue({
     ...{ ...shared, apps, limits, walls: new Walls('cellar-unused') },
+    urlOf: () => null,
     copyIntoPreview: async () => {},
   });
   const requests = new DeployRequests(queue, { store, paths, apps });

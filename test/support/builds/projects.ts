@@ -63,6 +63,8 @@ export async function buildCommit(
   const input: BuildInput = {
     deployId,
     appId: 'app',
+    ref: 'refs/heads/main',
+    url: 'http://app.localhost:8787',
     ...commit(directory, content),
     scratch: join(directory, `scratch-${deployId}`),
     releaseDirectory: join(directory, `release-${deployId}`),
