@@ -1,136 +1,202 @@
-// What a script of package.json says to Wrangler: some projects name their Worker, or their site, in no other place.
+// What a script of package.json does to deploy: the commands before Wrangler, which are the build, and the call of Wrangler.
+import { groupIn, type ShellStep, shellSteps } from './shell.ts';
+import { type CommandKind, commandKind, type DeployCall, readCall } from './wrangler-call.ts';
 
-/** A call of `wrangler deploy` or `wrangler pages deploy`, as far as it says what is deployed. Paths are as written. */
-export interface DeployCall {
-  /** The script's name. */
-  script: string;
-  /** The Worker's entry. */
-  main: string | null;
-  /** The folder of a Pages project. */
-  pages: string | null;
-  config: string | null;
-  environment: string | null;
-  assets: string | null;
-  compatibilityDate: string | null;
-  compatibilityFlags: string[];
-  minify: boolean;
-  vars: Record<string, string>;
+/** How a project's author deploys it. */
+export interface DeployScript {
+  call: DeployCall;
+  /** Whether the script `build` runs before all other commands. */
+  startsWithBuild: boolean;
+  /** Whether some command builds, by its words. */
+  builds: boolean;
+  /** A line for the shell with all other commands that come before Wrangler; `null`: there is none. */
+  before: string | null;
+  /** Commands that are not run: they need an account of Cloudflare, or come after Wrangler. */
+  notRun: string[];
 }
 
-/** Flags of both commands that have a value behind them. */
-const WITH_VALUE = new Set([
-  ...[
-    'c',
-    'config',
-    'e',
-    'env',
-    'name',
-    'assets',
-    'compatibility-date',
-    'compatibility-flag',
-    'compatibility-flags',
-  ],
-  ...[
-    'var',
-    'define',
-    'alias',
-    'triggers',
-    'schedule',
-    'schedules',
-    'route',
-    'routes',
-    'domain',
-    'domains',
-    'site',
-  ],
-  ...[
-    'site-include',
-    'site-exclude',
-    'jsx-factory',
-    'jsx-fragment',
-    'tsconfig',
-    'outdir',
-    'outfile',
-    'tag',
-    'message',
-  ],
-  ...['dispatch-namespace', 'cwd', 'env-file', 'containers-rollout', 'secrets-file', 'metafile'],
-  ...['project-name', 'branch', 'commit-hash', 'commit-message', 'commit-dirty'],
-]);
-const COMMAND = /^(?:deploy|publish)$/;
+type Scripts = Record<string, string>;
 
-/**
- * The first call of Wrangler that deploys, in the script `deploy` or else in another. Scripts are read as words, not run.
- * @returns `null` when no call says more than a configuration would
- */
-export function deployCall(scripts: Record<string, string>): DeployCall | null {
+/** A step of a script, or of one that it calls. */
+interface Step {
+  kind: CommandKind;
+  text: string;
+  joint: ShellStep['joint'];
+  /** From its program on. */
+  words: string[];
+  /** The script that it runs. */
+  script: string | null;
+}
+
+/** Names of scripts that deploy for everybody. */
+const CERTAIN = [
+  /^(?:deploy|publish)$/,
+  /^(?:cf|cloudflare|workers?|pages):deploy$|^deploy:(?:cf|cloudflare|workers?|pages|prod(?:uction)?)$/,
+];
+/** Programs that run the command behind `--` with other variables. */
+const ENVIRONMENTS = ['dotenv', 'dotenvx', 'doppler', 'infisical', 'op', 'varlock'];
+const MANAGERS = ['npm', 'pnpm', 'yarn', 'bun'];
+/** Flags of a package manager that choose another package than the project. */
+const ELSEWHERE = /^(?:-w|--workspaces?|--prefix|-C|--dir|--cwd|--filter|-F|-r|--recursive|-ws)(?:=|$)/;
+/** Own commands of package managers, which no script replaces. */
+const OWN = ['exec', 'dlx', 'x', 'install', 'i', 'ci', 'add', 'workspace', 'workspaces'];
+/** Programs that run scripts one after another. */
+const RUNNERS = ['run-s', 'npm-run-all', 'npm-run-all2'];
+/** How deep scripts may call each other. */
+const DEPTH = 10;
+
+/** The script that deploys: `deploy`, or else another. Scripts are read, not run. */
+export function deployScript(scripts: Scripts): DeployScript | null {
   const names = Object.keys(scripts).sort((a, b) => rank(a) - rank(b));
-  for (const script of names)
-    for (const words of commandsOf(scripts[script]!)) {
-      const call = callOf(script, words);
-      if (call !== null) return call;
-    }
+  for (const name of names) {
+    const steps = expand(scripts, name, 0);
+    const at = steps.findIndex(({ kind }) => kind === 'deploy');
+    if (at < 0) continue;
+    const isCertain = rank(name) < CERTAIN.length;
+    const before = isCertain ? steps.slice(0, at) : [];
+    const run = before.filter(({ kind }) => kind === 'other');
+    const startsWithBuild = run[0]?.script === 'build';
+    const rest = startsWithBuild ? run.slice(1) : run;
+    const after = isCertain ? steps.slice(at + 1) : [];
+    return {
+      call: readCall(name, isCertain, steps[at]!.words),
+      startsWithBuild,
+      builds: run.some((step) => buildsByName(scripts, step)),
+      before: rest.length === 0 ? null : joined(rest),
+      notRun: [...before.filter(({ kind }) => kind === 'account'), ...after].map(({ text }) => text),
+    };
+  }
   return null;
 }
 
 function rank(name: string): number {
-  return ['deploy', 'publish'].includes(name) ? 0 : /^(?:deploy|publish)/.test(name) ? 1 : 2;
+  const certain = CERTAIN.findIndex((pattern) => pattern.test(name));
+  if (certain >= 0) return certain;
+  return CERTAIN.length + (/^(?:deploy|publish)/.test(name) ? 0 : 1);
 }
 
-/** The commands of a line for the shell, each as its words. One with a variable in it says nothing for certain. */
-function commandsOf(line: string): string[][] {
-  return line
-    .split(/&&|\|\||[;|\n]/)
-    .filter((command) => !/[$`]/.test(command))
-    .map((command) =>
-      [...command.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)].map(([word]) => word.replace(/["']/g, '')),
-    );
+function joined(steps: Step[]): string {
+  return steps
+    .map(({ text, joint }, i) =>
+      i === steps.length - 1 ? text : `${text}${joint === '&&' ? ' ' : ''}${joint || ' &&'} `,
+    )
+    .join('');
 }
 
-function callOf(script: string, words: string[]): DeployCall | null {
-  const at = words.findIndex((word) => /^(?:.*\/)?wrangler(?:@\S+)?$/.test(word));
-  if (at < 0) return null;
-  const { given, flags } = parse(words.slice(at + 1));
-  const [first, second, third] = given;
-  const isPages = first === 'pages' && COMMAND.test(second ?? '');
-  if ((!isPages && !COMMAND.test(first ?? '')) || flags.has('dry-run')) return null;
-  const one = (...names: string[]) => names.flatMap((name) => flags.get(name) ?? [])[0] ?? null;
-  const call: DeployCall = {
-    script,
-    main: isPages ? null : (second ?? null),
-    pages: isPages ? (third ?? null) : null,
-    config: one('config', 'c'),
-    // Another script may be for a trial.
-    environment: rank(script) === 0 ? one('env', 'e') : null,
-    assets: isPages ? null : one('assets'),
-    compatibilityDate: one('compatibility-date'),
-    compatibilityFlags: ['compatibility-flag', 'compatibility-flags'].flatMap(
-      (name) => flags.get(name) ?? [],
-    ),
-    minify: flags.has('minify'),
-    vars: Object.fromEntries((flags.get('var') ?? []).map(pairOf)),
-  };
-  return [call.main, call.pages, call.config, call.assets].every((value) => value === null) ? null : call;
+/** Whether a command, or a script that it runs, has a word such as `build` or `build:css`. */
+function buildsByName(scripts: Scripts, { text, script }: Step): boolean {
+  const all = script === null ? text : `${text} ${scripts[script]}`;
+  return /(?:^|[\s:/-])(?:build|generate|compile|bundle)(?:$|[\s:;&])/.test(all);
 }
 
-/** `NAME:value` */
-function pairOf(text: string): [string, string] {
-  const colon = text.indexOf(':');
-  return colon < 0 ? [text, ''] : [text.slice(0, colon), text.slice(colon + 1)];
+/** The steps of a script and of those before and after it. One that it calls is taken apart when a part of it is not run. */
+function expand(scripts: Scripts, name: string, depth: number, more: string[] = []): Step[] {
+  return [`pre${name}`, name, `post${name}`].flatMap((each) =>
+    scripts[each] === undefined
+      ? []
+      : withMore(shellSteps(scripts[each]), each === name ? more : []).flatMap((step) =>
+          stepsOf(scripts, step, depth),
+        ),
+  );
 }
 
-/** Words that are given by their place, and the values of flags. */
-function parse(words: string[]): { given: string[]; flags: Map<string, string[]> } {
-  const given: string[] = [];
-  const flags = new Map<string, string[]>();
-  const queue = [...words];
-  for (let word = queue.shift(); word !== undefined; word = queue.shift()) {
-    const [, name, value] = /^--?([\w-]+)(?:=(.*))?$/.exec(word) ?? [];
-    if (name === undefined) given.push(word);
-    else {
-      const said = value ?? (WITH_VALUE.has(name) && !queue[0]?.startsWith('-') ? queue.shift() : undefined);
-      flags.set(name, [...(flags.get(name) ?? []), ...(said === undefined ? [] : [said])]);
-    }
+/** Adds words to the last command, as package managers do. */
+function withMore(steps: ShellStep[], more: string[]): ShellStep[] {
+  const last = steps.at(-1);
+  if (more.length === 0 || last === undefined) return steps;
+  const commands = [...last.commands.slice(0, -1), [...last.commands.at(-1)!, ...more]];
+  return [...steps.slice(0, -1), { ...last, text: [last.text, ...more].join(' '), commands }];
+}
+
+function stepsOf(scripts: Scripts, { text, commands, joint }: ShellStep, depth: number): Step[] {
+  const group = groupIn(text);
+  const called = commands.map((words) => calledBy(scripts, words));
+  const found = called.find(({ kind }) => kind === 'deploy') ?? called.find(({ kind }) => kind === 'account');
+  if (found && group === null) return [{ ...found, text, joint, script: null }];
+  const { words, names, more, variables } = called[0] ?? calledBy(scripts, []);
+  // With other variables it is not the script alone.
+  const isScript = names.length === 1 && more.length === 0 && commands.length === 1;
+  const script = isScript && MANAGERS.includes(commands[0]![0]!) ? names[0]! : null;
+  const step: Step = { kind: 'other', text, joint, words, script };
+  if (depth === DEPTH) return [step];
+  const inner =
+    group === null
+      ? names.flatMap((name) => expand(scripts, name, depth + 1, more))
+      : shellSteps(group).flatMap((each) => stepsOf(scripts, each, depth + 1));
+  if (inner.every(({ kind }) => kind === 'other')) return [step];
+  const exported = variables.map(
+    (variable): Step => ({ ...step, text: `export ${variable}`, joint: '&&', script: null }),
+  );
+  return [
+    ...exported,
+    ...inner.map((each) => (each.joint === '' ? { ...each, joint: '&&' as const } : each)),
+  ];
+}
+
+interface Called {
+  kind: CommandKind;
+  /** From its program on, without what only finds that. */
+  words: string[];
+  /** The scripts that it runs, one after another, and the words that the last one gets. */
+  names: string[];
+  more: string[];
+  /** What it sets for its program, such as `A=b`. */
+  variables: string[];
+}
+
+/** Finds the program of a command behind variables, `npx` and their like. */
+function calledBy(scripts: Scripts, command: string[]): Called {
+  const variables: string[] = [];
+  let words = command;
+  for (;;) {
+    const [program = '', second = ''] = words;
+    if (/^\w+=/.test(program)) variables.push(program);
+    else if (ENVIRONMENTS.includes(program) && words.includes('--')) {
+      words = words.slice(words.indexOf('--') + 1);
+      continue;
+    } else if (['npx', 'bunx', 'pnpx'].includes(program)) {
+      words = withoutFlags(words.slice(1));
+      continue;
+    } else if (MANAGERS.includes(program) && ['exec', 'dlx', 'x'].includes(second)) {
+      words = withoutFlags(words.slice(2));
+      continue;
+    } else if (program === 'node' && /wrangler(?:\/bin\/wrangler\.js)?$/.test(second)) {
+      words = ['wrangler', ...words.slice(2)];
+      continue;
+    } else if (!['env', 'cross-env', 'cross-env-shell', 'exec', 'time', 'sudo'].includes(program)) break;
+    words = words.slice(1);
   }
-  return { given, flags };
+  const { names, more, program } = scriptsRun(scripts, words);
+  return { kind: commandKind(program), words: program, names, more, variables };
+}
+
+/** What a package manager runs: scripts of the project, or the program of a package. */
+function scriptsRun(
+  scripts: Scripts,
+  words: string[],
+): { names: string[]; more: string[]; program: string[] } {
+  const [manager = '', ...rest] = words;
+  const none = { names: [], more: [], program: words };
+  if (RUNNERS.includes(manager)) {
+    const names = rest.filter((word) => !word.startsWith('-'));
+    return names.every((name) => name in scripts) ? { ...none, names } : none;
+  }
+  const isNode = manager === 'node' && rest[0] === '--run';
+  if ((!MANAGERS.includes(manager) && !isNode) || rest.some((word) => ELSEWHERE.test(word))) return none;
+  const given = withoutFlags(rest);
+  const runs = isNode || /^(?:run|run-script)$/.test(given[0] ?? '');
+  const [name = '', ...more] = runs && !isNode ? withoutFlags(given.slice(1)) : given;
+  const isShort = manager === 'npm' ? ['test', 'start'].includes(name) : !OWN.includes(name);
+  if (!runs && !isShort) return none;
+  if (manager === 'bun' && !runs && ['build', 'test'].includes(name)) return none;
+  if (name in scripts) return { ...none, names: [name], more: more.filter((word) => word !== '--') };
+  return manager === 'npm' ? none : { ...none, program: [name, ...more] };
+}
+
+/** Leaves out the flags at the beginning, with the values of those that have one. */
+function withoutFlags(words: string[]): string[] {
+  const at = words.findIndex(
+    (word, i) => !word.startsWith('-') && !/^(?:-p|--package)$/.test(words[i - 1] ?? ''),
+  );
+  return at < 0 ? [] : words.slice(at);
 }

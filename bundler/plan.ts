@@ -2,8 +2,9 @@
 import { realpathSync } from 'node:fs';
 import { relative } from 'node:path';
 import type { BuildSettings } from '../handlers/contract/host-calls.ts';
-import { type BuildCommand, buildCommand } from './build-command.ts';
+import { type BuildCommand, buildCommands } from './build-command.ts';
 import { hasFunctions } from './cloudflare-pages.ts';
+import { type DeployScript, deployScript } from './deploy-script.ts';
 import { type NamedOutside, refuseImpossible } from './impossible.ts';
 import { whyInstallAnew } from './install-inputs.ts';
 import { findLockFiles, type LockFile } from './lock-files.ts';
@@ -23,8 +24,10 @@ export interface Plan {
   folder: string;
   /** Where its packages are installed, likewise. */
   installFolder: string;
-  /** `null`: nothing is built. */
-  build: BuildCommand | null;
+  /** What runs before the project is bundled, one after another. */
+  build: BuildCommand[];
+  /** Lines for the deploy's log. */
+  notes: string[];
   hasDependencies: boolean;
   /** As package.json names it, such as `pnpm@10.1.0`. */
   packageManager: string | null;
@@ -66,8 +69,9 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   const above = installed === place.folder ? null : packageJsonOf({ ...place, folder: installed });
   const read = project?.kind === 'wrangler' ? await readConfig(place, project, environment, false) : null;
   const config = read?.config ?? null;
-  const build = buildCommand({ root: place.root, settings, config, manifest, above, installed });
-  if (project === null && build === null) throw nothingDeployable(place, output);
+  const deploy = deployScript(manifest?.scripts ?? {});
+  const build = buildCommands({ root: place.root, settings, config, deploy, manifest, above, installed });
+  if (project === null && build.length === 0) throw nothingDeployable(place, output);
   const isPages =
     read === null
       ? project?.kind !== 'worker' && hasFunctions(place)
@@ -78,7 +82,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     const scripts = Object.keys(manifest?.scripts ?? {});
     const isRedirected = redirectedConfig(place) !== null;
     const isWhole =
-      build === null &&
+      build.length === 0 &&
       settings.install_command === null &&
       !scripts.some((name) => WRITING_SCRIPTS.includes(name)) &&
       !isRedirected;
@@ -90,6 +94,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     folder: relative(place.root, place.folder),
     installFolder: relative(place.root, installed),
     build,
+    notes: deploy !== null && deploy.notRun.length > 0 ? [notRun(deploy)] : [],
     hasDependencies: [manifest, above].some((each) => each?.hasDependencies),
     packageManager: (above ?? manifest)?.packageManager ?? null,
     lockFiles: findLockFiles(place.root, installed),
@@ -98,8 +103,13 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     isPages,
     hasFunctions: isPages && hasFunctions(place),
     outside,
-    pages: project?.kind !== 'wrangler' && build !== null ? siteFolders(place) : null,
+    pages: project?.kind !== 'wrangler' && build.length > 0 ? siteFolders(place) : null,
   };
+}
+
+/** A line about the commands of the script that deploys which the build leaves out. */
+function notRun({ call, notRun }: DeployScript): string {
+  return `"${call.script}" of package.json: not run, because they come after Wrangler or are for an account of Cloudflare: ${notRun.join(', ')}`;
 }
 
 /** The folder that the settings name, else the root, unless only one below it can be deployed. */

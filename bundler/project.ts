@@ -1,7 +1,7 @@
 // What kind of project a worktree holds, and what has to run before it can be bundled.
 import { lstatSync, readdirSync, statSync } from 'node:fs';
 import { join, sep } from 'node:path';
-import { type DeployCall, deployCall } from './deploy-script.ts';
+import { deployScript } from './deploy-script.ts';
 import { BuildFailure } from './failure.ts';
 import { foldersOf } from './folders.ts';
 import { insidePath, isInside, isThere, pathWithin, show } from './inside.ts';
@@ -10,6 +10,7 @@ import { findPages, type PageFolders, writtenPages } from './pages.ts';
 import { inFolder, type Place } from './place.ts';
 import { redirectedConfig } from './redirect.ts';
 import { readHead, readProjectFile } from './regular-file.ts';
+import type { DeployCall } from './wrangler-call.ts';
 
 /** Folders besides the root in which a static site's `index.html` may lie; those that tools write come first. */
 const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public'];
@@ -65,9 +66,12 @@ export interface PackageJson {
 export function findProject(place: Place, before: PageFolders | null, output: string | null): Project | null {
   const { root, folder } = place;
   const manifest = packageJsonOf(place);
-  const call = deployCall(manifest?.scripts ?? {});
+  const call = deployScript(manifest?.scripts ?? {})?.call ?? null;
   const paths = CONFIG_FILES.map((name) => join(folder, name));
-  if (call?.config) paths.push(pathWithin(root, folder, call.config, `"${call.script}" of package.json`));
+  if (call?.config) {
+    const named = pathWithin(root, folder, call.config, `"${call.script}" of package.json`);
+    paths.splice(call.isCertain ? 0 : paths.length, 0, named);
+  }
   const config = paths.find((path) => isFile(root, path));
   if (config !== undefined) return { kind: 'wrangler', config, call };
   if (redirectedConfig(place) !== null) return { kind: 'wrangler', config: null, call: null };
@@ -79,7 +83,8 @@ export function findProject(place: Place, before: PageFolders | null, output: st
       ? { kind: 'site', directory: insidePath(root, folder, named, what) }
       : null;
   }
-  if (call !== null) return { kind: 'wrangler', config: null, call };
+  if (call !== null && [call.main, call.config, call.assets].some((each) => each !== null))
+    return { kind: 'wrangler', config: null, call };
   const entries = manifest?.main ? [manifest.main, ...ENTRY_FILES] : ENTRY_FILES;
   const entry = entries
     .map((name) => join(folder, name))

@@ -1,12 +1,12 @@
 // The configuration of a project, wherever it stands: in Wrangler's file, in what a build wrote, or in a script.
 import { join } from 'node:path';
 import { asWorker } from './cloudflare-pages.ts';
-import type { DeployCall } from './deploy-script.ts';
 import { BuildFailure } from './failure.ts';
 import { insidePath } from './inside.ts';
 import type { Place } from './place.ts';
 import type { Project } from './project.ts';
 import { redirectedConfig } from './redirect.ts';
+import type { DeployCall } from './wrangler-call.ts';
 import { type ReadConfig, readWranglerConfig, type WranglerConfig } from './wrangler-config.ts';
 
 /** Says nothing: each part as Wrangler fills it in. */
@@ -46,14 +46,32 @@ export async function readConfig(
   const named = environment ?? call?.environment ?? null;
   const read = await readWranglerConfig(place, config, redirected, named);
   const { pages_build_output_dir: pages, definedEnvironments } = read.config;
-  if (pages !== undefined) {
-    if (named === null && definedEnvironments?.includes('production'))
-      return readWranglerConfig(place, config, redirected, 'production');
-    return read;
-  }
-  const { main, assets } = read.config;
-  if (call === null || main !== undefined || assets?.directory !== undefined) return read;
-  return { ...read, config: { ...read.config, ...mainOf(folder, call) } };
+  if (pages !== undefined && named === null && definedEnvironments?.includes('production'))
+    return readWranglerConfig(place, config, redirected, 'production');
+  return call === null || redirected !== null ? read : withCall(folder, read, call);
+}
+
+/** A configuration with what a script says beside it: as Wrangler does, the script's words come first. */
+function withCall(folder: string, read: ReadConfig, call: DeployCall): ReadConfig {
+  const { config } = read;
+  const isSilent =
+    config.main === undefined &&
+    config.assets?.directory === undefined &&
+    config.pages_build_output_dir === undefined;
+  // A script that may be for a trial only says what nothing else says.
+  if (!call.isCertain && !isSilent) return read;
+  if (call.pages !== null)
+    return { ...read, config: { ...config, pages_build_output_dir: join(folder, call.pages) } };
+  const said = configOf(folder, call);
+  return {
+    ...read,
+    config: {
+      ...config,
+      ...said,
+      vars: { ...config.vars, ...call.vars },
+      ...(said.assets && { assets: { ...config.assets, ...said.assets } }),
+    },
+  };
 }
 
 /** A Pages project's configuration as a Worker's, once its files are there. Any other comes back as it is. */
@@ -83,20 +101,18 @@ function configOfCall(folder: string, call: DeployCall): ReadConfig {
   return {
     ...noConfig(folder),
     notes: [`"${call.script}" of package.json says what is deployed`],
-    config: {
-      ...EMPTY,
-      compatibility_flags: call.compatibilityFlags,
-      vars: call.vars,
-      minify: call.minify,
-      ...(call.compatibilityDate !== null && { compatibility_date: call.compatibilityDate }),
-      ...mainOf(folder, call),
-    },
+    config: { ...EMPTY, ...configOf(folder, call), vars: call.vars },
   };
 }
 
-function mainOf(folder: string, { main, assets }: DeployCall): Pick<WranglerConfig, 'main' | 'assets'> {
+/** What a script sets of a configuration, but for its variables. */
+function configOf(folder: string, call: DeployCall): Partial<WranglerConfig> {
+  const { main, assets, compatibilityDate, compatibilityFlags, minify } = call;
   return {
     ...(main !== null && { main: join(folder, main) }),
     ...(assets !== null && { assets: { directory: join(folder, assets) } }),
+    ...(compatibilityDate !== null && { compatibility_date: compatibilityDate }),
+    ...(compatibilityFlags.length > 0 && { compatibility_flags: compatibilityFlags }),
+    ...(minify && { minify }),
   };
 }

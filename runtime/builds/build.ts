@@ -53,6 +53,7 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
     const plan = await bundler.plan({ worktree: project, settings, environment, manifests }, stepTimeoutMs);
     if (plan.folder !== '' && settings.root_directory === null)
       log.line(`${plan.folder} is the app: no other folder has a Wrangler configuration`);
+    for (const note of plan.notes) log.line(note);
     if (plan.outside !== null) input.requireOutside(plan.outside);
     await warnOfLocalSecrets(join(project, plan.folder), environment, log);
     const runsCommands = plan.hasDependencies || plan.build !== null || settings.install_command !== null;

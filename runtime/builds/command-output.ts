@@ -9,6 +9,8 @@ const NPM_LOG = /A complete log of this run can be found in:|-debug-\d+\.log$/;
 const NPM_USAGE = /^npm (?:error|ERR!) Usage:$/;
 /** An error of npm's or pnpm's in a sentence, and what npm says besides. */
 const ERROR = /^(?:npm (?:error|ERR!)|\s*ERR_PNPM_\w+) +(.+)$/;
+/** What a shell says of a program that is not there. */
+const NOT_FOUND = /^(?:\/bin\/)?sh: (?:line )?(?:\d+: )?(\S+: (?:command )?not found)$/;
 const BESIDES = /^(?:code|path|command|errno|syscall) /;
 
 export class CommandOutput {
@@ -38,7 +40,7 @@ export class CommandOutput {
       this.#isUsage ||= NPM_USAGE.test(text);
       if (this.#isUsage || NPM_LOG.test(text)) return null;
     }
-    const [, words] = ERROR.exec(text) ?? [];
+    const [, words] = ERROR.exec(text) ?? NOT_FOUND.exec(text) ?? [];
     if (words !== undefined && !BESIDES.test(words)) this.#error ??= words;
     return text;
   }

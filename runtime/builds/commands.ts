@@ -1,6 +1,7 @@
 // The commands of a project that a build runs: install, then build.
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import type { BuildCommand } from '../../bundler/build-command.ts';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { insidePath } from '../../bundler/inside.ts';
 import type { Plan } from '../../bundler/plan.ts';
@@ -36,7 +37,8 @@ export async function installStep(
 ): Promise<KeptInstall | null> {
   const { log, settings } = input;
   if (settings.install_command !== null) {
-    await runInShell(input, directories, plan, 'install', settings.install_command, plan.folder);
+    const command = shellCommand(settings.install_command, plan.folder);
+    await log.step('install', command.title, () => runInProject(input, directories, plan, command));
     return null;
   }
   if (!plan.hasDependencies) {
@@ -86,20 +88,20 @@ async function keptInstall(
   return new KeptInstall(directories, user, { digest, environment, manager, npm });
 }
 
-/**
- * Runs the command that makes the project ready for bundling: of the app's settings, else of its Wrangler configuration,
- * else its script `build`.
- */
+/** Runs the commands that make the project ready for bundling, as one step of the deploy. */
 export async function buildStep(input: BuildInput, directories: BuildDirectories, plan: Plan): Promise<void> {
   const { log } = input;
-  const { build, folder } = plan;
-  if (build === null) return log.skip('build', 'no build script');
-  if (build.kind === 'command')
-    return runInShell(input, directories, plan, 'build', build.command, join(folder, build.cwd));
-  const manager = packageManager(plan, directories.cache);
-  const title = `${manager.name} run build`;
-  const script = { arguments: manager.build, title, folder };
-  await log.step('build', title, () => runInProject(input, directories, plan, script));
+  if (plan.build.length === 0) return log.skip('build', 'no build script');
+  const commands = plan.build.map((build) => commandOf(build, directories, plan));
+  await log.step('build', titleOf(commands.map(({ title }) => title).join(' && ')), async () => {
+    for (const command of commands) await runInProject(input, directories, plan, command);
+  });
+}
+
+function commandOf(build: BuildCommand, { cache }: BuildDirectories, plan: Plan): ProjectCommand {
+  if (build.kind === 'command') return shellCommand(build.command, join(plan.folder, build.cwd));
+  const manager = packageManager(plan, cache);
+  return { arguments: manager.build, title: `${manager.name} run build`, folder: plan.folder };
 }
 
 /** Makes a program with the name of the project's package manager, which its commands may call. @returns its directory */
@@ -113,31 +115,34 @@ function makeManagerProgram(scratch: string, { name, call }: PackageManager): st
   return directory;
 }
 
-/** Runs a line that the project or the app's settings give, as a step of the deploy. */
-function runInShell(
-  input: BuildInput,
-  directories: BuildDirectories,
-  plan: Plan,
-  step: 'install' | 'build',
-  command: string,
-  folder: string,
-): Promise<void> {
-  const title = cutText(command.replace(/\s+/g, ' '), TITLE_LENGTH, '…');
-  const shell = { arguments: ['sh', '-c', command], title, folder };
-  return input.log.step(step, title, () => runInProject(input, directories, plan, shell));
+/** A command of a build. */
+interface ProjectCommand {
+  arguments: string[];
+  title: string;
+  /** Where it runs, from the worktree. */
+  folder: string;
+  /** Files and directories of this machine that it reads, besides the system's. */
+  read?: string[];
+}
+
+/** A line for the shell, which the project or the app's settings give. */
+function shellCommand(line: string, folder: string): ProjectCommand {
+  return { arguments: ['sh', '-c', line], title: titleOf(line), folder };
+}
+
+function titleOf(line: string): string {
+  return cutText(line.replace(/\s+/g, ' '), TITLE_LENGTH, '…');
 }
 
 /**
  * Runs a command within the walls of the build.
- * @param command.folder where it runs, from the worktree
- * @param command.read files and directories of this machine that it reads, besides the system's
  * @throws {BuildFailure} when it fails, or has or leaves more than a build may
  */
 export async function runInProject(
   input: BuildInput,
   directories: BuildDirectories,
   plan: Plan,
-  command: { arguments: string[]; title: string; folder: string; read?: string[] },
+  command: ProjectCommand,
 ): Promise<void> {
   const { deployId, env, limits, user, walls, scratch, signal, log } = input;
   const { project } = directories;

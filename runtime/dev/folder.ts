@@ -50,7 +50,7 @@ export class Folder {
 
   /** Whether a command has to run before the project can be bundled. */
   get hasBuild(): boolean {
-    return this.#plan !== null && this.#plan.build !== null;
+    return this.#plan !== null && this.#plan.build.length > 0;
   }
 
   /** Runs what a deploy runs before it bundles. @param changed as `bundle` has it */
@@ -58,7 +58,7 @@ export class Folder {
     const plans = (path: string) => PLANNED.test(basename(path)) || FUNCTIONS.test(path);
     if (this.#plan === null || changed === null || changed.some(plans)) this.#plan = await this.#planned();
     const plan = this.#plan;
-    if (plan.build !== null) await this.#build(plan, plan.build, signal);
+    for (const command of plan.build) await this.#build(plan, command, signal);
     if (plan.hasFunctions) await this.#compileFunctions(plan, signal);
     signal.throwIfAborted();
   }

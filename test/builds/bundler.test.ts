@@ -90,15 +90,19 @@ test('a plan says what is to run, read before anything has run', async () => {
   const bundler = start();
   const project = worktrees.write(wranglerProject({ build: { command: 'make', cwd: 'sub' } }));
   const own = { kind: 'command', command: 'make', cwd: 'sub' };
-  assert.deepEqual((await plan(bundler, project)).build, own);
+  assert.deepEqual((await plan(bundler, project)).build, [own]);
   const { build } = await plan(bundler, project, { build_command: 'ninja' });
-  assert.deepEqual(build, { kind: 'command', command: 'ninja', cwd: '.' });
+  assert.deepEqual(build, [{ kind: 'command', command: 'ninja', cwd: '.' }]);
   const committed = {
     '.wrangler/deploy/config.json': '{"configPath": "../../wrangler.out.json"}',
     'wrangler.out.json': '{"main": "index.js", "build": {"command": "make"}}',
     'index.js': '',
   };
-  assert.ok((await plan(bundler, worktrees.write(committed))).build, 'of what a build tool wrote before');
+  assert.equal(
+    (await plan(bundler, worktrees.write(committed))).build.length,
+    1,
+    'of what a build tool wrote before',
+  );
   const files = {
     'package.json':
       '{"scripts": {"build": "x"}, "packageManager": "pnpm@10.1.0", "dependencies": {"a": "1"}}',
@@ -109,7 +113,8 @@ test('a plan says what is to run, read before anything has run', async () => {
   assert.deepEqual(planned, {
     folder: '',
     installFolder: '',
-    build: { kind: 'script' },
+    build: [{ kind: 'script' }],
+    notes: [],
     hasDependencies: true,
     packageManager: 'pnpm@10.1.0',
     installAnew: null,
@@ -158,7 +163,9 @@ test('a project is built by what its framework, or the tool of its workspace, ha
   const bundler = start();
   const command = async (files: Files, set = {}) => {
     const { build } = await plan(bundler, worktrees.write(files), set);
-    return build?.kind === 'command' ? build.command : build;
+    const [first = null] = build;
+    assert.ok(build.length <= 1);
+    return first?.kind === 'command' ? first.command : first;
   };
   const next = (build: string) => ({
     'wrangler.jsonc': '{"main": ".open-next/worker.js"}',

@@ -1,38 +1,206 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deployCall } from '../../bundler/deploy-script.ts';
+import { deployScript } from '../../bundler/deploy-script.ts';
 
-test('the call of Wrangler that deploys is found among the scripts, and read word by word', () => {
-  const deploy =
-    'npm run check && npx wrangler@4 publish "src/my worker.ts" --minify -c wrangler.prod.toml -e production --compatibility-flags nodejs_compat';
-  assert.deepEqual(deployCall({ start: 'wrangler deploy other.ts', deploy }), {
-    script: 'deploy',
-    main: 'src/my worker.ts',
-    pages: null,
-    config: 'wrangler.prod.toml',
-    environment: 'production',
-    assets: null,
-    compatibilityDate: null,
-    compatibilityFlags: ['nodejs_compat'],
-    minify: true,
-    vars: {},
-  });
-  const pages = deployCall({ ship: 'vite build; wrangler pages deploy --project-name shop dist/client' });
-  assert.deepEqual([pages?.script, pages?.pages, pages?.main], ['ship', 'dist/client', null]);
-  const trial = deployCall({ 'deploy:staging': 'wrangler deploy src/a.ts --env staging' });
-  assert.deepEqual([trial?.main, trial?.environment], ['src/a.ts', null]);
+type Scripts = Record<string, string>;
+
+/** What a script deploys, in few words: what is said of the deploy, and nothing that is not said. */
+function read(scripts: Scripts) {
+  const found = deployScript(scripts);
+  if (found === null) return null;
+  const { main, pages, config, environment, assets, minify } = found.call;
+  const call = { main, pages, config, environment, assets, ...(minify && { minify }) };
+  const said = Object.fromEntries(Object.entries(call).filter(([, value]) => value !== null));
+  return {
+    build: [...(found.startsWithBuild ? ['<build>'] : []), ...(found.before ? [found.before] : [])].join(
+      ' && ',
+    ),
+    said,
+  };
+}
+
+/** Forms of scripts in public repositories, with names of their own left out. */
+const FORMS: [deploy: string | Scripts, build: string, said: object][] = [
+  ['wrangler deploy', '', {}],
+  ['wrangler publish', '', {}],
+  ['npx wrangler deploy', '', {}],
+  ['vite build && wrangler deploy', 'vite build', {}],
+  ['vite build && wrangler deploy worker.ts', 'vite build', { main: 'worker.ts' }],
+  ['vite build && wrangler deploy --minify', 'vite build', { minify: true }],
+  ['vite build && wrangler deploy --temporary', 'vite build', {}],
+  ['npx vite build; npx wrangler deploy', 'npx vite build', {}],
+  ['npm run build && wrangler deploy', '<build>', {}],
+  [
+    'npm run build && wrangler deploy -c dist/server/wrangler.json',
+    '<build>',
+    { config: 'dist/server/wrangler.json' },
+  ],
+  ['pnpm run build && wrangler deploy', '<build>', {}],
+  ['pnpm build && wrangler pages deploy', '<build>', {}],
+  ['bun run build && wrangler deploy', '<build>', {}],
+  ['yarn build && yarn wrangler deploy', '<build>', {}],
+  ['pnpm exec wrangler deploy', '', {}],
+  ['pnpm --filter web build && wrangler deploy', 'pnpm --filter web build', {}],
+  ['npm run build && wrangler pages deploy dist', '<build>', { pages: 'dist' }],
+  ['npm run build && wrangler pages publish ./public', '<build>', { pages: './public' }],
+  ['npm run build && wrangler pages publish --project-name mine ./build', '<build>', { pages: './build' }],
+  [
+    'npm run build && wrangler pages deploy dist --project-name mine --branch main',
+    '<build>',
+    { pages: 'dist' },
+  ],
+  [
+    "npm run build && wrangler pages deploy dist --project-name mine --branch main --commit-message='deploy: latest build'",
+    '<build>',
+    { pages: 'dist' },
+  ],
+  [
+    'npm run build && node core/build-worker.mjs && wrangler pages deploy dist/client --project-name=mine',
+    '<build> && node core/build-worker.mjs',
+    { pages: 'dist/client' },
+  ],
+  [
+    'rm -rf public && hugo --gc --minify && wrangler pages deploy public --project-name=mine --branch=main --commit-dirty=true',
+    'rm -rf public && hugo --gc --minify',
+    { pages: 'public' },
+  ],
+  ['rm -f dist/_redirects && npx wrangler deploy', 'rm -f dist/_redirects', {}],
+  ['nuxt build && wrangler deploy', 'nuxt build', {}],
+  ['nuxt build && wrangler pages deploy', 'nuxt build', {}],
+  [
+    'npx vite build --mode development && wrangler deploy --env dev',
+    'npx vite build --mode development',
+    { environment: 'dev' },
+  ],
+  ['wrangler deploy --env production', '', { environment: 'production' }],
+  ['wrangler deploy --env prod --bundle', '', { environment: 'prod' }],
+  [
+    'wrangler deploy --config wrangler.toml --env staging',
+    '',
+    { config: 'wrangler.toml', environment: 'staging' },
+  ],
+  ['wrangler deploy --minify src/index.ts', '', { main: 'src/index.ts', minify: true }],
+  ['wrangler deploy --minify ./src/app/worker.ts', '', { main: './src/app/worker.ts', minify: true }],
+  ['wrangler d1 migrations apply --remote && wrangler deploy', '', {}],
+  ['wrangler d1 migrations apply DB --local && wrangler deploy --remote', '', {}],
+  ['vite build && wrangler deploy --env main --secrets-file .env.ci', 'vite build', { environment: 'main' }],
+  ['opennextjs-cloudflare build && opennextjs-cloudflare deploy', 'opennextjs-cloudflare build', {}],
+  [
+    'opennextjs-cloudflare build && opennextjs-cloudflare populateCache local && opennextjs-cloudflare deploy',
+    'opennextjs-cloudflare build',
+    {},
+  ],
+  [
+    'npm run check && npx wrangler@4 publish "src/my worker.ts" -c wrangler.prod.toml',
+    'npm run check',
+    { main: 'src/my worker.ts', config: 'wrangler.prod.toml' },
+  ],
+  [{ predeploy: 'npm run build', deploy: 'wrangler deploy' }, '<build>', {}],
+  [
+    { 'pages:deploy': 'NODE_VERSION=16 npm run build && wrangler pages publish ./build' },
+    'NODE_VERSION=16 npm run build',
+    { pages: './build' },
+  ],
+  [
+    { 'deploy:production': 'npm run build && wrangler pages deploy .svelte-kit/cloudflare --env production' },
+    '<build>',
+    { pages: '.svelte-kit/cloudflare', environment: 'production' },
+  ],
+  [{ 'deploy:quick': 'npm run build:modular && npm run optimize:all && wrangler pages deploy' }, '', {}],
+  [
+    {
+      deploy: 'npm run deploy:production',
+      'deploy:production': 'npm run build && wrangler deploy --env production',
+    },
+    '<build>',
+    { environment: 'production' },
+  ],
+  [
+    {
+      deploy: 'npm run db:migrate:remote && npm run build && wrangler deploy',
+      'db:migrate:remote': 'wrangler d1 migrations apply rows --remote',
+    },
+    '<build>',
+    {},
+  ],
+  [
+    {
+      deploy: 'npm run cf:deploy -- --env production',
+      'cf:deploy': 'npm run assets && wrangler deploy',
+      assets: 'node assets.js',
+    },
+    'npm run assets',
+    { environment: 'production' },
+  ],
+  [
+    { deploy: 'wrangler types && tsc && (cd web && npm ci && npm run build) && wrangler deploy' },
+    'wrangler types && tsc && (cd web && npm ci && npm run build)',
+    {},
+  ],
+  [
+    { deploy: 'cross-env CLOUDFLARE_ENV=production vite build && cross-env CI=1 wrangler deploy' },
+    'cross-env CLOUDFLARE_ENV=production vite build',
+    {},
+  ],
+  [
+    {
+      deploy:
+        'dotenv -e .env.production -- vite build && dotenv -e .env.production -- wrangler deploy --name "$NAME"',
+    },
+    'dotenv -e .env.production -- vite build',
+    {},
+  ],
+  [{ deploy: 'wrangler deploy $ENTRY --env $STAGE' }, '', {}],
+  [{ deploy: 'echo "a && b; c" && wrangler deploy 2>&1 | tee log' }, 'echo "a && b; c"', {}],
+];
+
+test('what comes before Wrangler in the script that deploys is the build, and its words say what is deployed', () => {
+  for (const [script, build, said] of FORMS) {
+    const scripts = typeof script === 'string' ? { deploy: script } : script;
+    // What a script does that is not taken apart is no matter here.
+    const all = { build: 'vite build', check: 'tsc', ...scripts };
+    const shown = JSON.stringify(script);
+    assert.deepEqual(read(all), { build, said }, shown);
+  }
 });
 
-test('what says nothing of an entry, or nothing for certain, is no such call', () => {
+test('commands for an account, and those after Wrangler, are named and not run', () => {
+  const scripts = {
+    predeploy: 'wrangler whoami || wrangler login',
+    deploy: 'npm run migrate && wrangler deploy && npm run purge',
+    migrate: 'wrangler d1 migrations apply DB --remote',
+    purge: 'curl -X POST https://example.com',
+    postdeploy: 'echo done',
+  };
+  assert.deepEqual(deployScript(scripts)?.notRun, [
+    'wrangler whoami || wrangler login',
+    'wrangler d1 migrations apply DB --remote',
+    'npm run purge',
+    'echo done',
+  ]);
+  assert.equal(deployScript(scripts)?.before, null);
+});
+
+test('a script that calls itself is read once', () => {
+  const scripts = { deploy: 'npm run again && wrangler deploy', again: 'npm run deploy' };
+  assert.ok(deployScript(scripts));
+});
+
+test('the script that deploys goes before one that may be for a trial', () => {
+  const trial = deployScript({ 'deploy:staging': 'vite build && wrangler deploy src/a.ts --env staging' });
+  assert.deepEqual([trial?.call.main, trial?.call.environment, trial?.before], ['src/a.ts', null, null]);
+  const both = deployScript({ start: 'wrangler deploy other.ts', deploy: 'wrangler deploy src/index.ts' });
+  assert.equal(both?.call.main, 'src/index.ts');
+});
+
+test('what does not deploy is no such script', () => {
   for (const script of [
-    'wrangler deploy',
-    'wrangler deploy --minify',
     'wrangler dev src/index.ts',
     'wrangler deploy --dry-run src/index.ts',
-    'wrangler deploy $ENTRY',
     'wrangler secret put deploy',
-    'wrangler pages deploy',
     'node wrangler.js deploy src/index.ts',
+    'echo wrangler deploy',
+    'gh-pages -d dist',
   ])
-    assert.equal(deployCall({ deploy: script }), null, script);
+    assert.equal(deployScript({ deploy: script }), null, script);
 });

@@ -165,7 +165,8 @@ test('an entry that only the script `deploy` names is deployed as it says', asyn
     'package.json': JSON.stringify({
       scripts: {
         deploy:
-          'npm test && wrangler deploy src/index.ts --name x --compatibility-date=2026-01-01 --var WORD:hi --assets ./public',
+          'npm run words && wrangler d1 migrations apply DB --remote && wrangler deploy src/index.ts --name x --compatibility-date=2026-01-01 --var WORD:hi --assets ./public',
+        words: 'mkdir -p public && echo made > public/made.txt',
       },
     }),
     'src/index.ts':
@@ -176,6 +177,40 @@ test('an entry that only the script `deploy` names is deployed as it says', asyn
   assert.match(log, /"deploy" of package\.json says what is deployed/);
   assert.equal(await body('scripted', '/'), 'hi');
   assert.equal(await body('scripted', '/a.txt'), 'an asset');
+  assert.match(log, /▸ build: npm run words/);
+  assert.match(log, /not run, because .*: wrangler d1 migrations apply DB --remote/);
+  assert.equal(await body('scripted', '/made.txt'), 'made');
+});
+
+test('what the script `deploy` says beside a configuration counts, and a missing program is named', async () => {
+  await cellar.create('beside');
+  const files = (deploy: string) => ({
+    'package.json': JSON.stringify({ scripts: { deploy } }),
+    'wrangler.jsonc': JSON.stringify({
+      main: 'src/other.ts',
+      compatibility_date: '2026-10-01',
+      vars: { WORD: 'top' },
+      env: { live: { vars: { WORD: 'live' } } },
+    }),
+    'src/index.ts':
+      'export default { fetch: (_: Request, env: { WORD: string }) => new Response(env.WORD) };',
+    'src/other.ts': "export default { fetch: () => new Response('other') };",
+  });
+  const deploys = 'wrangler deploy src/index.ts --env live';
+  assert.match(await push('beside', files(deploys)), /serves this push/);
+  assert.equal(await body('beside', '/'), 'live');
+  const failed = await push('beside', files(`no-such-program && ${deploys}`));
+  assert.match(failed, /`no-such-program` failed with exit code 127: .*no-such-program: not found/);
+  const pages = {
+    'wrangler.toml': 'name = "p"\ncompatibility_date = "2026-10-01"\n',
+    'site/index.html': '<h1>Site</h1>',
+  };
+  await cellar.create('beside-pages');
+  await push('beside-pages', {
+    ...pages,
+    'package.json': '{"scripts": {"deploy": "wrangler pages deploy site"}}',
+  });
+  assert.equal(await body('beside-pages', '/'), '<h1>Site</h1>');
 });
 
 test('a class that gets another name without a migration is told to leave its objects behind', async () => {

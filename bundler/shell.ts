@@ -1,0 +1,72 @@
+// Reads a line for the shell, without running it: where each command begins and ends, and its words.
+
+/** Commands of a line that run one after another. */
+export interface ShellStep {
+  /** As it is written. */
+  text: string;
+  /** Each command of it as its words without quotes: one, or those of a pipe or of alternatives. */
+  commands: string[][];
+  /** What stands behind it; empty: nothing. */
+  joint: '&&' | ';' | '&' | '';
+}
+
+/** Splits a line into its steps. A group in parentheses is one step. */
+export function shellSteps(line: string): ShellStep[] {
+  const steps: ShellStep[] = [];
+  let texts: string[] = [];
+  let start = 0;
+  let from = 0;
+  const end = (at: number, next: number, joint: ShellStep['joint']) => {
+    texts.push(line.slice(from, at));
+    const text = line.slice(start, at).trim();
+    if (text !== '') steps.push({ text, commands: texts.map(shellWords), joint });
+    texts = [];
+    start = next;
+    from = next;
+  };
+  for (let at = 0; at < line.length; at++) {
+    const pair = line.slice(at, at + 2);
+    at = endOfQuoted(line, at);
+    if (pair === '&&') end(at, ++at + 1, '&&');
+    else if (pair === '||' || line[at] === '|') {
+      texts.push(line.slice(from, at));
+      if (pair === '||') at++;
+      from = at + 1;
+    } else if (line[at] === ';' || line[at] === '\n') end(at, at + 1, ';');
+    else if (line[at] === '&' && line[at - 1] !== '>' && line[at + 1] !== '>') end(at, at + 1, '&');
+  }
+  end(line.length, line.length, '');
+  return steps;
+}
+
+/** The words of a command without quotes. Variables stay as they are written. */
+function shellWords(command: string): string[] {
+  return [...command.matchAll(/(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])+/g)].map(([word]) =>
+    word.replace(/"((?:\\.|[^"\\])*)"|'([^']*)'|\\(.)/g, (_, double, single, escaped) =>
+      double === undefined ? (single ?? escaped) : double.replace(/\\(["\\$`])/g, '$1'),
+    ),
+  );
+}
+
+/** What stands in a step that is a group in parentheses; `null`: it is another. */
+export function groupIn(text: string): string | null {
+  return text.startsWith('(') && endOfQuoted(text, 0) === text.length - 1 ? text.slice(1, -1) : null;
+}
+
+/** The last character of what begins at `at` and is read as a whole: quoted text, a group, an escaped character. */
+function endOfQuoted(line: string, at: number): number {
+  const character = line[at];
+  if (character === '\\') return at + 1;
+  if (character === "'" || character === '`') {
+    const end = line.indexOf(character, at + 1);
+    return end < 0 ? line.length : end;
+  }
+  const close = character === '"' ? '"' : character === '(' ? ')' : null;
+  if (close === null) return at;
+  let i = at + 1;
+  while (i < line.length && line[i] !== close) {
+    const isGroup = close === ')' || line[i] !== '(' || line[i - 1] === '$';
+    i = (isGroup && (close === ')' || line[i] !== "'") ? endOfQuoted(line, i) : i) + 1;
+  }
+  return i;
+}

@@ -1,0 +1,98 @@
+// A call of Wrangler, or of a tool that calls it, as its words say.
+
+/** A call of `wrangler deploy` or `wrangler pages deploy`, as far as it says what is deployed. Paths are as written. */
+export interface DeployCall {
+  /** The script's name. */
+  script: string;
+  /** Whether the script is the one that deploys, by its name: another may be for a trial. */
+  isCertain: boolean;
+  /** The Worker's entry. */
+  main: string | null;
+  /** The folder of a Pages project. */
+  pages: string | null;
+  config: string | null;
+  environment: string | null;
+  assets: string | null;
+  compatibilityDate: string | null;
+  compatibilityFlags: string[];
+  minify: boolean;
+  vars: Record<string, string>;
+}
+
+/** Flags of both commands that have a value behind them. */
+const WITH_VALUE = new Set(
+  `c config e env name assets compatibility-date compatibility-flag compatibility-flags var define alias triggers
+  schedule schedules route routes domain domains site site-include site-exclude jsx-factory jsx-fragment tsconfig outdir
+  outfile tag message dispatch-namespace cwd env-file containers-rollout secrets-file metafile project-name branch
+  commit-hash commit-message upload-source-maps cacheChunkSize`.split(/\s+/),
+);
+const DEPLOYS = /^(?:deploy|publish)$/;
+/** Commands of Wrangler that need no account, and may write what a build needs. */
+const LOCAL = /^(?:types|build|check|telemetry|docs|pages functions build)\b/;
+const PROGRAM = /^(?:.*\/)?wrangler(?:@\S+)?$/;
+const OPEN_NEXT = /^(?:.*\/)?(?:opennextjs-cloudflare|@opennextjs\/cloudflare)(?:@\S+)?$/;
+
+/** What a command is to a deploy: it is the deploy, it needs an account of Cloudflare, or it can run as any other. */
+export type CommandKind = 'deploy' | 'account' | 'other';
+
+/** Sorts a command by its program and words. @param words from the program on */
+export function commandKind(words: string[]): CommandKind {
+  const [program = ''] = words;
+  const { given, flags } = parse(words.slice(1));
+  if (OPEN_NEXT.test(program)) {
+    if (/^(?:deploy|upload)$/.test(given[0] ?? '')) return 'deploy';
+    return given[0] === 'populateCache' ? 'account' : 'other';
+  }
+  if (!PROGRAM.test(program) || given.length === 0) return 'other';
+  if (flags.has('dry-run') || LOCAL.test(given.join(' '))) return 'other';
+  const deploys = given[0] === 'pages' ? given[1] : given[0];
+  return DEPLOYS.test(deploys ?? '') ? 'deploy' : 'account';
+}
+
+/** Reads a command of the kind `deploy`. @param words from the program on */
+export function readCall(script: string, isCertain: boolean, words: string[]): DeployCall {
+  const { given, flags } = parse(words.slice(1));
+  const isPages = given[0] === 'pages';
+  // Only the shell knows what a variable is.
+  const known = (text: string | undefined) => (text === undefined || /[$`]/.test(text) ? null : text);
+  const one = (...names: string[]) => known(names.flatMap((name) => flags.get(name) ?? [])[0]);
+  const isOpenNext = OPEN_NEXT.test(words[0]!);
+  return {
+    script,
+    isCertain,
+    main: isPages || isOpenNext ? null : known(given[1]),
+    pages: isPages ? known(given[2] ?? flags.get('directory')?.[0]) : null,
+    config: one('config', 'c'),
+    environment: isCertain ? one('env', 'e') : null,
+    assets: isPages ? null : one('assets'),
+    compatibilityDate: one('compatibility-date'),
+    compatibilityFlags: ['compatibility-flag', 'compatibility-flags'].flatMap(
+      (name) => flags.get(name) ?? [],
+    ),
+    minify: flags.has('minify'),
+    vars: Object.fromEntries((flags.get('var') ?? []).filter(known).map(pairOf)),
+  };
+}
+
+/** `NAME:value` */
+function pairOf(text: string): [string, string] {
+  const colon = text.indexOf(':');
+  return colon < 0 ? [text, ''] : [text.slice(0, colon), text.slice(colon + 1)];
+}
+
+/** Words that are given by their place, and the values of flags. */
+function parse(words: string[]): { given: string[]; flags: Map<string, string[]> } {
+  const given: string[] = [];
+  const flags = new Map<string, string[]>();
+  const redirected = words.findIndex((word) => /^\d*[<>&]/.test(word));
+  const queue = words.slice(0, redirected < 0 ? undefined : redirected).filter((word) => word !== '--');
+  for (let word = queue.shift(); word !== undefined; word = queue.shift()) {
+    const [, name, value] = /^--?([\w-]+)(?:=(.*))?$/.exec(word) ?? [];
+    if (name === undefined) given.push(word);
+    else {
+      const said = value ?? (WITH_VALUE.has(name) && !queue[0]?.startsWith('-') ? queue.shift() : undefined);
+      flags.set(name, [...(flags.get(name) ?? []), ...(said === undefined ? [] : [said])]);
+    }
+  }
+  return { given, flags };
+}
