@@ -59,6 +59,7 @@ const CALLER: Caller = {
   peer: '127.0.0.1',
   trusted: false,
   isOwnProxy: false,
+  isSampled: false,
   locate: () => '',
   client: () => '127.0.0.1',
   isByTrustedProxy: () => false,

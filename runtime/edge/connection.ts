@@ -70,6 +70,8 @@ export interface CarriedRequest {
 
 /** What a connection needs of the gateway. */
 export interface ConnectionOwner {
+  /** Whether spans of requests are exported. */
+  readonly isSampled: boolean;
   /** What is known of where an address is, as fields of `request.cf`. */
   locate(address: string): string;
   begin(connection: Connection, head: RequestHead): void;
@@ -141,6 +143,10 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
 
   client(forwardedFor: string | undefined): string {
     return this.#proxies.client(forwardedFor, this.peer);
+  }
+
+  get isSampled(): boolean {
+    return this.#owner.isSampled;
   }
 
   isByTrustedProxy(forwardedFor: string | undefined): boolean {

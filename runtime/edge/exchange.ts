@@ -76,7 +76,10 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     this.#owner = owner;
     this.connection = connection;
     this.head = head;
-    this.#forwarded = connection.resolve === null ? forwardedHeaders(head, connection) : serviceHeaders(head);
+    this.#forwarded =
+      connection.resolve === null
+        ? forwardedHeaders(head, connection)
+        : serviceHeaders(head, connection.isSampled);
   }
 
   get method(): string {

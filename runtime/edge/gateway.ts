@@ -24,6 +24,8 @@ export interface GatewayOptions {
   trustedProxies?: readonly string[];
   /** What is known of where an address is, as fields of `request.cf`: JSON in ASCII without its braces. Nothing by default. */
   locate?: (address: string) => string;
+  /** Whether spans of requests are exported, so that processes are told to record theirs. Not by default. */
+  isSampled?: boolean;
   /** How long a request may be held in all, in ms. */
   holdTimeoutMs: number;
 }
@@ -42,6 +44,7 @@ const REFUSED_BEFORE_MS = 1_000;
 export class Gateway implements ConnectionOwner, ExchangeOwner {
   closing = false;
   readonly locate: (address: string) => string;
+  readonly isSampled: boolean;
   readonly #router: Router;
   readonly #proxies: TrustedProxies;
   readonly #observers = new Observers();
@@ -57,6 +60,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   constructor(options: GatewayOptions) {
     this.#router = new Router(options.resolve, options.holdTimeoutMs);
     this.locate = options.locate ?? (() => '');
+    this.isSampled = options.isSampled ?? false;
     this.#proxies = new TrustedProxies(options.trustedProxies ?? []);
     this.#sweep = setInterval(() => this.sweep(performance.now()), SWEEP_MS).unref();
   }

@@ -43,6 +43,7 @@ export function makeEdge(
   const edge = new Gateway({
     resolve: resolve.edge,
     locate: (address) => geo.locate(address),
+    isSampled: config.OTEL_EXPORTER_OTLP_ENDPOINT !== '',
     trustedProxies,
     holdTimeoutMs: wakeTimeoutMs,
   });

@@ -39,7 +39,7 @@ const SEVERITIES: Record<Level, SeverityNumber> = {
   warn: SeverityNumber.WARN,
   error: SeverityNumber.ERROR,
 };
-const NO_SPAN = '0'.repeat(16);
+const NO_SPAN = '';
 /** Others are `_OTHER`, for clients may make up any. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'CONNECT', 'TRACE']);
 

@@ -18,6 +18,7 @@ async function listen(t: TestContext, keptMax: number) {
   let told = () => {};
   const owner = {
     begin: () => assert.fail('no request is whole'),
+    isSampled: false,
     locate: () => '',
     closed: (connection: Connection) => connections.delete(connection),
     kept: (more: number) => {

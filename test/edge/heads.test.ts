@@ -204,6 +204,19 @@ test('a well-formed x-request-id and trace are kept, with a span of our own, oth
   assert.match(upstream.requests.at(-1)!, new RegExp(`traceparent: 00-${id}-[0-9a-f]{16}-00\r\n`));
 });
 
+test('where spans are exported, a process is told to record its own', async () => {
+  await using exporting = await startGateway(upstream.socketPath, { isSampled: true });
+  const ids = '0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331';
+  for (const [given, flags] of [
+    ['', '01'],
+    [`traceparent: 00-${ids}-00\r\n`, '01'],
+    [`traceparent: 00-${ids}-02\r\n`, '03'],
+  ] as const) {
+    const got = await forwarded(exporting.port, given);
+    assert.match(got.get('traceparent')!, new RegExp(`-${flags}$`));
+  }
+});
+
 test('an answer keeps its Set-Cookie lines apart, its own x-request-id, and loses what was meant for the gateway', async () => {
   answer =
     'HTTP/1.1 200 Fine\r\nSet-Cookie: a=1, b\r\nset-cookie: c=2\r\nX-Request-Id: theirs\r\nConnection: x-hop\r\n' +

@@ -47,6 +47,8 @@ export interface Caller {
   trusted: boolean;
   /** Whether the peer is our own proxy, which says what connection it has to the client. */
   isOwnProxy: boolean;
+  /** Whether spans of its requests are exported. */
+  isSampled: boolean;
   /** What is known of where an address is, as `cfJson` takes it. */
   locate(address: string): string;
   /** The client's address, given the `X-Forwarded-For` the peer sent. */
@@ -97,7 +99,11 @@ function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
     `x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cfJson(head.minorVersion, claims.connection, located)}\r\n` +
     `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n`;
   const colo = ofCloudflare?.has('cf-ray') ? null : COLO;
-  return { lines: new IdentifiedLines(lines, requestId, traceparent, colo), client, located };
+  return {
+    lines: new IdentifiedLines(lines, requestId, traceparent, caller.isSampled, colo),
+    client,
+    located,
+  };
 }
 
 /** The addresses that a request came through, the client first. Our own proxy names its peer by itself, and is part of us. */

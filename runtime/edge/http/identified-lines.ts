@@ -9,8 +9,8 @@ const TRACEPARENT = '\r\ntraceparent: 00-';
 const NO_ID = '0'.repeat(32);
 const NO_SPAN = '0'.repeat(16);
 const RAY = 'cf-ray: ';
-/** A trace that begins here is not sampled upstream. */
-const NOT_SAMPLED = '00';
+/** The flag of a trace whose spans are recorded. */
+const SAMPLED = 1;
 
 /** What goes to the process, and what it says of the request. */
 export interface ForwardedHeaders {
@@ -47,12 +47,14 @@ export class IdentifiedLines {
   /**
    * @param before the lines before those of the ids
    * @param givenId, traceparent what the caller said; what is not well formed counts for nothing
+   * @param isSampled whether the span is exported, whatever the caller does with its own
    * @param colo what a `CF-Ray` made of the span's id ends with; null for none
    */
   constructor(
     before: string,
     givenId: string | undefined,
     traceparent: string | undefined,
+    isSampled: boolean,
     colo: string | null,
   ) {
     const traced = traceparent !== undefined && isTraceparent(traceparent) ? traceparent : null;
@@ -64,7 +66,8 @@ export class IdentifiedLines {
     this.#requestIdAt = before.length + REQUEST_ID.length;
     this.#traceIdAt = this.#requestIdAt + requestId.length + TRACEPARENT.length;
     this.#spanIdAt = this.#traceIdAt + traceId.length + 1;
-    const flags = traced?.slice(53) ?? NOT_SAMPLED;
+    const given = Number.parseInt(traced?.slice(53) ?? '0', 16);
+    const flags = (isSampled ? given | SAMPLED : given).toString(16).padStart(2, '0');
     const lines = `${before}${REQUEST_ID}${requestId}${TRACEPARENT}${traceId}-${NO_SPAN}-${flags}\r\n`;
     this.#rayAt = colo === null ? -1 : lines.length + RAY.length;
     this.#bytes = keptBytes(colo === null ? lines : `${lines}${RAY}${NO_SPAN}-${colo}\r\n`);

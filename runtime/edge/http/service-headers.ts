@@ -18,7 +18,7 @@ const ITSELF = '127.0.0.1';
 const OWN = new Set(['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER]);
 
 /** The headers that a process gets of a request from another app's process, which is believed what it says of the client. */
-export function serviceHeaders(head: RequestHead): ForwardedHeaders {
+export function serviceHeaders(head: RequestHead, isSampled: boolean): ForwardedHeaders {
   const { authority, headers, options } = head;
   const claims = new Map<string, string>();
   let passed = '';
@@ -35,9 +35,13 @@ export function serviceHeaders(head: RequestHead): ForwardedHeaders {
   const proto = claims.get('x-cellar-proto') === 'https' ? 'https' : 'http';
   const cf = claims.get('x-cellar-cf') ?? '{}';
   const lines = `host: ${authority}\r\n${passed}x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cf}\r\n`;
-  return new IdentifiedLines(lines, claims.get('x-request-id'), claims.get('traceparent'), null).identify(
-    ITSELF,
-  );
+  return new IdentifiedLines(
+    lines,
+    claims.get('x-request-id'),
+    claims.get('traceparent'),
+    isSampled,
+    null,
+  ).identify(ITSELF);
 }
 
 const CLAIMED = new Set(['x-request-id', 'traceparent', PROTO_HEADER.toLowerCase(), CF_HEADER.toLowerCase()]);
