@@ -29,8 +29,8 @@ export function reportRefusal(
   });
 }
 
-/** A pkt-line: its length in bytes, as four hexadecimal digits that count too, and its text. */
-function line(text: string): string {
+/** Returns a pkt-line: its length in bytes, as four hexadecimal digits that count too, and its text. */
+export function line(text: string): string {
   const length = 4 + new TextEncoder().encode(text).length;
   return length.toString(16).padStart(4, '0') + text;
 }

@@ -2,9 +2,11 @@
 
 import { Problem } from '../problem.ts';
 import { discard } from '../transports/body.ts';
+import { decoded, isKnownCoding, type Next } from './decompress.ts';
 
 /** Bytes of commands taken: some 30,000 refs. */
 const COMMANDS_LIMIT_BYTES = 4 * 1024 * 1024;
+const TOO_MANY = 'its refs have more than 4 MiB of names and commits; push fewer refs at once';
 const LENGTH_BYTES = 4;
 
 /** One ref that a push wants changed. An all-zero sha stands for "none". */
@@ -30,7 +32,11 @@ export async function readPush(request: Request): Promise<Push & { body: Readabl
   if (request.body === null) throw notUnderstood('it is empty');
   const source = new Prefix(request.body);
   const length = request.headers.get('content-length');
-  const parsing = parseCommands(decoded(source, request.headers.get('content-encoding')));
+  const coding = request.headers.get('content-encoding');
+  const reader = new ByteReader(decoded(() => source.next(), coding));
+  const parsing = isKnownCoding(coding)
+    ? parseCommands(reader)
+    : Promise.reject(notUnderstood(`its content coding is ${coding}`));
   const push = await parsing.catch(async (error: unknown) => {
     // So that the refusal is read at its other end.
     await discard(await source.whole(length));
@@ -87,7 +93,7 @@ class Prefix {
     const { value } = await this.#reader.read();
     if (value === undefined) return null;
     this.#bytes += value.length;
-    if (this.#bytes > 2 * COMMANDS_LIMIT_BYTES) throw notUnderstood('it has too many commands');
+    if (this.#bytes > 2 * COMMANDS_LIMIT_BYTES) throw notUnderstood(TOO_MANY);
     this.#kept.push(value);
     return value;
   }
@@ -100,48 +106,19 @@ class Prefix {
   }
 }
 
-/** The bytes of a body without its content coding. */
-function decoded(source: Prefix, coding: string | null): ByteReader {
-  if (coding === null || coding === 'identity') return new ByteReader(() => source.next());
-  if (coding !== 'gzip' && coding !== 'x-gzip') throw notUnderstood(`its content coding is ${coding}`);
-  return new ByteReader(decompressed(source));
-}
-
-/**
- * Decompresses by hand: a pipe would go on reading the body when the commands are known. One chunk more than needed
- * may be read, and the prefix keeps that too.
- */
-function decompressed(source: Prefix): () => Promise<Uint8Array | null> {
-  const { readable, writable } = new DecompressionStream('gzip');
-  const writer = writable.getWriter();
-  const reader = readable.getReader();
-  return async () => {
-    let output: Uint8Array | null | undefined;
-    const reading = reader.read().then(({ value = null }) => {
-      output = value;
-    });
-    while (output === undefined) {
-      const chunk = await source.next();
-      await Promise.race([reading, chunk === null ? writer.close() : writer.write(chunk)]);
-      if (chunk === null) await reading;
-    }
-    return output;
-  };
-}
-
 /** Reads exact numbers of bytes from chunks, up to the limit of a command list. */
 class ByteReader {
-  readonly #next: () => Promise<Uint8Array | null>;
+  readonly #next: Next;
   #buffer: Uint8Array = new Uint8Array(0);
   #bytes = 0;
 
-  constructor(next: () => Promise<Uint8Array | null>) {
+  constructor(next: Next) {
     this.#next = next;
   }
 
   async take(length: number): Promise<Uint8Array> {
     this.#bytes += length;
-    if (this.#bytes > COMMANDS_LIMIT_BYTES) throw notUnderstood('it has too many commands');
+    if (this.#bytes > COMMANDS_LIMIT_BYTES) throw notUnderstood(TOO_MANY);
     const parts = [this.#buffer];
     for (let have = this.#buffer.length; have < length; ) {
       const chunk = await this.#next().catch((error: unknown) => {
@@ -192,8 +169,5 @@ function join(parts: Uint8Array[]): Uint8Array<ArrayBuffer> {
 }
 
 function notUnderstood(why: string): Problem {
-  return new Problem(
-    'forbidden',
-    `With the role push a push is checked first, and this one cannot be: ${why}.`,
-  );
+  return new Problem('forbidden', `A push is checked before git takes it, and this one cannot be: ${why}.`);
 }

@@ -1,10 +1,12 @@
 // Git's smart HTTP protocol: asks who may do what (`authorize.ts`), then hands over to the host's git. Packs pass through unread.
+import type { Role } from '../../sqlite/control/access.ts';
 import type { RequestContext } from '../context.ts';
 import { Problem, problemResponse } from '../problem.ts';
 import { discard } from '../transports/body.ts';
 import { authorize } from './authorize.ts';
 import { reportRefusal } from './push-report.ts';
 import { readPush, refusalsOf } from './receive-pack.ts';
+import { fetchRefusal, readFetch } from './upload-pack.ts';
 
 const PATH = /^\/v1\/git\/([^/]+)\/(info\/refs|git-upload-pack|git-receive-pack)$/;
 const LFS_PATH = /^\/v1\/git\/[^/]+\/info\/lfs\//;
@@ -18,6 +20,7 @@ export async function git(request: Request, context: RequestContext): Promise<Re
     return await serve(request, context);
   } catch (error) {
     if (error instanceof Problem && isReadByGit(request)) return textOf(error);
+    if (error instanceof Problem && error.code === 'body_too_large') return fetchRefusal(error.message);
     throw error;
   }
 }
@@ -37,9 +40,8 @@ async function serve(request: Request, context: RequestContext): Promise<Respons
   const { appId, role } = await authorize(request, context, slug, need);
   const forward = (body: ReadableStream<Uint8Array> | null) =>
     context.host.git(request, { appId, service, search: url.search, slug, role, body });
-  return service === 'git-receive-pack' && role === 'push'
-    ? checked(request, forward)
-    : forward(request.body);
+  if (service === 'git-receive-pack') return checked(request, role, forward);
+  return service === 'git-upload-pack' ? forward((await readFetch(request)).stream()) : forward(null);
 }
 
 /** The path that a request to the git host stands for: `/<slug>/…` is `/v1/git/<slug>/…`. */
@@ -52,13 +54,14 @@ export function gitChallenge(problem: Problem): Record<string, string> {
   return problem.code === 'unauthorized' ? { 'www-authenticate': CHALLENGE } : {};
 }
 
-/** Passes a push on when the role `push` covers what it asks for. Forced updates are left to git to tell. */
+/** Passes a push on when it is within the limits, and the role covers what it asks for. Git itself refuses forced updates. */
 async function checked(
   request: Request,
+  role: Role,
   forward: (body: ReadableStream<Uint8Array>) => Promise<Response>,
 ): Promise<Response> {
   const push = await readPush(request);
-  const refusals = refusalsOf(push);
+  const refusals = role === 'push' ? refusalsOf(push) : new Map<string, string>();
   if (refusals.size === 0) return forward(push.body);
   await discard(push.body);
   const report = reportRefusal(push, refusals);

@@ -185,7 +185,10 @@ export class HostClient {
     );
   }
 
-  /** Passes a git request on, with `body`; neither that nor the answer's is read here. */
+  /**
+   * Passes a git request on, with `body`; neither that nor the answer's is read here. A push keeps its content coding, and
+   * the body of a fetch has none any more.
+   */
   async git(
     request: Request,
     to: {
@@ -198,7 +201,8 @@ export class HostClient {
     },
   ): Promise<Response> {
     const headers: Record<string, string> = { 'x-cellar-role': to.role, 'x-cellar-slug': to.slug };
-    for (const name of ['content-type', 'content-encoding', 'git-protocol', 'accept']) {
+    const coded = to.service === 'git-receive-pack' ? ['content-encoding'] : [];
+    for (const name of ['content-type', 'git-protocol', 'accept', ...coded]) {
       const value = request.headers.get(name);
       if (value !== null) headers[name] = value;
     }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { API_KEY, TestControl, TOKEN } from '../support/handlers/control.ts';
 
 let control: TestControl;
@@ -89,11 +90,11 @@ test('what passes: query, body, protocol and coding; never the key', async () =>
   const before = control.host.sent.length;
   const answer = await refs('repository', { ...basic(API_KEY), 'git-protocol': 'version=2' });
   assert.equal(answer.headers.get('content-type'), 'application/x-git');
-  await post('git-upload-pack', { ...basic(API_KEY), 'content-encoding': 'gzip' });
+  await post('git-upload-pack', basic(API_KEY));
   const [first, second] = control.host.sent.slice(before);
   assert.equal(first!.path, `/git/${id}/info/refs?service=git-upload-pack`);
   assert.equal(first!.headers['git-protocol'], 'version=2');
-  assert.deepEqual([second!.body, second!.headers['content-encoding']], ['0000', 'gzip']);
+  assert.deepEqual([second!.body, second!.headers['content-encoding']], ['0000', undefined]);
   assert.equal(second!.headers['content-type'], 'application/x-git-upload-pack-request');
   assert.doesNotMatch(JSON.stringify([first, second]), /Basic/);
 });
@@ -182,6 +183,39 @@ test('an outside control UI decides instead, and an answer without a role is a r
   } finally {
     await outside.stop();
   }
+});
+
+test('a fetch reaches the host decompressed, and one with too many words is refused in words that git shows', async () => {
+  const fetched = (body: Buffer, coding?: string) =>
+    control.fetch('POST', '/v1/git/repository/git-upload-pack', {
+      headers: { ...basic(keyOf('viewer')), ...(coding && { 'content-encoding': coding }) },
+      body,
+    });
+  const words = `0032have ${'a'.repeat(40)}\n`.repeat(2_000);
+  for (const [body, coding] of [
+    [Buffer.from(words)],
+    [gzipSync(words), 'gzip'],
+    [gzipSync(words), 'x-gzip'],
+  ] as const) {
+    assert.equal((await fetched(body, coding)).status, 200);
+    const sent = control.host.sent.at(-1)!;
+    assert.equal(Buffer.from(sent.body).toString(), words);
+    assert.equal(sent.headers['content-encoding'], undefined);
+  }
+  const { length } = control.host.sent;
+  const many = words.repeat(50);
+  for (const [body, coding] of [
+    [Buffer.from(many)],
+    [gzipSync(many), 'gzip'],
+    [gzipSync(Buffer.alloc(2 ** 26)), 'gzip'],
+  ] as const) {
+    const refused = await fetched(body, coding);
+    assert.match(refused.text, /^00[0-9a-f]{2}ERR A fetch may name 4 MiB of commits and refs, decompressed/);
+    assert.equal(refused.headers.get('content-type'), 'application/x-git-upload-pack-result');
+  }
+  assert.equal((await fetched(Buffer.from(words), 'gzip')).status, 400, 'not gzip at all');
+  assert.equal((await fetched(Buffer.from(words), 'br')).status, 415);
+  assert.equal(control.host.sent.length, length, 'the host was not asked');
 });
 
 test('after a rename the old remote says the new one, to those who may know, until another app has the slug', async () => {

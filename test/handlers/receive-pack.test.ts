@@ -130,6 +130,13 @@ test('what cannot be understood is refused; an empty probe passes', async () => 
   const endless = line(`${NONE} ${NEW} refs/heads/${'x'.repeat(60_000)}`).repeat(80);
   assert.equal((await push(endless)).status, 403);
   assert.equal((await push(gzipSync(endless), { 'content-encoding': 'gzip' })).status, 403);
+  assert.equal(
+    (await push(endless, {}, API_KEY)).status,
+    403,
+    'nor may an admin have git keep so much in memory',
+  );
+  const packed = gzipSync(`${endless.repeat(20)}0000`);
+  assert.equal((await push(packed, { 'content-encoding': 'gzip' }, API_KEY)).status, 403);
   const large = Buffer.concat([Buffer.from('zzzz'), Buffer.alloc(40_000_000)]);
   assert.equal((await push(large)).status, 403, 'a large body is read to its end, and its refusal heard');
 });
