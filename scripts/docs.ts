@@ -67,7 +67,9 @@ function callsPage(): string {
     ({ method, path, needs }) =>
       `| \`${method} ${path.replace(/:(\w+)\+?/g, '{$1}')}\` | ${needs === null ? 'account' : needs} |\n`,
   );
-  const others = unanswered.map(({ path, what, why }) => `| \`${path}\` | ${what} | ${why} |\n`);
+  const others = unanswered.map(
+    ({ method, path, what, why }) => `| \`${method ? `${method} ` : ''}${path}\` | ${what} | ${why} |\n`,
+  );
   return `# Cloudflare's calls
 
 ${MADE}

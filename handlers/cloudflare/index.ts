@@ -68,7 +68,7 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
   const found = routes.find(({ call, pattern }) => call.method === request.method && pattern.test(path));
   if (found === undefined) {
     await authenticate(request, context.env);
-    const why = whyUnanswered(path) ?? DOCS;
+    const why = whyUnanswered(request.method, path) ?? DOCS;
     const message = `Cellar does not answer ${request.method} ${path} (${why}).`;
     throw new CloudflareError(404, CODES.ROUTE_NOT_FOUND, message);
   }

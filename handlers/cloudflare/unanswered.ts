@@ -1,77 +1,240 @@
 // What of Cloudflare's API is not answered, and why: the error of such a call says so, and docs/wrangler-calls.md lists it.
 
-const NO_SUCH = 'Cellar does not run these';
 const OWN =
   "an app's storage is its own: it is made by the first deploy that binds it, and goes with the app";
+const SECRETS = "secrets are the app's: `wrangler secret`";
+const DOMAINS = 'use `cellar domains` to attach hostnames';
+const CONTAINERS = 'run the container beside Cellar, and call it with `fetch()`';
 
-/** By the beginning of a path, or all of it; `*` is one word. */
-export const unanswered: readonly { path: string; what: string; why: string }[] = [
+/**
+ * By method and the beginning of a path; `*` is one word. The first entry that fits is taken, so a longer path comes before
+ * a shorter one. Without `method` an entry is for all of them.
+ */
+export const unanswered: readonly { method?: string; path: string; what: string; why: string }[] = [
+  { path: '/accounts/*/workers/scripts/*/domains', what: 'custom domains', why: DOMAINS },
+  { path: '/accounts/*/workers/domains', what: 'custom domains', why: DOMAINS },
+  { path: '/zones/*/email', what: 'rules of e-mail routing', why: 'Cellar receives no e-mail for zones' },
+  { path: '/zones', what: 'zones and routes', why: `Cellar has no zones; ${DOMAINS}` },
   {
-    path: '/accounts/*/workers/scripts/*/domains',
-    what: 'custom domains',
-    why: '`cellar domains` attaches hostnames',
+    path: '/accounts/*/workers/dispatch',
+    what: 'Workers for Platforms',
+    why: 'Cellar has no dispatch namespaces: make an app of each Worker, and bind them with `services`',
   },
   {
-    path: '/zones',
-    what: 'zones and routes',
-    why: 'there are none here; `cellar domains` attaches hostnames',
+    path: '/accounts/*/workflows/*/instances/terminate',
+    what: 'ending all instances of a Workflow at once',
+    why: 'use `wrangler workflows instances terminate` for each instance',
   },
-  { path: '/accounts/*/workers/dispatch', what: 'Workers for Platforms', why: NO_SUCH },
   {
+    method: 'DELETE',
     path: '/accounts/*/workflows/*',
-    what: 'deleting Workflows, and ending all of their instances at once',
-    why: 'a Workflow goes with the deploy that binds it no more; instances are ended and deleted one by one',
+    what: 'deleting a Workflow',
+    why: 'deploy the app without the binding: its Workflow is then gone',
   },
-  { path: '/accounts/*/containers', what: 'Containers', why: NO_SUCH },
-  { path: '/accounts/*/cloudchamber', what: 'Containers', why: NO_SUCH },
+  {
+    path: '/accounts/*/containers',
+    what: 'Containers',
+    why: CONTAINERS,
+  },
+  {
+    path: '/accounts/*/cloudchamber',
+    what: 'Cloudchamber',
+    why: CONTAINERS,
+  },
   {
     path: '/accounts/*/pages',
     what: 'Pages',
     why: 'a static site is an app: deploy it with `assets`, or push it',
   },
-  { path: '/accounts/*/ai', what: 'Workers AI', why: NO_SUCH },
-  { path: '/accounts/*/vectorize', what: 'Vectorize', why: NO_SUCH },
-  { path: '/accounts/*/hyperdrive', what: 'Hyperdrive', why: NO_SUCH },
-  { path: '/accounts/*/pipelines', what: 'Pipelines', why: NO_SUCH },
+  {
+    path: '/accounts/*/ai-gateway',
+    what: 'AI Gateway',
+    why: 'call your provider with `fetch()`',
+  },
+  {
+    path: '/accounts/*/ai-search',
+    what: 'AI Search',
+    why: 'call a search service with `fetch()`',
+  },
+  {
+    path: '/accounts/*/ai',
+    what: 'models of Workers AI',
+    why: 'the operator names the provider of `ai` bindings',
+  },
+  {
+    path: '/accounts/*/agent-memory',
+    what: 'Agent Memory',
+    why: 'keep the memory in a Durable Object or D1',
+  },
+  {
+    path: '/accounts/*/browser-rendering',
+    what: 'Browser Rendering',
+    why: 'run a browser beside Cellar, and connect to it from the Worker',
+  },
+  {
+    path: '/accounts/*/cfd_tunnel',
+    what: 'Tunnels',
+    why: 'run `cloudflared` by itself, in front of Cellar',
+  },
+  {
+    path: '/accounts/*/connectivity',
+    what: 'VPC services',
+    why: 'the operator opens private addresses with `RUNNER_EGRESS_ALLOW`',
+  },
+  {
+    path: '/accounts/*/email',
+    what: 'addresses of e-mail routing, and sending by the API',
+    why: 'a Worker sends with a `send_email` binding',
+  },
+  {
+    path: '/accounts/*/flagship',
+    what: 'Flagship',
+    why: 'keep flags in `vars` or KV',
+  },
+  {
+    path: '/accounts/*/vectorize',
+    what: 'Vectorize',
+    why: 'call a vector database with `fetch()`',
+  },
+  {
+    path: '/accounts/*/hyperdrive',
+    what: 'configurations of Hyperdrive',
+    why: "the connection string is the secret of the binding's name: use `wrangler secret put`",
+  },
+  {
+    path: '/accounts/*/pipelines',
+    what: 'Pipelines',
+    why: 'send to a queue whose consumer writes to a bucket',
+  },
   {
     path: '/accounts/*/secrets_store',
     what: 'the Secrets Store',
-    why: 'secrets belong to an app: `wrangler secret`',
+    why: 'secrets belong to an app: use `wrangler secret`',
   },
-  { path: '/accounts/*/mtls_certificates', what: 'mTLS certificates', why: NO_SUCH },
-  { path: '/accounts/*/d1/database/*/time_travel', what: 'Time Travel', why: 'snapshots take its place' },
-  { path: '/accounts/*/d1/database/*', what: 'deleting databases', why: OWN },
-  { path: '/accounts/*/storage/kv/namespaces/*', what: 'renaming and deleting namespaces', why: OWN },
+  {
+    path: '/accounts/*/mtls_certificates',
+    what: 'mTLS certificates',
+    why: 'put a proxy that has the certificate between the Worker and the service',
+  },
+  {
+    path: '/accounts/*/d1/database/*/time_travel',
+    what: 'Time Travel',
+    why: 'use `cellar snapshots` to restore an earlier state',
+  },
+  { method: 'DELETE', path: '/accounts/*/d1/database/*', what: 'deleting databases', why: OWN },
+  {
+    path: '/accounts/*/d1/database/*',
+    what: 'settings of databases',
+    why: 'Cellar has no read replication and no locations',
+  },
+  { method: 'DELETE', path: '/accounts/*/storage/kv/namespaces/*', what: 'deleting namespaces', why: OWN },
+  {
+    path: '/accounts/*/storage/kv/namespaces/*',
+    what: 'renaming namespaces',
+    why: 'the project names them: change its configuration, and deploy it',
+  },
+  {
+    path: '/accounts/*/r2/buckets/*/cors',
+    what: 'CORS of buckets',
+    why: 'the Worker serves the bucket: set the headers there',
+  },
+  {
+    path: '/accounts/*/r2/buckets/*/lifecycle',
+    what: 'lifecycle rules of buckets',
+    why: 'delete old objects in `scheduled()`',
+  },
+  {
+    path: '/accounts/*/r2/buckets/*/lock',
+    what: 'locks of buckets',
+    why: 'have the Worker refuse what may not change',
+  },
+  {
+    path: '/accounts/*/r2/buckets/*/domains',
+    what: 'domains of buckets',
+    why: 'the Worker serves the bucket at the addresses of its app',
+  },
+  {
+    path: '/accounts/*/r2/buckets/*/sippy',
+    what: 'Sippy',
+    why: 'copy the objects once, with `wrangler r2 object put` or a Worker',
+  },
+  { method: 'DELETE', path: '/accounts/*/r2/buckets/*', what: 'deleting buckets', why: OWN },
   {
     path: '/accounts/*/r2/buckets/*',
-    what: 'deleting buckets, and their CORS, lifecycle, locks, domains and sippy',
-    why: OWN,
-  },
-  { path: '/accounts/*/queues/*', what: 'pausing, purging, pulling from and deleting queues', why: OWN },
-  { path: '/accounts/*/event_notifications', what: 'event notifications of buckets', why: NO_SUCH },
-  {
-    path: '/accounts/*/workers/workers/*',
-    what: 'secrets of one version',
-    why: "secrets are the app's: `wrangler secret`",
+    what: 'storage classes and other settings of buckets',
+    why: 'an object lies on the disk of the machine, in one class',
   },
   {
-    path: '/accounts/*/workers/scripts/*/versions',
-    what: 'secrets of one version',
-    why: "secrets are the app's: `wrangler secret`",
+    path: '/accounts/*/r2-catalog',
+    what: 'the R2 Data Catalog',
+    why: 'use an Iceberg catalog of your own',
+  },
+  {
+    path: '/accounts/*/queues/*/messages',
+    what: 'pulling from queues',
+    why: 'a queue is consumed by the `queue()` of a Worker',
+  },
+  {
+    path: '/accounts/*/queues/*/purge',
+    what: 'purging queues',
+    why: 'have the consumer acknowledge the messages',
+  },
+  { method: 'DELETE', path: '/accounts/*/queues/*', what: 'deleting queues', why: OWN },
+  {
+    path: '/accounts/*/queues/*',
+    what: 'pausing queues, and their settings',
+    why: 'the project has the settings of its consumer: change its configuration, and deploy it',
+  },
+  {
+    path: '/accounts/*/event_notifications',
+    what: 'event notifications of buckets',
+    why: 'have the Worker that writes an object send the message',
+  },
+  {
+    path: '/accounts/*/event_subscriptions',
+    what: 'subscriptions to events',
+    why: 'alerts of an app tell of deploys and errors',
+  },
+  {
+    path: '/accounts/*/workers/workers/*/previews',
+    what: 'previews of Workers',
+    why: 'use `wrangler versions upload --preview-alias`, or push a branch',
+  },
+  { path: '/accounts/*/workers/workers/*', what: 'secrets of one version', why: SECRETS },
+  { path: '/accounts/*/workers/scripts/*/versions', what: 'secrets of one version', why: SECRETS },
+  {
+    path: '/accounts/*/workers/scripts/*/edge-preview',
+    what: '`wrangler dev --remote`',
+    why: 'use `wrangler dev`, or `wrangler versions upload` for a preview',
+  },
+  {
+    path: '/accounts/*/workers/subdomain',
+    what: '`wrangler dev --remote`, and changing the subdomain',
+    why: 'use `wrangler dev`; the operator sets the base domain with `RUNNER_BASE_DOMAIN`',
   },
   {
     path: '/accounts/*/workers/scripts/*',
     what: 'downloading scripts, and their usage model',
     why: 'the source is in the repository, or with whoever uploaded it',
   },
-  { path: '/graphql', what: 'analytics', why: "`cellar stats` and the control UI show an app's metrics" },
+  {
+    path: '/accounts/*/workers/services/*',
+    what: 'environments of services',
+    why: 'an environment is an app of its own: `<name>-<environment>`',
+  },
+  {
+    path: '/graphql',
+    what: 'analytics',
+    why: "`cellar stats` and the control UI show an app's metrics",
+  },
 ];
 
-/** Why a path is not answered; `null` for a path that is not in the list. */
-export function whyUnanswered(path: string): string | null {
+/** Returns why a call is not answered; `null` for one that is not in the list. */
+export function whyUnanswered(method: string, path: string): string | null {
   const words = path.split('/');
-  const found = unanswered.find(({ path }) =>
-    path.split('/').every((word, at) => word === '*' || word === words[at]),
+  const found = unanswered.find(
+    ({ method: one = method, path }) =>
+      one === method && path.split('/').every((word, at) => word === '*' || word === words[at]),
   );
   return found ? `${found.what}: ${found.why}` : null;
 }
