@@ -150,7 +150,10 @@ async function generate(
   const directory = join(parent, 'app');
   if (repository !== undefined) {
     const { url, commit } = repository;
-    await run(parent, `git clone --quiet ${url} app && git -C app checkout --quiet -B main ${commit}`);
+    await run(parent, `git clone --quiet --no-checkout ${url} app`);
+    // The history may lack large files, and a push would need them.
+    const fresh = 'rm -r .git && git init --quiet --initial-branch=main && git add --force --all';
+    await run(directory, `git checkout --quiet ${commit} && ${fresh}`);
     return { generated: `commit ${commit.slice(0, 8)}`, lockFile: 'as it is' };
   }
   if (generator === undefined) {

@@ -2,8 +2,9 @@
 // Twenty have a `wrangler.jsonc` at some commit, twenty a `wrangler.toml`. Each is pushed as it is at its newest commit.
 import type { Check, FrameworkProject } from './project.ts';
 
-/** Any answer that is no error of the server. */
 const ANSWERS: Check[] = [{ path: '/', text: /\S/ }];
+/** The project itself answers so while it has no data. */
+const notFound = (text: RegExp): Check[] => [{ path: '/', status: 404, text }];
 
 const SAMPLE: [repository: string, commit: string, checks: Check[]][] = [
   ['Ibrahim-Rezq/ebrahimyoussef', '198ff752a1984d7af0627476e24dcd74e0193559', ANSWERS],
@@ -24,10 +25,10 @@ const SAMPLE: [repository: string, commit: string, checks: Check[]][] = [
   ['IcarusFoundry/icarusfoundry-site', '3f059e461f00d669eb92b5b3940277d4719cf367', ANSWERS],
   ['Icather/recitation-tool', '621caec9e1b8248af73a15de32607e1303e6c264', ANSWERS],
   ['Icatme/chanfana-openapi-template', '89220cd1b5b824e2b349380ba930c799058ad46e', ANSWERS],
-  ['Ice-Hazymoon/short-link', 'f850b3574fa5e098815f32466fd27ec0830f6aaf', ANSWERS],
+  ['Ice-Hazymoon/short-link', 'f850b3574fa5e098815f32466fd27ec0830f6aaf', notFound(/\S/)],
   ['Ice1984m/mikis13-ai', 'dd8d76460304f75f9d431535f73c3f026e698ca2', ANSWERS],
   ['0-RTT/JSimages', '2d81176b3df43ad250e4d34b2ea5a86e7eb7f8e3', ANSWERS],
-  ['0-Vera/Vera', '78d85e042c9d9efbb5f0a7b304c2857811132f56', ANSWERS],
+  ['0-Vera/Vera', '78d85e042c9d9efbb5f0a7b304c2857811132f56', notFound(/Sayfa bulunamadı/)],
   ['0-o0/carp', '46ed27f46c83a4daba934da21825b6e1a4558c43', ANSWERS],
   ['0-o0/tgbot', 'c2d94e7b261b967ae75b015aa6a55351823b1009', ANSWERS],
   ['0-s0g0/BreathVizAI-HP', '030ea12a606b255fdcef0d1644a86774e66a0aeb', ANSWERS],
@@ -40,7 +41,7 @@ const SAMPLE: [repository: string, commit: string, checks: Check[]][] = [
   ['00000OO/subscription-manager', '32213b2b61ae6bbd1560a27a22164376f03cb2d6', ANSWERS],
   ['0001-labs/0001', '006ccba5a3013c076ac8074ba0623c4e91189033', ANSWERS],
   ['000585/CHUDO-Mail-Secure-', '9ffb588b3ed944de78fc55aa7099734738c51d50', ANSWERS],
-  ['000bdhm/status-server', '9c3d34f37a6fd371186878a7693d6f738f532d10', ANSWERS],
+  ['000bdhm/status-server', '9c3d34f37a6fd371186878a7693d6f738f532d10', notFound(/not found/)],
   ['001ProMax/danmu_api', '838b5685acee2872dcdc3590f12c518e115756d0', ANSWERS],
   ['00218621/prueba-tecnica-backend', 'b326e4b079b77e8bab8c83243424e7daaca78acf', ANSWERS],
   ['006lp/AkashGen2API', '2e9b440550e952f1357f3ca7a503e47a461dc664', ANSWERS],
