@@ -9,6 +9,8 @@ const statusStyles: Record<string, Style> = {
   running: 'green',
   live: 'green',
   done: 'green',
+  active: 'green',
+  pending: 'yellow',
   ok: 'green',
   complete: 'green',
   waiting: 'blue',

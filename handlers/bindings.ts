@@ -15,6 +15,10 @@ export interface Bindings {
   /** With `{slug}` where an app's slug belongs. */
   PUBLIC_APP_URL: string;
   BASE_DOMAIN: string;
+  /** `on` or `off`: whether hostnames are served only after their DNS proves them. */
+  DOMAIN_PROOF: string;
+  /** Names of this machine, separated by commas, which no app may have. */
+  MACHINE_NAMES: string;
   RUNNER_MAX_APPS_PER_USER: string;
   /** Requests per minute and visitor where an app says nothing else. */
   SERVICE_EDGE_RPM: string;

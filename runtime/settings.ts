@@ -71,6 +71,12 @@ export const settings = {
     meaning: 'Apps answer at `<slug>.<base>`, the API at `api.<base>`, git at `git.<base>`.',
     schema: domain,
   },
+  RUNNER_DOMAIN_PROOF: {
+    default: '',
+    meaning:
+      '`on`: a custom hostname is served once its DNS points to this machine, or a record `TXT _cellar.<hostname>` names the app. `off`: at once. Empty: off while the base domain is `localhost`.',
+    schema: z.enum(['', 'on', 'off'], 'must be on or off'),
+  },
   RUNNER_PUBLIC_ORIGIN: {
     default: '',
     meaning:

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import type { Addresses } from './addresses.ts';
 import { type Config, isLocal } from './config.ts';
+import { machineNames } from './machine/names.ts';
 
 const VERSION: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version;
 
@@ -14,6 +15,8 @@ export function controlVariables(
   return {
     ...shared(config, addresses, token),
     BASE_DOMAIN: config.RUNNER_BASE_DOMAIN,
+    DOMAIN_PROOF: config.RUNNER_DOMAIN_PROOF || (isLocal(config.RUNNER_BASE_DOMAIN) ? 'off' : 'on'),
+    MACHINE_NAMES: machineNames(config.RUNNER_UI_URL).join(','),
     RUNNER_MAX_APPS_PER_USER: String(config.RUNNER_MAX_APPS_PER_USER),
     RUNNER_SLEEP_AFTER_H: String(config.RUNNER_SLEEP_AFTER_H),
     RUNNER_TELEMETRY_RETENTION_DAYS: String(config.RUNNER_TELEMETRY_RETENTION_DAYS),

@@ -3,7 +3,7 @@ import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, type Input, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { type Session, whole } from '../session.ts';
-import { ago, fields, table } from '../show.ts';
+import { ago, fields, plain, status, table } from '../show.ts';
 
 const roles = ['view', 'push', 'admin'] as const;
 const value = {
@@ -122,23 +122,32 @@ export const settingCommands: readonly Command[] = [
     read: (session, asked) => session.call('domains.list', asked),
     columns: [
       ['HOSTNAME', ({ hostname }) => hostname],
+      ['STATE', ({ state }) => status(state)],
       ['SINCE', ({ created_at }) => ago(created_at)],
+      ['WHY', ({ reason }) => plain(reason ?? '')],
     ],
   }),
   command({
     words: 'domains add',
-    summary: 'Attaches a hostname; it is served at once',
+    summary: 'Attaches a hostname; it is served once its DNS points here or names the app',
     ofApp: true,
     arguments: [{ name: 'hostname', summary: 'such as shop.example.com' }],
     examples: ['domains add shop.example.com'],
     answers: 'domains.add',
     run: (session, { hostname }) =>
       session.call('domains.add', { id: session.app(), hostname: String(hostname) }),
-    show: ({ hostname }) => `${hostname} is served`,
+    show: ({ hostname, state, reason, records }) =>
+      state === 'active'
+        ? `${hostname} is served`
+        : [
+            `${hostname} is not served yet. ${plain(reason ?? '')}`,
+            'Set one of these records; it is looked up every minute:',
+            ...records.map(({ type, name, value }) => `  ${name}  ${type}  ${value}`),
+          ].join('\n'),
   }),
   command({
     words: 'domains remove',
-    summary: 'Detaches a hostname',
+    summary: 'Detaches a hostname, which stays reserved for its owner for 7 days',
     ofApp: true,
     arguments: [{ name: 'hostname', summary: 'such as shop.example.com' }],
     examples: ['domains remove shop.example.com --yes'],

@@ -244,7 +244,6 @@ async function outcomeOf<Value>(run: () => Promise<Value>): Promise<Outcome<Valu
 /** @throws {Problem} for what another app has already */
 function taken(error: unknown): never {
   if (isUniqueViolation(error, 'apps.slug')) throw new Problem('slug_taken');
-  if (isUniqueViolation(error, 'domains.hostname')) throw new Problem('domain_taken');
   throw error;
 }
 

@@ -31,14 +31,29 @@ const hostname = z
     return z.NEVER;
   });
 
-export const Domain = z.strictObject({ hostname: z.string(), app_id: id, created_at: time });
+/** How long a hostname that was served stays reserved for its owner after it was removed, in ms. */
+export const DOMAIN_RESERVED_MS = 7 * 24 * 3_600_000;
 
-/** How long a check of a name may take, in ms. */
-export const DOMAIN_CHECK_MS = 5_000;
+export const Domain = z.strictObject({
+  hostname: z.string(),
+  app_id: id,
+  created_at: time,
+  /** `pending`: it is not served, because its DNS neither points to this machine nor names the app. `active`: it is served. */
+  state: z.enum(['pending', 'active']),
+  /** Why it is pending: what the last lookup found. */
+  reason: z.string().nullable(),
+  /** When it was looked up last; null before the first time. */
+  checked_at: time.nullable(),
+  /** While it is pending: DNS records, each of which makes it active. */
+  records: z.array(z.strictObject({ type: z.enum(['CNAME', 'TXT']), name: z.string(), value: z.string() })),
+});
+export type Domain = z.output<typeof Domain>;
+
+/** How long the lookup of a name may take, in ms; it may wait as long for its turn. */
+export const DOMAIN_LOOKUP_MS = 5_000;
 
 /** Where a name leads, and whether there is a certificate for it. */
-export const DomainState = z.strictObject({
-  hostname: z.string(),
+const lookup = {
   dns: z.strictObject({
     /**
      * `here`: to this machine. `elsewhere`: to other addresses only; behind a proxy of one's own that is right.
@@ -51,6 +66,8 @@ export const DomainState = z.strictObject({
     alias: z.string().nullable(),
     /** Public addresses that are known to be this machine's: its own, and those of the base domain. */
     machine: z.array(z.string()),
+    /** The texts of the TXT records of `_cellar.<hostname>`, at most 20. */
+    texts: z.array(z.string()),
   }),
   /** `off`: Cellar speaks plain HTTP, and what stands in front has the certificates. `waiting`: the first visit gets it. */
   certificate: z.strictObject({
@@ -58,13 +75,16 @@ export const DomainState = z.strictObject({
     until: time.nullable(),
     issuer: z.string().nullable(),
   }),
-});
+};
+const DomainLookup = z.strictObject(lookup);
+export type DomainLookup = z.output<typeof DomainLookup>;
+const DomainState = z.strictObject({ ...Domain.shape, ...lookup });
 export type DomainState = z.output<typeof DomainState>;
 
 export const domains = [
   operation({
     name: 'domains.check',
-    summary: "Looks up where an app's hostname leads, and whether there is a certificate for it",
+    summary: "Looks up where an app's hostname leads, and has it served when that proves it",
     method: 'GET',
     path: null,
     needs: 'view',
@@ -86,7 +106,7 @@ export const domains = [
   }),
   operation({
     name: 'domains.add',
-    summary: 'Attaches a hostname; it is served at once',
+    summary: 'Attaches a hostname; it is served once its DNS points here or names the app',
     method: 'POST',
     path: '/v1/apps/:id/domains',
     needs: 'admin',
@@ -97,7 +117,7 @@ export const domains = [
   }),
   operation({
     name: 'domains.remove',
-    summary: 'Detaches a hostname',
+    summary: 'Detaches a hostname, which stays reserved for its owner for 7 days',
     method: 'DELETE',
     path: '/v1/apps/:id/domains/:hostname',
     needs: 'admin',

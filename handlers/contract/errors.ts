@@ -38,7 +38,7 @@ const callerErrors = {
   method_not_allowed: { status: 405, meaning: 'The gateway does not relay this method.' },
   request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
   slug_taken: { status: 409, meaning: 'Another app has this name.' },
-  domain_taken: { status: 409, meaning: 'This hostname is attached already.' },
+  domain_taken: { status: 409, meaning: 'This hostname is attached already, or reserved.' },
   email_taken: { status: 409, meaning: 'Another account has this address.' },
   account_in_use: { status: 409, meaning: 'The account still owns apps.' },
   account_protected: { status: 409, meaning: 'The first account cannot be deleted.' },

@@ -3,6 +3,7 @@
 import type { HostStats } from './admin.ts';
 import type { Alert, AlertDelivery } from './alerts.ts';
 import type { AppFigures } from './apps.ts';
+import type { DomainLookup } from './domains.ts';
 import type { GroupedError } from './grouped-errors.ts';
 import type {
   AsOf,
@@ -246,7 +247,7 @@ export interface HostCalls extends TelemetryCalls {
   'POST /overview': { body: { app_ids: string[] }; answer: HostOverview };
   'GET /stats': { body: null; answer: HostStats };
   'GET /settings': { body: null; answer: Result<'admin.settings'> };
-  'GET /apps/:id/domain': { body: null; answer: Result<'domains.check'> };
+  'GET /apps/:id/domain': { body: null; answer: DomainLookup };
   /** The same and every app's, as Prometheus reads them. */
   'GET /metrics': { body: null; answer: Bytes };
   'GET /viewer': { body: null; answer: Bytes };

@@ -4,6 +4,7 @@ import type { Access, Role } from '../../sqlite/control/access.ts';
 import type { Bindings } from '../bindings.ts';
 import type { HostStats } from '../contract/admin.ts';
 import { CALL_DEADLINE_MS, READ_DEADLINE_MS } from '../contract/deadlines.ts';
+import { DOMAIN_LOOKUP_MS, type DomainLookup } from '../contract/domains.ts';
 import { errorCodes } from '../contract/errors.ts';
 import type { ListedApp, Mail, SecretChanges, WantedApp } from '../contract/host-calls.ts';
 import type { KeptPlaces } from '../contract/host-releases.ts';
@@ -160,10 +161,11 @@ export class HostClient {
     return this.#host.json('GET /settings', []);
   }
 
-  /** Where an app's hostname leads. @throws {Problem} `domain_not_found`, `rate_limited` */
-  async checkDomain(appId: string, hostname: string): Promise<Result<'domains.check'>> {
-    const refusals = ['domain_not_found', 'rate_limited'] as const;
-    return this.#host.json('GET /apps/:id/domain', [appId], { query: { hostname }, refusals });
+  /** Looks up where a hostname leads that an app has or wants. @throws {Problem} `app_not_found`, `rate_limited` */
+  async lookUpDomain(appId: string, hostname: string): Promise<DomainLookup> {
+    const refusals = ['app_not_found', 'rate_limited'] as const;
+    const options = { query: { hostname }, refusals, deadlineMs: 3 * DOMAIN_LOOKUP_MS };
+    return this.#host.json('GET /apps/:id/domain', [appId], options);
   }
 
   /** Sends an e-mail. @returns why it was not sent; null when it was */

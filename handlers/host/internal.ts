@@ -17,6 +17,7 @@ import { hashOf, sameSecret } from '../secrets.ts';
 import { shownDeploy, shownLines } from '../services/deploys.ts';
 import { readHostJson, readJson } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
+import { checkDomains } from './domains.ts';
 import { prune } from './prune.ts';
 import { reconcile } from './reconcile.ts';
 import { signIn } from './sign-in.ts';
@@ -45,6 +46,10 @@ export async function internal(request: Request, context: RequestContext): Promi
   if (route === 'POST /internal/reconcile') return Response.json(await reconcile(context));
   if (route === 'POST /internal/prune') {
     await prune(context);
+    return new Response(null, { status: 204 });
+  }
+  if (route === 'POST /internal/domains') {
+    await checkDomains(context);
     return new Response(null, { status: 204 });
   }
   if (route === 'POST /internal/sweep') return Response.json(await sweep(request, context));

@@ -4,7 +4,7 @@ import type { Change } from '../../sqlite/control/changes.ts';
 import { lastDeploys } from '../../sqlite/control/deploys.ts';
 import { accountOf, requireOwn, seesAppsOf } from '../access.ts';
 import type { Changed, Outcome } from '../app/app-object.ts';
-import type { Context } from '../context.ts';
+import type { Context, RequestContext } from '../context.ts';
 import { type App, OVERVIEW_APPS } from '../contract/apps.ts';
 import { newId } from '../contract/id.ts';
 import { templates as projects } from '../contract/templates.ts';
@@ -107,7 +107,7 @@ export async function requireApp({ reads }: Context, id: string): Promise<AppRow
  * Writes a transition of an app and has the host bring it about.
  * @throws {Problem} `app_not_found`, or what stood against it
  */
-export async function changeApp(context: Context, id: string, change: Change): Promise<Changed> {
+export async function changeApp(context: RequestContext, id: string, change: Change): Promise<Changed> {
   return unwrap(await context.app(id).change(id, change, context.at));
 }
 

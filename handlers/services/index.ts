@@ -8,6 +8,7 @@ import { appServices } from './apps.ts';
 import { bucketServices } from './buckets.ts';
 import { cronServices } from './crons.ts';
 import { deployServices } from './deploys.ts';
+import { domainServices } from './domains.ts';
 import { errorServices } from './errors.ts';
 import { eventServices } from './events.ts';
 import { inviteServices } from './invites.ts';
@@ -29,6 +30,7 @@ export const services = {
   ...deployServices,
   ...previewServices,
   ...settingServices,
+  ...domainServices,
   ...alertServices,
   ...secretServices,
   ...sourceServices,

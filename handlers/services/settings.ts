@@ -1,15 +1,13 @@
-// The settings of an app: variables, domains, limits, how it is built.
+// The settings of an app: variables, limits, how it is built.
 
 import type { AppRow } from '../../sqlite/control/apps.ts';
-import type { DomainRow, EnvRow } from '../../sqlite/control/settings.ts';
-import { countOtherEnv, listDomains, listEnv } from '../../sqlite/control/settings.ts';
+import type { EnvRow } from '../../sqlite/control/settings.ts';
+import { countOtherEnv, listEnv } from '../../sqlite/control/settings.ts';
 import type { Context } from '../context.ts';
-import { DOMAIN_LIMIT, normalHostname } from '../contract/domains.ts';
 import { ENV_LIMIT } from '../contract/env.ts';
 import { ENV_BYTES } from '../contract/sizes.ts';
 import type { Env } from '../env.ts';
 import { Problem } from '../problem.ts';
-import { invalidInput } from '../transports/validate.ts';
 import { changeApp, requireApp } from './apps.ts';
 import { listAnswer, pageAfter, withoutCreation } from './paging.ts';
 import { Replaced, type Service } from './types.ts';
@@ -47,34 +45,6 @@ const envDelete: Service<'env.delete'> = async (context, { id, name }) => {
   return null;
 };
 
-const domainsList: Service<'domains.list'> = async ({ reads }, { id, ...page }) => {
-  const name = `domains.list ${id}`;
-  return listAnswer(name, await listDomains(reads, id, pageAfter(name, page)), (row) => row);
-};
-
-const domainsAdd: Service<'domains.add'> = async (context, { id, hostname }) => {
-  const base = context.env.BASE_DOMAIN;
-  if (hostname === base || hostname.endsWith(`.${base}`)) {
-    throw invalidInput([
-      { path: 'hostname', message: `names under ${base} belong to this Cellar; use rename` },
-    ]);
-  }
-  const { changed } = await changeApp(context, id, { kind: 'domain_add', hostname, limit: DOMAIN_LIMIT });
-  if (changed === null)
-    throw new Problem('quota_exceeded', `An app may have ${DOMAIN_LIMIT} domains; remove one first.`);
-  return changed as unknown as DomainRow;
-};
-
-const domainsRemove: Service<'domains.remove'> = async (context, { id, hostname }) => {
-  const name = normalHostname(hostname) ?? hostname;
-  const { changed } = await changeApp(context, id, { kind: 'domain_remove', hostname: name });
-  if (changed === null) throw new Problem('domain_not_found', `The app has no domain ${hostname}.`);
-  return null;
-};
-
-const domainsCheck: Service<'domains.check'> = async ({ host }, { id, hostname }) =>
-  host.checkDomain(id, normalHostname(hostname) ?? hostname);
-
 const limitsGet: Service<'limits.get'> = async (context, { id }) =>
   toLimits(await requireApp(context, id), context.env);
 
@@ -94,10 +64,6 @@ export const settingServices = {
   'env.list': envList,
   'env.set': envSet,
   'env.delete': envDelete,
-  'domains.list': domainsList,
-  'domains.add': domainsAdd,
-  'domains.remove': domainsRemove,
-  'domains.check': domainsCheck,
   'limits.get': limitsGet,
   'limits.set': limitsSet,
   'builds.get': buildsGet,

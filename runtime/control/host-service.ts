@@ -10,6 +10,7 @@ import type { DomainChecks } from '../edge/domain-checks.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import type { Layout } from '../machine/data-directory.ts';
+import { QueueFull } from '../machine/fair-queue.ts';
 import type { Mailer } from '../mail/mail.ts';
 import { Refusal, requireRoom } from '../refusal.ts';
 import type { Looking } from '../storage/looking.ts';
@@ -199,13 +200,14 @@ function routesOf(
     },
     'GET /settings': () => ({ items: shownSettings(process.env) }),
     'GET /apps/:id/domain': async ({ words, query }) => {
-      const hostname = query.get('hostname') ?? '';
-      const known = apps.get(words[0]!)?.wanted.hostnames.includes(hostname);
-      if (!known) throw new Refusal(404, 'domain_not_found', `the app has no domain ${hostname}`);
-      const state = await options.domains.check(hostname);
-      if (state === null)
-        throw new Refusal(429, 'rate_limited', 'too many names are looked up at this moment');
-      return state;
+      const app = apps.get(words[0]!);
+      if (!app) throw new Refusal(404, 'app_not_found', 'no such app');
+      return options.domains
+        .lookUp(query.get('hostname') ?? '', app.wanted.owner ?? app.id)
+        .catch((error: unknown) => {
+          if (error instanceof QueueFull) throw new Refusal(429, 'rate_limited', error.message);
+          throw error;
+        });
     },
     'GET /disk': async () => ({ full: (await disk.isFull()) ? DISK_FULL : null }),
     'POST /mail': async ({ request }) => ({

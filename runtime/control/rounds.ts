@@ -42,6 +42,11 @@ export class Rounds {
     await this.reconcile();
     this.#every(RECONCILE_EVERY_MS, () => {
       void this.reconcile();
+      void this.#call(
+        '/internal/domains',
+        {},
+        'pending hostnames were not looked up; it is tried again in a minute',
+      );
       void this.#call('/internal/prune', {}, 'old records stay; it is tried again in a minute');
       emptyTrash(trash).catch((error: unknown) => log('warn', 'trash stays', { error: reason(error) }));
     });

@@ -5,12 +5,13 @@ import { Resolver } from 'node:dns/promises';
 import { open, readdir } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import { DOMAIN_CHECK_MS, type DomainState } from '../../handlers/contract/domains.ts';
+import { DOMAIN_LOOKUP_MS, type DomainLookup } from '../../handlers/contract/domains.ts';
+import { FairQueue, QueueFull } from '../machine/fair-queue.ts';
 
-/** Names that are looked up at the same time. */
-const AT_ONCE = 8;
-/** Most addresses that are told of. */
-const ADDRESSES = 20;
+/** Most addresses and TXT records that are reported. */
+const RECORDS = 20;
+/** Most characters of a TXT record that are reported. */
+const TEXT_LENGTH = 255;
 /** A chain of certificates has less, in bytes. */
 const CERTIFICATE_BYTES = 64 * 1024;
 /** What DNS answers for a name that is not there, or has no such record. */
@@ -21,6 +22,7 @@ export interface Lookups {
   resolve4: (name: string) => Promise<string[]>;
   resolve6: (name: string) => Promise<string[]>;
   resolveCname: (name: string) => Promise<string[]>;
+  resolveTxt: (name: string) => Promise<string[][]>;
   cancel: () => void;
 }
 
@@ -35,36 +37,46 @@ export interface DomainChecksOptions {
 
 export class DomainChecks {
   readonly #options: DomainChecksOptions;
-  #running = 0;
+  readonly #queue = new FairQueue({
+    name: 'lookups of hostnames',
+    running: 8,
+    runningPerOwner: 2,
+    waitingPerOwner: 2,
+  });
 
   constructor(options: DomainChecksOptions) {
     this.#options = options;
   }
 
   /**
-   * @param hostname as DNS has it, attached to an app
-   * @returns null when too many are looked up already
+   * Looks up a hostname, within some seconds.
+   * @param hostname as DNS has it
+   * @param owner the account that asks: each has few lookups at once
+   * @throws {QueueFull} when the owner has too many lookups already, or its turn does not come in time
    */
-  async check(hostname: string): Promise<DomainState | null> {
-    if (this.#running >= AT_ONCE) return null;
-    this.#running++;
-    try {
+  lookUp(hostname: string, owner: string): Promise<DomainLookup> {
+    const late = new AbortController();
+    const timer = setTimeout(
+      () => late.abort(new QueueFull('too many hostnames are looked up; try again in some seconds')),
+      DOMAIN_LOOKUP_MS,
+    );
+    const work = async () => {
       const [dns, certificate] = await Promise.all([this.#dns(hostname), this.#certificate(hostname)]);
       return { hostname, dns, certificate };
-    } finally {
-      this.#running--;
-    }
+    };
+    return this.#queue.run({ owner, signal: late.signal }, work).finally(() => clearTimeout(timer));
   }
 
-  async #dns(hostname: string): Promise<DomainState['dns']> {
+  async #dns(hostname: string): Promise<DomainLookup['dns']> {
     const { baseDomain, ownAddresses = publicAddresses } = this.#options;
-    const lookups = this.#options.lookups?.() ?? new Resolver({ timeout: DOMAIN_CHECK_MS / 2, tries: 1 });
-    const timer = setTimeout(() => lookups.cancel(), DOMAIN_CHECK_MS);
+    const lookups = this.#options.lookups?.() ?? new Resolver({ timeout: DOMAIN_LOOKUP_MS / 2, tries: 1 });
+    const timer = setTimeout(() => lookups.cancel(), DOMAIN_LOOKUP_MS);
     try {
-      const [found, ofBase, alias] = await Promise.all([
+      const [found, ofBase, alias, texts] = await Promise.all([
         addressesOf(lookups, hostname),
         addressesOf(lookups, baseDomain),
         lookups.resolveCname(hostname).catch(() => []),
+        lookups.resolveTxt(`_cellar.${hostname}`).catch(() => []),
       ]);
       const machine = [...new Set([...ownAddresses(), ...(ofBase ?? [])])];
       const leads =
@@ -77,9 +89,10 @@ export class DomainChecks {
               : 'elsewhere';
       return {
         leads,
-        addresses: (found ?? []).slice(0, ADDRESSES),
+        addresses: (found ?? []).slice(0, RECORDS),
         alias: alias[0] ?? null,
-        machine: machine.slice(0, ADDRESSES),
+        machine: machine.slice(0, RECORDS),
+        texts: texts.slice(0, RECORDS).map((parts) => parts.join('').slice(0, TEXT_LENGTH)),
       };
     } finally {
       clearTimeout(timer);
@@ -87,7 +100,7 @@ export class DomainChecks {
   }
 
   /** Caddy keeps a certificate at `certificates/<issuer>/<name>/<name>.crt`. */
-  async #certificate(hostname: string): Promise<DomainState['certificate']> {
+  async #certificate(hostname: string): Promise<DomainLookup['certificate']> {
     const { certificates } = this.#options;
     if (certificates === null) return { state: 'off', until: null, issuer: null };
     const root = join(certificates, 'storage/certificates');

@@ -73,7 +73,7 @@ export async function appAccess(
   return found!.results[0] ?? null;
 }
 
-/** Whether a hostname is that of an app that is to run and has a release, asleep or not, or is a domain of any app. */
+/** Whether a hostname is that of an app that is to run and has a release, asleep or not, or is a proved domain of any app. */
 export async function mayHaveCertificate(
   db: D1Database,
   slug: string | null,
@@ -83,14 +83,14 @@ export async function mayHaveCertificate(
     .prepare(
       `SELECT 1 FROM apps WHERE deleted_at IS NULL
          AND (slug = ?1 AND desired_state = 'running' AND live_deploy_id IS NOT NULL
-           OR id = (SELECT app_id FROM domains WHERE hostname = ?2))`,
+           OR id = (SELECT app_id FROM domains WHERE hostname = ?2 AND proved_at IS NOT NULL))`,
     )
     .bind(slug, hostname)
     .first();
   return found !== null;
 }
 
-/** The id of the app that answers at a hostname: by its slug (null when the hostname is no such) or a domain. */
+/** The id of the app that answers at a hostname: by its slug (null when the hostname is no such) or a proved domain. */
 export async function findAppAt(
   db: D1Database,
   slug: string | null,
@@ -99,7 +99,7 @@ export async function findAppAt(
   const found = await db
     .prepare(
       `SELECT id FROM apps WHERE deleted_at IS NULL
-         AND (slug = ?1 OR id = (SELECT app_id FROM domains WHERE hostname = ?2))`,
+         AND (slug = ?1 OR id = (SELECT app_id FROM domains WHERE hostname = ?2 AND proved_at IS NOT NULL))`,
     )
     .bind(slug, hostname)
     .first<{ id: string }>();

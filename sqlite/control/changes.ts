@@ -8,7 +8,19 @@ export type Change =
   /** `limit` variables, and `bytes` of all names and values, are the most an app may have */
   | { kind: 'env_set'; name: string; value: string; limit: number; bytes: number }
   | { kind: 'env_delete'; name: string }
-  | { kind: 'domain_add'; hostname: string; limit: number }
+  /**
+   * `proof`: null leaves it pending. `names` takes it from an app that has it pending; `points` does not. `reason`: why it is
+   * pending. `reservedFrom`: names that were removed after this time are their owner's.
+   */
+  | {
+      kind: 'domain_add';
+      hostname: string;
+      limit: number;
+      proof: DomainProof | null;
+      reason: string | null;
+      reservedFrom: string;
+    }
+  | { kind: 'domain_prove'; hostname: string }
   | { kind: 'domain_remove'; hostname: string }
   /** undefined leaves a limit as it is */
   | { kind: 'limits'; clientRpm: number | null | undefined; appRpm: number | null | undefined }
@@ -16,6 +28,9 @@ export type Change =
   | { kind: 'builds'; settings: { [Name in keyof BuildSettings]?: string | null | undefined } }
   /** undefined leaves a setting as it is */
   | { kind: 'previews'; branches: boolean | undefined; storage: 'empty' | 'copy' | undefined };
+
+/** How DNS proves a hostname: it points to this machine, or has a record that names the app. */
+export type DomainProof = 'points' | 'names';
 
 /** Bytes of one variable. */
 const BYTES = 'length(CAST(name AS BLOB)) + length(CAST(value AS BLOB))';
@@ -47,11 +62,25 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
     case 'domain_add':
       return db
         .prepare(
-          `INSERT INTO domains (hostname, app_id, created_at) SELECT ?2, ?1, ?3
-           WHERE ${LIVE_APP} AND (SELECT count(*) FROM domains WHERE app_id = ?1) < ?4
-           RETURNING hostname, app_id, created_at`,
+          `INSERT INTO domains (hostname, app_id, created_at, proved_at, checked_at, reason)
+           SELECT ?2, ?1, ?3, CASE WHEN ?5 IS NOT NULL THEN ?3 END, ?3, ?6
+           WHERE ${LIVE_APP} AND (SELECT count(*) FROM domains WHERE app_id = ?1 AND hostname <> ?2) < ?4
+             AND NOT EXISTS (SELECT 1 FROM removed_domains WHERE hostname = ?2 AND removed_at > ?7
+               AND owner_id <> (SELECT owner_id FROM apps WHERE id = ?1))
+           ON CONFLICT (hostname) DO UPDATE SET app_id = excluded.app_id, created_at = excluded.created_at,
+             proved_at = excluded.proved_at, checked_at = excluded.checked_at, reason = NULL
+           WHERE domains.proved_at IS NULL AND (?5 = 'names' OR ?5 = 'points' AND domains.app_id = ?1)
+           RETURNING hostname, app_id, created_at, proved_at, checked_at, reason`,
         )
-        .bind(id, change.hostname, at, change.limit);
+        .bind(id, change.hostname, at, change.limit, change.proof, change.reason, change.reservedFrom);
+    case 'domain_prove':
+      return db
+        .prepare(
+          `UPDATE domains SET proved_at = ?3, checked_at = ?3, reason = NULL
+           WHERE app_id = ?1 AND hostname = ?2 AND proved_at IS NULL
+           RETURNING hostname, app_id, created_at, proved_at, checked_at, reason`,
+        )
+        .bind(id, change.hostname, at);
     case 'domain_remove':
       return db
         .prepare('DELETE FROM domains WHERE app_id = ?1 AND hostname = ?2 RETURNING hostname')

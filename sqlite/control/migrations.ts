@@ -16,6 +16,7 @@ import previewStorage from './migrations/0013_preview_storage.sql';
 import requestedBy from './migrations/0014_requested_by.sql';
 import orderOfUsers from './migrations/0015_order_of_users.sql';
 import warnings from './migrations/0016_warnings.sql';
+import domainProof from './migrations/0017_domain_proof.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -35,6 +36,7 @@ const migrations: Migration[] = [
   { name: '0014_requested_by.sql', sql: requestedBy },
   { name: '0015_order_of_users.sql', sql: orderOfUsers },
   { name: '0016_warnings.sql', sql: warnings },
+  { name: '0017_domain_proof.sql', sql: domainProof },
 ];
 
 /**

@@ -12,6 +12,8 @@ const byAge = [
      SELECT app_id, title FROM insights WHERE updated_at < ?1 LIMIT ?2)`,
   `DELETE FROM invites WHERE id IN (
      SELECT id FROM invites WHERE created_at < ?1 AND (used_at IS NOT NULL OR expires_at < ?1) LIMIT ?2)`,
+  `DELETE FROM removed_domains WHERE hostname IN (SELECT hostname FROM removed_domains
+     WHERE removed_at < min(?1, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-7 days')) LIMIT ?2)`,
 ];
 
 const oldDeploys = `DELETE FROM deploys WHERE rowid IN (
@@ -21,7 +23,7 @@ const oldDeploys = `DELETE FROM deploys WHERE rowid IN (
   LIMIT ?2)`;
 
 /**
- * Removes events, users, insights and invites that are over from before `before`, ISO 8601, and all but the last `deploys` of each app, those
+ * Removes events, users, insights, invites that are over and reserved hostnames from before `before`, ISO 8601, and all but the last `deploys` of each app, those
  * that are unfinished, serve or can be gone back to aside: a few rows
  * at a time, until none is left or `mayGoOn` says no.
  */

@@ -1,4 +1,4 @@
-// An app's variables and domains: reading them.
+// An app's variables: reading them.
 import { readOfApp } from './apps.ts';
 import { type Page, pageOf } from './page.ts';
 import type { Reader } from './reads.ts';
@@ -7,12 +7,6 @@ export interface EnvRow {
   name: string;
   value: string;
   updated_at: string;
-}
-
-export interface DomainRow {
-  hostname: string;
-  app_id: string;
-  created_at: string;
 }
 
 /** @returns null for an unknown app */
@@ -35,17 +29,4 @@ export async function countOtherEnv(db: D1Database, appId: string, name: string)
     .bind(appId, name)
     .first<{ count: number }>();
   return counted!.count;
-}
-
-/** @returns null for an unknown app */
-export async function listDomains(
-  db: Reader,
-  appId: string,
-  { after, limit }: { after: string; limit: number },
-): Promise<Page<DomainRow> | null> {
-  const statement = db
-    .prepare('SELECT * FROM domains WHERE app_id = ? AND hostname > ? ORDER BY hostname LIMIT ?')
-    .bind(appId, after, limit + 1);
-  const rows = await readOfApp<DomainRow>(db, appId, statement);
-  return rows && pageOf(rows, limit, ({ hostname }) => [hostname]);
 }

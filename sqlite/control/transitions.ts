@@ -163,7 +163,9 @@ function wantedOf(db: D1Database, id: string): D1PreparedStatement[] {
   return [
     db.prepare(`SELECT ${APP_COLUMNS} FROM apps WHERE id = ? AND deleted_at IS NULL`).bind(id),
     db.prepare('SELECT name, value FROM env WHERE app_id = ? ORDER BY name').bind(id),
-    db.prepare('SELECT hostname FROM domains WHERE app_id = ? ORDER BY hostname').bind(id),
+    db
+      .prepare('SELECT hostname FROM domains WHERE app_id = ? AND proved_at IS NOT NULL ORDER BY hostname')
+      .bind(id),
   ];
 }
 

@@ -9,6 +9,7 @@ import { connect } from 'node:tls';
 import { Agent, fetch, WebSocket } from 'undici';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { descendants, eventually, processes } from '../support/e2e/processes.ts';
+import { NameServer } from '../support/edge/name-server.ts';
 
 const skip = spawnSync('caddy', ['version']).error ? 'Caddy is not installed: apt-get install caddy' : false;
 const ECHO = `
@@ -22,7 +23,14 @@ export default {
 };
 `;
 
-const cellar = new Cellar({ RUNNER_EDGE: 'caddy' });
+const nameServer = new NameServer();
+const settings = {
+  RUNNER_EDGE: 'caddy',
+  RUNNER_DOMAIN_PROOF: 'on',
+  NODE_OPTIONS: `--import=${new URL('../support/edge/ask-name-server.js', import.meta.url)}`,
+  TEST_NAME_SERVER: '',
+};
+const cellar = new Cellar(settings);
 /** Trusts the authority of this Cellar's Caddy, and knows names below localhost. */
 let agent: Agent;
 let rootCertificate: string;
@@ -30,6 +38,7 @@ const ids = new Map<string, string>();
 
 before(async () => {
   if (skip !== false) return;
+  settings.TEST_NAME_SERVER = (await nameServer.listen()).address;
   await cellar.start();
   rootCertificate = readFileSync(join(cellar.data, 'caddy/storage/pki/authorities/local/root.crt'), 'utf8');
   agent = new Agent({
@@ -57,6 +66,7 @@ before(async () => {
 after(async () => {
   await agent?.close();
   await cellar[Symbol.asyncDispose]();
+  if (skip === false) nameServer.close();
 });
 
 /** The first event of a kind. Rejects with an error of the WebSocket or TLS socket, or after a while. */
@@ -151,6 +161,32 @@ test('a WebSocket stays open while another app is stopped and started', { skip }
   assert.deepEqual(codes, []);
   socket.close();
   await heard(socket, 'close');
+});
+
+test('a custom hostname gets a certificate and the app once its DNS proves it, and neither before', {
+  skip,
+}, async () => {
+  const path = `/v1/apps/${ids.get('echo')}/domains`;
+  const visit = async () => {
+    const signal = AbortSignal.timeout(60_000);
+    const url = `https://shop.example:${cellar.edgePort}/`;
+    return (await fetch(url, { dispatcher: agent, signal })).status;
+  };
+  const added = await cellar.call('POST', path, { hostname: 'shop.example' });
+  assert.deepEqual([added.status, added.body.state], [201, 'pending']);
+  await assert.rejects(visit(), /fetch failed/);
+  nameServer.names.set('_cellar.shop.example', { TXT: ['echo'] });
+  const params = { id: 'echo', hostname: 'shop.example' };
+  const { body } = await cellar.call('POST', '/rpc', {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'domains.check',
+    params,
+  });
+  assert.deepEqual([body.result.state, body.result.certificate.state], ['active', 'waiting']);
+  assert.equal(await visit(), 200);
+  assert.equal((await cellar.call('DELETE', `${path}/shop.example`)).status, 204);
+  assert.equal(await visit(), 404);
 });
 
 test('a Caddy that is killed comes back, and meanwhile the host says that it is not ready', {

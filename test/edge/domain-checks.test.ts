@@ -1,9 +1,11 @@
-// Where a domain leads, and what is told of its certificate. The lookups are answered here: a test has no network.
+// Where a domain leads, and what is reported of its certificate. The names are those of a DNS server of the test's own.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
-import { DomainChecks, type Lookups } from '../../runtime/edge/domain-checks.ts';
+import { after, before, test } from 'node:test';
+import { DomainChecks } from '../../runtime/edge/domain-checks.ts';
+import { QueueFull } from '../../runtime/machine/fair-queue.ts';
+import { NameServer, type Records } from '../support/edge/name-server.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 /** Of a.example, from an authority named so, for a hundred years. */
@@ -19,66 +21,74 @@ EwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDRwAwRAIgTa7W8ChakbYlFb0Og2YYmSz9
 7Mz4vHBIHd4U7N1AzOsCIBH4VZM4P6eo1WyTLWuENb3VdH9q2GlbsmQ5vA1RAT5C
 -----END CERTIFICATE-----`;
 
-const nothing = () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOTFOUND' }));
+let server: NameServer;
+before(async () => {
+  server = await new NameServer().listen();
+});
+after(() => server.close());
 
-function lookups(ofName: Record<string, string[]>, others: Partial<Lookups> = {}): () => Lookups {
-  return () => ({
-    resolve4: (name) => (ofName[name] ? Promise.resolve(ofName[name]) : nothing()),
-    resolve6: nothing,
-    resolveCname: nothing,
-    cancel: () => {},
-    ...others,
-  });
-}
-
-const checks = (options: Partial<ConstructorParameters<typeof DomainChecks>[0]>) =>
+const checks = (options: Partial<ConstructorParameters<typeof DomainChecks>[0]> = {}) =>
   new DomainChecks({
     baseDomain: 'cellar.example',
     certificates: null,
+    lookups: () => server.resolver(),
     ownAddresses: () => ['192.0.2.1'],
     ...options,
   });
 
 test('a name leads here by an address of the machine or of the base domain, else elsewhere, nowhere, or nobody knows', async () => {
-  const names = {
-    'a.example': ['192.0.2.1'],
-    'b.example': ['198.51.100.7', '203.0.113.5'],
-    'c.example': ['198.51.100.9'],
-    'cellar.example': ['203.0.113.5'],
+  const names: Record<string, Records> = {
+    'a.example': { A: ['192.0.2.1'] },
+    'b.example': { A: ['198.51.100.7', '203.0.113.5'] },
+    'c.example': { A: ['198.51.100.9'], TXT: ['not the proof'] },
+    '_cellar.c.example': { TXT: ['one', 'x'.repeat(300)] },
+    'cellar.example': { A: ['203.0.113.5'] },
+    'silent.example': {},
   };
-  const of = checks({ lookups: lookups(names) });
-  const leads = async (name: string) => (await of.check(name))!.dns.leads;
-  assert.deepEqual(await Promise.all(['a.example', 'b.example', 'c.example', 'd.example'].map(leads)), [
-    'here',
-    'here',
-    'elsewhere',
-    'none',
-  ]);
-  const timesOut = () => Promise.reject(Object.assign(new Error('late'), { code: 'ETIMEOUT' }));
-  const silent = checks({ lookups: lookups({}, { resolve4: timesOut }) });
-  const state = (await silent.check('a.example'))!;
-  assert.deepEqual(state.dns, { leads: 'unknown', addresses: [], alias: null, machine: ['192.0.2.1'] });
+  for (const [name, records] of Object.entries(names)) server.names.set(name, records);
+  const of = checks();
+  const look = async (name: string) => (await of.lookUp(name, name)).dns;
+  const found = await Promise.all(['a.example', 'b.example', 'c.example', 'd.example'].map(look));
+  assert.deepEqual(
+    found.map(({ leads }) => leads),
+    ['here', 'here', 'elsewhere', 'none'],
+  );
+  assert.deepEqual(
+    found.map(({ texts }) => texts),
+    [[], [], ['one', 'x'.repeat(255)], []],
+  );
+  server.names.set('silent.example', null);
+  const quick = checks({ lookups: () => server.resolver(100) });
+  const state = await quick.lookUp('silent.example', 'a');
+  assert.deepEqual(state.dns, {
+    leads: 'unknown',
+    addresses: [],
+    alias: null,
+    machine: ['192.0.2.1', '203.0.113.5'],
+    texts: [],
+  });
   assert.equal(state.certificate.state, 'off');
 });
 
-test('only so many names are looked up at once', async () => {
-  const { promise, resolve } = Promise.withResolvers<string[]>();
-  const of = checks({ lookups: lookups({}, { resolve4: () => promise }) });
-  const waiting = Array.from({ length: 8 }, () => of.check('a.example'));
-  assert.equal(await of.check('a.example'), null);
-  resolve(['192.0.2.1']);
-  assert.ok((await Promise.all(waiting)).every((state) => state?.dns.leads === 'here'));
-  assert.notEqual(await of.check('a.example'), null);
+test('an account has a few lookups at once, is told when there are too many, and holds up no other account', async () => {
+  server.names.set('slow.example', null);
+  server.names.set('fast.example', { A: ['192.0.2.1'] });
+  const of = checks({ lookups: () => server.resolver(300) });
+  const waiting = Array.from({ length: 4 }, () => of.lookUp('slow.example', 'one'));
+  await assert.rejects(of.lookUp('fast.example', 'one'), QueueFull);
+  assert.equal((await of.lookUp('fast.example', 'other')).dns.leads, 'here');
+  assert.ok((await Promise.all(waiting)).every(({ dns }) => dns.leads === 'unknown'));
+  assert.equal((await of.lookUp('fast.example', 'one')).dns.leads, 'here');
 });
 
 test("Caddy's certificate of a name is told with its end, and that there is none yet", async (t) => {
   const directory = temporaryDirectory(t);
-  const of = checks({ lookups: lookups({}), certificates: directory });
-  assert.equal((await of.check('a.example'))!.certificate.state, 'waiting');
+  const of = checks({ certificates: directory });
+  assert.equal((await of.lookUp('a.example', 'a')).certificate.state, 'waiting');
   const place = join(directory, 'storage/certificates/acme/a.example');
   mkdirSync(place, { recursive: true });
   writeFileSync(join(place, 'a.example.crt'), CERTIFICATE);
-  assert.deepEqual((await of.check('a.example'))!.certificate, {
+  assert.deepEqual((await of.lookUp('a.example', 'a')).certificate, {
     state: 'valid',
     until: '2126-10-29T07:44:06.000Z',
     issuer: 'An Authority',

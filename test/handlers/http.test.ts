@@ -211,16 +211,27 @@ test('certificates for names of previews have an end, for each app by itself', (
   assert.ok(!names.may('a', 'one-more', 7 * day));
 });
 
-test('tls-ask answers 200 for own names, apps that run or sleep, and attached domains; 404 for others', async () => {
+test('tls-ask answers 200 for own names, apps that run or sleep, and proved domains; 404 for others', async () => {
   const { id } = await control.create('certified');
   const database = await control.database();
-  await database.prepare("INSERT INTO domains VALUES ('shop.example', ?, '')").bind(id).run();
+  const insert = database.prepare(
+    "INSERT INTO domains (hostname, app_id, created_at, proved_at) VALUES (?, ?, '', ?)",
+  );
+  await insert.bind('shop.example', id, '2026-01-01T00:00:00.000Z').run();
+  await insert.bind('pending.example', id, null).run();
   const ask = async (domain: string) =>
     (await control.fetch('GET', `/v1/edge/tls-ask?domain=${domain}`)).status;
   for (const domain of ['localhost', 'api.localhost', 'git.localhost', 'shop.example', 'SHOP.example.']) {
     assert.equal(await ask(domain), 200, domain);
   }
-  for (const domain of ['', 'nope.localhost', 'a.certified.localhost', 'example', 'www.shop.example']) {
+  for (const domain of [
+    '',
+    'nope.localhost',
+    'a.certified.localhost',
+    'example',
+    'www.shop.example',
+    'pending.example',
+  ]) {
     assert.equal(await ask(domain), 404, domain);
   }
   const set = (columns: string) => database.prepare(`UPDATE apps SET ${columns} WHERE id = ?`).bind(id).run();

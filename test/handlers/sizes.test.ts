@@ -52,7 +52,7 @@ test('all variables that an app may have reach the host with all its domains; on
   await database.batch(
     Array.from({ length: DOMAIN_LIMIT }, (_, n) =>
       database
-        .prepare("INSERT INTO domains (hostname, app_id, created_at) VALUES (?, ?, '')")
+        .prepare("INSERT INTO domains (hostname, app_id, created_at, proved_at) VALUES (?, ?, '', '')")
         .bind(`${n}.`.padEnd(253, 'a'), id),
     ),
   );

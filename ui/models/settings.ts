@@ -92,8 +92,9 @@ export function domainsModel(id: string) {
     checks,
     check,
     async add(hostname: string) {
-      await api('domains.add', { id, hostname });
+      const domain = await api('domains.add', { id, hostname });
       await domains.refresh();
+      return domain;
     },
     remove: (hostname: string) => api('domains.remove', { id, hostname }),
     close() {

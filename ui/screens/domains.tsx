@@ -22,8 +22,8 @@ export default function Domains({ app }: { app: string }) {
   const { domains, checks } = model;
   const [hostname, setHostname] = useState('');
   const { busy, onSubmit } = useSubmit(async () => {
-    await model.add(hostname);
-    toast(`${hostname} is served`);
+    const { state } = await model.add(hostname);
+    toast(state === 'active' ? `${hostname} is served` : `${hostname} is added, and waits for its DNS`);
     setHostname('');
   });
   const own = session.value?.urls.app.replace('{slug}', app) ?? '';
@@ -130,13 +130,14 @@ function OneDomain({
       ) : (
         <>
           <p class="row">
+            {state.state === 'pending' && <Status of="created" word="pending" />}
             <Dns state={state} />
-            <Certificate state={state} />
+            {state.state === 'active' && <Certificate state={state} />}
             <span class="muted">
               added <Time at={created_at} />
             </span>
           </p>
-          <WhatToSet state={state} />
+          {state.state === 'pending' ? <Proof state={state} /> : <WhatToSet state={state} />}
         </>
       )}
     </li>
@@ -169,6 +170,28 @@ function Certificate({ state: { certificate } }: { state: DomainState }) {
         until <Time at={until!} />
       </span>
     </span>
+  );
+}
+
+/** What has to be set before a pending hostname is served. */
+function Proof({ state: { hostname, reason, records, dns } }: { state: DomainState }) {
+  const address = publicAddress(dns.machine);
+  const type = address?.includes(':') ? 'AAAA' : 'A';
+  const all = [...(address === null ? [] : [{ type, name: hostname, value: address }]), ...records];
+  return (
+    <div class="stack tight">
+      <p class="muted">
+        Not served yet: {reason} Set one of these records where you manage the domain. It is looked up every
+        minute.
+      </p>
+      {all.map(({ type, name, value }) => (
+        <Code
+          key={type}
+          text={`${name}.  ${type}  ${type === 'CNAME' ? `${value}.` : value}`}
+          label="Copy the record"
+        />
+      ))}
+    </div>
   );
 }
 

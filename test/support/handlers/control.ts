@@ -22,6 +22,8 @@ const variables = {
   PUBLIC_UI_URL: 'http://localhost:8787',
   PUBLIC_APP_URL: 'http://{slug}.localhost:8787',
   BASE_DOMAIN: 'localhost',
+  DOMAIN_PROOF: 'off',
+  MACHINE_NAMES: 'box.example.net,box.local',
   RUNNER_MAX_APPS_PER_USER: '10',
   SERVICE_EDGE_RPM: '1800',
   SERVICE_EDGE_APP_RPM: '0',

@@ -2,6 +2,7 @@
 // fail. The real one is in the end-to-end tests.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HostStats } from '../../../handlers/contract/admin.ts';
+import type { DomainLookup } from '../../../handlers/contract/domains.ts';
 import type {
   AsOf,
   DeployFact,
@@ -51,6 +52,8 @@ export class TestHost {
   readonly logs = new Map<string, string>();
   /** Answers of the outside control UI: status and body. */
   controlUi: [number, unknown] = [404, {}];
+  /** Answers lookups of hostnames. */
+  lookUp: (hostname: string) => Promise<DomainLookup> = () => Promise.reject(new Error('no name server'));
   /** While set, every call is answered with this status. */
   failing: number | null = null;
 
@@ -122,6 +125,10 @@ export class TestHost {
     else if (id === undefined) {
       const items = [...this.wanted.keys()].map((app) => this.listed(app));
       send(200, { as_of: this.asOf, highest_generation: this.highestGeneration, items });
+    } else if (part === 'domain') {
+      const hostname = new URL(path, 'http://host').searchParams.get('hostname')!;
+      const found = await this.lookUp(hostname).catch(() => null);
+      send(found === null ? 500 : 200, found);
     } else if (deployId !== undefined) {
       const log = this.logs.get(deployId);
       if (log === undefined) send(404, { code: 'deploy_not_found' });
