@@ -9,7 +9,7 @@ import { newestCompatibilityDate, supportedDate } from './compatibility-date.ts'
 import { BuildFailure } from './failure.ts';
 import { nothingNamed } from './impossible.ts';
 import { insidePath, show } from './inside.ts';
-import { copyMigrations } from './migrations.ts';
+import { copyMigrations, migrationsTable } from './migrations.ts';
 import { unnamedByKey } from './missing-bindings.ts';
 import { requireModest } from './modest.ts';
 import { outwardBindings } from './outward.ts';
@@ -212,6 +212,7 @@ async function bundleConfig(
         key: database_id || database_name || binding,
         ...(database_name && { name: database_name }),
         migrations,
+        ...migrationsTable(named ?? database),
       };
     }),
     namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),

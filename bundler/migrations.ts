@@ -8,6 +8,9 @@ import { readProjectFile } from './regular-file.ts';
 import type { DatabaseMigration } from './release.ts';
 import type { WranglerConfig } from './wrangler-config.ts';
 
+/** Where Wrangler records migrations when a project names no table. */
+const USUAL_TABLE = 'd1_migrations';
+
 /**
  * Copies a database's migrations into `<out>/<target>`.
  * @param root real path of the project
@@ -40,6 +43,13 @@ export function copyMigrations(
     writeFileSync(join(out, path), readProjectFile(root, source, MIGRATION_BYTES));
     return { name, path };
   });
+}
+
+/** The table that records a database's migrations, where the project names one. */
+export function migrationsTable({
+  migrations_table: table = USUAL_TABLE,
+}: WranglerConfig['d1_databases'][number]): { migrationsTable?: string } {
+  return table === USUAL_TABLE || table === '' ? {} : { migrationsTable: table };
 }
 
 /** By each part's leading number, then by name: `2_b.sql` comes before `10_a.sql`. */

@@ -39,10 +39,20 @@ export interface ClassMigration {
   deletedClasses: string[];
 }
 
-/** One D1 migration file: `name` as recorded in `d1_migrations`, `path` relative to the release's directory. */
+/** One D1 migration file: `name` as recorded in the database, `path` relative to the release's directory. */
 export interface DatabaseMigration {
   name: string;
   path: string;
+}
+
+/** A binding to a D1 database. */
+interface Database {
+  binding: string;
+  /** The project's `database_name`, if it has one. */
+  name?: string;
+  migrations: DatabaseMigration[];
+  /** The table that records the migrations, where it is not `d1_migrations`. */
+  migrationsTable?: string;
 }
 
 export type { Outward, QueueConsumer };
@@ -106,8 +116,8 @@ export interface Bundle {
   /** Durable Object bindings. Classes are named by `className` and exported by the entry module. */
   durableObjects: { binding: string; className: string }[];
   classMigrations: ClassMigration[];
-  /** `key` is the database's stable name: `database_id`, else `database_name`, else the binding. `name` is its `database_name`. */
-  databases: { binding: string; key: string; name?: string; migrations: DatabaseMigration[] }[];
+  /** `key` is the database's stable name: `database_id`, else `database_name`, else the binding. */
+  databases: (Database & { key: string })[];
   /** `key` is the namespace's stable name: `id`, else the binding. */
   namespaces: { binding: string; key: string }[];
   /** `key` is the bucket's stable name: `bucket_name`, else the binding. Left out when there is none. */
@@ -142,8 +152,8 @@ export interface Release {
   /** Every Durable Object class that keeps storage. `storageId` is workerd's `uniqueKey`. */
   classes: { className: string; storageId: string; sql: boolean }[];
   durableObjects: { binding: string; className: string }[];
-  /** `storageId` is the database's name inside the D1 service, `name` that which its project gives it. */
-  databases: { binding: string; storageId: string; name?: string; migrations: DatabaseMigration[] }[];
+  /** `storageId` is the database's name inside the D1 service. */
+  databases: (Database & { storageId: string })[];
   /** `storageId` is the namespace's name inside the KV service. */
   namespaces: { binding: string; storageId: string }[];
   /** `storageId` is the bucket's name inside the host's bucket service. Left out when there is none. */

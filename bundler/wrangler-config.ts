@@ -84,6 +84,7 @@ export interface WranglerConfig {
     database_name?: string;
     migrations_dir?: string;
     migrations_pattern?: string;
+    migrations_table?: string;
   }[];
   kv_namespaces: { binding: string; id?: string }[];
   r2_buckets: { binding: string; bucket_name?: string }[];

@@ -185,7 +185,7 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
     database_name: 'used',
     migrations_dir: 'used',
     migrations_pattern: 'used',
-    migrations_table: { ignored: 'migrations are recorded in d1_migrations' },
+    migrations_table: 'used',
     preview_database_id: 'quiet',
     remote: localOnly,
     jurisdiction: noEdge,

@@ -60,6 +60,7 @@ export const SentBundle = z.strictObject({
       key: name,
       name: name.optional(),
       migrations: z.array(z.strictObject({ name: path, path: path.startsWith('migrations/') })),
+      migrationsTable: name.optional(),
     }),
   ),
   namespaces: z.array(z.strictObject({ binding: name, key: name })),

@@ -2,6 +2,7 @@
 import { CodedError } from '../contract/coded-error.ts';
 import type { ErrorCode } from '../contract/errors.ts';
 import { Problem } from '../problem.ts';
+import { QueryFailed } from '../services/sql.ts';
 
 export const CODES = {
   /** The token is missing, wrong, or of another account. */
@@ -56,7 +57,8 @@ export function asCloudflareError(problem: Problem): CloudflareError {
   const { code, status, message, errors = [] } = problem;
   const more =
     errors.length > 1 ? ` ${errors.map(({ path, message }) => `${path}: ${message}`).join('; ')}` : '';
-  return new CloudflareError(status, codeOf[code] ?? CODES.BAD_REQUEST, `${message}${more}`);
+  const words = problem instanceof QueryFailed ? problem.words : `${message}${more}`;
+  return new CloudflareError(status, codeOf[code] ?? CODES.BAD_REQUEST, words);
 }
 
 /**

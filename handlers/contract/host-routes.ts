@@ -23,9 +23,8 @@ import type {
   ExportQuestion,
   InstancesQuestion,
   KeysQuestion,
+  KvWrite,
   ObjectQuestion,
-  StorageWrite,
-  StorageWritten,
   WorkflowAction,
   WorkflowSettings,
 } from './host-storage.ts';
@@ -236,11 +235,13 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/storage': { body: null; answer: Bytes };
   'POST /apps/:id/storage/d1': { body: DatabaseQuestion; answer: Bytes };
   'POST /apps/:id/storage/export': { body: ExportQuestion; answer: Bytes };
-  /** The body is SQL text; `database` of the query names whose. */
-  'POST /apps/:id/storage/import': { body: Bytes; answer: Result<'storage.d1.import'> };
+  /** `database` of the query names whose. The body is `SqlQuery[]`, the answer `DatabaseAnswer<StatementResult[][]>`. */
+  'POST /apps/:id/storage/query': { body: Bytes; answer: Bytes };
+  /** The same with a body of SQL text, and `DatabaseAnswer<ImportResult>`. */
+  'POST /apps/:id/storage/import': { body: Bytes; answer: Bytes };
   'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: Bytes };
   'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: Bytes };
-  'POST /apps/:id/storage/write': { body: StorageWrite; answer: StorageWritten };
+  'POST /apps/:id/storage/kv/write': { body: KvWrite; answer: null };
   /** What each of these apps keeps, by the names that its owner knows. Apps that are not there are left out. */
   'POST /places': { body: string[]; answer: KeptPlaces[] };
   'GET /apps/:id/buckets': { body: null; answer: Result<'storage.overview'>['buckets'] };

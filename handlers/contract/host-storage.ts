@@ -72,22 +72,48 @@ export type WorkflowAction = { workflow: string } & (
 /** A value for a statement. Bytes are base64. */
 export type SqlParameter = string | number | boolean | null | { $bytes: string };
 
-/** A write: statements to a database, as one transaction, or one value of a namespace. `of`: its id or binding. */
-export type StorageWrite =
-  | { kind: 'd1'; of: string; statements: { sql: string; params: SqlParameter[] }[] }
-  | {
-      kind: 'kv';
-      of: string;
-      key: string;
-      /** `null` deletes it. */
-      value: { $bytes: string } | null;
-      /** In s since 1970. */
-      expiration: number | null;
-      metadata: unknown;
-    };
+/** SQL for a database. Its parameters are those of its last statement. */
+export interface SqlQuery {
+  sql: string;
+  params: SqlParameter[];
+}
 
-/** What became of each statement; empty for a namespace. */
-export type StorageWritten = { changes: number; last_row_id: number | null; duration_ms: number }[];
+/** What became of one statement; `meta` as D1 has it. Values in rows have the forms of `storage.d1.get`. */
+export interface StatementResult {
+  columns: string[];
+  rows: unknown[][];
+  meta: {
+    changes: number;
+    last_row_id: number;
+    changed_db: boolean;
+    size_after: number;
+    rows_read: number;
+    rows_written: number;
+  };
+}
+
+/** What became of a file of SQL. */
+export interface ImportResult {
+  statements: number;
+  changes: number;
+  rows_read: number;
+  rows_written: number;
+  size_after: number;
+}
+
+/** What a database answers; `failed` are SQLite's words, and then nothing was changed. */
+export type DatabaseAnswer<Done> = { done: Done; duration_ms: number } | { failed: string };
+
+/** One value of a namespace. `of`: its id or binding. */
+export interface KvWrite {
+  of: string;
+  key: string;
+  /** `null` deletes it. */
+  value: { $bytes: string } | null;
+  /** In s since 1970. */
+  expiration: number | null;
+  metadata: unknown;
+}
 
 /** An answer about what an app keeps: as the operation has it, with `next` for the place where the next page begins. */
 export type Looked<Answer> = Omit<Answer, 'next_cursor'> & { next: string | null };

@@ -28,6 +28,8 @@ export const HOST_CALL_BYTES = 4 * 1024 * 1024;
 
 /** A database as SQL, in the JSON of an answer or a body. What is exported can be imported. */
 export const D1_SQL_BYTES = 10 * 1024 * 1024;
+/** Queries on their way to the host: JSON may write a number longer than its sender did. */
+export const D1_QUERY_BYTES = 2 * D1_SQL_BYTES;
 
 /** The body of a call that puts an object as `content_base64`. */
 export const R2_BODY_BYTES = 16 * 1024 * 1024;

@@ -38,6 +38,9 @@ const written = z.strictObject({
   /** Null also where it is beyond 2^53. */
   last_row_id: z.int().nullable(),
   duration_ms: z.number(),
+  /** Of a statement that answers rows, such as one with `RETURNING`. An integer beyond 2^53 is rounded in them, as D1 rounds it. */
+  columns: z.array(z.string()).optional(),
+  rows: z.array(z.array(sqlValue)).optional(),
 });
 const imported = z.strictObject({ statements: z.int(), changes: z.int(), duration_ms: z.number() });
 /** One statement, or a page of a table: `sort` is a column, `-` before it turns the order; `filter` is a condition in SQL. */

@@ -1,9 +1,14 @@
 // What an app keeps, looked into.
+import type { StatementResult } from '../contract/host-storage.ts';
+import type { Result } from '../contract/index.ts';
 import { hashOf } from '../secrets.ts';
 import { invalidInput } from '../transports/validate.ts';
 import { requireApp } from './apps.ts';
 import { decodeCursor, encodeCursor } from './cursor.ts';
+import { runFile, runQueries } from './sql.ts';
 import type { Service } from './types.ts';
+
+type SqlValue = Result<'storage.d1.get'>['rows'][number][number];
 
 const overview: Service<'storage.overview'> = async (context, { id }) => {
   const app = await requireApp(context, id);
@@ -45,13 +50,23 @@ const databaseWrite: Service<'storage.d1.write'> = async (context, input) => {
   if ((sql === undefined) === (statements === undefined)) throw oneOf('statements', 'sql, and one is needed');
   if (statements && params) throw oneOf('params', 'statements, which have their own');
   const all = statements ?? [{ sql: sql!, params }];
-  const written = await context.host.storage.write(app.id, {
-    kind: 'd1',
-    of: database_id,
-    statements: all.map(({ sql, params = [] }) => ({ sql, params })),
-  });
+  const queries = all.map(({ sql, params = [] }) => ({ sql, params }));
+  const { done, duration_ms } = await runQueries(context, app.id, database_id, queries);
+  const written = done.map((results, at) => writtenOf(results, at === done.length - 1 ? duration_ms : 0));
   return statements ? written : written[0]!;
 };
+
+/** What became of the statements in one text: their changes together, and the rows of the last one. */
+function writtenOf(results: StatementResult[], duration_ms: number) {
+  const { meta, columns = [], rows = [] } = results.at(-1) ?? {};
+  const last = meta?.last_row_id;
+  return {
+    changes: results.reduce((sum, { meta }) => sum + meta.changes, 0),
+    last_row_id: Number.isSafeInteger(last) ? last! : null,
+    duration_ms,
+    ...(columns.length > 0 && { columns, rows: rows as SqlValue[][] }),
+  };
+}
 
 const databaseExport: Service<'storage.d1.export'> = async (context, { id, database_id, tables }) => {
   const app = await requireApp(context, id);
@@ -60,14 +75,14 @@ const databaseExport: Service<'storage.d1.export'> = async (context, { id, datab
 
 const databaseImport: Service<'storage.d1.import'> = async (context, { id, database_id, sql }) => {
   const app = await requireApp(context, id);
-  return context.host.storage.importDatabase(app.id, database_id, sql);
+  const { done, duration_ms } = await runFile(context, app.id, database_id, sql);
+  return { statements: done.statements, changes: done.changes, duration_ms };
 };
 
 const kvPut: Service<'storage.kv.put'> = async (context, { id, namespace_id, key, ...value }) => {
   const app = await requireApp(context, id);
   const { value_base64, expires_at, metadata = null } = value;
-  await context.host.storage.write(app.id, {
-    kind: 'kv',
+  await context.host.storage.writeValue(app.id, {
     of: namespace_id,
     key,
     value: { $bytes: value_base64 },
@@ -80,7 +95,7 @@ const kvPut: Service<'storage.kv.put'> = async (context, { id, namespace_id, key
 const kvDelete: Service<'storage.kv.delete'> = async (context, { id, namespace_id, key }) => {
   const app = await requireApp(context, id);
   const gone = { value: null, expiration: null, metadata: null };
-  await context.host.storage.write(app.id, { kind: 'kv', of: namespace_id, key, ...gone });
+  await context.host.storage.writeValue(app.id, { of: namespace_id, key, ...gone });
   return null;
 };
 

@@ -2,12 +2,12 @@
 import type { ServerResponse } from 'node:http';
 import { errorCodes } from '../../handlers/contract/errors.ts';
 import type { HostCall } from '../../handlers/contract/host-routes.ts';
-import { D1_SQL_BYTES } from '../../handlers/contract/sizes.ts';
+import { D1_QUERY_BYTES, D1_SQL_BYTES } from '../../handlers/contract/sizes.ts';
 import type { Apps } from '../apps/apps.ts';
 import { Refusal } from '../refusal.ts';
 import type { Looker, Looking } from '../storage/looking.ts';
 import { ReadingRefused } from '../storage/reading.ts';
-import { importDatabase, writeStorage } from '../storage/writing.ts';
+import { type DatabaseRequest, runSql, writeValue } from '../storage/writing.ts';
 import { type Call, type HostRoutes, leaving, readBody, readJson } from './host-call.ts';
 
 export type StorageCall = Extract<HostCall, `${string}/storage${string}`>;
@@ -21,21 +21,24 @@ export function storageRoutes({
   looking: Looking;
 }): Pick<HostRoutes, StorageCall> {
   const answer = readingAnswer(apps);
+  const sql = (kind: DatabaseRequest['kind'], limitBytes: number) =>
+    answer(async ({ appId, signal }, { request, query }) => {
+      const body = await readBody(request, limitBytes);
+      const database = query.get('database') ?? '';
+      return runSql({ apps, looking }, appId, { database, kind, body, signal });
+    });
   return {
     'GET /apps/:id/storage': answer((looker) => looking.overview(looker)),
-    'POST /apps/:id/storage/write': async ({ request, words }) => {
-      const asked = await readJson<'POST /apps/:id/storage/write'>(request);
-      return writeStorage({ apps, looking }, words[0]!, asked).catch(refuseReading);
+    'POST /apps/:id/storage/kv/write': async ({ request, words }) => {
+      const asked = await readJson<'POST /apps/:id/storage/kv/write'>(request);
+      await writeValue({ apps, looking }, words[0]!, asked).catch(refuseReading);
+      return null;
     },
     'POST /apps/:id/storage/export': answer(async (looker, { request }) =>
       looking.exportDatabase(looker, await readJson<'POST /apps/:id/storage/export'>(request)),
     ),
-    'POST /apps/:id/storage/import': async ({ request, words, query }) => {
-      const sql = await readBody(request, D1_SQL_BYTES);
-      return importDatabase({ apps, looking }, words[0]!, query.get('database') ?? '', sql).catch(
-        refuseReading,
-      );
-    },
+    'POST /apps/:id/storage/query': sql('query', D1_QUERY_BYTES),
+    'POST /apps/:id/storage/import': sql('import', D1_SQL_BYTES),
     'POST /apps/:id/storage/d1': answer(async (looker, { request }) =>
       looking.database(looker, await readJson<'POST /apps/:id/storage/d1'>(request)),
     ),
@@ -50,16 +53,17 @@ export function storageRoutes({
 
 /** A function that answers a call with what a reader answers, unchanged. */
 export function readingAnswer(apps: Apps) {
-  return (ask: (looker: Looker, call: Call) => Promise<Buffer>) => async (call: Call) => {
-    const [appId] = call.words as [string];
-    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
-    const signal = leaving(call.response);
-    try {
-      send(call.response, await ask({ appId, signal }, call));
-    } catch (error) {
-      if (!signal.aborted) refuseReading(error);
-    }
-  };
+  return (ask: (looker: Required<Looker> & { signal: AbortSignal }, call: Call) => Promise<Buffer>) =>
+    async (call: Call) => {
+      const [appId] = call.words as [string];
+      if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+      const signal = leaving(call.response);
+      try {
+        send(call.response, await ask({ appId, signal }, call));
+      } catch (error) {
+        if (!signal.aborted) refuseReading(error);
+      }
+    };
 }
 
 /** Answers with a refusal of the readers, unchanged. */

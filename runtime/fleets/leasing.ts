@@ -1,6 +1,8 @@
 // Gives a part of the host a process of the app to speak with, without waking the app.
 
 import { aborted } from '../machine/aborted.ts';
+import type { Cell } from './cell.ts';
+import { DATABASE_SOCKET } from './config/cell-config.ts';
 import { stop } from './ending.ts';
 import { type Lease, Leases } from './leases.ts';
 import type { Leased, Running } from './phase.ts';
@@ -15,6 +17,8 @@ const MOST_LEASES = 16;
 export interface LeasedCell {
   /** The process's socket for the host: no request of a visitor comes there, and an entry of Cellar's own answers. */
   socketPath: string;
+  /** The one at which its databases answer the host; nothing answers where the live release has none. */
+  databasePath: string;
   /** Aborted when the lease ends before its holder is done. */
   signal: AbortSignal;
 }
@@ -52,7 +56,7 @@ export class Leasing {
     const signal = AbortSignal.any([late, lease.signal]);
     try {
       return await Promise.race([
-        use({ socketPath: phase.cell.socketPath('health'), signal }),
+        use(leasedCell(phase.cell, signal)),
         aborted(signal),
         phase.cell.exited.then(({ reason }) => Promise.reject(new Error(reason))),
       ]);
@@ -119,6 +123,14 @@ export class Leasing {
     if (live === null) return 'the app has no process: nothing has been deployed yet';
     return `the app has no process${lastError === null ? '' : `: ${lastError}`}`;
   }
+}
+
+function leasedCell(cell: Cell, signal: AbortSignal): LeasedCell {
+  return {
+    socketPath: cell.socketPath('health'),
+    databasePath: cell.socketPath(DATABASE_SOCKET),
+    signal,
+  };
 }
 
 interface Taken {

@@ -9,8 +9,9 @@ import { writeAtomic } from '../machine/data-directory.ts';
 import type { User } from '../machine/users.ts';
 import type { Cell } from './cell.ts';
 import { lineSink } from './cell-output.ts';
-import { capnp } from './config/capnp.ts';
-import { STATEMENTS, STATEMENTS_WORKER } from './config/entry.ts';
+import { d1Worker } from './config/bundled-services.ts';
+import { capnp, type Fields } from './config/capnp.ts';
+import { D1, D1_WORKER, STATEMENTS, STATEMENTS_WORKER } from './config/entry.ts';
 import { startCell } from './start-cell.ts';
 
 /** What to migrate, and where. */
@@ -37,21 +38,24 @@ const ANSWER_BYTES = 1024 * 1024;
 /** Applied migrations that a message names. */
 const GONE_TOLD = 3;
 const SOCKET = 'migrate';
+/** The table that records migrations where the project names none. */
+const USUAL_TABLE = 'd1_migrations';
 const WORKER = readFileSync(new URL('./migration-worker.js', import.meta.url), 'utf8');
 
+type Database = Release['databases'][number];
 type Answer = { applied: string[] } | { failed: { at: string; message: string; done: string[] } };
 
 /**
- * Applies what is pending, each database in one transaction with its rows in `d1_migrations`. Starts nothing when
+ * Applies what is pending, each database in one transaction with its rows in the table of its migrations. Starts nothing when
  * nothing can be pending. Nobody else may have the storage meanwhile.
  * @throws {Error} naming database, file, line and SQLite's message; that database is as it was before
  */
 export async function migrate(options: MigrateOptions): Promise<void> {
   const known = readKnown(options.dataDirectory);
   const pending = options.databases
-    .map(({ binding, storageId, migrations }) => {
-      const done = new Set(known[storageId]);
-      return { binding, storageId, migrations: migrations.filter(({ name }) => !done.has(name)) };
+    .map((database) => {
+      const done = new Set(known[keyOf(database)]);
+      return { database, migrations: database.migrations.filter(({ name }) => !done.has(name)) };
     })
     .filter(({ migrations }) => migrations.length > 0);
   if (pending.length === 0) return;
@@ -60,17 +64,18 @@ export async function migrate(options: MigrateOptions): Promise<void> {
   const signal = options.signal ? AbortSignal.any([deadline, options.signal]) : deadline;
   const cell = await startMigrationCell(options, signal);
   try {
-    for (const { binding, storageId, migrations } of pending) {
-      const body = JSON.stringify(migrations);
+    for (const { database, migrations } of pending) {
+      const { binding, storageId, migrationsTable: table = USUAL_TABLE } = database;
+      const takesOver = known[keyOf(database)] === undefined && !isUsualTable(database, options.databases);
+      const body = JSON.stringify({ table, takesOver, migrations });
       const path = `/${encodeURIComponent(storageId)}`;
       const answer = await ask(cell, { path, body, signal });
       if ('failed' in answer) {
         const { at, message, done } = answer.failed;
-        const { migrations: all } = options.databases.find((each) => each.storageId === storageId)!;
-        const gone = done.filter((applied) => !all.some(({ name }) => name === applied));
+        const gone = done.filter((applied) => !database.migrations.some(({ name }) => name === applied));
         throw new Error(`migration of ${binding} failed at ${at}: ${message}${renamed(gone)}`);
       }
-      known[storageId] = [...(known[storageId] ?? []), ...migrations.map(({ name }) => name)];
+      known[keyOf(database)] = [...(known[keyOf(database)] ?? []), ...migrations.map(({ name }) => name)];
       for (const name of answer.applied) options.log(`${binding}: applied ${name}`);
     }
   } catch (error) {
@@ -80,8 +85,21 @@ export async function migrate(options: MigrateOptions): Promise<void> {
     if (signal.aborted) cell.kill();
     await cell.stop();
   }
-  // Written last, and only to save the start of a process: the table `d1_migrations` says what was applied.
+  // Written last, and only to save the start of a process: the table in the database says what was applied.
   writeAtomic(knownPath(options.dataDirectory), JSON.stringify(known));
+}
+
+/** Whether a database's migrations are recorded in the usual table, by this binding or another one of the release. */
+function isUsualTable({ storageId }: Database, databases: readonly Database[]): boolean {
+  return databases.some(
+    (each) =>
+      each.storageId === storageId && each.migrations.length > 0 && each.migrationsTable === undefined,
+  );
+}
+
+/** The name under which it is known what of a database's migrations is applied. */
+function keyOf({ storageId, migrationsTable }: Database): string {
+  return migrationsTable === undefined ? storageId : `${storageId} ${migrationsTable}`;
 }
 
 /** What a failure may come from, where migrations were applied that the project does not have. @param gone their names */
@@ -127,6 +145,11 @@ async function startMigrationCell(options: MigrateOptions, signal: AbortSignal):
 }
 
 function migrationConfig(): string {
+  const worker = d1Worker([
+    { name: 'migration-worker.js', esModule: WORKER },
+    { name: D1, esModule: D1_WORKER },
+    { name: STATEMENTS, esModule: STATEMENTS_WORKER },
+  ]);
   const config = capnp({
     structuredLogging: true,
     services: [
@@ -137,17 +160,8 @@ function migrationConfig(): string {
       {
         name: 'app',
         worker: {
-          modules: [
-            { name: 'migration-worker.js', esModule: WORKER },
-            { name: STATEMENTS, esModule: STATEMENTS_WORKER },
-          ],
-          compatibilityDate: '2026-01-01',
-          bindings: [
-            { name: 'DATABASE', durableObjectNamespace: 'D1Database' },
-            { name: 'RELEASE', service: 'release' },
-          ],
-          durableObjectNamespaces: [{ className: 'D1Database', uniqueKey: 'D1Database', enableSql: true }],
-          durableObjectStorage: { localDisk: 'do' },
+          ...worker,
+          bindings: [...(worker.bindings as Fields[]), { name: 'RELEASE', service: 'release' }],
         },
       },
     ],
@@ -160,7 +174,7 @@ function knownPath(dataDirectory: string): string {
   return join(dataDirectory, 'migrations.json');
 }
 
-/** Names of applied migrations by a database's storage id. Lost or unreadable, it is found out again. */
+/** Names of applied migrations by `keyOf` a database. Lost or unreadable, it is found out again. */
 function readKnown(dataDirectory: string): Record<string, string[]> {
   try {
     return JSON.parse(readFileSync(knownPath(dataDirectory), 'utf8'));

@@ -1,54 +1,79 @@
-// Applies migrations to one D1 database, inside workerd. Takes the database's storage from workerd's own D1, whose
-// class it replaces for the moment: same name, same unique key, same storage, same limits on what SQL may do.
-import { DurableObject } from 'cloudflare:workers';
+// Applies migrations to one D1 database, inside workerd, as the D1 of an app's process does: same class, same unique key, same
+// storage, same limits on what SQL may do.
+import { D1Database as Database, turnForeignKeysOff } from './cellar-d1.js';
 import { splitStatements } from './cellar-sql-statements.js';
 
-const TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  name TEXT UNIQUE,
-  applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
-)`;
-
+/** Where migrations were recorded before `migrations_table` was read. */
+const USUAL_TABLE = 'd1_migrations';
 /** Names of applied migrations that are told after a failure. */
 const TOLD = 1_000;
 
-export class D1Database extends DurableObject {
+export class D1Database extends Database {
   /**
-   * Takes `[{name, path}]`, paths in the release, and answers `{applied: [name]}` or `{failed: {at, message, done}}`. `done`:
-   * what was applied before.
+   * Takes `{table, takesOver, migrations: [{name, path}]}`, paths in the release, and answers `{applied: [name]}` or
+   * `{failed: {at, message, done}}`. `done`: what was applied before. `takesOver`: migrations of these names that are recorded in
+   * the usual table are applied.
    */
   async fetch(request) {
-    const migrations = [];
     let at = '';
     let done = new Set();
     try {
-      for (const { name, path } of await request.json()) {
+      const { table, takesOver, migrations } = await request.json();
+      const read = [];
+      for (const { name, path } of migrations) {
         at = name;
-        migrations.push({ name, text: await readText(this.env.RELEASE, path) });
+        read.push({ name, statements: splitStatements(await readText(this.env.RELEASE, path)) });
       }
-      at = 'd1_migrations';
-      const applied = this.ctx.storage.transactionSync(() => {
-        const { sql } = this.ctx.storage;
-        sql.exec(TABLE);
-        done = new Set([...sql.exec('SELECT name FROM d1_migrations')].map((row) => row.name));
-        const pending = migrations.filter(({ name }) => !done.has(name));
-        for (const { name, text } of pending) {
-          at = name;
-          for (const statement of splitStatements(text)) {
+      at = table;
+      const { sql } = this.ctx.storage;
+      done = namesIn(sql, table);
+      const before = takesOver ? namesIn(sql, USUAL_TABLE) : new Set();
+      const taken = read.filter(({ name }) => before.has(name) && !done.has(name));
+      const pending = read.filter(({ name }) => !before.has(name) && !done.has(name));
+      const withoutKeys = pending.find(({ statements }) => turnForeignKeysOff(statements));
+      const record = (name) => sql.exec(`INSERT INTO ${quoted(table)} (name) VALUES (?)`, name);
+      const apply = () => {
+        at = table;
+        sql.exec(createTable(table));
+        for (const { name } of taken) record(name);
+        for (const { name, statements } of pending) {
+          for (const statement of statements) {
             at = `${name}:${statement.line}`;
             sql.exec(statement.sql).toArray();
           }
           at = name;
-          sql.exec('INSERT INTO d1_migrations (name) VALUES (?)', name);
+          record(name);
         }
-        return pending.map(({ name }) => name);
-      });
+        if (withoutKeys) at = withoutKeys.name;
+      };
+      if (withoutKeys) await this.withoutForeignKeys(apply);
+      else this.ctx.storage.transactionSync(apply);
       await this.ctx.storage.sync();
-      return Response.json({ applied });
+      return Response.json({ applied: pending.map(({ name }) => name) });
     } catch (error) {
       return Response.json({ failed: { at, message: error.message, done: [...done].slice(-TOLD) } });
     }
   }
+}
+
+/** What a table has recorded; nothing where there is no such table. */
+function namesIn(sql, table) {
+  const [found] = sql.exec("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", table);
+  if (found === undefined) return new Set();
+  return new Set([...sql.exec(`SELECT name FROM ${quoted(table)}`)].map(({ name }) => name));
+}
+
+/** As Wrangler makes it. */
+function createTable(table) {
+  return `CREATE TABLE IF NOT EXISTS ${quoted(table)}(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT UNIQUE,
+  applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
+)`;
+}
+
+function quoted(name) {
+  return `"${name.replaceAll('"', '""')}"`;
 }
 
 async function readText(release, path) {

@@ -12,6 +12,8 @@ import {
   CALLED_WORKER,
   CAPTURE,
   CAPTURE_WORKER,
+  D1,
+  D1_WORKER,
   ENTRY,
   EVENTS,
   EVENTS_WORKER,
@@ -172,8 +174,11 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     if (changed.size > 0) await write(WORKERS, WORKERS_MODULE);
     for (const [name, text] of changed) await write(name, text);
     if (workflows.length > 0) await write(STEPS, STEPS_WORKER);
-    if (databases.length > 0) await write(STATEMENTS, STATEMENTS_WORKER);
     if (uiUrl !== null) await write(PAGE, pageModule(uiUrl));
+  }
+  if (databases.length > 0) {
+    await write(D1, D1_WORKER);
+    await write(STATEMENTS, STATEMENTS_WORKER);
   }
   if (reloads) await write(RELOAD, RELOAD_WORKER);
   await write(LAUNCH, launch);

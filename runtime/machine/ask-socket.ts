@@ -21,17 +21,23 @@ export interface SocketAnswer {
 }
 
 /** Asks whoever listens at `socketPath`. @throws {Error} when there is no whole answer, and once the signal is aborted */
-export function askSocket(
+export async function askSocket(socketPath: string, asked: SocketRequest): Promise<SocketAnswer> {
+  const { status, bytes } = await askSocketForBytes(socketPath, asked);
+  return { status, text: bytes?.toString('utf8') ?? null };
+}
+
+/** The same, for an answer that is passed on as it is. */
+export function askSocketForBytes(
   socketPath: string,
   { method = 'GET', path = '/', headers = {}, body = '', limitBytes, signal }: SocketRequest,
-): Promise<SocketAnswer> {
+): Promise<{ status: number; bytes: Buffer | null }> {
   return new Promise((resolve, reject) => {
     const length = { 'content-length': String(Buffer.byteLength(body)) };
     const options = { socketPath, method, path, agent: false, signal };
     const asked = request({ ...options, headers: body.length === 0 ? headers : { ...headers, ...length } });
     asked.once('response', (response) => {
       readAtMost(response, limitBytes).then(
-        (bytes) => resolve({ status: response.statusCode!, text: bytes?.toString('utf8') ?? null }),
+        (bytes) => resolve({ status: response.statusCode!, bytes }),
         reject,
       );
     });

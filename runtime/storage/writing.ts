@@ -1,22 +1,19 @@
-// Writes to what an app keeps, for its owner: by a process of the app, which alone may have the storage.
-import type { StorageWrite, StorageWritten } from '../../handlers/contract/host-storage.ts';
-import type { Result } from '../../handlers/contract/index.ts';
+// What an app keeps, changed for its owner by a process of the app, which alone may have the storage.
+import type { KvWrite } from '../../handlers/contract/host-storage.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { LeasedCell } from '../fleets/leasing.ts';
 import { reason } from '../log.ts';
-import { askSocket } from '../machine/ask-socket.ts';
+import { askSocket, askSocketForBytes } from '../machine/ask-socket.ts';
 import type { Looking } from './looking.ts';
-import { find } from './places.ts';
+import { find, type Stored } from './places.ts';
 import { ReadingRefused } from './reading.ts';
 
-/** Longest answer: a few numbers for each statement, or one message. */
-const ANSWER_BYTES = 64 * 1024;
+/** Longest answer about a value: nothing, or one message. */
+const KV_ANSWER_BYTES = 64 * 1024;
+/** Longest answer of a database, which limits what it answers itself. */
+const DATABASE_ANSWER_BYTES = 11 * 1024 * 1024;
 
 const ENDED = "the app's process ended before it had answered; look whether the write was carried out";
-
-/** What became of one statement, or of a whole file: then its second is how many statements that had. */
-type Done = [changes: number, lastRowId: number | null, durationMs: number];
-type Answer = { done: Done[] | null } | { failed: string };
 
 /** Where writes go: to a process of the app. */
 interface Writing {
@@ -24,76 +21,70 @@ interface Writing {
   looking: Looking;
 }
 
+/** SQL for one of an app's databases. */
+export interface DatabaseRequest {
+  /** Its id, its binding or its name. */
+  database: string;
+  /** Queries as JSON, or a file of SQL. Each is one transaction. */
+  kind: 'query' | 'import';
+  body: Buffer;
+  /** Aborted when nobody waits for the answer any more. */
+  signal: AbortSignal;
+}
+
 /**
- * Has the app's process carry out a write; one is started for it where none runs, and a sleeping app sleeps on.
- * @throws {ReadingRefused} with SQLite's own message when a statement fails: then none of them has changed anything
+ * Has the app's process run SQL; one is started for it where none runs, and a sleeping app sleeps on.
+ * @returns JSON that nobody has parsed: a `DatabaseAnswer`
+ * @throws {ReadingRefused} without a process that answers
  */
-export async function writeStorage(
+export async function runSql(
   writing: Writing,
   appId: string,
-  { kind, of, ...asked }: StorageWrite,
-): Promise<StorageWritten> {
-  const binding = await bindingOf(writing, appId, kind, of);
-  const done = await written(writing, appId, '/', JSON.stringify({ kind, binding, ...asked }));
-  return done.map(([changes, lastRowId, durationMs]) => ({
-    changes: Number(changes),
-    last_row_id: Number.isSafeInteger(lastRowId) ? lastRowId : null,
-    duration_ms: Number(durationMs),
-  }));
+  { database, kind, body, signal }: DatabaseRequest,
+): Promise<Buffer> {
+  const { databases } = await writing.looking.places(appId);
+  const { storageId } = bound(find(databases, database), `database ${database}`);
+  return withProcess(writing, appId, async (cell) => {
+    const path = `/${kind}/${encodeURIComponent(storageId)}`;
+    const ended = AbortSignal.any([cell.signal, signal]);
+    const asked = { method: 'POST', path, body, limitBytes: DATABASE_ANSWER_BYTES, signal: ended };
+    const { status, bytes } = await askSocketForBytes(cell.databasePath, asked);
+    if (bytes === null || status !== 200) throw noResult(status);
+    return bytes;
+  });
 }
 
-/** Has the app's process run a file of SQL in one transaction. @throws {ReadingRefused} as `writeStorage` */
-export async function importDatabase(
-  writing: Writing,
-  appId: string,
-  database: string,
-  sql: Buffer,
-): Promise<Result<'storage.d1.import'>> {
-  const binding = await bindingOf(writing, appId, 'd1', database);
-  const path = `/?import=${encodeURIComponent(binding)}`;
-  const [[changes, statements, durationMs] = [0, 0, 0]] = await written(writing, appId, path, sql);
-  return { statements: Number(statements), changes: Number(changes), duration_ms: Number(durationMs) };
-}
-
-/** The name that the live release has for a database or namespace. */
-async function bindingOf(
-  { looking }: Writing,
-  appId: string,
-  kind: StorageWrite['kind'],
-  of: string,
-): Promise<string> {
-  const { databases, namespaces } = await looking.places(appId);
-  const what = kind === 'd1' ? 'database' : 'namespace';
-  const found = find(kind === 'd1' ? databases : namespaces, of);
-  if (found === undefined) throw new ReadingRefused('storage_not_found', `the app has no ${what} ${of}`);
-  if (found.binding === null)
-    throw new ReadingRefused(
-      'storage_not_found',
-      `the live release has no binding to the ${what}, and only it can write`,
-    );
-  return found.binding;
-}
-
-async function written(
-  { apps }: Writing,
-  appId: string,
-  path: string,
-  body: string | Buffer,
-): Promise<Done[]> {
-  const answer = await apps
-    .withCell(appId, 'a write to its storage', (cell) => ask(cell, path, body))
-    .catch((error: unknown) => {
-      const hasEnded = (error as NodeJS.ErrnoException).code === 'ECONNRESET';
-      throw new ReadingRefused('app_unavailable', hasEnded ? ENDED : reason(error));
-    });
+/** Has the app's process change a value of a namespace. @throws {ReadingRefused} also in the process's own words */
+export async function writeValue(writing: Writing, appId: string, { of, ...asked }: KvWrite): Promise<void> {
+  const { namespaces } = await writing.looking.places(appId);
+  const { binding } = bound(find(namespaces, of), `namespace ${of}`);
+  const body = JSON.stringify({ kind: 'kv', binding, ...asked });
+  const answer = await withProcess(writing, appId, async ({ socketPath, signal }) => {
+    const request = { method: 'POST', body, limitBytes: KV_ANSWER_BYTES, signal };
+    const { status, text } = await askSocket(socketPath, request);
+    if (text === null || status !== 200) throw noResult(status);
+    return JSON.parse(text) as { failed?: unknown };
+  });
   if ('failed' in answer) throw new ReadingRefused('query_failed', String(answer.failed).replace(/\.$/, ''));
-  return answer.done ?? [];
 }
 
-async function ask({ socketPath, signal }: LeasedCell, path: string, body: string | Buffer): Promise<Answer> {
-  const asked = { method: 'POST', path, body, limitBytes: ANSWER_BYTES, signal };
-  const { status, text } = await askSocket(socketPath, asked);
-  if (text === null || status !== 200)
-    throw new Error(`the process answered with status ${status} and no result`);
-  return JSON.parse(text) as Answer;
+/** What the live release has a binding to: only that is in its process. */
+function bound(found: Stored | undefined, what: string): Stored {
+  if (found === undefined) throw new ReadingRefused('storage_not_found', `the app has no ${what}`);
+  if (found.binding !== null) return found;
+  throw new ReadingRefused(
+    'storage_not_found',
+    `the live release has no binding to the ${what}, and only it can write`,
+  );
+}
+
+function withProcess<T>({ apps }: Writing, appId: string, use: (cell: LeasedCell) => Promise<T>): Promise<T> {
+  return apps.withCell(appId, 'a write to its storage', use).catch((error: unknown) => {
+    const hasEnded = (error as NodeJS.ErrnoException).code === 'ECONNRESET';
+    throw new ReadingRefused('app_unavailable', hasEnded ? ENDED : reason(error));
+  });
+}
+
+function noResult(status: number): Error {
+  return new Error(`the process answered with status ${status} and no result`);
 }

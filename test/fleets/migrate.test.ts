@@ -17,14 +17,20 @@ function app(t: TestContext) {
   const root = temporaryDirectory(t);
   const log: string[] = [];
   let count = 0;
-  const release = (files: Record<string, string>, storageId = 'database1') => {
+  const release = (files: Record<string, string>, tables: (string | undefined)[] = [undefined]) => {
     const migrations: DatabaseMigration[] = Object.keys(files).map((name) => ({ name, path: `sql/${name}` }));
     const placed = Object.fromEntries(Object.entries(files).map(([name, sql]) => [`sql/${name}`, sql]));
-    const fields = { databases: [{ binding: 'DB', storageId, migrations }] };
-    return makeRelease(`${root}/r${++count}`, QUERY, fields, placed);
+    const databases = tables.map((migrationsTable, n) => {
+      const table = migrationsTable !== undefined && { migrationsTable };
+      return { binding: n === 0 ? 'DB' : `DB${n}`, storageId: 'database1', migrations, ...table };
+    });
+    return makeRelease(`${root}/r${++count}`, QUERY, { databases }, placed);
   };
-  const apply = async (files: Record<string, string>, signal?: AbortSignal) => {
-    const { release: made, directory } = await release(files);
+  const apply = async (
+    files: Record<string, string>,
+    { signal, tables }: { signal?: AbortSignal; tables?: (string | undefined)[] } = {},
+  ) => {
+    const { release: made, directory } = await release(files, tables);
     const dataDirectory = join(root, 'data');
     const options = {
       workerd,
@@ -148,6 +154,101 @@ test('a migration without an end is ended, and leaves the database as it was', a
   const endless =
     'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) INSERT INTO a SELECT max(x) FROM n';
   const files = { '1.sql': '', '2.sql': `INSERT INTO a VALUES (1); ${endless}` };
-  await assert.rejects(apply(files, AbortSignal.timeout(700)), /timeout|aborted/);
+  await assert.rejects(apply(files, { signal: AbortSignal.timeout(700) }), /timeout|aborted/);
   assert.equal(await query('SELECT count(*) AS n FROM a'), '[{"n":0}]');
+});
+
+const FAMILY = `CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT);
+CREATE TABLE posts (id INTEGER PRIMARY KEY, author INTEGER REFERENCES users(id) ON DELETE CASCADE);
+CREATE TABLE likes (post INTEGER REFERENCES posts(id) ON DELETE CASCADE, PRIMARY KEY (post)) WITHOUT ROWID;
+INSERT INTO users VALUES (1, 'ann'), (2, 'bob');
+INSERT INTO posts VALUES (10, 1), (20, 2);
+INSERT INTO likes VALUES (10);`;
+/** As drizzle-kit and Prisma write it. */
+const rebuild = (off: string, rows = '') => `${off}
+CREATE TABLE "new_users" (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+INSERT INTO "new_users" SELECT id, name FROM users ${rows};
+DROP TABLE users;
+ALTER TABLE "new_users" RENAME TO "users";
+PRAGMA foreign_keys=ON;`;
+
+test('a table that is rebuilt without foreign keys leaves the rows of other tables', async (t) => {
+  const { apply, query } = app(t);
+  const files: Record<string, string> = { '1.sql': FAMILY };
+  await apply(files);
+  const ways = [
+    'PRAGMA foreign_keys=OFF;--> statement-breakpoint',
+    'PRAGMA defer_foreign_keys=ON; PRAGMA foreign_keys = 0;',
+    "pragma main.foreign_keys('no');",
+  ];
+  for (const off of ways) {
+    files[`${Object.keys(files).length + 1}.sql`] = rebuild(off);
+    await apply(files);
+    assert.equal(
+      await query('SELECT id, author FROM posts'),
+      '[{"id":10,"author":1},{"id":20,"author":2}]',
+      off,
+    );
+    assert.equal(await query('SELECT post FROM likes'), '[{"post":10}]', off);
+  }
+  assert.equal(await query('SELECT count(*) AS n FROM users WHERE name IS NOT NULL'), '[{"n":2}]');
+  assert.match(await query('INSERT INTO posts VALUES (30, 3)'), /FOREIGN KEY constraint failed/);
+  // Whoever does not turn them off deletes with the table what refers to it, as on D1.
+  files['5.sql'] = rebuild('PRAGMA defer_foreign_keys=ON;');
+  await apply(files);
+  assert.equal(await query('SELECT * FROM posts'), '[]');
+});
+
+test('migrations without foreign keys that leave a row whose parent is missing are undone, and name the row', async (t) => {
+  const { apply, query } = app(t);
+  await apply({ '1.sql': FAMILY });
+  const lost = rebuild('PRAGMA foreign_keys=OFF;', 'WHERE id = 1');
+  await assert.rejects(
+    apply({ '1.sql': FAMILY, '2.sql': 'CREATE TABLE a(x)', '3.sql': lost }),
+    /migration of DB failed at 3\.sql: FOREIGN KEY constraint failed: row 20 of posts refers to a row of users that is not there/,
+  );
+  const likes = 'PRAGMA foreign_keys=OFF; DELETE FROM posts WHERE id = 10;';
+  await assert.rejects(
+    apply({ '1.sql': FAMILY, '2.sql': likes }),
+    /: a row of likes refers to a row of posts/,
+  );
+  assert.equal(await query('SELECT count(*) AS n FROM users'), '[{"n":2}]');
+  assert.equal(await query('SELECT name FROM d1_migrations'), '[{"name":"1.sql"}]');
+  assert.equal(await query("SELECT name FROM sqlite_schema WHERE name = 'a'"), '[]');
+});
+
+test('migrations are recorded in the table that the project names', async (t) => {
+  const { apply, query, log } = app(t);
+  const tables = ['my "applied"'];
+  await apply({ '1.sql': 'CREATE TABLE a(x)' }, { tables });
+  await apply({ '1.sql': '', '2.sql': 'INSERT INTO a VALUES (1)' }, { tables });
+  assert.deepEqual(log, ['DB: applied 1.sql', 'DB: applied 2.sql']);
+  assert.equal(await query('SELECT name FROM "my ""applied"""'), '[{"name":"1.sql"},{"name":"2.sql"}]');
+  assert.match(await query('SELECT * FROM d1_migrations'), /no such table/);
+});
+
+test('what was recorded in d1_migrations before is not applied again under the name of the project', async (t) => {
+  const { apply, query, log, root } = app(t);
+  const files = {
+    '1.sql': 'CREATE TABLE a(x); INSERT INTO a VALUES (1)',
+    '2.sql': 'INSERT INTO a VALUES (2)',
+  };
+  await apply({ '1.sql': files['1.sql'] });
+  await apply(files, { tables: ['applied'] });
+  assert.deepEqual(log, ['DB: applied 1.sql', 'DB: applied 2.sql']);
+  assert.equal(await query('SELECT x FROM a'), '[{"x":1},{"x":2}]');
+  assert.equal(await query('SELECT name FROM applied'), '[{"name":"1.sql"},{"name":"2.sql"}]');
+  // Where it is forgotten what is applied, the tables say so.
+  rmSync(`${root}/data/migrations.json`);
+  await apply(files, { tables: ['applied'] });
+  assert.equal(await query('SELECT x FROM a'), '[{"x":1},{"x":2}]');
+});
+
+test('two bindings to one database that record in two tables have their migrations each', async (t) => {
+  const { apply, query } = app(t);
+  await apply(
+    { '1.sql': 'CREATE TABLE IF NOT EXISTS a(x); INSERT INTO a VALUES (1)' },
+    { tables: [undefined, 'other'] },
+  );
+  assert.equal(await query('SELECT x FROM a'), '[{"x":1},{"x":1}]');
 });

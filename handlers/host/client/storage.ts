@@ -1,13 +1,16 @@
 // What an app keeps, but for the contents of its buckets, asked of the host.
 import { READ_DEADLINE_MS } from '../../contract/deadlines.ts';
 import type {
+  DatabaseAnswer,
   DatabaseQuestion,
   ExportQuestion,
+  ImportResult,
   KeysQuestion,
+  KvWrite,
   Looked,
   ObjectQuestion,
-  StorageWrite,
-  StorageWritten,
+  SqlQuery,
+  StatementResult,
 } from '../../contract/host-storage.ts';
 import type { Result } from '../../contract/index.ts';
 import { type HostConnection, maybeDone } from './connection.ts';
@@ -59,16 +62,34 @@ export class Storage {
     return this.#host.look('POST /apps/:id/storage/kv', appId, body);
   }
 
-  /** Has a process of the app write. @throws {Problem} with SQLite's own words, or why there is no process */
-  async write(appId: string, body: StorageWrite): Promise<StorageWritten> {
+  /** Has a process of the app change a value. @throws {Problem} with its own words, or why there is no process */
+  async writeValue(appId: string, body: KvWrite): Promise<void> {
     const options = { body, refusals: WRITE_REFUSALS, deadlineMs: READ_DEADLINE_MS };
-    return this.#host.json('POST /apps/:id/storage/write', [appId], options).catch(maybeDone);
+    await this.#host.call('POST /apps/:id/storage/kv/write', [appId], options).catch(maybeDone);
   }
 
-  /** Has a process of the app run a file of SQL. @throws {Problem} as `writeStorage` */
-  async importDatabase(appId: string, database: string, sql: string): Promise<Result<'storage.d1.import'>> {
-    const given = { query: { database }, bytes: new Blob([sql]) };
+  /** Has a process of the app run queries as one transaction. @throws {Problem} when none can */
+  async query(
+    appId: string,
+    database: string,
+    queries: SqlQuery[],
+  ): Promise<DatabaseAnswer<StatementResult[][]>> {
+    return this.#sql('POST /apps/:id/storage/query', appId, database, JSON.stringify(queries));
+  }
+
+  /** Has a process of the app run a file of SQL as one transaction. @throws {Problem} when none can */
+  async importDatabase(appId: string, database: string, sql: string): Promise<DatabaseAnswer<ImportResult>> {
+    return this.#sql('POST /apps/:id/storage/import', appId, database, sql);
+  }
+
+  async #sql<Answer>(
+    name: 'POST /apps/:id/storage/query' | 'POST /apps/:id/storage/import',
+    appId: string,
+    database: string,
+    body: string,
+  ): Promise<Answer> {
+    const given = { query: { database }, bytes: new Blob([body]) };
     const options = { ...given, refusals: WRITE_REFUSALS, deadlineMs: READ_DEADLINE_MS };
-    return this.#host.json('POST /apps/:id/storage/import', [appId], options).catch(maybeDone);
+    return (await this.#host.call(name, [appId], options).catch(maybeDone)).json();
   }
 }

@@ -14,9 +14,11 @@ export const QUEUE_KEY = 'QueueShard';
 /** Unique key of the crons. The alarm of each, under its expression, is for when it runs next. */
 export const CRON_KEY = 'Schedule';
 
-/** Each database is an object of its own. */
-export function d1Worker(): Fields {
-  return bundledWorker('d1.js', 'D1Database', [{ name: 'DATABASE', durableObjectNamespace: 'D1Database' }]);
+/** Each database is an object of its own. @param own modules that stand before workerd's own, which is `d1.js` to them */
+export function d1Worker(own: Fields[] = []): Fields {
+  const bindings = [{ name: 'DATABASE', durableObjectNamespace: 'D1Database' }];
+  const worker = bundledWorker('d1.js', 'D1Database', bindings);
+  return { ...worker, modules: [...own, ...(worker.modules as Fields[])] };
 }
 
 /** Disk `kv` has the large values. */

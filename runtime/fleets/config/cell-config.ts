@@ -5,18 +5,7 @@ import { CF_HEADER, PROTO_HEADER } from '../../edge/http/service-headers.ts';
 import { cronWorker, QUEUE_DOOR, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
-import {
-  CALLED,
-  CAPTURE,
-  ENTRY,
-  EVENTS,
-  PAGE,
-  RELOAD,
-  STATEMENTS,
-  STEPS,
-  TELLING,
-  WORKERS,
-} from './entry.ts';
+import { CALLED, CAPTURE, ENTRY, EVENTS, PAGE, RELOAD, STEPS, TELLING, WORKERS } from './entry.ts';
 import { heapFlags } from './heap.ts';
 import { internetService } from './network.ts';
 import { type OutwardSockets, outwardBindings, outwardModules, outwardServices } from './outward.ts';
@@ -34,6 +23,8 @@ import { storageBindings, storageServices } from './storage.ts';
 import { triedWorker } from './trial-entry.ts';
 import { workflowBindings, workflowEngine, workflowKey, workflowsOf } from './workflows.ts';
 
+/** The socket at which the host runs SQL of the app's owner. Only of a release with databases. */
+export const DATABASE_SOCKET = 'd1';
 /** The socket at which other apps' messages come. Only of a release that consumes queues. */
 export const QUEUE_SOCKET = 'queues';
 /** How assets behave for a site without a Worker, which states no compatibility date. */
@@ -107,9 +98,7 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
         http: { forwardedProtoHeader: PROTO_HEADER, cfBlobHeader: CF_HEADER },
         service: release.worker === null ? 'health' : { name: 'app', entrypoint: 'CellarState' },
       },
-      ...(!options.isTrial && socketsOf(release).includes(QUEUE_SOCKET)
-        ? [{ name: QUEUE_SOCKET, http: {}, service: { name: 'queue-service', entrypoint: QUEUE_DOOR } }]
-        : []),
+      ...(options.isTrial ? [] : doorsOf(release)),
     ],
   };
   return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
@@ -142,8 +131,24 @@ function reloadWorker(release: Release): Fields {
 }
 
 /** Names of the sockets that the process of a release has. */
-export function socketsOf({ triggers }: Release): string[] {
-  return ['http', 'health', ...(triggers && usesQueues(triggers) ? [QUEUE_SOCKET] : [])];
+export function socketsOf({ triggers, databases }: Release): string[] {
+  return [
+    'http',
+    'health',
+    ...(databases.length > 0 ? [DATABASE_SOCKET] : []),
+    ...(triggers && usesQueues(triggers) ? [QUEUE_SOCKET] : []),
+  ];
+}
+
+/** The sockets that lead past the app to what it uses. */
+function doorsOf(release: Release): CapnpValue[] {
+  const sockets = socketsOf(release);
+  const door = (name: string, service: string, entrypoint: string) =>
+    sockets.includes(name) ? [{ name, http: {}, service: { name: service, entrypoint } }] : [];
+  return [
+    ...door(DATABASE_SOCKET, 'd1-service', 'HostDatabases'),
+    ...door(QUEUE_SOCKET, 'queue-service', QUEUE_DOOR),
+  ];
 }
 
 function usesQueues({ consumers }: Triggers): boolean {
@@ -202,7 +207,6 @@ function appWorker(
       ...(release.workflows === undefined ? [] : [{ name: STEPS, esModule: embed(STEPS) }]),
       { name: CALLED, esModule: embed(CALLED) },
       ...(hasMethods ? [{ name: CAPNWEB, esModule: embed(CAPNWEB) }] : []),
-      ...(release.databases.length === 0 ? [] : [{ name: STATEMENTS, esModule: embed(STATEMENTS) }]),
       ...(pageMaps === null ? [] : pageModules(pageMaps, toRelease)),
       ...worker.modules.map((each) =>
         changedModules.includes(each.name)

@@ -58,23 +58,15 @@ function countWork(promise, limitMs = LIMIT_MS) {
 }
 imported.waitUntil = (promise) => countWork(promise);
 
-/** A value as D1 takes it: bytes come as `{$bytes: base64}`. */
-function bound(value) {
-  if (typeof value !== 'object' || value === null) return value;
-  return Uint8Array.from(atob(value.$bytes), (character) => character.charCodeAt(0)).buffer;
-}
-
 /** What the host has the app's bindings write, for the app's owner. */
 const writes = {
-  /** All statements are one transaction. */
-  async d1(database, { statements }) {
-    const prepared = statements.map(({ sql, params }) => database.prepare(sql).bind(...params.map(bound)));
-    const results = await database.batch(prepared);
-    return results.map(({ meta }) => [meta.changes, meta.last_row_id, meta.duration]);
-  },
   async kv(namespace, { key, value, expiration, metadata }) {
     if (value === null) await namespace.delete(key);
-    else await namespace.put(key, bound(value), { metadata, ...(expiration !== null && { expiration }) });
+    else
+      await namespace.put(key, Uint8Array.fromBase64(value.$bytes), {
+        metadata,
+        ...(expiration !== null && { expiration }),
+      });
   },
   /** Makes or changes an instance of a Workflow, and says what it is then. */
   async workflow(workflow, { action, instance, params, type, payload, options }) {
@@ -94,62 +86,6 @@ const writes = {
     await Promise.all(Array.from({ length: RESUMED_AT_ONCE }, next));
   },
 };
-
-/** Most bytes of SQL in one query: SQLite takes 100,000 here. */
-const QUERY_BYTES = 90_000;
-/** Longer texts and bytes of a long statement are bound to it, at most so many. */
-const LITERAL_LENGTH = 5_000;
-const PARAMETERS = 100;
-const LITERAL = /[xX]'[^']*'|'[^']*(?:''[^']*)*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[\s\S]*?\*\//g;
-
-/** Has a database run a file of SQL in one transaction: short statements together, a long one by itself. */
-async function importFile(database, text) {
-  const { splitStatements } = await import('./cellar-sql-statements.js');
-  const statements = splitStatements(text);
-  if (statements.length === 0) throw new Error('the file has no statement');
-  const encoder = new TextEncoder();
-  const queries = [];
-  let together = [];
-  let bytes = 0;
-  const flush = () => {
-    if (together.length > 0) queries.push(database.prepare(together.join(';\n')));
-    together = [];
-    bytes = 0;
-  };
-  for (const { sql } of statements) {
-    const length = encoder.encode(sql).length + 2;
-    if (bytes + length > QUERY_BYTES) flush();
-    if (length > QUERY_BYTES) queries.push(withBound(database, sql));
-    else {
-      together.push(sql);
-      bytes += length;
-    }
-  }
-  flush();
-  const results = await database.batch(queries);
-  const sum = (name) => results.reduce((total, { meta }) => total + meta[name], 0);
-  return [[sum('changes'), statements.length, sum('duration')]];
-}
-
-/** A statement with its long texts and bytes bound to it. */
-function withBound(database, sql) {
-  const values = [];
-  const shortened = sql.replace(LITERAL, (literal) => {
-    const isText = literal.startsWith("'");
-    if ((!isText && !/^x'/i.test(literal)) || literal.length < LITERAL_LENGTH) return literal;
-    if (values.length === PARAMETERS) return literal;
-    values.push(isText ? literal.slice(1, -1).replaceAll("''", "'") : bytesOf(literal.slice(2, -1)));
-    return '?';
-  });
-  return database.prepare(shortened).bind(...values);
-}
-
-function bytesOf(hex) {
-  if (!/^(?:[0-9a-f]{2})*$/i.test(hex)) throw new Error('the file has bytes that are no hexadecimal digits');
-  const bytes = new Uint8Array(hex.length / 2);
-  for (let n = 0; n < bytes.length; n++) bytes[n] = Number.parseInt(hex.slice(2 * n, 2 * n + 2), 16);
-  return bytes.buffer;
-}
 
 /** Crons that somebody has asked to run, and which have not ended. */
 const running = new Set();
@@ -179,9 +115,6 @@ async function runCron(cron, env, context) {
 
 async function write(request, env, context) {
   try {
-    const imported = new URL(request.url).searchParams.get('import');
-    if (imported !== null)
-      return Response.json({ done: await importFile(env[imported], await request.text()) });
     const { kind, binding, ...asked } = await request.json();
     if (kind === 'cron') return Response.json({ done: await runCron(asked.cron, env, context) });
     return Response.json({ done: (await writes[kind](env[binding], asked)) ?? null });

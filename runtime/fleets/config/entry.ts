@@ -21,10 +21,14 @@ export const EVENTS_WORKER = read('events-worker.js');
 /** The name of the module with the page for errors, beside the entry. */
 export const PAGE = 'cellar-page.js';
 const PAGE_WORKER = read('page-worker.js');
-/** The name of the module that takes a SQL file apart, beside the entry. */
+/** The name of the module that takes SQL apart, beside `D1`. */
 export const STATEMENTS = 'cellar-sql-statements.js';
 /** The text of `STATEMENTS`. */
 export const STATEMENTS_WORKER = read('../../../sqlite/statements.js');
+/** The name of the module that is D1 in an app's process. */
+export const D1 = 'cellar-d1.js';
+/** The text of `D1`. */
+export const D1_WORKER = read('d1-worker.js');
 /** The name of the module that has pages load again when the app has changed, beside the entry. */
 export const RELOAD = 'cellar-reload.js';
 /** The text of `RELOAD`. */
@@ -50,6 +54,7 @@ export const ENTRY_TEXTS = [
   CALLED_WORKER,
   PAGE_WORKER,
   STATEMENTS_WORKER,
+  D1_WORKER,
   STEPS_WORKER,
   WORKERS_MODULE,
 ];

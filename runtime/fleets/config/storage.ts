@@ -2,7 +2,8 @@
 import type { Release } from '../../../bundler/release.ts';
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { d1Worker, kvWorker } from './bundled-services.ts';
-import type { CapnpValue, Fields } from './capnp.ts';
+import { type CapnpValue, embed, type Fields } from './capnp.ts';
+import { D1, STATEMENTS } from './entry.ts';
 
 /** The bindings of the app's Worker. */
 export function storageBindings(release: Release): CapnpValue[] {
@@ -35,7 +36,14 @@ export function storageServices(release: Release, bucketSocket: string): Fields[
   // Two bindings may be of one bucket.
   const bucketIds = new Set(buckets.map(({ storageId }) => storageId));
   return [
-    ...(databases.length > 0 ? [{ name: 'd1-service', worker: d1Worker() }] : []),
+    ...(databases.length > 0
+      ? [
+          {
+            name: 'd1-service',
+            worker: d1Worker([D1, STATEMENTS].map((name) => ({ name, esModule: embed(name) }))),
+          },
+        ]
+      : []),
     ...(namespaces.length > 0 ? [{ name: 'kv-service', worker: kvWorker() }] : []),
     ...[...bucketIds].map((storageId) => bucketService(storageId, bucketSocket)),
   ];

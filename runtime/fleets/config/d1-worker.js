@@ -1,0 +1,258 @@
+// D1 in an app's process: workerd's own, and beside its binding a way in for the host, which runs the SQL of the app's owner.
+import { WorkerEntrypoint } from 'cloudflare:workers';
+import { splitStatements } from './cellar-sql-statements.js';
+import D1, { D1Database as Database } from './d1.js';
+
+export default D1;
+
+/** Most bytes that one request answers, rows and figures together. */
+const ANSWER_BYTES = 10 * 1024 * 1024;
+/** Characters of an answer that are kept as text. */
+const PART_LENGTH = 64 * 1024;
+const NOT_ENFORCED = /^PRAGMA\s+(?:\w+\s*\.\s*)?foreign_keys\s*(?:=|\()\s*['"]?(?:off|false|no|0)\b/i;
+
+/** Longer texts and bytes of a statement that is too long for SQLite are bound to it, at most so many. */
+const STATEMENT_BYTES = 90_000;
+const LITERAL_LENGTH = 5_000;
+const PARAMETERS = 100;
+const LITERAL = /[xX]'[^']*'|'[^']*(?:''[^']*)*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[\s\S]*?\*\//g;
+
+/** What workerd says before it, where the commit failed. */
+const RESET = /^Durable Object was reset and rolled back .*? violated: /;
+
+const encoder = new TextEncoder();
+
+/** Whether one of the statements turns foreign keys off. */
+export function turnForeignKeysOff(statements) {
+  return statements.some(({ sql }) => NOT_ENFORCED.test(sql));
+}
+
+export class D1Database extends Database {
+  /** Answers `{done}`, or `{failed: message}` when nothing was changed. */
+  async fetch(request) {
+    const begun = Date.now();
+    try {
+      const done =
+        new URL(request.url).pathname === '/import'
+          ? [JSON.stringify(await this.importFile(await request.text()))]
+          : await this.runQueries(await request.json());
+      await this.ctx.storage.sync();
+      // workerd's clock stands still until something was waited for.
+      const duration = `,"duration_ms":${Date.now() - begun}}`;
+      return new Response(new Blob(['{"done":', ...done, duration]));
+    } catch (error) {
+      return failure(error);
+    }
+  }
+
+  /**
+   * Runs queries, `[{sql, params}]`, as one transaction. A query may have several statements; its parameters are the last one's.
+   * @returns parts of JSON: of each query a list, with `{columns, rows, meta}` of each of its statements
+   */
+  async runQueries(queries) {
+    const split = queries.map(({ sql, params }) => ({ statements: splitStatements(sql), params }));
+    const all = split.flatMap(({ statements }) => statements);
+    if (all.length === 0) throw new Error('No SQL statements detected.');
+    return this.transaction(all, () => {
+      const answer = new Answer();
+      split.forEach(({ statements, params }, at) => {
+        answer.add(at === 0 ? '[[' : ',[');
+        statements.forEach(({ sql }, index) => {
+          if (index > 0) answer.add(',');
+          this.#run(sql, index === statements.length - 1 ? params.map(bound) : [], answer);
+        });
+        answer.add(']');
+      });
+      answer.add(']');
+      return answer.end();
+    });
+  }
+
+  /** Runs one statement and adds what it answers, counted as D1 counts: with what triggers and cascades change. */
+  #run(text, params, answer) {
+    const { sql } = this.ctx.storage;
+    const size = sql.databaseSize;
+    const [total, last] = this.#counters();
+    const cursor = sql.exec(text, ...params);
+    answer.add(`{"columns":${JSON.stringify(cursor.columnNames)},"rows":[`);
+    let comma = '';
+    for (const row of cursor.raw()) {
+      answer.add(`${comma}${JSON.stringify(row.map(shown))}`);
+      comma = ',';
+    }
+    const [totalAfter, lastAfter] = this.#counters();
+    const sizeAfter = sql.databaseSize;
+    const meta = {
+      changes: totalAfter - total,
+      last_row_id: lastAfter,
+      changed_db: totalAfter !== total || lastAfter !== last || sizeAfter !== size,
+      size_after: sizeAfter,
+      rows_read: cursor.rowsRead,
+      rows_written: cursor.rowsWritten,
+    };
+    answer.add(`],"meta":${JSON.stringify(meta)}}`);
+  }
+
+  /** Runs a file of SQL in one transaction, and keeps no rows. Long texts and bytes are no part of a statement's length. */
+  async importFile(text) {
+    const statements = splitStatements(text);
+    if (statements.length === 0) throw new Error('the file has no statement');
+    const { sql } = this.ctx.storage;
+    return this.transaction(statements, () => {
+      const [before] = this.#counters();
+      let [read, written] = [0, 0];
+      for (const { sql: statement, line } of statements) {
+        try {
+          const cursor = sql.exec(...withBound(statement));
+          for (const _ of cursor.raw());
+          read += cursor.rowsRead;
+          written += cursor.rowsWritten;
+        } catch (error) {
+          throw new Error(`${error.message} (line ${line})`);
+        }
+      }
+      return {
+        statements: statements.length,
+        changes: this.#counters()[0] - before,
+        rows_read: read,
+        rows_written: written,
+        size_after: sql.databaseSize,
+      };
+    });
+  }
+
+  /** Runs `work`, which must not wait, as one transaction. @param statements what it runs */
+  async transaction(statements, work) {
+    if (!turnForeignKeysOff(statements)) return this.ctx.storage.transactionSync(work);
+    // Nobody else may use the connection meanwhile. An error that comes out of there would end the object.
+    const { value, error } = await this.ctx.blockConcurrencyWhile(async () => {
+      try {
+        return { value: await this.withoutForeignKeys(work) };
+      } catch (error) {
+        return { error };
+      }
+    });
+    if (error) throw error;
+    return value;
+  }
+
+  /**
+   * Runs `work` as one transaction without foreign keys: SQLite ignores whoever turns them off within one. Nobody else may
+   * use the database meanwhile. Before the commit no row may refer to one that is missing.
+   */
+  async withoutForeignKeys(work) {
+    const { storage } = this.ctx;
+    await this.#enforce('OFF');
+    try {
+      return storage.transactionSync(() => {
+        const value = work();
+        const [missing] = storage.sql.exec('PRAGMA foreign_key_check');
+        if (missing === undefined) return value;
+        const { table, rowid, parent } = missing;
+        const row = rowid === null ? 'a row' : `row ${rowid}`;
+        throw new Error(
+          `FOREIGN KEY constraint failed: ${row} of ${table} refers to a row of ${parent} that is not there`,
+        );
+      });
+    } finally {
+      await this.#enforce('ON');
+    }
+  }
+
+  /** SQLite ignores it while a transaction is open, and one is until what was written before is on the disk. */
+  async #enforce(state) {
+    const { storage } = this.ctx;
+    await storage.sync();
+    storage.sql.exec(`PRAGMA foreign_keys = ${state}`);
+    const { foreign_keys: isOn } = storage.sql.exec('PRAGMA foreign_keys').one();
+    if (isOn === (state === 'ON' ? 1 : 0)) return;
+    const why = `foreign keys could not be turned ${state.toLowerCase()}`;
+    // The next connection has them on.
+    if (state === 'ON') this.ctx.abort(why);
+    throw new Error(why);
+  }
+
+  #counters() {
+    const query = 'SELECT total_changes(), last_insert_rowid()';
+    return this.ctx.storage.sql.exec(query).raw().next().value;
+  }
+}
+
+/** Answers the host, and nobody else: `/query/<database>` takes queries, `/import/<database>` a file of SQL. */
+export class HostDatabases extends WorkerEntrypoint {
+  async fetch(request) {
+    const [, way, database] = new URL(request.url).pathname.split('/');
+    const { DATABASE } = this.env;
+    try {
+      const object = DATABASE.get(DATABASE.idFromName(decodeURIComponent(database)));
+      return await object.fetch(new Request(`http://d1/${way}`, request));
+    } catch (error) {
+      // A commit that fails, for a broken foreign key, fails the object and not the call before it.
+      return failure(error);
+    }
+  }
+}
+
+/** In SQLite's words alone. */
+function failure(error) {
+  return Response.json({ failed: String(error.message).replace(RESET, '').slice(0, 2000) });
+}
+
+/** Collects an answer as bytes, and counts them. */
+class Answer {
+  #parts = [];
+  #bytes = 0;
+  #text = '';
+
+  add(text) {
+    this.#text += text;
+    if (this.#text.length > PART_LENGTH) this.#flush();
+  }
+
+  end() {
+    this.#flush();
+    return this.#parts;
+  }
+
+  #flush() {
+    const part = encoder.encode(this.#text);
+    this.#text = '';
+    this.#bytes += part.length;
+    if (this.#bytes > ANSWER_BYTES)
+      throw new Error(`the answer would have more than ${ANSWER_BYTES} bytes; ask for fewer rows or columns`);
+    this.#parts.push(part);
+  }
+}
+
+/** A value as the API has it; docs/storage.md describes the forms. */
+function shown(value) {
+  if (value instanceof ArrayBuffer) return { $bytes: new Uint8Array(value).toBase64() };
+  if (typeof value === 'number' && !Number.isFinite(value)) return { $number: String(value) };
+  return value;
+}
+
+/** A value as SQLite takes it: bytes come as `{$bytes: base64}`. */
+function bound(value) {
+  if (typeof value === 'boolean') return Number(value);
+  if (typeof value !== 'object' || value === null) return value;
+  return Uint8Array.fromBase64(value.$bytes).buffer;
+}
+
+/** A statement, and its long texts and bytes as parameters where it is too long. */
+function withBound(sql) {
+  if (sql.length < STATEMENT_BYTES / 3 || encoder.encode(sql).length <= STATEMENT_BYTES) return [sql];
+  const values = [];
+  const shortened = sql.replace(LITERAL, (literal) => {
+    const isText = literal.startsWith("'");
+    if ((!isText && !/^x'/i.test(literal)) || literal.length < LITERAL_LENGTH) return literal;
+    if (values.length === PARAMETERS) return literal;
+    values.push(isText ? literal.slice(1, -1).replaceAll("''", "'") : bytesOf(literal.slice(2, -1)));
+    return '?';
+  });
+  return [shortened, ...values];
+}
+
+function bytesOf(hex) {
+  if (!/^(?:[0-9a-f]{2})*$/i.test(hex)) throw new Error('the file has bytes that are no hexadecimal digits');
+  return Uint8Array.fromHex(hex).buffer;
+}
