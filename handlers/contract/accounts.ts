@@ -10,7 +10,7 @@ export const Account = z.strictObject({
   email: z.string().nullable(),
   /**
    * `owner`: the first account, which owns the apps that are created for nobody else, and is an admin. `admin`: may do, signed
-   * in to the control UI, what the runner token may. `guest`: was invited by the admin of an app, and owns none.
+   * in to the control UI, what the runner token may. `guest`: was invited to an app, and owns none.
    */
   role: z.enum(['owner', 'admin', 'member', 'guest']),
   created_at: time,

@@ -8,13 +8,13 @@ export const Invite = z.strictObject({
   id,
   /** The e-mail address that the inviter named. Anybody who has the link can use it. */
   email: z.string().nullable(),
-  /** What the account is on this machine. */
-  role: z.enum(['admin', 'member']),
+  /** What it makes of an account on this machine. A `guest` owns no apps. No account gets a lower role than it has. */
+  role: z.enum(['admin', 'member', 'guest']),
   /** The app that it gives a role on. */
   app: z.strictObject({ id, slug: z.string(), role: collaboratorRole }).nullable(),
   /** The account whose password it sets; null when it makes an account. */
   account: id.nullable(),
-  /** The admin of the app who made it, without running the machine. The account that it makes owns no apps. */
+  /** The admin of the app who made it, without running the machine. */
   by: id.nullable(),
   created_at: time,
   expires_at: time,
@@ -51,7 +51,8 @@ export const invites = [
     needs: 'runner',
     input: z.strictObject({
       email: email.optional(),
-      role: z.enum(['admin', 'member']).default('member'),
+      /** A `guest` needs an `app`. */
+      role: z.enum(['admin', 'member', 'guest']).default('member'),
       app: z.strictObject({ id: reference, role: collaboratorRole }).optional(),
       /** One there is: the link sets its password anew. It changes no role. */
       account: reference.optional(),
@@ -86,7 +87,7 @@ export const invites = [
   operation({
     name: 'collaborators.invite',
     summary:
-      'Makes a link that gives one person a role on the app, with a new account or the one they have. It is sent by e-mail; where that cannot be done, `url` is shown this once',
+      'Makes a link that gives one person a role on the app, with the account they have or a new one, as a guest. It is sent by e-mail; where that cannot be done, `url` is shown this once',
     method: 'POST',
     path: null,
     needs: 'admin',

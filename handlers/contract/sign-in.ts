@@ -12,7 +12,7 @@ export interface SignedIn {
   id: string;
   name: string;
   email: string;
-  /** `guest`: was invited by the admin of an app, and owns none. */
+  /** `guest`: was invited to an app, and owns none. */
   role: 'admin' | 'member' | 'guest';
 }
 
@@ -21,7 +21,7 @@ export interface LinkPurpose {
   /** `welcome`: the first start's. `account`: sets the password of an account. `invite`: makes an account. */
   kind: 'welcome' | 'account' | 'invite';
   /** What the account is, or will be, on this machine. */
-  role: 'admin' | 'member';
+  role: 'admin' | 'member' | 'guest';
   /** The app that the link gives a role on, if any. */
   app: { slug: string; role: 'view' | 'push' | 'admin' } | null;
   /** Null: the person who uses the link says it. */

@@ -13,6 +13,7 @@ import type { Mail } from '../contract/host-calls.ts';
 import { newId } from '../contract/id.ts';
 import { Problem } from '../problem.ts';
 import { hashOf, newLinkSecret } from '../secrets.ts';
+import { invalidInput } from '../transports/validate.ts';
 import { inviteMail, inviteUrl, passwordMail } from './mails.ts';
 import { listAnswer, pageAfter } from './paging.ts';
 import type { Service } from './types.ts';
@@ -21,6 +22,8 @@ const LIFE_MS = 7 * 24 * 3_600_000;
 
 const create: Service<'invites.create'> = async (context, { email = null, role, app, account }) => {
   const { db, reads } = context;
+  if (role === 'guest' && app === undefined)
+    throw invalidInput([{ path: 'app', message: 'is needed for a guest, who owns no apps' }]);
   const target = account === undefined ? null : await findAccount(reads, account);
   if (account !== undefined && target === null) throw new Problem('account_not_found');
   if (target === null && email !== null && (await hasEmail(db, email))) throw new Problem('email_taken');
@@ -42,7 +45,7 @@ const revoke: Service<'invites.revoke'> = async ({ db, at }, { id }) => {
 const inviteToApp: Service<'collaborators.invite'> = async (context, { id, email, role }) => {
   const { actor } = context;
   const by = actor.kind === 'account' && !actor.runs ? actor.id : null;
-  const invite = { email, role: 'member' as const, app: { id, role }, account: null, by };
+  const invite = { email, role: 'guest' as const, app: { id, role }, account: null, by };
   const made = await make(context, invite, email);
   if (made === null) {
     throw new Problem(
@@ -75,7 +78,7 @@ export const inviteServices = {
 
 interface NewInvite {
   email: string | null;
-  role: 'admin' | 'member';
+  role: 'admin' | 'member' | 'guest';
   app: { id: string; role: 'view' | 'push' | 'admin' } | null;
   account: string | null;
   /** The admin of the app who invites; null for those who run the machine. */

@@ -10,6 +10,9 @@ export function inviteUrl({ PUBLIC_UI_URL }: Pick<Bindings, 'PUBLIC_UI_URL'>, se
   return `${PUBLIC_UI_URL}/invite?token=${secret}`;
 }
 
+/** What each role on an app lets people do, as a verb. */
+const MAY = { view: 'look at', push: 'deploy', admin: 'run' };
+
 /** A link that is sent. */
 interface SentLink {
   to: string;
@@ -28,12 +31,13 @@ export function inviteMail(
   from: string | null,
 ): Mail {
   const { host } = new URL(url);
-  const what =
-    app !== null
-      ? `work on the app ${app.slug} at ${host}`
-      : role === 'admin'
-        ? `run the apps of ${host}`
-        : `bring your apps to ${host}`;
+  const onMachine = { admin: 'run the apps of', member: 'bring your apps to', guest: null }[role];
+  const what = [
+    ...(onMachine === null ? [] : [`${onMachine} ${host}`]),
+    ...(app === null
+      ? []
+      : [`${MAY[app.role]} the app ${app.slug}${onMachine === null ? ` at ${host}` : ''}`]),
+  ].join(' and to ');
   return {
     to,
     subject: `You are invited to ${host}`,

@@ -32,7 +32,7 @@ export interface AccountRow {
   id: string;
   name: string;
   email: string | null;
-  /** `owner`: the first account, an admin too. `guest`: invited by an app's admin, and owns no apps. */
+  /** `owner`: the first account, an admin too. `guest`: invited to an app, and owns none. */
   role: 'owner' | 'admin' | 'member' | 'guest';
   created_at: string;
 }

@@ -5,7 +5,8 @@ import type { Reader } from './reads.ts';
 export interface InviteRow {
   id: string;
   email: string | null;
-  role: 'admin' | 'member';
+  /** What the link makes of an account on this machine. */
+  role: 'admin' | 'member' | 'guest';
   app_id: string | null;
   app_role: 'view' | 'push' | 'admin' | null;
   account_id: string | null;
@@ -31,9 +32,10 @@ export interface OpenInvite extends ListedInvite {
 }
 
 const COLUMNS =
-  'id, email, role, app_id, app_role, account_id, created_at, expires_at, used_at, is_recovery, made_by';
-/** The columns, and `app_slug`. */
-const LISTED = `${COLUMNS.replace(/\w+/g, 'invites.$&')}, apps.slug AS app_slug`;
+  'id, email, app_id, app_role, account_id, created_at, expires_at, used_at, is_recovery, made_by';
+/** The columns, `role` and `app_slug`. */
+const LISTED = `${COLUMNS.replace(/\w+/g, 'invites.$&')},
+  CASE WHEN invites.is_guest THEN 'guest' ELSE invites.role END AS role, apps.slug AS app_slug`;
 /** The inviter still is an admin of the app, where the invite needs one. */
 const BY_RIGHT = `(made_by IS NULL OR EXISTS (SELECT 1 FROM apps AS its WHERE its.id = invites.app_id AND its.deleted_at IS NULL
   AND (its.owner_id = made_by OR EXISTS (SELECT 1 FROM collaborators AS admins
@@ -59,8 +61,8 @@ export async function insertInvite(
 ): Promise<boolean> {
   const inserted = await db
     .prepare(
-      `INSERT INTO invites (hash, id, email, role, app_id, app_role, account_id, created_at, expires_at, made_by)
-       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+      `INSERT INTO invites (hash, id, email, role, app_id, app_role, account_id, created_at, expires_at, made_by, is_guest)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?13
        WHERE (?5 IS NULL OR EXISTS (SELECT 1 FROM apps WHERE id = ?5 AND deleted_at IS NULL))
          AND (?7 IS NULL OR EXISTS (SELECT 1 FROM accounts WHERE id = ?7))
          AND (?10 IS NULL OR ?12 > (SELECT count(*) FROM invites
@@ -71,7 +73,7 @@ export async function insertInvite(
       hash,
       row.id,
       row.email,
-      row.role,
+      row.role === 'admin' ? 'admin' : 'member',
       row.app_id,
       row.app_role,
       row.account_id,
@@ -80,6 +82,7 @@ export async function insertInvite(
       row.made_by,
       new Date(Date.parse(row.created_at) - DAY_MS).toISOString(),
       APP_INVITES,
+      row.role === 'guest' ? 1 : 0,
     )
     .first();
   return inserted !== null;
@@ -178,8 +181,8 @@ export async function openInvite(db: D1Database, hash: string, at: string): Prom
 }
 
 /**
- * Gives the invite of a link its account, which is made if it has none: as a guest, with the address of the invite, when an
- * admin of an app invites. An account without an address gets the name and the address; another keeps its own. Doing it
+ * Gives the invite of a link its account, which is made if it has none: with the role of the invite, and with its address when
+ * an admin of an app invites. An account without an address gets the name and the address; another keeps its own. Doing it
  * again changes nothing.
  * @param account.id of the account, if one is made
  * @returns the invite as it is then, without an account when the address is another's; null when the link cannot be used
@@ -194,7 +197,7 @@ export async function claimInvite(
     db
       .prepare(
         `INSERT INTO accounts (id, name, email, role, is_admin, is_guest, created_at)
-         SELECT ?3, ?4, CASE WHEN made_by IS NULL THEN ?5 ELSE email END, 'member', role = 'admin', made_by IS NOT NULL, ?2
+         SELECT ?3, ?4, CASE WHEN made_by IS NULL THEN ?5 ELSE email END, 'member', role = 'admin', is_guest, ?2
          FROM invites WHERE ${IS_FREE}
          ON CONFLICT (email) DO NOTHING`,
       )
@@ -227,7 +230,7 @@ export async function claimInvite(
 
 /**
  * Gives an account that there is what an invite has to give, and ends the invite: a role on an app, unless it has a higher
- * one; from an admin of the machine, the role there, and apps of its own.
+ * one; the role on the machine, unless it has a higher one there.
  * @returns the app's slug; null when the invite gives none, undefined when the link cannot be used
  */
 export async function joinByInvite(
@@ -256,7 +259,7 @@ export async function joinByInvite(
       .prepare(
         `UPDATE accounts SET is_guest = 0,
            is_admin = max(is_admin, (SELECT role = 'admin' FROM invites WHERE ${IS_FREE}))
-         WHERE id = ?3 AND EXISTS (SELECT 1 FROM invites WHERE ${IS_FREE} AND made_by IS NULL)`,
+         WHERE id = ?3 AND EXISTS (SELECT 1 FROM invites WHERE ${IS_FREE} AND is_guest = 0)`,
       )
       .bind(hash, at, account),
     used,

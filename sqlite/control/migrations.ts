@@ -17,6 +17,7 @@ import requestedBy from './migrations/0014_requested_by.sql';
 import orderOfUsers from './migrations/0015_order_of_users.sql';
 import warnings from './migrations/0016_warnings.sql';
 import domainProof from './migrations/0017_domain_proof.sql';
+import guestInvites from './migrations/0018_guest_invites.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -37,6 +38,7 @@ const migrations: Migration[] = [
   { name: '0015_order_of_users.sql', sql: orderOfUsers },
   { name: '0016_warnings.sql', sql: warnings },
   { name: '0017_domain_proof.sql', sql: domainProof },
+  { name: '0018_guest_invites.sql', sql: guestInvites },
 ];
 
 /**

@@ -194,7 +194,7 @@ test('an admin of an app invites people who have no account: as guests, who own 
   const { token, url, mail, ...made } = await inviteTo(id, admin, { email: 'Guest-One@example.com' });
   assert.deepEqual(
     [made.email, made.role, made.by, made.app.role],
-    ['guest-one@example.com', 'member', admin, 'push'],
+    ['guest-one@example.com', 'guest', admin, 'push'],
   );
   assert.equal(Date.parse(made.expires_at) - Date.parse(made.created_at), 7 * 24 * 3_600_000);
   assert.deepEqual((await as(admin, 'collaborators.invites', { id })).items, [made]);
@@ -230,6 +230,47 @@ test('an admin of an app invites people who have no account: as guests, who own 
   assert.equal((await ask('join', { token: (await invite()).token, account: guest.id })).status, 200);
   assert.equal((await as(guest.id, 'accounts.me')).role, 'member');
   assert.equal((await as(guest.id, 'apps.create', { slug: 'of-a-guest' })).owner, guest.id);
+});
+
+test('an invite gives the role that it states, whoever made it', async () => {
+  const { id } = await control.create('stated');
+  const { id: boss } = (
+    await ask('claim', { token: (await invite({ role: 'admin' })).token, ...person('boss') })
+  ).body;
+  const email = 'viewer@example.com';
+  const byAdmin = await as(boss, 'collaborators.invite', { id, role: 'view', email });
+  const byRunner = await control.call('collaborators.invite', { id, role: 'view', email });
+  const asGuest = await control.call('invites.create', { role: 'guest', app: { id, role: 'view' } });
+  for (const [n, made] of [byAdmin, byRunner, asGuest].entries()) {
+    const token = new URL(made.url).searchParams.get('token')!;
+    assert.deepEqual([made.role, made.by], ['guest', null]);
+    assert.equal((await ask('look', { token })).body.role, 'guest');
+    const { body } = await ask('claim', { token, ...person(`viewer-${n}`) });
+    assert.equal(body.role, 'guest');
+    assert.equal(await roleOn(id, body.id), 'view');
+    assert.equal(await as(body.id, 'apps.create', { slug: `of-viewer-${n}` }), 'quota_exceeded');
+  }
+  // With an account that is there it gives the role on the app alone: a guest stays a guest, a member a member.
+  const guest = (await control.call('accounts.list', { limit: 200 })).items.find(
+    ({ name }: Json) => name === 'viewer-0',
+  );
+  const member = await control.call('accounts.create', person('stays-member'));
+  for (const [account, role] of [
+    [guest.id, 'guest'],
+    [member.id, 'member'],
+  ]) {
+    const { url } = await control.call('collaborators.invite', { id, role: 'push', email });
+    const token = new URL(url).searchParams.get('token')!;
+    assert.equal((await ask('join', { token, account })).status, 200);
+    assert.equal((await as(account, 'accounts.me')).role, role);
+    assert.equal(await roleOn(id, account), 'push');
+  }
+  const { token } = await invite({ app: { id, role: 'view' } });
+  assert.equal((await ask('look', { token })).body.role, 'member');
+  assert.equal((await ask('claim', { token, ...person('with-apps') })).body.role, 'member');
+  assert.deepEqual((await control.refusal('invites.create', { role: 'guest' })).errors, [
+    { path: 'app', message: 'is needed for a guest, who owns no apps' },
+  ]);
 });
 
 test('an invite to an app gives nothing else, and ends with the rights of whoever made it', async () => {

@@ -61,7 +61,9 @@ test(
     const link = await invite('carol@example.com', 'push');
     const carol = await browser.person(originOf(cellar));
     await carol.page.goto(link);
-    await carol.page.getByText('With this link you may deploy the app of-bob.').waitFor();
+    await carol.page
+      .getByText('With this link you may deploy the app of-bob, as a guest, who owns no apps.')
+      .waitFor();
     assert.equal(await carol.page.getByLabel('E-mail').inputValue(), 'carol@example.com');
     assert.equal(await carol.page.getByLabel('E-mail').isEditable(), false);
     assert.deepEqual(await carol.findings(), []);

@@ -197,8 +197,9 @@ function words(purpose: LinkPurpose): { title: string; about: string; button: st
 
 /** What an invite gives, as a sentence. */
 function what({ role, app }: LinkPurpose): string {
-  const may = { view: 'look at', push: 'deploy', admin: 'run' };
-  if (app !== null) return `With this link you may ${may[app.role]} the app ${app.slug}.`;
   if (role === 'admin') return 'With this link you may run this machine and all of its apps.';
-  return 'With this link you may bring your apps to this machine.';
+  const may = { view: 'look at', push: 'deploy', admin: 'run' };
+  const onApp = app && `${may[app.role]} the app ${app.slug}`;
+  if (role === 'guest') return `With this link you may ${onApp}, as a guest, who owns no apps.`;
+  return `With this link you may ${onApp ? `${onApp}, and ` : ''}bring your apps to this machine.`;
 }

@@ -150,11 +150,11 @@ function Invites({ app }: { app: string }) {
       <OpenInvites
         of={model.invites}
         revoke={model.revoke}
-        gives={{ name: 'Role', cell: ({ app }) => app?.role }}
+        gives={{ name: 'Gives', cell: ({ role, app }) => `${app?.role}, as a ${role}` }}
         empty={
           <p class="body muted">
-            An invite is a link that gives a role on this app, with a new account or the one that somebody
-            has.
+            An invite is a link that gives a role on this app, with the account that somebody has or a new
+            one. New ones are guests: they own no apps.
           </p>
         }
       />
@@ -204,6 +204,7 @@ function InviteForm({
           required
         />
         <Select label="Role" value={given} onValue={setGiven} options={APP_ROLES} />
+        <p class="muted">Whoever has no account gets one as a guest, who works on this app and owns none.</p>
         <footer>
           <Button onClick={onClose}>Cancel</Button>
           <Button look="primary" type="submit" disabled={busy}>

@@ -34,7 +34,7 @@ export default function People() {
     <>
       <Head
         title="People and invites"
-        about="Administrators may do everything on this machine. Members have their own apps, and those that they were given a role on. Guests were invited by an app, and own none."
+        about="Administrators may do everything on this machine. Members have their own apps, and those that they were given a role on. Guests work on apps that they were invited to, and own none."
       >
         <Button look="primary" onClick={() => setInviting(true)}>
           <IconUserPlus /> Invite somebody
@@ -128,8 +128,8 @@ export default function People() {
 }
 
 function whatGives({ role, app }: Invite): string {
-  if (app) return `${app.role} on ${app.slug}`;
-  return role === 'admin' ? 'administrator of the machine' : 'an account';
+  const onMachine = role === 'admin' ? 'administrator of the machine' : role;
+  return app ? `${onMachine}, ${app.role} on ${app.slug}` : onMachine;
 }
 
 function Role({ role }: { role: Account['role'] }) {
@@ -147,7 +147,7 @@ function InviteForm({
   onClose: () => void;
 }) {
   const [email, setEmail] = useState('');
-  const [role, setRole] = useState<'member' | 'admin'>('member');
+  const [role, setRole] = useState<Invite['role']>('member');
   const [app, setApp] = useState('');
   const [appRole, setAppRole] = useState<AppRole>('push');
   const { busy, onSubmit } = useSubmit(async () =>
@@ -155,7 +155,7 @@ function InviteForm({
       await model.invite({
         role,
         ...(email !== '' && { email }),
-        ...(app !== '' && { app: { id: app, role: appRole } }),
+        ...(app !== '' && role !== 'admin' && { app: { id: app, role: appRole } }),
       }),
     ),
   );
@@ -180,17 +180,18 @@ function InviteForm({
           onValue={setRole}
           options={[
             ['member', 'Member: has apps of their own'],
+            ['guest', 'Guest: works on one app, and owns none'],
             ['admin', 'Administrator: may do everything'],
           ]}
         />
-        {role === 'member' && (
+        {role !== 'admin' && (
           <div class="two">
             <Select
               label="A role on an app"
               value={app}
               onValue={setApp}
               options={[
-                ['', 'None'],
+                ['', role === 'guest' ? 'Choose an app' : 'None'],
                 ...(model.apps.data.value?.items ?? []).map(({ id, slug }) => [id, slug] as const),
               ]}
             />
@@ -201,7 +202,7 @@ function InviteForm({
         )}
         <footer>
           <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={busy}>
+          <Button look="primary" type="submit" disabled={busy || (role === 'guest' && app === '')}>
             Make the link
           </Button>
         </footer>
