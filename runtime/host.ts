@@ -10,6 +10,7 @@ import { type Config, isLocal } from './config.ts';
 import { ControlError } from './control/control-calls.ts';
 import { startInFront } from './edge/caddy/front.ts';
 import { spares } from './fleets/start-cell.ts';
+import { sourceThreads } from './git/source-thread.ts';
 import { log, reason } from './log.ts';
 import { keptSecret, type Layout } from './machine/data-directory.ts';
 import { Spawner } from './machine/spawner.ts';
@@ -209,7 +210,10 @@ export class Host {
     await closing.step('AI and mail services', () => outward.close());
     await closing.step('bundler', closeBundler);
     await closing.step('walls', () => walls.close());
-    await closing.step('threads', () => threads.close());
+    await closing.step('threads', () => {
+      threads.close();
+      sourceThreads.close();
+    });
     await closing.step('loop delay', () => loopDelay.stop());
     ending.push(closing.step('alerts', () => deliveries.stop()));
     ending.push(closing.step('outbox', () => outbox.stop()));

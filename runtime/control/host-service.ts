@@ -9,6 +9,7 @@ import { shownSettings } from '../config.ts';
 import type { DomainChecks } from '../edge/domain-checks.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
+import { GitTurns } from '../git/turns.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { QueueFull } from '../machine/fair-queue.ts';
 import type { Mailer } from '../mail/mail.ts';
@@ -42,6 +43,8 @@ import { type WorkflowCall, workflowRoutes } from './workflow-routes.ts';
 
 const FLUSH_MS = 1_000;
 const CONTROL_UI_DEADLINE_MS = 8_000;
+
+const gitTurns = new GitTurns();
 
 /** What the service needs of the rest of the host. */
 export interface HostServiceOptions
@@ -228,9 +231,10 @@ function routesOf(
     'POST /git/:id/:service': git,
   };
 
-  function git({ request, response, words, query }: Call): void {
+  async function git({ request, response, words, query }: Call): Promise<void> {
     const [appId, service] = words as [string, string];
-    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+    const app = apps.get(appId);
+    if (!app) throw new Refusal(404, 'app_not_found', 'no such app');
     const repository = paths.repository(appId);
     const role = request.headers['x-cellar-role'];
     if (role !== 'view' && role !== 'push' && role !== 'admin') {
@@ -241,17 +245,17 @@ function routesOf(
       requireRoom(disk);
       queue.expect();
     }
-    const push = (updates: RefUpdate[], output: Duplex) => onPush(appId, updates, output);
-    const served = serveGit(
-      {
-        ...{ repository, hooks: paths.hooks, service, role, onPush: push },
-        floorMb: disk.floorMb,
-        query: query.toString(),
-      },
-      request,
-      response,
-    );
-    if (service === 'git-receive-pack') void changes.during(appId, served);
+    const asked = { repository, hooks: paths.hooks, service, floorMb: disk.floorMb, query: query.toString() };
+    const serve = (taken: () => void) => {
+      const push = (updates: RefUpdate[], output: Duplex) => {
+        // What follows is the log of the deploy, which may take long and costs git nothing.
+        taken();
+        onPush(appId, updates, output);
+      };
+      return serveGit({ ...asked, role, onPush: push }, request, response);
+    };
+    const turn = gitTurns.serve(app.wanted.owner ?? appId, response, serve);
+    await (service === 'git-receive-pack' ? changes.during(appId, turn) : turn);
   }
 }
 

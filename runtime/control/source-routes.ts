@@ -16,8 +16,9 @@ import { commitTemplate } from '../git/templates.ts';
 import { log } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
+import { FairQueue, QueueFull } from '../machine/fair-queue.ts';
 import { Refusal, requireRoom } from '../refusal.ts';
-import { type Call, type HostRoutes, readBody, readJson } from './host-call.ts';
+import { type Call, type HostRoutes, leaving, readBody, readJson } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
 
 const BLOB_DEADLINE_MS = 10 * 60_000;
@@ -26,6 +27,10 @@ const SNIFFED_BYTES = 8_000;
 const FLUSH_MS = 1_000;
 /** Entries of a tree in one answer, unless fewer are asked for. */
 const TREE_PAGE = 1_000;
+
+/** One account leaves a thread to the others. */
+const LIMITS = { name: 'calls about source code', running: 2, runningPerOwner: 1, waitingPerOwner: 50 };
+const queue = new FairQueue(LIMITS);
 
 /** What the routes need of the rest of the host. */
 export interface SourceOptions {
@@ -44,17 +49,16 @@ export type SourceCall = Extract<HostCall, `${string}/source/${string}`>;
 
 export function sourceRoutes(options: SourceOptions): Pick<HostRoutes, SourceCall> {
   return {
-    'GET /apps/:id/source/tree': (call) => tree(options, call),
-    'GET /apps/:id/source/entry': (call) => entry(options, call),
+    'GET /apps/:id/source/tree': (call) => inTurn(options, call, (signal) => tree(options, call, signal)),
+    'GET /apps/:id/source/entry': (call) => inTurn(options, call, (signal) => entry(options, call, signal)),
     'GET /apps/:id/source/blob/:sha': (call) => blob(options, call),
-    'GET /apps/:id/source/diff': (call) => diff(options, call),
-    'POST /apps/:id/source/commit': (call) => commit(options, call),
+    'GET /apps/:id/source/diff': (call) => inTurn(options, call, (signal) => diff(options, call, signal)),
+    'POST /apps/:id/source/commit': (call) => inTurn(options, call, () => commit(options, call)),
     'POST /apps/:id/source/import': async ({ request, response, words }) => {
       const { url } = await readJson<'POST /apps/:id/source/import'>(request);
-      const gone = new AbortController();
-      response.on('close', () => gone.abort(new Error('nobody waits for the import any more')));
+      const signal = leaving(response);
       return change(options, words, 'import', (repository) =>
-        options.imports.import(repository, new URL(url), gone.signal),
+        options.imports.import(repository, new URL(url), signal),
       );
     },
     'POST /apps/:id/source/template': async ({ request, words }) => {
@@ -69,12 +73,13 @@ export function sourceRoutes(options: SourceOptions): Pick<HostRoutes, SourceCal
 async function tree(
   options: SourceOptions,
   { words, query }: Call,
+  signal: AbortSignal,
 ): Promise<HostCalls['GET /apps/:id/source/tree']['answer']> {
   const repository = repositoryOf(options, words);
   const sha = await requireCommit(repository, query.get('ref'));
   if (sha === null) return { sha, items: [], more: false };
   const path = query.get('path') ?? '';
-  const page = await listTree(repository, sha, {
+  const page = await listTree(signal, repository, sha, {
     path,
     recursive: query.get('recursive') === 'true',
     offset: Number(query.get('offset') ?? 0),
@@ -86,12 +91,13 @@ async function tree(
 async function entry(
   options: SourceOptions,
   { words, query }: Call,
+  signal: AbortSignal,
 ): Promise<HostCalls['GET /apps/:id/source/entry']['answer']> {
   const repository = repositoryOf(options, words);
   const path = query.get('path') ?? '';
   const commit = await requireCommit(repository, query.get('ref'));
   if (commit === null) throw new Refusal(404, 'path_not_found', 'nothing was pushed yet');
-  const found = await findEntry(repository, commit, path);
+  const found = await findEntry(signal, repository, commit, path);
   if (found.type !== 'blob' || found.size === null)
     throw new Refusal(404, 'path_not_found', `${path} is no file`);
   return { commit, ...found, size: found.size };
@@ -154,12 +160,14 @@ function sendPart(
 async function diff(
   options: SourceOptions,
   { words, query }: Call,
+  signal: AbortSignal,
 ): Promise<HostCalls['GET /apps/:id/source/diff']['answer']> {
   const repository = repositoryOf(options, words);
   const [from, to] = [query.get('from'), query.get('to')];
   const before =
     from === null ? await liveCommit(options, repository, words[0]!) : await requireBase(repository, from);
-  return await diffCommits(repository, before, await requireCommit(repository, to));
+  const after = await requireCommit(repository, to);
+  return await diffCommits(signal, repository, before, after);
 }
 
 /** The commit of the live release; null when there is no release, or when a forced push has removed the commit. */
@@ -180,7 +188,10 @@ async function commit(
   requireRoom(options.disk);
   repositoryOf(options, words);
   const body = await readBody(request, HOST_COMMIT_BYTES);
-  return change(options, words, 'commit', (repository) => commitBody(repository, options.paths.builds, body));
+  // A commit that has begun goes on without its client.
+  return change(options, words, 'commit', (repository) =>
+    commitBody(undefined, repository, options.paths.builds, body),
+  );
 }
 
 /**
@@ -208,4 +219,19 @@ async function change(
 function repositoryOf({ apps, paths }: SourceOptions, [appId]: string[]): string {
   if (!apps.get(appId!)) throw new Refusal(404, 'app_not_found', 'no such app');
   return paths.repository(appId!);
+}
+
+/** Reads or changes a repository when it is the turn of the app's account. */
+async function inTurn<T>(
+  { apps }: SourceOptions,
+  { response, words: [appId] }: Call,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const signal = leaving(response);
+  try {
+    const owner = apps.get(appId!)?.wanted.owner ?? appId!;
+    return await queue.run({ owner, signal }, () => work(signal));
+  } catch (error) {
+    throw error instanceof QueueFull ? new Refusal(503, 'host_unavailable', error.message) : error;
+  }
 }

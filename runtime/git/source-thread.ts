@@ -1,7 +1,7 @@
-// Reading and changing repositories in a thread: trees, differences and commits are as large as their authors make them.
+// Reading and changing repositories in threads: trees, differences and commits are as large as their authors make them.
 
 import { ChildError } from '../machine/child.ts';
-import { threads } from '../machine/worker.ts';
+import { WorkerThreads } from '../machine/worker.ts';
 import { Refusal } from '../refusal.ts';
 import type * as commit from './commit.ts';
 import type * as source from './source.ts';
@@ -10,28 +10,42 @@ const SOURCE = new URL('./source.ts', import.meta.url);
 const COMMIT = new URL('./commit.ts', import.meta.url);
 /** Longer than the commands of git that a job runs one after another usually take; each has a deadline of its own. */
 const DEADLINE_MS = 60_000;
+/** The threads of these calls alone: a slow one must not hold up the start of an app. */
+export const sourceThreads = new WorkerThreads(2);
 
-/** Jobs of one repository run one after another. */
-function options(repository: string) {
-  return { deadlineMs: DEADLINE_MS, key: repository, errors: [Refusal, ChildError] };
+/** Aborts when nobody waits for the answer any more: then git ends. */
+type Signal = AbortSignal | undefined;
+
+// biome-ignore lint/suspicious/noExplicitAny: any function of these modules can be a job
+function run<F extends (...values: any[]) => unknown>(
+  module: URL,
+  name: string,
+  signal: Signal,
+  values: Parameters<F>,
+): Promise<Awaited<ReturnType<F>>> {
+  return sourceThreads.run<F>(module, name, values, {
+    deadlineMs: DEADLINE_MS,
+    errors: [Refusal, ChildError],
+    signal,
+  });
 }
 
-/** `listTree` of `source.ts`, in a thread. */
-export function listTree(...values: Parameters<typeof source.listTree>): Promise<source.TreePage> {
-  return threads.run<typeof source.listTree>(SOURCE, 'listTree', values, options(values[0]));
+/** Runs `listTree` of `source.ts` in a thread. */
+export function listTree(signal: Signal, ...values: Parameters<typeof source.listTree>) {
+  return run<typeof source.listTree>(SOURCE, 'listTree', signal, values);
 }
 
-/** `findEntry` of `source.ts`, in a thread. */
-export function findEntry(...values: Parameters<typeof source.findEntry>): Promise<source.TreeEntry> {
-  return threads.run<typeof source.findEntry>(SOURCE, 'findEntry', values, options(values[0]));
+/** Runs `findEntry` of `source.ts` in a thread. */
+export function findEntry(signal: Signal, ...values: Parameters<typeof source.findEntry>) {
+  return run<typeof source.findEntry>(SOURCE, 'findEntry', signal, values);
 }
 
-/** `diffCommits` of `source.ts`, in a thread. */
-export function diffCommits(...values: Parameters<typeof source.diffCommits>): Promise<source.Diff> {
-  return threads.run<typeof source.diffCommits>(SOURCE, 'diffCommits', values, options(values[0]));
+/** Runs `diffCommits` of `source.ts` in a thread. */
+export function diffCommits(signal: Signal, ...values: Parameters<typeof source.diffCommits>) {
+  return run<typeof source.diffCommits>(SOURCE, 'diffCommits', signal, values);
 }
 
-/** `commitBody` of `commit.ts`, in a thread. */
-export function commitBody(...values: Parameters<typeof commit.commitBody>): Promise<string> {
-  return threads.run<typeof commit.commitBody>(COMMIT, 'commitBody', values, options(values[0]));
+/** Runs `commitBody` of `commit.ts` in a thread. */
+export function commitBody(signal: Signal, ...values: Parameters<typeof commit.commitBody>) {
+  return run<typeof commit.commitBody>(COMMIT, 'commitBody', signal, values);
 }

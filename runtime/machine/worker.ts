@@ -23,6 +23,8 @@ export interface JobOptions {
   errors?: (abstract new (
     ...values: never[]
   ) => Error)[];
+  /** Ends the job and its thread when it aborts, and what that thread has started. */
+  signal?: AbortSignal | undefined;
   /** Buffers that are moved to the thread rather than copied. */
   transfer?: ArrayBuffer[];
 }
@@ -49,7 +51,7 @@ export class WorkerThreads {
   /**
    * Calls a function that `module` exports, in a thread. What goes in and comes out is copied.
    * @throws what the function throws; {Error} when it takes longer than its deadline or more memory than it may, and
-   * when too many jobs wait
+   * when too many jobs wait; the signal's reason when it aborts
    */
   run<F extends AnyFunction>(
     module: URL,
@@ -58,10 +60,23 @@ export class WorkerThreads {
     options: JobOptions,
   ): Promise<Awaited<ReturnType<F>>> {
     if (this.#waiting.length >= WAITING) return Promise.reject(new Error('too much is to be done at once'));
+    const { signal } = options;
+    if (signal?.aborted) return Promise.reject(signal.reason);
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    this.#waiting.push({ job: { module: module.href, name, values }, options, resolve, reject });
+    const pending: Pending = { job: { module: module.href, name, values }, options, resolve, reject };
+    const cancel = () => this.#cancel(pending, signal!.reason);
+    signal?.addEventListener('abort', cancel);
+    this.#waiting.push(pending);
     this.#advance();
-    return promise as Promise<Awaited<ReturnType<F>>>;
+    const settled = promise.finally(() => signal?.removeEventListener('abort', cancel));
+    return settled as Promise<Awaited<ReturnType<F>>>;
+  }
+
+  #cancel(pending: Pending, reason: Error): void {
+    const at = this.#waiting.indexOf(pending);
+    if (at !== -1) this.#waiting.splice(at, 1);
+    pending.reject(reason);
+    for (const [thread, job] of this.#busy) if (job === pending) thread.end(reason);
   }
 
   /** Ends all threads, and with them what they work on. */

@@ -1,11 +1,16 @@
 // Pushes that make git use much memory: git has a limit, and a message names it.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { GIT_MEMORY_MB } from '../../runtime/git/program.ts';
 import { diffCommits } from '../../runtime/git/source.ts';
 import { Refusal } from '../../runtime/refusal.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { remote } from '../support/git/remote.ts';
 
 const IDENTITY = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', '-c', 'core.compression=1'];
@@ -15,7 +20,8 @@ const TOO_LARGE = (GIT_MEMORY_MB + 20) * 2 ** 20;
 const inWork = (work: string) => (words: string[], input: Buffer | string) =>
   execFileSync('git', ['-C', work, ...IDENTITY, ...words], { input, encoding: 'utf8' }).trim();
 
-function processesOf(repository: string): { command: string; limits: string; score: number }[] {
+/** Git processes that answer requests for a repository. */
+function processesOf(repository: string): { pid: number; command: string; limits: string; score: number }[] {
   return readdirSync('/proc')
     .filter((pid) => /^\d+$/.test(pid))
     .flatMap((pid) => {
@@ -23,7 +29,7 @@ function processesOf(repository: string): { command: string; limits: string; sco
       try {
         if (!read('environ').includes(`GIT_PROJECT_ROOT=${repository}\0`)) return [];
         const command = read('cmdline').replaceAll('\0', ' ');
-        return [{ command, limits: read('limits'), score: Number(read('oom_score_adj')) }];
+        return [{ pid: Number(pid), command, limits: read('limits'), score: Number(read('oom_score_adj')) }];
       } catch {
         return [];
       }
@@ -86,4 +92,28 @@ test('a comparison of nested folders ends at the memory limit, which its refusal
     assert.match(error.message, /`git diff-tree` needs more than 256 MiB of memory/);
     return true;
   });
+});
+
+test('a fetch ends when its client leaves', async (t) => {
+  const { git, url, work, repository } = await remote(t);
+  // More than the connection holds, so that git is still at it.
+  writeFileSync(join(work, 'large.bin'), randomBytes(40 * 2 ** 20));
+  await git('add', '.');
+  await git('commit', '--quiet', '--message=large');
+  assert.equal((await git('push', url, 'HEAD:main')).code, 0);
+  const sha = (await git('rev-parse', 'HEAD')).printed.trim();
+  const fetching = request(`${url}/git-upload-pack`, { method: 'POST' });
+  fetching.on('error', () => {});
+  fetching.setHeader('content-type', 'application/x-git-upload-pack-request');
+  fetching.end(`0032want ${sha}\n00000009done\n`);
+  await once(fetching, 'response');
+  const packing = () => processesOf(repository).find(({ command }) => command.includes('pack-objects'))?.pid;
+  await eventually(() => packing() !== undefined, 'git packs');
+  // Held, so that it cannot end by itself.
+  const pid = packing()!;
+  process.kill(pid, 'SIGSTOP');
+  fetching.destroy();
+  const serving = () => processesOf(repository).some(({ command }) => command.includes('http-backend'));
+  await eventually(() => !serving(), 'git has ended', 10_000).finally(() => process.kill(pid, 'SIGCONT'));
+  await eventually(() => processesOf(repository).length === 0, 'what git had started has ended', 10_000);
 });

@@ -5,12 +5,18 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
 import { DEPLOY_REF } from '../../runtime/git/repository.ts';
-import { commitBody, findEntry, listTree } from '../../runtime/git/source-thread.ts';
-import { threads } from '../../runtime/machine/worker.ts';
+import {
+  commitBody,
+  diffCommits,
+  findEntry,
+  listTree,
+  sourceThreads,
+} from '../../runtime/git/source-thread.ts';
 import { Refusal } from '../../runtime/refusal.ts';
+import { eventually, processes } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-after(() => threads.close());
+after(() => sourceThreads.close());
 
 const IDENTITY = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com'];
 const ALL = { path: '', recursive: true, offset: 0, limit: 2 };
@@ -39,18 +45,19 @@ function makeRepository(t: TestContext, width: number, levels: number) {
     parent: null,
     files: [{ path: 'new', bytes: 3, mode: null, delete: false, from: null }],
   };
-  const commit = () => commitBody(repository, scratch, Buffer.from(`${JSON.stringify(head)}\nabc`));
+  const commit = () =>
+    commitBody(undefined, repository, scratch, Buffer.from(`${JSON.stringify(head)}\nabc`));
   return { repository, sha, git, commit };
 }
 
 test('a tree is listed in parts, and a commit made, in a thread', async (t) => {
   const { repository, sha, git, commit } = makeRepository(t, 3, 2);
-  const { items, more } = await listTree(repository, sha, { ...ALL, offset: 1 });
+  const { items, more } = await listTree(undefined, repository, sha, { ...ALL, offset: 1 });
   assert.deepEqual([items.map(({ path }) => path), more], [['entry-0/entry-1', 'entry-0/entry-2'], true]);
   const made = await commit();
   assert.equal(git(['rev-parse', DEPLOY_REF]), made);
   assert.equal(git(['show', `${made}:new`]), 'abc');
-  await assert.rejects(findEntry(repository, made, 'none'), (error) => {
+  await assert.rejects(findEntry(undefined, repository, made, 'none'), (error) => {
     assert.ok(error instanceof Refusal);
     assert.deepEqual([error.status, error.code], [404, 'path_not_found']);
     return true;
@@ -64,10 +71,27 @@ for (const [width, levels] of [
   test(`${width ** levels} files in a few trees are refused, listed or committed to`, async (t) => {
     const { repository, sha, commit } = makeRepository(t, width, levels);
     const most = /the commit has more than 100000 files and folders/;
-    await assert.rejects(listTree(repository, sha, ALL), most);
+    await assert.rejects(listTree(undefined, repository, sha, ALL), most);
     await assert.rejects(commit(), most);
     // Without what lies below it is small.
-    const { items } = await listTree(repository, sha, { ...ALL, recursive: false });
+    const { items } = await listTree(undefined, repository, sha, { ...ALL, recursive: false });
     assert.equal(items.length, 2);
   });
 }
+
+test('git ends when nobody waits for a comparison any more, and the next one is answered', async (t) => {
+  const { repository, sha } = makeRepository(t, 40, 5);
+  const left = new AbortController();
+  const diff = diffCommits(left.signal, repository, null, sha);
+  const git = () =>
+    processes((command) => command.includes('diff-tree') && command.includes(repository)).map(
+      ({ pid }) => pid,
+    );
+  await eventually(() => git().length > 0, 'git compares');
+  // Held, so that it cannot end by itself.
+  for (const pid of git()) process.kill(pid, 'SIGSTOP');
+  left.abort(new Error('nobody waits'));
+  await assert.rejects(diff, /nobody waits/);
+  await eventually(() => git().length === 0, 'git has ended', 10_000);
+  assert.equal((await diffCommits(undefined, repository, sha, sha)).files.length, 0);
+});

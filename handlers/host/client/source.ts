@@ -14,7 +14,10 @@ interface CommitHead {
 }
 
 /** What reads of an app's source have in common. */
-const SOURCE = { refusals: ['ref_not_found', 'path_not_found'], deadlineMs: SOURCE_DEADLINE_MS } as const;
+const SOURCE = {
+  refusals: ['ref_not_found', 'path_not_found', 'invalid_input', 'host_unavailable'],
+  deadlineMs: SOURCE_DEADLINE_MS,
+} as const;
 
 export class Source {
   readonly #host: HostConnection;
@@ -48,7 +51,7 @@ export class Source {
   /** @param contents of the files that have `bytes`, in their order */
   async commit(appId: string, head: CommitHead, contents: Uint8Array[]): Promise<Result<'source.commit'>> {
     const bytes = new Blob([`${JSON.stringify(head)}\n`, ...contents]);
-    const refusals = ['commit_conflict', 'path_not_found', 'invalid_input'] as const;
+    const refusals = ['commit_conflict', 'path_not_found', 'invalid_input', 'host_unavailable'] as const;
     const options = { bytes, refusals, deadlineMs: SOURCE_DEADLINE_MS };
     return this.#host.json('POST /apps/:id/source/commit', [appId], options).catch(maybeDone);
   }

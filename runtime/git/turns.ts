@@ -1,0 +1,42 @@
+// Whose turn it is to have git work on a repository: pushes and fetches of an account wait for one another.
+import type { ServerResponse } from 'node:http';
+import { FairQueue, QueueFull } from '../machine/fair-queue.ts';
+
+/** Each may have several processes of git, with a memory limit each. */
+const LIMITS = { name: 'pushes and fetches', running: 9, runningPerOwner: 3, waitingPerOwner: 50 };
+
+export class GitTurns {
+  readonly #queue = new FairQueue(LIMITS);
+
+  /**
+   * Calls `serve` when it is the owner's turn, which ends with it, or once it calls `taken`. With too many waiting it refuses.
+   * @returns when `serve` has ended
+   */
+  async serve(
+    owner: string,
+    response: ServerResponse,
+    serve: (taken: () => void) => Promise<void>,
+  ): Promise<void> {
+    const left = new AbortController();
+    response.once('close', () => left.abort());
+    if (response.destroyed) return;
+    let served: Promise<void> | undefined;
+    try {
+      await this.#queue.run({ owner, signal: left.signal }, () => {
+        const { promise: taken, resolve } = Promise.withResolvers<void>();
+        served = serve(resolve);
+        return Promise.race([served, taken]);
+      });
+    } catch (error) {
+      if (error instanceof QueueFull) return refuse(response, error.message);
+      if (served === undefined && left.signal.aborted) return;
+      throw error;
+    }
+    await served;
+  }
+}
+
+function refuse(response: ServerResponse, message: string): void {
+  response.writeHead(503, { 'content-type': 'text/plain; charset=utf-8', 'retry-after': '5' });
+  response.end(`Cellar does not take this now: ${message}.\n`);
+}
