@@ -53,17 +53,16 @@ export function storageRoutes({
 
 /** A function that answers a call with what a reader answers, unchanged. */
 export function readingAnswer(apps: Apps) {
-  return (ask: (looker: Required<Looker> & { signal: AbortSignal }, call: Call) => Promise<Buffer>) =>
-    async (call: Call) => {
-      const [appId] = call.words as [string];
-      if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
-      const signal = leaving(call.response);
-      try {
-        send(call.response, await ask({ appId, signal }, call));
-      } catch (error) {
-        if (!signal.aborted) refuseReading(error);
-      }
-    };
+  return (ask: (looker: Looker, call: Call) => Promise<Buffer>) => async (call: Call) => {
+    const [appId] = call.words as [string];
+    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+    const signal = leaving(call.response);
+    try {
+      send(call.response, await ask({ appId, signal }, call));
+    } catch (error) {
+      if (!signal.aborted) refuseReading(error);
+    }
+  };
 }
 
 /** Answers with a refusal of the readers, unchanged. */

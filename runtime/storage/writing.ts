@@ -29,7 +29,7 @@ export interface DatabaseRequest {
   kind: 'query' | 'import';
   body: Buffer;
   /** Aborted when nobody waits for the answer any more. */
-  signal: AbortSignal;
+  signal: AbortSignal | undefined;
 }
 
 /**
@@ -46,7 +46,7 @@ export async function runSql(
   const { storageId } = bound(find(databases, database), `database ${database}`);
   return withProcess(writing, appId, async (cell) => {
     const path = `/${kind}/${encodeURIComponent(storageId)}`;
-    const ended = AbortSignal.any([cell.signal, signal]);
+    const ended = signal === undefined ? cell.signal : AbortSignal.any([cell.signal, signal]);
     const asked = { method: 'POST', path, body, limitBytes: DATABASE_ANSWER_BYTES, signal: ended };
     const { status, bytes } = await askSocketForBytes(cell.databasePath, asked);
     if (bytes === null || status !== 200) throw noResult(status);

@@ -61,7 +61,7 @@ test('every supported key arrives in the bundle', async () => {
         d1_databases: [
           { binding: 'BY_ID', database_id: 'id', database_name: 'name', migrations_dir: 'sql' },
           { binding: 'BY_NAME', database_name: 'name' },
-          { binding: 'BARE' },
+          { binding: 'BARE', migrations_table: 'applied' },
         ],
         kv_namespaces: [{ binding: 'KV', id: 'kv-id' }, { binding: 'BARE_KV' }],
         r2_buckets: [{ binding: 'R2', bucket_name: 'files' }, { binding: 'BARE_R2' }],
@@ -135,16 +135,17 @@ test('every supported key arrives in the bundle', async () => {
     },
   ]);
   assert.deepEqual(
-    bundle.databases.map(({ binding, key, name, migrations }) => [
+    bundle.databases.map(({ binding, key, name, migrations, migrationsTable }) => [
       binding,
       key,
       name,
       migrations.map(({ name }) => name),
+      migrationsTable,
     ]),
     [
-      ['BY_ID', 'id', 'name', ['2_a.sql', '10_b.sql']],
-      ['BY_NAME', 'name', 'name', []],
-      ['BARE', 'BARE', undefined, []],
+      ['BY_ID', 'id', 'name', ['2_a.sql', '10_b.sql'], undefined],
+      ['BY_NAME', 'name', 'name', [], undefined],
+      ['BARE', 'BARE', undefined, [], 'applied'],
     ],
   );
   assert.equal(read(bundle.databases[0]!.migrations[1]!.path), '10');

@@ -24,6 +24,13 @@ binding = "DB"
 database_name = "${name}"
 ${more}`;
 
+interface Envelope {
+  success: boolean;
+  errors: { code: number; message: string }[];
+  // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+  result: any;
+}
+
 /** A pushed app whose database has its name. @param more of the binding's configuration */
 async function pushed(slug: string, more = '', files: Record<string, string> = {}) {
   const id = await cellar.create(slug);
@@ -51,9 +58,7 @@ async function pushed(slug: string, more = '', files: Record<string, string> = {
     const url = `${cellar.api}/client/v4/accounts/${owner}/d1/database/${slug}/${path}`;
     const headers = { authorization: `Bearer ${cellar.key}`, 'content-type': 'application/json' };
     const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
-    const answer = (await response.json()) as object;
-    // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
-    return { status: response.status, ...answer } as Record<string, any>;
+    return { status: response.status, ...((await response.json()) as Envelope) };
   };
   const rows = async (sql: string, params?: unknown[]) => {
     const answer = await ask('query', { sql, params });
@@ -86,8 +91,8 @@ async function answered(ask: Ask, statements: Statement[], n: number) {
   const isRaw = n % 3 === 0;
   const { success, result, errors, status } = await ask(isRaw ? 'raw' : 'query', body);
   if (!success) {
-    assert.deepEqual([status, errors[0].code], [400, 7500], JSON.stringify(errors));
-    return { failed: errors[0].message };
+    assert.deepEqual([status, errors[0]!.code], [400, 7500], JSON.stringify(errors));
+    return { failed: errors[0]!.message };
   }
   const objects = ({ columns, rows }: { columns: string[]; rows: unknown[][] }) =>
     rows.map((row) => Object.fromEntries(columns.map((column, at) => [column, row[at]])));
@@ -127,8 +132,8 @@ test('a request is one transaction, whatever its statements are and however they
     { batch: [insert, { sql: 'SELECT * FROM t' }, { sql: 'INSERT INTO t VALUES (1, NULL)' }] },
   ]) {
     const { status, errors, result } = await ask('query', body);
-    assert.deepEqual([status, errors[0].code, result], [400, 7500, null]);
-    assert.match(errors[0].message, /^(no such table: nowhere|UNIQUE constraint failed: t\.id): SQLITE_/);
+    assert.deepEqual([status, errors[0]!.code, result], [400, 7500, null]);
+    assert.match(errors[0]!.message, /^(no such table: nowhere|UNIQUE constraint failed: t\.id): SQLITE_/);
   }
   assert.deepEqual(await rows('SELECT count(*) AS n FROM t'), [{ n: 1 }]);
   const deferred = 'PRAGMA defer_foreign_keys = on; INSERT INTO child VALUES (5);';
@@ -141,11 +146,11 @@ test('a request is one transaction, whatever its statements are and however they
   assert.deepEqual(await rows('SELECT p FROM child'), [{ p: 5 }]);
   const broken = await ask('query', { sql: 'PRAGMA foreign_keys = off; DELETE FROM t' });
   assert.match(
-    broken.errors[0].message,
+    broken.errors[0]!.message,
     /^FOREIGN KEY constraint failed: row 1 of child refers to a row of t /,
   );
   assert.match(
-    (await ask('query', { sql: 'INSERT INTO child VALUES (77)' })).errors[0].message,
+    (await ask('query', { sql: 'INSERT INTO child VALUES (77)' })).errors[0]!.message,
     /^FOREIGN KEY/,
   );
 });
@@ -187,7 +192,7 @@ test('what D1’s API cannot do is refused with the field or the limit', async (
   const refused = async (body: unknown, status = 400) => {
     const answer = await ask('query', body);
     assert.equal(answer.status, status, JSON.stringify(answer));
-    return answer.errors[0].message;
+    return answer.errors[0]!.message;
   };
   assert.match(await refused({}), /^sql: .*batch/);
   assert.match(await refused({ sql: 'SELECT 1', batch: [] }), /batch/);

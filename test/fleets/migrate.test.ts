@@ -184,14 +184,10 @@ test('a table that is rebuilt without foreign keys leaves the rows of other tabl
   for (const off of ways) {
     files[`${Object.keys(files).length + 1}.sql`] = rebuild(off);
     await apply(files);
-    assert.equal(
-      await query('SELECT id, author FROM posts'),
-      '[{"id":10,"author":1},{"id":20,"author":2}]',
-      off,
-    );
-    assert.equal(await query('SELECT post FROM likes'), '[{"post":10}]', off);
   }
-  assert.equal(await query('SELECT count(*) AS n FROM users WHERE name IS NOT NULL'), '[{"n":2}]');
+  const rows =
+    "SELECT (SELECT group_concat(id || ' ' || author) FROM posts) AS posts, (SELECT post FROM likes) AS post";
+  assert.equal(await query(rows), '[{"posts":"10 1,20 2","post":10}]');
   assert.match(await query('INSERT INTO posts VALUES (30, 3)'), /FOREIGN KEY constraint failed/);
   // Whoever does not turn them off deletes with the table what refers to it, as on D1.
   files['5.sql'] = rebuild('PRAGMA defer_foreign_keys=ON;');
