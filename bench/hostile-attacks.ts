@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { fetch, WebSocket } from 'undici';
 import { type Cellar, LOCALHOST } from '../test/support/e2e/cellar.ts';
+import { gitAttacks } from './hostile-git.ts';
 
 /** What an attacker is told. */
 export interface Target {
@@ -137,6 +138,8 @@ export const attacks: Attack[] = [
       ),
     true,
   ),
+
+  ...gitAttacks,
 ];
 
 /** So many callers at once, each as often as it is answered, for ever. */

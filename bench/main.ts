@@ -25,6 +25,7 @@ const HELPERS = [
   'hostile-attacker.ts',
   'hostile-attacks.ts',
   'hostile-floor.ts',
+  'hostile-git.ts',
   'load.ts',
   'miniflare-app.ts',
   'proxies.ts',

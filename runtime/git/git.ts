@@ -24,8 +24,8 @@ const SETTINGS = {
 
 /**
  * Runs `git <words>` in a bare repository. Text of users belongs behind `--end-of-options` or `--`.
- * @throws {ChildError} when it fails, takes too long, or prints too much
- * @throws {Refusal} `invalid_input` when it needs more memory than it may have
+ * @throws {ChildError} when it fails, or prints too much
+ * @throws {Refusal} `invalid_input` when it needs more memory than it may have, `host_unavailable` when it takes too long
  */
 export async function runGit(
   repository: string,
@@ -39,9 +39,15 @@ export async function runGit(
       timeoutMs: DEADLINE_MS,
     });
   } catch (error) {
-    if (!(error instanceof ChildError && isOutOfMemory(error.message))) throw error;
-    const limit = `\`git ${words[0]}\` needs more than ${GIT_MEMORY_MB} MiB of memory for this repository`;
-    throw new Refusal(400, 'invalid_input', limit);
+    if (!(error instanceof ChildError)) throw error;
+    const title = `\`git ${words[0]}\``;
+    if (isOutOfMemory(error.message)) {
+      const limit = `needs more than ${GIT_MEMORY_MB} MiB of memory for this repository`;
+      throw new Refusal(400, 'invalid_input', `${title} ${limit}`);
+    }
+    if (!error.message.includes('took longer than')) throw error;
+    const limit = `took longer than ${DEADLINE_MS / 1000} s for this repository; ask for less, or try again`;
+    throw new Refusal(503, 'host_unavailable', `${title} ${limit}`);
   }
 }
 

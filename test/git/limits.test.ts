@@ -81,15 +81,15 @@ function nested(work: string, width: number, levels: number, content: string): s
   return run(['commit-tree', '-m', content, tree], '');
 }
 
-test('a comparison of nested folders ends at the memory limit, which its refusal names', async (t) => {
+test('a comparison of nested folders ends at the limit of memory or time, which its refusal names', async (t) => {
   const { git, url, work, repository } = await remote(t);
   const [before, later] = ['one', 'two'].map((content) => nested(work, 12, 7, content));
   const { code, printed } = await git('push', url, `${before}:refs/heads/a`, `${later}:refs/heads/b`);
   assert.equal(code, 0, printed);
   await assert.rejects(diffCommits(repository, before!, later!), (error) => {
     assert.ok(error instanceof Refusal, String(error));
-    assert.equal(error.code, 'invalid_input');
-    assert.match(error.message, /`git diff-tree` needs more than 256 MiB of memory/);
+    // A slow machine comes to the second one first.
+    assert.match(error.message, /`git diff-tree` (needs more than 256 MiB of memory|took longer than 20 s)/);
     return true;
   });
 });
