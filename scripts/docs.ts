@@ -12,7 +12,7 @@ import { settings } from '../runtime/settings.ts';
 
 // By their paths: they are written for workerd, whose types are not here.
 const { calls } = (await import(new URL('../handlers/cloudflare/index.ts', import.meta.url).href)) as {
-  calls: { method: string; path: string; needs: string | null }[];
+  calls: { method: string; path: string; needs: string }[];
 };
 const MADE = '<!-- Made by `npm run docs`. Change the code, not this page. -->';
 const declared: readonly Operation[] = operations;
@@ -64,8 +64,7 @@ ${rows.join('')}`;
 
 function callsPage(): string {
   const answered = calls.map(
-    ({ method, path, needs }) =>
-      `| \`${method} ${path.replace(/:(\w+)\+?/g, '{$1}')}\` | ${needs === null ? 'account' : needs} |\n`,
+    ({ method, path, needs }) => `| \`${method} ${path.replace(/:(\w+)\+?/g, '{$1}')}\` | ${needs} |\n`,
   );
   const others = unanswered.map(
     ({ method, path, what, why }) => `| \`${method ? `${method} ` : ''}${path}\` | ${what} | ${why} |\n`,
@@ -74,7 +73,7 @@ function callsPage(): string {
 
 ${MADE}
 
-What Cellar answers of Cloudflare's API, below \`/client/v4\`, for [Wrangler](wrangler.md). *Needs*: the least role on the app; any
+What Cellar answers of Cloudflare's API, below \`/client/v4\`, for [Wrangler](wrangler.md). *Needs*: the least role on the app, as in [the API](operations-of-the-api.md); any
 \`account\`, for what is its own; or \`none\`, where the path itself has a secret.
 
 | Answered | Needs |

@@ -12,11 +12,13 @@ export const accountCalls = [
   call({
     method: 'GET',
     path: '/user/tokens/verify',
+    as: 'accounts.me',
     answer: async ({ actor }) => ({ id: accountOf(actor) ?? 'runner', status: 'active' }),
   }),
   call({
     method: 'GET',
     path: '/user',
+    as: 'accounts.me',
     answer: async (context) => {
       const account = accountOf(context.actor);
       const row = account === null ? null : await findAccount(context.reads, account);
@@ -26,16 +28,19 @@ export const accountCalls = [
   call({
     method: 'GET',
     path: '/accounts',
+    as: 'accounts.me',
     answer: async (context) => wholeList((await accountsOf(context)).map(shown)),
   }),
   call({
     method: 'GET',
     path: '/accounts/:account',
+    as: 'accounts.me',
     answer: async ({ reads, account }: CallContext) => shown((await findAccount(reads, account))!),
   }),
   call({
     method: 'GET',
     path: '/memberships',
+    as: 'accounts.me',
     answer: async (context) =>
       wholeList(
         (await accountsOf(context)).map((row) => ({

@@ -1,9 +1,9 @@
 // One of Cloudflare's calls: what it is asked with, what the caller needs, and how it is answered by our services.
 import type * as z from 'zod';
-import type { Role } from '../../sqlite/control/access.ts';
 import type { AppRow } from '../../sqlite/control/apps.ts';
 import type { Context } from '../context.ts';
 import { type OperationName, operationsByName, type Params, type Result } from '../contract/index.ts';
+import type { Needs } from '../contract/operation.ts';
 import { invoke } from '../transports/invoke.ts';
 
 /** What answers a call works with. */
@@ -14,10 +14,14 @@ export interface CallContext extends Context {
   account: string;
   /** What stands in the path, by name. */
   words: Record<string, string>;
+  /** What the caller needs on the app that the call is about. */
+  needs: Needs;
 }
 
 interface Declared<Body extends z.ZodType> {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** The operation of ours that says what the caller needs: Wrangler gives nobody more than the API does. */
+  as: OperationName;
   /** Below `/client/v4`. `:name` is one word, `:name+` all that follows. */
   path: string;
   /** The body, as JSON. Left out when there is none, or the answer reads it by itself. */
@@ -26,24 +30,31 @@ interface Declared<Body extends z.ZodType> {
   bodyLimit?: number;
 }
 
-export interface Call extends Declared<z.ZodType> {
-  /** The role on the app that the word `:script` names; `null` for a call on no app. `none` asks for no token. */
-  needs: Role | null | 'none';
+export interface Call extends Omit<Declared<z.ZodType>, 'as'> {
+  /** The role on the app that the call is about, or `account` for a call on no app. `none` asks for no token. */
+  needs: Needs | 'none';
   /** Whether the app may be missing. */
   mayBeNew: boolean;
   answer: (context: CallContext, body: unknown, app: AppRow | null) => Promise<unknown>;
 }
 
-/** Declares a call on no app. The runner token and every account may make it; what it shows is the account's. */
+/** Declares a call on the account, or on an app that its answer finds: that has to look whether the caller has the role. */
 export function call<Body extends z.ZodType = z.ZodUndefined>(
   declared: Declared<Body> & { answer: (context: CallContext, body: z.output<Body>) => Promise<unknown> },
 ): Call {
-  return { needs: null, mayBeNew: false, ...declared, answer: declared.answer as Call['answer'] };
+  return {
+    needs: needsOf(declared.as),
+    mayBeNew: false,
+    ...declared,
+    answer: declared.answer as Call['answer'],
+  };
 }
 
 /** Declares a call that its path alone lets in: it has a secret word. */
 export function openCall<Body extends z.ZodType = z.ZodUndefined>(
-  declared: Declared<Body> & { answer: (context: CallContext, body: z.output<Body>) => Promise<unknown> },
+  declared: Omit<Declared<Body>, 'as'> & {
+    answer: (context: CallContext, body: z.output<Body>) => Promise<unknown>;
+  },
 ): Call {
   return { needs: 'none', mayBeNew: false, ...declared, answer: declared.answer as Call['answer'] };
 }
@@ -51,20 +62,33 @@ export function openCall<Body extends z.ZodType = z.ZodUndefined>(
 /** Declares a call on the app that `:script` names. */
 export function appCall<Body extends z.ZodType = z.ZodUndefined>(
   declared: Declared<Body> & {
-    needs: Role;
     answer: (context: CallContext, body: z.output<Body>, app: AppRow) => Promise<unknown>;
   },
 ): Call {
-  return { mayBeNew: false, ...declared, answer: declared.answer as Call['answer'] };
+  return {
+    needs: needsOf(declared.as),
+    mayBeNew: false,
+    ...declared,
+    answer: declared.answer as Call['answer'],
+  };
 }
 
-/** Declares a call on the app that `:script` names, or on one that it is to make. */
+/** Declares a call that deploys to the app that `:script` names, or to one that it is to make. */
 export function newAppCall<Body extends z.ZodType = z.ZodUndefined>(
-  declared: Declared<Body> & {
+  declared: Omit<Declared<Body>, 'as'> & {
     answer: (context: CallContext, body: z.output<Body>, app: AppRow | null) => Promise<unknown>;
   },
 ): Call {
-  return { needs: 'push', mayBeNew: true, ...declared, answer: declared.answer as Call['answer'] };
+  return {
+    needs: needsOf('deploys.create'),
+    mayBeNew: true,
+    ...declared,
+    answer: declared.answer as Call['answer'],
+  };
+}
+
+function needsOf(operation: OperationName): Needs {
+  return operationsByName.get(operation)!.needs;
 }
 
 /** A page of a list, with what Cloudflare says of it beside. */

@@ -1,8 +1,6 @@
 // D1: databases as files of SQL, which Wrangler sends and fetches by an address of their own.
 import * as z from 'zod';
 import { splitStatements } from '../../sqlite/statements.js';
-import { authorize } from '../access.ts';
-import { operationsByName } from '../contract/index.ts';
 import { D1_SQL_BYTES } from '../contract/sizes.ts';
 import { runFile } from '../services/sql.ts';
 import { readBytes } from '../transports/body.ts';
@@ -37,6 +35,7 @@ export const databaseFileCalls = [
   call({
     method: 'POST',
     path: `${DATABASES}/:database/import`,
+    as: 'storage.d1.import',
     body: Import,
     answer: async (context, asked) => importFile(context, await databaseOf(context), asked),
   }),
@@ -65,6 +64,7 @@ export const databaseFileCalls = [
   call({
     method: 'POST',
     path: `${DATABASES}/:database/export`,
+    as: 'storage.d1.export',
     body: Export,
     answer: async (context, { dump_options: { no_schema: noSchema, no_data: noData, tables } }) => {
       const found = await databaseOf(context);
@@ -96,8 +96,6 @@ async function importFile(context: CallContext, database: Kept, asked: z.output<
   const { env } = context;
   if (asked.action === 'poll')
     throw new CloudflareError(400, CODES.BAD_REQUEST, 'An import has ended when it is answered here.');
-  // Checked before anything is kept for a caller who may not import.
-  await authorize(context, operationsByName.get('storage.d1.import')!, { id: database.app.id });
   if (asked.action === 'init') {
     const filename = await newFile(context, '');
     return {

@@ -1,8 +1,6 @@
 // D1: databases, and statements in them.
 import * as z from 'zod';
-import { authorize } from '../access.ts';
 import type { SqlQuery } from '../contract/host-storage.ts';
-import { operationsByName } from '../contract/index.ts';
 import { D1_SQL_BYTES } from '../contract/sizes.ts';
 import { fromBase64, toBase64 } from '../services/base64.ts';
 import { runQueries } from '../services/sql.ts';
@@ -26,6 +24,7 @@ export const databaseCalls = [
   call({
     method: 'GET',
     path: DATABASES,
+    as: 'storage.overview',
     answer: async (context) => {
       const name = context.url.searchParams.get('name');
       const all = (await keptOf(context, 'databases')).map(shown);
@@ -35,12 +34,14 @@ export const databaseCalls = [
   call({
     method: 'POST',
     path: DATABASES,
+    as: 'apps.create',
     body: z.object({ name: nameOfNew }),
     answer: async ({ at }, { name }) => ({ uuid: name, name, version: 'production', created_at: at }),
   }),
   call({
     method: 'GET',
     path: `${DATABASES}/:database`,
+    as: 'storage.overview',
     answer: async (context) => {
       const found = await databaseOf(context);
       const { databases } = await run(context, 'storage.overview', { id: found.app.id });
@@ -51,6 +52,7 @@ export const databaseCalls = [
   call({
     method: 'POST',
     path: `${DATABASES}/:database/query`,
+    as: 'storage.d1.write',
     body: Queries,
     bodyLimit: D1_SQL_BYTES,
     answer: (context, asked) =>
@@ -61,6 +63,7 @@ export const databaseCalls = [
   call({
     method: 'POST',
     path: `${DATABASES}/:database/raw`,
+    as: 'storage.d1.write',
     body: Queries,
     bodyLimit: D1_SQL_BYTES,
     answer: (context, asked) => query(context, asked, (columns, rows) => ({ columns, rows })),
@@ -82,7 +85,6 @@ async function query(
   shape: (columns: string[], rows: unknown[][]) => object,
 ) {
   const { app, id } = await databaseOf(context);
-  await authorize(context, operationsByName.get('storage.d1.write')!, { id: app.id });
   const queries = (batch ?? [{ sql, params }]).map(taken);
   const { done, duration_ms } = await runQueries(context, app.id, id, queries);
   const results = done.flat();

@@ -5,6 +5,7 @@ import { type AppRow, findAppBySlug } from '../../sqlite/control/apps.ts';
 import type { Actor } from '../access.ts';
 import { authenticate, authorize } from '../access.ts';
 import type { Context, RequestContext } from '../context.ts';
+import type { Needs } from '../contract/operation.ts';
 import { BODY_BYTES } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
 import { discard, readBytes } from '../transports/body.ts';
@@ -80,7 +81,8 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
   const account = words.account ?? '';
   if (call.needs !== 'none' && words.account !== undefined) await requireAccount(acting, account);
   const app = words.script === undefined ? null : await appOf(acting, call, account, words.script);
-  const asked: CallContext = { ...acting, request, url, account, words };
+  const needs = call.needs === 'none' ? 'account' : call.needs;
+  const asked: CallContext = { ...acting, request, url, account, words, needs };
   const result = await call.answer(asked, await bodyOf(request, call), app);
   if (result instanceof Response) return result;
   const info =
@@ -114,7 +116,7 @@ async function appOf(context: Context, call: Call, account: string, name: string
       `The app ${name} is of the account ${app.owner_id}: set CLOUDFLARE_ACCOUNT_ID to that.`,
     );
   try {
-    await authorize(context, { needs: call.needs as 'view' | 'push' | 'admin' }, { id: app.id });
+    await authorize(context, { needs: call.needs as Needs }, { id: app.id });
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     throw new CloudflareError(

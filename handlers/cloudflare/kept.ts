@@ -1,7 +1,9 @@
 // What the apps of an account keep, as Cloudflare has it: lists of an account, whose apps do not show. Here an app's storage
 // is its own, and the names in it are its project's: two apps may have the same.
 import * as z from 'zod';
+import { authorize } from '../access.ts';
 import type { KeptPlaces } from '../contract/host-releases.ts';
+import { Problem } from '../problem.ts';
 import { type CallContext, Page } from './call.ts';
 import { CloudflareError, CODES, type Code } from './codes.ts';
 import { allApps } from './scripts.ts';
@@ -18,6 +20,11 @@ export interface Kept {
   app: { id: string; slug: string; created_at: string };
 }
 
+interface PlacesOfApp {
+  app: Kept['app'];
+  places: KeptPlaces;
+}
+
 const WORDS: Record<Kind, string> = {
   databases: 'database',
   namespaces: 'namespace',
@@ -31,9 +38,18 @@ const NOT_FOUND: Record<Kind, Code> = {
   workflows: CODES.WORKFLOW_NOT_FOUND,
 };
 
-/** What the account's apps keep, with the apps. */
-export async function keptPlaces(context: CallContext): Promise<{ app: Kept['app']; places: KeptPlaces }[]> {
+/** What the account's apps keep on which the caller has the role that the call needs, with the apps. */
+export async function keptPlaces(context: CallContext): Promise<PlacesOfApp[]> {
   const apps = await allApps(context);
+  const may = await Promise.all(apps.map(({ id }) => hasRole(context, id)));
+  return placesOf(
+    context,
+    apps.filter((_, at) => may[at]),
+  );
+}
+
+async function placesOf(context: CallContext, apps: Kept['app'][]): Promise<PlacesOfApp[]> {
+  if (apps.length === 0) return [];
   const places = await context.host.places(apps.map(({ id }) => id));
   return apps.flatMap((app) => {
     const own = places.find(({ app_id }) => app_id === app.id);
@@ -41,9 +57,23 @@ export async function keptPlaces(context: CallContext): Promise<{ app: Kept['app
   });
 }
 
-/** All of a kind that the account's apps keep, by name. */
+async function hasRole(context: CallContext, id: string): Promise<boolean> {
+  try {
+    await authorize(context, context, { id });
+    return true;
+  } catch (error) {
+    if (error instanceof Problem && error.status < 500) return false;
+    throw error;
+  }
+}
+
+/** All of a kind that the account's apps keep on which the caller has the role that the call needs, by name. */
 export async function keptOf(context: CallContext, kind: Kind): Promise<Kept[]> {
-  const all = (await keptPlaces(context)).flatMap(({ app, places }) =>
+  return named(await keptPlaces(context), kind);
+}
+
+function named(kept: PlacesOfApp[], kind: Kind): Kept[] {
+  const all = kept.flatMap(({ app, places }) =>
     places[kind].map(({ id, binding }) => ({ id, binding, app })),
   );
   return all
@@ -56,7 +86,8 @@ export async function keptOf(context: CallContext, kind: Kind): Promise<Kept[]> 
 
 /**
  * The one that a name means: the name of a list, the project's own, or that of its binding.
- * @throws {CloudflareError} when the name means nothing, or several things
+ * @throws {CloudflareError} when the name means nothing, or several things; {Problem} `forbidden` when an app keeps it on which
+ * the caller has too low a role
  */
 export async function findKept(context: CallContext, kind: Kind, name: string): Promise<Kept> {
   const all = await keptOf(context, kind);
@@ -74,6 +105,7 @@ export async function findKept(context: CallContext, kind: Kind, name: string): 
       `Several apps have a ${word} ${name}: say which, by ${names}.`,
     );
   }
+  await refuseHidden(context, kind, name);
   const known =
     all.length === 0 ? 'There is none yet' : `There are ${all.map((each) => each.name).join(', ')}`;
   throw new CloudflareError(
@@ -84,6 +116,13 @@ export async function findKept(context: CallContext, kind: Kind, name: string): 
       1_000,
     ),
   );
+}
+
+/** @throws {Problem} `forbidden` when an app keeps it on which the caller has too low a role */
+async function refuseHidden(context: CallContext, kind: Kind, name: string): Promise<void> {
+  const others = named(await placesOf(context, await allApps(context)), kind);
+  const found = others.find((each) => [each.name, each.id, each.binding].includes(name));
+  if (found !== undefined) await authorize(context, context, { id: found.app.id });
 }
 
 /** What Wrangler asks to be made: the first deploy that binds it makes it, so there is nothing to do but to name it. */

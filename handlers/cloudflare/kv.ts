@@ -32,6 +32,7 @@ export const namespaceCalls = [
   call({
     method: 'GET',
     path: NAMESPACES,
+    as: 'storage.overview',
     answer: async (context) =>
       numberedPage(
         context,
@@ -45,12 +46,14 @@ export const namespaceCalls = [
   call({
     method: 'POST',
     path: NAMESPACES,
+    as: 'apps.create',
     body: z.object({ title: nameOfNew }),
     answer: async (_context, { title }) => ({ id: title, title, supports_url_encoding: true }),
   }),
   call({
     method: 'GET',
     path: `${NAMESPACES}/:namespace/keys`,
+    as: 'storage.kv.list',
     answer: async (context) => {
       const { searchParams } = context.url;
       const limit = Math.min(PAGE, Math.max(1, Number(searchParams.get('limit') ?? PAGE) || PAGE));
@@ -71,6 +74,7 @@ export const namespaceCalls = [
   call({
     method: 'GET',
     path: VALUES,
+    as: 'storage.kv.get',
     answer: async (context) => {
       const key = context.words.key!;
       const { value_base64, expires_at } = await readValue(context, key);
@@ -84,6 +88,7 @@ export const namespaceCalls = [
   call({
     method: 'PUT',
     path: VALUES,
+    as: 'storage.kv.put',
     answer: async (context) => {
       const { searchParams } = context.url;
       const { value, metadata } = await bodyOf(context.request);
@@ -101,12 +106,14 @@ export const namespaceCalls = [
   call({
     method: 'DELETE',
     path: VALUES,
+    as: 'storage.kv.delete',
     answer: async (context) =>
       run(context, 'storage.kv.delete', { ...(await namespaceOf(context)), key: context.words.key! }),
   }),
   call({
     method: 'PUT',
     path: `${NAMESPACES}/:namespace/bulk`,
+    as: 'storage.kv.put',
     body: z.array(Entry).max(10_000),
     bodyLimit: BULK_BYTES,
     answer: async (context, entries) => {
@@ -117,6 +124,7 @@ export const namespaceCalls = [
   call({
     method: 'DELETE',
     path: `${NAMESPACES}/:namespace/bulk`,
+    as: 'storage.kv.delete',
     body: z.array(z.string()).max(10_000),
     bodyLimit: BULK_BYTES,
     answer: async (context, keys) => removeAll(context, keys),
@@ -124,6 +132,7 @@ export const namespaceCalls = [
   call({
     method: 'POST',
     path: `${NAMESPACES}/:namespace/bulk/delete`,
+    as: 'storage.kv.delete',
     body: z.array(z.string()).max(10_000),
     bodyLimit: BULK_BYTES,
     answer: async (context, keys) => removeAll(context, keys),
@@ -131,6 +140,7 @@ export const namespaceCalls = [
   call({
     method: 'POST',
     path: `${NAMESPACES}/:namespace/bulk/get`,
+    as: 'storage.kv.get',
     body: z.object({ keys: z.array(z.string()).max(100) }),
     answer: async (context, { keys }) => {
       const values: Record<string, string | null> = {};

@@ -30,6 +30,7 @@ export const queueCalls = [
   call({
     method: 'GET',
     path: QUEUES,
+    as: 'storage.overview',
     answer: async (context) => {
       const all = await queuesOf(context);
       const asked = context.url.searchParams.getAll('name');
@@ -43,24 +44,28 @@ export const queueCalls = [
   call({
     method: 'POST',
     path: QUEUES,
+    as: 'apps.create',
     body: z.object({ queue_name: nameOfNew }),
     answer: async ({ at }, { queue_name }) => shown(queue_name, at, [], []),
   }),
   call({
     method: 'POST',
     path: `${QUEUES}/:queue/consumers`,
+    as: 'deploys.create',
     body: Consumer,
     answer: (context, body) => setConsumer(context, body),
   }),
   call({
     method: 'PUT',
     path: `${QUEUES}/:queue/consumers/:consumer`,
+    as: 'deploys.create',
     body: Consumer,
     answer: (context, body) => setConsumer(context, body),
   }),
   call({
     method: 'DELETE',
     path: `${QUEUES}/:queue/consumers/:consumer`,
+    as: 'deploys.create',
     answer: async (context) => {
       const { queue, consumer } = context.words;
       const app = await appOf(context, consumer!);
@@ -96,11 +101,11 @@ async function setConsumer(
   return shownConsumer(script_name, body.consumer);
 }
 
-/** The id of the app that consumes, on which the caller has to have the role push. */
+/** The id of the app that consumes, on which the caller has to have the role that the call needs. */
 async function appOf(context: CallContext, slug: string): Promise<string> {
   const app = await findAppBySlug(context.reads, slug);
   if (app === null) throw new CloudflareError(404, CODES.SCRIPT_NOT_FOUND, `There is no app ${slug}.`);
-  await authorize(context, { needs: 'push' }, { id: app.id });
+  await authorize(context, context, { id: app.id });
   return app.id;
 }
 

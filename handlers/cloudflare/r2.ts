@@ -1,7 +1,6 @@
 // R2: buckets, and objects by their keys.
 
 import * as z from 'zod';
-import { authorize } from '../access.ts';
 import { operationsByName } from '../contract/index.ts';
 import { putObjectBody } from '../services/buckets.ts';
 import { invoke } from '../transports/invoke.ts';
@@ -18,22 +17,26 @@ export const bucketCalls = [
   call({
     method: 'GET',
     path: BUCKETS,
+    as: 'storage.overview',
     answer: async (context) => ({ buckets: (await keptOf(context, 'buckets')).map(shown) }),
   }),
   call({
     method: 'POST',
     path: BUCKETS,
+    as: 'apps.create',
     body: z.object({ name: nameOfNew }),
     answer: async ({ at }, { name }) => ({ name, creation_date: at }),
   }),
   call({
     method: 'GET',
     path: `${BUCKETS}/:bucket`,
+    as: 'storage.overview',
     answer: async (context) => shown(await findKept(context, 'buckets', context.words.bucket!)),
   }),
   call({
     method: 'GET',
     path: OBJECT,
+    as: 'storage.r2.raw',
     answer: (context) =>
       withCodes(NO_OBJECT, async () => {
         const operation = operationsByName.get('storage.r2.raw')!;
@@ -47,9 +50,9 @@ export const bucketCalls = [
   call({
     method: 'PUT',
     path: OBJECT,
+    as: 'storage.r2.put',
     answer: async (context) => {
       const place = await placeOf(context);
-      await authorize(context, { needs: 'push' }, place);
       const object = await putObjectBody(context, place, context.request);
       return { key: object.key, size: String(object.size), etag: object.etag, uploaded: object.uploaded_at };
     },
@@ -57,6 +60,7 @@ export const bucketCalls = [
   call({
     method: 'DELETE',
     path: OBJECT,
+    as: 'storage.r2.delete',
     answer: (context) =>
       withCodes(NO_OBJECT, async () => {
         await run(context, 'storage.r2.delete', await placeOf(context));

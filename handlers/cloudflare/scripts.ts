@@ -17,6 +17,7 @@ export const scriptCalls = [
   call({
     method: 'GET',
     path: '/accounts/:account/workers/scripts',
+    as: 'apps.list',
     answer: async (context) => {
       const apps = await allApps(context);
       return Promise.all(
@@ -33,13 +34,14 @@ export const scriptCalls = [
   call({
     method: 'GET',
     path: '/accounts/:account/workers/durable_objects/namespaces',
+    as: 'apps.list',
     // Wrangler looks there for containers of a Worker, which are not run here.
     answer: async () => wholeList([]),
   }),
   appCall({
     method: 'GET',
     path: '/accounts/:account/workers/services/:script',
-    needs: 'view',
+    as: 'apps.get',
     answer: async ({ host }, _body, app) => {
       const migration_tag = (await host.deploys.release(app.id))?.migration_tag ?? undefined;
       return {
@@ -57,7 +59,7 @@ export const scriptCalls = [
   appCall({
     method: 'DELETE',
     path: '/accounts/:account/workers/services/:script',
-    needs: 'admin',
+    as: 'apps.delete',
     answer: (context, _body, app) => run(context, 'apps.delete', { id: app.id }),
   }),
   newAppCall({
@@ -83,13 +85,13 @@ export const scriptCalls = [
   appCall({
     method: 'GET',
     path: `${SCRIPT}/settings`,
-    needs: 'view',
+    as: 'env.list',
     answer: async ({ host }, _body, app) => settingsOf(await host.deploys.release(app.id), app.slug),
   }),
   appCall({
     method: 'PATCH',
     path: `${SCRIPT}/script-settings`,
-    needs: 'push',
+    as: 'deploys.create',
     body: z.looseObject({}),
     // Tags, logpush and observability: Cellar's logs and metrics are always there.
     answer: async (_context, body) => body,
@@ -97,13 +99,14 @@ export const scriptCalls = [
   call({
     method: 'GET',
     path: '/accounts/:account/workers/subdomain',
+    as: 'apps.list',
     // Wrangler adds `.workers.dev` to it, and shows it only where an app has no address of its own.
     answer: async ({ env }) => ({ subdomain: env.BASE_DOMAIN }),
   }),
   appCall({
     method: 'GET',
     path: '/accounts/:account/workers/workers/:script',
-    needs: 'view',
+    as: 'apps.get',
     answer: async ({ env }, _body, app) => ({
       id: app.id,
       name: app.slug,
@@ -113,13 +116,13 @@ export const scriptCalls = [
   appCall({
     method: 'GET',
     path: `${SCRIPT}/subdomain`,
-    needs: 'view',
+    as: 'apps.get',
     answer: async ({ env }, _body, app) => subdomainOf(app, env.PUBLIC_APP_URL),
   }),
   appCall({
     method: 'POST',
     path: `${SCRIPT}/subdomain`,
-    needs: 'push',
+    as: 'deploys.create',
     body: z.looseObject({}),
     // An app is always at its address.
     answer: async ({ env }, _body, app) => subdomainOf(app, env.PUBLIC_APP_URL),

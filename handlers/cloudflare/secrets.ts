@@ -12,7 +12,7 @@ export const secretCalls = [
   appCall({
     method: 'GET',
     path: `${SCRIPT}/secrets`,
-    needs: 'view',
+    as: 'secrets.list',
     answer: async (context, _body, app) => {
       const { items } = await run(context, 'secrets.list', { id: app.id, limit: 200 });
       return items.map(({ name }) => ({ name, type: TYPE }));
@@ -21,7 +21,7 @@ export const secretCalls = [
   appCall({
     method: 'PUT',
     path: `${SCRIPT}/secrets`,
-    needs: 'push',
+    as: 'secrets.set',
     body: Secret,
     answer: async (context, { name, text }, app) => {
       await changeSecrets(context, app.id, { [name]: text });
@@ -31,7 +31,7 @@ export const secretCalls = [
   appCall({
     method: 'PATCH',
     path: `${SCRIPT}/secrets-bulk`,
-    needs: 'push',
+    as: 'secrets.set',
     body: z.object({ secrets: z.record(z.string(), Secret.nullable()) }),
     answer: async (context, { secrets }, app) => {
       const changes = Object.entries(secrets).map(([name, secret]) => [name, secret?.text ?? null]);
@@ -42,20 +42,20 @@ export const secretCalls = [
   appCall({
     method: 'DELETE',
     path: `${SCRIPT}/secrets/:secret`,
-    needs: 'push',
+    as: 'secrets.delete',
     answer: (context, _body, app) =>
       run(context, 'secrets.delete', { id: app.id, name: context.words.secret! }),
   }),
   appCall({
     method: 'GET',
     path: `${SCRIPT}/schedules`,
-    needs: 'view',
+    as: 'crons.list',
     answer: async ({ host }, _body, app) => shown((await host.deploys.release(app.id))?.crons ?? []),
   }),
   appCall({
     method: 'PUT',
     path: `${SCRIPT}/schedules`,
-    needs: 'push',
+    as: 'deploys.create',
     body: z.array(z.object({ cron: z.string().trim().min(1).max(100) })).max(100),
     answer: async (context, schedules, app) => {
       const crons = [...new Set(schedules.map(({ cron }) => cron))];

@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { type Actor, accountOf, authorize } from '../access.ts';
 import type { TailedRequest } from '../contract/host-calls.ts';
+import { operationsByName } from '../contract/index.ts';
 import type { LogLine } from '../contract/logs.ts';
 import { Problem } from '../problem.ts';
 import { sameSecret } from '../secrets.ts';
@@ -12,6 +13,8 @@ import { Filter, TailEvents } from './tail-events.ts';
 const TAILS = '/accounts/:account/workers/scripts/:script/tails';
 /** How long a tail may be opened, and lasts, in s. */
 const TAIL_S = 6 * 3_600;
+/** What whoever reads a tail needs. */
+const READING = operationsByName.get('logs.stream')!;
 const PROTOCOL = 'trace-v1';
 /** Bytes of one event of the log that are waited for. */
 const EVENT_BYTES = 2 ** 20;
@@ -39,7 +42,7 @@ export const tailCalls = [
   appCall({
     method: 'POST',
     path: TAILS,
-    needs: 'view',
+    as: 'logs.stream',
     body: z.unknown(),
     answer: async ({ env, actor }, body, app) => {
       const asked = Filters.safeParse(body);
@@ -61,7 +64,7 @@ export const tailCalls = [
   appCall({
     method: 'DELETE',
     path: `${TAILS}/:tail`,
-    needs: 'view',
+    as: 'logs.stream',
     // It has ended with its WebSocket.
     answer: async () => null,
   }),
@@ -73,7 +76,7 @@ export const tailCalls = [
       // Its account may have lost its role since, and may lose it later.
       const { account: id } = tail;
       const actor: Actor = id === null ? { kind: 'runner' } : { kind: 'account', id, runs: false };
-      const allowed = () => authorize({ actor, reads: context.reads }, { needs: 'view' }, { id: tail.app });
+      const allowed = () => authorize({ actor, reads: context.reads }, READING, { id: tail.app });
       await allowed();
       if (context.request.headers.get('upgrade')?.toLowerCase() !== 'websocket')
         throw new CloudflareError(426, CODES.BAD_REQUEST, 'A tail is a WebSocket.');

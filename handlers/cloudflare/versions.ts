@@ -30,7 +30,7 @@ export const versionCalls = [
   appCall({
     method: 'GET',
     path: `${SCRIPT}/versions`,
-    needs: 'view',
+    as: 'deploys.list',
     answer: async ({ host, ...context }, _body, app) => {
       const waiting = (await host.uploads.versions(app.id)).map(shownUpload);
       const served = (await servedDeploys({ host, ...context }, app)).filter(
@@ -44,7 +44,7 @@ export const versionCalls = [
   appCall({
     method: 'GET',
     path: `${SCRIPT}/versions/:version`,
-    needs: 'view',
+    as: 'env.list',
     answer: async (context, _body, app) => {
       const { host, words } = context;
       const id = idOf(words.version!);
@@ -71,7 +71,7 @@ export const versionCalls = [
   appCall({
     method: 'POST',
     path: `${SCRIPT}/versions`,
-    needs: 'push',
+    as: 'deploys.create',
     answer: async (context, _body, app) => {
       const author = await authorOf(context);
       const type = context.request.headers.get('content-type') ?? '';
@@ -90,7 +90,7 @@ export const versionCalls = [
   appCall({
     method: 'GET',
     path: `${SCRIPT}/deployments`,
-    needs: 'view',
+    as: 'deploys.list',
     answer: async (context, _body, app) => ({
       deployments: (await servedDeploys(context, app)).slice(0, DEPLOYMENTS).map(shownDeployment),
     }),
@@ -98,7 +98,7 @@ export const versionCalls = [
   appCall({
     method: 'POST',
     path: `${SCRIPT}/deployments`,
-    needs: 'push',
+    as: 'deploys.rollback',
     body: Deployment,
     answer: async (context, { versions, annotations }, app) => {
       const id = idOf(versions[0]!.version_id);

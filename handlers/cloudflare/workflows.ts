@@ -1,6 +1,5 @@
 // Workflows: each belongs to the app whose live release binds it.
 import * as z from 'zod';
-import { authorize } from '../access.ts';
 import type { Result } from '../contract/index.ts';
 import { INSTANCE_STATUSES, STEP_TYPES, type WorkflowStep } from '../contract/workflows.ts';
 import { Problem } from '../problem.ts';
@@ -28,6 +27,7 @@ export const workflowCalls = [
   call({
     method: 'GET',
     path: WORKFLOWS,
+    as: 'workflows.list',
     answer: async (context) => {
       const all = await keptOf(context, 'workflows');
       return numberedPage(context, await Promise.all(all.map((workflow) => shown(context, workflow))));
@@ -36,10 +36,12 @@ export const workflowCalls = [
   call({
     method: 'GET',
     path: `${WORKFLOWS}/:workflow`,
+    as: 'workflows.list',
     answer: async (context) => {
       // Before a deploy, Wrangler asks whose a name is. Here several apps may have it, and each has its own.
       const found = await workflowOf(context).catch((error) => {
-        if (!(error instanceof CloudflareError)) throw error;
+        if (!(error instanceof CloudflareError) && !(error instanceof Problem && error.code === 'forbidden'))
+          throw error;
         throw new CloudflareError(404, CODES.WORKFLOW_NOT_FOUND, error.message);
       });
       return shown(context, found);
@@ -48,6 +50,7 @@ export const workflowCalls = [
   call({
     method: 'GET',
     path: `${WORKFLOWS}/:workflow/versions`,
+    as: 'workflows.list',
     answer: async (context) => {
       const workflow = await shown(context, await workflowOf(context));
       return [{ ...workflow, id: workflow.version_id, workflow_id: workflow.id }];
@@ -56,6 +59,7 @@ export const workflowCalls = [
   call({
     method: 'PUT',
     path: `${WORKFLOWS}/:workflow`,
+    as: 'deploys.create',
     body: z.object({
       script_name: z.string(),
       class_name: z.string(),
@@ -79,7 +83,6 @@ export const workflowCalls = [
           CODES.WORKFLOW_NOT_FOUND,
           `The live release of ${script_name} binds no Workflow ${name}.`,
         );
-      await authorize(context, { needs: 'push' }, { id: found.app.id });
       const { success_retention: success, error_retention: error } = default_retention ?? {};
       const workflow = {
         name,
@@ -96,11 +99,12 @@ export const workflowCalls = [
       return shown(context, found);
     },
   }),
-  call({ method: 'GET', path: INSTANCES, answer: listInstances }),
-  call({ method: 'GET', path: `${INSTANCES}/`, answer: listInstances }),
+  call({ method: 'GET', path: INSTANCES, as: 'workflows.instances.list', answer: listInstances }),
+  call({ method: 'GET', path: `${INSTANCES}/`, as: 'workflows.instances.list', answer: listInstances }),
   call({
     method: 'POST',
     path: INSTANCES,
+    as: 'workflows.instances.create',
     body: z.object({ instance_id: z.string().optional(), params: z.unknown().optional() }),
     answer: async (context, { instance_id: instance, params }) => {
       const { app, id: workflow } = await workflowOf(context);
@@ -116,18 +120,21 @@ export const workflowCalls = [
   call({
     method: 'POST',
     path: `${INSTANCES}/batch/delete`,
+    as: 'workflows.instances.delete',
     body: z.object({ instances: z.array(z.string()).min(1).max(DELETED_AT_ONCE) }),
     answer: async (context, { instances }) => deleteInstances(context, instances),
   }),
   call({
     method: 'GET',
     path: `${INSTANCES}/:instance`,
+    as: 'workflows.instances.get',
     answer: async (context) =>
       described(await run(context, 'workflows.instances.get', await instanceOf(context))),
   }),
   call({
     method: 'PATCH',
     path: `${INSTANCES}/:instance/status`,
+    as: 'workflows.instances.restart',
     body: Change,
     answer: async (context, { status, from, rollback }) => {
       const named = await instanceOf(context);
@@ -143,6 +150,7 @@ export const workflowCalls = [
   call({
     method: 'POST',
     path: `${INSTANCES}/:instance/events/:type`,
+    as: 'workflows.instances.send_event',
     body: z.unknown(),
     answer: async (context, payload) => {
       const event = { ...(await instanceOf(context)), type: context.words.type!, payload };

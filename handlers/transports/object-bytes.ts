@@ -2,6 +2,7 @@
 import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
 import { objectBytes } from '../contract/buckets.ts';
+import { operationsByName } from '../contract/index.ts';
 import { putObjectBody, putPartBody } from '../services/buckets.ts';
 import { withAppId } from './invoke.ts';
 import { invalidInput, validate } from './validate.ts';
@@ -18,9 +19,9 @@ export async function putObject(
   context: Context,
   input: Record<string, unknown>,
 ): Promise<object> {
-  const needs = { needs: 'push' } as const;
-  const checked = await withAppId(context, needs, validate(objectBytes, input));
-  await authorize(context, needs, checked);
+  const operation = operationsByName.get('storage.r2.put')!;
+  const checked = await withAppId(context, operation, validate(objectBytes, input));
+  await authorize(context, operation, checked);
   const { upload_id: upload, part, ...place } = checked;
   if (upload === undefined && part === undefined) return putObjectBody(context, place, request);
   if (upload === undefined || part === undefined) {

@@ -5,7 +5,7 @@ import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
 import { objectBytes } from '../contract/buckets.ts';
 import { reference } from '../contract/fields.ts';
-import { operations } from '../contract/index.ts';
+import { operations, operationsByName } from '../contract/index.ts';
 import type { Operation } from '../contract/operation.ts';
 import { otherRoutes } from '../contract/other-routes.ts';
 import { Problem } from '../problem.ts';
@@ -39,10 +39,10 @@ router.put(OBJECT_BYTES, async ({ params }, request, context) =>
 );
 
 router.get('/v1/apps/:id/storage/copy', async ({ params }, request, context) => {
-  const needs = { needs: 'push' } as const;
+  const operation = operationsByName.get('storage.d1.export')!;
   const input = withPath(queryInput({ input: copied }, request), params);
-  const { id } = await withAppId(context, needs, validate(copied, input));
-  await authorize(context, needs, { id });
+  const { id } = await withAppId(context, operation, validate(copied, input));
+  await authorize(context, operation, { id });
   const { body } = await context.host.storage.copy(id);
   return new Response(body, {
     headers: { 'content-type': 'application/octet-stream', 'cache-control': 'no-store' },

@@ -10,6 +10,7 @@ import type {
   ObservedApp,
   WantedApp,
 } from '../../../handlers/contract/host-calls.ts';
+import type { DescribedRelease, KeptPlaces } from '../../../handlers/contract/host-releases.ts';
 import { HOST_CALL_BYTES, HOST_COMMIT_BYTES, WANTED_BYTES } from '../../../handlers/contract/sizes.ts';
 
 /** What a host answers that has nothing to do. */
@@ -54,6 +55,10 @@ export class TestHost {
   controlUi: [number, unknown] = [404, {}];
   /** Answers lookups of hostnames. */
   lookUp: (hostname: string) => Promise<DomainLookup> = () => Promise.reject(new Error('no name server'));
+  /** What every app keeps. */
+  kept: Omit<KeptPlaces, 'app_id'> | null = null;
+  /** The live release of every app. */
+  release: DescribedRelease | null = null;
   /** While set, every call is answered with this status. */
   failing: number | null = null;
 
@@ -121,6 +126,12 @@ export class TestHost {
       send(200, { as_of: this.asOf, items: asked.flatMap(({ id }) => this.deploys.get(id) ?? []) });
     } else if (first === 'disk') send(200, { full: null });
     else if (first === 'stats') send(200, HOST_STATS);
+    else if (first === 'places' && this.kept !== null)
+      send(
+        200,
+        (JSON.parse(body) as string[]).map((app_id) => ({ app_id, ...this.kept })),
+      );
+    else if (part === 'release' && this.release !== null) send(200, { release: this.release });
     else if (first !== 'apps') send(404, { code: 'route_not_found' });
     else if (id === undefined) {
       const items = [...this.wanted.keys()].map((app) => this.listed(app));
