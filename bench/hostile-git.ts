@@ -19,14 +19,18 @@ const NESTED = { width: 12, levels: 7 };
 
 export const gitAttacks: Attack[] = [
   posted('ref names', 'git-receive-pack', 'gzip', () => {
-    const names = Array.from({ length: 4_000 }, (_, n) => command(`refs/heads/${n}${'x'.repeat(60_000)}`));
+    const names = Array.from({ length: 2_000 }, (_, n) => command(`refs/heads/${n}${'x'.repeat(60_000)}`));
     return gzipSync(`${command(`refs/heads/first${CAPABILITIES}`)}${names.join('')}0000`);
   }),
-  posted('have lines', 'git-upload-pack', 'gzip', () => {
+  posted('have lines', 'git-upload-pack', 'gzip', ({ work }) => {
+    // Git reads the others only behind a commit that it has.
+    const want = execFileSync('git', ['rev-parse', 'before'], { cwd: work, encoding: 'utf8' }).trim();
     const have = Array.from({ length: 1_000_000 }, (_, n) =>
       line(`have ${n.toString(16).padStart(40, '0')}\n`),
     );
-    return gzipSync(`${line(`want ${NEW}\n`)}0000${have.join('')}${line('done\n')}`);
+    return gzipSync(
+      `${line(`want ${want} multi_ack_detailed no-done\n`)}0000${have.join('')}${line('done\n')}`,
+    );
   }),
   posted('a packed commit of 600 MiB', 'git-receive-pack', undefined, () => {
     const commands = `${command(`refs/heads/large${CAPABILITIES}`)}0000`;
@@ -48,13 +52,13 @@ function posted(
   name: string,
   service: string,
   coding: string | undefined,
-  make: () => Buffer<ArrayBuffer>,
+  make: (target: Target) => Buffer<ArrayBuffer>,
 ): Attack {
   return {
     ...app(name, name.replaceAll(/\W/g, '-').toLowerCase()),
     attack: async (target) => {
       const { origin, path, key } = remoteOf(target);
-      const body = make();
+      const body = make(target);
       const headers = {
         authorization: `Basic ${btoa(`git:${key}`)}`,
         'content-type': `application/x-${service}-request`,
