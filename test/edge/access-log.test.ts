@@ -92,7 +92,7 @@ test('a line says what Caddy’s would, without addresses, queries and headers t
       proto: 'HTTP/1.1',
       method: 'POST',
       host: 'shop.example',
-      uri: '/path/"quoted"',
+      uri: '/path/%22quoted%22',
       headers: { 'User-Agent': ['a "quoted" agent \xc2\x9b31m'], Referer: ['https://from.example/page'] },
     },
     bytes_read: 12,

@@ -38,15 +38,18 @@ function processesOf(repository: string): { pid: number; command: string; limits
 
 test('git and its children have a memory limit, and end before apps when memory is short', async (t) => {
   let processes: ReturnType<typeof processesOf> = [];
-  const { git, url, repository } = await remote(t, (_, output) => {
-    processes = processesOf(repository);
-    output.end();
+  const names = [/http-backend/, /receive-pack/, /^cat/];
+  const { git, url, repository } = await remote(t, async (_, output) => {
+    // The hook starts `cat` beside what it says.
+    const all = () => {
+      processes = processesOf(repository);
+      return names.every((name) => processes.some(({ command }) => name.test(command)));
+    };
+    await eventually(all, 'git and its hook run').finally(() => output.end());
   });
   await git('commit', '--quiet', '--allow-empty', '--message=one');
   const { code, printed } = await git('push', url, 'HEAD:main');
   assert.equal(code, 0, printed);
-  const commands = processes.map(({ command }) => command).join('\n');
-  for (const name of [/http-backend/, /receive-pack/, /^cat/m]) assert.match(commands, name);
   const own = Number(readFileSync('/proc/self/oom_score_adj', 'latin1'));
   for (const { command, limits, score } of processes) {
     assert.match(limits, new RegExp(`^Max data size +${GIT_MEMORY_MB * 2 ** 20} `, 'm'), command);
