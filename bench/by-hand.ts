@@ -1,7 +1,7 @@
 // A workerd that is started by hand on the config of a cell, and asked over a port.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { freePort } from '../runtime/edge/caddy/caddy.ts';
 import { workerdPath } from '../runtime/fleets/start-cell.ts';
@@ -20,6 +20,17 @@ export interface Process {
   port: number;
 }
 
+/**
+ * The flags of workerd that give each socket of a config an address, without which it does not start.
+ * @param address of the socket with this name
+ */
+export function socketFlags(config: string, address: (name: string) => string): string[] {
+  const [, sockets = ''] = /sockets = \[(.*?)\]/s.exec(readFileSync(config, 'utf8')) ?? [];
+  const names = [...sockets.matchAll(/\(name = "([^"]+)", http = /g)].map(([, name]) => name!);
+  if (!names.includes('http')) throw new Error('the sockets are not where they were');
+  return names.map((name) => `--socket-addr=${name}=${address(name)}`);
+}
+
 /** Resolves once it answers a GET of `path` with a 200. */
 export async function start({ directory, config }: Subject, path = '/'): Promise<Process> {
   const port = await freePort('127.0.0.1');
@@ -28,10 +39,7 @@ export async function start({ directory, config }: Subject, path = '/'): Promise
     'serve',
     config,
     '--experimental',
-    '-s',
-    `http=127.0.0.1:${port}`,
-    '-s',
-    'health=127.0.0.1:0',
+    ...socketFlags(config, (name) => `127.0.0.1:${name === 'http' ? port : 0}`),
   ];
   for (const name of ['do', 'kv']) {
     mkdirSync(join(disks, name));

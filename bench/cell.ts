@@ -13,6 +13,7 @@ import { type CellOptions, startCell, workerdPath } from '../runtime/fleets/star
 import { layout } from '../runtime/machine/data-directory.ts';
 import { Buckets } from '../runtime/storage/r2/buckets.ts';
 import { call, cellOptions, makeRelease } from '../test/support/fleets/release.ts';
+import { socketFlags } from './by-hand.ts';
 import { effort } from './effort.ts';
 import { median, privateKb } from './figures.ts';
 import { startMiniflare } from './miniflare-app.ts';
@@ -220,11 +221,10 @@ async function byHand(scratch: string, { directory, config }: Started, path: str
   const full = path !== '/';
   const disks = full ? ['do', 'kv'].map((name) => join(scratch, name)) : [];
   for (const disk of disks) mkdirSync(disk);
-  const more = full
-    ? ['-d', `do=${disks[0]}`, '-d', `kv=${disks[1]}`, '-s', `health=unix:${join(scratch, 'health.sock')}`]
-    : [];
+  const more = full ? ['-d', `do=${disks[0]}`, '-d', `kv=${disks[1]}`] : [];
+  const sockets = socketFlags(config, (name) => `unix:${join(scratch, `${name}.sock`)}`);
   const begun = performance.now();
-  const args = ['serve', config, '--experimental', '-s', `http=unix:${socket}`, ...more];
+  const args = ['serve', config, '--experimental', ...sockets, ...more];
   const child = spawn(workerdPath(), args, { cwd: directory, env: {}, stdio: 'ignore' });
   const readyMs = await firstAnswer(socket, path, begun);
   const privateMb = privateKb(child.pid!) / 1024;

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { workerdPath } from '../runtime/fleets/start-cell.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { descendants, eventually } from '../test/support/e2e/processes.ts';
+import { socketFlags } from './by-hand.ts';
 import { Copies, type State } from './copies.ts';
 import { effort, isQuick, words } from './effort.ts';
 import { median, privateKb } from './figures.ts';
@@ -60,7 +61,7 @@ async function measureByHand(cellar: Cellar, id: string): Promise<number> {
     for (const disk of ['do', 'kv']) mkdirSync(join(scratch, disk), { recursive: true });
     const args = ['serve', config!, '--experimental', '--control-fd=3'];
     for (const disk of ['do', 'kv']) args.push(`--directory-path=${disk}=${join(scratch, disk)}`);
-    for (const name of ['http', 'health']) args.push(`--socket-addr=${name}=unix:${join(scratch, name)}`);
+    args.push(...socketFlags(config!, (name) => `unix:${join(scratch, name)}`));
     const child = spawn(workerdPath(), args, {
       cwd: release,
       env: {},

@@ -2,11 +2,12 @@
 // and one that sleeps. Each way has its own copy of the storage.
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { cpSync, globSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { workerdPath } from '../runtime/fleets/start-cell.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
+import { socketFlags } from './by-hand.ts';
 import type { Answer, Order, Steps } from './wake-host.ts';
 import type { Marks } from './wake-marks.ts';
 
@@ -33,17 +34,16 @@ export interface Deployed {
 /** As in a shell: nobody tells when it is ready, so it is asked until it answers. */
 export function byHand({ release, data, config }: Deployed, directory: string): Way {
   cpSync(data, directory, { recursive: true });
-  const socketPath = join(directory, 'http.sock');
   const args = ['serve', config, '--experimental'];
   for (const disk of ['do', 'kv']) args.push(`--directory-path=${disk}=${join(directory, disk)}`);
-  for (const name of ['http', 'health'])
-    args.push(`--socket-addr=${name}=unix:${join(directory, `${name}.sock`)}`);
+  const socketFile = (name: string) => join(directory, `${name}.sock`);
+  args.push(...socketFlags(config, (name) => `unix:${socketFile(name)}`));
   let child: ChildProcess;
   const wake = async () => {
     const begun = performance.now();
     child = spawn(workerdPath(), args, { cwd: release, env: {}, stdio: 'ignore' });
     for (;;) {
-      const answered = await get({ socketPath }).then(
+      const answered = await get({ socketPath: socketFile('http') }).then(
         () => true,
         () => false,
       );
@@ -57,7 +57,7 @@ export function byHand({ release, data, config }: Deployed, directory: string): 
     const exited = once(child, 'exit');
     child.kill('SIGTERM');
     await exited;
-    for (const name of ['http', 'health']) rmSync(join(directory, `${name}.sock`), { force: true });
+    for (const file of globSync(socketFile('*'))) rmSync(file);
   };
   return { wake, rest };
 }

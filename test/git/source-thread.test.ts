@@ -84,9 +84,7 @@ test('git ends when nobody waits for a comparison any more, and the next one is 
   const left = new AbortController();
   const diff = diffCommits(left.signal, repository, null, sha);
   const git = () =>
-    processes((command) => command.includes('diff-tree') && command.includes(repository)).map(
-      ({ pid }) => pid,
-    );
+    processes((command) => command[0] === 'git' && command.includes(repository)).map(({ pid }) => pid);
   await eventually(() => git().length > 0, 'git compares');
   // Held, so that it cannot end by itself.
   for (const pid of git()) process.kill(pid, 'SIGSTOP');
