@@ -14,6 +14,7 @@ import { prometheus } from './prometheus.ts';
 import { reference } from './reference.ts';
 import { discard } from './transports/body.ts';
 import { allow, allowedOrigin, preflight } from './transports/cors.ts';
+import { requireDataDestination } from './transports/destination.ts';
 import { failure } from './transports/failure.ts';
 import { openapi } from './transports/openapi.ts';
 import { api } from './transports/rest.ts';
@@ -67,6 +68,7 @@ async function route(request: Request, pathname: string, context: RequestContext
   if (pathname === '/openapi.json' && request.method === 'GET') {
     return Response.json(openapi(context.env.PUBLIC_API_URL));
   }
+  requireDataDestination(request);
   const whoNow = () => authenticate(request, context.env);
   const acting = { ...context, actor: await whoNow(), whoNow };
   if (pathname === '/rpc' && request.method === 'POST') return rpc(request, acting);

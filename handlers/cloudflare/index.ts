@@ -9,6 +9,7 @@ import type { Needs } from '../contract/operation.ts';
 import { BODY_BYTES } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
 import { discard, readBytes } from '../transports/body.ts';
+import { requireDataDestination } from '../transports/destination.ts';
 import { failure } from '../transports/failure.ts';
 import { invalidInput } from '../transports/validate.ts';
 import { accountCalls } from './accounts.ts';
@@ -54,6 +55,7 @@ export function isCloudflarePath(pathname: string): boolean {
 /** Answers one of Cloudflare's calls, in Cloudflare's envelope whatever becomes of it. */
 export async function cloudflare(request: Request, context: RequestContext): Promise<Response> {
   try {
+    requireDataDestination(request);
     return await answer(request, context);
   } catch (error) {
     const known = error instanceof CloudflareError ? error : asCloudflareError(await failure(error, context));

@@ -1,9 +1,11 @@
 // Apps live on the same site, and browsers send cookies to this origin for what they ask: so every request has to say that it
 // comes from here.
 import { Problem } from '../problem.ts';
+import { requireDataDestination } from '../transports/destination.ts';
 
 /**
- * Refuses what another origin makes a browser send, and changes of which nobody says where they come from.
+ * Refuses what another origin makes a browser send, changes of which nobody says where they come from, and what would run in a
+ * page.
  * @param env with this server's origin, and the API's address for a program that came here
  * @throws {Problem} `forbidden`
  */
@@ -11,6 +13,7 @@ export function requireOwnOrigin(
   request: Request,
   { PUBLIC_UI_URL: origin, PUBLIC_API_URL: api }: { PUBLIC_UI_URL: string; PUBLIC_API_URL: string },
 ): void {
+  requireDataDestination(request);
   const site = request.headers.get('sec-fetch-site');
   const from = request.headers.get('origin');
   const isForeign =

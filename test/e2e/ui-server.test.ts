@@ -187,6 +187,46 @@ test('what another origin sends is refused, and a change of which nobody says wh
   assert.ok(await ada.account());
 });
 
+test('the API answers with data alone: nothing that a browser would run or embed, here and at its own address', async () => {
+  const app = await ada.rpc('apps.get_by_slug', { slug: 'by-ada' });
+  const destinations = {
+    script: 403,
+    style: 403,
+    worker: 403,
+    sharedworker: 403,
+    serviceworker: 403,
+    audioworklet: 403,
+    frame: 403,
+    iframe: 403,
+    object: 403,
+    embed: 403,
+    manifest: 403,
+    empty: 200,
+    document: 200,
+    image: 200,
+  };
+  for (const [destination, status] of Object.entries(destinations)) {
+    const headers = { 'sec-fetch-dest': destination };
+    for (const path of [`/v1/apps/${app.id}`, '/v1/apps']) {
+      assert.equal((await ada.ask('GET', path, undefined, headers)).status, status, destination);
+      const authorization = `Bearer ${cellar.token}`;
+      const direct = await fetch(cellar.api + path, { headers: { ...headers, authorization } });
+      assert.equal(direct.status, status, destination);
+      const { code } = (await direct.json()) as { code?: string };
+      assert.equal(code, status === 403 ? 'forbidden' : undefined);
+    }
+    const wrangler = await fetch(`${cellar.api}/client/v4/accounts`, {
+      headers: { ...headers, authorization: `Bearer ${cellar.token}` },
+    });
+    assert.equal(wrangler.status, status, destination);
+  }
+  const viewer = await fetch(`${cellar.api}/docs/start.js`, { headers: { 'sec-fetch-dest': 'script' } });
+  assert.equal(viewer.status, 200);
+  const asked = { 'sec-fetch-dest': 'script', 'x-forwarded-host': `localhost:${cellar.edgePort}` };
+  const wake = await fetch(`${cellar.api}/v1/edge/wake`, { headers: asked });
+  assert.equal(wake.status, 200, 'proxies pass on what browsers say of requests to apps');
+});
+
 /** Has Ada invite somebody, who is then signed in. */
 async function newcomer(name: string, params: object = {}): Promise<{ visitor: Visitor; id: string }> {
   const { url } = await ada.rpc('invites.create', params);

@@ -59,6 +59,56 @@ test('the doors are open to everybody: axe finds nothing, in either theme', NEED
 });
 
 test(
+  "an app's object is data to a browser: no script, worker, style or frame of the control UI",
+  NEEDS_CHROMIUM,
+  async () => {
+    const path = `/v1/apps/${id}/storage/r2/files/raw?key=evil.js`;
+    const script = 'globalThis.ran = true; globalThis.postMessage?.("ran");';
+    const put = await fetch(cellar.api + path, {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${cellar.token}`, 'content-type': 'text/javascript' },
+      body: script,
+    });
+    assert.equal(put.status, 200, await put.text());
+    await using person = await browser.person(originOf(cellar), {
+      storageState: await ada.page.context().storageState(),
+    });
+    person.expect(/./);
+    await person.page.goto('/');
+    await person.page.getByRole('link', { name: 'shop' }).first().waitFor();
+    const url = originOf(cellar) + path;
+    assert.equal(await person.evaluate(`fetch('${url}').then((answer) => answer.text())`), script);
+    /** Whether an element that takes the object was loaded. */
+    const load = (tag: string, more: object) => `new Promise((resolve) => {
+    const element = Object.assign(document.createElement('${tag}'), ${JSON.stringify(more)});
+    element.onload = () => resolve('loaded');
+    element.onerror = () => resolve('refused');
+    document.head.append(element);
+  })`;
+    const attempts = {
+      script: load('script', { src: url }),
+      module: load('script', { src: url, type: 'module' }),
+      style: load('link', { href: url, rel: 'stylesheet' }),
+      import: `import('${url}').then(() => 'loaded', () => 'refused')`,
+      worker: `new Promise((resolve) => {
+      const worker = new Worker('${url}');
+      worker.onmessage = () => resolve('loaded');
+      worker.onerror = () => resolve('refused');
+    })`,
+      'service worker': `navigator.serviceWorker.register('${url}').then(() => 'loaded', () => 'refused')`,
+    };
+    for (const [name, attempt] of Object.entries(attempts))
+      assert.equal(await person.evaluate(attempt), 'refused', name);
+    assert.equal(await person.evaluate("'ran' in globalThis"), false);
+    // The page of an app, a neighbour on the same site, cannot take it either.
+    await person.page.goto(`http://shop.localhost:${cellar.edgePort}/`);
+    for (const name of ['script', 'module'] as const)
+      assert.equal(await person.evaluate(attempts[name]), 'refused', name);
+    assert.equal(await person.evaluate("'ran' in globalThis"), false);
+  },
+);
+
+test(
   'a large file is uploaded in parts, goes on where the connection broke, and is dropped when it is cancelled',
   NEEDS_CHROMIUM,
   async () => {
