@@ -237,8 +237,13 @@ export class Apps extends KnownApps {
   }
 
   /** Has `use` speak with a process of an app, as `Fleet.withCell` says. @throws {Error} when there can be none */
-  async withCell<T>(id: string, purpose: string, use: (cell: LeasedCell) => Promise<T>): Promise<T> {
-    return this.#require(id).fleet.withCell(purpose, use);
+  async withCell<T>(
+    id: string,
+    purpose: string,
+    use: (cell: LeasedCell) => Promise<T>,
+    mayBlock = false,
+  ): Promise<T> {
+    return this.#require(id).fleet.withCell(purpose, use, mayBlock);
   }
 
   /**

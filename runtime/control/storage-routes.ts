@@ -22,10 +22,9 @@ export function storageRoutes({
 }): Pick<HostRoutes, StorageCall> {
   const answer = readingAnswer(apps);
   const sql = (kind: DatabaseRequest['kind'], limitBytes: number) =>
-    answer(async ({ appId, signal }, { request, query }) => {
-      const body = await readBody(request, limitBytes);
-      const database = query.get('database') ?? '';
-      return runSql({ apps, looking }, appId, { database, kind, body, signal });
+    answer(({ appId, signal }, { request, query }) => {
+      const body = () => readBody(request, limitBytes);
+      return runSql({ apps, looking }, appId, { database: query.get('database') ?? '', kind, body, signal });
     });
   return {
     'GET /apps/:id/storage': answer((looker) => looking.overview(looker)),

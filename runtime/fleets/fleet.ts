@@ -296,10 +296,11 @@ export class Fleet implements Backend {
    * ends or replaces its process waits for it as for requests in flight. Alarms that are overdue may run meanwhile, a
    * stopped app's too.
    * @param purpose what it is for, in messages
+   * @param mayBlock whether the process may answer nobody else meanwhile; one that still does not after 30 s is ended
    * @throws {Error} when there is no process or room for one, when it ends, and when all of it takes longer than 30 s
    */
-  withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>): Promise<T> {
-    return this.#leasing.withCell(purpose, use);
+  withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>, mayBlock = false): Promise<T> {
+    return this.#leasing.withCell(purpose, use, mayBlock);
   }
 
   /** The live release's crons with the times that they are due at. @throws {Error} when they cannot be read */

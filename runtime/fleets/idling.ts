@@ -37,7 +37,9 @@ export class Idling {
     if (running !== null) {
       const { upstream, leases } = running;
       const used = upstream.active + upstream.tunnels + leases.held > 0;
-      this.#watchdog.look(running.cell, used || running === this.#working);
+      // SQL of the app's owner has a deadline of its own.
+      if (leases.mayBlock) this.#watchdog.pause();
+      else this.#watchdog.look(running.cell, used || running === this.#working);
     }
     if (quiet) operations.run(() => this.#hibernate(running)).catch(() => {});
     else if (this.#hasDueWork() && this.#process.hasMemory()) this.start().catch(() => {});

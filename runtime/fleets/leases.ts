@@ -13,6 +13,7 @@ export class Leases {
   readonly #ended = new AbortController();
   readonly #onFree: () => void;
   #held = 0;
+  #blocking = 0;
   #drained: PromiseWithResolvers<void> | null = null;
 
   /** @param onFree called when the last of them was released */
@@ -24,9 +25,16 @@ export class Leases {
     return this.#held;
   }
 
-  hold(): Lease {
+  /** Whether a holder may have the process answer nobody else for a while. */
+  get mayBlock(): boolean {
+    return this.#blocking > 0;
+  }
+
+  hold(mayBlock = false): Lease {
     this.#held++;
+    if (mayBlock) this.#blocking++;
     const release = () => {
+      if (mayBlock) this.#blocking--;
       if (--this.#held > 0) return;
       this.#drained?.resolve();
       this.#onFree();

@@ -1,5 +1,6 @@
 // Gives a part of the host a process of the app to speak with, without waking the app.
 
+import { reason } from '../log.ts';
 import { aborted } from '../machine/aborted.ts';
 import type { Cell } from './cell.ts';
 import { DATABASE_SOCKET } from './config/cell-config.ts';
@@ -10,6 +11,8 @@ import { NO_MEMORY, type Supervisor } from './supervisor.ts';
 
 /** Longest time to wait for a process and to use it, in ms. */
 const LEASE_MS = 30_000;
+/** How long a process may take to answer after that, in ms. */
+const BLOCKED_MS = 1_000;
 /** Leases that may be waited for or held at once: each keeps what its holder works with in the host's memory. */
 const MOST_LEASES = 16;
 
@@ -34,14 +37,14 @@ export class Leasing {
   }
 
   /** `Fleet.withCell` says what it does. */
-  async withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>): Promise<T> {
+  async withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>, mayBlock = false): Promise<T> {
     const { ms, most } = this.#limits;
     if (this.#count >= most) throw new Error(`${purpose}: ${most} others use the app's process already`);
     this.#count++;
     const late = new AbortController();
     const timer = setTimeout(() => late.abort(new Error(`${purpose} did not end within ${ms / 1000} s`)), ms);
     try {
-      return await this.#use(await this.#taken(late.signal), late.signal, use);
+      return await this.#use(await this.#taken(late.signal, mayBlock), late.signal, use, mayBlock);
     } finally {
       clearTimeout(timer);
       this.#count--;
@@ -52,6 +55,7 @@ export class Leasing {
     { lease, phase }: Taken,
     late: AbortSignal,
     use: (cell: LeasedCell) => Promise<T>,
+    mayBlock: boolean,
   ): Promise<T> {
     const signal = AbortSignal.any([late, lease.signal]);
     try {
@@ -60,14 +64,17 @@ export class Leasing {
         aborted(signal),
         phase.cell.exited.then(({ reason }) => Promise.reject(new Error(reason))),
       ]);
+    } catch (error) {
+      if (mayBlock && late.aborted) await endBlocked(phase.cell, reason(late.reason));
+      throw error;
     } finally {
       lease.release();
     }
   }
 
   /** A lease that comes too late is released at once. */
-  async #taken(late: AbortSignal): Promise<Taken> {
-    const taking = this.#take(late);
+  async #taken(late: AbortSignal, mayBlock: boolean): Promise<Taken> {
+    const taking = this.#take(late, mayBlock);
     try {
       return await Promise.race([taking, aborted(late)]);
     } catch (error) {
@@ -79,13 +86,13 @@ export class Leasing {
     }
   }
 
-  async #take(late: AbortSignal): Promise<Taken> {
+  async #take(late: AbortSignal, mayBlock: boolean): Promise<Taken> {
     return (
-      taken(this.#process) ??
+      taken(this.#process, mayBlock) ??
       (await this.#process.operations.run(async () => {
         late.throwIfAborted();
         await this.#bringUp();
-        const found = taken(this.#process);
+        const found = taken(this.#process, mayBlock);
         if (found === null) throw new Error(this.#whyNone());
         return found;
       }))
@@ -125,6 +132,13 @@ export class Leasing {
   }
 }
 
+/** Ends a process that is still at what a holder asked of it. */
+async function endBlocked(cell: Cell, why: string): Promise<void> {
+  if (await cell.answers('health', BLOCKED_MS)) return;
+  cell.kill(why);
+  await cell.exited;
+}
+
 function leasedCell(cell: Cell, signal: AbortSignal): LeasedCell {
   return {
     socketPath: cell.socketPath('health'),
@@ -139,6 +153,7 @@ interface Taken {
 }
 
 /** A lease on the process that runs now; null when none does. */
-function taken({ phase }: Supervisor): Taken | null {
-  return phase.name === 'running' || phase.name === 'leased' ? { lease: phase.leases.hold(), phase } : null;
+function taken({ phase }: Supervisor, mayBlock: boolean): Taken | null {
+  if (phase.name !== 'running' && phase.name !== 'leased') return null;
+  return { lease: phase.leases.hold(mayBlock), phase };
 }

@@ -65,6 +65,11 @@ export class Watchdog {
       this.#ask(cell);
   }
 
+  /** Forgets what the process was asked: it may be silent for a while. */
+  pause(): void {
+    this.#question = null;
+  }
+
   #ask(cell: Cell): void {
     const question = { at: performance.now(), cpuMs: cell.usage?.cpuMs ?? null };
     this.#askedAt = question.at;

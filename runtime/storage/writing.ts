@@ -4,6 +4,7 @@ import type { Apps } from '../apps/apps.ts';
 import type { LeasedCell } from '../fleets/leasing.ts';
 import { reason } from '../log.ts';
 import { askSocket, askSocketForBytes } from '../machine/ask-socket.ts';
+import { FairQueue, QueueFull } from '../machine/fair-queue.ts';
 import type { Looking } from './looking.ts';
 import { find, type Stored } from './places.ts';
 import { ReadingRefused } from './reading.ts';
@@ -12,6 +13,10 @@ import { ReadingRefused } from './reading.ts';
 const KV_ANSWER_BYTES = 64 * 1024;
 /** Longest answer of a database, which limits what it answers itself. */
 const DATABASE_ANSWER_BYTES = 11 * 1024 * 1024;
+
+/** Each request under way keeps its body and its answer in the host's memory. */
+const LIMITS = { name: 'SQL requests', running: 8, runningPerOwner: 4, waitingPerOwner: 100 };
+const queue = new FairQueue(LIMITS);
 
 const ENDED = "the app's process ended before it had answered; look whether the write was carried out";
 
@@ -27,15 +32,17 @@ export interface DatabaseRequest {
   database: string;
   /** Queries as JSON, or a file of SQL. Each is one transaction. */
   kind: 'query' | 'import';
-  body: Buffer;
+  /** Reads the body, once its turn has come. */
+  body: () => Promise<Buffer>;
   /** Aborted when nobody waits for the answer any more. */
   signal: AbortSignal | undefined;
 }
 
 /**
- * Has the app's process run SQL; one is started for it where none runs, and a sleeping app sleeps on.
+ * Has the app's process run SQL; one is started for it where none runs, and a sleeping app sleeps on. Requests of one app run
+ * one after another, and accounts take turns.
  * @returns JSON that nobody has parsed: a `DatabaseAnswer`
- * @throws {ReadingRefused} without a process that answers
+ * @throws {ReadingRefused} without a process that answers, and when too many requests wait; the signal's reason
  */
 export async function runSql(
   writing: Writing,
@@ -44,13 +51,19 @@ export async function runSql(
 ): Promise<Buffer> {
   const { databases } = await writing.looking.places(appId);
   const { storageId } = bound(find(databases, database), `database ${database}`);
-  return withProcess(writing, appId, async (cell) => {
-    const path = `/${kind}/${encodeURIComponent(storageId)}`;
-    const ended = signal === undefined ? cell.signal : AbortSignal.any([cell.signal, signal]);
-    const asked = { method: 'POST', path, body, limitBytes: DATABASE_ANSWER_BYTES, signal: ended };
-    const { status, bytes } = await askSocketForBytes(cell.databasePath, asked);
-    if (bytes === null || status !== 200) throw noResult(status);
-    return bytes;
+  const path = `/${kind}/${encodeURIComponent(storageId)}`;
+  const run = async () => {
+    const asked = { method: 'POST', path, body: await body(), limitBytes: DATABASE_ANSWER_BYTES };
+    return withProcess(writing, appId, 'SQL', async (cell) => {
+      const ended = signal === undefined ? cell.signal : AbortSignal.any([cell.signal, signal]);
+      const { status, bytes } = await askSocketForBytes(cell.databasePath, { ...asked, signal: ended });
+      if (bytes === null || status !== 200) throw noResult(status);
+      return bytes;
+    });
+  };
+  const owner = writing.apps.ownerOf(appId);
+  return queue.run({ owner, key: appId, signal }, run).catch((error: unknown) => {
+    throw error instanceof QueueFull ? new ReadingRefused('host_unavailable', error.message) : error;
   });
 }
 
@@ -59,12 +72,17 @@ export async function writeValue(writing: Writing, appId: string, { of, ...asked
   const { namespaces } = await writing.looking.places(appId);
   const { binding } = bound(find(namespaces, of), `namespace ${of}`);
   const body = JSON.stringify({ kind: 'kv', binding, ...asked });
-  const answer = await withProcess(writing, appId, async ({ socketPath, signal }) => {
-    const request = { method: 'POST', body, limitBytes: KV_ANSWER_BYTES, signal };
-    const { status, text } = await askSocket(socketPath, request);
-    if (text === null || status !== 200) throw noResult(status);
-    return JSON.parse(text) as { failed?: unknown };
-  });
+  const answer = await withProcess(
+    writing,
+    appId,
+    'a write to its storage',
+    async ({ socketPath, signal }) => {
+      const request = { method: 'POST', body, limitBytes: KV_ANSWER_BYTES, signal };
+      const { status, text } = await askSocket(socketPath, request);
+      if (text === null || status !== 200) throw noResult(status);
+      return JSON.parse(text) as { failed?: unknown };
+    },
+  );
   if ('failed' in answer) throw new ReadingRefused('query_failed', String(answer.failed).replace(/\.$/, ''));
 }
 
@@ -78,8 +96,13 @@ function bound(found: Stored | undefined, what: string): Stored {
   );
 }
 
-function withProcess<T>({ apps }: Writing, appId: string, use: (cell: LeasedCell) => Promise<T>): Promise<T> {
-  return apps.withCell(appId, 'a write to its storage', use).catch((error: unknown) => {
+function withProcess<T>(
+  { apps }: Writing,
+  appId: string,
+  purpose: 'SQL' | 'a write to its storage',
+  use: (cell: LeasedCell) => Promise<T>,
+): Promise<T> {
+  return apps.withCell(appId, purpose, use, purpose === 'SQL').catch((error: unknown) => {
     const hasEnded = (error as NodeJS.ErrnoException).code === 'ECONNRESET';
     throw new ReadingRefused('app_unavailable', hasEnded ? ENDED : reason(error));
   });

@@ -133,8 +133,9 @@ test('a file of which one statement fails changes nothing, and what no export ca
     '-- nothing',
     'SELECT * FROM _cf_KV',
     "ATTACH '/etc/passwd' AS p",
-    'COMMIT; SELECT 1',
-    'BEGIN',
+    'ROLLBACK; SELECT 1',
+    'SAVEPOINT a',
+    'BEGIN; COMMIT',
   ])
     assert.equal((await imported(id, sql)).code, 'query_failed', sql);
   assert.equal((await imported(id, ' '.repeat(11 * 2 ** 20))).code, 'body_too_large');
@@ -152,4 +153,36 @@ test('a file of which one statement fails changes nothing, and what no export ca
   const nowhere = { id, database_id: 'nothing' };
   assert.equal((await rpc('storage.d1.export', nowhere)).code, 'storage_not_found');
   assert.equal((await rpc('storage.d1.import', { ...nowhere, sql: 'SELECT 1' })).code, 'storage_not_found');
+});
+
+test('files of sqlite3, and of D1 that insert rows before the table that they refer to, are imported', async () => {
+  const id = await pushed('from-elsewhere');
+  const dump = `PRAGMA foreign_keys=OFF;
+BEGIN TRANSACTION;
+CREATE TABLE pages (id INTEGER PRIMARY KEY AUTOINCREMENT, book INTEGER REFERENCES books (id));
+INSERT INTO pages VALUES(7,1);
+CREATE TABLE books (id INTEGER PRIMARY KEY);
+INSERT INTO books VALUES(1);
+DELETE FROM sqlite_sequence;
+INSERT INTO sqlite_sequence VALUES('pages',7);
+COMMIT;
+`;
+  assert.equal((await imported(id, dump)).statements, 7);
+  const ofD1 = (table: string, last: string) => `PRAGMA defer_foreign_keys=TRUE;
+CREATE TABLE ${table} (id INTEGER PRIMARY KEY, b INTEGER REFERENCES ${table}_b (id) ON DELETE CASCADE);
+INSERT INTO "${table}" ("id","b") VALUES(1,1);
+CREATE TABLE ${table}_b (id INTEGER PRIMARY KEY);
+${last}`;
+  assert.equal((await imported(id, ofD1('a', 'INSERT INTO "a_b" ("id") VALUES(1);'))).changes, 2);
+  const without = await imported(id, ofD1('c', ''));
+  assert.match(without.detail, /row 1 of c refers to a row of c_b that is not there/);
+  assert.match(
+    (await imported(id, ofD1('d', 'INSERT INTO nowhere VALUES (1);'))).detail,
+    /nowhere.*\(line 5\)/,
+  );
+  assert.deepEqual(
+    await rowsOf(id, "SELECT name FROM sqlite_schema WHERE name IN ('a', 'c', 'd', 'pages')"),
+    [['pages'], ['a']],
+  );
+  assert.deepEqual(await rowsOf(id, "SELECT seq FROM sqlite_sequence WHERE name = 'pages'"), [[7]]);
 });

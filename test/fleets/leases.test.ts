@@ -227,6 +227,20 @@ test('a lease ends with its process, and with its time', async (t) => {
   assert.equal(ended!.signal.aborted, true);
 });
 
+test('a process that a holder keeps from answering is ended with the lease’s time, and the next one gets another', async (t) => {
+  const leasing = await leasingOf(t, { ms: 3_000, most: 2 }, 'idle');
+  const sql = 'WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s) SELECT count(*) FROM s';
+  const body = JSON.stringify([{ sql, params: [] }]);
+  const endless = leasing.withCell(
+    'SQL',
+    ({ databasePath }) => call(databasePath, '/query/database1', { method: 'POST', body }),
+    true,
+  );
+  await assert.rejects(endless, /^Error: SQL did not end within 3 s$/);
+  const again = () => leasing.withCell('a test', speak).catch(() => null);
+  await eventually(async () => (await again()) === '0', 'the next one has a process');
+});
+
 test('more leases than there may be are refused, and an app that never ran has none', async (t) => {
   const leasing = await leasingOf(t, { ms: 10_000, most: 2 });
   const end = Promise.withResolvers<void>();
@@ -240,8 +254,12 @@ test('more leases than there may be are refused, and an app that never ran has n
   await assert.rejects(fleet.withCell('a test', speak), /nothing has been deployed yet/);
 });
 
-/** Leases on a stopped app, with limits of their own. */
-async function leasingOf(t: TestContext, limits: { ms: number; most: number }): Promise<Leasing> {
+/** Leases on an app that has no process yet, with limits of their own. */
+async function leasingOf(
+  t: TestContext,
+  limits: { ms: number; most: number },
+  name: 'stopped' | 'idle' = 'stopped',
+): Promise<Leasing> {
   const { options, release } = harness(t);
   const supervisor = new Supervisor(
     options,
@@ -249,7 +267,7 @@ async function leasingOf(t: TestContext, limits: { ms: number; most: number }): 
     () => {},
   );
   supervisor.live = (await release(1)) as ReleaseRef;
-  supervisor.resume({ name: 'stopped' });
+  supervisor.resume({ name });
   t.after(() => supervisor.operations.close(() => stop(supervisor)));
   return new Leasing(supervisor, limits);
 }

@@ -17,7 +17,7 @@ import { type HostConnection, maybeDone } from './connection.ts';
 
 /** To make it, and to read its last byte, in ms. */
 const COPY_DEADLINE_MS = 40 * 60_000;
-const WRITE_REFUSALS = ['storage_not_found', 'query_failed', 'app_unavailable'] as const;
+const WRITE_REFUSALS = ['storage_not_found', 'query_failed', 'app_unavailable', 'host_unavailable'] as const;
 
 export class Storage {
   readonly #host: HostConnection;

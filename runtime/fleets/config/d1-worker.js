@@ -11,6 +11,11 @@ const ANSWER_BYTES = 10 * 1024 * 1024;
 const PART_LENGTH = 64 * 1024;
 const NOT_ENFORCED = /^PRAGMA\s+(?:\w+\s*\.\s*)?foreign_keys\s*(?:=|\()\s*['"]?(?:off|false|no|0)\b/i;
 
+/** Statements that only say where a transaction begins and ends. */
+const IN_TRANSACTION = /^(?:BEGIN|COMMIT|END)(?:\s+(?:DEFERRED|IMMEDIATE|EXCLUSIVE))?(?:\s+TRANSACTION)?$/i;
+/** What SQLite says when a row may refer to a table that is not there. */
+const MISSING_PARENT = /^no such table: main\./;
+
 /** Longer texts and bytes of a statement that is too long for SQLite are bound to it, at most so many. */
 const STATEMENT_BYTES = 90_000;
 const LITERAL_LENGTH = 5_000;
@@ -53,13 +58,15 @@ export class D1Database extends Database {
     const split = queries.map(({ sql, params }) => ({ statements: splitStatements(sql), params }));
     const all = split.flatMap(({ statements }) => statements);
     if (all.length === 0) throw new Error('No SQL statements detected.');
-    return this.transaction(all, () => {
+    return this.#transaction(turnForeignKeysOff(all), () => {
       const answer = new Answer();
+      let before = this.#figures();
       split.forEach(({ statements, params }, at) => {
         answer.add(at === 0 ? '[[' : ',[');
         statements.forEach(({ sql }, index) => {
           if (index > 0) answer.add(',');
-          this.#run(sql, index === statements.length - 1 ? params.map(bound) : [], answer);
+          const values = index === statements.length - 1 ? params.map(bound) : [];
+          before = this.#run(sql, values, answer, before);
         });
         answer.add(']');
       });
@@ -68,38 +75,41 @@ export class D1Database extends Database {
     });
   }
 
-  /** Runs one statement and adds what it answers, counted as D1 counts: with what triggers and cascades change. */
-  #run(text, params, answer) {
-    const { sql } = this.ctx.storage;
-    const size = sql.databaseSize;
-    const [total, last] = this.#counters();
-    const cursor = sql.exec(text, ...params);
+  /**
+   * Runs one statement and adds what it answers, counted as D1 counts: with what triggers and cascades change.
+   * @returns the figures after it
+   */
+  #run(text, values, answer, before) {
+    const cursor = this.ctx.storage.sql.exec(text, ...values);
     answer.add(`{"columns":${JSON.stringify(cursor.columnNames)},"rows":[`);
     let comma = '';
     for (const row of cursor.raw()) {
       answer.add(`${comma}${JSON.stringify(row.map(shown))}`);
       comma = ',';
     }
-    const [totalAfter, lastAfter] = this.#counters();
-    const sizeAfter = sql.databaseSize;
+    const after = this.#figures();
     const meta = {
-      changes: totalAfter - total,
-      last_row_id: lastAfter,
-      changed_db: totalAfter !== total || lastAfter !== last || sizeAfter !== size,
-      size_after: sizeAfter,
+      changes: after.total - before.total,
+      last_row_id: after.last,
+      changed_db: after.total !== before.total || after.last !== before.last || after.size !== before.size,
+      size_after: after.size,
       rows_read: cursor.rowsRead,
       rows_written: cursor.rowsWritten,
     };
     answer.add(`],"meta":${JSON.stringify(meta)}}`);
+    return after;
   }
 
-  /** Runs a file of SQL in one transaction, and keeps no rows. Long texts and bytes are no part of a statement's length. */
+  /**
+   * Runs a file of SQL as one transaction, and keeps no rows. Long texts and bytes are no part of a statement's length. `sqlite3`
+   * begins and commits a transaction in its files, and D1 may insert rows before it makes the table that they refer to.
+   */
   async importFile(text) {
-    const statements = splitStatements(text);
+    const statements = splitStatements(text).filter(({ sql }) => !IN_TRANSACTION.test(sql));
     if (statements.length === 0) throw new Error('the file has no statement');
     const { sql } = this.ctx.storage;
-    return this.transaction(statements, () => {
-      const [before] = this.#counters();
+    const work = () => {
+      const before = this.#figures();
       let [read, written] = [0, 0];
       for (const { sql: statement, line } of statements) {
         try {
@@ -111,19 +121,26 @@ export class D1Database extends Database {
           throw new Error(`${error.message} (line ${line})`);
         }
       }
+      const after = this.#figures();
       return {
         statements: statements.length,
-        changes: this.#counters()[0] - before,
+        changes: after.total - before.total,
         rows_read: read,
         rows_written: written,
-        size_after: sql.databaseSize,
+        size_after: after.size,
       };
-    });
+    };
+    try {
+      return await this.#transaction(turnForeignKeysOff(statements), work);
+    } catch (error) {
+      if (!MISSING_PARENT.test(error.message)) throw error;
+      return this.#transaction(true, work);
+    }
   }
 
-  /** Runs `work`, which must not wait, as one transaction. @param statements what it runs */
-  async transaction(statements, work) {
-    if (!turnForeignKeysOff(statements)) return this.ctx.storage.transactionSync(work);
+  /** Runs `work`, which must not wait, as one transaction. */
+  async #transaction(isWithoutKeys, work) {
+    if (!isWithoutKeys) return this.ctx.storage.transactionSync(work);
     // Nobody else may use the connection meanwhile. An error that comes out of there would end the object.
     const { value, error } = await this.ctx.blockConcurrencyWhile(async () => {
       try {
@@ -172,9 +189,11 @@ export class D1Database extends Database {
     throw new Error(why);
   }
 
-  #counters() {
-    const query = 'SELECT total_changes(), last_insert_rowid()';
-    return this.ctx.storage.sql.exec(query).raw().next().value;
+  /** Rows that were changed on this connection, the row that was inserted last, and the bytes of the database. */
+  #figures() {
+    const { sql } = this.ctx.storage;
+    const [total, last] = sql.exec('SELECT total_changes(), last_insert_rowid()').raw().next().value;
+    return { total, last, size: sql.databaseSize };
   }
 }
 
