@@ -162,8 +162,8 @@ export interface Release {
   rateLimits?: RateLimit[];
   services?: ServiceBinding[];
   outward?: Outward[];
-  /** `timestamp`: when the deploy made it, in ISO 8601. */
-  versionMetadata?: { binding: string; tag: string; timestamp: string };
+  /** `id`: the version's, left out by builds of before. `timestamp`: when it was uploaded or built, in ISO 8601. */
+  versionMetadata?: { binding: string; tag: string; id?: string; timestamp: string };
   triggers?: Triggers;
   requiredSecrets?: string[];
   warnings?: string[];

@@ -19,6 +19,9 @@ const DEPLOYS = 200;
 /** Deployments that Wrangler shows. */
 const DEPLOYMENTS = 10;
 
+/** What Cloudflare calls what a deploy was made for, where that is not an upload. */
+const TRIGGERS: Partial<Record<Deploy['trigger'], string>> = { rollback: 'rollback', promote: 'promotion' };
+
 const Deployment = z.object({
   versions: z
     .array(z.object({ version_id: z.string(), percentage: z.number() }))
@@ -33,11 +36,9 @@ export const versionCalls = [
     as: 'deploys.list',
     answer: async ({ host, ...context }, _body, app) => {
       const waiting = (await host.uploads.versions(app.id)).map(shownUpload);
-      const served = (await servedDeploys({ host, ...context }, app)).filter(
-        (deploy) => deploy.can_roll_back,
-      );
+      const served = kept(await servedDeploys({ host, ...context }, app)).map(shownVersion);
       // Wrangler shows the newest last, by their numbers.
-      const items = [...waiting, ...served.map(shownDeploy)].sort((a, b) => (a.id < b.id ? 1 : -1));
+      const items = [...waiting, ...served].sort((a, b) => (a.id < b.id ? 1 : -1));
       return { items: items.map((item, at) => ({ ...item, number: items.length - at })) };
     },
   }),
@@ -49,11 +50,11 @@ export const versionCalls = [
       const { host, words } = context;
       const id = idOf(words.version!);
       const upload = (await host.uploads.versions(app.id)).find((version) => version.id === id);
-      const deploy = upload ?? (await servedDeploys(context, app)).find((deploy) => deploy.id === id);
-      if (deploy === undefined)
+      const deploy = upload ? undefined : serving(await servedDeploys(context, app), id);
+      const shown = upload ? shownUpload(upload) : deploy && shownVersion(deploy);
+      if (shown === undefined)
         throw new CloudflareError(404, CODES.VERSION_NOT_FOUND, `The app has no version ${words.version}.`);
-      const release = await host.deploys.release(app.id, id);
-      const shown = 'owner' in deploy ? shownUpload(deploy) : shownDeploy(deploy);
+      const release = await host.deploys.release(app.id, deploy?.id ?? id);
       return {
         ...shown,
         resources: {
@@ -111,7 +112,10 @@ export const versionCalls = [
 /** @returns the id of the deploy */
 async function deployVersion(context: CallContext, app: AppRow, id: string, message = ''): Promise<string> {
   const waiting = (await context.host.uploads.versions(app.id)).find((version) => version.id === id);
-  if (waiting === undefined) return (await rollBack(context, app.id, id)).id;
+  if (waiting === undefined) {
+    const deploy = serving(await servedDeploys(context, app), id);
+    return (await rollBack(context, app.id, deploy?.id ?? id)).id;
+  }
   await wakeForDeploy(context, app.id);
   const author = await authorOf(context);
   const body = { owner: waiting.owner, message: message || waiting.message, author };
@@ -128,9 +132,27 @@ function shownUpload({ id, created_at, author, message, tag }: UploadedVersion) 
   return shown(id, created_at, author, { 'workers/message': message, 'workers/tag': tag });
 }
 
-function shownDeploy({ id, started_at, author, message, trigger }: Deploy) {
-  const annotations = { 'workers/message': message, 'workers/triggered_by': trigger };
-  return shown(id, started_at ?? new Date(0).toISOString(), author, annotations);
+/** The newest deploy of each version whose release is kept. */
+function kept(deploys: Deploy[]): Deploy[] {
+  const newest = new Map<string, Deploy>();
+  for (const deploy of deploys)
+    if (deploy.can_roll_back && !newest.has(deploy.version.id)) newest.set(deploy.version.id, deploy);
+  return [...newest.values()];
+}
+
+/** The deploy that has a version's release; undefined when none has served it. */
+function serving(deploys: Deploy[], version: string): Deploy | undefined {
+  const of = deploys.filter((deploy) => deploy.version.id === version);
+  return kept(of)[0] ?? of[0];
+}
+
+/** The version that a deploy serves. */
+function shownVersion({ author, version: { id, tag, message, created_at } }: Deploy) {
+  return shown(id, created_at, author, {
+    'workers/message': message,
+    'workers/tag': tag,
+    'workers/triggered_by': 'upload',
+  });
 }
 
 function shown(id: string, at: string, author: string, annotations: Record<string, string>) {
@@ -150,14 +172,14 @@ function shown(id: string, at: string, author: string, annotations: Record<strin
   };
 }
 
-function shownDeployment({ id, finished_at, author, message, trigger }: Deploy) {
+function shownDeployment({ id, finished_at, author, requested_by, message, trigger, version }: Deploy) {
   return {
     id: uuidOf(id),
     source: 'wrangler',
     strategy: 'percentage',
-    author_email: author,
+    author_email: requested_by ?? author,
     created_on: finished_at ?? new Date(0).toISOString(),
-    annotations: { 'workers/message': message, 'workers/triggered_by': trigger },
-    versions: [{ version_id: uuidOf(id), percentage: 100 }],
+    annotations: { 'workers/message': message, 'workers/triggered_by': TRIGGERS[trigger] ?? 'upload' },
+    versions: [{ version_id: uuidOf(version.id), percentage: 100 }],
   };
 }

@@ -25,6 +25,8 @@ export const Deploy = z.strictObject({
   author: z.string(),
   /** Who asked for a rollback or a deploy again. */
   requested_by: z.string().nullable(),
+  /** A rollback serves the version of an earlier deploy. */
+  version: z.strictObject({ id, tag: z.string(), message: z.string(), created_at: time }),
   trigger: z.enum(['push', 'rollback', 'commit', 'redeploy', 'import', 'upload', 'promote']),
   status: deployStatus,
   /** Whether its release is kept. */

@@ -135,6 +135,15 @@ export interface DeployStep {
   duration_ms: number | null;
 }
 
+/** What a deploy serves, as Wrangler knows it. Deploys that build nothing serve the version of an earlier one. */
+export interface DeployVersion {
+  id: string;
+  /** As `wrangler deploy --tag` names it; empty for none. */
+  tag: string;
+  message: string;
+  created_at: string;
+}
+
 /** A deploy as the host knows it. Every change of it is told whole. */
 export interface DeployFact {
   id: string;
@@ -145,6 +154,8 @@ export interface DeployFact {
   author: string;
   /** Who asked for a rollback or a deploy again, for people. */
   requested_by?: string;
+  /** Left out where the deploy has built it: it has the deploy's id and message. */
+  version?: DeployVersion;
   /** What the author has to know about the release; left out when there is nothing. */
   warnings?: string[];
   trigger: DeployTrigger;

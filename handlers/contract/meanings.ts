@@ -146,6 +146,8 @@ export const answerMeanings: Readonly<Record<string, Readonly<Record<string, str
     message: 'The message of the commit.',
     author: 'The author of the commit.',
     requested_by: 'Who asked for it, of a rollback or a deploy again; else null.',
+    version:
+      'What it serves, with the tag and the message that Wrangler gave it. A rollback serves the version of an earlier deploy.',
     trigger: 'What it was made for.',
     status:
       '`live` while it serves, `replaced` when another deploy does, `superseded` when a newer push came first.',

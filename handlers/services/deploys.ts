@@ -5,7 +5,8 @@ import type { Reader } from '../../sqlite/control/reads.ts';
 import { accountOf } from '../access.ts';
 import type { Context } from '../context.ts';
 import type { Deploy, DeployLines } from '../contract/deploys.ts';
-import type { DeployFact, LinesFact } from '../contract/host-calls.ts';
+import type { DeployFact, DeployVersion, LinesFact } from '../contract/host-calls.ts';
+import { versionOf } from '../contract/versions.ts';
 import { Problem } from '../problem.ts';
 import { gitUrl, requireApp, wakeForDeploy } from './apps.ts';
 import { decodeNumbers } from './cursor.ts';
@@ -89,7 +90,7 @@ async function requireDeploy(reads: Reader, id: string, deployId: string): Promi
 /** A deploy as the API shows it. */
 export function shownDeploy(fact: DeployFact): Deploy {
   const { warnings: _, ...shown } = withoutCreation(fact);
-  return { ...shown, requested_by: fact.requested_by ?? null };
+  return { ...shown, requested_by: fact.requested_by ?? null, version: versionOf(fact) };
 }
 
 /** New lines of a deploy's log as its stream shows them. */
@@ -99,7 +100,8 @@ export function shownLines({ deploy_id, lines }: LinesFact): DeployLines {
 
 function toDeploy(row: DeployRow): Deploy {
   const steps = JSON.parse(row.steps) as DeployFact['steps'];
-  const { requested_by, can_roll_back, ...rest } = row;
+  const { requested_by, version, can_roll_back, ...rest } = row;
   const by = requested_by === null ? {} : { requested_by };
-  return shownDeploy({ ...rest, ...by, steps, can_roll_back: can_roll_back === 1 });
+  const serves = version === null ? {} : { version: JSON.parse(version) as DeployVersion };
+  return shownDeploy({ ...rest, ...by, ...serves, steps, can_roll_back: can_roll_back === 1 });
 }

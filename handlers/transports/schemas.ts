@@ -70,6 +70,7 @@ export const examples: Readonly<Record<string, Json>> = {
     message: 'Show the cart',
     author: 'Ada <ada@example.com>',
     requested_by: null,
+    version: { id: DEPLOY_ID, tag: '', message: 'Show the cart', created_at: AT },
     trigger: 'push',
     status: 'live',
     can_roll_back: true,

@@ -45,7 +45,7 @@ export interface ReleaseOptions {
 
 /** The deploy that a release is made for. */
 interface Deployed {
-  deploy: Pick<DeployFact, 'id' | 'app_id' | 'sha' | 'ref'>;
+  deploy: Pick<DeployFact, 'id' | 'app_id' | 'sha' | 'ref' | 'version'>;
   source: DeploySource;
   log: DeployLog;
   signal: AbortSignal;
@@ -134,7 +134,7 @@ async function reuse(
 /** Takes a version that was uploaded, or the release of a preview. */
 async function place(
   { store, paths, apps }: ReleaseOptions,
-  { deploy: { id, app_id, sha }, log }: Deployed,
+  { deploy: { id, app_id, sha, version }, log }: Deployed,
   source: Extract<DeploySource, { kind: 'upload' | 'preview' }>,
   live: string | null,
 ): Promise<Made> {
@@ -148,6 +148,7 @@ async function place(
     placeUpload(source.directory, directory, {
       deployId: id,
       sha,
+      version,
       storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
       live: live && paths.release(app_id, live),
       isCopied: isPromoted || isPreview,

@@ -56,7 +56,10 @@ export class DeployQueue {
    * @throws {Error} while the host is stopping
    */
   add(
-    what: Pick<DeployFact, 'app_id' | 'sha' | 'ref' | 'message' | 'author' | 'trigger' | 'requested_by'>,
+    what: Pick<
+      DeployFact,
+      'app_id' | 'sha' | 'ref' | 'message' | 'author' | 'trigger' | 'requested_by' | 'version'
+    >,
     source: DeploySource,
     id = newId(),
   ): Deploy {

@@ -3,6 +3,7 @@ import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BUNDLE_BYTES } from '../../bundler/limits.ts';
 import { type Bundle, RELEASE_FILE, type Release } from '../../bundler/release.ts';
+import type { DeployVersion } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { publish } from '../machine/publish.ts';
 import { resolveNames, type StorageNames } from '../storage/names.ts';
@@ -22,6 +23,7 @@ export async function placeRelease(release: Release, bundled: string, directory:
 
 /**
  * Gives what a bundle keeps its storage, and makes the bundle the release in `directory`.
+ * @param to.version what it is a version of, if it was not built just now
  * @param to.storage the app's storage names until now
  * @param to.isPreview whether it is a preview's, as `placeUpload` says
  * @param bundled the bundle's directory
@@ -29,7 +31,14 @@ export async function placeRelease(release: Release, bundled: string, directory:
  */
 export async function placeBundle(
   bundle: Bundle,
-  to: { deployId: string; sha: string; storage: StorageNames; live: Release | null; isPreview: boolean },
+  to: {
+    deployId: string;
+    sha: string;
+    version?: DeployVersion | undefined;
+    storage: StorageNames;
+    live: Release | null;
+    isPreview: boolean;
+  },
   bundled: string,
   directory: string,
 ): Promise<{ release: Release; storage: StorageNames }> {
@@ -46,7 +55,11 @@ export async function placeBundle(
     ...(services && { services }),
     ...(outward && { outward }),
     ...(versionMetadata && {
-      versionMetadata: { ...versionMetadata, timestamp: new Date().toISOString() },
+      versionMetadata: {
+        ...versionMetadata,
+        id: to.version?.id ?? to.deployId,
+        timestamp: to.version?.created_at ?? new Date().toISOString(),
+      },
     }),
     ...(triggers && { triggers: to.isPreview ? { ...triggers, crons: [] } : triggers }),
     ...(requiredSecrets && { requiredSecrets }),

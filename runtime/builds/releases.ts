@@ -2,6 +2,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RELEASE_FILE, type Release, type Triggers } from '../../bundler/release.ts';
+import type { DeployVersion } from '../../handlers/contract/host-calls.ts';
 import { runChild } from '../machine/child.ts';
 import { removeTree } from '../machine/remove.ts';
 import type { StorageNames } from '../storage/names.ts';
@@ -40,9 +41,7 @@ export async function reuseRelease(
     const reused = {
       ...rest,
       deployId,
-      ...(versionMetadata && {
-        versionMetadata: { ...versionMetadata, timestamp: new Date().toISOString() },
-      }),
+      ...(versionMetadata && { versionMetadata: { id: release.deployId, ...versionMetadata } }),
       ...(hasTriggers && { triggers: changed }),
       ...(workflows && { workflows }),
     };
@@ -68,6 +67,7 @@ export async function placeUpload(
   to: {
     deployId: string;
     sha: string;
+    version: DeployVersion | undefined;
     storage: StorageNames;
     live: string | null;
     isCopied: boolean;

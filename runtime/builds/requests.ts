@@ -1,8 +1,9 @@
 // What may be deployed of an app, and what each such deploy is called: a commit, an earlier release, an upload, a preview.
 import { existsSync } from 'node:fs';
-import type { DeployFact, DeployTrigger } from '../../handlers/contract/host-calls.ts';
+import type { DeployFact, DeployTrigger, DeployVersion } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { cutText } from '../../handlers/contract/text.ts';
+import { versionOf } from '../../handlers/contract/versions.ts';
 import { DEPLOY_REF, SHOWN_LENGTH } from '../git/repository.ts';
 import { resolveCommit } from '../git/source.ts';
 import { Refusal } from '../refusal.ts';
@@ -70,8 +71,9 @@ export class DeployRequests {
       throw new Refusal(409, 'release_unavailable', `the release of deploy ${deployId} is no longer kept`);
     }
     const { sha, ref, message, author } = earlier;
+    const asked = { ...(by && { requested_by: by }), trigger: 'rollback' as const };
     return this.#queue.add(
-      { app_id: appId, sha, ref, message, author, ...(by && { requested_by: by }), trigger: 'rollback' },
+      { app_id: appId, sha, ref, message, author, ...asked, version: versionOf(earlier) },
       { kind: 'release', of: deployId },
     );
   }
@@ -110,14 +112,14 @@ export class DeployRequests {
    */
   upload(
     appId: string,
-    version: { id: string; directory: string; notes: string[] },
+    uploaded: DeployVersion & { directory: string; notes: string[] },
     by: { message: string; author: string },
   ): Deploy {
-    const { directory, notes } = version;
+    const { directory, notes, ...version } = uploaded;
     const source: DeploySource = { kind: 'upload', directory, notes };
     const message = cutText(by.message, SHOWN_LENGTH);
     return this.#queue.add(
-      { ...UPLOAD, app_id: appId, ...by, message },
+      { ...UPLOAD, app_id: appId, ...by, message, version },
       source,
       this.#idOf(appId, version.id),
     );
@@ -127,13 +129,13 @@ export class DeployRequests {
    * Records a deploy of what a preview of the app shows, and runs it when its turn comes.
    * @param preview.directory of its release
    * @param preview.versionId the uploaded version that it is
-   * @param by the commit and author that the deploy shows
+   * @param by the commit, author and version that the deploy shows
    * @throws {Error} while the host is stopping
    */
   promote(
     appId: string,
     { name, directory, versionId }: { name: string; directory: string; versionId: string | null },
-    by: Pick<DeployFact, 'sha' | 'ref' | 'message' | 'author'>,
+    by: Pick<DeployFact, 'sha' | 'ref' | 'message' | 'author' | 'version'>,
   ): Deploy {
     const id = versionId === null ? newId() : this.#idOf(appId, versionId);
     return this.#queue.add(
@@ -148,7 +150,14 @@ export class DeployRequests {
    * @throws {Error} while the host is stopping
    */
   retrigger(appId: string, triggers: Retriggered, by: { message: string; author: string }): Deploy {
-    return this.#queue.add({ ...UPLOAD, app_id: appId, ...by }, { kind: 'triggers', triggers });
+    const { apps, store } = this.#options;
+    const live = apps.get(appId)?.liveDeployId ?? null;
+    const fact = live === null ? undefined : store.deploys.find(appId, live);
+    const version = fact && versionOf(fact);
+    return this.#queue.add(
+      { ...UPLOAD, app_id: appId, ...by, ...(version && { version }) },
+      { kind: 'triggers', triggers },
+    );
   }
 
   /** The id of a version's deploy: that of the version, if no other deploy has it. */

@@ -75,8 +75,9 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
       const [appId, id] = words as [string, string];
       const { owner, ...by } = await readJson<'POST /apps/:id/versions/:deploy'>(request);
       requireApp(options, appId);
-      return uploads.deploying(appId, id, owner, async ({ notes }, directory) => {
-        const deploy = requests.upload(appId, { id, directory, notes }, by);
+      return uploads.deploying(appId, id, owner, async (version, directory) => {
+        const { tag, message, created_at, notes } = version;
+        const deploy = requests.upload(appId, { id, tag, message, created_at, directory, notes }, by);
         const fact = await untilEnded(options, deploy);
         if (deploy.fact.status === 'live') await uploads.drop(id);
         return fact;

@@ -2,6 +2,7 @@
 import type { DeployFact, HostPreview } from '../../handlers/contract/host-calls.ts';
 import type { UploadedVersion } from '../../handlers/contract/host-releases.ts';
 import { newId } from '../../handlers/contract/id.ts';
+import { versionOf } from '../../handlers/contract/versions.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { Apps } from '../apps/apps.ts';
@@ -106,12 +107,13 @@ export class Previews {
    * @throws {Refusal} for an alias that cannot be, or is another preview's name
    */
   upload(appId: string, version: UploadedVersion, directory: string): Promise<Deploy> {
-    const { id, alias, message, author, notes } = version;
+    const { id, alias, message, tag, created_at, author, notes } = version;
     return this.#oneByOne(appId, async () => {
       if (alias !== '') this.#requireAlias(appId, alias);
       const source = alias === '' ? `version:${versionName(id)}` : `alias:${alias}`;
       const row = this.#renewed(appId, source, () => alias || versionName(id), id);
-      return this.#options.requests.upload(row.id, { id, directory, notes }, { message, author });
+      const uploaded = { id, tag, message, created_at, directory, notes };
+      return this.#options.requests.upload(row.id, uploaded, { message, author });
     }).finally(() => this.#makeRoom(appId));
   }
 
@@ -157,7 +159,7 @@ export class Previews {
     return requests.promote(
       appId,
       { name, directory, versionId },
-      { sha, ref, message, author: author || fact.author },
+      { sha, ref, message, author: author || fact.author, version: versionOf(fact) },
     );
   }
 

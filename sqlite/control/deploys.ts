@@ -4,15 +4,19 @@ import { readOfApp } from './apps.ts';
 import { type Page, pageOf } from './page.ts';
 import type { Reader } from './reads.ts';
 
-/** One deploy. `steps` is JSON. */
-export type DeployRow = Omit<DeployFact, 'steps' | 'can_roll_back' | 'requested_by' | 'warnings'> & {
+/** One deploy. `steps` and `version` are JSON. */
+export type DeployRow = Omit<
+  DeployFact,
+  'steps' | 'can_roll_back' | 'requested_by' | 'version' | 'warnings'
+> & {
   steps: string;
   can_roll_back: 0 | 1;
   requested_by: string | null;
+  version: string | null;
 };
 
 const COLUMNS = `id, app_id, sha, ref, message, author, trigger, status, can_roll_back, steps, error, created_at,
-  started_at, finished_at, requested_by`;
+  started_at, finished_at, requested_by, version`;
 
 /**
  * Deploys of an app, newest first.
@@ -72,8 +76,8 @@ export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }:
   return db
     .prepare(
       `INSERT INTO deploys (id, app_id, sha, ref, message, author, trigger, status, steps, error, created_at,
-         started_at, finished_at, observed_outbox, observed_seq, can_roll_back, requested_by, warnings, seq)
-       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
+         started_at, finished_at, observed_outbox, observed_seq, can_roll_back, requested_by, warnings, version, seq)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
          (SELECT coalesce(max(seq), 0) + 1 FROM deploys WHERE app_id = ?2)
        WHERE EXISTS (SELECT 1 FROM apps WHERE id = ?2)
        ON CONFLICT (id) DO UPDATE SET status = excluded.status, steps = excluded.steps, error = excluded.error,
@@ -101,6 +105,7 @@ export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }:
       deploy.can_roll_back ? 1 : 0,
       deploy.requested_by ?? null,
       JSON.stringify(deploy.warnings ?? []),
+      deploy.version ? JSON.stringify(deploy.version) : null,
     );
 }
 

@@ -18,6 +18,7 @@ import orderOfUsers from './migrations/0015_order_of_users.sql';
 import warnings from './migrations/0016_warnings.sql';
 import domainProof from './migrations/0017_domain_proof.sql';
 import guestInvites from './migrations/0018_guest_invites.sql';
+import versions from './migrations/0019_versions.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -39,6 +40,7 @@ const migrations: Migration[] = [
   { name: '0016_warnings.sql', sql: warnings },
   { name: '0017_domain_proof.sql', sql: domainProof },
   { name: '0018_guest_invites.sql', sql: guestInvites },
+  { name: '0019_versions.sql', sql: versions },
 ];
 
 /**

@@ -111,20 +111,28 @@ test('the status of an app follows what the host tells, in the order of the desi
 
 test('deploys are listed newest first as the host told them, filtered and read by log', async () => {
   const { id } = await control.create('history');
+  const uploaded = {
+    id: '9'.padStart(16, '0'),
+    tag: 'v9',
+    message: 'nine',
+    created_at: '2026-01-01T00:00:00.000Z',
+  };
   const rows = [1, 2, 3].map((n) =>
     deploy(id, `${4 - n}`, {
       status: n === 2 ? 'failed' : 'live',
       // The clock goes back between them.
       created_at: `2026-01-0${4 - n}T00:00:00.000Z`,
       can_roll_back: n === 3,
-      ...(n === 3 && { requested_by: 'Ada' }),
+      ...(n === 3 ? { requested_by: 'Ada' } : { version: uploaded }),
       steps: [{ name: 'checkout', status: 'done', duration_ms: 12 }],
     }),
   );
   await tell(rows.map((row, n) => told(n + 1, { deploy: row })));
   const first = (await control.api('GET', `/v1/apps/${id}/deploys?limit=2`)).body;
   const { created_at, ...shown } = rows[2]!;
-  assert.deepEqual(first.items[0], shown);
+  const version = { id: shown.id, tag: '', message: shown.message, created_at };
+  assert.deepEqual(first.items[0], { ...shown, version });
+  assert.deepEqual(first.items[1].version, uploaded);
   assert.equal(first.items.length, 2);
   assert.equal(first.items[1].requested_by, null);
   const rest = (await control.api('GET', `/v1/apps/${id}/deploys?limit=2&cursor=${first.next_cursor}`)).body;

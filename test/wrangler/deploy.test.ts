@@ -90,6 +90,59 @@ test('what would be deployed, what was, and by whom', async () => {
   assert.match(secret.stdout + secret.stderr, /secrets are the app's: `wrangler secret`/);
 });
 
+test('versions keep their ids, tags and messages, through changes of crons and rollbacks', async () => {
+  const config = `${CONFIG('tagged', '[version_metadata]\nbinding = "V"\n')}[triggers]\ncrons = ["0 3 * * *"]\n`;
+  const project = new Project(cellar, {
+    'wrangler.toml': config,
+    'index.js': 'export default { fetch: (_, { V }) => Response.json(V), scheduled() {} };',
+  });
+  const seen = async () => JSON.parse((await cellar.get('tagged')).text);
+  const deployed = async (...words: string[]) => {
+    const { code, stdout, stderr } = await project.wrangler(...words);
+    assert.equal(code, 0, stdout + stderr);
+    return /Version ID: (\S+)/.exec(stdout)?.[1];
+  };
+  interface Shown {
+    id: string;
+    annotations: Record<string, string>;
+    versions: { version_id: string }[];
+  }
+  const json = async (...words: string[]): Promise<Shown[]> =>
+    JSON.parse((await project.wrangler(...words, '--json')).stdout);
+  const notes = ({ id, annotations }: Shown) => [
+    id,
+    annotations['workers/tag'],
+    annotations['workers/message'],
+  ];
+
+  // A change of crons follows the first deploy, and is a deploy of its own here.
+  const first = await deployed('deploy', '--tag', 'v1', '--message', 'the first');
+  const one = await seen();
+  assert.deepEqual([one.id, one.tag], [first, 'v1']);
+  const second = await deployed('deploy', '--tag', 'v2', '--message', 'the second');
+  assert.deepEqual([(await seen()).id, (await seen()).tag], [second, 'v2']);
+  const third = await deployed('versions', 'upload', '--tag', 'v3', '--message', 'the third');
+  const versions = [
+    [first, 'v1', 'the first'],
+    [second, 'v2', 'the second'],
+    [third, 'v3', 'the third'],
+  ];
+  assert.deepEqual((await json('versions', 'list')).map(notes), versions);
+
+  await deployed('versions', 'deploy', `${third}@100%`, '--yes', '--message', 'at last');
+  assert.deepEqual([(await seen()).id, (await seen()).tag], [third, 'v3']);
+  await deployed('rollback', first!, '--yes', '--message', 'back');
+  assert.deepEqual(await seen(), one);
+  assert.deepEqual((await json('versions', 'list')).map(notes), versions);
+  const deployments = await json('deployments', 'list');
+  const ids = deployments.map(({ versions: [version] }) => version!.version_id);
+  assert.deepEqual([ids.at(-1), ids.at(-2), new Set(ids)], [first, third, new Set([first, second, third])]);
+  const { stdout } = await project.wrangler('versions', 'view', third!);
+  assert.match(stdout, /Tag: +v3\nMessage: +the third/);
+  const listed = await project.wrangler('deployments', 'list');
+  assert.match(listed.stdout, /Message: +at last\nVersion\(s\):[\s\S]*Tag: +v3\n +Message: +the third/);
+});
+
 test('secrets set together are one change: all or none, empty ones too, with one restart', async () => {
   const code = `let id;
 export default { fetch: (_, { A, EMPTY, LAST }) => Response.json({ id: (id ??= crypto.randomUUID()), A, EMPTY, LAST }) };`;

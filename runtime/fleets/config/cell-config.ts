@@ -1,6 +1,7 @@
 // A release as workerd's text config. It is written at launch, so that a release of long ago gets what this Cellar can do.
 import { isAbsolute, join, normalize } from 'node:path';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
+import { uuidOf } from '../../../handlers/contract/id.ts';
 import { CF_HEADER, PROTO_HEADER } from '../../edge/http/service-headers.ts';
 import { cronWorker, QUEUE_DOOR, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
@@ -285,8 +286,8 @@ function assetsBinding({ assets }: Release): CapnpValue[] {
 
 function versionBinding({ deployId, versionMetadata }: Release): CapnpValue[] {
   if (versionMetadata === undefined) return [];
-  const { binding, tag, timestamp } = versionMetadata;
-  return [{ name: binding, json: JSON.stringify({ id: deployId, tag, timestamp }) }];
+  const { binding, tag, id = deployId, timestamp } = versionMetadata;
+  return [{ name: binding, json: JSON.stringify({ id: uuidOf(id), tag, timestamp }) }];
 }
 
 /** Unset fields of the service's JSON are left out. The paths in it are relative to where workerd runs. */
