@@ -42,7 +42,7 @@ export function assemble(config: Config) {
   const deploys = makeDeploys(base, telling, appParts, onFacts);
   const controlParts = makeControl(base, telling, appParts, deploys, outbox, () => void rounds.reconcile());
   const { control, ui } = controlParts;
-  const edgeParts = makeEdge(base, { apps, control, ui, failing, telemetry: telling.telemetry });
+  const edgeParts = makeEdge(base, { apps, control, ui, failing, warnings, telemetry: telling.telemetry });
   const rounds = new Rounds({
     control,
     trash: paths.trash,
@@ -82,6 +82,11 @@ export function assemble(config: Config) {
     if (caddy && caddy.problem !== null) failing.push('caddy');
     if (outbox.refused.length > 0) failing.push('outbox');
     return failing;
+  }
+
+  /** What is wrong while everything serves, by the name that `/ready` shows. */
+  function warnings(): string[] {
+    return appParts.snapshots.isNewestDamaged ? ['snapshots'] : [];
   }
 
   return {

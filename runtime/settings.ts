@@ -297,6 +297,12 @@ export const settings = {
     meaning: 'Hours between snapshots that are taken without being asked for; a fraction will do. 0: none.',
     schema: decimal(0, 8_760),
   },
+  RUNNER_SNAPSHOT_VERIFY_H: {
+    default: '168',
+    meaning:
+      'Hours between verifications that read all that snapshots need; a fraction will do. Each reads the whole store once. 0: none.',
+    schema: decimal(0, 8_760),
+  },
   RUNNER_SNAPSHOT_URL: {
     default: '',
     meaning:

@@ -1,4 +1,6 @@
-// `npm run restore -- SNAPSHOT`: makes a whole Cellar of a snapshot, in the empty directory that RUNNER_DATA_DIR names.
+// `npm run restore -- SNAPSHOT [--without APP]…`: makes a whole Cellar of a snapshot, in the empty directory that RUNNER_DATA_DIR names.
+// Exit codes: 0 all is restored, 1 it failed and nothing is, 2 the command line is wrong, 3 apps were left out.
+import { parseArgs } from 'node:util';
 import { readConfig } from '../runtime/config.ts';
 import { reason } from '../runtime/log.ts';
 import { layout } from '../runtime/machine/data-directory.ts';
@@ -6,19 +8,23 @@ import { openStore, storePlace } from '../runtime/snapshots/place.ts';
 import { missingAfter, restoreWhole } from '../runtime/snapshots/whole.ts';
 
 process.umask(0o077);
-const [id] = process.argv.slice(2);
+const { id, without } = commandLine();
 try {
-  if (id === undefined)
-    throw new Error('usage: npm run restore -- SNAPSHOT, where SNAPSHOT is an id or `latest`');
   const config = readConfig({
     ...process.env,
     RUNNER_TOKEN: process.env.RUNNER_TOKEN || 'not-needed-for-this',
   });
   const paths = layout(config.RUNNER_DATA_DIR);
-  const head = await restoreWhole(openStore(storePlace(config, paths)), id, paths);
+  const store = openStore(storePlace(config, paths));
+  const { head, leftOut } = await restoreWhole(store, id, paths, without);
   console.log(`${paths.root} is as snapshot ${head.id} has it: ${head.apps} apps, ${head.bytes} bytes.`);
   for (const { slug, error } of head.failures)
     console.log(`${slug} is as of an earlier snapshot, for it could not be read then: ${error}`);
+  for (const slug of leftOut)
+    console.log(
+      `${slug} was left out: the app is there without its code and data. Push its code again, then restore its data of another snapshot: cellar restore SNAPSHOT --app ${slug}`,
+    );
+  if (leftOut.length > 0) process.exitCode = 3;
   for (const path of missingAfter(paths))
     console.log(
       `No snapshot has ${path}, the key of the apps' secrets: put your copy of it there before you start Cellar, or set the secrets anew.`,
@@ -26,4 +32,18 @@ try {
 } catch (error) {
   console.error(`restore: ${reason(error)}`);
   process.exitCode = 1;
+}
+
+function commandLine(): { id: string; without: string[] } {
+  try {
+    const options = { without: { type: 'string', multiple: true } } as const;
+    const { values, positionals } = parseArgs({ options, allowPositionals: true });
+    if (positionals.length !== 1) throw new Error('it names one snapshot');
+    return { id: positionals[0]!, without: values.without ?? [] };
+  } catch (error) {
+    console.error(
+      `restore: ${reason(error)}. Usage: npm run restore -- SNAPSHOT [--without APP]…, where SNAPSHOT is a key or \`latest\``,
+    );
+    process.exit(2);
+  }
 }

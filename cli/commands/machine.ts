@@ -46,7 +46,7 @@ export const machineCommands: readonly Command[] = [
     show: ({ key, bytes: written }) => `${key} (${bytes(written)} written)`,
   }),
   command({
-    words: 'snapshots',
+    words: 'snapshots list',
     summary: 'Lists snapshots, newest first; needs the runner token',
     examples: ['snapshots'],
     answers: 'snapshots.list',
@@ -57,6 +57,30 @@ export const machineCommands: readonly Command[] = [
         items.map((each) => [each.key, ago(each.created_at), bytes(each.bytes), String(each.apps), each.why]),
         'There are none. Next: cellar snapshot',
       ),
+  }),
+  command({
+    words: 'snapshots verify',
+    summary: 'Reads all that snapshots need, and fails when something is damaged; needs the runner token',
+    examples: ['snapshots verify'],
+    answers: 'snapshots.verify',
+    run: async (session) => {
+      const verified = await session.call('snapshots.verify', {});
+      const { snapshots, objects, damaged } = verified;
+      if (damaged.length === 0) return verified;
+      const lines = [
+        ...damaged.map(
+          ({ key, parts }) => `${key} cannot restore ${parts.map(({ name }) => name).join(', ')}`,
+        ),
+        ...objects.map(({ name, problem }) => `${name} is ${problem}`),
+      ];
+      throw new Stopped(
+        'failed',
+        `${damaged.length} of ${many(snapshots, 'snapshot')} cannot restore all:\n${lines.join('\n')}`,
+        'cellar snapshot',
+      );
+    },
+    show: ({ snapshots, bytes: read }) =>
+      `${many(snapshots, 'snapshot')} verified (${bytes(read)}): all are whole`,
   }),
   command({
     words: 'restore',

@@ -7,6 +7,26 @@ import { operation } from './operation.ts';
 const percentile = z.number().nullable();
 const counts = z.record(z.string(), z.int());
 
+/** What is known of the damage to snapshots. */
+export const Verified = z.strictObject({
+  /** When all of them were read last; null: never. */
+  at: time.nullable(),
+  /** How many there were then, and the packs that they need, with their bytes. */
+  snapshots: z.int(),
+  packs: z.int(),
+  bytes: z.int(),
+  /** Objects of the store that are missing or damaged, 50 at most. */
+  objects: z.array(z.strictObject({ name: z.string(), problem: z.enum(['missing', 'damaged']) })),
+  /** Snapshots that need them, the newest first, and what of each cannot be restored. `app` is null for what is no app's. */
+  damaged: z.array(
+    z.strictObject({
+      key: z.string(),
+      parts: z.array(z.strictObject({ app: id.nullable(), name: z.string() })),
+    }),
+  ),
+});
+export type Verified = z.output<typeof Verified>;
+
 /** The host's own figures. Times in ms, sizes in bytes. */
 export const HostStats = z.strictObject({
   started_at: time,
@@ -56,8 +76,14 @@ export const HostStats = z.strictObject({
     last_written_bytes: z.int().nullable(),
     last_bytes: z.int().nullable(),
     problem: z.string().nullable(),
-    /** What is done at the moment: a snapshot is taken, or storage is read from one. */
-    under_way: z.strictObject({ what: z.enum(['take', 'restore', 'copy']), since: time }).nullable(),
+    /** What is done at the moment: a snapshot is taken, storage is read from one, or all are verified. */
+    under_way: z
+      .strictObject({ what: z.enum(['take', 'restore', 'copy', 'verify']), since: time })
+      .nullable(),
+    /** What the last verification found, and what later snapshots changed about it. */
+    verified: Verified,
+    /** Whether the newest snapshot is one of the damaged ones. */
+    newest_damaged: z.boolean(),
   }),
 });
 export type HostStats = z.output<typeof HostStats>;
@@ -114,7 +140,7 @@ export const admin = [
     /** `key` names it, for a restore. `bytes`: what was written for it. */
     output: z.strictObject({ key: z.string(), bytes: z.int(), created_at: time }),
     status: 201,
-    errors: ['host_unavailable', 'insufficient_storage'],
+    errors: ['snapshot_failed', 'snapshot_unusable', 'host_unavailable', 'insufficient_storage'],
   }),
   operation({
     name: 'snapshots.list',
@@ -138,7 +164,18 @@ export const admin = [
       }),
     ),
     status: 200,
-    errors: ['host_unavailable'],
+    errors: ['snapshot_failed', 'host_unavailable'],
+  }),
+  operation({
+    name: 'snapshots.verify',
+    summary: 'Reads all that snapshots need, and says what is missing or damaged',
+    method: 'POST',
+    path: null,
+    needs: 'runner',
+    input: z.strictObject({}),
+    output: Verified,
+    status: 200,
+    errors: ['snapshot_failed', 'snapshot_unusable', 'host_unavailable'],
   }),
   operation({
     name: 'admin.restore',
@@ -167,6 +204,7 @@ export const admin = [
       'app_not_found',
       'snapshot_not_found',
       'snapshot_unusable',
+      'snapshot_failed',
       'host_unavailable',
       'insufficient_storage',
     ],

@@ -8,8 +8,16 @@ export const ALERTS_LIMIT = 20;
 /** Share of requests that fail, in percent, above which an app's owner is told, where an alert says nothing else. */
 const ERROR_RATE = 5;
 
-/** What an alert can be about. `disk` and `certificate` are about this machine's disk and the app's domains. */
-export const alertKind = z.enum(['error', 'error_rate', 'crash', 'deploy', 'disk', 'certificate']);
+/** What an alert can be about. `disk` is about this machine's disk, `certificate` about the app's domains, `snapshot` about damaged snapshots. */
+export const alertKind = z.enum([
+  'error',
+  'error_rate',
+  'crash',
+  'deploy',
+  'disk',
+  'certificate',
+  'snapshot',
+]);
 export type AlertKind = z.output<typeof alertKind>;
 
 const url = z

@@ -21,6 +21,7 @@ const AROUND_MS = USUAL_MS;
 const LONG: Partial<Record<OperationName, number>> = {
   'admin.snapshot': SNAPSHOT_DEADLINE_MS,
   'admin.restore': SNAPSHOT_DEADLINE_MS,
+  'snapshots.verify': SNAPSHOT_DEADLINE_MS,
   'snapshots.list': SNAPSHOT_LIST_DEADLINE_MS,
   'deploys.create': SOURCE_DEADLINE_MS,
   'source.tree': SOURCE_DEADLINE_MS,

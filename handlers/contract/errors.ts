@@ -86,6 +86,10 @@ const systemErrors = {
   unknown_transfer_encoding: { status: 501, meaning: 'The only transfer coding understood is chunked.' },
   newer_schema: { status: 500, meaning: 'A newer Cellar has used the database; this one leaves it alone.' },
   insufficient_storage: { status: 507, meaning: 'The disk of this machine has too little room for this.' },
+  snapshot_failed: {
+    status: 502,
+    meaning: 'Snapshots could not be written or read; `detail` says why, and names the address asked.',
+  },
   bad_gateway: { status: 502, meaning: 'The app broke off its answer.' },
   host_unavailable: { status: 503, meaning: 'The host did not answer in time.' },
   app_unavailable: { status: 503, meaning: 'The app is stopped, crashed, or did not start.' },

@@ -224,6 +224,7 @@ export interface HostCalls extends TelemetryCalls {
     body: { snapshot: string; app: string; database: string | null };
     answer: Result<'admin.restore'>;
   };
+  'POST /snapshots/verify': { body: null; answer: Result<'snapshots.verify'> };
   'POST /snapshots': { body: null; answer: Result<'admin.snapshot'> };
   'GET /apps/:id/secrets': { body: null; answer: { items: SecretRecord[] } };
   /** `items`: all that the app has now. `replaced`: names that it had before. The rest is what `secrets.set` answers. */

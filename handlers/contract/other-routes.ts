@@ -44,10 +44,14 @@ export const otherRoutes: readonly OtherRoute[] = [
     name: 'ready',
     method: 'GET',
     path: '/ready',
-    summary: 'Says whether everything serves; 503 names what does not',
+    summary: 'Says whether everything serves; 503 names what does not, `warnings` what needs care',
     auth: 'none',
     answers: 'application/json',
-    schema: { type: 'object', properties: { status: { const: 'ready' } }, required: ['status'] },
+    schema: {
+      type: 'object',
+      properties: { status: { const: 'ready' }, warnings: { type: 'array', items: { type: 'string' } } },
+      required: ['status'],
+    },
     unavailable: {
       type: 'object',
       properties: { status: { const: 'failing' }, failing: { type: 'array', items: { type: 'string' } } },

@@ -27,6 +27,8 @@ const list: Service<'snapshots.list'> = async ({ host }, { limit, cursor }) => {
   return { items, next_cursor: left.length > limit ? items.at(-1)!.key : null };
 };
 
+const verify: Service<'snapshots.verify'> = ({ host }) => host.snapshots.verify();
+
 const restore: Service<'admin.restore'> = ({ host }, { snapshot, app, database = null }) =>
   host.snapshots.restore({ snapshot, app, database });
 
@@ -36,4 +38,5 @@ export const adminServices = {
   'admin.snapshot': snapshot,
   'admin.restore': restore,
   'snapshots.list': list,
+  'snapshots.verify': verify,
 };

@@ -1,6 +1,7 @@
 // Alerts: what happens to an app is told to the webhooks of its owner, once for each thing, and then at most once an hour.
 import { createHmac } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
+import type { Verified } from '../../handlers/contract/admin.ts';
 import { ALERT_DEFAULTS, ALERTS_LIMIT, type Alert, type AlertKind } from '../../handlers/contract/alerts.ts';
 import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls.ts';
 import type { AlertSettings } from '../../handlers/contract/host-routes.ts';
@@ -226,6 +227,24 @@ export class Alerts {
       message: `There is no certificate for ${hostname}: ${error}`,
       details: { hostname },
     });
+  }
+
+  /** Tells the apps whose data a snapshot cannot restore, once for its newest damaged snapshot. */
+  tellOfSnapshots(damaged: Verified['damaged']): void {
+    for (const id of this.appsWith('snapshot')) {
+      const keys = damaged
+        .filter(({ parts }) => parts.some(({ app }) => app === null || app === id))
+        .map(({ key }) => key);
+      if (keys.length === 0) continue;
+      this.tell(id, {
+        kind: 'snapshot',
+        type: 'snapshot.damaged',
+        topic: `snapshot ${keys[0]}`,
+        message: `Snapshots are damaged, and cannot restore this app: ${keys.join(', ')}`,
+        details: { snapshots: keys },
+        once: true,
+      });
+    }
   }
 
   /** Forgets what was told long ago. */

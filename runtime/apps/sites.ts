@@ -16,6 +16,8 @@ export interface SitesOptions {
   apps: KnownApps;
   /** The parts that do not serve now, by name. */
   failing: () => string[];
+  /** What is wrong while everything serves, by name. */
+  warnings: () => string[];
   /** Requests per minute at the edge; 0 is off. An app's own limits come before these. */
   limits: { clientRpm: number; gitRpm: number; appRpm: number };
 }
@@ -27,7 +29,7 @@ export const FLEET_HEALTH = '/.well-known/fleet/health';
 const GIT_EXCHANGES = 8;
 
 /** The routing decisions of both listeners: `api`, where every host is the control plane's, and `edge`. */
-export function sites({ baseDomain, control, ui, apps, failing, limits }: SitesOptions): {
+export function sites({ baseDomain, control, ui, apps, failing, warnings, limits }: SitesOptions): {
   api: (head: RequestHead) => Target;
   edge: (head: RequestHead) => Target;
 } {
@@ -61,9 +63,9 @@ export function sites({ baseDomain, control, ui, apps, failing, limits }: SitesO
     kind: 'respond',
     respond: () => {
       const names = failing();
-      return names.length === 0
-        ? json(200, { status: 'ready' })
-        : json(503, { status: 'failing', failing: names }, { 'retry-after': '1' });
+      if (names.length > 0) return json(503, { status: 'failing', failing: names }, { 'retry-after': '1' });
+      const warned = warnings();
+      return json(200, { status: 'ready', ...(warned.length > 0 && { warnings: warned }) });
     },
   };
 

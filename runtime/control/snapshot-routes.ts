@@ -1,5 +1,8 @@
 // The host's routes to snapshots.
 import type { HostCall } from '../../handlers/contract/host-routes.ts';
+import { StaleGeneration } from '../apps/apps.ts';
+import { reason } from '../log.ts';
+import { isDiskFull } from '../machine/disk.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
 import { Refusal, requireRoom } from '../refusal.ts';
 import { NotThere, Unusable } from '../snapshots/errors.ts';
@@ -16,7 +19,8 @@ export interface SnapshotRouteOptions extends ReplaceOptions {
 export function snapshotRoutes(options: SnapshotRouteOptions): Pick<HostRoutes, SnapshotCall> {
   const { disk, snapshots, apps } = options;
   return {
-    'GET /snapshots': async () => ({ items: (await snapshots.list()).map(shown) }),
+    'GET /snapshots': async () => ({ items: (await snapshots.list().catch(refuse)).map(shown) }),
+    'POST /snapshots/verify': () => snapshots.verify().catch(refuse),
     'POST /snapshots': async () => {
       requireRoom(disk);
       const { head, bytes } = await snapshots.take('asked for').catch(refuse);
@@ -40,5 +44,6 @@ function shown({ id, created_at, why, bytes, written, apps, failures }: Head) {
 function refuse(error: unknown): never {
   if (error instanceof NotThere) throw new Refusal(404, 'snapshot_not_found', error.message);
   if (error instanceof Unusable) throw new Refusal(422, 'snapshot_unusable', error.message);
-  throw error;
+  if (error instanceof Refusal || error instanceof StaleGeneration || isDiskFull(error)) throw error;
+  throw new Refusal(502, 'snapshot_failed', reason(error));
 }

@@ -17,7 +17,8 @@ import { StorageReaders } from '../storage/reading.ts';
 import type { Base } from './base.ts';
 import type { TellingParts } from './telling.ts';
 
-const DAY_MS = 24 * 3_600_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 export type AppParts = ReturnType<typeof makeApps>;
 
@@ -30,7 +31,11 @@ interface Later {
   onFacts: () => void;
 }
 
-export function makeApps(base: Base, { telemetry, say }: TellingParts, { edge, wake, onFacts }: Later) {
+export function makeApps(
+  base: Base,
+  { alerts, telemetry, say }: TellingParts,
+  { edge, wake, onFacts }: Later,
+) {
   const { config, paths, store, hasUsers, users, secrets, disk } = base;
   const slots = new Slots(config.RUNNER_WAKE_CONCURRENCY, base.wakeTimeoutMs);
   const wakes = new WakeFigures();
@@ -107,9 +112,11 @@ export function makeApps(base: Base, { telemetry, say }: TellingParts, { edge, w
       days: config.RUNNER_SNAPSHOT_KEEP_DAYS,
       youngMs: 's3' in place ? DAY_MS : 0,
     },
-    everyMs: config.RUNNER_SNAPSHOT_EVERY_H * 3_600_000 || null,
+    everyMs: config.RUNNER_SNAPSHOT_EVERY_H * HOUR_MS || null,
+    verifyMs: config.RUNNER_SNAPSHOT_VERIFY_H * HOUR_MS || null,
     hasUsers,
     holdBuckets: (appId, isHeld) => buckets.hold(appId, isHeld),
+    onDamaged: (damaged) => alerts.tellOfSnapshots(damaged),
   });
   return { apps, slots, wakes, memory, buckets, outward, readers, looking, storage, snapshots };
 }

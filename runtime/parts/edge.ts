@@ -17,12 +17,14 @@ interface Behind {
   ui: Ui | null;
   /** The parts that do not serve now, by name. */
   failing: () => string[];
+  /** What is wrong while everything serves, by name. */
+  warnings: () => string[];
   telemetry: Telemetry;
 }
 
 export function makeEdge(
   { config, paths, wakeTimeoutMs }: Base,
-  { apps, control, ui, failing, telemetry }: Behind,
+  { apps, control, ui, failing, warnings, telemetry }: Behind,
 ) {
   const resolve = sites({
     baseDomain: config.RUNNER_BASE_DOMAIN,
@@ -30,6 +32,7 @@ export function makeEdge(
     ui: ui ?? config.RUNNER_UI_URL,
     apps,
     failing,
+    warnings,
     limits: {
       clientRpm: config.SERVICE_EDGE_RPM,
       gitRpm: config.SERVICE_EDGE_GIT_RPM,

@@ -92,7 +92,7 @@ export async function writeManifest(
   const unsigned: Omit<Head, 'checksum'> = { cellar: 'snapshot', format: FORMAT, ...about };
   const head: Head = { ...unsigned, checksum: checksum(unsigned, body) };
   const bytes = Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body]);
-  await store.write(FOLDER + about.id, bytes);
+  await store.write(manifestName(about.id), bytes);
   return { head, bytes: bytes.length };
 }
 
@@ -142,6 +142,11 @@ export function timeOf(id: string): number {
   return Date.parse(id.replace(/^(.{10}T..)-(..)-(..)-(...Z)$/, '$1:$2:$3.$4'));
 }
 
+/** Returns the name of a snapshot's own object in the store. */
+export function manifestName(id: string): string {
+  return FOLDER + id;
+}
+
 /** Ids of the snapshots in a store, the oldest first. */
 export async function listSnapshots(store: Store): Promise<string[]> {
   return (await store.list(FOLDER)).map(({ name }) => name.slice(FOLDER.length));
@@ -170,7 +175,7 @@ export async function readHead(store: Store, id: string): Promise<Head> {
 
 /** Removes a snapshot: its packs stay until nothing needs them. */
 export async function removeManifest(store: Store, id: string): Promise<void> {
-  await store.remove(FOLDER + id);
+  await store.remove(manifestName(id));
 }
 
 async function readObject(
@@ -180,7 +185,7 @@ async function readObject(
 ): Promise<Buffer> {
   if (!/^[\w-]{1,64}$/.test(id))
     throw new NotThere(`there is no snapshot ${JSON.stringify(id.slice(0, 64))}`);
-  return store.read(FOLDER + id, part).catch((error: unknown) => {
+  return store.read(manifestName(id), part).catch((error: unknown) => {
     throw error instanceof MissingObject ? new NotThere(`there is no snapshot ${id}`) : error;
   });
 }

@@ -41,8 +41,9 @@ export class PackWriter {
   #filling: Chunk[] = [];
   #parts: Buffer[] = [];
   #bytes = 0;
-  /** Bytes of the packs written. */
+  /** Bytes of the packs written, and their names in the store. */
   written = 0;
+  readonly names = new Set<string>();
 
   /** @param known chunks that packs have already */
   constructor(store: Store, known: Iterable<Chunk>) {
@@ -83,6 +84,7 @@ export class PackWriter {
     await this.#store.write(packName(pack), bytes);
     for (const chunk of this.#filling) chunk.pack = pack;
     this.written += bytes.length;
+    this.names.add(packName(pack));
     this.#filling = [];
     this.#parts = [];
     this.#bytes = 0;

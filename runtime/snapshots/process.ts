@@ -3,21 +3,29 @@
 import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import { createInterface } from 'node:readline';
+import type { Verified } from '../../handlers/contract/admin.ts';
 import { reason } from '../log.ts';
 import { type Copied, type CopyJob, copyStorage } from './copy.ts';
 import { NotThere, Unusable } from './errors.ts';
 import { type Restored, type RestoreJob, restoreStorage } from './storage.ts';
 import { type TakeJob, type Taken, take } from './take.ts';
+import { type VerifyJob, verify } from './verify.ts';
 
-export type Job = TakeJob | RestoreJob | CopyJob;
-export type Done = Taken | Restored | Copied;
+export type Job = TakeJob | RestoreJob | CopyJob | VerifyJob;
+/** What comes of a job, by its kind. */
+export interface DoneOf {
+  take: Taken;
+  restore: Restored;
+  copy: Copied;
+  verify: Verified;
+}
 
 /** What it says. */
 export type Word =
   | { ask: 'copy' }
   | { ask: 'hold'; app: string; isHeld: boolean }
   | { warn: string }
-  | { done: Done }
+  | { done: DoneOf[Job['kind']] }
   | { failed: string; kind: 'not_there' | 'unusable' | 'error' };
 
 const lines = createInterface({ input: process.stdin });
@@ -41,14 +49,19 @@ async function holdBuckets(app: string, isHeld: boolean): Promise<void> {
   await read();
 }
 
+async function done(job: Job): Promise<DoneOf[Job['kind']]> {
+  const host = { copyDatabase, holdBuckets, warn: (message: string) => say({ warn: message }) };
+  if (job.kind === 'take') return take(job, host);
+  if (job.kind === 'verify') return verify(job);
+  return job.kind === 'copy' ? copyStorage(job, holdBuckets) : restoreStorage(job);
+}
+
 process.umask(0o077);
 try {
   const job = (await read()) as Job;
   // Not at the end, which is a SIGKILL.
   flushCompileCache();
-  const host = { copyDatabase, holdBuckets, warn: (message: string) => say({ warn: message }) };
-  if (job.kind === 'take') say({ done: await take(job, host) });
-  else say({ done: await (job.kind === 'copy' ? copyStorage(job, holdBuckets) : restoreStorage(job)) });
+  say({ done: await done(job) });
 } catch (error) {
   const kind = error instanceof NotThere ? 'not_there' : error instanceof Unusable ? 'unusable' : 'error';
   say({ failed: reason(error), kind });

@@ -1,38 +1,25 @@
 // The host's side of snapshots: when one is taken, and what came of it. The work is done by a process of its own.
-import { mkdirSync, rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
+import type { HostStats, Verified } from '../../handlers/contract/admin.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { log, reason } from '../log.ts';
-import { cleanEnvironment, startChild } from '../machine/child.ts';
-import { compileCache } from '../machine/compile-cache.ts';
 import type { Layout } from '../machine/data-directory.ts';
-import { onOneProcessor } from '../machine/one-processor.ts';
-import { dieWithParent } from '../machine/users.ts';
 import type { CapturedApp, HoldBuckets } from './capture.ts';
 import type { Copied } from './copy.ts';
-import { NotThere, Unusable } from './errors.ts';
+import { Jobs } from './jobs.ts';
 import { type Head, listSnapshots, readHead } from './manifest.ts';
 import { openStore, type StorePlace } from './place.ts';
-import type { Done, Job, Word } from './process.ts';
 import { FOR_CLASSES, type Keep } from './retention.ts';
+import { Schedule } from './schedule.ts';
 import type { Restored, RestoreJob } from './storage.ts';
 import type { Taken } from './take.ts';
+import { NEVER_VERIFIED, readRecord } from './verify.ts';
 
-const PROGRAM = fileURLToPath(new URL('./process.ts', import.meta.url));
-/** Longest run of the process, in ms. */
-const DEADLINE_MS = 6 * 3_600_000;
-/** Memory of its JavaScript objects, in MiB. */
-const HEAP_MB = 1024;
 const HOUR_MS = 3_600_000;
 /** The first snapshot of all is taken so long after the start, in ms. */
 const FIRST_MS = 10 * 60_000;
-/** A snapshot that failed is tried again after so long, in ms, or when the next one is due. */
+/** A snapshot or a verification that failed is tried again after so long, in ms, or when the next one is due. */
 const RETRY_MS = HOUR_MS;
-/** A timer cannot be set for longer. */
-const LONGEST_TIMER_MS = 24 * HOUR_MS;
 
 export interface SnapshotsOptions {
   store: HostStore;
@@ -41,63 +28,77 @@ export interface SnapshotsOptions {
   keep: Keep;
   /** Time between snapshots, in ms; null for none by itself. */
   everyMs: number | null;
+  /** The same of verifications. */
+  verifyMs: number | null;
   /** Whether apps' files are those of users of their own. */
   hasUsers: boolean;
   holdBuckets: HoldBuckets;
+  /** Called when snapshots are damaged, with these, the newest first. */
+  onDamaged: (damaged: Verified['damaged']) => void;
 }
 
 /** What `admin.stats` says. */
-export interface SnapshotsState {
-  /** When the last one was taken, ISO 8601, how large what was written for it is, and how large all that is in it. */
-  last_at: string | null;
-  last_written_bytes: number | null;
-  last_bytes: number | null;
-  /** Why the last try failed, or what is not in the last one; null when all is well. */
-  problem: string | null;
-  /** What is done at the moment, and since when, ISO 8601. */
-  under_way: { what: 'take' | 'restore' | 'copy'; since: string } | null;
-}
+export type SnapshotsState = HostStats['snapshots'];
 
 export class Snapshots {
   readonly #options: SnapshotsOptions;
+  readonly #jobs: Jobs;
   /** What was asked for last: one thing is done after another. */
   #last: Promise<unknown> = Promise.resolve();
-  #timer: NodeJS.Timeout | null = null;
-  #state: Omit<SnapshotsState, 'under_way'> = {
+  readonly #taking = new Schedule(() => this.#takeOnSchedule());
+  readonly #verification = new Schedule(() => this.#verifyOnSchedule());
+  /** The verification under way. */
+  #verifying: Promise<Verified> | null = null;
+  #verified = NEVER_VERIFIED;
+  #newest: string | null = null;
+  #state: Pick<SnapshotsState, 'last_at' | 'last_written_bytes' | 'last_bytes' | 'problem'> = {
     last_at: null,
     last_written_bytes: null,
     last_bytes: null,
     problem: null,
   };
-  #underWay: SnapshotsState['under_way'] = null;
   readonly #ending = new AbortController();
 
   constructor(options: SnapshotsOptions) {
     this.#options = options;
+    this.#jobs = new Jobs(options);
   }
 
   get state(): SnapshotsState {
-    return { ...this.#state, under_way: this.#underWay };
+    return {
+      ...this.#state,
+      under_way: this.#jobs.underWay,
+      verified: this.#verified,
+      newest_damaged: this.isNewestDamaged,
+    };
   }
 
-  /** Begins to take snapshots by itself. What was due while no host ran is due now. Never rejects. */
+  /** Whether the newest snapshot could not be restored whole. */
+  get isNewestDamaged(): boolean {
+    return this.#verified.damaged.some(({ key }) => key === this.#newest);
+  }
+
+  /** Begins to take and verify snapshots by itself. What was due while no host ran is due now. Never rejects. */
   async start(): Promise<void> {
-    const { everyMs, paths } = this.#options;
+    const { everyMs, verifyMs, paths } = this.#options;
     try {
       await this.#next(() => rm(paths.snapshotting, { recursive: true, force: true }));
       const store = openStore(this.#options.place);
-      const newest = (await listSnapshots(store)).at(-1);
-      const head = newest === undefined ? null : await readHead(store, newest);
+      const newest = (await listSnapshots(store)).at(-1) ?? null;
+      this.#newest ??= newest;
+      const record = await readRecord(store);
+      if (record !== null && this.#verified === NEVER_VERIFIED) {
+        const { bad: _, ...verified } = record;
+        this.#verified = verified;
+      }
+      const head = newest === null ? null : await readHead(store, newest);
       // One may have been taken while they were listed.
       if (head !== null && this.#state.last_at === null) this.#remember(head);
     } catch (error) {
       this.#fail(error);
     }
-    if (everyMs === null) return;
-    const { last_at } = this.#state;
-    const next = last_at === null ? FIRST_MS : Date.parse(last_at) + everyMs - Date.now();
-    // The clock may have been set back since.
-    this.#schedule(Math.min(next, everyMs));
+    if (everyMs !== null) this.#taking.start(untilNext(this.#state.last_at, everyMs));
+    if (verifyMs !== null) this.#verification.start(untilNext(this.#verified.at, verifyMs));
   }
 
   /**
@@ -106,23 +107,15 @@ export class Snapshots {
    */
   take(why: string): Promise<Taken> {
     return this.#next(async () => {
-      const { store, paths, place, keep, hasUsers } = this.#options;
+      const { paths, place, keep, hasUsers } = this.#options;
       const begun = performance.now();
       try {
-        const of = store.snapshots.cellar();
-        // A host that came up with another name would not know this snapshot for its own.
-        await store.synced();
-        const job: Job = {
-          kind: 'take',
-          root: paths.root,
-          store: place,
-          of,
-          why,
-          keep,
-          hasUsers,
-        };
-        const taken = (await this.#run(job)) as Taken;
+        const of = await this.#name();
+        const job = { kind: 'take', root: paths.root, store: place, of, why, keep, hasUsers } as const;
+        const taken = await this.#jobs.run<'take'>(job, this.#ending.signal);
         this.#remember(taken.head);
+        this.#newest = taken.head.id;
+        if (taken.verified !== null) this.#learn(taken.verified);
         const { id, bytes } = taken.head;
         const seconds = ((performance.now() - begun) / 1000).toFixed(1);
         log('info', 'snapshot taken', { id, why, bytes, written: taken.bytes, seconds });
@@ -146,14 +139,25 @@ export class Snapshots {
   }
 
   /**
+   * Reads all that snapshots need, beside whatever else is done. Who asks while one is under way gets that one.
+   * @throws {Error} when the store cannot be read
+   */
+  verify(): Promise<Verified> {
+    this.#verifying ??= this.#verify().finally(() => {
+      this.#verifying = null;
+    });
+    return this.#verifying;
+  }
+
+  /**
    * Writes an app's storage, or one file of it, as a snapshot has it into a directory. Every byte has been checked then.
    * @throws {NotThere}, {Unusable}; then there is no such directory
    */
   extract(wanted: Pick<RestoreJob, 'snapshot' | 'app' | 'only' | 'into'>): Promise<Restored> {
     const { store, paths, place } = this.#options;
     const of = store.snapshots.cellar();
-    const job: Job = { kind: 'restore', root: paths.root, store: place, of, ...wanted };
-    return this.#next(() => this.#run(job) as Promise<Restored>);
+    const job = { kind: 'restore', root: paths.root, store: place, of, ...wanted } as const;
+    return this.#next(() => this.#jobs.run<'restore'>(job, this.#ending.signal));
   }
 
   /**
@@ -161,8 +165,8 @@ export class Snapshots {
    * @throws {Error} then there is no such directory
    */
   copy(app: CapturedApp, into: string): Promise<Copied> {
-    const job: Job = { kind: 'copy', root: this.#options.paths.root, app, into };
-    return this.#next(() => this.#run(job) as Promise<Copied>);
+    const job = { kind: 'copy', root: this.#options.paths.root, app, into } as const;
+    return this.#next(() => this.#jobs.run<'copy'>(job, this.#ending.signal));
   }
 
   /** The snapshots that there are, the newest first. */
@@ -181,8 +185,9 @@ export class Snapshots {
   /** Ends what is under way: a snapshot that is not whole yet is none. */
   async stop(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    await this.#last;
+    this.#taking.stop();
+    this.#verification.stop();
+    await Promise.all([this.#last, this.#verifying?.catch(() => {})]);
   }
 
   #next<T>(work: () => Promise<T>): Promise<T> {
@@ -194,20 +199,57 @@ export class Snapshots {
     return result;
   }
 
-  #schedule(delayMs: number): void {
-    if (this.#ending.signal.aborted) return;
+  /** Names this Cellar. A host that came up with another name would not know its snapshots for its own. */
+  async #name(): Promise<string> {
+    const { store } = this.#options;
+    const of = store.snapshots.cellar();
+    await store.synced();
+    return of;
+  }
+
+  async #verify(): Promise<Verified> {
+    const begun = performance.now();
+    const job = { kind: 'verify', store: this.#options.place, of: await this.#name() } as const;
+    try {
+      const verified = await this.#jobs.run<'verify'>(job, this.#ending.signal);
+      this.#learn(verified);
+      const { snapshots, packs, bytes, damaged } = verified;
+      const seconds = ((performance.now() - begun) / 1000).toFixed(1);
+      log('info', 'snapshots verified', { snapshots, packs, bytes, damaged: damaged.length, seconds });
+      return verified;
+    } catch (error) {
+      this.#fail(new Error(`the verification failed: ${reason(error)}`));
+      throw error;
+    }
+  }
+
+  async #takeOnSchedule(): Promise<number> {
     const { everyMs } = this.#options;
-    this.#timer = setTimeout(
-      async () => {
-        if (delayMs > LONGEST_TIMER_MS) return this.#schedule(delayMs - LONGEST_TIMER_MS);
-        const next = await this.take('schedule').then(
-          () => everyMs!,
-          () => Math.min(everyMs!, RETRY_MS),
-        );
-        this.#schedule(next);
-      },
-      Math.min(Math.max(delayMs, 0), LONGEST_TIMER_MS),
+    return this.take('schedule').then(
+      () => everyMs!,
+      () => Math.min(everyMs!, RETRY_MS),
     );
+  }
+
+  /** Verifies. Where the newest snapshot is damaged, the next one does not wait for its time. */
+  async #verifyOnSchedule(): Promise<number> {
+    const { everyMs, verifyMs } = this.#options;
+    try {
+      await this.verify();
+      if (this.isNewestDamaged && everyMs !== null) await this.take('the newest snapshot is damaged');
+      return verifyMs!;
+    } catch {
+      return Math.min(verifyMs!, RETRY_MS);
+    }
+  }
+
+  #learn(verified: Verified): void {
+    this.#verified = verified;
+    const { damaged } = verified;
+    if (damaged.length === 0) return;
+    const objects = verified.objects.map(({ name, problem }) => `${name} is ${problem}`).join(', ');
+    log('error', 'snapshots are damaged', { snapshots: damaged.map(({ key }) => key).join(' '), objects });
+    this.#options.onDamaged(damaged);
   }
 
   #remember({ created_at, written, bytes, failures }: Head): void {
@@ -226,67 +268,9 @@ export class Snapshots {
     this.#state = { ...this.#state, problem: reason(error) };
     if (!this.#ending.signal.aborted) log('error', 'a snapshot failed', { error: reason(error) });
   }
-
-  /** Has the process do a job. @throws {NotThere}, {Unusable}, {Error} as the job does */
-  async #run(job: Job): Promise<Done> {
-    const { signal } = this.#ending;
-    this.#underWay = { what: job.kind, since: new Date().toISOString() };
-    const words = [...dieWithParent(), ...onOneProcessor(), 'nice', '-n', '19', process.execPath];
-    const child = await startChild([...words, `--max-old-space-size=${HEAP_MB}`, PROGRAM], {
-      title: 'the process of snapshots',
-      environment: { ...cleanEnvironment(), ...compileCache() },
-    }).catch((error: unknown) => {
-      this.#underWay = null;
-      throw error;
-    });
-    const end = () => child.end();
-    const deadline = setTimeout(end, DEADLINE_MS);
-    signal.addEventListener('abort', end);
-    if (signal.aborted) end();
-    const held = new Set<string>();
-    let errors = '';
-    child.stderr.on('data', (chunk: Buffer) => {
-      errors = (errors + chunk.toString('utf8')).slice(-2_000);
-    });
-    try {
-      child.stdin.write(`${JSON.stringify(job)}\n`);
-      for await (const line of createInterface({ input: child.stdout })) {
-        const word = JSON.parse(line) as Word;
-        if ('warn' in word) log('warn', `snapshot: ${word.warn}`);
-        else if ('ask' in word) child.stdin.write(`${JSON.stringify(await this.#give(word, held))}\n`);
-        else if ('done' in word) return word.done;
-        else throw new FAILURES[word.kind](word.failed);
-      }
-      signal.throwIfAborted();
-      throw new Error(`the process of snapshots ended: ${errors.trim() || 'without a word'}`);
-    } finally {
-      this.#underWay = null;
-      clearTimeout(deadline);
-      signal.removeEventListener('abort', end);
-      child.end();
-      for (const app of held) await this.#options.holdBuckets(app, false).catch(() => {});
-    }
-  }
-
-  /** What the process asks for. @param held the apps whose buckets are held for it */
-  async #give(word: Extract<Word, { ask: string }>, held: Set<string>): Promise<string | null> {
-    if (word.ask === 'copy') return this.#copyDatabase();
-    const { app, isHeld } = word;
-    if (isHeld) held.add(app);
-    // A bucket service that ends just now is no reason to take no snapshot.
-    await this.#options.holdBuckets(app, isHeld).catch(() => {});
-    if (!isHeld) held.delete(app);
-    return null;
-  }
-
-  async #copyDatabase(): Promise<string> {
-    const { paths, store } = this.#options;
-    mkdirSync(paths.snapshotting, { recursive: true, mode: 0o700 });
-    const path = join(paths.snapshotting, 'host.sqlite');
-    rmSync(path, { force: true });
-    await store.snapshots.copy(path);
-    return path;
-  }
 }
 
-const FAILURES = { not_there: NotThere, unusable: Unusable, error: Error };
+/** Time until something is due that was done last at `last`, in ms. The clock may have been set back since. */
+function untilNext(last: string | null, everyMs: number): number {
+  return Math.min(last === null ? FIRST_MS : Date.parse(last) + everyMs - Date.now(), everyMs);
+}

@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Layout, layout } from '../machine/data-directory.ts';
-import { NotThere, Unusable } from './errors.ts';
+import { Damaged, NotThere, Unusable } from './errors.ts';
 import { extract } from './extract.ts';
 import { type FileEntry, type Head, readManifest } from './manifest.ts';
 import { openStore, type StorePlace } from './place.ts';
@@ -54,7 +54,10 @@ export async function restoreStorage({
     await extract(store, files, into, (file) => placeOf(file)!);
   } catch (error) {
     rmSync(into, { recursive: true, force: true });
-    throw error;
+    if (!(error instanceof Damaged)) throw error;
+    throw new Damaged(
+      `snapshot ${snapshot} cannot restore the app ${part.slug}: ${error.message}. Restore another snapshot; \`cellar snapshots verify\` lists those that are damaged`,
+    );
   }
   return { head, files: files.length };
 }

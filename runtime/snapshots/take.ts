@@ -1,25 +1,19 @@
 // Taking a snapshot, in a process of its own.
 import { rmSync } from 'node:fs';
+import type { Verified } from '../../handlers/contract/admin.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import { appsOfCopy, type CopiedApp } from '../../sqlite/host/snapshots.ts';
 import { reason } from '../log.ts';
 import { layout } from '../machine/data-directory.ts';
 import { Capture, type HoldBuckets } from './capture.ts';
-import { Unusable } from './errors.ts';
-import {
-  type Head,
-  idBehind,
-  listSnapshots,
-  type Manifest,
-  type Part,
-  readManifest,
-  writeManifest,
-} from './manifest.ts';
+import { type Head, idBehind, listSnapshots, type Part, readManifest, writeManifest } from './manifest.ts';
+import { requireOwn } from './owner.ts';
 import { type Chunk, PackWriter, packName } from './packs.ts';
 import { openStore, type StorePlace } from './place.ts';
 import { repack } from './repack.ts';
 import { type Keep, removeOld } from './retention.ts';
-import { MissingObject, type Store, UNFINISHED } from './store.ts';
+import { type Store, UNFINISHED } from './store.ts';
+import { type BadPacks, NEVER_VERIFIED, readRecord, record } from './verify.ts';
 
 /** What is to be done. */
 export interface TakeJob {
@@ -43,6 +37,8 @@ export interface Taken {
   unread: string[];
   /** Ids of snapshots that were removed for it. */
   removed: string[];
+  /** What is known of all snapshots now; null when nothing was. */
+  verified: Verified | null;
 }
 
 /** What the job needs of the host. */
@@ -53,8 +49,6 @@ export interface Host {
   warn(message: string): void;
 }
 
-/** Says whose snapshots a store has. */
-const OWNER = 'cellar.json';
 /** Apps that were deployed while they were read are read again so often. */
 const ROUNDS = 4;
 const MOST_FAILURES = 50;
@@ -65,15 +59,25 @@ const MOST_FAILURES = 50;
  */
 export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const store = openStore(job.store);
-  await own(store, job.of);
+  await requireOwn(store, job.of);
   const left = await store.list(UNFINISHED);
   await store.write(`${UNFINISHED}mark`, Buffer.from('\n'));
   const sizes = new Map((await store.list(packName(''))).map(({ name, bytes }) => [name, bytes]));
   const ids = await listSnapshots(store);
-  const before = await lastSnapshot(store, ids, sizes, host);
-  const packs = new PackWriter(store, chunksOf(before));
+  const before = await lastSnapshot(store, ids, host);
+  const known = await readRecord(store);
+  const bad = findBadPacks(before, sizes, known?.bad ?? {});
+  for (const [name, problem] of Object.entries(bad))
+    host.warn(`${name} is ${problem}: what the snapshot needs of it is written anew`);
+  const isGood = ({ pack }: Chunk) => !Object.hasOwn(bad, packName(pack));
+  const good = before.map((part) => ({
+    ...part,
+    // The others are read again, as if they had changed.
+    files: part.files.filter(({ chunks }) => chunks.every(isGood)),
+  }));
+  const packs = new PackWriter(store, [...chunksOf(before)].filter(isGood));
   const paths = layout(job.root);
-  const capture = new Capture(paths, packs, host.holdBuckets, before);
+  const capture = new Capture(paths, packs, host.holdBuckets, good);
   const created = new Date();
   const { copy, apps, failures } = await captureApps(job, host, capture, before);
   const parts = [await capture.hostDatabase(copy), await capture.control(), ...apps];
@@ -91,46 +95,42 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   };
   const { head, bytes } = await writeManifest(store, about, parts);
   const removed = await removeOld(store, job.keep, { sweep: left.length > 0, warn: host.warn });
+  for (const name of packs.names) delete bad[name];
+  const verified =
+    Object.keys(bad).length + (known?.damaged.length ?? 0) === 0
+      ? null
+      : await record(store, bad, known ?? NEVER_VERIFIED);
   await store.remove(`${UNFINISHED}mark`);
   rmSync(paths.snapshotting, { recursive: true, force: true });
   const unread = failures.map(({ app }) => app);
-  return { head, bytes: packs.written + bytes, unread, removed };
+  return { head, bytes: packs.written + bytes, unread, removed, verified };
 }
 
-/** @throws {Unusable} when another Cellar has the store */
-async function own(store: Store, of: string): Promise<void> {
-  const found = await store.read(OWNER).catch((error: unknown) => {
-    if (error instanceof MissingObject) return null;
-    throw error;
-  });
-  if (found === null) return store.write(OWNER, Buffer.from(`${JSON.stringify({ cellar: of })}\n`));
-  const { cellar } = JSON.parse(found.toString('utf8')) as { cellar: string };
-  if (cellar !== of)
-    throw new Unusable(
-      `the place of snapshots has those of another Cellar (${cellar}, this one is ${of}): give this one a place of its own in RUNNER_SNAPSHOT_URL`,
-    );
-}
-
-/** The files of the newest of these snapshots that can be read, without those whose packs have gone. */
-async function lastSnapshot(
-  store: Store,
-  ids: string[],
-  packs: ReadonlyMap<string, number>,
-  host: Host,
-): Promise<Part[]> {
+/** The parts of the newest of these snapshots that can be read. */
+async function lastSnapshot(store: Store, ids: string[], host: Host): Promise<Part[]> {
   for (const id of ids.toReversed()) {
-    let found: Manifest;
     try {
-      found = await readManifest(store, id);
+      return (await readManifest(store, id)).parts;
     } catch (error) {
       host.warn(`the snapshot before is not used: ${reason(error)}`);
-      continue;
     }
-    const isThere = ({ chunks }: { chunks: Chunk[] }) =>
-      chunks.every(({ pack }) => packs.has(packName(pack)));
-    return found.parts.map((part) => ({ ...part, files: part.files.filter(isThere) }));
   }
   return [];
+}
+
+/**
+ * Returns the packs that must not be used again: those that a verification found bad, and those of the snapshot before that
+ * have gone or are too short, which the list of packs shows.
+ */
+function findBadPacks(before: Part[], sizes: ReadonlyMap<string, number>, known: BadPacks): BadPacks {
+  const bad = { ...known };
+  for (const { pack, offset, length } of chunksOf(before)) {
+    const name = packName(pack);
+    const bytes = sizes.get(name);
+    if (bytes === undefined) bad[name] = 'missing';
+    else if (bytes < offset + length) bad[name] = 'damaged';
+  }
+  return bad;
 }
 
 function* chunksOf(parts: Part[]): Generator<Chunk> {

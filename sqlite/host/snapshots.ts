@@ -69,9 +69,10 @@ export function appsOfCopy(path: string): CopiedApp[] {
 /**
  * Makes a copy ready for a host that goes on from it: its facts get new numbers, for the control plane may know later
  * ones, and what apps have to do by themselves is found out again from their storage.
+ * @param leftOut ids of apps whose files are not restored: they have nothing live and nothing to go back to
  * @throws {Error} when a newer Cellar wrote it
  */
-export function prepareCopy(path: string): void {
+export function prepareCopy(path: string, leftOut: string[] = []): void {
   const database = new Database(path);
   try {
     const version = database.pragma('user_version', { simple: true }) as number;
@@ -84,9 +85,25 @@ export function prepareCopy(path: string): void {
       UPDATE activity SET resting = 0, due_at = NULL;
     `);
     removePreviews(database);
+    for (const id of leftOut) removeRelease(database, id);
   } finally {
     database.close();
   }
+}
+
+/** The names of its storage stay, so that its storage of another snapshot fits. */
+function removeRelease(database: Database.Database, id: string): void {
+  database
+    .prepare<[string]>(
+      "UPDATE apps SET live_deploy_id = NULL, deployed_at = NULL, consumes = '[]' WHERE id = ?",
+    )
+    .run(id);
+  database
+    .prepare<[string]>(
+      `UPDATE deploys SET fact = json_set(fact, '$.can_roll_back', json('false'),
+         '$.status', iif(status = 'live', 'replaced', status)) WHERE app_id = ?`,
+    )
+    .run(id);
 }
 
 /** Previews are not in snapshots. A database that an older Cellar wrote has no table of them. */

@@ -358,6 +358,7 @@ test('every command that answers an operation prints what the contract says', as
   assert.equal((await json('storage objects', ['files', 'images/'])).items.length, 1);
   const { key: snapshot } = await json('snapshot');
   assert.ok((await json('snapshots')).items.some((each: { key: string }) => each.key === snapshot));
+  assert.deepEqual((await json('snapshots verify')).damaged, []);
   await json('restore', [snapshot, '--yes']);
   await json('stats');
   await json('rename', ['store']);

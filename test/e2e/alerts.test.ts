@@ -26,7 +26,7 @@ test('a failed deploy and a crash are told to a webhook that the owner set, and 
   });
   const { secret, id: alert_id, ...alert } = await rpc(cellar, 'alerts.set', { id, url: receiver.url });
   assert.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
-  assert.deepEqual(alert.on, ['error', 'error_rate', 'crash', 'deploy', 'disk', 'certificate']);
+  assert.deepEqual(alert.on, ['error', 'error_rate', 'crash', 'deploy', 'disk', 'certificate', 'snapshot']);
 
   const tried = await rpc(cellar, 'alerts.test', { id, alert_id });
   assert.deepEqual([tried.status, tried.error, tried.type], [204, null, 'alert.test']);

@@ -66,6 +66,7 @@ const rpcOnly = [
   'admin.restore',
   'admin.settings',
   'snapshots.list',
+  'snapshots.verify',
   'domains.check',
   'users.list',
   'apps.get_by_slug',

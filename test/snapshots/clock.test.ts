@@ -19,10 +19,11 @@ test('after a snapshot whose clock was a year ahead the next one comes in time, 
   const store = openHostStore(paths.database);
   const place = join(root, 'snapshots');
   const snapshots = new Snapshots({
-    ...{ store, paths, place: { directory: place }, everyMs: 100 },
+    ...{ store, paths, place: { directory: place }, everyMs: 100, verifyMs: null },
     keep: { count: 1, days: 0, youngMs: 0 },
     hasUsers: false,
     holdBuckets: async () => {},
+    onDamaged: () => {},
   });
   t.after(async () => {
     await snapshots.stop();

@@ -17,7 +17,11 @@ const STATS: HostStats = {
   queues: { deploys_running: 0, deploys_waiting: 0, starts_waiting: 0, outbox: 0, outbox_refused: 0 },
   telemetry: { waiting: {}, dropped: { log_lines: 3 }, files: {}, restarts: 0 },
   control_plane: { answers: true, restarts: 0 },
-  snapshots: { last_at: null, last_written_bytes: null, last_bytes: null, problem: null, under_way: null },
+  snapshots: {
+    ...{ last_at: null, last_written_bytes: null, last_bytes: null, problem: null, under_way: null },
+    verified: { at: null, snapshots: 0, packs: 0, bytes: 0, objects: [], damaged: [] },
+    newest_damaged: false,
+  },
 };
 
 test('an app that nobody has asked is there with zero requests until it is deleted, by its slug', () => {

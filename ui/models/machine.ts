@@ -58,6 +58,8 @@ export function attention({ host, deploys }: Stats): string[] {
     said.push('The disk is short of room: nothing is deployed or uploaded until there is more.');
   if (!host.control_plane.answers) said.push('The control plane does not answer. It is being started again.');
   if (host.snapshots.problem !== null) said.push(`The last snapshot failed: ${host.snapshots.problem}`);
+  if (host.snapshots.newest_damaged)
+    said.push('The newest snapshot is damaged. Take another one: it writes what is damaged anew.');
   if (host.queues.outbox_refused > 0)
     said.push('The control plane refuses facts of an app; the log of Cellar says which.');
   if (host.queues.starts_waiting > 0 && deploys.unfinished === 0 && host.queues.starts_waiting > 20)
@@ -73,11 +75,13 @@ export function snapshotsModel() {
   const stats = resource((signal) => api('admin.stats', {}, { signal }), { everyMs: EVERY_MS });
   const apps = resource((signal) => api('apps.list', { limit: 200 }, { signal }));
   const taking = signal(false);
+  const verifying = signal(false);
   return {
     snapshots,
     stats,
     apps,
     taking,
+    verifying,
     async take() {
       taking.value = true;
       try {
@@ -86,6 +90,17 @@ export function snapshotsModel() {
         return bytes;
       } finally {
         taking.value = false;
+      }
+    },
+    /** Reads all that snapshots need. @returns what was found */
+    async verify() {
+      verifying.value = true;
+      try {
+        const verified = await api('snapshots.verify', {});
+        await stats.refresh();
+        return verified;
+      } finally {
+        verifying.value = false;
       }
     },
     /**

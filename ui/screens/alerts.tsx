@@ -23,6 +23,7 @@ const KINDS: readonly (readonly [Kind, string])[] = [
   ['deploy', 'A deploy fails'],
   ['disk', 'The disk of the machine is short of room'],
   ['certificate', 'A domain gets no certificate'],
+  ['snapshot', 'A snapshot of the app is damaged'],
 ];
 const SHORT: Record<Kind, string> = {
   error: 'errors',
@@ -31,6 +32,7 @@ const SHORT: Record<Kind, string> = {
   deploy: 'deploys',
   disk: 'disk',
   certificate: 'certificates',
+  snapshot: 'snapshots',
 };
 
 export default function Alerts({ app }: { app: string }) {

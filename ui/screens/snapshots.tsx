@@ -20,12 +20,27 @@ export default function Snapshots() {
   const { snapshots } = model;
   const [restoring, setRestoring] = useState<Snapshot | null>(null);
   const state = model.stats.data.value?.host?.snapshots;
+  const damagedParts = (key: string) => {
+    const found = state?.verified.damaged.find((each) => each.key === key);
+    return found === undefined ? null : found.parts.map(({ name }) => name).join(', ');
+  };
   return (
     <>
       <Head
         title="Snapshots"
         about="Each holds everything of this Cellar as it was at one moment. They are taken by themselves, and before what cannot be taken back."
       >
+        <Button
+          disabled={model.verifying.value}
+          onClick={async () => {
+            const { snapshots, damaged } = await model.verify();
+            if (damaged.length === 0) toast(`${plural(snapshots, 'snapshot')} verified: all are whole`);
+            else
+              failed(new Error(`${plural(damaged.length, 'snapshot')} of ${snapshots} cannot restore all`));
+          }}
+        >
+          Verify
+        </Button>
         <Button
           look="primary"
           disabled={model.taking.value}
@@ -40,6 +55,14 @@ export default function Snapshots() {
             The last snapshot has a fault: {state.problem}
           </Notice>
         )}
+        {state && state.verified.damaged.length > 0 && (
+          <Notice look="warn" icon={IconTriangleAlert}>
+            {plural(state.verified.damaged.length, 'snapshot')} cannot restore all.{' '}
+            {state.newest_damaged
+              ? 'The newest is one of them: take another one, which writes what is damaged anew.'
+              : 'The newest is whole.'}
+          </Notice>
+        )}
         {state?.under_way && (
           <Notice>
             <Status
@@ -49,6 +72,7 @@ export default function Snapshots() {
                   take: 'A snapshot is being taken',
                   restore: 'Storage is read from a snapshot',
                   copy: 'Storage is copied for a preview',
+                  verify: 'All snapshots are verified',
                 }[state.under_way.what]
               }
             />
@@ -71,7 +95,7 @@ export default function Snapshots() {
               {
                 name: 'What for',
                 wide: true,
-                cell: ({ why, failures }) => (
+                cell: ({ key, why, failures }) => (
                   <span class="cut">
                     {why}
                     {failures.length > 0 && (
@@ -81,6 +105,9 @@ export default function Snapshots() {
                       >
                         , {plural(failures.length, 'app')} as of before
                       </span>
+                    )}
+                    {damagedParts(key) !== null && (
+                      <span class="danger">, cannot restore {damagedParts(key)}</span>
                     )}
                   </span>
                 ),

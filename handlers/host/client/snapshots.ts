@@ -4,6 +4,8 @@ import type { HostCalls } from '../../contract/host-routes.ts';
 import type { Result } from '../../contract/index.ts';
 import { type HostConnection, maybeDone } from './connection.ts';
 
+const REFUSALS = ['snapshot_unusable', 'snapshot_failed'] as const;
+
 export class Snapshots {
   readonly #host: HostConnection;
 
@@ -13,18 +15,24 @@ export class Snapshots {
 
   /** Takes a snapshot of everything. */
   async take(): Promise<Result<'admin.snapshot'>> {
-    const refusals = ['snapshot_unusable'] as const;
-    return this.#host.json('POST /snapshots', [], { refusals, deadlineMs: SNAPSHOT_DEADLINE_MS });
+    return this.#host.json('POST /snapshots', [], { refusals: REFUSALS, deadlineMs: SNAPSHOT_DEADLINE_MS });
   }
 
   /** All snapshots, the newest first. */
   async list(): Promise<Result<'snapshots.list'>['items']> {
-    return (await this.#host.json('GET /snapshots', [], { deadlineMs: SNAPSHOT_LIST_DEADLINE_MS })).items;
+    const options = { refusals: REFUSALS, deadlineMs: SNAPSHOT_LIST_DEADLINE_MS };
+    return (await this.#host.json('GET /snapshots', [], options)).items;
   }
 
-  /** @throws {Problem} `app_not_found`, `snapshot_not_found`, `snapshot_unusable` */
+  /** Reads all that snapshots need. @throws {Problem} `snapshot_failed`, `snapshot_unusable` */
+  async verify(): Promise<Result<'snapshots.verify'>> {
+    const options = { refusals: REFUSALS, deadlineMs: SNAPSHOT_DEADLINE_MS };
+    return this.#host.json('POST /snapshots/verify', [], options);
+  }
+
+  /** @throws {Problem} `app_not_found`, `snapshot_not_found`, `snapshot_unusable`, `snapshot_failed` */
   async restore(body: HostCalls['POST /snapshots/restore']['body']): Promise<Result<'admin.restore'>> {
-    const refusals = ['app_not_found', 'snapshot_not_found', 'snapshot_unusable'] as const;
+    const refusals = ['app_not_found', 'snapshot_not_found', ...REFUSALS] as const;
     const options = { body, refusals, deadlineMs: SNAPSHOT_DEADLINE_MS };
     return this.#host.json('POST /snapshots/restore', [], options).catch(maybeDone);
   }

@@ -21,8 +21,8 @@ export async function snapshot(cellar: Cellar): Promise<{ key: string; bytes: nu
 }
 
 /** Restores a whole Cellar, as its operator would. */
-export function restore(id: string, data: string, environment: Record<string, string>) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['scripts/restore.ts', id], {
+export function restore(id: string, data: string, environment: Record<string, string>, more: string[] = []) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['scripts/restore.ts', id, ...more], {
     env: { PATH: process.env.PATH ?? '', RUNNER_DATA_DIR: data, ...COMPILED, ...environment },
     encoding: 'utf8',
     timeout: 120_000,

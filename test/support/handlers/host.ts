@@ -26,7 +26,11 @@ export const HOST_STATS: HostStats = {
   queues: { deploys_running: 0, deploys_waiting: 0, starts_waiting: 0, outbox: 0, outbox_refused: 0 },
   telemetry: { waiting: {}, dropped: {}, files: {}, restarts: 0 },
   control_plane: { answers: true, restarts: 0 },
-  snapshots: { last_at: null, last_written_bytes: null, last_bytes: null, problem: null, under_way: null },
+  snapshots: {
+    ...{ last_at: null, last_written_bytes: null, last_bytes: null, problem: null, under_way: null },
+    verified: { at: null, snapshots: 0, packs: 0, bytes: 0, objects: [], damaged: [] },
+    newest_damaged: false,
+  },
 };
 
 export interface Sent {

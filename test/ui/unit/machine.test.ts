@@ -23,7 +23,11 @@ const host = (changes: Partial<HostStats> = {}): HostStats => ({
   queues: { deploys_running: 0, deploys_waiting: 0, starts_waiting: 0, outbox: 0, outbox_refused: 0 },
   telemetry: { waiting: {}, dropped: {}, files: {}, restarts: 0 },
   control_plane: { answers: true, restarts: 0 },
-  snapshots: { last_at: null, last_written_bytes: null, last_bytes: null, problem: null, under_way: null },
+  snapshots: {
+    ...{ last_at: null, last_written_bytes: null, last_bytes: null, problem: null, under_way: null },
+    verified: { at: null, snapshots: 0, packs: 0, bytes: 0, objects: [], damaged: [] },
+    newest_damaged: false,
+  },
   ...changes,
 });
 const stats = (changes: Partial<HostStats> | null): Stats => ({
@@ -73,6 +77,8 @@ test('says what needs somebody to look after it, and nothing when all is well', 
   );
   const snapshots = { ...host().snapshots, problem: 'the store does not answer' };
   assert.match(attention(stats({ snapshots })).join(), /the store does not answer/);
+  const damaged = { ...host().snapshots, newest_damaged: true };
+  assert.match(attention(stats({ snapshots: damaged })).join(), /The newest snapshot is damaged/);
 });
 
 test('names browsers as people do', () => {

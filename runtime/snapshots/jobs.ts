@@ -1,0 +1,117 @@
+// Runs the process of snapshots for each job, and gives it what it asks for.
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import { log } from '../log.ts';
+import { cleanEnvironment, startChild } from '../machine/child.ts';
+import { compileCache } from '../machine/compile-cache.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import { onOneProcessor } from '../machine/one-processor.ts';
+import { dieWithParent } from '../machine/users.ts';
+import type { HoldBuckets } from './capture.ts';
+import { NotThere, Unusable } from './errors.ts';
+import type { DoneOf, Job, Word } from './process.ts';
+
+const PROGRAM = fileURLToPath(new URL('./process.ts', import.meta.url));
+/** Longest run of the process, in ms. */
+const DEADLINE_MS = 6 * 3_600_000;
+/** Memory of its JavaScript objects, in MiB. */
+const HEAP_MB = 1024;
+const FAILURES = { not_there: NotThere, unusable: Unusable, error: Error };
+
+export interface JobsOptions {
+  store: HostStore;
+  paths: Layout;
+  holdBuckets: HoldBuckets;
+}
+
+/** A job that runs. */
+export interface UnderWay {
+  what: Job['kind'];
+  /** ISO 8601. */
+  since: string;
+}
+
+export class Jobs {
+  readonly #options: JobsOptions;
+  readonly #underWay = new Set<UnderWay>();
+
+  constructor(options: JobsOptions) {
+    this.#options = options;
+  }
+
+  /** The job that began last; null when none runs. */
+  get underWay(): UnderWay | null {
+    return [...this.#underWay].at(-1) ?? null;
+  }
+
+  /** Has the process do a job. @throws {NotThere}, {Unusable}, {Error} as the job does; what `signal` was aborted with */
+  async run<Kind extends Job['kind']>(
+    job: Extract<Job, { kind: Kind }>,
+    signal: AbortSignal,
+  ): Promise<DoneOf[Kind]> {
+    const underWay: UnderWay = { what: job.kind, since: new Date().toISOString() };
+    this.#underWay.add(underWay);
+    try {
+      return (await this.#run(job, signal)) as DoneOf[Kind];
+    } finally {
+      this.#underWay.delete(underWay);
+    }
+  }
+
+  async #run(job: Job, signal: AbortSignal): Promise<DoneOf[Job['kind']]> {
+    const words = [...dieWithParent(), ...onOneProcessor(), 'nice', '-n', '19', process.execPath];
+    const child = await startChild([...words, `--max-old-space-size=${HEAP_MB}`, PROGRAM], {
+      title: 'the process of snapshots',
+      environment: { ...cleanEnvironment(), ...compileCache() },
+    });
+    const end = () => child.end();
+    const deadline = setTimeout(end, DEADLINE_MS);
+    signal.addEventListener('abort', end);
+    if (signal.aborted) end();
+    const held = new Set<string>();
+    let errors = '';
+    child.stderr.on('data', (chunk: Buffer) => {
+      errors = (errors + chunk.toString('utf8')).slice(-2_000);
+    });
+    try {
+      child.stdin.write(`${JSON.stringify(job)}\n`);
+      for await (const line of createInterface({ input: child.stdout })) {
+        const word = JSON.parse(line) as Word;
+        if ('warn' in word) log('warn', `snapshot: ${word.warn}`);
+        else if ('ask' in word) child.stdin.write(`${JSON.stringify(await this.#give(word, held))}\n`);
+        else if ('done' in word) return word.done;
+        else throw new FAILURES[word.kind](word.failed);
+      }
+      signal.throwIfAborted();
+      throw new Error(`the process of snapshots ended: ${errors.trim() || 'without a word'}`);
+    } finally {
+      clearTimeout(deadline);
+      signal.removeEventListener('abort', end);
+      child.end();
+      for (const app of held) await this.#options.holdBuckets(app, false).catch(() => {});
+    }
+  }
+
+  /** What the process asks for. @param held the apps whose buckets are held for it */
+  async #give(word: Extract<Word, { ask: string }>, held: Set<string>): Promise<string | null> {
+    if (word.ask === 'copy') return this.#copyDatabase();
+    const { app, isHeld } = word;
+    if (isHeld) held.add(app);
+    // A bucket service that ends just now is no reason to take no snapshot.
+    await this.#options.holdBuckets(app, isHeld).catch(() => {});
+    if (!isHeld) held.delete(app);
+    return null;
+  }
+
+  async #copyDatabase(): Promise<string> {
+    const { paths, store } = this.#options;
+    mkdirSync(paths.snapshotting, { recursive: true, mode: 0o700 });
+    const path = join(paths.snapshotting, 'host.sqlite');
+    rmSync(path, { force: true });
+    await store.snapshots.copy(path);
+    return path;
+  }
+}

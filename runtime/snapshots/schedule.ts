@@ -1,0 +1,33 @@
+// Work that is done again and again, also when it is due only in months.
+
+/** A timer cannot be set for longer, in ms. */
+const LONGEST_TIMER_MS = 24 * 3_600_000;
+
+export class Schedule {
+  readonly #work: () => Promise<number>;
+  #timer: NodeJS.Timeout | null = null;
+  #stopped = false;
+
+  /** @param work resolves with the time until it is due again, in ms; never rejects */
+  constructor(work: () => Promise<number>) {
+    this.#work = work;
+  }
+
+  /** Begins to wait. @param delayMs below 0: it is due now */
+  start(delayMs: number): void {
+    if (this.#stopped) return;
+    this.#timer = setTimeout(
+      async () => {
+        const left = delayMs - LONGEST_TIMER_MS;
+        this.start(left > 0 ? left : await this.#work());
+      },
+      Math.min(Math.max(delayMs, 0), LONGEST_TIMER_MS),
+    );
+  }
+
+  /** Ends it. Work under way goes on. */
+  stop(): void {
+    this.#stopped = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+  }
+}

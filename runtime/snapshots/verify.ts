@@ -1,0 +1,162 @@
+// Verifies that what snapshots need is in the store, and as it was written.
+import { hash } from 'node:crypto';
+import type { Verified } from '../../handlers/contract/admin.ts';
+import { NotThere, Unusable } from './errors.ts';
+import { listSnapshots, manifestName, type Part, readManifest } from './manifest.ts';
+import { requireOwn } from './owner.ts';
+import { packName } from './packs.ts';
+import { openStore, type StorePlace } from './place.ts';
+import { MissingObject, type Store } from './store.ts';
+
+export interface VerifyJob {
+  kind: 'verify';
+  store: StorePlace;
+  /** Names this Cellar. */
+  of: string;
+}
+
+/** What is known of the store, kept in it, so that the next snapshot writes damaged packs anew. */
+export interface VerifyRecord extends Verified {
+  /** Every bad pack, by its name in the store. */
+  bad: BadPacks;
+}
+
+/** Packs that no snapshot can use, by their names in the store. */
+export type BadPacks = Record<string, 'missing' | 'damaged'>;
+
+const RECORD = 'verified.json';
+const MOST_OBJECTS = 50;
+const MOST_SNAPSHOTS = 100;
+const MOST_PARTS = 50;
+
+export const NEVER_VERIFIED: Verified = {
+  at: null,
+  snapshots: 0,
+  packs: 0,
+  bytes: 0,
+  objects: [],
+  damaged: [],
+};
+
+/**
+ * Reads every pack that a snapshot needs, and compares its SHA-256. Snapshots may be taken meanwhile.
+ * @throws {Error} when the store cannot be read
+ */
+export async function verify({ store: place, of }: VerifyJob): Promise<Verified> {
+  const store = openStore(place);
+  await requireOwn(store, of);
+  const needed = new Set<string>();
+  for (const id of await listSnapshots(store)) {
+    for (const part of (await partsOf(store, id)) ?? [])
+      for (const pack of packsOf(part)) needed.add(packName(pack));
+  }
+  let bytes = 0;
+  const suspects: string[] = [];
+  for (const name of needed) {
+    const found = await look(store, name);
+    bytes += found.bytes;
+    if (found.problem !== null) suspects.push(name);
+  }
+  // Again: bytes may have changed on their way, and a snapshot may have written a pack anew.
+  const bad: BadPacks = {};
+  for (const name of suspects) {
+    const { problem } = await look(store, name);
+    if (problem !== null) bad[name] = problem;
+  }
+  const at = new Date().toISOString();
+  return record(store, bad, { at, packs: needed.size, bytes });
+}
+
+/** Finds the snapshots that need bad packs, and writes down what was found. */
+export async function record(
+  store: Store,
+  bad: BadPacks,
+  about: Pick<Verified, 'at' | 'packs' | 'bytes'>,
+): Promise<Verified> {
+  const damaged: Verified['damaged'] = [];
+  const objects = new Map<string, 'missing' | 'damaged'>();
+  const ids = (await listSnapshots(store)).reverse();
+  for (const id of ids) {
+    const parts = await partsOf(store, id);
+    if (parts === null) {
+      objects.set(manifestName(id), 'damaged');
+      damaged.push({ key: id, parts: [{ app: null, name: 'everything' }] });
+      continue;
+    }
+    const hit = parts.filter((part) => {
+      const names = [...packsOf(part)].map(packName).filter((name) => Object.hasOwn(bad, name));
+      for (const name of names) objects.set(name, bad[name]!);
+      return names.length > 0;
+    });
+    if (hit.length > 0) damaged.push({ key: id, parts: hit.slice(0, MOST_PARTS).map(shown) });
+  }
+  const verified: Verified = {
+    at: about.at,
+    snapshots: ids.length,
+    packs: about.packs,
+    bytes: about.bytes,
+    objects: [...objects].slice(0, MOST_OBJECTS).map(([name, problem]) => ({ name, problem })),
+    damaged: damaged.slice(0, MOST_SNAPSHOTS),
+  };
+  const needed = Object.fromEntries(Object.entries(bad).filter(([name]) => objects.has(name)));
+  const kept: VerifyRecord = { ...verified, bad: needed };
+  await store.write(RECORD, Buffer.from(`${JSON.stringify(kept)}\n`));
+  return verified;
+}
+
+/** Returns what was written down last; null when there is nothing that can be read. */
+export async function readRecord(store: Store): Promise<VerifyRecord | null> {
+  try {
+    const kept = JSON.parse((await store.read(RECORD)).toString('utf8')) as VerifyRecord;
+    return typeof kept.bad === 'object' && Array.isArray(kept.damaged) ? kept : null;
+  } catch (error) {
+    if (error instanceof MissingObject || error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+/** Returns a part's name for people. */
+export function nameOf({ kind, slug }: Pick<Part, 'kind' | 'slug'>): string {
+  if (kind === 'app') return slug;
+  return kind === 'host' ? "the host's database" : 'the control plane';
+}
+
+/** Returns the packs that a part needs. */
+export function packsOf({ files }: Pick<Part, 'files'>): Set<string> {
+  return new Set(files.flatMap(({ chunks }) => chunks.map(({ pack }) => pack)));
+}
+
+function shown(part: Part): Verified['damaged'][number]['parts'][number] {
+  return { app: part.kind === 'app' ? part.id : null, name: nameOf(part) };
+}
+
+/** Returns the parts of a snapshot: null when it cannot be used, none when it was removed meanwhile. */
+async function partsOf(store: Store, id: string): Promise<Part[] | null> {
+  try {
+    return (await readManifest(store, id)).parts;
+  } catch (error) {
+    if (error instanceof NotThere) return [];
+    if (error instanceof Unusable || isUnreadable(error)) return null;
+    throw error;
+  }
+}
+
+async function look(
+  store: Store,
+  name: string,
+): Promise<{ problem: BadPacks[string] | null; bytes: number }> {
+  try {
+    const content = await store.read(name);
+    const isWhole = packName(hash('sha256', content)) === name;
+    return { problem: isWhole ? null : 'damaged', bytes: content.length };
+  } catch (error) {
+    if (error instanceof MissingObject) return { problem: 'missing', bytes: 0 };
+    if (isUnreadable(error)) return { problem: 'damaged', bytes: 0 };
+    throw error;
+  }
+}
+
+/** Whether the disk itself cannot read these bytes any more. */
+function isUnreadable(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'EIO';
+}

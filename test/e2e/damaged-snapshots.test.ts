@@ -1,0 +1,89 @@
+// A damaged snapshot through the real host: who is told of it, and how the rest of it is restored.
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { Verified } from '../../handlers/contract/admin.ts';
+import { DirectoryStore } from '../../runtime/snapshots/directory-store.ts';
+import { readManifest } from '../../runtime/snapshots/manifest.ts';
+import { packName } from '../../runtime/snapshots/packs.ts';
+import { packsOf } from '../../runtime/snapshots/verify.ts';
+import { Receiver } from '../support/alerts/receiver.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { KEEPER, keep, keeps, kept } from '../support/e2e/keeper.ts';
+import { place, restore, rpc, snapshot } from '../support/e2e/snapshots.ts';
+
+/** Two packs and a little: one of them has nothing else. */
+const LARGE = 33 * 2 ** 20;
+
+test('damage is reported, the next snapshot is whole, and the damaged app can be left out of a restore', async () => {
+  await using receiver = await Receiver.start();
+  using snapshots = place();
+  const settings = { RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' };
+  await using before = await new Cellar({ ...settings, RUNNER_EGRESS_ALLOW: '127.0.0.1' }).start();
+  await before.deploy('well', 'hello', KEEPER);
+  const id = await before.deploy('shop', 'hello', KEEPER);
+  for (const slug of ['well', 'shop']) await keep(before, slug, 1);
+  const early = await snapshot(before);
+  const put = await fetch(`${before.api}/v1/apps/${id}/storage/r2/files/raw?key=large`, {
+    method: 'PUT',
+    headers: { authorization: `Bearer ${before.token}` },
+    body: randomBytes(LARGE),
+  });
+  assert.equal(put.status, 200, await put.text());
+  const { key } = await snapshot(before);
+  await rpc(before, 'alerts.set', { id, url: receiver.url, on: ['snapshot'] } as object);
+  const verify = async () => (await rpc(before, 'snapshots.verify', {})) as unknown as Verified;
+  const ready = async () => (await before.call('GET', '/ready')).body;
+  assert.deepEqual((await verify()).damaged, []);
+  assert.deepEqual(await ready(), { status: 'ready' });
+
+  const pack = await packOfAlone(snapshots.path, key, id);
+  const path = join(snapshots.path, pack);
+  const bytes = readFileSync(path);
+  bytes[1_000]! ^= 1;
+  writeFileSync(path, bytes);
+  const found = await verify();
+  assert.deepEqual(found.objects, [{ name: pack, problem: 'damaged' }]);
+  assert.deepEqual(found.damaged, [{ key, parts: [{ app: id, name: 'shop' }] }]);
+  assert.deepEqual(await ready(), { status: 'ready', warnings: ['snapshots'] });
+  const { verified, newest_damaged } = (await before.call('GET', '/v1/admin/stats')).body.host.snapshots;
+  assert.deepEqual([verified, newest_damaged], [found, true]);
+  const alert = await receiver.first(({ body }) => body.type === 'snapshot.damaged');
+  assert.deepEqual(alert.body.data.snapshots, [key]);
+  const refused = await rpc(before, 'admin.restore', { snapshot: key, app: id });
+  assert.equal(refused.code, 'snapshot_unusable');
+  assert.match(refused.detail!, new RegExp(`cannot restore the app shop: ${pack} is damaged`));
+
+  // As the disk had it: the same bytes come of the same data, so that a copy of the damaged store is kept for a restore.
+  const damaged = Buffer.from(bytes);
+  const next = await snapshot(before);
+  assert.deepEqual(await ready(), { status: 'ready' });
+  await rpc(before, 'admin.restore', { snapshot: next.key, app: id });
+  writeFileSync(path, damaged);
+  await before.stop();
+
+  await using after = new Cellar(settings);
+  const whole = restore(key, after.data, settings);
+  assert.equal(whole.status, 1);
+  assert.match(whole.stderr, new RegExp(`cannot restore shop \\(.*npm run restore -- ${key} --without shop`));
+  assert.equal(restore('--what', after.data, settings).status, 2);
+  const rest = restore(`${key}`, after.data, settings, ['--without', 'shop']);
+  assert.equal(rest.status, 3, rest.stderr);
+  assert.match(rest.stdout, /shop was left out/);
+  await after.start();
+  assert.deepEqual(await kept(after, 'well'), keeps(1));
+  assert.equal((await after.app(id)).status, 'created');
+  await after.deployAgain('shop', 'hello', KEEPER);
+  await rpc(after, 'admin.restore', { snapshot: early.key, app: id });
+  assert.deepEqual(await kept(after, 'shop'), keeps(1));
+});
+
+/** A pack that one app alone needs. */
+async function packOfAlone(directory: string, key: string, app: string): Promise<string> {
+  const { parts } = await readManifest(new DirectoryStore(directory), key);
+  const others = new Set(parts.filter(({ id }) => id !== app).flatMap((part) => [...packsOf(part)]));
+  const needed = packsOf(parts.find(({ id }) => id === app)!);
+  return packName([...needed].find((pack) => !others.has(pack))!);
+}

@@ -1,0 +1,153 @@
+// Packs that are damaged or have gone: they are noticed, the next snapshot is whole, and a restore may leave apps out.
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { Verified } from '../../handlers/contract/admin.ts';
+import { layout } from '../../runtime/machine/data-directory.ts';
+import { readManifest } from '../../runtime/snapshots/manifest.ts';
+import { packName } from '../../runtime/snapshots/packs.ts';
+import { packsOf } from '../../runtime/snapshots/verify.ts';
+import { restoreWhole } from '../../runtime/snapshots/whole.ts';
+import { openHostStore } from '../../sqlite/host/index.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { fileOf, startSnapshots } from '../support/snapshots/host.ts';
+
+const SHOP = 'aaaaaaaaaaaaaaaa';
+const BLOG = 'bbbbbbbbbbbbbbbb';
+/** A pack has 16 MiB: the shop has one to itself. */
+const LARGE = 17 * 2 ** 20;
+
+const damages = [
+  {
+    name: 'a byte flipped',
+    problem: 'damaged',
+    damage: (path: string) => {
+      const bytes = readFileSync(path);
+      bytes[bytes.length >> 1]! ^= 1;
+      writeFileSync(path, bytes);
+    },
+  },
+  { name: 'cut', problem: 'damaged', damage: (path: string) => truncateSync(path, 1_000) },
+  { name: 'gone', problem: 'missing', damage: (path: string) => rmSync(path) },
+] as const;
+
+for (const { name, problem, damage } of damages) {
+  test(`a pack that is ${name} is noticed, and the next snapshot is whole`, async (t) => {
+    const told: Verified['damaged'][] = [];
+    const onDamaged = (damaged: Verified['damaged']) => void told.push(damaged);
+    const { root, store, snapshots, restored, shop, blog, first, pack } = await oneSnapshot(t, onDamaged);
+    const clean = await snapshots.verify();
+    assert.deepEqual([clean.snapshots, clean.damaged, clean.objects], [1, [], []]);
+    damage(join(root, 'snapshots', pack));
+    const found = await snapshots.verify();
+    assert.deepEqual(found.objects, [{ name: pack, problem }]);
+    assert.deepEqual(found.damaged, [{ key: first, parts: [{ app: SHOP, name: 'shop' }] }]);
+    assert.deepEqual([snapshots.state.verified, snapshots.isNewestDamaged], [found, true]);
+    assert.deepEqual(told, [found.damaged]);
+    await assert.rejects(restored(first, SHOP), (error: Error) => {
+      assert.match(error.message, new RegExp(`${first} cannot restore the app shop: ${pack} is ${problem}`));
+      return true;
+    });
+    assert.ok((await restored(first, BLOG)).equals(blog));
+
+    const second = (await snapshots.take('a test')).head.id;
+    assert.ok((await restored(second, SHOP)).equals(shop));
+    assert.equal(snapshots.isNewestDamaged, false);
+    const after = await snapshots.verify();
+    assert.ok(!after.damaged.some(({ key }) => key === second));
+    // It is not written again and again.
+    const { written } = (await snapshots.take('a test')).head;
+    assert.ok(written < 2 ** 20, String(written));
+    await store.remove(`snapshots/${first}`);
+    assert.deepEqual((await snapshots.verify()).damaged, []);
+  });
+}
+
+test('a pack that is too short or has gone is noticed by a snapshot without a verification', async (t) => {
+  const { root, snapshots, restored, shop, first, pack } = await oneSnapshot(t);
+  rmSync(join(root, 'snapshots', pack));
+  const { head } = await snapshots.take('a test');
+  // The same chunks make the same pack: the snapshot before is whole again.
+  assert.deepEqual(snapshots.state.verified.damaged, []);
+  for (const key of [first, head.id]) assert.ok((await restored(key, SHOP)).equals(shop), key);
+});
+
+test('a damaged snapshot whose app has gone stays damaged, and says so after a restart', async (t) => {
+  const { root, paths, snapshots, first, pack, again } = await oneSnapshot(t);
+  rmSync(join(root, 'snapshots', pack));
+  rmSync(fileOf(paths.root, SHOP));
+  await snapshots.verify();
+  const { head } = await snapshots.take('a test');
+  const damaged = [{ key: first, parts: [{ app: SHOP, name: 'shop' }] }];
+  assert.deepEqual(snapshots.state.verified.damaged, damaged);
+  const next = again();
+  await next.start();
+  assert.deepEqual(next.state.verified.damaged, damaged);
+  assert.deepEqual([next.state.newest_damaged, next.state.last_at], [false, head.created_at]);
+});
+
+test('a snapshot whose own object is damaged is noticed, and not gone on from', async (t) => {
+  const { root, snapshots, restored, shop, first } = await oneSnapshot(t);
+  truncateSync(join(root, 'snapshots', 'snapshots', first), 500);
+  const found = await snapshots.verify();
+  assert.deepEqual(found.damaged, [{ key: first, parts: [{ app: null, name: 'everything' }] }]);
+  const { head } = await snapshots.take('a test');
+  assert.ok((await restored(head.id, SHOP)).equals(shop));
+});
+
+test('snapshots are verified on a schedule, and a damaged newest one is followed by another at once', async (t) => {
+  const { root, snapshots, restored, shop, pack, again } = await oneSnapshot(t);
+  const bytes = readFileSync(join(root, 'snapshots', pack));
+  bytes[5]! ^= 1;
+  writeFileSync(join(root, 'snapshots', pack), bytes);
+  await snapshots.stop();
+  const next = again({ everyMs: 3_600_000, verifyMs: 200 });
+  await next.start();
+  await eventually(() => next.state.verified.at !== null && !next.isNewestDamaged, 'it is whole again');
+  const [newest] = await next.list();
+  assert.ok((await restored(newest!.id, SHOP, next)).equals(shop));
+});
+
+test('a restore of all names the damaged app, and can leave it out', async (t) => {
+  const { root, store, first, pack, blog } = await oneSnapshot(t);
+  rmSync(join(root, 'snapshots', pack));
+  const target = layout(join(root, 'target'));
+  await assert.rejects(restoreWhole(store, first, target), (error: Error) => {
+    assert.match(error.message, new RegExp(`cannot restore shop \\(${pack} is missing\\)`));
+    assert.match(error.message, new RegExp(`npm run restore -- ${first} --without shop`));
+    return true;
+  });
+  assert.equal(existsSync(fileOf(target.root, BLOG)), false);
+  await assert.rejects(restoreWhole(store, first, target, ['nobody']), /has no app nobody/);
+  const { leftOut } = await restoreWhole(store, first, target, ['shop']);
+  assert.deepEqual(leftOut, ['shop']);
+  assert.ok(readFileSync(fileOf(target.root, BLOG)).equals(blog));
+  assert.equal(existsSync(fileOf(target.root, SHOP)), false);
+  assert.ok(existsSync(join(target.repository(SHOP), 'HEAD')));
+  const restored = openHostStore(target.database);
+  t.after(() => restored.close());
+  const live = restored.apps.all().map(({ wanted, liveDeployId }) => [wanted.slug, liveDeployId]);
+  assert.deepEqual(live, [
+    ['shop', null],
+    ['blog', 'deploy-of-blog'],
+  ]);
+});
+
+/** A host of two apps with one snapshot. `pack` has data of the shop alone. */
+async function oneSnapshot(t: TestContext, onDamaged: (damaged: Verified['damaged']) => void = () => {}) {
+  const started = startSnapshots(t, { onDamaged });
+  const { hostStore, snapshots, addApp, store } = started;
+  const shop = addApp(SHOP, 'shop', LARGE);
+  const blog = addApp(BLOG, 'blog', 1_000);
+  for (const [id, slug] of [
+    [SHOP, 'shop'],
+    [BLOG, 'blog'],
+  ] as const)
+    hostStore.apps.setLive(id, `deploy-of-${slug}`, new Date().toISOString(), {});
+  const first = (await snapshots.take('a test')).head.id;
+  const { parts } = await readManifest(store, first);
+  const others = new Set(parts.filter(({ id }) => id !== SHOP).flatMap((part) => [...packsOf(part)]));
+  const [alone] = [...packsOf(parts.find(({ id }) => id === SHOP)!)].filter((pack) => !others.has(pack));
+  return { ...started, shop, blog, first, pack: packName(alone!) };
+}

@@ -1,0 +1,62 @@
+// A host's data directory with apps that keep something, and the snapshots of it, without the rest of a host.
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { TestContext } from 'node:test';
+import type { WantedApp } from '../../../handlers/contract/host-calls.ts';
+import { claim, layout } from '../../../runtime/machine/data-directory.ts';
+import { openStore, type StorePlace } from '../../../runtime/snapshots/place.ts';
+import { Snapshots, type SnapshotsOptions } from '../../../runtime/snapshots/snapshots.ts';
+import { openHostStore } from '../../../sqlite/host/index.ts';
+import { temporaryDirectory } from '../temporary.ts';
+
+/** Starts the snapshots of a new data directory. They are kept in `place`, or in a directory. */
+export function startSnapshots(t: TestContext, given: Partial<SnapshotsOptions> = {}) {
+  const root = temporaryDirectory(t);
+  const paths = layout(join(root, 'data'));
+  t.after(claim(paths));
+  const store = openHostStore(paths.database);
+  const place: StorePlace = given.place ?? { directory: join(root, 'snapshots') };
+  const opened: Snapshots[] = [];
+  /** The snapshots as a host has them that starts anew. */
+  const again = (changes: Partial<SnapshotsOptions> = {}): Snapshots => {
+    const snapshots = new Snapshots({
+      ...{ store, paths, place, everyMs: null, verifyMs: null, hasUsers: false },
+      keep: { count: 10, days: 0, youngMs: 0 },
+      holdBuckets: async () => {},
+      onDamaged: () => {},
+      ...given,
+      ...changes,
+    });
+    opened.push(snapshots);
+    return snapshots;
+  };
+  const snapshots = again();
+  t.after(async () => {
+    for (const each of opened) await each.stop();
+    store.close();
+  });
+  /** Adds an app that keeps so many random bytes, in a file that was written long ago. @returns these */
+  const addApp = (id: string, slug: string, bytes: number): Buffer => {
+    const wanted = { id, slug, generation: 1, desired_state: 'running', asleep: false };
+    store.apps.want({ ...wanted, hostnames: [], env: {} } as unknown as WantedApp);
+    const path = fileOf(paths.root, id);
+    mkdirSync(dirname(path), { recursive: true });
+    const content = randomBytes(bytes);
+    writeFileSync(path, content);
+    utimesSync(path, 1, 1);
+    return content;
+  };
+  /** What an app keeps in a snapshot. */
+  const restored = async (snapshot: string, app: string, of = snapshots): Promise<Buffer> => {
+    const into = join(root, `restored-${randomBytes(4).toString('hex')}`);
+    await of.extract({ snapshot, app, only: null, into });
+    return readFileSync(join(into, 'data', 'kept', 'file'));
+  };
+  return { root, paths, hostStore: store, store: openStore(place), snapshots, again, addApp, restored };
+}
+
+/** The file of an app that `addApp` writes. */
+export function fileOf(root: string, id: string): string {
+  return join(root, 'data', id, 'kept', 'file');
+}
