@@ -1,8 +1,7 @@
 // What a tail shows: the requests of an app, each with its lines of the log, and lines that are of no request.
 import * as z from 'zod';
-import type { TailedRequest } from '../contract/host-calls.ts';
+import type { TailedLine, TailedRequest } from '../contract/host-calls.ts';
 import { uuidOf } from '../contract/id.ts';
-import type { LogLine } from '../contract/logs.ts';
 
 /** How long after a request's end its lines may still come, in ms. */
 const LATE_MS = 500;
@@ -10,6 +9,8 @@ const LATE_MS = 500;
 const ALONE_MS = 3_000;
 /** Requests and lines that wait: with more, the oldest are shown as they are. */
 const WAITING = 1_000;
+/** Why the gateway refuses a request whose process has exceeded its limit of CPU time. */
+const EXCEEDED_CPU = 'exceeded_cpu';
 
 export const Filter = z.union([
   z.strictObject({ query: z.string() }),
@@ -20,10 +21,10 @@ export const Filter = z.union([
 ]);
 export type Filter = z.output<typeof Filter>;
 
-type Outcome = 'ok' | 'exception' | 'canceled';
+type Outcome = 'ok' | 'exception' | 'exceededCpu' | 'canceled' | 'unknown';
 
 interface Waiting {
-  lines: LogLine[];
+  lines: TailedLine[];
   request: TailedRequest | null;
   /** When it is shown, whatever comes until then, in ms since 1970. */
   until: number;
@@ -31,7 +32,7 @@ interface Waiting {
 
 /** An event before it is filtered. */
 interface Event {
-  lines: LogLine[];
+  lines: TailedLine[];
   request: TailedRequest | null;
 }
 
@@ -53,7 +54,7 @@ export class TailEvents {
     this.#options = options;
   }
 
-  line(line: LogLine, now: number): void {
+  line(line: TailedLine, now: number): void {
     if (line.source !== 'app' && line.source !== 'workerd') return;
     if (line.trace_id === null) this.#show({ lines: [line], request: null });
     else this.#of(line.trace_id, now + ALONE_MS).lines.push(line);
@@ -101,12 +102,8 @@ export class TailEvents {
       outcome,
       scriptName: slug,
       ...(release !== null && { scriptVersion: { id: uuidOf(release) } }),
-      exceptions: [],
-      logs: lines.map(({ level, text, at }) => ({
-        level: level === 'info' ? 'log' : level,
-        message: [text],
-        timestamp: Date.parse(at),
-      })),
+      exceptions: lines.flatMap(exceptionOf),
+      logs: lines.flatMap(logOf),
       eventTimestamp: timestamp,
       event: request === null ? lineEvent(lines[0]!) : this.#requestEvent(request),
       diagnosticsChannelEvents: [],
@@ -122,14 +119,32 @@ export class TailEvents {
 }
 
 /** Not of a request: with a type and a message Wrangler prints the line alone. */
-function lineEvent({ trace_id: traceId }: LogLine): object {
+function lineEvent({ trace_id: traceId }: TailedLine): object {
   return { type: 'log', message: '', traceId };
 }
 
+/** The exception that a line is about. Its stack is without the name and the message before it, as workerd has it. */
+function exceptionOf({ tail, text, at }: TailedLine): object[] {
+  if (tail?.exception === undefined) return [];
+  const { name, message, hasStack } = tail.exception;
+  const from = text.search(/^ {4,}at /m);
+  const stack = hasStack && from !== -1 ? { stack: text.slice(from) } : {};
+  return [{ ...stack, name, message, timestamp: Date.parse(at) }];
+}
+
+/** What a line of the log prints. */
+function logOf({ tail, level, text, at }: TailedLine): object[] {
+  if (tail?.exception !== undefined) return [];
+  const message = tail?.values === undefined ? [text] : (JSON.parse(tail.values) as unknown[]);
+  return [{ level: level === 'info' ? 'log' : level, message, timestamp: Date.parse(at) }];
+}
+
 function outcomeOf({ lines, request }: Event): Outcome {
-  if (request === null) return lines.some(({ level }) => level === 'error') ? 'exception' : 'ok';
-  if (request.status === 499) return 'canceled';
-  return request.status >= 500 ? 'exception' : 'ok';
+  if (request?.status === 499) return 'canceled';
+  if (request?.refused === EXCEEDED_CPU) return 'exceededCpu';
+  // The process ended, or was not there.
+  if (request !== null && request.refused !== null && request.status >= 500) return 'unknown';
+  return lines.some(({ tail }) => tail?.exception?.isUncaught) ? 'exception' : 'ok';
 }
 
 function passes(filter: Filter, { lines, request }: Event, outcome: Outcome): boolean {

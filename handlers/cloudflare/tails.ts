@@ -1,9 +1,8 @@
 // `wrangler tail`: the log of an app as it is written, over a WebSocket.
 import * as z from 'zod';
 import { type Actor, accountOf, authorize } from '../access.ts';
-import type { TailedRequest } from '../contract/host-calls.ts';
+import type { TailedLine, TailedRequest } from '../contract/host-calls.ts';
 import { operationsByName } from '../contract/index.ts';
-import type { LogLine } from '../contract/logs.ts';
 import { Problem } from '../problem.ts';
 import { sameSecret } from '../secrets.ts';
 import { appCall, type CallContext, openCall } from './call.ts';
@@ -82,7 +81,7 @@ export const tailCalls = [
         throw new CloudflareError(426, CODES.BAD_REQUEST, 'A tail is a WebSocket.');
       const { telemetry } = context.host;
       const followed = {
-        lines: await telemetry.follow('logs', tail.app, {}),
+        lines: await telemetry.follow('logs', tail.app, { tail: 'true' }),
         requests: await telemetry.follow('requests', tail.app, {}),
       };
       const url = context.env.PUBLIC_APP_URL.replace('{slug}', tail.slug);
@@ -117,7 +116,7 @@ async function pass(
     await allowed();
   };
   const reading = [
-    follow(followed.lines, stillAllowed, (line: LogLine) => events.line(line, Date.now())),
+    follow(followed.lines, stillAllowed, (line: TailedLine) => events.line(line, Date.now())),
     follow(followed.requests, stillAllowed, (request: TailedRequest) => events.request(request, Date.now())),
   ];
   const ended = Promise.withResolvers<void>();

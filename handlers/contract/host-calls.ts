@@ -1,5 +1,6 @@
 // What crosses the HOST binding and comes back through `POST /internal/host-events`. Types only: the host imports
 // them too.
+import type { LogLine } from './logs.ts';
 
 /** The settings of an app's builds. `null`: what the build finds by itself. Neither folder has `..` in it or a slash before it. */
 export interface BuildSettings {
@@ -112,6 +113,17 @@ export type DeployStatus =
   | 'cancelled';
 export type DeployTrigger = 'push' | 'rollback' | 'commit' | 'redeploy' | 'import' | 'upload' | 'promote';
 
+/** What a tail shows of a line besides its text. All of it is the app's word. */
+export interface TailedPart {
+  /** The values that were printed, as JSON of a list; left out for a single text. */
+  values?: string;
+  /** The exception that the line is about. `isUncaught`: it ended the handler. */
+  exception?: { name: string; message: string; hasStack: boolean; isUncaught: boolean };
+}
+
+/** A line of the log as a tail gets it. */
+export type TailedLine = LogLine & { tail?: TailedPart };
+
 /** A request of an app that has ended, as a tail shows it. */
 export interface TailedRequest {
   /** When it began, in ms since 1970. */
@@ -126,6 +138,8 @@ export interface TailedRequest {
   /** The deploy that answered; null for none. */
   release: string | null;
   user_agent: string;
+  /** Why the gateway answered by itself; null when it did not. */
+  refused: string | null;
 }
 
 /** One step of a deploy, in the order run. */

@@ -98,6 +98,7 @@ export function telemetryRoutes({
         search: query.get('search'),
         after: numberOf(query, 'after') ?? null,
         rpcMethod: query.get('rpcMethod'),
+        isTail: query.has('tail'),
       };
       open('logs', call, follow);
     },

@@ -1,4 +1,5 @@
 // One line of a cell's output as a record: what the line says, within bounds, in characters that harm nobody who reads it.
+import type { TailedPart } from '../../handlers/contract/host-calls.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import { plainText } from '../machine/lines.ts';
 import { parseObject, readMarked } from '../machine/marked.ts';
@@ -23,6 +24,8 @@ export interface LogRecord {
   traceId: string | null;
   /** The deploy whose release printed it. */
   release: string | null;
+  /** For those who follow it as a tail; it is not kept. */
+  tail?: TailedPart;
 }
 
 /** What the entry of a Worker reports of an exception. All of it is the app's word. */
@@ -73,6 +76,8 @@ export const TEXT_LENGTH = 16_384;
 const FIELDS_LENGTH = 4_096;
 const NAME_LENGTH = 100;
 const FIELD_LENGTH = 1_000;
+/** Characters of printed values, as JSON. */
+const VALUES_LENGTH = 8_192;
 const MARK = ' …';
 /** A time that is so long before the line came, in ms, or after it, is not believed. */
 const LATE_MS = 10_000;
@@ -114,10 +119,10 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
   const words = source === 'app' ? (marked?.text ?? message) : message.replace(WORKERD_STACK, '');
   const record = plain(words, levelOf(level), source, at);
   if (marked === null) return { record, error: null, run: null, point: null };
-  const { trace_id, fields, error, run, point } = marked.said;
+  const { trace_id, fields, error, run, point, values } = marked.said;
   const traceId = typeof trace_id === 'string' && TRACE_ID.test(trace_id) ? trace_id : null;
   return {
-    record: { ...record, traceId, fields: fieldsOf(fields ?? run) },
+    record: { ...record, traceId, fields: fieldsOf(fields ?? run), ...valuesOf(values) },
     error: errorOf(error),
     run: runOf(run, now),
     point: pointOf(point),
@@ -177,6 +182,12 @@ function plain(words: string, level: Level, source: Source, at: number): Omit<Lo
 function levelOf(level: string): Level {
   if (level === 'log') return 'info';
   return (LEVELS as readonly string[]).includes(level) ? (level as Level) : 'info';
+}
+
+function valuesOf(given: unknown): { tail: TailedPart } | null {
+  if (!Array.isArray(given)) return null;
+  const values = JSON.stringify(given);
+  return values.length > VALUES_LENGTH ? null : { tail: { values } };
 }
 
 /** The fields of a record, as many as there is room for. */

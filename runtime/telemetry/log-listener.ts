@@ -1,4 +1,5 @@
 // Somebody who follows an app's log: what it wants to see, as server-sent events.
+import type { TailedPart } from '../../handlers/contract/host-calls.ts';
 import type { LogLine } from '../../handlers/contract/logs.ts';
 import { type EventSender, eventOf } from './event-sender.ts';
 import { LEVELS, type Level } from './log-lines.ts';
@@ -13,6 +14,8 @@ export interface LogFollow {
   after: number | null;
   /** Over RPC each event is a notification of this method. */
   rpcMethod: string | null;
+  /** Whether it wants what tails show besides lines. */
+  isTail: boolean;
 }
 
 const RESET = 'event: reset\ndata: {"reason":"lines are missing here; read the list again"}\n\n';
@@ -20,20 +23,23 @@ const RESET = 'event: reset\ndata: {"reason":"lines are missing here; read the l
 export class LogListener {
   readonly events: EventSender;
   readonly #rpcMethod: string | null;
+  readonly #isTail: boolean;
   readonly #least: number;
   readonly #matches: (line: LogLine) => boolean;
 
-  constructor({ level, search, rpcMethod }: LogFollow, events: EventSender) {
+  constructor({ level, search, rpcMethod, isTail }: LogFollow, events: EventSender) {
     this.events = events;
     this.#rpcMethod = rpcMethod;
+    this.#isTail = isTail;
     this.#least = level === null ? 0 : LEVELS.indexOf(level);
     this.#matches = matcher(search ?? undefined);
   }
 
   /** Shows it a line. */
-  take(line: LogLine): void {
+  take(line: LogLine, tail?: TailedPart): void {
     if (LEVELS.indexOf(line.level) < this.#least || !this.#matches(line)) return;
-    this.events.send(() => eventOf(line, line.id, this.#rpcMethod), Number(line.id));
+    const shown = this.#isTail && tail ? { ...line, tail } : line;
+    this.events.send(() => eventOf(shown, line.id, this.#rpcMethod), Number(line.id));
   }
 
   /** Tells it that it has missed lines which are not there any more, or are too many. */

@@ -121,8 +121,8 @@ export class LogStacks {
   }
 }
 
-function lengthOf({ text }: LogRecord): number {
-  return REST_LENGTH + text.length;
+function lengthOf({ text, tail }: LogRecord): number {
+  return REST_LENGTH + text.length + (tail?.values?.length ?? 0);
 }
 
 function hasStack({ source, text }: LogRecord): boolean {

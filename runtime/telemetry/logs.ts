@@ -176,7 +176,7 @@ export class Logs implements Part {
     const listeners = this.#listeners.of(appId);
     if (listeners === null) return;
     const line = lineOf(row);
-    for (const listener of listeners) listener.take(line);
+    for (const listener of listeners) listener.take(line, record.tail);
   }
 
   #drop(appId: string, lines: number): void {

@@ -1,7 +1,14 @@
 // What apps' processes print, piece by piece, as lines and as what their Workers tell.
+import type { TailedPart } from '../../handlers/contract/host-calls.ts';
 import { LineReader } from '../machine/lines.ts';
 import type { ToldError } from './error-intake.ts';
-import { type LogRecord, type ReportedPoint, type ReportedRun, readLine } from './log-lines.ts';
+import {
+  type LogRecord,
+  type ReportedError,
+  type ReportedPoint,
+  type ReportedRun,
+  readLine,
+} from './log-lines.ts';
 import type { OutputPiece } from './protocol.ts';
 import { UncaughtLines, uncaughtError } from './uncaught-lines.ts';
 
@@ -60,6 +67,7 @@ export class OutputReader {
   #readLine(line: string, { appId, deployId: release, stream, at: cameAt }: OutputPiece): void {
     const { record, error, run, point } = readLine(line, stream, cameAt);
     const { at, traceId, source, text, fields } = record;
+    let exception = exceptionOf(error);
     if (point !== null) {
       this.#to.onPoint(appId, at, point);
       return;
@@ -71,8 +79,19 @@ export class OutputReader {
     } else if (source === 'workerd') {
       if (this.#uncaught.repeats(appId, text)) return;
       const uncaught = uncaughtError(text);
+      exception = exceptionOf(uncaught);
       if (uncaught !== null) this.#to.onError({ appId, release, at, traceId: null, error: uncaught });
     }
-    if (text !== '' || fields !== null) this.#to.onRecord(appId, { ...record, release });
+    if (text !== '' || fields !== null)
+      this.#to.onRecord(appId, { ...record, release, ...(exception && { tail: { exception } }) });
   }
+}
+
+/** What a tail shows as an exception; undefined for what was only printed. */
+function exceptionOf(error: ReportedError | null): TailedPart['exception'] {
+  if (error === null || error.mechanism === 'console') return undefined;
+  const { type, message, stack, mechanism } = error;
+  // A thrown value that is no error has the name that workerd gives it.
+  const name = stack === null && mechanism === 'uncaught' && /^[a-z]/.test(type) ? 'Error' : type;
+  return { name, message, hasStack: stack !== null, isUncaught: mechanism === 'uncaught' };
 }

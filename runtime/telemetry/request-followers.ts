@@ -48,7 +48,7 @@ export class RequestFollowers implements Part {
 }
 
 function tailed({ endedAt, durationMs, traceId, ...request }: CountedRequest): TailedRequest {
-  const { method, host, path, status, release, userAgent } = request;
+  const { method, host, path, status, release, userAgent, refused } = request;
   const at = Math.round(endedAt - durationMs);
-  return { at, trace_id: traceId, method, host, path, status, release, user_agent: userAgent };
+  return { at, trace_id: traceId, method, host, path, status, release, user_agent: userAgent, refused };
 }

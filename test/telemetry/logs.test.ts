@@ -309,7 +309,7 @@ test('what is written while a search is under way goes from the WAL to the file'
   assert.deepEqual((await searched).items, []);
 });
 
-const ALL: LogFollow = { level: null, search: null, after: null, rpcMethod: null };
+const ALL: LogFollow = { level: null, search: null, after: null, rpcMethod: null, isTail: false };
 
 /** What a listener is sent, as the ids and texts of its events. */
 function following(logs: Logs, appId: string, follow: Partial<LogFollow>) {

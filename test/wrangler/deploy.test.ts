@@ -172,6 +172,78 @@ export default { fetch: (_, { A, EMPTY, LAST }) => Response.json({ id: (id ??= c
   assert.deepEqual({ ...(await seen()), id: '' }, { id: '', LAST: '27' });
 });
 
+test('a tail shows exceptions, and values as they were printed', async () => {
+  const code = `export default { fetch(request, env, context) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/500') return new Response('', { status: 500 });
+    if (pathname === '/later') { context.waitUntil(Promise.reject(new RangeError('late'))); return new Response(''); }
+    if (pathname === '/text') throw 'a text';
+    const circle = {};
+    circle.circle = circle;
+    console.log('100%', { a: 1, b: undefined }, 5, null, undefined, new TypeError('printed'), [1], new Map(), 10n, circle);
+    console.error(new Error('printed alone'));
+    console.log('%s is', { large: 'x'.repeat(5000) });
+    throw new TypeError('thrown');
+  } };`;
+  const project = new Project(cellar, { 'wrangler.toml': CONFIG('thrown'), 'index.js': code });
+  assert.equal((await project.wrangler('deploy')).code, 0);
+  const tail = project.start('tail', '--format', 'json');
+  interface Event {
+    outcome: string;
+    event: { request?: { url: string } };
+    exceptions: { name: string; message: string; stack?: string; timestamp: number }[];
+    logs: { level: string; message: unknown[] }[];
+  }
+  const events = () =>
+    tail
+      .printed()
+      .split(/^(?=\{$)/m)
+      .flatMap((text) => {
+        try {
+          return [JSON.parse(text) as Event];
+        } catch {
+          return [];
+        }
+      });
+  const found = (path: string) => events().find(({ event }) => event.request?.url.endsWith(path));
+  try {
+    await eventually(async () => {
+      await cellar.get('thrown', '/first');
+      return found('/first') !== undefined;
+    }, 'the tail is connected');
+    for (const path of ['/thrown', '/500', '/later', '/text']) await cellar.get('thrown', path);
+    await eventually(() => found('/text') !== undefined, 'the last request is shown');
+    const thrown = found('/thrown')!;
+    assert.equal(thrown.outcome, 'exception');
+    assert.deepEqual(
+      thrown.exceptions.map(({ name, message }) => [name, message]),
+      [['TypeError', 'thrown']],
+    );
+    assert.match(thrown.exceptions[0]!.stack!, /^ {4}at .*index\.js:11:11/);
+    assert.equal(typeof thrown.exceptions[0]!.timestamp, 'number');
+    const values = ['100%', { a: 1 }, 5, null, null, 'TypeError: printed', [1], '[object Map]', '10', {}];
+    assert.deepEqual(
+      thrown.logs.slice(0, 2).map(({ level, message }) => [level, message]),
+      [
+        ['log', values],
+        ['error', ['Error: printed alone']],
+      ],
+    );
+    assert.deepEqual(
+      thrown.logs[2]!.message.map((value) => typeof value),
+      ['string'],
+    );
+    const rest = ['/500', '/later', '/text'].map(found).map((event) => [event!.outcome, event!.exceptions]);
+    const bare = rest.map(([outcome, exceptions]) => [
+      outcome,
+      ...(exceptions as Event['exceptions']).map(({ name, message }) => `${name}: ${message}`),
+    ]);
+    assert.deepEqual(bare, [['ok'], ['ok', 'RangeError: late'], ['exception', 'Error: a text']]);
+  } finally {
+    await tail.end();
+  }
+});
+
 test('a tail shows requests with their lines of the log, filtered', async () => {
   const project = new Project(cellar, {
     'wrangler.toml': CONFIG('talker'),
@@ -196,7 +268,7 @@ test('a tail shows requests with their lines of the log, filtered', async () => 
     await eventually(async () => {
       await cellar.get('talker', '/a');
       await cellar.get('talker', '/b', { method: 'POST' });
-      return /asked for \/b[\s\S]*"status": 200/.test(posted.printed());
+      return /"asked for",\s+"\/b"[\s\S]*"status": 200/.test(posted.printed());
     }, 'the request is shown');
     assert.doesNotMatch(posted.printed(), /\/a/);
   } finally {

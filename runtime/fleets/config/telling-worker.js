@@ -13,6 +13,9 @@ const MESSAGE_LENGTH = 4_000;
 const STACK_LENGTH = 8_000;
 const PATH_LENGTH = 1_000;
 const PRINTED_LENGTH = 32_000;
+/** Characters and members of values that are printed as JSON too: `wrangler tail` shows the text of larger ones. */
+const VALUES_LENGTH = 4_000;
+const VALUES_MEMBERS = 500;
 /** Errors told in a second, and how many an app that threw none before may tell at once. */
 const ERRORS_PER_S = 50;
 const ERRORS_SAVED = 200;
@@ -203,12 +206,62 @@ for (const level of ['debug', 'error', 'info', 'log', 'warn']) {
       const error = level === 'error' ? values.find((value) => value instanceof Error) : undefined;
       for (let i = 0; i < values.length; i++)
         if (typeof values[i] === 'string') values[i] = cut(values[i], PRINTED_LENGTH);
-      if (error !== undefined && tell(error, 'console', event, (head) => printWith(level, head, values)))
-        return;
-      if (event === undefined) print[level](...values);
-      else printWith(level, `{"trace_id":"${traceIdOf(event)}"}`, values);
+      const json = jsonOf(values);
+      const printTold = (head) =>
+        printWith(level, json === null ? head : `${head.slice(0, -1)},"values":${json}}`, values);
+      if (error !== undefined && tell(error, 'console', event, printTold)) return;
+      const members = [];
+      if (event !== undefined) members.push(`"trace_id":"${traceIdOf(event)}"`);
+      if (json !== null) members.push(`"values":${json}`);
+      if (members.length === 0) print[level](...values);
+      else printWith(level, `{${members}}`, values);
     },
   }[level];
+}
+
+/** Printed values as JSON, each as workerd gives it to a tail; null for a single text, and for values that are too large. */
+function jsonOf(values) {
+  if (values.length === 1 && typeof values[0] === 'string') return null;
+  let members = VALUES_MEMBERS;
+  let isTooLarge = false;
+  const bounded = (_, value) => {
+    members -= typeof value === 'string' ? 1 + value.length / (VALUES_LENGTH / VALUES_MEMBERS) : 1;
+    if (members >= 0) return value;
+    isTooLarge = true;
+    throw new RangeError('too large');
+  };
+  const json = [];
+  for (const value of values) {
+    try {
+      json.push(valueJson(value, bounded));
+    } catch {
+      if (isTooLarge) return null;
+      // In a circle, for example.
+      json.push('{}');
+    }
+  }
+  const text = `[${json}]`.replaceAll('%', '\\u0025');
+  return text.length > 2 * VALUES_LENGTH ? null : text;
+}
+
+function valueJson(value, bounded) {
+  if (ArrayBuffer.isView(value)) bounded('', ' '.repeat(Math.min(value.byteLength, VALUES_LENGTH + 1)));
+  const isShown =
+    value === null || (typeof value === 'object' ? isPlain(value) : !UNSHOWN.includes(typeof value));
+  return JSON.stringify(isShown ? value : `${value}`, bounded) ?? 'null';
+}
+
+/** Types whose values are shown as texts. */
+const UNSHOWN = ['bigint', 'function', 'symbol'];
+
+function isPlain(value) {
+  const prototype = Object.getPrototypeOf(value);
+  return (
+    Array.isArray(value) ||
+    prototype === null ||
+    prototype === Object.prototype ||
+    typeof value.toJSON === 'function'
+  );
 }
 
 /** A first text may have places for the other values, as in `%s`: it stays the first. */
