@@ -72,6 +72,22 @@ test('a snapshot that is damaged, foreign or newer is refused, and nothing chang
   renameSync(`${packs[0]!}-aside`, packs[0]!);
 });
 
+test('a place that cannot be used is named with the reason, by the API and in the figures', async () => {
+  const aside = `${directory}-aside`;
+  renameSync(directory, aside);
+  writeFileSync(directory, '');
+  for (const method of ['admin.snapshot', 'snapshots.list', 'snapshots.verify']) {
+    const { code, detail } = await rpc(cellar, method, {});
+    assert.equal(code, 'snapshot_failed', method);
+    assert.match(detail!, /^ENOTDIR: .*\/snapshots\//, method);
+  }
+  const { problem } = (await cellar.call('GET', '/v1/admin/stats')).body.host.snapshots;
+  assert.match(problem, /ENOTDIR: .*\/snapshots\//);
+  rmSync(directory);
+  renameSync(aside, directory);
+  await snapshot(cellar);
+});
+
 test('a snapshot of another Cellar is refused, and its place is left alone', async () => {
   const { key } = await snapshot(cellar);
   await using other = await new Cellar({
@@ -141,7 +157,7 @@ test('snapshots are kept in a store that speaks S3, and restored from there', as
 
   await using after = new Cellar(settings);
   const wrong = restore('latest', after.data, { ...settings, RUNNER_SNAPSHOT_SECRET_KEY: 'another' });
-  assert.match(wrong.stderr, /answered GET .* with 403: SignatureDoesNotMatch/);
+  assert.match(wrong.stderr, /GET http:\/\/\S+\/snapshots: answered 403: SignatureDoesNotMatch/);
   // The newest was taken before the restore.
   assert.equal(restore('latest', after.data, settings).status, 0);
   await after.start();

@@ -1,0 +1,85 @@
+// A store that speaks S3 on a bad line.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { type S3Place, S3Store } from '../../runtime/snapshots/s3-store.ts';
+import { MissingObject } from '../../runtime/snapshots/store.ts';
+import { startS3 } from '../support/e2e/s3.ts';
+import { startFlaky } from '../support/snapshots/flaky.ts';
+import { startSnapshots } from '../support/snapshots/host.ts';
+
+const SHOP = 'aaaaaaaaaaaaaaaa';
+const MB = 2 ** 20;
+
+test('a snapshot is taken, verified and restored while connections are reset, some in the middle of a body', async (t) => {
+  await using s3 = await startS3();
+  const { settings } = s3;
+  const endpoint = new URL(settings.RUNNER_SNAPSHOT_ENDPOINT);
+  // Of three connections one is reset at its first byte, one within a body.
+  const flaky = await startFlaky(t, Number(endpoint.port), (n) => [null, 0, MB][n % 3]!);
+  endpoint.port = String(flaky.port);
+  const place = placeAt(endpoint.href, settings);
+  const { snapshots, addApp, restored } = startSnapshots(t, { place: { s3: place } });
+  const content = addApp(SHOP, 'shop', 17 * MB);
+  const { head } = await snapshots.take('a test');
+  assert.deepEqual((await snapshots.verify()).damaged, []);
+  assert.ok((await restored(head.id, SHOP)).equals(content));
+  assert.equal(snapshots.state.problem, null);
+  assert.ok(flaky.counts.resets > 4, JSON.stringify(flaky.counts));
+});
+
+test('a store that cannot be reached is named with its address and the reason, without its query', async (t) => {
+  const flaky = await startFlaky(t, 1, () => 0);
+  const store = new S3Store(placeAt(`http://127.0.0.1:${flaky.port}`));
+  const address = `http://127\\.0\\.0\\.1:${flaky.port}/snapshots`;
+  const reset = assert.rejects(store.list('packs/'), (error: Error) => {
+    assert.match(
+      error.message,
+      new RegExp(`^GET ${address}: .*(ECONNRESET|other side closed).* \\(6 tries\\)$`),
+    );
+    return true;
+  });
+  const closed = createServer().listen(0, '127.0.0.1');
+  await once(closed, 'listening');
+  const { port } = closed.address() as AddressInfo;
+  closed.close();
+  const away = new S3Store(placeAt(`http://127.0.0.1:${port}`));
+  const refused = new RegExp(
+    `^PUT http://127\\.0\\.0\\.1:${port}/snapshots/of/a: connect ECONNREFUSED 127\\.0\\.0\\.1:${port} \\(6 tries\\)$`,
+  );
+  await assert.rejects(away.write('a', Buffer.from('a')), { message: refused });
+  await reset;
+  assert.equal(flaky.counts.connections, 6);
+});
+
+test('a store that is busy is asked again, and one that refuses is not', async (t) => {
+  const asked: string[] = [];
+  const answers = [500, 503, 429, 200, 403, 404];
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    response.writeHead(answers.shift()!).end('<Error><Code>Because</Code><Message>of this</Message></Error>');
+    request.resume();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const store = new S3Store(placeAt(`http://127.0.0.1:${port}`));
+  assert.match((await store.read('a')).toString(), /Because/);
+  assert.equal(asked.length, 4);
+  await assert.rejects(store.read('a'), {
+    message: `GET http://127.0.0.1:${port}/snapshots/of/a: answered 403: Because of this`,
+  });
+  await assert.rejects(store.read('a'), MissingObject);
+  assert.equal(asked.length, 6);
+});
+
+function placeAt(endpoint: string, settings?: Record<string, string>): S3Place {
+  return {
+    ...{ endpoint, region: 'auto', bucket: 'snapshots', prefix: 'of/' },
+    accessKey: settings?.RUNNER_SNAPSHOT_ACCESS_KEY ?? 'a-key',
+    secretKey: settings?.RUNNER_SNAPSHOT_SECRET_KEY ?? 'a-secret',
+  };
+}
