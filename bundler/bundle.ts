@@ -224,6 +224,7 @@ async function bundleConfig(
     ...(config.version_metadata && {
       versionMetadata: { binding: config.version_metadata.binding, tag: '' },
     }),
+    ...(config.limits?.cpu_ms !== undefined && { cpuMs: config.limits.cpu_ms }),
     ...(called && { triggers: called }),
     ...(config.secrets?.required?.length && { requiredSecrets: config.secrets.required }),
     ...(warnings.length > 0 && { warnings: bounded(warnings) }),

@@ -131,6 +131,8 @@ export interface Bundle {
   outward?: Outward[];
   /** The binding that tells the Worker which deploy it is of; `tag`: as the author named the version. */
   versionMetadata?: { binding: string; tag: string };
+  /** CPU time that the app may compute for without a pause, in ms; left out where the project does not say. */
+  cpuMs?: number;
   /** Left out when there is none. */
   triggers?: Triggers;
   /** Names of secrets without which it is not deployed. Left out when there is none. */
@@ -164,6 +166,7 @@ export interface Release {
   outward?: Outward[];
   /** `id`: the version's, left out by builds of before. `timestamp`: when it was uploaded or built, in ISO 8601. */
   versionMetadata?: { binding: string; tag: string; id?: string; timestamp: string };
+  cpuMs?: number;
   triggers?: Triggers;
   requiredSecrets?: string[];
   warnings?: string[];

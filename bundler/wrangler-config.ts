@@ -110,6 +110,7 @@ export interface WranglerConfig {
     allowed_sender_addresses?: unknown;
   }[];
   version_metadata?: { binding: string };
+  limits?: { cpu_ms?: number };
   services?: { binding: string; service: string; entrypoint?: string; props?: Record<string, unknown> }[];
   triggers: { crons?: string[] };
   queues: {

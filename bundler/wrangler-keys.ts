@@ -81,7 +81,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   route: { ignored: 'add hostnames to the app as domains' },
   env: { ignored: 'the top level is deployed; the variable CLOUDFLARE_ENV names an environment' },
   placement: noEdge,
-  limits: noEdge,
+  limits: 'used',
   cache: noEdge,
   observability: ownTelemetry,
   logpush: ownTelemetry,
@@ -216,6 +216,7 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
   unsafe: { bindings: 'used', metadata: false, capnp: false },
   'unsafe.bindings[]': { name: 'used', type: 'used', namespace_id: 'used', simple: 'used', dev: 'quiet' },
   version_metadata: { binding: 'used' },
+  limits: { cpu_ms: 'used', subrequests: { ignored: 'an app may make as many requests as it likes' } },
   'services[]': {
     binding: 'used',
     service: 'used',

@@ -276,6 +276,12 @@ export const settings = {
       'Memory that the process of one app may use, in MiB. Above it, the process is restarted, and `last_error` says so.',
     schema: integer(64, 1_048_576),
   },
+  RUNNER_CELL_CPU_MAX_S: {
+    default: '300',
+    meaning:
+      'CPU time in seconds that an app may compute for without a pause, whatever `limits.cpu_ms` of its Wrangler configuration says. Without that it has 30 seconds. An app that goes over its limit is restarted.',
+    schema: integer(1, 86_400),
+  },
   RUNNER_FLEET_MAX_RSS_MB: {
     default: '0',
     meaning:

@@ -27,6 +27,7 @@ type Bound = Pick<
   | 'outward'
   | 'warnings'
   | 'versionMetadata'
+  | 'cpuMs'
   | 'triggers'
 > & {
   /** Values of secrets, by name. */
@@ -96,6 +97,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
         tag: metadata.annotations['workers/tag'] ?? '',
       },
     }),
+    ...(metadata.limits?.cpu_ms !== undefined && { cpuMs: metadata.limits.cpu_ms }),
     ...(Object.values(triggers).some((list) => list.length > 0) && { triggers }),
   };
 }

@@ -113,6 +113,7 @@ const Metadata = z.object({
         .default({}),
     })
     .optional(),
+  limits: z.object({ cpu_ms: z.int().min(1).optional() }).optional(),
   annotations: z
     .object({
       'workers/message': z.string().optional(),

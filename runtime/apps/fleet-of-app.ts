@@ -28,6 +28,8 @@ export interface FleetsOptions {
   idleMs: number;
   /** Memory that one app's process may use, in MiB. */
   memoryMb: number;
+  /** As in `Place`. */
+  cpuMaxMs?: number;
   /** MiB of responses that the Cache API keeps for each app; 0: none. */
   cacheMb: number;
   slots: Slots;
@@ -74,6 +76,7 @@ export function fleetOf(
     user: options.users(id).cell,
     idleMs: preview === null ? idleMs : restsAtLeast(idleMs),
     memoryMb: options.memoryMb,
+    ...(options.cpuMaxMs !== undefined && { cpuMaxMs: options.cpuMaxMs }),
     cacheMb: options.cacheMb,
     lastRequestAt: activity.atBoot(id)?.lastRequestAt ?? null,
     slots: options.slots,

@@ -40,6 +40,8 @@ export interface DeployOptions extends ReleaseOptions, RecordOptions {
   snapshot: (appId: string) => Promise<string>;
   /** Gives a new preview a copy of what its app keeps, where the app says so. */
   copyIntoPreview: (appId: string, log: (line: string) => void, signal: AbortSignal) => Promise<void>;
+  /** Seconds of CPU time that an app may compute for (`RUNNER_CELL_CPU_MAX_S`). */
+  cpuMaxS: number;
 }
 
 export class Deploy {
@@ -161,7 +163,10 @@ export class Deploy {
       await checkSecrets(paths.release(app_id, id), Object.keys(values), this.#log);
       const owned = { appId: app_id, apps, isPushed: this.#source.kind === 'commit' };
       const consumes = await checkServices(paths.release(app_id, id), owned, this.#log);
-      const { warnings = [] } = (await readRelease(paths.release(app_id, id)))!;
+      const { warnings: known = [], cpuMs = 0 } = (await readRelease(paths.release(app_id, id)))!;
+      const tooLong = this.#cpuWarning(cpuMs);
+      if (tooLong !== null) this.#log.line(`warning: ${tooLong}`, 'warn');
+      const warnings = tooLong === null ? known : [...known, tooLong];
       this.#abort.signal.throwIfAborted();
       const served = apps.get(app_id)?.liveDeployId ?? null;
       const detail = served === null ? 'the first release' : `in the place of deploy ${served}`;
@@ -233,6 +238,13 @@ export class Deploy {
     const { app_id } = this.fact;
     const woken = await this.#options.apps.untilAwake(app_id, WAKE_DEADLINE_MS, this.#abort.signal);
     if (!woken) this.#log.line('the app could not be woken; the deploy goes on', 'warn');
+  }
+
+  /** What its author has to know of the release's limit of CPU time; null for nothing. */
+  #cpuWarning(cpuMs: number): string | null {
+    const { cpuMaxS } = this.#options;
+    if (cpuMs <= cpuMaxS * 1000) return null;
+    return `limits.cpu_ms is ${cpuMs}, and this Cellar allows ${cpuMaxS * 1000} (RUNNER_CELL_CPU_MAX_S): that is the app's limit`;
   }
 
   /** @returns the storage names to keep once the release is live */

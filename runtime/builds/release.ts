@@ -44,7 +44,7 @@ export async function placeBundle(
 ): Promise<{ release: Release; storage: StorageNames }> {
   const { names, ...stored } = resolveNames(to.storage, bundle, to.live, newId);
   const { worker, exports, vars, assets, triggers, requiredSecrets, warnings } = bundle;
-  const { workflows, rateLimits, services, outward, versionMetadata } = bundle;
+  const { workflows, rateLimits, services, outward, versionMetadata, cpuMs } = bundle;
   const own = {
     worker,
     exports,
@@ -61,6 +61,7 @@ export async function placeBundle(
         timestamp: to.version?.created_at ?? new Date().toISOString(),
       },
     }),
+    ...(cpuMs !== undefined && { cpuMs }),
     ...(triggers && { triggers: to.isPreview ? { ...triggers, crons: [] } : triggers }),
     ...(requiredSecrets && { requiredSecrets }),
     ...(warnings && { warnings }),

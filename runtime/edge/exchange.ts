@@ -300,7 +300,9 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     this.#request = null;
     this.#endUpstream();
     if (this.#over) return;
+    const refusal = this.#upstream?.refusal ?? null;
     if (this.#response?.begun) this.#cut();
+    else if (refusal !== null && sent) this.refuse(refusal);
     else if (stale && !this.#retried && !this.head.hasBody && SAFE_METHODS.has(this.head.method)) {
       this.#retried = true;
       this.#owner.admit(this);

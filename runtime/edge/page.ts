@@ -132,6 +132,16 @@ const ADVICE: Record<RefusalReason, Advice> = {
     owner: 'Read the last error and the log of the app in Cellar: it may have crashed on this request.',
     again: true,
   },
+  exceeded_cpu: {
+    state: 'Exceeded CPU',
+    shape: 'filled',
+    colour: 'danger',
+    title: 'The app computed for too long',
+    visitor: SOON,
+    owner:
+      'Look for an endless loop, or raise limits.cpu_ms in the Wrangler configuration of the app. Its last error names the limit.',
+    again: true,
+  },
 };
 
 /** The page for a refusal, without a script. It looks as the control UI does. */

@@ -14,6 +14,7 @@ export type RefusalReason =
   | 'too_many_held'
   | 'too_many_connections'
   | 'no_answer'
+  | 'exceeded_cpu'
   | 'closing';
 
 /** Why a request is answered here. `code` is an error code of the contract; `retryAfterS` becomes `Retry-After`. */
@@ -105,6 +106,14 @@ const BROKEN_OFF: OwnRefusal = {
   code: 'bad_gateway',
   reason: 'no_answer',
   detail: 'What serves this address ended the connection before it had answered.',
+};
+/** For the requests of a process that is ended because its app computes for too long. */
+export const EXCEEDED_CPU: OwnRefusal = {
+  status: 503,
+  code: 'app_unavailable',
+  reason: 'exceeded_cpu',
+  detail: 'The app exceeded its limit of CPU time (limits.cpu_ms), so its process was ended.',
+  retryAfterS: 1,
 };
 const NOT_THERE: OwnRefusal = {
   status: 503,

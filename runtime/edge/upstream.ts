@@ -1,6 +1,7 @@
 // One process that takes requests: its connections, and a count of what is in flight, so that a drain sees every
 // request.
 import { Queue } from './queue.ts';
+import type { Refusal } from './refusals.ts';
 import { type AnswerReader, type UpstreamAddress, UpstreamConnection } from './upstream-connection.ts';
 
 /** How often idle connections are looked at, in ms. */
@@ -56,6 +57,8 @@ export class Upstream {
   readonly #tunnels = new Set<TrackedTunnel>();
   #onIdle: (() => void) | null = null;
   #drained: Promise<{ cut: number }> | null = null;
+  /** What its requests are answered when the process ends; null: that it gave no answer. */
+  refusal: Refusal | null = null;
 
   /**
    * @param started of a process that was always there as far as its callers know: none of it

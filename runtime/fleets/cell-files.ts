@@ -26,7 +26,7 @@ import {
 } from './write-cell-files.ts';
 
 /** To be raised with every change of what is written. The entry's texts and the network's rules are hashed, so they need not. */
-const FORMAT = 17;
+const FORMAT = 18;
 
 /** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;

@@ -16,6 +16,9 @@ const COUNT_BYTES = 32;
 /** Time an idle process gets after SIGTERM, in ms. It takes 4–18; one in an endless loop never ends by itself. */
 const STOP_GRACE_MS = 2_000;
 
+/** What an app may compute without a pause that names no limit, in ms. */
+export const DEFAULT_CPU_MS = 30_000;
+
 export class Cell {
   /** When it was ready, as `performance.now()`. */
   readonly startedAt = performance.now();
@@ -25,6 +28,8 @@ export class Cell {
   readonly exited: Promise<CellExit>;
   /** What the process had used when that was last read; null before. */
   usage: Usage | null = null;
+  /** CPU time that its app may compute for without a pause, in ms. */
+  cpuLimitMs = DEFAULT_CPU_MS;
   /** Of its processor time: what was taken by `takeCpuMs`. */
   #takenCpuMs = 0;
   readonly #doors: Record<string, string>;

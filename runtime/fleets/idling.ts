@@ -1,17 +1,17 @@
 // Ends a process that nobody asks for anything, or whose memory others need, and starts one for work that falls due.
+import { EXCEEDED_CPU } from '../edge/refusals.ts';
+import type { Cell } from './cell.ts';
 import { hibernate } from './ending.ts';
 import type { Running } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
-import { Watchdog } from './watchdog.ts';
+import { type Stuck, Watchdog } from './watchdog.ts';
 
 /** How long a process may take to say what work it has, in ms. After that it counts as without work. */
 const WORK_TIMEOUT_MS = 1_000;
 
 export class Idling {
   readonly #process: Supervisor;
-  readonly #watchdog = new Watchdog((cell) =>
-    cell.kill('the process did not answer any more, as in an endless loop'),
-  );
+  readonly #watchdog = new Watchdog((cell, why) => this.#endStuck(cell, why));
   /** The process that was to end and stayed, because it works without a request. */
   #working: Running | null = null;
   /** How much of its work ran in Workflows. */
@@ -43,6 +43,18 @@ export class Idling {
     }
     if (quiet) operations.run(() => this.#hibernate(running)).catch(() => {});
     else if (this.#hasDueWork() && this.#process.hasMemory()) this.start().catch(() => {});
+  }
+
+  #endStuck(cell: Cell, why: Stuck): void {
+    const { phase } = this.#process;
+    if (why === 'silent') {
+      cell.kill('the process did not answer any more, and used no CPU time');
+      return;
+    }
+    if (phase.name === 'running') phase.upstream.refusal = EXCEEDED_CPU;
+    cell.kill(
+      `exceeded CPU: the app computed without a pause for longer than its limit of ${cell.cpuLimitMs} ms allows (limits.cpu_ms in its Wrangler configuration, up to RUNNER_CELL_CPU_MAX_S)`,
+    );
   }
 
   #hasDueWork(): boolean {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { HostServiceAccess } from '../machine/app-service.ts';
 import type { OutputSink } from '../machine/output-sink.ts';
 import type { User } from '../machine/users.ts';
-import type { Cell } from './cell.ts';
+import { type Cell, DEFAULT_CPU_MS } from './cell.ts';
 import { type CellFiles, CellFilesCache } from './cell-files.ts';
 import { CACHE_DISK } from './config/cache.ts';
 import { QUEUE_SOCKET } from './config/cell-config.ts';
@@ -29,6 +29,8 @@ export interface Place {
   user: User | null;
   /** Memory that a process may use (`RUNNER_CELL_MAX_MB`), in MiB. */
   memoryMb: number;
+  /** CPU time that an app may compute for without a pause, whatever its project says (`RUNNER_CELL_CPU_MAX_S`), in ms. */
+  cpuMaxMs?: number;
   /** `run`: sockets, the pid file and the files of launches. `data`: the app's storage. */
   directories: { run: string; data: string };
   /** The secrets that its Worker gets at this moment, by name. @throws when they cannot be read */
@@ -105,7 +107,7 @@ export class Launcher {
       this.#place;
     const secrets = this.#place.secrets();
     const files = await this.#migrate(release, secrets, log, start.signal);
-    const { config, hasBuckets, outwardServices, hasWorker, hasCache, sockets, calls } = files;
+    const { config, hasBuckets, outwardServices, hasWorker, hasCache, sockets, calls, cpuMs } = files;
     // Beside the start: the process connects when the app first uses them.
     const servicesOpen = [
       hasBuckets && buckets?.open(),
@@ -137,6 +139,7 @@ export class Launcher {
       output: output(release.deployId),
       ...start,
     });
+    cell.cpuLimitMs = Math.min(cpuMs ?? DEFAULT_CPU_MS, this.#place.cpuMaxMs ?? Number.POSITIVE_INFINITY);
     await Promise.all(servicesOpen);
     return cell;
   }

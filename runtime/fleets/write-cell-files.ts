@@ -71,6 +71,8 @@ export interface Launch {
   sockets: string[];
   calls: Calls;
   due: DueWork;
+  /** CPU time that the app may compute for, in ms; null where the project does not say. */
+  cpuMs: number | null;
 }
 
 /** The parts of a release that have work to do by themselves. */
@@ -150,6 +152,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     hasCache: cacheMb > 0,
     calls,
     due,
+    cpuMs: release.cpuMs ?? null,
   } satisfies Launch);
   if (launch.length > LAUNCH_BYTES)
     throw new Error(

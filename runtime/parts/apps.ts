@@ -73,6 +73,7 @@ export function makeApps(
     uiUrl: () => (isLocal(config.RUNNER_BASE_DOMAIN) ? (base.known.addresses?.ui ?? null) : null),
     idleMs: config.RUNNER_FLEET_IDLE_EVICT_S * 1000 || Number.POSITIVE_INFINITY,
     memoryMb: config.RUNNER_CELL_MAX_MB,
+    cpuMaxMs: config.RUNNER_CELL_CPU_MAX_S * 1000,
     cacheMb: config.RUNNER_FLEET_ASSET_CACHE_MB,
     slots,
     memory,

@@ -55,6 +55,7 @@ export function makeDeploys(
       if (apps.originOf(appId) !== appId) throw new Error('previews are not in snapshots');
       return snapshots.takeForClasses(appId, apps.get(appId)?.wanted.slug ?? appId);
     },
+    cpuMaxS: config.RUNNER_CELL_CPU_MAX_S,
     copyIntoPreview: (appId, log, signal) => copyIntoPreview(copying, appId, log, signal),
     onFacts,
   });

@@ -104,6 +104,7 @@ async function makeQueue(
     ...{ ...shared, apps, limits, walls: new Walls('cellar-unused') },
     urlOf: () => null,
     copyIntoPreview: async () => {},
+    cpuMaxS: 300,
   });
   const requests = new DeployRequests(queue, { store, paths, apps });
   t.after(async () => {

@@ -54,7 +54,14 @@ let waiting = '';
 before(async () => {
   await cellar.start();
   await cellar.deploy('good', 'hello');
-  hostile = await cellar.deploy('hostile', 'hello', { 'index.js': HOSTILE });
+  hostile = await cellar.deploy('hostile', 'hello', {
+    'index.js': HOSTILE,
+    'wrangler.jsonc': JSON.stringify({
+      main: 'index.js',
+      compatibility_date: '2026-10-01',
+      limits: { cpu_ms: 500 },
+    }),
+  });
   neighbour = await cellar.deploy('neighbour', 'bucket');
   const config = JSON.parse(readFileSync(new URL('../apps/hostile/wrangler.jsonc', import.meta.url), 'utf8'));
   await cellar.deploy('friend', 'called');
@@ -138,16 +145,40 @@ test('a process that eats memory', async () => {
 test('an endless loop', async () => {
   const looping = cellar.get('hostile', '/loop');
   assert.ok((await slowestAnswer(1_000)) < SLOWEST_MS * crowd());
-  await cellar.waitFor(/the process did not answer any more/);
-  // Cut, or, where it was tried again, refused until the next process may start.
-  assert.ok([502, 503].includes((await looping).status));
+  const { status, text } = await looping;
+  assert.deepEqual([status, JSON.parse(text).code], [503, 'app_unavailable']);
+  assert.match(JSON.parse(text).detail, /exceeded its limit of CPU time \(limits\.cpu_ms\)/);
   await eventually(async () => (await cellar.get('hostile')).status === 200, 'it serves again');
-  const message = 'the process did not answer any more, as in an endless loop';
+  const message =
+    'exceeded CPU: the app computed without a pause for longer than its limit of 500 ms allows (limits.cpu_ms in its Wrangler configuration, up to RUNNER_CELL_CPU_MAX_S)';
   await eventually(async () => {
     const { items } = await rpc('errors.list', { id: hostile });
     const found = items.find((group: { message: string }) => group.message === message);
     return found?.kind === 'Crash' && found.mechanism === 'crash' && found.place === null;
   }, 'it is an error of its app that says so');
+});
+
+test('an app that computes for two seconds has its time, and one that asks for more than there is is warned', async () => {
+  const code = `export default { fetch() {
+    for (let left = 4e8; left > 0; left--) Math.random();
+    return new Response('computed');
+  } };`;
+  const limits = { limits: { cpu_ms: 400_000 } };
+  const config = { main: 'index.js', compatibility_date: '2026-10-01', ...limits };
+  const id = await cellar.deploy('computing', 'hello', {
+    'index.js': code,
+    'wrangler.jsonc': JSON.stringify(config),
+  });
+  const warning =
+    "limits.cpu_ms is 400000, and this Cellar allows 300000 (RUNNER_CELL_CPU_MAX_S): that is the app's limit";
+  const app = (await cellar.call('GET', `/v1/apps/${id}`)).body;
+  assert.deepEqual(app.warnings, [warning]);
+  const { items } = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body;
+  const { log } = (await cellar.call('GET', `/v1/apps/${id}/deploys/${items[0].id}/log`)).body;
+  assert.ok(log.includes(`warning: ${warning}`), log);
+  const from = performance.now();
+  assert.equal((await cellar.get('computing')).text, 'computed');
+  assert.ok(performance.now() - from > 1_500, `${performance.now() - from} ms`);
 });
 
 test('no way out leads to this machine, to what the AI server has besides models, or to its key', async (t) => {
