@@ -1,9 +1,8 @@
 // Which Cellar is meant, and the token for it.
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import Database from 'better-sqlite3';
 import { Stopped } from './exit.ts';
-
-const LOCAL_URL = 'http://127.0.0.1:8080';
 
 /** A Cellar, and who calls it. */
 export interface Login {
@@ -23,14 +22,41 @@ type Environment = Readonly<Record<string, string | undefined>>;
  */
 export function findLogin(env: Environment, root: string): Login {
   const kept = readKept(env);
-  const url = (env.CELLAR_URL || kept?.url || LOCAL_URL).replace(/\/+$/, '');
+  const own = ownAddress(root);
+  const url = (env.CELLAR_URL || kept?.url || own)?.replace(/\/+$/, '');
+  if (url === undefined)
+    throw new Stopped(
+      'unavailable',
+      `The Cellar of ${root} does not run, and no other one is named by CELLAR_URL or \`cellar login\`.`,
+      `npm --prefix ${root} start`,
+    );
   if (env.CELLAR_TOKEN) return login(url, env.CELLAR_TOKEN);
   if (kept && kept.url === url) return login(url, kept.token);
-  const data = join(root, '.cellar');
-  if (url === LOCAL_URL && existsSync(join(data, 'token'))) {
+  const data = dataOf(root);
+  if (url === own && existsSync(join(data, 'token'))) {
     return { url, token: textOf(join(data, 'token')), key: textOf(join(data, 'api-key')) };
   }
   throw new Stopped('signIn', `There is no token for ${url}: CELLAR_TOKEN is not set.`, 'cellar login');
+}
+
+/**
+ * Returns where the Cellar of this clone answers; undefined while it does not run. Its address may be left by one that was
+ * killed, and its port another server's by now: the one that runs has the lock of the data directory.
+ */
+export function ownAddress(root: string): string | undefined {
+  const data = dataOf(root);
+  const file = join(data, 'api-address');
+  if (!existsSync(file)) return undefined;
+  const lock = new Database(join(data, 'host.lock'), { readonly: true, timeout: 0 });
+  try {
+    lock.pragma('schema_version');
+    return undefined;
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'SQLITE_BUSY') throw error;
+    return textOf(file);
+  } finally {
+    lock.close();
+  }
 }
 
 /** Keeps a login for the next commands, readable by its user alone. @returns the file */
@@ -40,6 +66,11 @@ export function keepLogin(env: Environment, kept: { url: string; token: string }
   writeFileSync(`${file}.new`, `${JSON.stringify(kept, null, 2)}\n`, { mode: 0o600 });
   renameSync(`${file}.new`, file);
   return file;
+}
+
+/** The data directory of a clone's Cellar. */
+function dataOf(root: string): string {
+  return join(root, '.cellar');
 }
 
 function login(url: string, token: string): Login {

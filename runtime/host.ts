@@ -1,5 +1,6 @@
 // The host: starts its parts, in the order that lets apps serve first, and ends them.
 import { createHmac } from 'node:crypto';
+import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Addresses, addresses } from './addresses.ts';
 import { closeBundler } from './builds/build.ts';
@@ -12,7 +13,7 @@ import { startInFront } from './edge/caddy/front.ts';
 import { spares } from './fleets/start-cell.ts';
 import { sourceThreads } from './git/source-thread.ts';
 import { log, reason } from './log.ts';
-import { keptSecret, type Layout } from './machine/data-directory.ts';
+import { keptSecret, type Layout, writeAtomic } from './machine/data-directory.ts';
 import { Spawner } from './machine/spawner.ts';
 import { emptyTrashUntil } from './machine/trash.ts';
 import { threads } from './machine/worker.ts';
@@ -66,6 +67,7 @@ export class Host {
     await geo.look();
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
     const api = await this.#parts.api.listen(RUNNER_PORT, '127.0.0.1');
+    writeAtomic(paths.address, `http://127.0.0.1:${api}\n`);
     const host = isLocal(RUNNER_BASE_DOMAIN) ? '127.0.0.1' : '::';
     const front = { config: this.config, directory: paths.caddy, edge: this.#parts.edge, api };
     const edge = caddy
@@ -177,6 +179,7 @@ export class Host {
       mailer,
       missed,
       outbox,
+      paths,
       queue,
       readers,
       release,
@@ -189,6 +192,8 @@ export class Host {
       walls,
     } = this.#parts;
     const closing = new Closing();
+    // Before the port is free for another server, which would get the token of the command line.
+    await closing.step('address', () => rmSync(paths.address, { force: true }));
     // These steps run beside the next ones, and end at the latest when the parts that they wait for have ended.
     const ending = [
       closing.step('deploys', () => queue.close()),

@@ -6,11 +6,10 @@ import { slug as slugSchema } from '../../handlers/contract/apps.ts';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { configurationOf, isRepository, linkedSlug, namedByProject, REMOTE, readGit } from '../folder.ts';
-import { keepLogin } from '../login-file.ts';
+import { keepLogin, ownAddress } from '../login-file.ts';
 import type { Session } from '../session.ts';
 import { fields } from '../show.ts';
 
-const LOCAL_URL = 'http://127.0.0.1:8080';
 /** What workerd is asked to be compatible with where a project says nothing. */
 const COMPATIBILITY_DATE = '2026-10-01';
 const MAINS = ['src/index.ts', 'src/index.js', 'index.ts', 'index.js'];
@@ -74,8 +73,8 @@ export const localCommands: readonly Command[] = [
 ];
 
 async function askLogin(session: Session, url: string | undefined): Promise<{ url: string; token: string }> {
-  const { env, isTerminal, input } = session.place;
-  const usual = url ?? env.CELLAR_URL ?? LOCAL_URL;
+  const { env, isTerminal, input, root } = session.place;
+  const usual = url ?? env.CELLAR_URL ?? ownAddress(root) ?? '';
   if (!isTerminal) {
     const token = env.CELLAR_TOKEN || (await input()).trim();
     if (token === '') throw new Stopped('usage', 'Standard input has no token.', 'cellar login --help');

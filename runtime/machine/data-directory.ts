@@ -21,6 +21,9 @@ import { log, reason } from '../log.ts';
 /** Unix socket paths may have 103 bytes on every system; this leaves room for `/run/<app id>/new/<socket>`. */
 export const DATA_DIRECTORY_MAX = 65;
 
+/** How long a claim waits for the command line, which looks at the lock for a moment. */
+const CLAIM_TIMEOUT_MS = 100;
+
 /**
  * The directories and files of a data directory, which is made (mode 0700), as absolute paths without symbolic links:
  * a build whose files lie elsewhere than its path says would seem to leave its project.
@@ -48,6 +51,8 @@ export function layoutOf(root: string) {
     place: `${ino}:${root}`,
     lock: join(root, 'host.lock'),
     pid: join(root, 'host.pid'),
+    /** Where the API answers, while it does. The command line sends the token there. */
+    address: join(root, 'api-address'),
     token: join(root, 'token'),
     apiKey: join(root, 'api-key'),
     alertKey: join(root, 'alert-key'),
@@ -111,7 +116,7 @@ const held = new Set<Database.Database>();
  * @throws {Error} naming the owner when another host has it
  */
 export function claim(paths: Layout): () => void {
-  const lock = new Database(paths.lock, { timeout: 0 });
+  const lock = new Database(paths.lock, { timeout: CLAIM_TIMEOUT_MS });
   try {
     // No journal in a file: claiming must need no room on the disk.
     lock.pragma('journal_mode = MEMORY');
@@ -122,6 +127,8 @@ export function claim(paths: Layout): () => void {
     throw new Error(`${paths.root} belongs to another Cellar, process ${ownerOf(paths)}; stop it first`);
   }
   held.add(lock);
+  // Left by a host that was killed.
+  rmSync(paths.address, { force: true });
   try {
     writeAtomic(paths.pid, `${process.pid}\n`);
   } catch (error) {

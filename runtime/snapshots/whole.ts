@@ -99,6 +99,7 @@ function assertEmpty(paths: Layout): void {
   const may = [
     paths.lock,
     paths.pid,
+    paths.address,
     paths.snapshots,
     // A start that its settings stopped makes it.
     paths.compiled,
