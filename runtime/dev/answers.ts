@@ -1,7 +1,7 @@
 // What `cellar dev` answers by itself: to names that are not this machine's, and while nothing of the app serves yet.
 import type { LocalAnswer } from '../edge/gateway.ts';
 import type { OwnRefusal } from '../edge/refusals.ts';
-import { RELOAD_PATH } from './reloads.ts';
+import { RELOAD_PATH } from './reload-path.ts';
 
 export const STRANGER: OwnRefusal = {
   status: 403,
@@ -37,7 +37,11 @@ export function plainAnswer(status: number, text: string): LocalAnswer {
 }
 
 /** A page with why nothing serves, which a browser loads again when something does. */
-export function failurePage(failure: string): LocalAnswer {
+export function failurePage(failure: string): {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+} {
   const text = failure.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
   const script = `let first;new EventSource('${RELOAD_PATH}').onmessage=({data})=>{first??=data;if(data!==first)location.reload()}`;
   return {

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { OutwardServices } from '../apps/outward-services.ts';
 import { Closing } from '../closing.ts';
 import { readSetting } from '../config.ts';
+import type { Backend } from '../edge/backend.ts';
 import { Gateway, type RequestHead, type Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/fields.ts';
 import { Fleet } from '../fleets/fleet.ts';
@@ -17,11 +18,12 @@ import { DATA_DIRECTORY_MAX, type Layout, layoutOf, writeAtomic } from '../machi
 import { threads } from '../machine/worker.ts';
 import { unpackCopy } from '../storage/copy-stream.ts';
 import { Buckets } from '../storage/r2/buckets.ts';
-import { failurePage, isLocalHost, STRANGER } from './answers.ts';
+import { isLocalHost, NOT_YET, STRANGER } from './answers.ts';
 import { DebuggerDoor } from './debugger-door.ts';
 import { claimFolder, keptDirectory, shortcutTo } from './kept.ts';
 import { Project } from './project.ts';
-import { RELOAD_PATH, Reloads } from './reloads.ts';
+import { RELOAD_PATH } from './reload-path.ts';
+import { Reloads } from './reloads.ts';
 import { runCron, SCHEDULED_PATH } from './scheduled.ts';
 import { Terminal, took } from './terminal.ts';
 import { Versions } from './versions.ts';
@@ -34,7 +36,8 @@ const START_TIMEOUT_MS = 30_000;
 const TICK_MS = 1_000;
 /** How long a change waits for requests in flight, in ms. */
 const DRAIN_MS = 200;
-const HOLD_TIMEOUT_MS = 60_000;
+/** How long a request waits, in ms: the first version may take a build, which ends after 20 minutes. */
+const HOLD_TIMEOUT_MS = 20 * 60_000;
 const CLOSE_GRACE_MS = 200;
 
 export interface DevOptions {
@@ -73,6 +76,8 @@ export class Dev {
   /** Null when no debugger is let in. */
   readonly #debugger: DebuggerDoor | null;
   #reloads: Reloads | null = null;
+  /** Holds requests until the first version serves. A version that failed answers with its error. */
+  readonly #app: Backend;
   #watch: Watch | null = null;
   #tick: NodeJS.Timeout | undefined;
   #closing = false;
@@ -152,6 +157,13 @@ export class Dev {
       hasAi: ai !== null,
       onChange: (text) => this.#reloads?.tell(text),
     });
+    this.#app = {
+      site: this.#fleet.site,
+      admit: () => {
+        if (this.#versions.isFirst) return { kind: 'hold', ready: this.#versions.first };
+        return (this.#fleet.liveDeployId === null ? this.#reloads!.backend : this.#fleet).admit();
+      },
+    };
     this.#gateway = new Gateway({ resolve: (head) => this.#resolve(head), holdTimeoutMs: HOLD_TIMEOUT_MS });
     this.#gateway.onEnd((record) => {
       if (record.path !== RELOAD_PATH) this.#terminal.request(record);
@@ -164,10 +176,13 @@ export class Dev {
    */
   async start(copied: AsyncIterable<Buffer> | null): Promise<string> {
     const from = performance.now();
-    if (copied !== null) await this.#placeCopy(copied);
+    this.#reloads = await Reloads.start(
+      join(this.#paths.root, RELOADS),
+      () => this.#versions.failure ?? 'Load the page again: the app serves now.',
+    );
     const port = await this.#listen();
     const url = `http://localhost:${port}`;
-    this.#reloads = await Reloads.start(join(this.#paths.root, RELOADS));
+    if (copied !== null) await this.#placeCopy(copied);
     const inspector = (await this.#debugger?.listen(this.#options.inspect!)) ?? null;
     this.#watch = new Watch(
       this.#folder,
@@ -238,22 +253,17 @@ export class Dev {
     if (!isLocalHost(head.host)) return { kind: 'respond', respond: () => ({ refusal: STRANGER }) };
     if (head.path === RELOAD_PATH && this.#reloads !== null)
       return { kind: 'proxy', backend: this.#reloads.backend };
-    if (head.path === SCHEDULED_PATH && this.#fleet.liveDeployId !== null)
+    if (head.path === SCHEDULED_PATH)
       return {
         kind: 'respond',
-        respond: () =>
-          headerValue(head.headers, 'sec-fetch-site') === 'cross-site'
-            ? { refusal: STRANGER }
-            : runCron(this.#fleet, new URL(head.target, 'http://localhost')),
+        respond: async () => {
+          if (headerValue(head.headers, 'sec-fetch-site') === 'cross-site') return { refusal: STRANGER };
+          await this.#versions.first;
+          if (this.#fleet.liveDeployId === null) return { refusal: NOT_YET };
+          return runCron(this.#fleet, new URL(head.target, 'http://localhost'));
+        },
       };
-    if (this.#fleet.liveDeployId !== null) return { kind: 'proxy', backend: this.#fleet };
-    return {
-      kind: 'respond',
-      respond: async () => {
-        await this.#versions.first;
-        return failurePage(this.#versions.failure ?? 'Load the page again: the app serves now.');
-      },
-    };
+    return { kind: 'proxy', backend: this.#app };
   }
 
   /** The folder's app finds what the deployed one keeps by its storage names. */

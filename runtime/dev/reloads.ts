@@ -1,11 +1,12 @@
-// Tells pages in browsers that the app has changed: a stream of server-sent events with the number of the version.
+// What browsers show while an app is developed: a stream of server-sent events with the number of the version, which has
+// pages load again, and a page with why nothing serves.
 import { rmSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { Backend } from '../edge/backend.ts';
+import { failurePage } from './answers.ts';
 import { backendAt } from './backend.ts';
+import { RELOAD_PATH } from './reload-path.ts';
 
-/** Where pages follow it, as `reload-worker.js` has it. */
-export const RELOAD_PATH = '/.well-known/fleet/reload';
 /** A comment so often keeps connections open, in ms. */
 const BEAT_MS = 15_000;
 const HEAD = { 'content-type': 'text/event-stream', 'cache-control': 'no-store' };
@@ -17,15 +18,20 @@ export class Reloads {
   readonly #beat: NodeJS.Timeout;
   #version = '';
 
-  private constructor(socketPath: string) {
-    this.#server = createServer((_, response) => this.#follow(response));
+  private constructor(socketPath: string, failure: () => string) {
+    this.#server = createServer((request, response) => {
+      if (request.url === RELOAD_PATH) return this.#follow(response);
+      const { status, headers, body } = failurePage(failure());
+      response.writeHead(status, headers).end(body);
+    });
     this.backend = backendAt({ socketPath }, 'reloads');
     this.#beat = setInterval(() => this.#write(': \n\n'), BEAT_MS).unref();
   }
 
-  static async start(socketPath: string): Promise<Reloads> {
+  /** @param failure says why nothing serves */
+  static async start(socketPath: string, failure: () => string): Promise<Reloads> {
     rmSync(socketPath, { force: true });
-    const reloads = new Reloads(socketPath);
+    const reloads = new Reloads(socketPath, failure);
     await new Promise<void>((resolve, reject) => {
       reloads.#server.once('error', reject).listen(socketPath, resolve);
     });

@@ -39,6 +39,7 @@ export class Versions {
   #trial: Promise<void> = Promise.resolve();
   #failure: string | null = null;
   readonly #first = Promise.withResolvers<void>();
+  #isFirst = true;
   #ended = false;
 
   constructor(options: VersionsOptions) {
@@ -53,6 +54,11 @@ export class Versions {
   /** What is wrong with the newest version; null when it serves. */
   get failure(): string | null {
     return this.#failure;
+  }
+
+  /** Whether the first version is being made. */
+  get isFirst(): boolean {
+    return this.#isFirst;
   }
 
   /** Settles when the first version serves, or does not. */
@@ -114,7 +120,9 @@ export class Versions {
       if (why !== '') this.#options.terminal.say(why, 'dim');
       await this.#make(making.signal);
       await this.#options.project.tidy().catch(() => {});
-      if (!making.signal.aborted) this.#first.resolve();
+      if (making.signal.aborted) return;
+      this.#isFirst = false;
+      this.#first.resolve();
     });
   }
 

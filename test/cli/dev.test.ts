@@ -1,6 +1,7 @@
 // `cellar dev` as a person runs it: in a folder, from a shell, without any Cellar.
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import {
   closeSync,
   existsSync,
@@ -22,6 +23,7 @@ import { fileURLToPath } from 'node:url';
 import { Client } from 'undici';
 import { COMPILED } from '../support/compiled.ts';
 import { descendants, eventually } from '../support/e2e/processes.ts';
+import { ownPort } from '../support/ports.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../cli/cellar', import.meta.url));
 const CONFIG = `name = "shop"
@@ -68,12 +70,20 @@ class Running {
   readonly child: ChildProcess;
   /** What it prints to. */
   readonly #printed: string;
+  readonly #port: number | null;
 
   /** @param printed a path from the folder */
-  constructor(words: string[] = [], printed = '../printed', cwd = folder, env: NodeJS.ProcessEnv = {}) {
+  constructor(
+    words: string[] = [],
+    printed = '../printed',
+    cwd = folder,
+    env: NodeJS.ProcessEnv = {},
+    port: number | null = null,
+  ) {
+    this.#port = port;
     this.#printed = join(cwd, printed);
     const to = openSync(this.#printed, 'w');
-    this.child = spawn(PROGRAM, ['dev', '--port', '0', ...words], {
+    this.child = spawn(PROGRAM, ['dev', '--port', String(port ?? 0), ...words], {
       cwd,
       env: { ...COMPILED, PATH: process.env.PATH, HOME: tmpdir(), TMPDIR: tmpdir(), ...env },
       stdio: ['ignore', to, to],
@@ -91,7 +101,7 @@ class Running {
   }
 
   get port(): number {
-    return Number(/http:\/\/localhost:(\d+)/.exec(this.said)![1]);
+    return this.#port ?? Number(/http:\/\/localhost:(\d+)/.exec(this.said)![1]);
   }
 
   async get(path = '/', headers: Record<string, string> = {}): Promise<{ status: number; text: string }> {
@@ -339,6 +349,57 @@ setTimeout(() => {}, 100);`;
     await running.end();
     near.close();
   }
+});
+
+test('requests wait until the first version serves, or has failed', async () => {
+  const project = join(folder, '..', 'waits');
+  mkdirSync(project);
+  const put = (path: string, text: string) => writeFileSync(join(project, path), text);
+  // The build says that it runs, and goes on when a file is there.
+  const build = `const { existsSync, writeFileSync } = require('node:fs');
+writeFileSync('../begun', '');
+setInterval(() => existsSync('../go') && process.exit(), 20);`;
+  put('build.cjs', build);
+  put('wrangler.toml', 'name = "waits"\nmain = "index.js"\ncompatibility_date = "2026-10-01"\n');
+  put('package.json', JSON.stringify({ scripts: { build: 'node build.cjs' } }));
+  put(
+    'index.js',
+    "export default { fetch: async (request) => new Response('got ' + (await request.text())) };",
+  );
+  const begun = join(project, '../begun');
+  const go = join(project, '../go');
+  /** Starts it, and asks while the first version is built. */
+  const asked = async (): Promise<{ status: number; text: string }> => {
+    for (const path of [begun, go]) rmSync(path, { force: true });
+    const waiting = new Running([], '../printed-waits', project, {}, ownPort());
+    try {
+      await eventually(() => existsSync(begun), 'the build to begin');
+      const client = new Client(`http://127.0.0.1:${waiting.port}`);
+      const answers = client.request({
+        path: '/',
+        method: 'POST',
+        headers: { host: 'localhost' },
+        body: 'this',
+      });
+      const early = await Promise.race([
+        answers.then(() => 'answered'),
+        once(client, 'connect').then(() => 'held'),
+      ]);
+      assert.equal(early, 'held');
+      writeFileSync(go, '');
+      const { statusCode, body } = await answers;
+      const text = await body.text();
+      await client.close();
+      return { status: statusCode, text };
+    } finally {
+      await waiting.end();
+    }
+  };
+  assert.deepEqual(await asked(), { status: 200, text: 'got this' });
+  put('index.js', 'export default {');
+  const failed = await asked();
+  assert.equal(failed.status, 500);
+  assert.match(failed.text, /Nothing serves yet.*index\.js/s);
 });
 
 test('functions/ of a Pages project are compiled, at each save too', async () => {
