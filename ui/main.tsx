@@ -14,8 +14,10 @@ import { App, loadAhead } from './layout/app.tsx';
 import { followRole } from './role.ts';
 import { startRouter } from './router.ts';
 import { loadSession } from './session.ts';
+import { watchTyping } from './unsaved.ts';
 
 startRouter();
+watchTyping();
 const session = loadSession();
 // The page says what fails, once it is there.
 session.catch(() => {});

@@ -1,5 +1,6 @@
 // Where one is: the address is read into a `Route` and printed from one. Filter, range and selection are in its query.
 import { computed, signal } from '@preact/signals';
+import { mayDrop } from './unsaved.ts';
 
 /** The path of every screen. `:name` catches one segment, `:name*` the rest, which may be empty. */
 export const paths = {
@@ -122,6 +123,8 @@ function printQuery(search: URLSearchParams, query: Query): string {
 }
 
 const at = signal({ path: '/', search: '' });
+/** The place of what is shown in the browser's history. */
+let step = 0;
 
 /** Where one is; null when there is no such screen. */
 export const route = computed(() => parseRoute(at.value.path));
@@ -140,11 +143,17 @@ export function open(to: Route, { query = {}, replace = false }: { query?: Query
 
 /** The same by its address, which must be one of ours. */
 export function openPath(path: string, replace = false) {
-  if (replace) history.replaceState(null, '', path);
-  else history.pushState(null, '', path);
+  if (!replace) step++;
+  if (replace) history.replaceState({ step }, '', path);
+  else history.pushState({ step }, '', path);
   const before = at.peek().path;
   read();
   if (at.peek().path !== before) scrollTo(0, 0);
+}
+
+/** Opens an address that a person chose. Asks first when the screen has unsaved text. */
+export function follow(path: string) {
+  if (new URL(path, location.href).pathname === at.peek().path || mayDrop()) openPath(path);
 }
 
 /** Changes what is named of the query and leaves the rest. Leaves no step to come back to unless `push`. */
@@ -157,10 +166,27 @@ function read() {
   at.value = { path: location.pathname, search: location.search };
 }
 
+/** Shows what one went back or forward to, unless one stays for unsaved text: then the history returns to where it was. */
+function onPopState({ state }: PopStateEvent) {
+  const to = stepOf(state);
+  if (location.pathname !== at.peek().path && to !== step && !mayDrop()) {
+    history.go(step - to);
+    return;
+  }
+  step = to;
+  read();
+}
+
+/** A page that was loaded again finds its step in the history. */
+function stepOf(state: unknown): number {
+  return (state as { step: number } | null)?.step ?? 0;
+}
+
 /** Begins to follow the address: back, forward, and clicks on links to our screens. */
 export function startRouter() {
+  step = stepOf(history.state);
   read();
-  addEventListener('popstate', read);
+  addEventListener('popstate', onPopState);
   document.addEventListener('click', (event) => {
     if (event.defaultPrevented || event.button !== 0) return;
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
@@ -169,6 +195,6 @@ export function startRouter() {
       return;
     if (parseRoute(link.pathname) === null || link.getAttribute('href')!.startsWith('#')) return;
     event.preventDefault();
-    openPath(link.pathname + link.search);
+    follow(link.pathname + link.search);
   });
 }

@@ -1,31 +1,26 @@
 // Every view of the control UI in a real Chromium, with data of apps that were pushed: nothing fails, the console says
 // nothing, axe finds nothing serious in either theme, and nothing scrolls sideways on a small screen.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
-import { rpcOf } from '../support/e2e/rpc.ts';
 import { becomeFirst, originOf } from '../support/ui/accounts.ts';
 import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
-import { SHOP, shopFiles } from '../support/ui/shop.ts';
+import { SHOP } from '../support/ui/shop.ts';
+import { acceptedRpcOf, makeShop, paths, settled, pathOf as viewPath, views } from '../support/ui/views.ts';
 
 const cellar = new Cellar();
-const ask = rpcOf(cellar);
-const rpc: typeof ask = async (method, given) => {
-  const answer = await ask(method, given);
-  assert.ok(!answer?.detail, `${method}: ${JSON.stringify(answer)}`);
-  return answer;
-};
+const rpc = acceptedRpcOf(cellar);
 let browser: UiBrowser;
 let ada: Person;
 /** What the paths of the views catch. */
 const params: Record<string, string> = {};
+const pathOf = (name: string) => viewPath(name, params);
 
 before(async () => {
   if (NEEDS_CHROMIUM.skip !== undefined) return;
   await cellar.start();
-  Object.assign(params, await makeShop());
+  Object.assign(params, await makeShop(cellar));
   browser = await UiBrowser.start();
   ada = await browser.person(originOf(cellar));
   await becomeFirst(ada, cellar);
@@ -35,85 +30,7 @@ after(async () => {
   await cellar[Symbol.asyncDispose]();
 });
 
-/** An app with something to see in each view. Answers what the paths of the views catch. */
-async function makeShop(): Promise<Record<string, string>> {
-  const id = await cellar.deploy(SHOP, 'hello', shopFiles());
-  for (const path of ['/fill', '/', '/', '/broken', '/slow', '/print']) await cellar.get(SHOP, path);
-  await assert.rejects(cellar.deployAgain(SHOP, 'hello', { ...shopFiles(), 'main.ts': 'export default {' }));
-  await rpc('env.set', { id, name: 'GREETING', value: 'hello' });
-  await rpc('secrets.set', { id, name: 'TOKEN', value: 'a secret' });
-  await rpc('domains.add', { id, hostname: 'shop.example.com' });
-  await rpc('users.identify', { id, user_id: 'u-1', properties: { plan: 'free' } });
-  await rpc('events.log', { id, channel: 'orders', event: 'Ordered', user_id: 'u-1', tags: { total: 25 } });
-  await rpc('insights.set', { id, title: 'Orders', value: 3 });
-  await rpc('previews.set', { id, branches: true });
-  const work = await cellar.checkout('hello');
-  const { stderr } = await cellar.git(work, 'push', cellar.remote(SHOP), 'HEAD:refs/heads/feature/login');
-  assert.match(stderr, /feature-login--shop/);
-  const { id: account } = await rpc('accounts.create', { name: 'Grace', email: 'grace@example.com' });
-  await rpc('collaborators.set', { id, account, role: 'push' });
-  const deploys = await rpc('deploys.list', { id });
-  let errors: { items: { fingerprint: string }[] } = { items: [] };
-  await eventually(async () => {
-    errors = await rpc('errors.list', { id, status: 'open' });
-    return errors.items.length > 0;
-  }, 'the error is listed');
-  let spans: { items: { trace_id: string }[] } = { items: [] };
-  await eventually(async () => {
-    spans = await rpc('spans.list', { id, hours: 1 });
-    return spans.items.length > 0;
-  }, 'the slow request is listed');
-  const order = { id, workflow: 'orders', instance: 'order-1' };
-  await rpc('workflows.instances.create', { ...order, params: { to: 'Ada' } });
-  await eventually(
-    async () => (await rpc('workflows.instances.get', order)).status === 'waiting',
-    'it waits',
-  );
-  const overview = await rpc('storage.overview', { id });
-  const objects = await rpc('storage.do.get', { id, class_name: overview.classes[0].class_name });
-  return {
-    app: SHOP,
-    deploy: deploys.items[0].id,
-    sha: deploys.items[0].sha,
-    fingerprint: errors.items[0]!.fingerprint,
-    trace: spans.items[0]!.trace_id,
-    path: '',
-    database: overview.databases[0].id,
-    class: overview.classes[0].class_name,
-    object: objects.items[0].id,
-    namespace: overview.namespaces[0].id,
-    bucket: overview.buckets[0].bucket,
-    prefix: '',
-    user: 'u-1',
-    workflow: 'orders',
-    instance: 'order-1',
-  };
-}
-
-/** The paths of all views, as the router has them. */
-const paths = new Map(
-  [
-    .../export const paths = \{([^}]*)\}/
-      .exec(readFileSync(new URL('../../ui/router.ts', import.meta.url), 'utf8'))![1]!
-      .matchAll(/(\w+): '([^']+)'/g),
-  ].map(([, name, path]) => [name!, path!] as const),
-);
-const DOORS = ['signIn', 'welcome', 'invite'];
-
-function pathOf(name: string): string {
-  return paths.get(name)!.replace(/:(\w+)\*?/g, (_, caught: string) => {
-    assert.ok(caught in params, `no value for ${caught} of ${name}`);
-    return encodeURIComponent(params[caught]!);
-  });
-}
-
-/** Resolves when the view shows what it has. */
-async function settled({ page }: Person): Promise<void> {
-  await page.locator('h1').first().waitFor();
-  await page.locator('.skeleton').first().waitFor({ state: 'detached' });
-}
-
-for (const name of [...paths.keys()].filter((each) => !DOORS.includes(each)))
+for (const name of views)
   test(`the view ${name} shows what there is, to everybody`, NEEDS_CHROMIUM, async () => {
     const { page } = ada;
     await page.setViewportSize({ width: 1280, height: 800 });

@@ -7,7 +7,7 @@ import { titleOf } from '../models/title.ts';
 import { showModal } from '../parts/dialog.tsx';
 import { failed, toast } from '../parts/toast.tsx';
 import { may } from '../role.ts';
-import { open, type Route, route } from '../router.ts';
+import { follow, href, open, type Route, route } from '../router.ts';
 import { isAdmin, ownsApps, signOut } from '../session.ts';
 import { type Theme, theme } from '../theme.ts';
 import { everywhere, groupsOf, routeOf } from './sections.ts';
@@ -55,6 +55,7 @@ function Open() {
     Promise.resolve(item.run()).catch(failed);
   };
   const onKeyDown = (event: KeyboardEvent) => {
+    if (event.isComposing) return;
     const to = { ArrowDown: chosen + 1, ArrowUp: chosen - 1 }[event.key];
     if (to !== undefined) setAt((to + found.length) % Math.max(1, found.length));
     else if (event.key === 'Enter') take(found[chosen]);
@@ -158,7 +159,7 @@ async function readKept(): Promise<void> {
 function everything(apps: readonly string[]): Found[] {
   const here = route.value;
   const app = here !== null && 'app' in here ? here.app : null;
-  const go = (to: Route) => () => open(to);
+  const go = (to: Route) => () => follow(href(to));
   const sectionsOf = (slug: string): Found[] =>
     groupsOf('app').flatMap(({ sections }) =>
       sections.map((section) => ({ group: slug, text: section.text, run: go(routeOf(section, slug)) })),
@@ -199,7 +200,7 @@ function setTheme(to: Theme) {
 function keptBy(app: string): Found[] {
   return kept.value
     .filter((each) => each.app === app)
-    .map(({ text, to }) => ({ group: app, text, run: () => open(to) }));
+    .map(({ text, to }) => ({ group: app, text, run: () => follow(href(to)) }));
 }
 
 function actionsOf(app: string): Found[] {

@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { Dialog } from '../parts/dialog.tsx';
-import { open, route } from '../router.ts';
+import { follow, href, route } from '../router.ts';
 import { isAdmin } from '../session.ts';
 import { finding } from './finder.tsx';
 import { everywhere, groupsOf, routeOf, type Section } from './sections.ts';
@@ -24,7 +24,8 @@ export function Keys() {
 }
 
 function onKey(event: KeyboardEvent) {
-  if (event.defaultPrevented) return;
+  // A key that an input method takes has no meaning of its own.
+  if (event.defaultPrevented || event.isComposing) return;
   const { key } = event;
   if ((event.metaKey || event.ctrlKey) && !event.shiftKey && !event.altKey && key.toLowerCase() === 'k') {
     event.preventDefault();
@@ -35,7 +36,7 @@ function onKey(event: KeyboardEvent) {
     event.metaKey ||
     event.ctrlKey ||
     event.altKey ||
-    isTyping(event.target) ||
+    isTyping(event) ||
     document.querySelector('dialog[open]')
   )
     return;
@@ -53,11 +54,10 @@ function onKey(event: KeyboardEvent) {
   }
 }
 
-function isTyping(target: EventTarget | null): boolean {
-  return (
-    target instanceof HTMLElement &&
-    target.matches('input, textarea, select, [contenteditable], [contenteditable] *')
-  );
+/** The target of an event from a shadow root, such as that of the editor, is the root's host: the path has the field. */
+function isTyping(event: KeyboardEvent): boolean {
+  const [at] = event.composedPath();
+  return at instanceof HTMLElement && (at.isContentEditable || at.matches('input, textarea, select'));
 }
 
 /** The sections that have a letter, here. */
@@ -71,7 +71,8 @@ function goTo(key: string): boolean {
   const section = sections().find((each) => each.key === key);
   if (!section) return false;
   const here = route.peek();
-  open(routeOf(section, here !== null && 'app' in here && !everywhere.includes(section) ? here.app : null));
+  const app = here !== null && 'app' in here && !everywhere.includes(section) ? here.app : null;
+  follow(href(routeOf(section, app)));
   return true;
 }
 

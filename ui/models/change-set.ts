@@ -1,5 +1,6 @@
 // Changes to the rows of a table, collected until they are written in one transaction.
 import { computed, signal } from '@preact/signals';
+import { keptInPage } from '../unsaved.ts';
 import { isSame, type SqlParameter, type SqlValue } from './values.ts';
 
 export interface TableColumn {
@@ -121,6 +122,25 @@ export function changeSet(table: string, columns: readonly TableColumn[]) {
 }
 
 export type ChangeSet = ReturnType<typeof changeSet>;
+
+/** The changes of all tables that were shown. */
+const all = new Map<string, ChangeSet>();
+keptInPage(() => [...all.values()].some(({ count }) => count.peek() > 0));
+
+/**
+ * Returns the changes to a table. They stay while one goes from screen to screen, until the page is left. A table whose
+ * columns have changed begins without changes.
+ * @param place names the database
+ */
+export function changesOf(
+  place: string,
+  { name, columns }: { name: string; columns: readonly TableColumn[] },
+) {
+  const key = JSON.stringify([place, name, columns]);
+  const changes = all.get(key) ?? changeSet(name, columns);
+  all.set(key, changes);
+  return changes;
+}
 
 /** A name as SQL has it. */
 export function quoted(name: string): string {

@@ -1,5 +1,6 @@
 // Changes to the source of an app that are not committed. They stay while one goes from file to file, until the page is left.
 import { computed, type Signal, signal } from '@preact/signals';
+import { keptInPage } from '../unsaved.ts';
 
 /** A file as it is to be. */
 export interface Draft {
@@ -62,3 +63,4 @@ export function draftsOf(app: string) {
 export function hasDrafts(): boolean {
   return [...all.values()].some((files) => files.peek().size > 0);
 }
+keptInPage(hasDrafts);

@@ -12,6 +12,14 @@ const PAGE = 50;
 /** Events that a list keeps of those that come while one looks. */
 const FRESH = 500;
 
+/** The channels of an app's events. */
+export function channelsModel(id: string) {
+  const channels = resource((signal) => api('events.channels', { id, limit: 200 }, { signal }), {
+    everyMs: 30_000,
+  });
+  return { channels, close: channels.close };
+}
+
 /** Events of an app, newest first, as they come. `about` filters: an empty text is any. */
 export function eventsModel(id: string, about: { channel: string; event: string; user_id: string }) {
   const filter = Object.fromEntries(Object.entries(about).filter(([, value]) => value !== ''));
@@ -19,9 +27,6 @@ export function eventsModel(id: string, about: { channel: string; event: string;
     (cursor, signal) => api('events.list', { id, limit: PAGE, cursor, ...filter }, { signal }),
     (event: AppEvent) => event.id,
   );
-  const channels = resource((signal) => api('events.channels', { id, limit: 200 }, { signal }), {
-    everyMs: 30_000,
-  });
   const fresh = signal<readonly AppEvent[]>([]);
   const fits = (event: AppEvent) =>
     Object.entries(filter).every(([name, value]) => event[name as keyof typeof about] === value);
@@ -41,14 +46,12 @@ export function eventsModel(id: string, about: { channel: string; event: string;
   });
   return {
     before,
-    channels,
     items,
     /** Whether an event came while one looked. */
     isFresh: (event: AppEvent) => fresh.value.some((each) => each.id === event.id),
     close() {
       stop();
       before.close();
-      channels.close();
     },
   };
 }

@@ -1,8 +1,9 @@
 // What an app keeps: databases, objects, namespaces.
-import { signal } from '@preact/signals';
+import { type Signal, signal } from '@preact/signals';
 import { api, type Failure, type Result } from '../api.ts';
 import { resource } from '../live.ts';
-import { changeSet, onlyReads, type Statement } from './change-set.ts';
+import { keptInPage } from '../unsaved.ts';
+import { type ChangeSet, onlyReads, type Statement } from './change-set.ts';
 import { pages } from './pages.ts';
 import { titleOf } from './title.ts';
 import { base64Of, type SqlValue } from './values.ts';
@@ -93,6 +94,7 @@ export function tableModel(
   table: Table,
   shown: { sort: string; filter: string },
   write: Writer | null,
+  changes: ChangeSet,
 ) {
   const asked = {
     table: table.name,
@@ -101,7 +103,6 @@ export function tableModel(
     ...(shown.filter !== '' && { filter: shown.filter }),
   };
   const rows = resource((signal) => read(asked, signal));
-  const changes = changeSet(table.name, table.columns);
   return {
     rows,
     changes,
@@ -142,10 +143,16 @@ export interface Ran {
 
 const HISTORY = 50;
 
+/** The text in the field of each console. It stays while one goes from screen to screen, until the page is left. */
+const texts = new Map<string, Signal<string>>();
+keptInPage(() => [...texts].some(([key, { value }]) => value.trim() !== '' && value !== kept(key)[0]));
+
 /** A console for SQL. Its statements stay in this browser. */
 export function consoleModel(place: string, read: Reader, write: Writer | null) {
   const key = `console ${place}`;
   const past = signal<readonly string[]>(kept(key));
+  const text = texts.get(key) ?? signal('');
+  texts.set(key, text);
   const last = signal<Ran | null>(null);
   const run = async (sql: string) => {
     const at = Date.now();
@@ -159,7 +166,7 @@ export function consoleModel(place: string, read: Reader, write: Writer | null) 
     past.value = [sql, ...past.peek().filter((each) => each !== sql)].slice(0, HISTORY);
     keep(key, past.value);
   };
-  return { past, last, run };
+  return { past, last, text, run };
 }
 
 function kept(key: string): string[] {

@@ -1,5 +1,4 @@
 // A console for SQL: one statement after the other, what came of the last one, and those before.
-import { useState } from 'preact/hooks';
 import { consoleModel, type Ran, type Reader, type Writer } from '../models/storage.ts';
 import { Button } from './button.tsx';
 import { TextArea } from './field.tsx';
@@ -26,7 +25,10 @@ export function Console({
   isEmpty: boolean;
 }) {
   const model = useMade(() => consoleModel(place, read, write));
-  const [sql, setSql] = useState('');
+  const sql = model.text.value;
+  const setSql = (text: string) => {
+    model.text.value = text;
+  };
   const { busy, onSubmit } = useSubmit(async () => {
     await model.run(sql);
     if (model.last.value && 'changes' in model.last.value.result) await refresh();
@@ -46,6 +48,7 @@ export function Console({
             rows={5}
             value={sql}
             onValue={setSql}
+            isKept
             spellcheck={false}
             onKeyDown={(event) => {
               if (event.key !== 'Enter' || !(event.metaKey || event.ctrlKey)) return;

@@ -1,6 +1,7 @@
 // A window over the page. The browser keeps the focus in it; what opened it gets it back.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
+import { mayDrop } from '../unsaved.ts';
 import { Button } from './button.tsx';
 import { IconX } from './icons.tsx';
 
@@ -18,7 +19,10 @@ export function showModal(dialog: HTMLDialogElement): () => void {
   };
 }
 
-/** Put what is to be done into a `<footer>` at its end. It is closed by `onClose`, which `Esc` and a click beside it call. */
+/**
+ * Put what is to be done into a `<footer>` at its end. It is closed by `onClose`. `Esc`, a click beside it and its cross
+ * call that too, after they asked about text that would be lost.
+ */
 export function Dialog({
   title,
   onClose,
@@ -38,21 +42,27 @@ export function Dialog({
     dialog.querySelector<HTMLElement>('[autofocus], .body input, .body textarea')?.focus();
     return end;
   }, []);
+  const leave = () => mayDrop(ref.current!) && onClose();
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: Esc closes it too
     <dialog
       ref={ref}
       class={large ? 'dialog large' : 'dialog'}
       aria-labelledby={id}
       onCancel={(event) => {
         event.preventDefault();
-        onClose();
+        leave();
       }}
-      onClick={(event) => event.target === ref.current && onClose()}
+      // Browsers close a window at the second `Esc` in a row whatever `onCancel` does.
+      onKeyDown={(event) => {
+        if (event.key !== 'Escape' || event.isComposing || event.defaultPrevented) return;
+        event.preventDefault();
+        leave();
+      }}
+      onClick={(event) => event.target === ref.current && leave()}
     >
       <header>
         <h2 id={id}>{title}</h2>
-        <Button look="quiet" label="Close" onClick={onClose}>
+        <Button look="quiet" label="Close" onClick={leave}>
           <IconX />
         </Button>
       </header>

@@ -46,6 +46,8 @@ type Own<Element extends EventTarget> = FieldProps & {
   value: string;
   onValue: (value: string) => void;
   inputRef?: Ref<Element>;
+  /** Its text is there again when the screen is: nobody is asked before the screen goes. */
+  isKept?: boolean;
 } & Pick<
     PartialInputHTMLAttributes<HTMLElement>,
     | 'autocomplete'
@@ -78,6 +80,7 @@ function useText<Element extends HTMLInputElement | HTMLTextAreaElement>({
   value,
   onValue,
   inputRef,
+  isKept,
   ...rest
 }: Own<Element>) {
   const id = useId();
@@ -89,6 +92,7 @@ function useText<Element extends HTMLInputElement | HTMLTextAreaElement>({
       ref: inputRef ?? null,
       class: 'input',
       value,
+      'data-kept': isKept || undefined,
       'aria-invalid': wrong ? true : undefined,
       'aria-describedby': wrong || hint ? `${id}-hint` : undefined,
       onInput: (event: { currentTarget: Element }) => onValue(event.currentTarget.value),

@@ -200,6 +200,7 @@ function CellEditor({
       spellcheck={false}
       defaultValue={before}
       onKeyDown={(event) => {
+        if (event.isComposing) return;
         if (event.key === 'Escape') end(onLeave);
         else if (event.key === 'Enter' && !event.shiftKey) end(() => onDone(event.currentTarget.value));
         else return;

@@ -1,5 +1,6 @@
 // Forms.
 import { useState } from 'preact/hooks';
+import { sentText } from '../unsaved.ts';
 import { failed } from './toast.tsx';
 
 /** What a form does when it is sent: once at a time. A failure of it is told by a toast. */
@@ -9,8 +10,10 @@ export function useSubmit(run: () => Promise<unknown>) {
     event.preventDefault();
     if (busy) return;
     setBusy(true);
+    const saved = sentText(event.currentTarget as Node);
     try {
       await run();
+      saved();
     } catch (error) {
       failed(error);
     } finally {

@@ -1,6 +1,6 @@
 // Tables of a database or of an object: a page of one after the other, with a filter and changes.
 import { useState } from 'preact/hooks';
-import { MOST_CHANGES, readable } from '../models/change-set.ts';
+import { type ChangeSet, changesOf, MOST_CHANGES, readable } from '../models/change-set.ts';
 import { type Reader, type Table, type TableModel, tableModel, type Writer } from '../models/storage.ts';
 import { type SqlValue, typed } from '../models/values.ts';
 import { queryOf, setQuery } from '../router.ts';
@@ -38,15 +38,16 @@ export function Tables({
     <div class="tables">
       <nav aria-label="Tables" class="tree">
         <ul>
-          {tables.map(({ name, type }) => (
-            <li key={name}>
+          {tables.map((table) => (
+            <li key={table.name}>
               <button
                 type="button"
-                aria-current={!isConsole && shown?.name === name ? 'true' : undefined}
-                onClick={() => setQuery({ table: name, sort: '', filter: '' }, { push: true })}
+                aria-current={!isConsole && shown?.name === table.name ? 'true' : undefined}
+                onClick={() => setQuery({ table: table.name, sort: '', filter: '' }, { push: true })}
               >
-                <IconTable /> <span class="cut">{name}</span>
-                {type !== 'table' && <span class="muted small">{type}</span>}
+                <IconTable /> <span class="cut">{table.name}</span>
+                {write !== null && <Unwritten of={changesOf(place, table)} />}
+                {table.type !== 'table' && <span class="muted small">{table.type}</span>}
               </button>
             </li>
           ))}
@@ -67,7 +68,7 @@ export function Tables({
         ) : shown ? (
           <TableView
             key={`${shown.name} ${sort} ${filter}`}
-            {...{ read, write, sort, filter }}
+            {...{ place, read, write, sort, filter }}
             table={shown}
           />
         ) : (
@@ -80,48 +81,57 @@ export function Tables({
   );
 }
 
+/** How many rows of a table have changes that are not written yet. */
+function Unwritten({ of: { count } }: { of: ChangeSet }) {
+  return count.value > 0 && <span class="muted small">{count} to write</span>;
+}
+
 function TableView({
+  place,
   read,
   write,
   table,
   sort,
   filter,
 }: {
+  place: string;
   read: Reader;
   write: Writer | null;
   table: Table;
   sort: string;
   filter: string;
 }) {
-  const model = useModel(() => tableModel(read, table, { sort, filter }, write));
+  const model = useModel(() => tableModel(read, table, { sort, filter }, write, changesOf(place, table)));
   const [condition, setCondition] = useState(filter);
   const [adding, setAdding] = useState(false);
   const hasKey = table.columns.some(({ primary_key }) => primary_key > 0);
   return (
     <div class="panel">
       <header>
-        <form
-          class="row grow conditions"
-          onSubmit={(event) => {
-            event.preventDefault();
-            setQuery({ filter: condition });
-          }}
-        >
-          <div class="condition">
-            <TextField
-              label="Only rows where"
-              unlabelled
-              placeholder="Only rows where … such as age > 30 AND name LIKE 'A%'"
-              value={condition}
-              onValue={setCondition}
-              spellcheck={false}
-              autocomplete="off"
-            />
-          </div>
-          <Button type="submit" disabled={condition === filter}>
-            Filter
-          </Button>
-        </form>
+        <search class="conditions">
+          <form
+            class="row"
+            onSubmit={(event) => {
+              event.preventDefault();
+              setQuery({ filter: condition });
+            }}
+          >
+            <div class="condition">
+              <TextField
+                label="Only rows where"
+                unlabelled
+                placeholder="Only rows where … such as age > 30 AND name LIKE 'A%'"
+                value={condition}
+                onValue={setCondition}
+                spellcheck={false}
+                autocomplete="off"
+              />
+            </div>
+            <Button type="submit" disabled={condition === filter}>
+              Filter
+            </Button>
+          </form>
+        </search>
         {model.canWrite && (
           <Button onClick={() => setAdding(true)}>
             <IconPlus /> Add a row

@@ -1,6 +1,6 @@
 // What happened in the app, as it says itself: live, by channel, by user.
 import { Head } from '../layout/head.tsx';
-import { eventsModel } from '../models/people.ts';
+import { channelsModel, eventsModel } from '../models/people.ts';
 import { Code } from '../parts/code.tsx';
 import { Events } from '../parts/events.tsx';
 import { Select, TextField } from '../parts/field.tsx';
@@ -14,13 +14,7 @@ import { session } from '../session.ts';
 
 export default function EventsScreen({ app }: { app: string }) {
   const about = { channel: queryOf('channel'), event: queryOf('event'), user_id: queryOf('user') };
-  return <Shown key={JSON.stringify(about)} {...{ app, about }} />;
-}
-
-function Shown({ app, about }: { app: string; about: Parameters<typeof eventsModel>[1] }) {
-  const model = useModel(() => eventsModel(app, about));
-  const channels = model.channels.data.value?.items ?? [];
-  const isFiltered = Object.values(about).some((value) => value !== '');
+  const channels = useModel(() => channelsModel(app)).channels.data.value?.items ?? [];
   return (
     <>
       <Head
@@ -40,37 +34,47 @@ function Shown({ app, about }: { app: string; about: Parameters<typeof eventsMod
               : []),
           ]}
         />
-        <TextField
-          label="Only of the user"
-          unlabelled
-          placeholder="Of one user: its id"
-          value={about.user_id}
-          onValue={(user) => setQuery({ user })}
-          spellcheck={false}
-        />
+        <search>
+          <TextField
+            label="Only of the user"
+            unlabelled
+            placeholder="Of one user: its id"
+            value={about.user_id}
+            onValue={(user) => setQuery({ user })}
+            spellcheck={false}
+          />
+        </search>
       </Head>
-      <div class="panel">
-        <List
-          of={model.before}
-          items={model.items.value}
-          empty={
-            isFiltered ? (
-              <Empty title="No such event">
-                <p>None of the events that are kept fits the filter.</p>
-              </Empty>
-            ) : (
-              <Empty title="No events yet" icon={IconActivity}>
-                <p>The app logs one with a request, by an API key with the role push:</p>
-                <Code
-                  text={`curl ${session.value?.urls.api}/v1/apps/${app}/events -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"channel": "signups", "event": "Signed up", "user_id": "ada"}'`}
-                />
-              </Empty>
-            )
-          }
-        >
-          {(rows) => <Events app={app} rows={rows} isFresh={model.isFresh} />}
-        </List>
-      </div>
+      <Shown key={JSON.stringify(about)} {...{ app, about }} />
     </>
+  );
+}
+
+function Shown({ app, about }: { app: string; about: Parameters<typeof eventsModel>[1] }) {
+  const model = useModel(() => eventsModel(app, about));
+  const isFiltered = Object.values(about).some((value) => value !== '');
+  return (
+    <div class="panel">
+      <List
+        of={model.before}
+        items={model.items.value}
+        empty={
+          isFiltered ? (
+            <Empty title="No such event">
+              <p>None of the events that are kept fits the filter.</p>
+            </Empty>
+          ) : (
+            <Empty title="No events yet" icon={IconActivity}>
+              <p>The app logs one with a request, by an API key with the role push:</p>
+              <Code
+                text={`curl ${session.value?.urls.api}/v1/apps/${app}/events -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"channel": "signups", "event": "Signed up", "user_id": "ada"}'`}
+              />
+            </Empty>
+          )
+        }
+      >
+        {(rows) => <Events app={app} rows={rows} isFresh={model.isFresh} />}
+      </List>
+    </div>
   );
 }

@@ -21,26 +21,28 @@ export default function Objects({ app, class: of }: { app: string; class: string
         title={of}
         about="Objects that have written something. Names are known of those that have an alarm."
       >
-        <form
-          class="row"
-          onSubmit={(event) => {
-            event.preventDefault();
-            open({ name: 'object', app, class: of, object: name });
-          }}
-        >
-          <TextField
-            label="Name or id of an object"
-            unlabelled
-            placeholder="Name or id of an object"
-            value={name}
-            onValue={setName}
-            spellcheck={false}
-            autocomplete="off"
-          />
-          <Button type="submit" disabled={name === ''}>
-            Open
-          </Button>
-        </form>
+        <search>
+          <form
+            class="row"
+            onSubmit={(event) => {
+              event.preventDefault();
+              open({ name: 'object', app, class: of, object: name });
+            }}
+          >
+            <TextField
+              label="Name or id of an object"
+              unlabelled
+              placeholder="Name or id of an object"
+              value={name}
+              onValue={setName}
+              spellcheck={false}
+              autocomplete="off"
+            />
+            <Button type="submit" disabled={name === ''}>
+              Open
+            </Button>
+          </form>
+        </search>
       </Head>
       <div class="panel">
         <Listed

@@ -1,7 +1,7 @@
 // The source of an app: its files, an editor, and a commit of what was changed.
 import { useEffect, useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import { changeOf, type Draft, hasDrafts } from '../models/drafts.ts';
+import { changeOf, type Draft } from '../models/drafts.ts';
 import { sourceModel } from '../models/source.ts';
 import { pathFault, type TreeNode } from '../models/tree.ts';
 import { Button, Link } from '../parts/button.tsx';
@@ -34,18 +34,13 @@ export default function Source({ app, path }: { app: string; path: string }) {
   const isMain = ref.value === '';
   const save = () => may('push') && drafts.list.peek().length > 0 && setDialog('commit');
   useEffect(() => {
-    const warn = (event: BeforeUnloadEvent) => hasDrafts() && event.preventDefault();
     const key = (event: KeyboardEvent) => {
       if (event.key !== 's' || !(event.metaKey || event.ctrlKey) || event.defaultPrevented) return;
       event.preventDefault();
       save();
     };
-    addEventListener('beforeunload', warn);
     addEventListener('keydown', key);
-    return () => {
-      removeEventListener('beforeunload', warn);
-      removeEventListener('keydown', key);
-    };
+    return () => removeEventListener('keydown', key);
   }, []);
   return (
     <div class="full source-screen">

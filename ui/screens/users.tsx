@@ -22,26 +22,28 @@ export default function Users({ app }: { app: string }) {
         title="Users"
         about="Whom the app has identified, the last one first, with what it knows of each."
       >
-        <form
-          class="row"
-          onSubmit={(event) => {
-            event.preventDefault();
-            open({ name: 'user', app, user });
-          }}
-        >
-          <TextField
-            label="Id of a user"
-            unlabelled
-            placeholder="Id of a user"
-            value={user}
-            onValue={setUser}
-            required
-            spellcheck={false}
-          />
-          <Button type="submit" disabled={user === ''}>
-            Open
-          </Button>
-        </form>
+        <search>
+          <form
+            class="row"
+            onSubmit={(event) => {
+              event.preventDefault();
+              open({ name: 'user', app, user });
+            }}
+          >
+            <TextField
+              label="Id of a user"
+              unlabelled
+              placeholder="Id of a user"
+              value={user}
+              onValue={setUser}
+              required
+              spellcheck={false}
+            />
+            <Button type="submit" disabled={user === ''}>
+              Open
+            </Button>
+          </form>
+        </search>
       </Head>
       <div class="panel">
         <Listed

@@ -1,0 +1,194 @@
+// What people type into the control UI, in a real Chromium: no key is taken for a shortcut, and no text is lost unasked.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Locator } from 'playwright-core';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { becomeFirst, originOf } from '../support/ui/accounts.ts';
+import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
+import { makeShop, pathOf, settled, views } from '../support/ui/views.ts';
+
+/** Each shortcut of the page is in it. */
+const PARAGRAPH = 'jog / g e? g d go: k';
+
+const cellar = new Cellar();
+let browser: UiBrowser;
+let ada: Person;
+let params: Record<string, string>;
+const path = (view: string, more: Record<string, string> = {}) => pathOf(view, { ...params, ...more });
+
+before(async () => {
+  if (NEEDS_CHROMIUM.skip !== undefined) return;
+  await cellar.start();
+  params = await makeShop(cellar);
+  browser = await UiBrowser.start();
+  ada = await browser.person(originOf(cellar));
+  await becomeFirst(ada, cellar);
+});
+after(async () => {
+  await browser?.[Symbol.asyncDispose]();
+  await cellar[Symbol.asyncDispose]();
+});
+
+/** Fields that take any text, in every open shadow root. */
+const FIELDS = ['text', 'search', 'email', 'url', 'password']
+  .map((type) => `main input[type=${type}]`)
+  .concat('main input:not([type])', 'main textarea', 'main [contenteditable=true]')
+  .join(', ');
+
+/** The text in a field. */
+function textIn(field: Locator): Promise<string> {
+  return field.evaluate((element) => ('value' in element ? String(element.value) : element.textContent));
+}
+
+/** Types into all fields of a view. @returns how many it has */
+async function typeEverywhere(at: string): Promise<number> {
+  const { page } = ada;
+  await page.goto(at);
+  await settled(ada);
+  const { pathname } = new URL(page.url());
+  const fields = page.locator(FIELDS).filter({ visible: true });
+  const count = await fields.count();
+  for (let i = 0; i < count; i++) {
+    const field = fields.nth(i);
+    if (!(await field.isEnabled())) continue;
+    const where = `the field ${i} of ${at}`;
+    await field.focus();
+    await page.keyboard.press('Control+A');
+    await page.keyboard.type(PARAGRAPH);
+    assert.equal(new URL(page.url()).pathname, pathname, `${where} leads elsewhere`);
+    assert.equal(await page.locator('dialog[open]').count(), 0, `${where} opens a window`);
+    // The field of a slug takes small letters alone.
+    // A field for a slug makes its dashes of spaces.
+    assert.equal((await textIn(field)).replaceAll('-', ' '), PARAGRAPH, `${where} holds the text`);
+  }
+  return count;
+}
+
+test('text in any field of any view is no shortcut', NEEDS_CHROMIUM, async () => {
+  let count = 0;
+  for (const view of views) {
+    const t = performance.now();
+    count += await typeEverywhere(path(view));
+    console.log(view, count, performance.now() - t);
+  }
+  assert.ok(count > 20, `${count} fields were found`);
+});
+
+test('text in the source editor is no shortcut', NEEDS_CHROMIUM, async () => {
+  const at = path('source', { path: 'main.ts' });
+  await ada.page.goto(at);
+  await ada.page.getByRole('textbox', { name: 'main.ts' }).waitFor();
+  assert.equal(await typeEverywhere(at), 2);
+});
+
+/** Answers the questions of the page. @returns asserts how many there were since, and of which kind */
+function answering(accept: () => boolean): (kinds: string[], when: string) => void {
+  const asked: string[] = [];
+  ada.page.on('dialog', (dialog) => {
+    asked.push(dialog.type());
+    void (accept() ? dialog.accept() : dialog.dismiss());
+  });
+  return (kinds, when) => assert.deepEqual(asked.splice(0), kinds, when);
+}
+
+test('edits of rows, and statements, stay while one goes elsewhere', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  page.removeAllListeners('dialog');
+  await page.goto(path('database'));
+  await settled(ada);
+  let accepts = false;
+  const assertAsked = answering(() => accepts);
+  const button = (name: string | RegExp) => page.getByRole('button', { name, exact: true });
+  const table = button(/^orders/);
+  await page.getByRole('gridcell', { name: 'Ada', exact: true }).dblclick();
+  await page.keyboard.type('Lovelace g d /');
+  await page.keyboard.press('Enter');
+  const isKept = async (when: string) => {
+    await button('Write 1 change').waitFor();
+    await page.getByRole('gridcell', { name: 'Lovelace g d /', exact: true }).waitFor();
+    assertAsked([], when);
+  };
+  await isKept('at once');
+  await page.getByLabel('Only rows where').fill('id < 3');
+  await button('Filter').click();
+  await page.getByText('2 rows').waitFor();
+  await isKept('after a filter');
+  await button(/^customer/).click();
+  await page.locator('th[aria-sort=ascending]').waitFor();
+  await isKept('in another order');
+  await button('SQL console').click();
+  const statement = page.getByPlaceholder(/^SELECT/);
+  await statement.fill('SELECT 1 / 2');
+  await page.getByText('1 to write').waitFor();
+  await table.click();
+  await isKept('after another table');
+  await button('SQL console').click();
+  assert.equal(await statement.inputValue(), 'SELECT 1 / 2');
+  await page.getByRole('navigation', { name: 'Sections' }).getByRole('link', { name: 'Deploys' }).click();
+  await page.getByRole('heading', { name: 'Deploys', level: 1 }).waitFor();
+  await page.goBack();
+  assert.equal(await statement.inputValue(), 'SELECT 1 / 2');
+  await table.click();
+  await isKept('after another screen');
+  await page.reload({ timeout: 2_000 }).catch(() => {});
+  assertAsked(['beforeunload'], 'before the page goes');
+  await isKept('after a page that was not left');
+  await button('Write 1 change').click();
+  await page.getByText('1 row written').waitFor();
+  await button('SQL console').click();
+  await statement.fill('');
+  await page.reload();
+  assertAsked([], 'with all of it written');
+  accepts = true;
+});
+
+test('a form with unsaved text asks before it goes', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  page.removeAllListeners('dialog');
+  await page.goto(path('variables'));
+  await settled(ada);
+  let accepts = false;
+  const assertAsked = answering(() => accepts);
+  const dialog = page.getByRole('dialog');
+  await page.getByRole('button', { name: 'Add variables' }).click();
+  await dialog.getByLabel('Value', { exact: true }).fill('a long text');
+  for (const time of ['first', 'second', 'third']) {
+    await page.keyboard.press('Escape');
+    assertAsked(['confirm'], `at the ${time} Escape`);
+  }
+  await page.mouse.click(5, 5);
+  assertAsked(['confirm'], 'at a click outside');
+  assert.equal(await dialog.getByLabel('Value', { exact: true }).inputValue(), 'a long text');
+  accepts = true;
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  assertAsked(['confirm'], 'and it goes');
+  accepts = false;
+
+  const sections = page.getByRole('navigation', { name: 'Sections' });
+  const heading = (name: string) => page.getByRole('heading', { name, level: 1, exact: true }).waitFor();
+  await sections.getByRole('link', { name: 'General' }).click();
+  await heading('Settings');
+  const field = page.getByLabel('Build command');
+  await field.fill('npm run make');
+  await sections.getByRole('link', { name: 'Deploys' }).click();
+  assertAsked(['confirm'], 'at a link');
+  await Promise.all([page.waitForEvent('dialog'), page.evaluate('history.back()')]);
+  assertAsked(['confirm'], 'at a step back');
+  await field.blur();
+  await page.keyboard.type('gd');
+  assertAsked(['confirm'], 'at a shortcut');
+  await page.reload({ timeout: 2_000 }).catch(() => {});
+  assertAsked(['beforeunload'], 'before the page goes');
+  assert.match(page.url(), /settings$/);
+  assert.equal(await field.inputValue(), 'npm run make');
+  await page.getByRole('button', { name: 'Set how it is built' }).click();
+  await page.getByText('The next deploy is built this way').waitFor();
+  await sections.getByRole('link', { name: 'Deploys' }).click();
+  await heading('Deploys');
+  await page.goBack();
+  await heading('Settings');
+  await page.goBack();
+  await heading('Variables and secrets');
+  assertAsked([], 'of saved text');
+});
