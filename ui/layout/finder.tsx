@@ -71,24 +71,26 @@ function Open() {
       onClose={close}
       onClick={(event) => event.target === dialog.current && close()}
     >
-      <input
-        class="finder-input"
-        role="combobox"
-        aria-expanded="true"
-        aria-controls={id}
-        aria-activedescendant={found.length > 0 ? `${id}-${chosen}` : undefined}
-        aria-label="Find an app, a place or something to do"
-        placeholder="Find an app, a place or something to do"
-        autofocus
-        spellcheck={false}
-        autocomplete="off"
-        value={typed}
-        onInput={(event) => {
-          setTyped(event.currentTarget.value);
-          setAt(0);
-        }}
-        onKeyDown={onKeyDown}
-      />
+      <search>
+        <input
+          class="finder-input"
+          role="combobox"
+          aria-expanded="true"
+          aria-controls={id}
+          aria-activedescendant={found.length > 0 ? `${id}-${chosen}` : undefined}
+          aria-label="Find an app, a place or something to do"
+          placeholder="Find an app, a place or something to do"
+          autofocus
+          spellcheck={false}
+          autocomplete="off"
+          value={typed}
+          onInput={(event) => {
+            setTyped(event.currentTarget.value);
+            setAt(0);
+          }}
+          onKeyDown={onKeyDown}
+        />
+      </search>
       {found.length === 0 && <p class="nothing muted">Nothing has these words.</p>}
       <div ref={list} id={id} class="finder-list" role="listbox" aria-label="Found">
         {found.map((item, i) => (
