@@ -10,9 +10,17 @@ export const DOMAIN_LIMIT = 100;
 const HOSTNAME =
   /^(?=.{4,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+(?!\d+$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])$/;
 
-/** A hostname as DNS has it: lower case, ASCII, without the dot at the end. Null when the text is no hostname. */
+/**
+ * Returns a hostname as DNS has it: lower case, ASCII, without the dot at the end. People paste addresses of pages: scheme,
+ * port and path are left out. Null when the text has no hostname.
+ */
 export function normalHostname(given: string): string | null {
-  const name = given.toLowerCase().replace(/\.$/, '');
+  const name = given
+    .trim()
+    .toLowerCase()
+    .replace(/^https?:\/\//, '')
+    .replace(/(:\d{1,5})?([/?#].*)?$/s, '')
+    .replace(/\.$/, '');
   if (/[^a-z0-9._\-\u0080-\uffff]/.test(name) || !URL.canParse(`http://${name}`)) return null;
   const { hostname } = new URL(`http://${name}`);
   return HOSTNAME.test(hostname) ? hostname : null;
@@ -20,13 +28,13 @@ export function normalHostname(given: string): string | null {
 
 const hostname = z
   .string()
-  .max(300)
+  .max(2_000)
   .transform((given, context) => {
     const name = normalHostname(given);
     if (name !== null) return name;
     context.addIssue({
       code: 'custom',
-      message: 'must be a hostname such as shop.example.com, without scheme or port',
+      message: 'must be a hostname such as shop.example.com',
     });
     return z.NEVER;
   });

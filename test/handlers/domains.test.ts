@@ -177,3 +177,32 @@ test('names of this Cellar, its parents, localhost and the machine are refused',
   }
   assert.equal((await add(id, 'www.cellar.example')).status, 201, 'a name beside the base domain');
 });
+
+test('the address of a page that was pasted adds its hostname', async () => {
+  const { id } = await control.create('pasted');
+  const texts = [
+    'https://One.pasted.example/path?q=1#top',
+    'http://two.pasted.example:8443/',
+    '  three.pasted.example.  ',
+    'four.pasted.example.:443',
+    'HTTPS://münchen.pasted.example',
+  ];
+  const names: string[] = [];
+  for (const text of texts) {
+    const { status, body } = await add(id, text);
+    assert.equal(status, 201, text);
+    names.push(body.hostname.replace('.pasted.example', ''));
+  }
+  assert.deepEqual(names, ['one', 'two', 'three', 'four', 'xn--mnchen-3ya']);
+  assert.equal((await add(id, 'HTTP://one.pasted.example')).status, 409, 'it is the same');
+  for (const text of [
+    'https://',
+    'ftp://five.pasted.example',
+    'https://me:secret@five.pasted.example',
+    'five',
+    'https://10.0.0.1/',
+  ])
+    assert.equal((await add(id, text)).body.errors[0].path, 'hostname', text);
+  await control.call('domains.remove', { id, hostname: 'https://one.pasted.example/' });
+  assert.equal((await add(id, 'one.pasted.example')).status, 201);
+});

@@ -22,8 +22,8 @@ export default function Domains({ app }: { app: string }) {
   const { domains, checks } = model;
   const [hostname, setHostname] = useState('');
   const { busy, onSubmit } = useSubmit(async () => {
-    const { state } = await model.add(hostname);
-    toast(state === 'active' ? `${hostname} is served` : `${hostname} is added, and waits for its DNS`);
+    const { hostname: name, state } = await model.add(hostname);
+    toast(state === 'active' ? `${name} is served` : `${name} is added, and waits for its DNS`);
     setHostname('');
   });
   const own = session.value?.urls.app.replace('{slug}', app) ?? '';
