@@ -6,8 +6,13 @@ import { isThere } from './inside.ts';
 import type { PackageJson } from './project.ts';
 import type { WranglerConfig } from './wrangler-config.ts';
 
-/** A line for the shell, or the script `build`. `cwd`: from the project's folder. */
-export type BuildCommand = { kind: 'command'; command: string; cwd: string } | { kind: 'script' };
+/**
+ * A line for the shell, or the script `build`. `cwd`: from the project's folder. `mayFail`: what is deployed is there without the
+ * script, as on Cloudflare, which runs it only where somebody says so.
+ */
+export type BuildCommand =
+  | { kind: 'command'; command: string; cwd: string }
+  | { kind: 'script'; mayFail?: true };
 
 /** What says how a project is built. */
 interface Sources {

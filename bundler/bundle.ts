@@ -6,6 +6,7 @@ import { assetRules, copyAssets, notRun } from './assets.ts';
 import { classMigrations, durableObjects } from './classes.ts';
 import { COMPILED_FUNCTIONS, hasPagesWorker } from './cloudflare-pages.ts';
 import { newestCompatibilityDate, supportedDate } from './compatibility-date.ts';
+import { entryPath } from './entry.ts';
 import { BuildFailure } from './failure.ts';
 import { nothingNamed } from './impossible.ts';
 import { insidePath, show } from './inside.ts';
@@ -206,6 +207,7 @@ async function bundleConfig(
         named ?? database,
         out,
         `migrations/${i}`,
+        notes,
       );
       return {
         binding,
@@ -250,7 +252,7 @@ function workerSource(
 ): WorkerSource {
   return {
     root,
-    main: insidePath(root, base, main, 'main'),
+    main: entryPath(root, base, main, 'main'),
     compatibilityDate,
     compatibilityFlags: config.compatibility_flags,
     rules: config.rules,
@@ -270,7 +272,7 @@ function workerSource(
 /** Where the names of a Worker's additional modules begin. */
 function moduleBase(root: string, base: string, { main, base_dir: named }: WranglerConfig): string {
   return named === undefined
-    ? dirname(insidePath(root, base, main!, 'main'))
+    ? dirname(entryPath(root, base, main!, 'main'))
     : insidePath(root, base, named, 'base_dir');
 }
 

@@ -12,8 +12,9 @@ import type { ReadConfig } from './wrangler-config.ts';
 
 /** Where Wrangler's compiler puts the Worker of functions/, from the project's folder. */
 export const COMPILED_FUNCTIONS = '.wrangler/cellar-functions';
-/** A Worker's code in the folder of the static files, and the paths that it answers. Never served. */
-export const PAGES_FILES = ['_worker.js', '_routes.json'];
+/** A Worker's code in the folder of the static files, and that with the paths that it answers. Never served. */
+export const PAGES_WORKER = '_worker.js';
+export const PAGES_FILES = [PAGES_WORKER, '_routes.json'];
 const FUNCTIONS = 'functions';
 /** How a function is exported. */
 const HANDLER =
@@ -75,7 +76,7 @@ export function asWorker(place: Place, read: ReadConfig, directory: string): Rea
 
 /** The entry of the Worker, and the file with its routes. */
 function workerOf({ root, folder }: Place, directory: string): { main: string; routes: string } | null {
-  const own = join(directory, '_worker.js');
+  const own = join(directory, PAGES_WORKER);
   const routes = join(directory, '_routes.json');
   if (isThere(root, own)) {
     if (!statSync(own).isDirectory()) return { main: own, routes };

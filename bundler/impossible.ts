@@ -1,6 +1,7 @@
 // What a Wrangler configuration shows to be impossible before anything of the project has run.
 import { classMigrations } from './classes.ts';
 import { supportedDate } from './compatibility-date.ts';
+import { entryPath } from './entry.ts';
 import { BuildFailure } from './failure.ts';
 import { insidePath, show } from './inside.ts';
 import { rateLimits } from './rate-limits.ts';
@@ -38,9 +39,11 @@ export function refuseImpossible(
   const named = { services: serviceBindings(file, meant, null), ...(calls !== null && { triggers: calls }) };
   if (!isWhole) return named;
   if (main === undefined && assets?.directory === undefined) throw nothingNamed(file);
-  // A package's own Worker is there once it is installed.
-  if (main !== undefined && !main.includes('/node_modules/')) insidePath(root, base, main, `${file}: main`);
-  if (assets?.directory !== undefined) insidePath(root, base, assets.directory, `${file}: assets.directory`);
+  // Files of a package are there once it is installed.
+  const isInstalled = (path: string) => path.split('/').includes('node_modules');
+  if (main !== undefined && !isInstalled(main)) entryPath(root, base, main, `${file}: main`);
+  if (assets?.directory !== undefined && !isInstalled(assets.directory))
+    insidePath(root, base, assets.directory, `${file}: assets.directory`);
   return named;
 }
 

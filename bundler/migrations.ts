@@ -2,7 +2,7 @@
 import { globSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { BuildFailure } from './failure.ts';
-import { insidePath, isThere } from './inside.ts';
+import { insidePath, isThere, pathWithin, show } from './inside.ts';
 import { MIGRATION_BYTES } from './limits.ts';
 import { readProjectFile } from './regular-file.ts';
 import type { DatabaseMigration } from './release.ts';
@@ -15,7 +15,8 @@ const USUAL_TABLE = 'd1_migrations';
  * Copies a database's migrations into `<out>/<target>`.
  * @param root real path of the project
  * @param base directory of the configuration
- * @throws {BuildFailure} when a named directory is missing, or a file lies outside the project
+ * @param notes for the deploy's log; a named directory that is missing adds one: Wrangler does not need it for a deploy either
+ * @throws {BuildFailure} when a file lies outside the project
  */
 export function copyMigrations(
   root: string,
@@ -23,11 +24,16 @@ export function copyMigrations(
   database: WranglerConfig['d1_databases'][number],
   out: string,
   target: string,
+  notes: string[],
 ): DatabaseMigration[] {
   const what = `d1_databases.migrations_dir of ${database.binding}`;
   const directory = posix.normalize(`${database.migrations_dir ?? 'migrations'}/`);
-  if (database.migrations_dir === undefined && !isThere(root, join(base, directory))) return [];
-  const from = insidePath(root, base, directory, what);
+  const from = pathWithin(root, base, directory, what);
+  if (!isThere(root, from)) {
+    if (database.migrations_dir !== undefined)
+      notes.push(`warning: ${what}: there is no ${show(root, from)}, so no migration is applied`);
+    return [];
+  }
   const pattern = posix.normalize(database.migrations_pattern ?? `${directory}*.sql`);
   if (!pattern.startsWith(directory)) {
     throw new BuildFailure(

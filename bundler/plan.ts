@@ -5,7 +5,9 @@ import type { BuildSettings } from '../handlers/contract/host-calls.ts';
 import { type BuildCommand, buildCommands } from './build-command.ts';
 import { hasFunctions } from './cloudflare-pages.ts';
 import { type DeployScript, deployScript } from './deploy-script.ts';
+import { entryPath } from './entry.ts';
 import { type NamedOutside, refuseImpossible } from './impossible.ts';
+import { insidePath } from './inside.ts';
 import { whyInstallAnew } from './install-inputs.ts';
 import { findLockFiles, type LockFile } from './lock-files.ts';
 import type { PageFolders } from './pages.ts';
@@ -14,6 +16,7 @@ import { findProject, nothingDeployable, otherwiseNamed, packageJsonOf, siteFold
 import { readConfig, withPages } from './read-config.ts';
 import { redirectedConfig } from './redirect.ts';
 import { installFolder, onlyProject } from './workspace.ts';
+import type { ReadConfig } from './wrangler-config.ts';
 
 /** Scripts that run before a project is bundled, and may write files of it. */
 const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepare'];
@@ -93,7 +96,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   return {
     folder: relative(place.root, place.folder),
     installFolder: relative(place.root, installed),
-    build,
+    build: read !== null && isDeployable(place.root, read) ? build.map(forgiving) : build,
     notes: deploy !== null && deploy.notRun.length > 0 ? [notRun(deploy)] : [],
     hasDependencies: [manifest, above].some((each) => each?.hasDependencies),
     packageManager: (above ?? manifest)?.packageManager ?? null,
@@ -105,6 +108,22 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     outside,
     pages: project?.kind !== 'wrangler' && build.length > 0 ? siteFolders(place) : null,
   };
+}
+
+/** Whether all that a configuration names is there before anything was built. */
+function isDeployable(root: string, { config: { main, assets, build }, base }: ReadConfig): boolean {
+  if (main === undefined || build.command) return false;
+  try {
+    entryPath(root, base, main, 'main');
+    if (assets?.directory !== undefined) insidePath(root, base, assets.directory, 'assets.directory');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function forgiving(build: BuildCommand): BuildCommand {
+  return build.kind === 'script' ? { ...build, mayFail: true } : build;
 }
 
 /** A line about the commands of the script that deploys which the build leaves out. */

@@ -1,6 +1,7 @@
 // What kind of project a worktree holds, and what has to run before it can be bundled.
 import { lstatSync, readdirSync, statSync } from 'node:fs';
 import { join, sep } from 'node:path';
+import { PAGES_WORKER } from './cloudflare-pages.ts';
 import { deployScript } from './deploy-script.ts';
 import { BuildFailure } from './failure.ts';
 import { foldersOf } from './folders.ts';
@@ -104,7 +105,8 @@ export function siteFolders({ folder }: Place): PageFolders {
 function sourceSite({ root, folder }: Place, manifest: PackageJson | null): string | null {
   const site = SITE_DIRECTORIES.find((name) => isFile(root, join(folder, name, 'index.html')));
   if (site !== undefined) return site;
-  if (!isFile(root, join(folder, 'index.html')) || manifest?.scripts.build !== undefined) return null;
+  if (manifest?.scripts.build !== undefined) return null;
+  if (!isFile(root, join(folder, 'index.html'))) return isFile(root, join(folder, PAGES_WORKER)) ? '.' : null;
   const tool = readdirSync(folder).find((name) => SITE_TOOLS.test(name));
   const page = () => readHead(root, join(folder, 'index.html'), PAGE_BYTES).toString('utf8');
   if (tool === undefined && !SOURCE_PAGE.test(page())) return '.';

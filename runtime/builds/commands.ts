@@ -18,7 +18,7 @@ import { type BuildDirectories, buildEnvironment, commitVariables } from './envi
 import { KeptInstall } from './kept-install.ts';
 import { certificateFiles } from './network-settings.ts';
 import { type PackageManager, packageManager } from './package-manager.ts';
-import { run } from './run.ts';
+import { CommandFailure, run } from './run.ts';
 import { checkOwner, checkSize, sizeLimits, watchSize } from './size.ts';
 
 /** Characters of a command that the log names it by. */
@@ -101,7 +101,12 @@ export async function buildStep(input: BuildInput, directories: BuildDirectories
 function commandOf(build: BuildCommand, { cache }: BuildDirectories, plan: Plan): ProjectCommand {
   if (build.kind === 'command') return shellCommand(build.command, join(plan.folder, build.cwd));
   const manager = packageManager(plan, cache);
-  return { arguments: manager.build, title: `${manager.name} run build`, folder: plan.folder };
+  return {
+    arguments: manager.build,
+    title: `${manager.name} run build`,
+    folder: plan.folder,
+    mayFail: build.mayFail ?? false,
+  };
 }
 
 /** Makes a program with the name of the project's package manager, which its commands may call. @returns its directory */
@@ -123,6 +128,8 @@ interface ProjectCommand {
   folder: string;
   /** Files and directories of this machine that it reads, besides the system's. */
   read?: string[];
+  /** Whether the deploy goes on where it ends with another code than 0. */
+  mayFail?: boolean;
 }
 
 /** A line for the shell, which the project or the app's settings give. */
@@ -193,7 +200,9 @@ export async function runInProject(
     if (limit !== null) log.line(`\`${command.title}\` went on at a limit: ${limit}`);
   } catch (error) {
     const why = signal.aborted ? null : ((await confined.explain(reason(error))) ?? output.error);
-    throw why === null ? error : new BuildFailure(`${reason(error)}: ${why}`);
+    if (why !== null) throw new BuildFailure(`${reason(error)}: ${why}`);
+    if (!(command.mayFail && error instanceof CommandFailure)) throw error;
+    log.line(`warning: ${error.message}; what is deployed is there without it, so the deploy goes on`);
   } finally {
     await confined.end();
   }

@@ -64,6 +64,8 @@ export async function buildEnvironment(
     ...networkVariables(),
     // Frameworks choose their target by these variables.
     [isPages ? 'CF_PAGES' : 'WORKERS_CI']: '1',
+    // Turborepo would keep the settings of npm, the certificates and the variables of the app from what it runs.
+    TURBO_ENV_MODE: 'loose',
     ...variables,
     PATH: searchPath().join(delimiter),
     HOME: home,

@@ -9,6 +9,9 @@ const NOT_FOUND = 127;
 const MISSING =
   ': a program that it calls is not installed; add its package to the dependencies of package.json';
 
+/** A command of a project that ended by itself, and not with code 0. */
+export class CommandFailure extends BuildFailure {}
+
 export interface Command {
   /** The program and its arguments. */
   arguments: string[];
@@ -28,7 +31,8 @@ export interface Command {
 
 /**
  * Runs `command` to its end. Whatever it started in its process group is ended with it.
- * @throws {BuildFailure} when it cannot start, fails, or takes longer than `timeoutMs`
+ * @throws {CommandFailure} when it fails
+ * @throws {BuildFailure} when it cannot start, is ended, or takes longer than `timeoutMs`
  * @throws what `watch` rejects with
  * @throws the signal's reason once it is aborted
  */
@@ -70,9 +74,10 @@ export async function run(command: Command): Promise<void> {
       throw new BuildFailure(
         `\`${title}\` took longer than ${timeoutMs / 1000} s and was ended${starvation.excuse}`,
       );
+    if (code === null) throw new BuildFailure(`\`${title}\` failed by ${killedBy}`);
     if (code !== 0)
-      throw new BuildFailure(
-        `\`${title}\` failed ${code === null ? `by ${killedBy}` : `with exit code ${code}`}${code === NOT_FOUND ? MISSING : ''}`,
+      throw new CommandFailure(
+        `\`${title}\` failed with exit code ${code}${code === NOT_FOUND ? MISSING : ''}`,
       );
   } finally {
     ended.abort();

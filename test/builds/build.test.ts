@@ -289,6 +289,20 @@ test('a failing build script fails the deploy, with its output in the log', asyn
   assert.ok(lines.includes('broken here'));
 });
 
+test('a failing build script is told where the deploy does not need what it writes', async () => {
+  const { lines, result } = await build({
+    'wrangler.jsonc': '{ "name": "x", "main": "index.js", "compatibility_date": "2026-10-01" }',
+    'index.js': WORKER,
+    'package.json': '{"scripts": {"build": "echo broken here; exit 7"}}',
+  });
+  assert.equal((await result).release.worker?.main, 'index.js');
+  const at = lines.indexOf('broken here');
+  assert.equal(
+    lines[at + 1],
+    'warning: `npm run build` failed with exit code 7; what is deployed is there without it, so the deploy goes on',
+  );
+});
+
 test('a failed install says why, and neither where things lie on this machine nor how npm is called', async () => {
   const manifest = { dependencies: { a: 'file:./a' }, scripts: { build: 'node missing.js' } };
   const lines = await assertFails(

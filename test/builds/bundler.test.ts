@@ -146,6 +146,19 @@ test('a project in a folder is installed there, or in the workspace that it is a
     '',
     'pnpm-lock.yaml',
   ]);
+  for (const flow of [
+    'packages: ["apps/*", "packages/*"]',
+    'packages: # ours\n  - apps/*\n',
+    '"packages":\n- >-\n  apps/*',
+  ])
+    assert.deepEqual(await at(pnpm(flow)), ['apps/web', '', 'pnpm-lock.yaml']);
+  for (const settings of ['', 'catalog:\n  react: 19\n'])
+    assert.deepEqual(await at(pnpm(settings)), ['apps/web', 'apps/web', '']);
+  await assert.rejects(
+    at(pnpm('packages: apps')),
+    /^BuildFailure: pnpm-workspace\.yaml: packages must be a list/,
+  );
+  await assert.rejects(at(pnpm('packages: [')), /^BuildFailure: pnpm-workspace\.yaml is no YAML: .* line 1/s);
   assert.deepEqual(await at(pnpm("packages:\n- 'apps/*'\n- '!apps/web'\ncatalog:\n- x\n")), [
     'apps/web',
     'apps/web',
@@ -157,6 +170,30 @@ test('a project in a folder is installed there, or in the workspace that it is a
     '',
   ]);
   assert.deepEqual(await at({ ...npm, 'apps/web/yarn.lock': '' }), ['apps/web', 'apps/web', 'yarn.lock']);
+});
+
+test('a script `build` may fail where all that is deployed is there without it', async () => {
+  const bundler = start();
+  const mayFail = async (config: object, files: Files) => {
+    const all = {
+      'wrangler.jsonc': JSON.stringify(config),
+      'package.json': '{"scripts": {"build": "x"}, "dependencies": {"shop": "1"}}',
+      ...files,
+    };
+    const { build } = await plan(bundler, worktrees.write(all));
+    return build.length === 1 && build[0]!.kind === 'script' && build[0]!.mayFail === true;
+  };
+  const [main, assets] = ['index', { directory: 'public' }];
+  const [entry, page] = [{ 'index.ts': '' }, { 'public/index.html': '' }];
+  assert.equal(await mayFail({ main }, entry), true);
+  assert.equal(await mayFail({ main, assets }, { ...entry, ...page }), true);
+  assert.equal(await mayFail({ main, assets }, entry), false);
+  assert.equal(await mayFail({ main: 'dist/index.js' }, entry), false);
+  assert.equal(await mayFail({ main, build: { command: 'x' } }, entry), false);
+  // A site is what a build makes.
+  assert.equal(await mayFail({ assets }, page), false);
+  // It is there when it is installed.
+  assert.equal(await mayFail({ main, assets: { directory: 'node_modules/shop/dist' } }, entry), false);
 });
 
 test('a project is built by what its framework, or the tool of its workspace, has for that', async () => {

@@ -54,6 +54,8 @@ test("a Worker is the package's main, else an index file", () => {
   assert.equal(find('package.json', 'index.ts', 'index.js'), 'worker index.ts');
   assert.equal(find('index.js'), 'worker index.js');
   assert.equal(find('README.md', 'src/index.js'), 'nothing');
+  // Of Pages, which has the root as the folder of the site.
+  assert.equal(find('_worker.js', 'index.js'), 'site');
 });
 
 test('package.json says what is to be installed and run', () => {

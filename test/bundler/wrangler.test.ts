@@ -178,6 +178,34 @@ test("a database's migrations stay in their folder", async () => {
   );
 });
 
+test('an entry may have no ending, assets may lie in a package, and a folder of migrations may be missing', async () => {
+  const shop = 'node_modules/shop/dist';
+  const settings = {
+    main: 'src/entry',
+    assets: { directory: `./${shop}` },
+    d1_databases: [{ binding: 'DB', migrations_dir: 'drizzle' }],
+  };
+  const { bundle, notes, read } = await worktrees.bundle(
+    wranglerProject(settings, {
+      'src/entry.js': 'export default { fetch() { return new Response("not this") } }',
+      'src/entry.ts': 'export default { fetch(): Response { return new Response("typed") } }',
+      [`${shop}/a.txt`]: 'asset',
+    }),
+  );
+  assert.match(read(bundle.worker!.modules[0]!.path), /typed/);
+  assert.equal(bundle.worker!.main, 'src/entry.ts');
+  assert.equal(read('assets/a.txt'), 'asset');
+  assert.deepEqual(bundle.databases[0]!.migrations, []);
+  const missing =
+    /^warning: d1_databases\.migrations_dir of DB: there is no drizzle, so no migration is applied$/;
+  assert.ok(
+    notes.some((note) => missing.test(note)),
+    notes.join('\n'),
+  );
+  const entry = worktrees.bundle(wranglerProject({ main: 'src/none' }));
+  await assert.rejects(entry, /^BuildFailure: main: there is no src\/none/);
+});
+
 test('a feature that is not available here deploys with a warning, and all of them are named', async () => {
   await warns(
     {
