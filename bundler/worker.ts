@@ -125,6 +125,8 @@ export async function bundleWorker(
   const entry: Module = { name, type: 'esm', path: `${MODULES}/${name}` };
   nameSources(root, join(out, MODULES), name);
   const warnings = result.warnings.map((message) => explain(root, message));
+  // This flag gives a Worker one of the modules.
+  if (compatibilityFlags.includes('nodejs_als')) nodeUsed.delete('node:async_hooks');
   if (!nodeEnabled && nodeUsed.size > 0) {
     warnings.push(
       `${[...nodeUsed].join(', ')}: not there at compatibility date ${compatibilityDate} unless "nodejs_compat" is among the compatibility_flags`,

@@ -137,6 +137,12 @@ test('a module of Node that an old compatibility date does not offer is mentione
     notes.some((note) => /^warning: node:fs: not there at compatibility date 2024-01-01/.test(note)),
     String(notes),
   );
+  const als = {
+    'index.js':
+      'import { AsyncLocalStorage } from "node:async_hooks"; export default { fetch: () => new Response(AsyncLocalStorage.name) }',
+  };
+  const config = { compatibility_date: '2024-01-01', compatibility_flags: ['nodejs_als'] };
+  assert.doesNotMatch(String((await worktrees.bundle(wranglerProject(config, als))).notes), /not there/);
 });
 
 test('packages are taken as they mean to run in workerd', async () => {

@@ -393,6 +393,24 @@ test('errors are told after the clock was set back', async (t) => {
   }
 });
 
+test('what workerd asks of an object to print it is no error of the app', async (t) => {
+  const code = `export default { async fetch(request, env, ctx) {
+    console.log(request);
+    console.log(ctx);
+    await scheduler.wait(1);
+    Promise.reject(new Error('of the app'));
+    return new Response();
+  } }`;
+  const { get, lines, told } = await started(t, code, { exports: ['default'] });
+  await get('/');
+  await told('of the app');
+  assert.deepEqual(
+    lines.flatMap(({ error }) => error?.message ?? []),
+    ['of the app'],
+  );
+  assert.match(lines[0]!.text, /^Request \{\n {2}method: 'GET'/);
+});
+
 test('a Worker of years ago is captured too', async (t) => {
   const code = `addEventListener; export default { fetch(request) { console.log('hello'); throw new Error('old'); } }`;
   const worker = {

@@ -291,7 +291,12 @@ for (const name of ['setTimeout', 'setInterval']) {
   }[name];
 }
 
-addEventListener('unhandledrejection', ({ reason }) =>
-  tell(reason, 'unhandledrejection', eventOfRejection()),
-);
+addEventListener('unhandledrejection', ({ reason }) => {
+  if (!isOfInspect(reason)) tell(reason, 'unhandledrejection', eventOfRejection());
+});
 addEventListener('error', ({ error }) => tell(error, 'error event'));
+
+/** Whether workerd itself made the call that was rejected: to print an object such as a stub, it calls its `entries`. */
+function isOfInspect(reason) {
+  return reason instanceof Error && /\bmaybeGetEntries \(node-internal:/.test(reason.stack);
+}
