@@ -25,8 +25,6 @@ const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
 /** Room on the disk that the control plane needs to start, in MiB. */
 const CONTROL_MB = 4;
-/** How long Caddy runs on while the edge drains, in ms: until the edge has closed its WebSockets. */
-const CADDY_STAYS_MS = 1_500;
 
 /** What can be loaded again while apps run. */
 export type Reload = 'control' | 'ui';
@@ -231,16 +229,13 @@ export class Host {
     closing.throwFirst();
   }
 
-  /** Takes no more requests, and lets those in flight end. */
+  /** Answers new requests 503, and lets those in flight end. */
   async #drain(graceMs: number): Promise<void> {
     const { api, caddy, edge } = this.#parts;
-    const drained = Promise.all([edge.close(graceMs), api.close(graceMs)]);
-    if (caddy) {
-      // Caddy is not stopped at once: it would close the WebSockets that it carries with a code of its own.
-      await Promise.race([drained, sleep(Math.min(CADDY_STAYS_MS, graceMs), undefined, { ref: false })]);
-      await caddy.stop();
-    }
-    await drained;
+    await Promise.all([edge.drain(graceMs), api.drain(graceMs)]);
+    // Caddy passes on the end of each request and WebSocket, and what the edge answers to new requests meanwhile.
+    if (caddy) await caddy.stop();
+    await Promise.all([edge.close(0), api.close(0)]);
   }
 }
 

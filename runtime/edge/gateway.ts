@@ -9,6 +9,7 @@ import { Connections } from './connections.ts';
 import { Exchange, type ExchangeOwner } from './exchange.ts';
 import type { RequestHead } from './http/head.ts';
 import { Observers, type RequestObserver } from './record.ts';
+import { CLOSING } from './refusals.ts';
 import { Router } from './router.ts';
 import type { Resolve } from './target.ts';
 
@@ -53,8 +54,10 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   /** Those by which apps call each other. */
   readonly #services = new Set<Server>();
   readonly #connections = new Connections();
+  #drained: Promise<{ cut: number }> | null = null;
   #closed: Promise<{ cut: number }> | null = null;
-  #onIdle: (() => void) | null = null;
+  /** Called when a request or a connection has ended. */
+  #onSettle: () => void = () => {};
 
   /** @throws {TypeError} when a trusted proxy is neither an address nor a range */
   constructor(options: GatewayOptions) {
@@ -100,9 +103,15 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   /**
-   * Stops accepting, closes idle connections, lets what is in flight finish for up to `graceMs` and cuts the rest,
-   * which it counts. What is still held shortly before that is refused, so that its clients know to come again. A second call returns the first one's promise.
+   * Answers new requests 503 from now on, closes idle connections, lets what is in flight finish for up to `graceMs` and cuts
+   * the rest, which it counts. What is still held shortly before that is refused, too. A second call returns the first one's promise.
    */
+  drain(graceMs: number): Promise<{ cut: number }> {
+    this.#drained ??= this.#drain(graceMs);
+    return this.#drained;
+  }
+
+  /** Drains, then stops listening. A second call returns the first one's promise. */
   close(graceMs: number): Promise<{ cut: number }> {
     this.#closed ??= this.#close(graceMs);
     return this.#closed;
@@ -125,7 +134,9 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   begin(connection: Connection, head: RequestHead): void {
     const exchange = new Exchange(this, connection, head);
     connection.exchange = exchange;
-    this.#router.route(exchange);
+    // Requests in flight may still call other apps.
+    if (this.closing && connection.resolve === null) exchange.refuse(CLOSING);
+    else this.#router.route(exchange);
   }
 
   kept(more: number): void {
@@ -140,12 +151,12 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     if (this.#observers.any) this.#observers.tell(exchange.record());
     if (this.closing) exchange.connection.ending = true;
     exchange.connection.exchanged();
-    this.#settle();
+    this.#onSettle();
   }
 
   closed(connection: Connection): void {
     if (connection.socket.destroyed) this.#connections.delete(connection);
-    this.#settle();
+    this.#onSettle();
   }
 
   #listen(entrance: Entrance, where: ListenOptions): Promise<Server> {
@@ -167,10 +178,18 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   async #close(graceMs: number): Promise<{ cut: number }> {
-    this.closing = true;
+    const drained = await this.drain(graceMs);
+    const stopped = [...this.#servers, ...this.#services].map(ended);
+    for (const { socket } of [...this.#connections]) socket.destroy();
     clearInterval(this.#sweep);
-    const stopped = [...this.#servers].map(ended);
-    for (const connection of [...this.#connections]) {
+    await Promise.all(stopped);
+    return drained;
+  }
+
+  async #drain(graceMs: number): Promise<{ cut: number }> {
+    this.closing = true;
+    const before = [...this.#connections];
+    for (const connection of before) {
       if (connection.exchange === null) connection.close();
       else connection.exchange.endEndless();
     }
@@ -180,28 +199,25 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     );
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, graceMs);
-      this.#onIdle = () => {
+      this.#onSettle = () => {
+        if (!before.every(isOver)) return;
         clearTimeout(timer);
         resolve();
       };
-      this.#settle();
+      this.#onSettle();
     });
     clearTimeout(refusal);
-    this.#onIdle = null;
-    // Not before: what was in flight may have needed them.
-    stopped.push(...[...this.#services].map(ended));
-    const left = [...this.#connections];
+    this.#onSettle = () => {};
+    const left = before.filter((connection) => !isOver(connection));
     const cut = left.filter(({ exchange }) => exchange !== null).length;
     for (const { socket } of left) socket.destroy();
-    await Promise.all(stopped);
     return { cut };
   }
+}
 
-  #settle(): void {
-    if (this.#onIdle === null) return;
-    for (const { done } of this.#connections) if (!done) return;
-    this.#onIdle();
-  }
+/** Whether closing it loses nothing. */
+function isOver({ done, socket }: Connection): boolean {
+  return done || socket.destroyed;
 }
 
 function ended(server: Server): Promise<unknown> {

@@ -16,6 +16,12 @@ const ECHO = `
 export default {
   fetch(request) {
     const { url, headers, cf } = request;
+    if (new URL(url).pathname === '/held') {
+      const { readable, writable } = new IdentityTransformStream();
+      const writer = writable.getWriter();
+      writer.write(new Uint8Array(1)).then(() => scheduler.wait(600_000)).then(() => writer.close());
+      return new Response(readable);
+    }
     const text = ['x-forwarded-proto', 'x-forwarded-host', 'cf-connecting-ip'].map((name) => headers.get(name));
     const path = headers.get('x-forwarded-for');
     return new Response([url, ...text, JSON.stringify(cf), path, 'x'.repeat(2000)].join('\\n'));
@@ -205,7 +211,9 @@ test('a Caddy that is killed comes back, and meanwhile the host says that it is 
   assert.equal((await get('echo')).status, 200);
 });
 
-test('at the end a WebSocket is closed with 1012, and no Caddy is left', { skip }, async () => {
+test('at the end a WebSocket is closed with 1012, new requests are told to come again, and no Caddy is left', {
+  skip,
+}, async () => {
   const socket = new WebSocket(`wss://chat.localhost:${cellar.edgePort}/rooms/lobby/socket`, {
     dispatcher: agent,
   });
@@ -213,7 +221,17 @@ test('at the end a WebSocket is closed with 1012, and no Caddy is left', { skip 
   const closed = heard(socket, 'close');
   const children = descendants(cellar.pid).filter(({ command }) => command[0]!.endsWith('/caddy'));
   assert.equal(children.length, 1);
-  assert.deepEqual(await cellar.stop(), { code: 0, signal: null });
+  const holder = new AbortController();
+  const held = await fetch(`https://echo.localhost:${cellar.edgePort}/held`, {
+    dispatcher: agent,
+    signal: holder.signal,
+  });
+  assert.equal(held.status, 200);
+  const stopped = cellar.stop();
   assert.equal((await closed).code, 1012);
+  const refused = await get('echo');
+  assert.deepEqual([refused.status, refused.headers.get('retry-after')], [503, '5']);
+  holder.abort();
+  assert.deepEqual(await stopped, { code: 0, signal: null });
   await eventually(() => !processes().some(({ pid }) => pid === children[0]!.pid), 'Caddy has gone');
 });

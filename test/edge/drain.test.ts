@@ -56,7 +56,7 @@ test('an idle upstream drains at once, and counts each end once', async () => {
   assert.deepEqual(await within(upstream.drain(100_000), 'the drain'), { cut: 0 });
 });
 
-test('close lets a request in flight finish, ends idle connections at once and takes no more', async () => {
+test('close lets a request in flight finish, ends idle connections at once and answers 503 to others', async () => {
   await using parts = await startSlow();
   const { waiting, front } = parts;
   using idle = new RawClient(front.port);
@@ -74,11 +74,19 @@ test('close lets a request in flight finish, ends idle connections at once and t
   const closed = front.gateway.close(100_000);
   assert.equal(front.gateway.close(0), closed);
   await within(Promise.all([idle.closed, fresh.closed, half.closed]), 'the end of idle connections');
-  await assert.rejects(call(front.port, '/'), { code: 'ECONNREFUSED' });
+  const refused = await call(front.port, '/');
+  assert.deepEqual(
+    [refused.status, refused.headers['retry-after'], refused.headers.connection],
+    [503, '5', 'close'],
+  );
+  // It waits for nobody who comes now.
+  using late = new RawClient(front.port);
   assert.equal(busy.ended, false);
   waiting[1]!.write(OK);
   assert.match(await busy.end(), /\r\nconnection: close\r\n(?:[\s\S]*\r\n)?\r\nok$/i);
   assert.deepEqual(await within(closed, 'the close'), { cut: 0 });
+  await within(late.closed, 'the end of a new connection');
+  await assert.rejects(call(front.port, '/'), { code: 'ECONNREFUSED' });
 });
 
 test('close ends a connection with the answer that had begun before, while others are still in flight', async () => {
