@@ -192,3 +192,43 @@ test('a form with unsaved text asks before it goes', NEEDS_CHROMIUM, async () =>
   await heading('Variables and secrets');
   assertAsked([], 'of saved text');
 });
+
+test(
+  'what the API refuses about a field is shown there, and the field has the focus',
+  NEEDS_CHROMIUM,
+  async () => {
+    const { page } = ada;
+    page.removeAllListeners('dialog');
+    ada.expect(/status of 400/);
+    const button = (name: string) => page.getByRole('button', { name, exact: true });
+    const isRefused = async (field: Locator, words: RegExp) => {
+      await page.getByRole('alert').getByText(words).waitFor();
+      assert.equal(await field.getAttribute('aria-invalid'), 'true');
+      await field.and(page.locator(':focus')).waitFor();
+      assert.equal(await page.locator('.toast').count(), 0, 'it is said once');
+    };
+    await page.goto(path('domains'));
+    const hostname = page.getByLabel('Hostname');
+    await hostname.fill('no host name');
+    await button('Add this domain').click();
+    await isRefused(hostname, /^Must be a hostname such as shop\.example\.com\.$/);
+    await hostname.fill('https://Pasted.example.com:8443/path');
+    assert.equal(await page.getByRole('alert').count(), 0, 'it goes with the next change');
+    await button('Add this domain').click();
+    await page.getByText('pasted.example.com is served').waitFor();
+
+    await page.goto(path('settings'));
+    const root = page.getByLabel('Root directory');
+    await root.fill('../elsewhere');
+    await button('Set how it is built').click();
+    await isRefused(root, /./);
+
+    await page.goto(path('alerts'));
+    await button('Add an alert').click();
+    const address = page.getByLabel('Address of the webhook');
+    await address.fill('ftp://example.com');
+    await page.getByRole('dialog').getByRole('checkbox').first().check();
+    await button('Add the alert').click();
+    await isRefused(address, /./);
+  },
+);

@@ -144,6 +144,7 @@ function Form({
         />
         <TextField
           label="E-mail"
+          name="email"
           type="email"
           value={email}
           onValue={setEmail}

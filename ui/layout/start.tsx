@@ -105,6 +105,7 @@ function FromAddress({ take }: { take: (url: string) => Promise<void> }) {
       <div class="grow">
         <TextField
           label="Or a public Git repository"
+          name="url"
           type="url"
           placeholder="https://github.com/…"
           value={url}

@@ -1,6 +1,7 @@
 // What one types into.
 import type { ComponentChildren, PartialInputHTMLAttributes, Ref } from 'preact';
 import { useId } from 'preact/hooks';
+import { clearFault, faultOf } from './faults.ts';
 import { IconSearch } from './icons.tsx';
 
 interface FieldProps {
@@ -75,15 +76,17 @@ type Own<Element extends EventTarget> = FieldProps & {
 function useText<Element extends HTMLInputElement | HTMLTextAreaElement>({
   label,
   hint,
-  wrong,
+  wrong: given,
   unlabelled,
   value,
   onValue,
   inputRef,
   isKept,
+  name,
   ...rest
 }: Own<Element>) {
   const id = useId();
+  const wrong = given ?? faultOf(id);
   return {
     field: { id, label, hint, wrong: wrong ?? null, unlabelled: unlabelled ?? false },
     control: {
@@ -95,7 +98,12 @@ function useText<Element extends HTMLInputElement | HTMLTextAreaElement>({
       'data-kept': isKept || undefined,
       'aria-invalid': wrong ? true : undefined,
       'aria-describedby': wrong || hint ? `${id}-hint` : undefined,
-      onInput: (event: { currentTarget: Element }) => onValue(event.currentTarget.value),
+      // As the API calls it, which names fields that it refuses.
+      name: name ?? label.toLowerCase().replaceAll(' ', '_'),
+      onInput: (event: { currentTarget: Element }) => {
+        clearFault(id);
+        onValue(event.currentTarget.value);
+      },
     },
   };
 }

@@ -51,6 +51,7 @@ export function Password({ model }: { model: Model }) {
       <input hidden type="text" autocomplete="username" value={session.value!.account.email} readOnly />
       <TextField
         label="Present password"
+        name="current_password"
         type="password"
         value={present}
         onValue={setPresent}
@@ -60,6 +61,7 @@ export function Password({ model }: { model: Model }) {
       />
       <TextField
         label="New password"
+        name="password"
         type="password"
         value={next}
         onValue={setNext}

@@ -67,6 +67,7 @@ function Name({ model, name }: { model: Model; name: string }) {
       <div class="domain-field">
         <TextField
           label="What others see"
+          name="name"
           value={typed}
           onValue={setTyped}
           required

@@ -163,6 +163,7 @@ function Editor({
       <form class="stack" onSubmit={onSubmit}>
         <TextField
           label="Address of the webhook"
+          name="url"
           type="url"
           placeholder="https://example.com/hook"
           value={url}

@@ -196,6 +196,7 @@ function InviteForm({
       <form class="stack" onSubmit={onSubmit}>
         <TextField
           label="Their e-mail address"
+          name="email"
           type="email"
           value={email}
           onValue={setEmail}

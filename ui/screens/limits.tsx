@@ -54,6 +54,7 @@ function Form({
     <form class="body stack form" onSubmit={onSubmit}>
       <TextField
         label="From one visitor"
+        name="clientRpm"
         inputMode="numeric"
         placeholder={said(limits.defaults.clientRpm)}
         value={client}
@@ -63,6 +64,7 @@ function Form({
       />
       <TextField
         label="From all visitors together"
+        name="appRpm"
         inputMode="numeric"
         placeholder={said(limits.defaults.appRpm)}
         value={all}

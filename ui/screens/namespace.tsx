@@ -177,6 +177,7 @@ function Value({
         ) : (
           <TextArea
             label="Value"
+            name="value_base64"
             value={value}
             onValue={setValue}
             rows={Math.min(18, Math.max(4, value.split('\n').length + 1))}
@@ -186,6 +187,7 @@ function Value({
         <div class="two">
           <TextField
             label="Expires"
+            name="expires_at"
             type="datetime-local"
             value={expires}
             onValue={setExpires}
@@ -193,6 +195,7 @@ function Value({
           />
           <TextField
             label="Metadata, as JSON"
+            name="metadata"
             value={metadata}
             onValue={setMetadata}
             wrong={isJson(metadata) ? null : 'This is no JSON.'}

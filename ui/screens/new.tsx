@@ -43,6 +43,7 @@ export default function New() {
       <form class="stack" onSubmit={onSubmit}>
         <TextField
           label="Name"
+          name="slug"
           value={slug}
           onValue={(value) => {
             setSlug(value.toLowerCase().replaceAll(/[\s_]+/g, '-'));

@@ -102,6 +102,7 @@ function Rename({ app, model }: Parts) {
     <form class="body stack form" onSubmit={onSubmit}>
       <TextField
         label="Name"
+        name="slug"
         value={slug}
         onValue={(value) => setSlug(value.toLowerCase())}
         pattern="[a-z0-9]([a-z0-9\-]*[a-z0-9])?"
