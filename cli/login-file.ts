@@ -18,12 +18,12 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /**
  * Finds the login: `CELLAR_URL` and `CELLAR_TOKEN`, else what `cellar login` kept, else the Cellar of this clone.
  * @param root the folder of this clone
- * @throws {Stopped} when there is no login
+ * @throws {Stopped} when there is no login, or `CELLAR_URL` is no address
  */
 export function findLogin(env: Environment, root: string): Login {
   const kept = readKept(env);
   const own = ownAddress(root);
-  const url = (env.CELLAR_URL || kept?.url || own)?.replace(/\/+$/, '');
+  const url = env.CELLAR_URL ? addressOf(env.CELLAR_URL, 'CELLAR_URL') : (kept?.url ?? own);
   if (url === undefined)
     throw new Stopped(
       'unavailable',
@@ -57,6 +57,19 @@ export function ownAddress(root: string): string | undefined {
   } finally {
     lock.close();
   }
+}
+
+/**
+ * Returns an address without the slash at its end.
+ * @param name what it is called in the message
+ * @throws {Stopped} when the text is no address, with the one that may be meant
+ */
+export function addressOf(text: string, name: string): string {
+  if (/^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text.replace(/\/+$/, '');
+  const isHost = /^[\w.-]+(:\d+)?(\/.*)?$/.test(text);
+  const scheme = /^(localhost|127\.|[\w-]+\.localhost)/.test(text) ? 'http' : 'https';
+  const meant = isHost ? `${scheme}://${text}` : 'https://api.example.com';
+  throw new Stopped('usage', `${name} is ${text}, which is no address: it needs a scheme, as in ${meant}.`);
 }
 
 /** Keeps a login for the next commands, readable by its user alone. @returns the file */

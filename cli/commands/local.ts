@@ -6,7 +6,7 @@ import { slug as slugSchema } from '../../handlers/contract/apps.ts';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { configurationOf, isRepository, linkedSlug, namedByProject, REMOTE, readGit } from '../folder.ts';
-import { keepLogin, ownAddress } from '../login-file.ts';
+import { addressOf, keepLogin, ownAddress } from '../login-file.ts';
 import type { Session } from '../session.ts';
 import { fields } from '../show.ts';
 
@@ -74,21 +74,16 @@ export const localCommands: readonly Command[] = [
 
 async function askLogin(session: Session, url: string | undefined): Promise<{ url: string; token: string }> {
   const { env, isTerminal, input, root } = session.place;
-  const usual = url ?? env.CELLAR_URL ?? ownAddress(root) ?? '';
+  const usual = url ?? (env.CELLAR_URL || (ownAddress(root) ?? ''));
+  const name = url === undefined && env.CELLAR_URL ? 'CELLAR_URL' : 'The address';
   if (!isTerminal) {
     const token = env.CELLAR_TOKEN || (await input()).trim();
     if (token === '') throw new Stopped('usage', 'Standard input has no token.', 'cellar login --help');
-    return { url: trimmed(usual), token };
+    return { url: addressOf(usual, name), token };
   }
   const { askSecret, askText } = await import('../ask.ts');
   const asked = url ?? (await askText("Address of the Cellar's API", usual));
-  return { url: trimmed(asked), token: (await askSecret('Runner token or API key')).trim() };
-}
-
-/** @throws {Stopped} when the text is no address */
-function trimmed(url: string): string {
-  if (/^https?:$/.test(URL.parse(url)?.protocol ?? '')) return url.replace(/\/+$/, '');
-  throw new Stopped('usage', `${url} is no address such as https://api.example.com.`, 'cellar login URL');
+  return { url: addressOf(asked, 'The address'), token: (await askSecret('Runner token or API key')).trim() };
 }
 
 /** Makes the folder a repository with the remote, and gives a Worker without a configuration one. */

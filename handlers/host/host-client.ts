@@ -130,7 +130,7 @@ export class HostClient {
     appId: string,
     changes: SecretChanges,
   ): Promise<HostCalls['PATCH /apps/:id/secrets']['answer']> {
-    const refusals = ['quota_exceeded'] as const;
+    const refusals = ['quota_exceeded', 'invalid_input'] as const;
     const options = { body: changes, refusals, deadlineMs: this.#applyDeadlineMs };
     return this.#host.json('PATCH /apps/:id/secrets', [appId], options).catch(maybeDone);
   }

@@ -1,10 +1,14 @@
 // The handlers' calls about secrets of Workers.
+import type { SecretChanges } from '../../handlers/contract/host-calls.ts';
 import type { HostCall } from '../../handlers/contract/host-routes.ts';
 import { SECRETS_LIMIT } from '../../handlers/contract/sizes.ts';
 import type { Apps } from '../apps/apps.ts';
 import { type Secrets, TooManySecrets } from '../apps/secrets.ts';
 import { maskOf } from '../builds/mask.ts';
+import { readRelease } from '../builds/release.ts';
+import { hyperdriveNames, isConnectionString } from '../fleets/config/secret-bindings.ts';
 import { reason } from '../log.ts';
+import type { Layout } from '../machine/data-directory.ts';
 import { Refusal } from '../refusal.ts';
 import { type HostRoutes, readJson } from './host-call.ts';
 
@@ -14,9 +18,11 @@ export type SecretCall = Extract<HostCall, `${string}/secrets`>;
 export function secretRoutes({
   apps,
   secrets,
+  paths,
 }: {
   apps: Apps;
   secrets: Secrets;
+  paths: Layout;
 }): Pick<HostRoutes, SecretCall> {
   const requireApp = (id: string) => {
     if (!apps.get(id)) throw new Refusal(404, 'app_not_found', 'no such app');
@@ -30,6 +36,20 @@ export function secretRoutes({
       return { in_effect: false, problem: mask(reason(error)) };
     }
   };
+  /** @throws {Refusal} that names a secret which a Hyperdrive binding of the live release could not use */
+  const requireConnectionStrings = async (id: string, changes: SecretChanges) => {
+    const { liveDeployId } = apps.get(id)!;
+    const release = liveDeployId === null ? null : await readRelease(paths.release(id, liveDeployId));
+    for (const name of hyperdriveNames(release?.outward)) {
+      const value = Object.hasOwn(changes, name) ? changes[name]! : null;
+      if (value !== null && !isConnectionString(value))
+        throw new Refusal(
+          400,
+          'invalid_input',
+          `the secret ${name} is what the Hyperdrive binding ${name} connects to, so its value must be a connection string such as postgres://user:password@db.example.com/name or mysql://…`,
+        );
+    }
+  };
   return {
     'GET /apps/:id/secrets': ({ words }) => {
       requireApp(words[0]!);
@@ -39,6 +59,7 @@ export function secretRoutes({
       const id = words[0]!;
       const changes = await readJson<'PATCH /apps/:id/secrets'>(request);
       requireApp(id);
+      await requireConnectionStrings(id, changes);
       try {
         const replaced = secrets.change(id, changes);
         const isChange = Object.entries(changes).some(

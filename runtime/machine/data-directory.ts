@@ -27,10 +27,16 @@ const CLAIM_TIMEOUT_MS = 100;
 /**
  * The directories and files of a data directory, which is made (mode 0700), as absolute paths without symbolic links:
  * a build whose files lie elsewhere than its path says would seem to leave its project.
- * @throws {Error} when the path without links is too long for sockets
+ * @throws {Error} that names the setting: when the directory cannot be made, or its path without links is too long for sockets
  */
 export function layout(directory: string) {
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  try {
+    makeDirectory(directory);
+  } catch (error) {
+    throw new Error(
+      `RUNNER_DATA_DIR: the directory ${directory} cannot be made (${reason(error)}); name one that this user may make and write to`,
+    );
+  }
   const root = realpathSync(directory);
   if (Buffer.byteLength(root) > DATA_DIRECTORY_MAX) {
     throw new Error(
@@ -38,6 +44,18 @@ export function layout(directory: string) {
     );
   }
   return layoutOf(root);
+}
+
+/** Makes a directory and those above it. Node's own `recursive` never ends where the kernel makes none, as in `/proc`. */
+function makeDirectory(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
+  if (dirname(path) !== path) makeDirectory(dirname(path));
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    // Somebody else has made it meanwhile.
+    if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) throw error;
+  }
 }
 
 /** The same of a directory that is there, by a path that is short enough. */
@@ -116,7 +134,7 @@ const held = new Set<Database.Database>();
  * @throws {Error} naming the owner when another host has it
  */
 export function claim(paths: Layout): () => void {
-  const lock = new Database(paths.lock, { timeout: CLAIM_TIMEOUT_MS });
+  const lock = openLock(paths);
   try {
     // No journal in a file: claiming must need no room on the disk.
     lock.pragma('journal_mode = MEMORY');
@@ -140,6 +158,15 @@ export function claim(paths: Layout): () => void {
     held.delete(lock);
     lock.close();
   };
+}
+
+/** @throws {Error} that names the setting when nothing can be written there */
+function openLock({ root, lock }: Layout): Database.Database {
+  try {
+    return new Database(lock, { timeout: CLAIM_TIMEOUT_MS });
+  } catch (error) {
+    throw new Error(`RUNNER_DATA_DIR: ${root} cannot be written to (${reason(error)})`);
+  }
 }
 
 function ownerOf(paths: Layout): string {

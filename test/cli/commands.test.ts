@@ -514,6 +514,14 @@ test('the program itself: its version, its help, an address where nobody listens
     (error: { status: number; stderr: string }) =>
       error.status === 7 && /127\.0\.0\.1:3 cannot be reached: ECONNREFUSED/.test(error.stderr),
   );
+  assert.throws(
+    () => {
+      env.CELLAR_URL = 'localhost:8787';
+      runIt('list');
+    },
+    (error: { status: number; stderr: string }) =>
+      error.status === 2 && /CELLAR_URL is localhost:8787, .* http:\/\/localhost:8787\./.test(error.stderr),
+  );
   const bash = runIt('completion', 'bash');
   const asked = (...words: string[]) =>
     execFileSync(

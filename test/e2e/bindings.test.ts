@@ -207,11 +207,12 @@ test('Hyperdrive reaches the database that a secret of its name says', async () 
     const { status, text } = await cellar.get('database');
     assert.equal(status, 502, `${place}: ${text}`);
   }
-  await set('not a connection');
-  assert.match(
-    (await cellar.get('database')).text,
-    /^The secret DB is no connection string of PostgreSQL or MySQL/,
-  );
+  for (const value of ['not a connection', 'https://example.com', 'postgres:///notes', '']) {
+    const refused = await rpc('secrets.set', { id: 'database', name: 'DB', value });
+    assert.equal(refused.code, 'invalid_input', value);
+    assert.match(refused.detail, /^The secret DB is what the Hyperdrive binding DB connects to/, value);
+  }
+  assert.equal((await rpc('secrets.set', { id: 'database', name: 'OTHER', value: 'any' })).name, 'OTHER');
 });
 
 test('data points are kept as they were written, listed, and no lines of the log', async () => {

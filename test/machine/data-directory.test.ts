@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { claim, keptSecret, layout, openToUsers } from '../../runtime/machine/data-directory.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -24,6 +25,42 @@ test('a second host is refused with the name of the first, and may start when th
   release();
   assert.ok(!existsSync(paths.pid));
   claim(paths)();
+});
+
+test('a data directory that cannot be made stops the start with the name of its setting', async (t) => {
+  const directory = temporaryDirectory(t);
+  const file = join(directory, 'file');
+  writeFileSync(file, '');
+  for (const path of ['/proc/x', '/proc/x/y', file, join(file, 'x')]) {
+    const host = spawn(process.execPath, ['runtime/start.js'], {
+      env: { PATH: process.env.PATH, RUNNER_DATA_DIR: path, RUNNER_PORT: '0', RUNNER_EDGE_PORT: '0' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    t.after(() => host.kill('SIGKILL'));
+    const said = text(host.stdout);
+    const [code] = await once(host, 'exit', { signal: AbortSignal.timeout(60_000) });
+    assert.equal(code, 1, path);
+    assert.match(await said, /RUNNER_DATA_DIR: the directory \S+ cannot be made/, path);
+  }
+});
+
+test('a data directory that this user may not make or write to is refused by name', (t) => {
+  const directory = temporaryDirectory(t);
+  const data = layout(join(directory, 'data'));
+  for (const path of [directory, data.root]) chmodSync(path, 0o555);
+  // Root may write everywhere.
+  const isRoot = process.geteuid!() === 0;
+  if (isRoot) process.seteuid!(65_534);
+  try {
+    assert.throws(
+      () => layout(join(directory, 'other')),
+      /^Error: RUNNER_DATA_DIR: .*other cannot be made \(EACCES/,
+    );
+    assert.throws(() => claim(data), /^Error: RUNNER_DATA_DIR: .*data cannot be written to/);
+  } finally {
+    if (isRoot) process.seteuid!(0);
+    for (const path of [directory, data.root]) chmodSync(path, 0o700);
+  }
 });
 
 test('a claim ends with its process, also by SIGKILL', async (t) => {

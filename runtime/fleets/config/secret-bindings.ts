@@ -65,6 +65,14 @@ export function dividedSecrets(
   };
 }
 
+const DATABASES = ['postgres:', 'postgresql:', 'mysql:'];
+
+/** Returns whether a Hyperdrive binding can use a text, as `hyperdrive-module.js` decides when it is used. */
+export function isConnectionString(text: string): boolean {
+  const url = URL.parse(text);
+  return url !== null && DATABASES.includes(url.protocol) && url.hostname !== '';
+}
+
 /** The Hyperdrive bindings: each takes its connection string from the secret of its name. */
 export function hyperdriveNames(outward: Outward[] = []): string[] {
   return outward.filter(({ type }) => type === 'hyperdrive').map(({ binding }) => binding);
