@@ -6,7 +6,7 @@ import { type Job, noRoomCode, startJob } from '../machine/child.ts';
 import { handedOn } from '../machine/collect-garbage.ts';
 import { freeMegabytes } from '../machine/disk.ts';
 import { gitEnvironment } from './environment.ts';
-import { ExplainMemory } from './explain-memory.ts';
+import { ExplainPush } from './explain-push.ts';
 import { gitProgram } from './program.ts';
 
 /** No byte in either direction for this long ends the exchange. A quiet build step may take up to its own limit. */
@@ -86,7 +86,7 @@ export async function serveGit(
     received = true;
   });
   // A push whose request has come whole goes on without its pusher. Everything else ends with its client.
-  const explained = git.service === PUSH ? new ExplainMemory() : null;
+  const explained = git.service === PUSH ? new ExplainPush() : null;
   response.on('close', () => {
     if (!received || explained === null) return end();
     child.stdout.resume();

@@ -43,6 +43,32 @@ test('a push hands its updates to the host and shows what the host writes', asyn
   assert.equal((await git('-C', 'copy', 'rev-parse', 'HEAD')).printed.trim(), sha);
 });
 
+test('of two pushes at once the refused one reads what to do', async (t) => {
+  const { url, as, git, work, repository } = await remote(t);
+  await git('commit', '--quiet', '--allow-empty', '--message=one');
+  assert.equal((await git('push', url, 'HEAD:main')).code, 0);
+  // It runs when git has read where main is, and before it sends anything.
+  const hook = join(work, '.git', 'hooks', 'pre-push');
+  const tree = (await git('rev-parse', 'HEAD^{tree}')).printed.trim();
+  for (const role of ['admin', 'push'] as const) {
+    await git('fetch', '--quiet', url, 'main');
+    await git('reset', '--quiet', '--hard', 'FETCH_HEAD');
+    const other = (await git('commit-tree', tree, '-p', 'HEAD', '-m', `of ${role}`)).printed.trim();
+    await git('commit', '--quiet', '--allow-empty', '--message=two');
+    const script = `#!/bin/sh\nexec git push --quiet --no-verify ${url} ${other}:refs/heads/main\n`;
+    writeFileSync(hook, script, { mode: 0o755 });
+    const { code, printed } = await git('push', as(role), 'HEAD:main', `HEAD:refs/heads/of-${role}`);
+    assert.equal(code, 1, printed);
+    assert.match(printed, /remote: another push to main came first; fetch and push again\s*$/m);
+    assert.match(printed, /HEAD -> main \(another push came first; fetch and push again\)/);
+    assert.doesNotMatch(printed, /lock ref|failed to update/);
+    // What else was pushed arrives.
+    assert.match(printed, new RegExp(`HEAD -> of-${role}$`, 'm'));
+    const at = await git('-C', repository, 'rev-parse', 'refs/heads/main');
+    assert.equal(at.printed.trim(), other);
+  }
+});
+
 test('a pack of 100 MB passes through without being held', async (t) => {
   const { url, git, work } = await remote(t, (_, output) => output.end());
   for (let i = 0; i < 10; i++) writeFileSync(join(work, `${i}.bin`), randomBytes(10 * 1024 * 1024));
