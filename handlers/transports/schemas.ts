@@ -159,6 +159,9 @@ function finished(value: unknown, fields: Readonly<Record<string, string>>): unk
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).map(([key, inner]): [string, unknown] => {
     if (key === '$ref') return [key, String(inner).replace('#/$defs/', '#/components/schemas/')];
+    // Several patterns of a text. Generators take a schema without a type for anything.
+    if (key === 'allOf')
+      return [key, (inner as Json[]).map((each) => ({ type: (value as Json).type, ...each }))];
     if (key !== 'properties') return [key, finished(inner, fields)];
     const properties = Object.entries(inner as Json).map(([name, field]) => {
       const shown = finished(field, fields) as Json;
