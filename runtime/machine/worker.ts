@@ -1,6 +1,7 @@
 // Threads for what must not run on the gateway's: parsing and walking whatever has a size that a tenant chose. Each job
 // has a deadline and a memory limit; the thread of a job that passes one is ended, and the next job gets a new thread.
 import type { Worker } from 'node:worker_threads';
+import { FairQueue } from './fair-queue.ts';
 import { startThread } from './thread.ts';
 import type { Job, JobFailure, JobReply } from './worker-thread.ts';
 
@@ -8,8 +9,8 @@ import type { Job, JobFailure, JobReply } from './worker-thread.ts';
 const MEMORY_MB = 256;
 /** An unused thread goes after so long, in ms. */
 const IDLE_MS = 30_000;
-/** Jobs that wait. */
-const WAITING = 1_000;
+/** Jobs with one key that wait. */
+const WAITING = 200;
 
 // biome-ignore lint/suspicious/noExplicitAny: any function can be a job
 type AnyFunction = (...values: any[]) => unknown;
@@ -17,7 +18,7 @@ type AnyFunction = (...values: any[]) => unknown;
 export interface JobOptions {
   /** It fails after this time; the time that it waits for its turn does not count. */
   deadlineMs: number;
-  /** Jobs with the same key run one after another, so that no app has all threads. Such as an app's id. */
+  /** Jobs with the same key run one after another, and take turns with those of other keys. Such as an app's id. */
   key?: string;
   /** Classes of errors that the job throws for its caller. All others arrive as plain errors. */
   errors?: (abstract new (
@@ -29,29 +30,27 @@ export interface JobOptions {
   transfer?: ArrayBuffer[];
 }
 
-interface Pending {
-  job: Omit<Job, 'id'>;
-  options: JobOptions;
-  resolve: (result: unknown) => void;
-  reject: (error: Error) => void;
-}
-
 /** A few threads that take any job. */
 export class WorkerThreads {
-  readonly #most: number;
+  readonly #turns: FairQueue;
   readonly #idle: Thread[] = [];
-  readonly #busy = new Map<Thread, Pending>();
-  readonly #waiting: Pending[] = [];
+  readonly #busy = new Set<Thread>();
+  #closed = false;
 
   /** @param most threads at a time */
   constructor(most: number) {
-    this.#most = most;
+    this.#turns = new FairQueue({
+      name: 'jobs for threads',
+      running: most,
+      runningPerOwner: most,
+      waitingPerOwner: WAITING,
+    });
   }
 
   /**
    * Calls a function that `module` exports, in a thread. What goes in and comes out is copied.
-   * @throws what the function throws; {Error} when it takes longer than its deadline or more memory than it may, and
-   * when too many jobs wait; the signal's reason when it aborts
+   * @throws what the function throws; {Error} when it takes longer than its deadline or more memory than it may; {QueueFull}
+   * when too many jobs with its key wait; the signal's reason when it aborts
    */
   run<F extends AnyFunction>(
     module: URL,
@@ -59,57 +58,36 @@ export class WorkerThreads {
     values: Parameters<F>,
     options: JobOptions,
   ): Promise<Awaited<ReturnType<F>>> {
-    if (this.#waiting.length >= WAITING) return Promise.reject(new Error('too much is to be done at once'));
-    const { signal } = options;
-    if (signal?.aborted) return Promise.reject(signal.reason);
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const pending: Pending = { job: { module: module.href, name, values }, options, resolve, reject };
-    const cancel = () => this.#cancel(pending, signal!.reason);
-    signal?.addEventListener('abort', cancel);
-    this.#waiting.push(pending);
-    this.#advance();
-    const settled = promise.finally(() => signal?.removeEventListener('abort', cancel));
-    return settled as Promise<Awaited<ReturnType<F>>>;
-  }
-
-  #cancel(pending: Pending, reason: Error): void {
-    const at = this.#waiting.indexOf(pending);
-    if (at !== -1) this.#waiting.splice(at, 1);
-    pending.reject(reason);
-    for (const [thread, job] of this.#busy) if (job === pending) thread.end(reason);
+    const { key, signal } = options;
+    const turn = { owner: key ?? '', signal, ...(key !== undefined && { key }) };
+    const job = { module: module.href, name, values };
+    return this.#turns.run(turn, () => this.#work(job, options) as Promise<Awaited<ReturnType<F>>>);
   }
 
   /** Ends all threads, and with them what they work on. */
   close(): void {
-    const ended = new Error('the host is stopping');
-    for (const { reject } of this.#waiting.splice(0)) reject(ended);
-    for (const thread of this.#idle.splice(0)) thread.end(ended);
-    for (const thread of this.#busy.keys()) thread.end(ended);
+    this.#closed = true;
+    for (const thread of [...this.#idle.splice(0), ...this.#busy]) thread.end(stopping());
   }
 
-  #advance(): void {
-    while (this.#busy.size < this.#most) {
-      const running = new Set([...this.#busy.values()].map(({ options }) => options.key));
-      const at = this.#waiting.findIndex(({ options: { key } }) => key === undefined || !running.has(key));
-      if (at === -1) return;
-      this.#begin(this.#waiting.splice(at, 1)[0]!);
-    }
-  }
-
-  #begin(pending: Pending): void {
+  async #work(job: Omit<Job, 'id'>, options: JobOptions): Promise<unknown> {
+    const { signal } = options;
+    signal?.throwIfAborted();
+    if (this.#closed) throw stopping();
     const thread = this.#idle.pop() ?? new Thread((ended) => this.#drop(ended));
-    this.#busy.set(thread, pending);
-    thread
-      .run(pending.job, pending.options)
-      .then(pending.resolve, pending.reject)
-      .finally(() => {
-        this.#busy.delete(thread);
-        if (!thread.ended) {
-          this.#idle.push(thread);
-          thread.rest();
-        }
-        this.#advance();
-      });
+    this.#busy.add(thread);
+    const cancel = () => thread.end(signal!.reason);
+    signal?.addEventListener('abort', cancel);
+    try {
+      return await thread.run(job, options);
+    } finally {
+      signal?.removeEventListener('abort', cancel);
+      this.#busy.delete(thread);
+      if (!thread.ended) {
+        this.#idle.push(thread);
+        thread.rest();
+      }
+    }
   }
 
   /** Gives no job to a thread that has ended, also where it ended by itself while nobody needed it. */
@@ -117,6 +95,10 @@ export class WorkerThreads {
     const at = this.#idle.indexOf(thread);
     if (at !== -1) this.#idle.splice(at, 1);
   }
+}
+
+function stopping(): Error {
+  return new Error('the host is stopping');
 }
 
 /** The threads that all of the host shares: one slow job does not hold up the next. */

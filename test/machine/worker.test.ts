@@ -64,6 +64,17 @@ test('jobs of one key run one after another, while others pass them', async () =
   assert.deepEqual(order, ['other', 'first', 'second']);
 });
 
+test('keys take turns, however many jobs of one key wait', async () => {
+  const run = start(1);
+  const order: string[] = [];
+  const job = (key: string) => run('add', [1, 1], { key }).then(() => void order.push(key));
+  await Promise.all(['a', 'a', 'a', 'a', 'b'].map(job));
+  assert.deepEqual(order, ['a', 'a', 'b', 'a', 'a']);
+  const many = await Promise.allSettled(Array.from({ length: 202 }, () => job('a')));
+  const refused = many.filter(({ status }) => status === 'rejected');
+  assert.equal(refused.length, 1);
+});
+
 test('threads that are closed fail their jobs', async () => {
   const pool = new WorkerThreads(1);
   const options = { deadlineMs: 20_000 };
