@@ -13,6 +13,7 @@ import { insidePath, show } from './inside.ts';
 import { copyMigrations, migrationsTable } from './migrations.ts';
 import { unnamedByKey } from './missing-bindings.ts';
 import { requireModest } from './modest.ts';
+import { copyNextCache, tagsMigration } from './next-cache.ts';
 import { outwardBindings } from './outward.ts';
 import type { PageFolders } from './pages.ts';
 import { type Place, placeOf } from './place.ts';
@@ -180,7 +181,16 @@ async function bundleConfig(
   } else if (config.assets?.directory === undefined) {
     throw nothingNamed(file);
   }
-  const assets = bundleAssets(place, base, config, out, assetsMb, notes);
+  const bundledAssets = bundleAssets(place, base, config, out, assetsMb, notes);
+  const { assets, prefill } = copyNextCache({
+    place,
+    file,
+    config,
+    worker,
+    assets: bundledAssets,
+    out,
+    limitMb: assetsMb,
+  });
   const called = triggers(file, config, notes);
   const buckets = config.r2_buckets.map(({ binding, bucket_name }) => ({
     binding,
@@ -201,14 +211,12 @@ async function bundleConfig(
       const { binding, database_id, database_name } = database;
       // wrangler applies migrations by the project's own configuration, so not every build tool moves their paths.
       const named = own?.d1_databases.find((each) => each.binding === binding);
-      const migrations = copyMigrations(
-        root,
-        named ? place.folder : base,
-        named ?? database,
-        out,
-        `migrations/${i}`,
-        notes,
-      );
+      const target = `migrations/${i}`;
+      const from = named ? place.folder : base;
+      const migrations = [
+        ...copyMigrations(root, from, named ?? database, out, target, notes),
+        ...tagsMigration(binding, out, `${target}-opennext`),
+      ];
       return {
         binding,
         key: database_id || database_name || binding,
@@ -229,6 +237,7 @@ async function bundleConfig(
     ...(config.limits?.cpu_ms !== undefined && { cpuMs: config.limits.cpu_ms }),
     ...(called && { triggers: called }),
     ...(config.secrets?.required?.length && { requiredSecrets: config.secrets.required }),
+    ...(prefill && { prefill }),
     ...(warnings.length > 0 && { warnings: bounded(warnings) }),
   };
   return { bundle, notes };

@@ -95,6 +95,17 @@ export interface ServiceBinding {
   props?: Record<string, unknown>;
 }
 
+/** Files that a deploy puts into a bucket or a namespace of the app before the release serves. */
+export interface Prefill {
+  kind: 'bucket' | 'namespace';
+  binding: string;
+  /** Their directory, relative to the release's. The path of each from there, behind `prefix/`, is its key. */
+  directory: string;
+  prefix: string;
+  /** How many there are. */
+  files: number;
+}
+
 /** A Worker, bundled. */
 interface Worker {
   /** The first one is the entry. */
@@ -137,6 +148,8 @@ export interface Bundle {
   triggers?: Triggers;
   /** Names of secrets without which it is not deployed. Left out when there is none. */
   requiredSecrets?: string[];
+  /** Left out when there is none. */
+  prefill?: Prefill;
   /** What its author has to know. Left out when there is none. */
   warnings?: string[];
 }
@@ -169,5 +182,6 @@ export interface Release {
   cpuMs?: number;
   triggers?: Triggers;
   requiredSecrets?: string[];
+  prefill?: Prefill & { storageId: string };
   warnings?: string[];
 }

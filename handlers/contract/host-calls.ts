@@ -144,7 +144,7 @@ export interface TailedRequest {
 
 /** One step of a deploy, in the order run. */
 export interface DeployStep {
-  name: 'checkout' | 'install' | 'build' | 'bundle' | 'release' | 'start';
+  name: 'checkout' | 'install' | 'build' | 'bundle' | 'release' | 'cache' | 'start';
   status: 'running' | 'done' | 'failed' | 'skipped';
   duration_ms: number | null;
 }

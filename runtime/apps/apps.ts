@@ -1,5 +1,6 @@
 // Every app on this host: takes over what is wanted of each, makes releases live, starts and ends them.
 import { EventEmitter, once } from 'node:events';
+import type { Release } from '../../bundler/release.ts';
 import type { ObservedApp, WantedApp } from '../../handlers/contract/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
@@ -204,6 +205,18 @@ export class Apps extends KnownApps {
         this.#options.onFailure(id, { mechanism: 'load', deployId, reason: reason(error) });
       throw error;
     }
+  }
+
+  /** Fills an app's cache with what a release has for it, as `Fleet.prefill` says. */
+  prefill(
+    id: string,
+    deployId: string,
+    filled: NonNullable<Release['prefill']>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const app = this.#require(id);
+    const directory = this.#options.paths.release(id, deployId);
+    return app.inTurn(() => app.fleet.prefill({ deployId, directory }, filled, signal));
   }
 
   /**

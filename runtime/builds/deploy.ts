@@ -26,6 +26,11 @@ const ERROR_LENGTH = 4_000;
 /** Why a deploy failed that the end of the host cut. */
 export const INTERRUPTED = 'interrupted: the host was stopped; a push is deployed again when it is back';
 
+/** Whether a release was made just now. What an earlier one put into the app's cache is there, and may be newer by now. */
+function isNew({ kind }: DeploySource): boolean {
+  return kind !== 'release' && kind !== 'triggers';
+}
+
 /** Whether a deploy was cut by the end of the host. */
 export function isInterrupted({ status, error }: DeployFact): boolean {
   return status === 'failed' && error === INTERRUPTED;
@@ -163,11 +168,15 @@ export class Deploy {
       await checkSecrets(paths.release(app_id, id), Object.keys(values), this.#log);
       const owned = { appId: app_id, apps, isPushed: this.#source.kind === 'commit' };
       const consumes = await checkServices(paths.release(app_id, id), owned, this.#log);
-      const { warnings: known = [], cpuMs = 0 } = (await readRelease(paths.release(app_id, id)))!;
+      const { warnings: known = [], cpuMs = 0, prefill } = (await readRelease(paths.release(app_id, id)))!;
       const tooLong = this.#cpuWarning(cpuMs);
       if (tooLong !== null) this.#log.line(`warning: ${tooLong}`, 'warn');
       const warnings = tooLong === null ? known : [...known, tooLong];
       this.#abort.signal.throwIfAborted();
+      if (prefill && isNew(this.#source))
+        await this.#log.step('cache', `into ${prefill.binding}, files: ${prefill.files}`, () =>
+          apps.prefill(app_id, id, prefill, this.#abort.signal),
+        );
       const served = apps.get(app_id)?.liveDeployId ?? null;
       const detail = served === null ? 'the first release' : `in the place of deploy ${served}`;
       await this.#log.step('start', detail, () =>

@@ -44,7 +44,10 @@ export async function placeBundle(
 ): Promise<{ release: Release; storage: StorageNames }> {
   const { names, ...stored } = resolveNames(to.storage, bundle, to.live, newId);
   const { worker, exports, vars, assets, triggers, requiredSecrets, warnings } = bundle;
-  const { workflows, rateLimits, services, outward, versionMetadata, cpuMs } = bundle;
+  const { workflows, rateLimits, services, outward, versionMetadata, cpuMs, prefill } = bundle;
+  const filled = [...stored.namespaces, ...(stored.buckets ?? [])].find(
+    ({ binding }) => binding === prefill?.binding,
+  );
   const own = {
     worker,
     exports,
@@ -65,6 +68,7 @@ export async function placeBundle(
     ...(triggers && { triggers: to.isPreview ? { ...triggers, crons: [] } : triggers }),
     ...(requiredSecrets && { requiredSecrets }),
     ...(warnings && { warnings }),
+    ...(prefill && filled && { prefill: { ...prefill, storageId: filled.storageId } }),
   };
   const release: Release = { format: 1, deployId: to.deployId, sha: to.sha, ...own, ...stored };
   if (to.isPreview) await writeFile(join(bundled, BUNDLE_FILE), JSON.stringify(bundle));

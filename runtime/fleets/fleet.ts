@@ -1,5 +1,6 @@
 // One app's process through its life: started, restarted after a crash, replaced by a deploy, ended when nobody needs it,
 // stopped. Operations run one after another, and at no time do two processes have the app's storage.
+import type { Release } from '../../bundler/release.ts';
 import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import type { Admission, Backend, Refused } from '../edge/backend.ts';
 import { type AdmissionOptions, Admissions } from './admissions.ts';
@@ -288,6 +289,19 @@ export class Fleet implements Backend {
    */
   replaceStorage(replace: () => Promise<void>): Promise<void> {
     return this.#process.operations.run(() => replaceStorage(this.#process, replace, this.#process.warn));
+  }
+
+  /**
+   * Fills the app's cache with what a release has for it. Only a namespace's needs that no process has the storage.
+   * @throws {Error} with the key that could not be put
+   */
+  async prefill(
+    release: ReleaseRef,
+    filled: NonNullable<Release['prefill']>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const fill = () => this.#process.launcher.prefill(release, filled, signal);
+    await (filled.kind === 'bucket' ? fill() : this.replaceStorage(fill));
   }
 
   /**

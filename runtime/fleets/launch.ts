@@ -1,5 +1,6 @@
 // A release brought up on an app's storage: databases migrated, process started.
 import { join } from 'node:path';
+import type { Release } from '../../bundler/release.ts';
 import type { HostServiceAccess } from '../machine/app-service.ts';
 import type { OutputSink } from '../machine/output-sink.ts';
 import type { User } from '../machine/users.ts';
@@ -10,10 +11,11 @@ import { QUEUE_SOCKET } from './config/cell-config.ts';
 import type { OutwardService } from './config/outward.ts';
 import { secretEnvironment } from './config/secret-bindings.ts';
 import { migrate } from './migrate.ts';
+import { prefill } from './prefill.ts';
 import type { ServiceAccess } from './service-access.ts';
 import { type CellOptions, startCell } from './start-cell.ts';
 import { tryRelease } from './trial.ts';
-import type { DueWork } from './write-cell-files.ts';
+import { type DueWork, NO_SOCKET } from './write-cell-files.ts';
 
 /** A release on disk. */
 export interface ReleaseRef {
@@ -171,6 +173,27 @@ export class Launcher {
     });
     this.#migrated = files.config;
     return files;
+  }
+
+  /** Fills the app's cache with what a release has for it, as `prefill` says. */
+  async prefill(
+    { directory }: ReleaseRef,
+    filled: NonNullable<Release['prefill']>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { workerd, user, memoryMb, directories, buckets } = this.#place;
+    if (filled.kind === 'bucket') await buckets?.open();
+    await prefill({
+      workerd,
+      user,
+      memoryMb,
+      directory,
+      dataDirectory: directories.data,
+      runDirectory: directories.run,
+      prefill: filled,
+      bucketSocket: buckets?.socket ?? NO_SOCKET,
+      signal,
+    });
   }
 
   /** The storage is another one now: its databases are asked again what they have. */

@@ -1,9 +1,11 @@
 // Projects that say in other places than a Worker's configuration what they are: each as its author pushes it.
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Files, writeFiles } from '../support/builds/projects.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
 
 const cellar = sharedCellar('code');
@@ -235,4 +237,48 @@ export default { fetch: () => new Response('${name}') };`,
   assert.deepEqual([begins, left], ['Hall', 'Room']);
   const renamed = { tag: 'v2', renamed_classes: [{ from: 'Hall', to: 'Foyer' }] };
   assert.doesNotMatch(await push('rooms', files('Foyer', [made, renamed])), told);
+});
+
+test('the pages that Next.js made at build time are in its cache before it serves, and a rollback leaves them', async () => {
+  const { id } = (await cellar.call('POST', '/v1/apps', { slug: 'next-cache' })).body;
+  const key = createHash('sha256').update('/hello').digest('hex');
+  const next = (name: string, cache: string, config: object) => ({
+    'wrangler.jsonc': JSON.stringify({
+      name: 'x',
+      main: '.open-next/worker.js',
+      compatibility_date: '2026-10-01',
+      d1_databases: [{ binding: 'NEXT_TAG_CACHE_D1', database_name: 'tags' }],
+      ...config,
+    }),
+    '.open-next/cache/b1/hello.cache': `made for ${name}`,
+    '.open-next/worker.js': `// ${name}
+      export default { async fetch(request, env) {
+        const tags = await env.NEXT_TAG_CACHE_D1.prepare('SELECT count(*) AS n FROM revalidations').first();
+        if (request.method === 'PUT') await env.${cache}.put('incremental-cache/b1/${key}.cache', 'newer');
+        const found = await env.${cache}.get('incremental-cache/b1/${key}.cache');
+        return new Response([${JSON.stringify(name)}, await (found?.text?.() ?? found), tags.n].join());
+      } };`,
+  });
+  const first = await push(
+    'next-cache',
+    next('cf-r2-incremental-cache', 'NEXT_INC_CACHE_R2_BUCKET', {
+      r2_buckets: [{ binding: 'NEXT_INC_CACHE_R2_BUCKET', bucket_name: 'cache' }],
+    }),
+  );
+  assert.match(first, /▸ cache: into NEXT_INC_CACHE_R2_BUCKET, files: 1/);
+  assert.equal(await body('next-cache', '/'), 'cf-r2-incremental-cache,made for cf-r2-incremental-cache,0');
+  await cellar.get('next-cache', '/', { method: 'PUT' });
+  const [deployed] = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
+  await push(
+    'next-cache',
+    next('cf-kv-incremental-cache', 'NEXT_INC_CACHE_KV', {
+      kv_namespaces: [{ binding: 'NEXT_INC_CACHE_KV', id: 'cache' }],
+    }),
+  );
+  assert.equal(await body('next-cache', '/'), 'cf-kv-incremental-cache,made for cf-kv-incremental-cache,0');
+  await cellar.call('POST', `/v1/apps/${id}/rollback`, { deploy_id: deployed.id });
+  await eventually(
+    async () => (await body('next-cache', '/')) === 'cf-r2-incremental-cache,newer,0',
+    'the rollback serves, with the cache as it was',
+  );
 });

@@ -50,7 +50,7 @@ export function storageServices(release: Release, bucketSocket: string): Fields[
 }
 
 /** One service for each bucket: the header that names it is workerd's to write, and no Worker's. */
-function bucketService(storageId: string, bucketSocket: string): Fields {
+export function bucketService(storageId: string, bucketSocket: string): Fields {
   const named = { name: BUCKET_HEADER, value: storageId };
   return {
     name: bucketServiceName(storageId),
@@ -58,6 +58,7 @@ function bucketService(storageId: string, bucketSocket: string): Fields {
   };
 }
 
-function bucketServiceName(storageId: string): string {
+/** The name of that service. */
+export function bucketServiceName(storageId: string): string {
   return `bucket-${storageId}`;
 }

@@ -1,0 +1,47 @@
+// Puts the files of a cache into a bucket or a namespace, inside workerd, as an app's process would.
+
+/** Files that are read and put at a time: each may be kept in memory. */
+const AT_ONCE = 8;
+
+export default {
+  /** Takes `{directory, prefix}` and answers `{}` or `{failed: {at, message}}`. */
+  async fetch(request, { RELEASE, CACHE }) {
+    const { directory, prefix } = await request.json();
+    let at = directory;
+    try {
+      const files = await filesIn(RELEASE, directory, '');
+      const put = async () => {
+        for (let file = files.pop(); file !== undefined; file = files.pop()) {
+          const key = `${prefix}/${file}`.replace(/\/+/g, '/');
+          try {
+            await CACHE.put(key, (await read(RELEASE, `${directory}/${file}`)).body);
+          } catch (error) {
+            at = key;
+            files.length = 0;
+            throw error;
+          }
+        }
+      };
+      await Promise.all(Array.from({ length: AT_ONCE }, put));
+      return Response.json({});
+    } catch (error) {
+      return Response.json({ failed: { at, message: error.message } });
+    }
+  },
+};
+
+/** The paths of the files in a directory of the release, from there. */
+async function filesIn(release, directory, above) {
+  const found = [];
+  for (const { name, type } of await (await read(release, `${directory}/${above}`)).json()) {
+    if (type === 'directory') found.push(...(await filesIn(release, directory, `${above}${name}/`)));
+    else found.push(above + name);
+  }
+  return found;
+}
+
+async function read(release, path) {
+  const response = await release.fetch(`http://release/${path.split('/').map(encodeURIComponent).join('/')}`);
+  if (response.status !== 200) throw new Error(`${path} cannot be read (${response.status})`);
+  return response;
+}

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, test } from 'node:test';
+import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
+
+const worktrees = makeWorktrees();
+after(worktrees.remove);
+
+const hash = (key: string) => createHash('sha256').update(key).digest('hex');
+
+/** A project whose Worker has the cache of this name, with one page and one answer that were made at build time. */
+const project = (name: string, config: object, files: Record<string, string> = {}) => ({
+  ...wranglerProject({ main: '.open-next/worker.js', ...config }),
+  '.open-next/worker.js': `export default { fetch: () => new Response(${JSON.stringify(name)}) };`,
+  '.open-next/cache/b1/posts/hello.cache': '{"type":"app"}',
+  '.open-next/cache/__fetch/b1/0a1b': '{"kind":"FETCH"}',
+  ...files,
+});
+const R2 = 'cf-r2-incremental-cache';
+const bucket = { r2_buckets: [{ binding: 'NEXT_INC_CACHE_R2_BUCKET', bucket_name: 'cache' }] };
+
+test("the cache of OpenNext's build belongs to the release, each file under its key", async () => {
+  const { bundle, list } = await worktrees.bundle(project(R2, bucket));
+  assert.deepEqual(bundle.prefill, {
+    kind: 'bucket',
+    binding: 'NEXT_INC_CACHE_R2_BUCKET',
+    directory: 'next-cache',
+    prefix: 'incremental-cache',
+    files: 2,
+  });
+  const kept = [`next-cache/b1/${hash('/0a1b')}.fetch`, `next-cache/b1/${hash('/posts/hello')}.cache`];
+  assert.deepEqual(
+    list().filter((path) => path.startsWith('next-cache')),
+    kept.sort(),
+  );
+  const named = await worktrees.bundle(
+    project('cf-kv-incremental-cache', {
+      kv_namespaces: [{ binding: 'NEXT_INC_CACHE_KV', id: 'cache' }],
+      vars: { NEXT_INC_CACHE_KV_PREFIX: 'mine' },
+    }),
+  );
+  assert.deepEqual([named.bundle.prefill?.kind, named.bundle.prefill?.prefix], ['namespace', 'mine']);
+});
+
+test('a Worker that keeps its cache among its assets finds it there, and visitors do not', async () => {
+  const { bundle, list } = await worktrees.bundle(
+    project(
+      'cf-static-assets-incremental-cache',
+      { assets: { directory: '.open-next/assets', binding: 'ASSETS' } },
+      { '.open-next/assets/a.txt': '' },
+    ),
+  );
+  assert.equal(bundle.prefill, undefined);
+  assert.deepEqual(bundle.assets?.runWorkerFirst, ['/cdn-cgi/_next_cache/*']);
+  assert.ok(list().includes('assets/cdn-cgi/_next_cache/b1/posts/hello.cache'), list().join('\n'));
+});
+
+test('a D1 database of tags gets its table, and a Worker without a cache gets nothing', async () => {
+  const { bundle } = await worktrees.bundle(
+    project('none', { ...bucket, d1_databases: [{ binding: 'NEXT_TAG_CACHE_D1', database_name: 'tags' }] }),
+  );
+  assert.equal(bundle.prefill, undefined);
+  assert.deepEqual(
+    bundle.databases[0]?.migrations.map(({ name }) => name),
+    ['opennext-revalidations.sql'],
+  );
+});
+
+test('a cache without its binding, and what is no cache, fail by name', async () => {
+  await assert.rejects(
+    worktrees.bundle(project(R2, {})),
+    /wrangler\.json\w*: r2_buckets has no binding NEXT_INC_CACHE_R2_BUCKET, where open-next\.config\.ts/,
+  );
+  await assert.rejects(
+    worktrees.bundle(project(R2, bucket, { '.open-next/cache/notes.txt': '' })),
+    /\.open-next\/cache\/notes\.txt is no entry of OpenNext's cache/,
+  );
+});
