@@ -61,6 +61,8 @@ export interface BundleOptions {
   out: string;
   /** The environment of its Wrangler configuration to deploy; `null`: the top level. */
   environment: string | null;
+  /** As `Plan` has it. */
+  deployLine?: string | null;
   /** MiB that its assets may have. */
   assetsMb: number;
   /** The sites that were there before the build; `null` when nothing was built that could make one. */
@@ -81,7 +83,10 @@ export async function bundleProject(options: BundleOptions): Promise<Bundled> {
 async function bundleKind(options: BundleOptions): Promise<Bundled> {
   const { worktree, settings, out, environment, assetsMb, before } = options;
   const { root_directory, output_directory } = settings;
-  const place = placeOf(realpathSync(worktree), root_directory);
+  const place = {
+    ...placeOf(realpathSync(worktree), root_directory),
+    deployLine: options.deployLine ?? null,
+  };
   const project = findProject(place, before, output_directory);
   if (project === null) throw nothingDeployable(place, output_directory);
   mkdirSync(out, { recursive: true });

@@ -18,7 +18,7 @@ export interface DeployScript {
 type Scripts = Record<string, string>;
 
 /** A step of a script, or of one that it calls. */
-interface Step {
+export interface Step {
   kind: CommandKind;
   text: string;
   joint: ShellStep['joint'];
@@ -69,13 +69,22 @@ export function deployScript(scripts: Scripts): DeployScript | null {
   return null;
 }
 
+/** The scripts that deploy for everybody, if they deploy at all, with the steps of each. */
+export function certainSteps(scripts: Scripts): { script: string; steps: Step[] }[] {
+  return Object.keys(scripts)
+    .filter((name) => rank(name) < CERTAIN.length)
+    .sort((a, b) => rank(a) - rank(b))
+    .map((script) => ({ script, steps: expand(scripts, script, 0) }));
+}
+
 function rank(name: string): number {
   const certain = CERTAIN.findIndex((pattern) => pattern.test(name));
   if (certain >= 0) return certain;
   return CERTAIN.length + (/^(?:deploy|publish)/.test(name) ? 0 : 1);
 }
 
-function joined(steps: Step[]): string {
+/** Steps as one line for the shell. */
+export function joined(steps: Step[]): string {
   return steps
     .map(({ text, joint }, i) =>
       i === steps.length - 1 ? text : `${text}${joint === '&&' ? ' ' : ''}${joint || ' &&'} `,

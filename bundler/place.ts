@@ -9,6 +9,8 @@ export interface Place {
   root: string;
   /** Real path of the folder with the project's configuration and package.json. */
   folder: string;
+  /** What stands for the script `deploy` of its package.json, if anything does. */
+  deployLine?: string | null;
 }
 
 /**

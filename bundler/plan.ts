@@ -4,6 +4,7 @@ import { relative } from 'node:path';
 import type { BuildSettings } from '../handlers/contract/host-calls.ts';
 import { type BuildCommand, buildCommands } from './build-command.ts';
 import { hasFunctions } from './cloudflare-pages.ts';
+import { deployFolder } from './deploy-folder.ts';
 import { type DeployScript, deployScript } from './deploy-script.ts';
 import { entryPath } from './entry.ts';
 import { type NamedOutside, refuseImpossible } from './impossible.ts';
@@ -12,10 +13,17 @@ import { whyInstallAnew } from './install-inputs.ts';
 import { findLockFiles, type LockFile } from './lock-files.ts';
 import type { PageFolders } from './pages.ts';
 import { type Place, placeOf } from './place.ts';
-import { findProject, nothingDeployable, otherwiseNamed, packageJsonOf, siteFolders } from './project.ts';
+import {
+  findProject,
+  hasConfig,
+  nothingDeployable,
+  otherwiseNamed,
+  packageJsonOf,
+  siteFolders,
+} from './project.ts';
 import { readConfig, withPages } from './read-config.ts';
 import { redirectedConfig } from './redirect.ts';
-import { installFolder, onlyProject } from './workspace.ts';
+import { installFolder, namedFolder, onlyProject } from './workspace.ts';
 import type { ReadConfig } from './wrangler-config.ts';
 
 /** Scripts that run before a project is bundled, and may write files of it. */
@@ -25,6 +33,8 @@ const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepa
 export interface Plan {
   /** The project's folder, from the worktree; empty: the worktree. */
   folder: string;
+  /** What stands for its own script `deploy`: the root's, from that folder on; `null`: nothing does. */
+  deployLine: string | null;
   /** Where its packages are installed, likewise. */
   installFolder: string;
   /** What runs before the project is bundled, one after another. */
@@ -65,7 +75,7 @@ export interface PlanOptions {
  */
 export async function planBuild({ worktree, settings, environment, manifests }: PlanOptions): Promise<Plan> {
   const { output_directory: output } = settings;
-  const place = findPlace(realpathSync(worktree), settings);
+  const { place, why } = findPlace(realpathSync(worktree), settings);
   const manifest = packageJsonOf(place);
   const project = findProject(place, null, output);
   const installed = installFolder(place);
@@ -95,9 +105,13 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   }
   return {
     folder: relative(place.root, place.folder),
+    deployLine: place.deployLine ?? null,
     installFolder: relative(place.root, installed),
     build: read !== null && isDeployable(place.root, read) ? build.map(forgiving) : build,
-    notes: deploy !== null && deploy.notRun.length > 0 ? [notRun(deploy)] : [],
+    notes: [
+      ...(why === null ? [] : [why]),
+      ...(deploy !== null && deploy.notRun.length > 0 ? [notRun(deploy)] : []),
+    ],
     hasDependencies: [manifest, above].some((each) => each?.hasDependencies),
     packageManager: (above ?? manifest)?.packageManager ?? null,
     lockFiles: findLockFiles(place.root, installed),
@@ -131,11 +145,27 @@ function notRun({ call, notRun }: DeployScript): string {
   return `"${call.script}" of package.json: not run, because they come after Wrangler or are for an account of Cloudflare: ${notRun.join(', ')}`;
 }
 
-/** The folder that the settings name, else the root, unless only one below it can be deployed. */
-function findPlace(root: string, settings: BuildSettings): Place {
+/**
+ * The folder that the settings name, else the root, unless the script that deploys names another one, or only one below it can be
+ * deployed. With a line for the deploy's log where no setting says so.
+ */
+function findPlace(root: string, settings: BuildSettings): { place: Place; why: string | null } {
   const place = placeOf(root, settings.root_directory);
   const { root_directory, output_directory: output, build_command } = settings;
-  if (root_directory !== null || output !== null || findProject(place, null, output) !== null) return place;
-  const builds = build_command !== null || packageJsonOf(place)?.scripts.build !== undefined;
-  return placeOf(root, onlyProject(root, builds));
+  const asNamed = { place, why: null };
+  if (root_directory !== null || output !== null) return asNamed;
+  const scripts = packageJsonOf(place)?.scripts ?? {};
+  const named = deployFolder(scripts);
+  const folder = named === null || hasConfig(place) ? null : namedFolder(root, named);
+  if (named !== null && folder !== null) {
+    const why = `${folder} is the app: "${named.script}" of package.json names it`;
+    return { place: { ...placeOf(root, folder), deployLine: named.line }, why };
+  }
+  if (findProject(place, null, output) !== null) return asNamed;
+  const only = onlyProject(root, build_command !== null || scripts.build !== undefined);
+  if (only === null) return asNamed;
+  return {
+    place: placeOf(root, only),
+    why: `${only} is the app: no other folder has a Wrangler configuration`,
+  };
 }

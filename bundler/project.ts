@@ -44,8 +44,19 @@ export type Project =
   | { kind: 'site'; directory: string }
   | { kind: 'worker'; main: string };
 
+const NO_PACKAGE: PackageJson = {
+  name: null,
+  main: null,
+  scripts: {},
+  packageManager: null,
+  hasDependencies: false,
+  workspaces: [],
+  dependencies: [],
+};
+
 /** The parts of `package.json` a build goes by. */
 export interface PackageJson {
+  name: string | null;
   main: string | null;
   scripts: Record<string, string>;
   /** As written, such as `pnpm@10.1.0`. */
@@ -94,6 +105,12 @@ export function findProject(place: Place, before: PageFolders | null, output: st
   if (site !== null) return { kind: 'site', directory: join(folder, site) };
   if (entry === undefined) return null;
   return { kind: 'worker', main: entry };
+}
+
+/** Whether the folder of a project has a Wrangler configuration, or one that a build wrote. */
+export function hasConfig(place: Place): boolean {
+  const { root, folder } = place;
+  return CONFIG_FILES.some((name) => isFile(root, join(folder, name))) || redirectedConfig(place) !== null;
 }
 
 /** The folders that could be a site, for a look after the build. */
@@ -191,7 +208,10 @@ export function unnamedFolder(folders: string[]): BuildFailure {
 
 /** Reads the `package.json` of a project. See `readPackageJson`. */
 export function packageJsonOf(place: Place): PackageJson | null {
-  return readPackageJson(place.root, inFolder(place, 'package.json'));
+  const manifest = readPackageJson(place.root, inFolder(place, 'package.json'));
+  const { deployLine } = place;
+  if (!deployLine) return manifest;
+  return { ...(manifest ?? NO_PACKAGE), scripts: { ...manifest?.scripts, deploy: deployLine } };
 }
 
 /**
@@ -217,6 +237,7 @@ export function readPackageJson(root: string, name = 'package.json'): PackageJso
   const json = value as Record<string, unknown>;
   const entriesOf = (key: string) => Object.entries((json[key] as object | null | undefined) ?? {});
   return {
+    name: typeof json.name === 'string' ? json.name : null,
     main: typeof json.main === 'string' ? json.main : null,
     scripts: Object.fromEntries(
       entriesOf('scripts').filter(([, script]) => typeof script === 'string'),

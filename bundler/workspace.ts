@@ -1,8 +1,10 @@
 // Which folder of a repository a project's packages are installed in: its own, or that of a workspace that it belongs to.
-import { dirname, join, matchesGlob, relative } from 'node:path';
+import { basename, dirname, join, matchesGlob, normalize, relative } from 'node:path';
 import { parse } from 'yaml';
 import * as z from 'zod';
+import type { DeployFolder } from './deploy-folder.ts';
 import { BuildFailure } from './failure.ts';
+import { foldersOf } from './folders.ts';
 import { isThere } from './inside.ts';
 import { CONFIG_BYTES } from './limits.ts';
 import { findLockFiles } from './lock-files.ts';
@@ -33,6 +35,30 @@ export function onlyProject(root: string, builds: boolean): string | null {
   const found = wranglerFolders(root).filter((path) => !builds || hasMember(globs, path));
   if (found.length > 1) throw unnamedFolder(found);
   return found[0] ?? null;
+}
+
+/**
+ * The folder that a script names by its path, or by the name of its package or of its project of Nx.
+ * @returns `null` for a folder that it enters and that only a build can make
+ * @throws {BuildFailure} when there is none, or several
+ */
+export function namedFolder(root: string, { script, named, isEntered }: DeployFolder): string | null {
+  const path = normalize(named);
+  if (!path.startsWith('..') && isThere(root, join(root, path))) return path;
+  if (isEntered) return null;
+  const found: string[] = [];
+  for (const { path, names } of foldersOf(root)) {
+    const name = names.includes('package.json')
+      ? readPackageJson(root, join(path, 'package.json'))?.name
+      : null;
+    const isProject = names.includes('project.json') && basename(path) === named;
+    if (path !== '' && (name === named || isProject)) found.push(path);
+  }
+  if (found.length === 1) return found[0]!;
+  const which = found.length === 0 ? 'no folder or package is' : `${found.join(', ')} are`;
+  throw new BuildFailure(
+    `"${script}" of package.json deploys ${named}, and ${which} called that: say which folder is the app, with \`cellar builds set --root-directory\` or in the app's settings`,
+  );
 }
 
 function hasMember(globs: string[], path: string): boolean {

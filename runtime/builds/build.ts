@@ -51,8 +51,6 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
     const environment = wranglerEnvironment(input);
     const { settings } = input;
     const plan = await bundler.plan({ worktree: project, settings, environment, manifests }, stepTimeoutMs);
-    if (plan.folder !== '' && settings.root_directory === null)
-      log.line(`${plan.folder} is the app: no other folder has a Wrangler configuration`);
     for (const note of plan.notes) log.line(note);
     if (plan.outside !== null) input.requireOutside(plan.outside);
     await warnOfLocalSecrets(join(project, plan.folder), environment, log);
@@ -129,6 +127,7 @@ async function bundleStep(
       settings: { ...input.settings, root_directory: plan.folder || null },
       out,
       environment,
+      deployLine: plan.deployLine,
       assetsMb,
       before: plan.pages,
     },

@@ -306,3 +306,53 @@ test('what a process has compiled of its own code is kept for the next one', asy
   bundler.close();
   assert.deepEqual((await bundle(bundler, hello())).bundle.exports, ['default']);
 });
+
+test('the folder that the script `deploy` of the root names is the app', async () => {
+  const bundler = start();
+  const app = { 'wrangler.jsonc': '{"main": "index.js"}', 'index.js': '', 'package.json': '{"name": "web"}' };
+  const inFolders = (script: string, root: Files = {}): Files => ({
+    'package.json': JSON.stringify({ scripts: { build: 'tsc', deploy: script }, workspaces: ['apps/*'] }),
+    ...Object.fromEntries(Object.entries(app).map(([name, text]) => [`apps/site/${name}`, text])),
+    'apps/api/wrangler.jsonc': '{"main": "index.js"}',
+    'apps/api/index.js': '',
+    ...root,
+  });
+  for (const script of [
+    'cd apps/site && wrangler deploy',
+    'npm run build && (cd apps/site && npx wrangler deploy index.js)',
+    'cd apps && cd site && npm run deploy',
+    'npm run deploy --workspace apps/site',
+    'npm run deploy -w web',
+    'npm --prefix ./apps/site run deploy',
+    'pnpm --filter web run deploy',
+    'pnpm -F=./apps/site deploy',
+    'pnpm -C apps/site deploy:production',
+    'yarn workspace web deploy',
+    'turbo run deploy --filter=web...',
+    'nx deploy web',
+    'nx run web:deploy',
+    'bun run --filter web deploy',
+    'wrangler deploy --cwd apps/site',
+  ]) {
+    const { folder, notes } = await plan(bundler, worktrees.write(inFolders(script)));
+    assert.equal(folder, 'apps/site', script);
+    assert.deepEqual(notes, ['apps/site is the app: "deploy" of package.json names it'], script);
+  }
+  const line = inFolders('cd apps/site && node make.js && wrangler deploy --env production');
+  const { deployLine, build } = await plan(bundler, worktrees.write(line));
+  assert.equal(deployLine, 'node make.js && wrangler deploy --env production');
+  assert.deepEqual(build, [{ kind: 'command', command: 'node make.js', cwd: '.' }]);
+  const own = await plan(bundler, worktrees.write(inFolders('cd apps/site && wrangler deploy', app)));
+  assert.equal(own.folder, '');
+  const back = inFolders('cd apps/site && npm i && cd ../.. && wrangler deploy a.ts', { 'a.ts': '' });
+  assert.equal((await plan(bundler, worktrees.write(back))).folder, '');
+  const built = {
+    'package.json':
+      '{"scripts": {"build": "vite build", "deploy": "npm run build && cd dist && wrangler deploy"}}',
+  };
+  assert.equal((await plan(bundler, worktrees.write(built))).folder, '');
+  await assert.rejects(
+    plan(bundler, worktrees.write(inFolders('pnpm --filter shop deploy'))),
+    /"deploy" of package\.json deploys shop, and no folder or package is called that: .* --root-directory/,
+  );
+});

@@ -61,6 +61,7 @@ test("a Worker is the package's main, else an index file", () => {
 test('package.json says what is to be installed and run', () => {
   const read = (text: string) => readPackageJson(worktrees.write({ 'package.json': text }));
   assert.deepEqual(read('{"devDependencies": {"vite": "1"}, "scripts": {"build": "vite build"}}'), {
+    name: null,
     main: null,
     scripts: { build: 'vite build' },
     packageManager: null,

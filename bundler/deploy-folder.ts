@@ -1,0 +1,74 @@
+// Which folder of a repository the script of its root deploys: `cd apps/web && wrangler deploy`, `npm run deploy -w web`.
+import { posix } from 'node:path';
+import { certainSteps, joined } from './deploy-script.ts';
+
+/** The flags that name a folder or a package, for each program that runs scripts of packages. */
+const FLAGS: Record<string, string[]> = {
+  npm: ['-w', '--workspace', '--prefix', '-C'],
+  pnpm: ['--filter', '-F', '--dir', '-C'],
+  yarn: ['--cwd'],
+  bun: ['--filter', '-F', '--cwd'],
+  turbo: ['--filter', '-F', '--cwd'],
+  nx: ['-p', '--project', '--projects'],
+  lerna: ['--scope'],
+  wrangler: ['--cwd'],
+};
+const DEPLOYS = /^(?:[\w-]+:)*(?:deploy|publish)(?::[\w-]+)*$/;
+
+/** What a script deploys: a folder that it enters, or a folder or a package that it asks a program for. */
+export interface DeployFolder {
+  script: string;
+  named: string;
+  isEntered: boolean;
+  /** What the script does in a folder that it enters, where Wrangler itself is called there. */
+  line: string | null;
+}
+
+/** The folder that the script `deploy` names; `null` when it deploys the root, or names nothing. */
+export function deployFolder(scripts: Record<string, string>): DeployFolder | null {
+  for (const { script, steps } of certainSteps(scripts)) {
+    let folder = '.';
+    let first = 0;
+    for (const [i, { kind, words }] of steps.entries()) {
+      const [program, path] = words;
+      if (program === 'cd' && path !== undefined) {
+        folder = posix.join(folder, path).replace(/\/$/, '');
+        first = i + 1;
+      }
+      const asked = askedFor(words);
+      if (asked?.named) return { script, named: asked.named, isEntered: false, line: null };
+      const isWrangler = kind === 'deploy';
+      if (isWrangler && folder === '.') return null;
+      if (folder === '.' || (!isWrangler && asked === null)) continue;
+      const line = isWrangler ? joined(steps.slice(first, i + 1)) : null;
+      return { script, named: folder, isEntered: true, line };
+    }
+  }
+  return null;
+}
+
+/** What a command runs to deploy, by a script or by Wrangler, in a folder or package that it may name; `null`: it does not deploy. */
+function askedFor(words: string[]): { named: string | null } | null {
+  const [program = '', ...rest] = words;
+  const flags = FLAGS[program];
+  if (flags === undefined) return null;
+  let named: string | null = null;
+  const given: string[] = [];
+  for (let i = 0; i < rest.length; i++) {
+    const word = rest[i]!;
+    const [flag, value] = word.split(/=(.*)/s) as [string, string?];
+    if (flags.includes(flag)) named = value ?? rest[++i] ?? null;
+    else if (!word.startsWith('-')) given.push(word);
+  }
+  if (program === 'yarn' && given[0] === 'workspace') [, named = null] = given.splice(0, 2);
+  if (given[0] === 'run' || given[0] === 'run-script') given.shift();
+  if (program === 'nx') {
+    const [project, target] = given[0]?.split(':') ?? [];
+    if (target !== undefined) return DEPLOYS.test(target) ? { named: project! } : null;
+    named ??= given[1] ?? null;
+  }
+  if (program === 'wrangler' && given[0] === 'pages') given.shift();
+  // A filter may ask for the packages that it needs besides.
+  if (!DEPLOYS.test(given[0] ?? '')) return null;
+  return { named: named?.replace(/^\.\.\.|\.\.\.$|^\{|\}$/g, '') ?? null };
+}
