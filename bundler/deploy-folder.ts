@@ -36,7 +36,8 @@ export function deployFolder(scripts: Record<string, string>): DeployFolder | nu
         first = i + 1;
       }
       const asked = askedFor(words);
-      if (asked?.named) return { script, named: asked.named, isEntered: false, line: null };
+      // Wrangler mostly enters what the build writes.
+      if (asked?.named) return { script, named: asked.named, isEntered: kind === 'deploy', line: null };
       const isWrangler = kind === 'deploy';
       if (isWrangler && folder === '.') return null;
       if (folder === '.' || (!isWrangler && asked === null)) continue;

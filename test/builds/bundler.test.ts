@@ -351,6 +351,10 @@ test('the folder that the script `deploy` of the root names is the app', async (
       '{"scripts": {"build": "vite build", "deploy": "npm run build && cd dist && wrangler deploy"}}',
   };
   assert.equal((await plan(bundler, worktrees.write(built))).folder, '');
+  const written = {
+    'package.json': built['package.json'].replace('cd dist && wrangler', 'wrangler --cwd .output'),
+  };
+  assert.equal((await plan(bundler, worktrees.write(written))).folder, '');
   await assert.rejects(
     plan(bundler, worktrees.write(inFolders('pnpm --filter shop deploy'))),
     /"deploy" of package\.json deploys shop, and no folder or package is called that: .* --root-directory/,
