@@ -15,6 +15,9 @@ export const COMPILED_FUNCTIONS = '.wrangler/cellar-functions';
 /** A Worker's code in the folder of the static files, and that with the paths that it answers. Never served. */
 export const PAGES_WORKER = '_worker.js';
 export const PAGES_FILES = [PAGES_WORKER, '_routes.json'];
+/** Rules in `_routes.json`, and characters of each. */
+const ROUTES = 100;
+const ROUTE_LENGTH = 100;
 const FUNCTIONS = 'functions';
 /** How a function is exported. */
 const HANDLER =
@@ -101,8 +104,25 @@ function routesOf(root: string, path: string): true | string[] {
   const { include, exclude = [] } = routes ?? {};
   if (!arePaths(include) || !arePaths(exclude))
     throw new BuildFailure(`${file}: "include" and "exclude" must be lists of paths such as "/api/*"`);
+  const refused = whyRefused(include, exclude);
+  if (refused !== null) throw new BuildFailure(`${file}: ${refused}, which Cloudflare Pages refuses, too`);
   if (include.includes('/*') && exclude.length === 0) return true;
   return [...include, ...exclude.map((pattern) => `!${pattern}`)];
+}
+
+/** What of the rules Pages refuses; `null`: nothing. */
+function whyRefused(include: string[], exclude: string[]): string | null {
+  const rules = [...include, ...exclude];
+  if (include.length === 0) return '"include" has no rule';
+  if (rules.length > ROUTES) return `there are ${rules.length} rules, more than ${ROUTES}`;
+  const long = rules.find(({ length }) => length > ROUTE_LENGTH);
+  if (long !== undefined) return `the rule ${long} has more than ${ROUTE_LENGTH} characters`;
+  for (const list of [include, exclude])
+    for (const wide of list.filter((rule) => rule.endsWith('/*'))) {
+      const covered = list.find((rule) => rule !== wide && rule.startsWith(wide.slice(0, -1)));
+      if (covered !== undefined) return `the rule ${wide} covers ${covered}`;
+    }
+  return null;
 }
 
 function arePaths(value: unknown): value is string[] {

@@ -159,3 +159,25 @@ test('rules for the assets that are too long fail by name, before they are read'
     /^BuildFailure: assets: _headers has more than 256 KiB$/,
   );
 });
+
+test('the routes of a Pages project are taken or refused as Pages does, with the rule named', async () => {
+  const routed = (routes: object) =>
+    worktrees.bundle({
+      'dist/index.html': '',
+      'dist/_worker.js': 'export default { fetch() {} };',
+      'dist/_routes.json': JSON.stringify({ version: 1, ...routes }),
+    });
+  const taken = async (routes: object) => (await routed(routes)).bundle.assets?.runWorkerFirst;
+  assert.deepEqual(await taken({ include: ['/api/*', '/*/edit'] }), ['/api/*', '/*/edit']);
+  assert.deepEqual(await taken({ include: ['/*'], exclude: ['/a/*.png'] }), ['/*', '!/a/*.png']);
+  const many = Array.from({ length: 100 }, (_, n) => `/${n}`);
+  assert.deepEqual(await taken({ include: many }), many);
+  for (const [routes, message] of [
+    [{ include: [] }, /_routes\.json: "include" has no rule/],
+    [{ include: many, exclude: ['/a'] }, /there are 101 rules, more than 100/],
+    [{ include: [`/${'a'.repeat(100)}`] }, /the rule \/a+ has more than 100 characters/],
+    [{ include: ['/api/*', '/api/a'] }, /the rule \/api\/\* covers \/api\/a, which Cloudflare Pages refuses/],
+    [{ include: ['api'] }, /must be lists of paths/],
+  ] as const)
+    await assert.rejects(routed(routes), message);
+});

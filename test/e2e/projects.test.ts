@@ -41,19 +41,22 @@ test('a Pages project in advanced mode has its Worker among the files its build 
   await cellar.create('advanced');
   const worker = `import { word } from './word.js';
     export default { fetch(request, env) {
-      return new URL(request.url).pathname === '/api/word' ? new Response(word) : env.ASSETS.fetch(request);
+      const { pathname } = new URL(request.url);
+      if (pathname.endsWith('/edit')) return new Response('edit');
+      return pathname === '/api/word' ? new Response(word) : env.ASSETS.fetch(request);
     } };`;
   const log = await push('advanced', {
     'package.json': '{"scripts": {"build": "cp -r source dist", "deploy": "wrangler pages deploy ./dist"}}',
     'source/index.html': '<h1>App</h1>',
     'source/_worker.js/index.js': worker,
     'source/_worker.js/word.js': 'export const word = "advanced";',
-    'source/_routes.json': '{"version": 1, "include": ["/api/*"], "exclude": ["/api/files/*"]}',
+    'source/_routes.json': '{"version": 1, "include": ["/api/*", "/*/edit"], "exclude": ["/api/files/*"]}',
     'source/api/files/a.txt': 'a file',
   });
   assert.match(log, /Cloudflare Pages project: dist/);
   assert.equal(await body('advanced', '/api/word'), 'advanced');
   assert.equal(await body('advanced', '/api/files/a.txt'), 'a file');
+  assert.equal(await body('advanced', '/notes/1/edit'), 'edit');
   assert.equal(await body('advanced', '/some/route'), '<h1>App</h1>');
   assert.doesNotMatch(await body('advanced', '/_worker.js/word.js'), /advanced/);
   assert.doesNotMatch(await body('advanced', '/_routes.json'), /include/);
