@@ -112,6 +112,7 @@ test('a plan says what is to run, read before anything has run', async () => {
   const { pages, lockFiles, ...planned } = await plan(bundler, worktrees.write(files));
   assert.deepEqual(planned, {
     folder: '',
+    deployLine: null,
     installFolder: '',
     build: [{ kind: 'script' }],
     notes: [],
