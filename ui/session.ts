@@ -2,6 +2,7 @@
 import { computed, signal } from '@preact/signals';
 import type { SignedIn } from '../handlers/contract/sign-in.ts';
 import { serverRoute, signedOut } from './api.ts';
+import { forgetKept } from './unsaved.ts';
 
 export interface Session {
   account: SignedIn;
@@ -32,6 +33,14 @@ export async function signOut(): Promise<void> {
   await serverRoute('/api/auth/sign-out', {});
   session.value = null;
 }
+
+/** Who was signed in last, by id. */
+let last: string | null = null;
+session.subscribe((now) => {
+  if (!now) return;
+  if (last !== null && last !== now.account.id) forgetKept();
+  last = now.account.id;
+});
 
 // A call that says nobody is signed in ends the session here: the sign-in takes its place and comes back.
 signedOut.subscribe((times) => {

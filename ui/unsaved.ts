@@ -5,7 +5,7 @@ type Field = HTMLInputElement | HTMLTextAreaElement;
 const QUESTION = 'What you typed here is not saved. Drop it?';
 /** Fields that were typed into, with the text that was saved last. */
 const savedTexts = new Map<Field, string>();
-const keepers: (() => boolean)[] = [];
+const keepers: { texts: Map<string, unknown>; isUnsaved: () => boolean }[] = [];
 
 /** Begins to watch what is typed, and has the browser ask before it leaves a page with unsaved text. */
 export function watchTyping(): void {
@@ -16,13 +16,18 @@ export function watchTyping(): void {
     if (!savedTexts.has(field)) savedTexts.set(field, field.value);
   });
   addEventListener('beforeunload', (event) => {
-    if (hasTyped(document) || keepers.some((isUnsaved) => isUnsaved())) event.preventDefault();
+    if (hasTyped(document) || keepers.some(({ isUnsaved }) => isUnsaved())) event.preventDefault();
   });
 }
 
-/** Adds text that stays when one goes from screen to screen, and is lost only with the page. */
-export function keptInPage(isUnsaved: () => boolean): void {
-  keepers.push(isUnsaved);
+/** Adds text that stays when one goes from screen to screen, and is lost only with the page or when somebody else signs in. */
+export function keptInPage(texts: Map<string, unknown>, isUnsaved: () => boolean): void {
+  keepers.push({ texts, isUnsaved });
+}
+
+/** Forgets all text that stays, for the next person at this page. */
+export function forgetKept(): void {
+  for (const { texts } of keepers) texts.clear();
 }
 
 /**

@@ -125,7 +125,7 @@ export type ChangeSet = ReturnType<typeof changeSet>;
 
 /** The changes of all tables that were shown. */
 const all = new Map<string, ChangeSet>();
-keptInPage(() => [...all.values()].some(({ count }) => count.peek() > 0));
+keptInPage(all, () => [...all.values()].some(({ count }) => count.peek() > 0));
 
 /**
  * Returns the changes to a table. They stay while one goes from screen to screen, until the page is left. A table whose

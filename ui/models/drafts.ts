@@ -63,4 +63,4 @@ export function draftsOf(app: string) {
 export function hasDrafts(): boolean {
   return [...all.values()].some((files) => files.peek().size > 0);
 }
-keptInPage(hasDrafts);
+keptInPage(all, hasDrafts);

@@ -145,7 +145,7 @@ const HISTORY = 50;
 
 /** The text in the field of each console. It stays while one goes from screen to screen, until the page is left. */
 const texts = new Map<string, Signal<string>>();
-keptInPage(() => [...texts].some(([key, { value }]) => value.trim() !== '' && value !== kept(key)[0]));
+keptInPage(texts, () => [...texts].some(([key, { value }]) => value.trim() !== '' && value !== kept(key)[0]));
 
 /** A console for SQL. Its statements stay in this browser. */
 export function consoleModel(place: string, read: Reader, write: Writer | null) {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { changeOf, draftsOf, hasDrafts } from '../../../ui/models/drafts.ts';
 import { buildTree, filterFiles, foldersOf, pathFault, type TreeNode } from '../../../ui/models/tree.ts';
+import { type Session, session } from '../../../ui/session.ts';
 
 const files = ['b.ts', 'a/z.ts', 'a/b/c.ts', 'a.ts'].map((path) => ({ path, size: 1 }));
 
@@ -41,4 +42,19 @@ test('what is typed is a draft until it is as it was, and is told by what it doe
   drafts.remove('b.ts', null);
   drafts.discard('c.ts');
   assert.ok(!hasDrafts());
+});
+
+test('drafts stay while the same person signs in again, and are gone for somebody else', () => {
+  const signIn = (id: string) => {
+    session.value = { account: { id } } as Session;
+  };
+  signIn('ada');
+  draftsOf('shop').write('a.ts', 'new', 'old');
+  session.value = null;
+  signIn('ada');
+  assert.equal(hasDrafts(), true);
+  session.value = null;
+  signIn('grace');
+  assert.equal(hasDrafts(), false);
+  assert.deepEqual(draftsOf('shop').list.value, []);
 });
