@@ -5,8 +5,11 @@ import { twoFactor } from 'better-auth/plugins/two-factor';
 import { PASSWORD_MAX, PASSWORD_MIN } from '../contract/sign-in.ts';
 import type { Env } from './env.ts';
 import { Limiter } from './limits.ts';
+import { oneTimeCodes } from './one-time-codes.ts';
 
 const DAY_S = 24 * 3600;
+/** How long an account is locked after too many wrong codes. */
+export const LOCK_S = 15 * 60;
 const BASE_PATH = '/api/auth';
 
 /** The library's routes that are there. Accounts are made, named and deleted by the API. */
@@ -84,8 +87,9 @@ export function createAuth(env: Env) {
       defaultCookieAttributes: { secure, sameSite: 'strict', httpOnly: true, path: '/' },
       ipAddress: { ipAddressHeaders: ['x-real-ip'] },
     },
+    hooks: oneTimeCodes(),
     plugins: [
-      twoFactor({ issuer: 'Cellar' }),
+      twoFactor({ issuer: 'Cellar', accountLockout: { durationSeconds: LOCK_S } }),
       passkey({
         rpID: new URL(env.PUBLIC_UI_URL).hostname,
         rpName: 'Cellar',

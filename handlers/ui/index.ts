@@ -7,7 +7,7 @@ import { PAGE } from '../contract/ui-files.ts';
 import { asProblem, Problem, problemResponse } from '../problem.ts';
 import { discard, readBytes } from '../transports/body.ts';
 import { askAbout, isApi, passOn } from './api.ts';
-import { type Auth, cookiePrefix, createAuth, isAuthRoute } from './auth.ts';
+import { type Auth, cookiePrefix, createAuth, isAuthRoute, LOCK_S } from './auth.ts';
 import type { Env } from './env.ts';
 import { file, wantsPage } from './files.ts';
 import { Attempts, clientOf, Limiter, TooMany } from './limits.ts';
@@ -100,7 +100,8 @@ class Server {
     const wait = response.headers.get('x-retry-after');
     if (response.status !== 429) return response;
     await response.body?.cancel();
-    throw new TooMany(Number(wait) || 60);
+    // Of an account that is locked the library does not say for how long.
+    throw new TooMany(Number(wait) || LOCK_S);
   }
 
   /** Who is signed in, and where things are. */

@@ -377,6 +377,12 @@ test('a second factor is asked for; a link for the account takes it away, and en
   const trusted = { code: code(), trustDevice: true };
   assert.equal((await elsewhere.ask('POST', '/api/auth/two-factor/verify-totp', trusted)).status, 200);
   assert.ok(await elsewhere.account());
+  // Whoever saw the code typed cannot use it again.
+  const thief = new Visitor(cellar);
+  await thief.ask('POST', '/api/auth/sign-in/email', { email: 'erin@example.com', password });
+  const copied = await thief.ask('POST', '/api/auth/two-factor/verify-totp', trusted);
+  assert.deepEqual([copied.status, copied.body.message], [401, 'This code was used. Wait for the next one.']);
+  assert.equal(await thief.account(), null);
 
   const { url } = await ada.rpc('invites.create', { account: id });
   const token = new URL(url).searchParams.get('token');
