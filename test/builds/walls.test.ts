@@ -199,14 +199,14 @@ test('a build that uses up its memory fails, and its log names the setting', asy
 test('a build that starts processes without end fails, and the machine does not', async () => {
   const printed = await build(
     cellar,
-    // A shell starts most of them for a third of the processor's time, which others may leave little of.
+    // A shell starts most of them with less of the processors, of which others may leave little.
     `import { spawn } from 'node:child_process';
     import { once } from 'node:events';
-    const shell = spawn('/bin/sh', ['-c', 'for n in $(seq 1800); do sleep 60 & done; echo; wait'], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const shell = spawn('/bin/sh', ['-c', 'mkfifo never; for n in $(seq 1900); do read line < never & done; echo; wait'], { stdio: ['ignore', 'pipe', 'inherit'] });
     await Promise.race([once(shell.stdout, 'data'), once(shell, 'exit')]);
     let refused = false;
     for (let n = 0; n < 6000 && !refused; n++) {
-      const child = spawn('/bin/sleep', ['60']);
+      const child = spawn('/bin/sleep', ['600']);
       child.on('error', ({ message }) => console.error(message));
       refused = child.pid === undefined;
     }
