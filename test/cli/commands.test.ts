@@ -357,7 +357,7 @@ test('every command that answers an operation prints what the contract says', as
   assert.equal((await json('storage keys', ['sessions'])).items[0].key, 'a');
   assert.equal((await json('storage objects', ['files', 'images/'])).items.length, 1);
   const { key: snapshot } = await json('snapshot');
-  assert.ok((await json('snapshots')).items.some((each: { key: string }) => each.key === snapshot));
+  assert.ok((await json('snapshots list')).items.some((each: { key: string }) => each.key === snapshot));
   assert.deepEqual((await json('snapshots verify')).damaged, []);
   await json('restore', [snapshot, '--yes']);
   await json('stats');

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { existsSync, globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
+import { uuidOf } from '../../handlers/contract/id.ts';
 import { eventually, processes } from '../support/e2e/processes.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
 import { EventReader, type SentEvent } from '../support/handlers/events-source.ts';
@@ -156,21 +157,26 @@ test('a single-page app is built, serves its page at any path, and its Worker an
   assert.match((await cellar.get('spa', '/api/time')).headers.get('content-type')!, /json/);
 });
 
-test('a Worker is told which deploy it is of', async () => {
+test('a Worker is told which version it is of', async () => {
   const id = await cellar.create('bindings');
   const work = await cellar.checkout('bindings');
   const pushed = await cellar.push(work, 'bindings');
   assert.equal(pushed.code, 0, pushed.stderr);
   const told = async () => JSON.parse((await cellar.get('bindings', '/version')).text);
-  const live = async () => (await cellar.call('GET', `/v1/apps/${id}`)).body.live_deploy_id;
+  const live = async () => {
+    const [newest] = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
+    assert.equal(newest.status, 'live');
+    return newest.version.id;
+  };
   const first = await told();
-  assert.deepEqual(first, { id: await live(), tag: '', timestamp: first.timestamp });
+  assert.deepEqual(first, { id: uuidOf(await live()), tag: '', timestamp: first.timestamp });
   assert.ok(Math.abs(Date.now() - Date.parse(first.timestamp)) < 120_000, first.timestamp);
   await cellar.commit(work, 'again');
   await cellar.push(work, 'bindings');
   const second = await told();
-  assert.equal(second.id, await live());
-  assert.ok(second.id > first.id && second.timestamp > first.timestamp);
+  assert.equal(second.id, uuidOf(await live()));
+  assert.notEqual(second.id, first.id);
+  assert.ok(second.timestamp > first.timestamp);
 });
 
 test('a rate limit lets a key through as often as it says, over bindings of the same namespace', async () => {
