@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Bytes, HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
 import { HOST_CALL_BYTES } from '../../handlers/contract/sizes.ts';
 import { StaleGeneration } from '../apps/apps.ts';
-import { log, reason } from '../log.ts';
+import { log, logRarely, reason } from '../log.ts';
 import { isDiskFull } from '../machine/disk.ts';
 import { readAtMost } from '../machine/read-at-most.ts';
 import { Refusal } from '../refusal.ts';
@@ -93,7 +93,9 @@ export function refuse(response: ServerResponse, error: unknown): void {
         : isDiskFull(error)
           ? new Refusal(507, 'insufficient_storage', DISK_FULL)
           : new Refusal(500, 'internal_error', reason(error));
-  if (refusal.status >= 500) log('error', 'a host call failed', { error: refusal.message });
+  // Whoever asks too much at once can ask again and again.
+  if (refusal.status === 503) logRarely('warn', 'a host call was refused', { reason: refusal.message });
+  else if (refusal.status >= 500) log('error', 'a host call failed', { error: refusal.message });
   if (response.headersSent) {
     response.destroy();
     return;

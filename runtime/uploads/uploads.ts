@@ -16,6 +16,7 @@ import type { Secrets } from '../apps/secrets.ts';
 import { SHOWN_LENGTH } from '../git/repository.ts';
 import { log, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
+import { QueueFull } from '../machine/fair-queue.ts';
 import { publish } from '../machine/publish.ts';
 import { threads } from '../machine/worker.ts';
 import { Refusal } from '../refusal.ts';
@@ -267,6 +268,7 @@ async function inThread<F extends (...values: any[]) => unknown>(
     return await threads.run<F>(module, name, values, { deadlineMs: UNPACK_MS, key, errors: [BuildFailure] });
   } catch (error) {
     if (error instanceof BuildFailure) throw new Refusal(400, 'invalid_input', error.message);
+    if (error instanceof QueueFull) throw new Refusal(503, 'host_unavailable', error.message);
     throw error;
   }
 }
