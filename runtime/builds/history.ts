@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { gitEnvironment } from '../git/environment.ts';
 import { runGit } from '../git/git.ts';
+import { gitProgram } from '../git/program.ts';
 import { reason } from '../log.ts';
 import { giveWay } from '../machine/give-way.ts';
 import { removeTree } from '../machine/remove.ts';
@@ -84,7 +85,7 @@ async function fetchInto(project: string, input: BuildInput): Promise<void> {
   ];
   for (const words of steps) {
     await run({
-      arguments: [...(await giveWay()), 'git', ...words],
+      arguments: [...(await giveWay()), ...gitProgram(), ...words],
       title: `git ${words[0]}`,
       cwd: project,
       environment: { ...gitEnvironment(SETTINGS), HOME: project },
