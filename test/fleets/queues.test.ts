@@ -61,6 +61,8 @@ async function jobs(t: TestContext, settings: Partial<QueueConsumer> = {}, idleM
 function release(directory: string, settings: Partial<QueueConsumer> = {}) {
   const consumer = { queue: 'jobs', maxBatchTimeout: BATCH_TIMEOUT_S, ...settings };
   return makeRelease(directory, CODE, {
+    // A batch that never ends is ended soon.
+    cpuMs: 2_000,
     triggers: {
       crons: [],
       producers: [{ binding: 'JOBS', queue: 'jobs' }],

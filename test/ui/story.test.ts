@@ -74,7 +74,7 @@ test('where an app is and how it is built is set among its settings', NEEDS_CHRO
   const set = page.getByRole('button', { name: 'Set how it is built' });
   await folder.fill('/srv/shop');
   await set.click();
-  await page.getByText('root_directory must be relative to the root of the repository').waitFor();
+  await page.getByText(/must be relative to the root of the repository/i).waitFor();
   await folder.fill('apps//web');
   await page.getByLabel('Build command').fill('make');
   await set.click();

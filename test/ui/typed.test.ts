@@ -224,7 +224,7 @@ test(
     await isRefused(root, /./);
 
     await page.goto(path('alerts'));
-    await button('Add an alert').click();
+    await button('Add an alert').first().click();
     const address = page.getByLabel('Address of the webhook');
     await address.fill('ftp://example.com');
     await page.getByRole('dialog').getByRole('checkbox').first().check();

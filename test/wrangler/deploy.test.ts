@@ -367,7 +367,7 @@ test('a version waits until it is deployed, and a rollback takes it away again',
   await wrangler('versions', 'deploy', `${id}@100%`, '--yes');
   assert.equal((await cellar.get('everything', '/new.txt')).text, 'newer');
   const version = JSON.parse((await cellar.get('everything', '/version')).text);
-  assert.deepEqual([version.id, version.tag], [(await app()).body.live_deploy_id, 'v7']);
+  assert.deepEqual([version.id, version.tag], [id, 'v7']);
   assert.match(await wrangler('deployments', 'status'), new RegExp(id));
   await wrangler('rollback', '--yes', '--message', 'back');
   assert.equal((await cellar.get('everything', '/new.txt')).text, 'new');
