@@ -65,7 +65,7 @@ export class Host {
     await geo.look();
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
     const api = await this.#parts.api.listen(RUNNER_PORT, '127.0.0.1');
-    writeAtomic(paths.address, `http://127.0.0.1:${api}\n`);
+    const isWritten = this.#writeAddress(api);
     const host = isLocal(RUNNER_BASE_DOMAIN) ? '127.0.0.1' : '::';
     const front = { config: this.config, directory: paths.caddy, edge: this.#parts.edge, api };
     const edge = caddy
@@ -85,12 +85,27 @@ export class Host {
     missed.start();
     previews.start();
     await this.#startControl();
+    // Then the disk has room.
+    if (!isWritten) this.#writeAddress(api);
     if (this.#closed) return known.addresses;
     outbox.open();
     await rounds.start();
     if (this.#closed) return known.addresses;
     void snapshots.start();
     return known.addresses;
+  }
+
+  /** Writes where the API listens, for the command line. On a full disk apps serve without. @returns whether it could be written */
+  #writeAddress(port: number): boolean {
+    try {
+      writeAtomic(this.#parts.paths.address, `http://127.0.0.1:${port}\n`);
+      return true;
+    } catch (error) {
+      log('warn', 'the address of the API could not be written for the command line', {
+        error: reason(error),
+      });
+      return false;
+    }
   }
 
   /** The link that makes whoever opens it first the admin; null when it was used. It is a secret. */
