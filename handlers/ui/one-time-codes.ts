@@ -1,4 +1,4 @@
-// Each code of a second factor signs in once: whoever saw it typed cannot use it while it is still valid.
+// Each code of a second factor signs in once: a thief who saw it cannot use it again while it is valid.
 import { APIError, createAuthMiddleware, isAPIError } from 'better-auth/api';
 
 const PATH = '/two-factor/verify-totp';
@@ -21,7 +21,7 @@ export function oneTimeCodes() {
     if (account === undefined) return;
     const now = Date.now();
     for (const [code, at] of taken) if (now - at > VALID_MS) taken.delete(code);
-    const code = `${account} ${call.body.code}`;
+    const code = `${account} ${call.body?.code}`;
     if (taken.has(code))
       throw new APIError('UNAUTHORIZED', { message: 'This code was used. Wait for the next one.' });
     taken.set(code, now);

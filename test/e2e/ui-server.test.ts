@@ -382,6 +382,7 @@ test('a second factor is asked for; a link for the account takes it away, and en
   await thief.ask('POST', '/api/auth/sign-in/email', { email: 'erin@example.com', password });
   const copied = await thief.ask('POST', '/api/auth/two-factor/verify-totp', trusted);
   assert.deepEqual([copied.status, copied.body.message], [401, 'This code was used. Wait for the next one.']);
+  assert.equal((await thief.ask('POST', '/api/auth/two-factor/verify-totp')).status, 400);
   assert.equal(await thief.account(), null);
 
   const { url } = await ada.rpc('invites.create', { account: id });
