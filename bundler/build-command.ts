@@ -7,8 +7,8 @@ import type { PackageJson } from './project.ts';
 import type { WranglerConfig } from './wrangler-config.ts';
 
 /**
- * A line for the shell, or the script `build`. `cwd`: from the project's folder. `mayFail`: what is deployed is there without the
- * script, as on Cloudflare, which runs it only where somebody says so.
+ * A line for the shell, or the script `build`. `cwd`: from the project's folder. `mayFail`: the
+ * deploy goes on when the script fails, because it needs nothing that the script writes.
  */
 export type BuildCommand =
   | { kind: 'command'; command: string; cwd: string }

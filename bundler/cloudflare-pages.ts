@@ -12,8 +12,9 @@ import type { ReadConfig } from './wrangler-config.ts';
 
 /** Where Wrangler's compiler puts the Worker of functions/, from the project's folder. */
 export const COMPILED_FUNCTIONS = '.wrangler/cellar-functions';
-/** A Worker's code in the folder of the static files, and that with the paths that it answers. Never served. */
+/** A Worker's code in the folder of the static files. */
 export const PAGES_WORKER = '_worker.js';
+/** It, and the paths that it answers. Never served. */
 export const PAGES_FILES = [PAGES_WORKER, '_routes.json'];
 /** Rules in `_routes.json`, and characters of each. */
 const ROUTES = 100;

@@ -12,7 +12,7 @@ import type { Place } from './place.ts';
 import { readPackageJson, unnamedFolder, wranglerFolders } from './project.ts';
 import { readProjectFile } from './regular-file.ts';
 
-/** What is read of pnpm-workspace.yaml. A file without packages only has settings. */
+/** The part of pnpm-workspace.yaml that names packages. A file may have settings alone. */
 const PNPM_WORKSPACE = z.nullable(z.object({ packages: z.nullish(z.array(z.string())) }));
 
 /** The real path of that folder: the project's own where it has a lock file, else that of its workspace. */

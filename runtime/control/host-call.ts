@@ -85,14 +85,7 @@ export function sendJson(response: ServerResponse, value: unknown): void {
 
 /** Answers with an error: a `Refusal` with its own status, any other with a 500. */
 export function refuse(response: ServerResponse, error: unknown): void {
-  const refusal =
-    error instanceof Refusal
-      ? error
-      : error instanceof StaleGeneration
-        ? new Refusal(409, 'stale_generation', error.message)
-        : isDiskFull(error)
-          ? new Refusal(507, 'insufficient_storage', DISK_FULL)
-          : new Refusal(500, 'internal_error', reason(error));
+  const refusal = refusalOf(error) ?? new Refusal(500, 'internal_error', reason(error));
   // Whoever asks too much at once can ask again and again.
   if (refusal.status === 503) logRarely('warn', 'a host call was refused', { reason: refusal.message });
   else if (refusal.status >= 500) log('error', 'a host call failed', { error: refusal.message });
@@ -104,4 +97,11 @@ export function refuse(response: ServerResponse, error: unknown): void {
   response
     .writeHead(status, { 'content-type': 'application/problem+json' })
     .end(JSON.stringify({ type: 'about:blank', title: code, status, code, detail: message }));
+}
+
+/** Returns the refusal that an error means to any call; null for an error that means none. */
+export function refusalOf(error: unknown): Refusal | null {
+  if (error instanceof Refusal) return error;
+  if (error instanceof StaleGeneration) return new Refusal(409, 'stale_generation', error.message);
+  return isDiskFull(error) ? new Refusal(507, 'insufficient_storage', DISK_FULL) : null;
 }

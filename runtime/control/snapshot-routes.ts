@@ -1,14 +1,12 @@
 // The host's routes to snapshots.
 import type { HostCall } from '../../handlers/contract/host-routes.ts';
-import { StaleGeneration } from '../apps/apps.ts';
 import { reason } from '../log.ts';
-import { isDiskFull } from '../machine/disk.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
 import { Refusal, requireRoom } from '../refusal.ts';
 import { NotThere, Unusable } from '../snapshots/errors.ts';
 import type { Head } from '../snapshots/manifest.ts';
 import { type ReplaceOptions, replaceStorage } from '../snapshots/replace.ts';
-import { type HostRoutes, readJson } from './host-call.ts';
+import { type HostRoutes, readJson, refusalOf } from './host-call.ts';
 
 export type SnapshotCall = Extract<HostCall, `${string} /snapshots${string}`>;
 
@@ -44,6 +42,5 @@ function shown({ id, created_at, why, bytes, written, apps, failures }: Head) {
 function refuse(error: unknown): never {
   if (error instanceof NotThere) throw new Refusal(404, 'snapshot_not_found', error.message);
   if (error instanceof Unusable) throw new Refusal(422, 'snapshot_unusable', error.message);
-  if (error instanceof Refusal || error instanceof StaleGeneration || isDiskFull(error)) throw error;
-  throw new Refusal(502, 'snapshot_failed', reason(error));
+  throw refusalOf(error) ?? new Refusal(502, 'snapshot_failed', reason(error));
 }

@@ -1,7 +1,9 @@
 // What `cellar dev` answers by itself: to names that are not this machine's, and while nothing of the app serves yet.
 import type { LocalAnswer } from '../edge/gateway.ts';
 import type { OwnRefusal } from '../edge/refusals.ts';
-import { RELOAD_PATH } from './reload-path.ts';
+
+/** Where pages follow the versions of an app that is developed, as `reload-worker.js` has it. */
+export const RELOAD_PATH = '/.well-known/fleet/reload';
 
 export const STRANGER: OwnRefusal = {
   status: 403,

@@ -18,11 +18,10 @@ import { DATA_DIRECTORY_MAX, type Layout, layoutOf, writeAtomic } from '../machi
 import { threads } from '../machine/worker.ts';
 import { unpackCopy } from '../storage/copy-stream.ts';
 import { Buckets } from '../storage/r2/buckets.ts';
-import { isLocalHost, NOT_YET, STRANGER } from './answers.ts';
+import { isLocalHost, NOT_YET, RELOAD_PATH, STRANGER } from './answers.ts';
 import { DebuggerDoor } from './debugger-door.ts';
 import { claimFolder, keptDirectory, shortcutTo } from './kept.ts';
 import { Project } from './project.ts';
-import { RELOAD_PATH } from './reload-path.ts';
 import { Reloads } from './reloads.ts';
 import { runCron, SCHEDULED_PATH } from './scheduled.ts';
 import { Terminal, took } from './terminal.ts';

@@ -3,9 +3,8 @@
 import { rmSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { Backend } from '../edge/backend.ts';
-import { failurePage } from './answers.ts';
+import { failurePage, RELOAD_PATH } from './answers.ts';
 import { backendAt } from './backend.ts';
-import { RELOAD_PATH } from './reload-path.ts';
 
 /** A comment so often keeps connections open, in ms. */
 const BEAT_MS = 15_000;
