@@ -40,11 +40,12 @@ function textIn(field: Locator): Promise<string> {
   return field.evaluate((element) => ('value' in element ? String(element.value) : element.textContent));
 }
 
-/** Types into all fields of a view. @returns how many it has */
-async function typeEverywhere(at: string): Promise<number> {
+/** Types into all fields of a view, once the one with this name is there. @returns how many it has */
+async function typeEverywhere(at: string, name?: string): Promise<number> {
   const { page } = ada;
   await page.goto(at);
   await settled(ada);
+  if (name !== undefined) await page.getByRole('textbox', { name }).waitFor();
   const { pathname } = new URL(page.url());
   const fields = page.locator(FIELDS).filter({ visible: true });
   const count = await fields.count();
@@ -66,19 +67,24 @@ async function typeEverywhere(at: string): Promise<number> {
 
 test('text in any field of any view is no shortcut', NEEDS_CHROMIUM, async () => {
   let count = 0;
-  for (const view of views) {
-    const t = performance.now();
-    count += await typeEverywhere(path(view));
-    console.log(view, count, performance.now() - t);
-  }
+  for (const view of views) count += await typeEverywhere(path(view));
   assert.ok(count > 20, `${count} fields were found`);
+});
+
+test('what one types into a filter leaves no stream open', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  await page.goto(path('events'));
+  await settled(ada);
+  await page.getByPlaceholder('Of one user: its id').focus();
+  await page.keyboard.type('u-'.repeat(50));
+  // A browser has six connections to one server: with a stream left open for each text, none is free.
+  await page.goto(path('users'));
+  await settled(ada);
 });
 
 test('text in the source editor is no shortcut', NEEDS_CHROMIUM, async () => {
   const at = path('source', { path: 'main.ts' });
-  await ada.page.goto(at);
-  await ada.page.getByRole('textbox', { name: 'main.ts' }).waitFor();
-  assert.equal(await typeEverywhere(at), 2);
+  assert.equal(await typeEverywhere(at, 'main.ts'), 2);
 });
 
 /** Answers the questions of the page. @returns asserts how many there were since, and of which kind */

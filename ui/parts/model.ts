@@ -1,5 +1,5 @@
 // How a view gets its model.
-import { useEffect, useMemo } from 'preact/hooks';
+import { useLayoutEffect, useMemo } from 'preact/hooks';
 
 /**
  * Makes a model when its view appears, and closes it when the view goes. A screen is made anew when what its path catches
@@ -7,7 +7,8 @@ import { useEffect, useMemo } from 'preact/hooks';
  */
 export function useModel<Model extends { close(): void }>(make: () => Model): Model {
   const model = useMade(make);
-  useEffect(() => () => model.close(), [model]);
+  // A view that goes before it is painted never runs its other effects, and its streams would stay open.
+  useLayoutEffect(() => () => model.close(), [model]);
   return model;
 }
 
