@@ -17,6 +17,7 @@ import { resolveCommit } from '../git/source.ts';
 import { reason } from '../log.ts';
 import { startJob } from '../machine/child.ts';
 import type { Layout } from '../machine/data-directory.ts';
+import { FairQueue, QueueFull } from '../machine/fair-queue.ts';
 import type { PublicAddresses } from '../machine/private-networks.ts';
 import { searchPath } from '../machine/programs.ts';
 import { removeTree } from '../machine/remove.ts';
@@ -31,8 +32,8 @@ import { certificateFiles, networkVariables } from './network-settings.ts';
 import { run } from './run.ts';
 import { requireDisk, sizeLimits, watchSize } from './size.ts';
 
-/** Imports that run side by side. */
-const IMPORTS = 2;
+/** Each may use the memory of a build. */
+const LIMITS = { name: 'imports', running: 2, runningPerOwner: 1, waitingPerOwner: 8 };
 /** Longest import, in ms. */
 const DEADLINE_MS = 300_000;
 /** A server that sends fewer bytes a second than this, for this many seconds, is given up. */
@@ -57,7 +58,7 @@ export interface ImportsOptions {
 
 export class Imports {
   readonly #options: ImportsOptions;
-  #running = 0;
+  readonly #queue = new FairQueue(LIMITS);
 
   constructor(options: ImportsOptions) {
     this.#options = options;
@@ -65,25 +66,25 @@ export class Imports {
 
   /**
    * Brings the default branch of the repository at `url` into an empty one, as main.
+   * Accounts take turns.
    * @param url of https, without a user name
    * @returns the commit that main is at
    * @throws {Refusal} `commit_conflict` when there are commits, `import_failed` with the reason, `rate_limited`
    * @throws the signal's reason once it is aborted
    */
-  async import(repository: string, url: URL, signal: AbortSignal): Promise<string> {
-    if (this.#running >= IMPORTS)
-      throw new Refusal(429, 'rate_limited', 'other repositories are being imported; try again in a minute');
-    this.#running++;
+  async import(owner: string, repository: string, url: URL, signal: AbortSignal): Promise<string> {
     try {
-      await requireEmpty(repository);
-      return await this.#import(repository, url, AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)]));
+      return await this.#queue.run({ owner, signal }, async () => {
+        await requireEmpty(repository);
+        const deadline = AbortSignal.timeout(DEADLINE_MS);
+        return this.#import(repository, url, AbortSignal.any([signal, deadline]));
+      });
     } catch (error) {
+      if (error instanceof QueueFull) throw new Refusal(429, 'rate_limited', error.message);
       if (signal.aborted || error instanceof Refusal) throw error;
       const late = `it took longer than ${DEADLINE_MS / 1000} s`;
       const why = (error as Error).name === 'TimeoutError' ? late : reason(error);
       throw new Refusal(422, 'import_failed', `the repository could not be imported: ${why}`);
-    } finally {
-      this.#running--;
     }
   }
 

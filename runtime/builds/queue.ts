@@ -179,7 +179,7 @@ export class DeployQueue {
   /** Why the waiting deploy of an app does not begin yet, in words for its log. */
   #whyWaits(appId: string): string {
     const before = this.#running.get(appId)?.deploy.fact;
-    if (before === undefined) return 'behind the builds of other apps';
+    if (before === undefined) return 'behind the deploys of other apps';
     return before.status === 'building'
       ? `behind deploy ${before.id}`
       : `until what deploy ${before.id} left is removed`;

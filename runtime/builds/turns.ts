@@ -5,8 +5,9 @@ import type { Deploy } from './deploy.ts';
 const BUILDS = 2;
 /** The most builds while the next one's account has no build running, so that the long builds of some hold up nobody else's. */
 const BUILDS_OF_ALL = 4;
-/** The most rollbacks and uploads that run side by side, besides the builds: they build nothing. */
+/** The most rollbacks and uploads that run side by side, of all accounts and of one: they build nothing. */
 const READY_RELEASES = 4;
+const READY_RELEASES_OF_ACCOUNT = 2;
 
 /**
  * The deploy whose turn it is; `null` while none may begin.
@@ -19,16 +20,24 @@ export function nextDeploy(
   waiting: Deploy[],
   ownerOf: (deploy: Deploy) => string,
 ): Deploy | null {
-  const ready = waiting.find((deploy) => !deploy.builds);
-  const builds = running.filter((deploy) => deploy.builds);
-  if (ready && running.length - builds.length < READY_RELEASES) return ready;
-  const owners = builds.map(ownerOf);
-  const share = (deploy: Deploy) => owners.filter((owner) => owner === ownerOf(deploy)).length;
-  // Of the accounts that have the fewest builds running, the deploy that waits longest.
-  const [next] = waiting
-    .filter((deploy) => deploy.builds)
-    .map((deploy) => ({ deploy, share: share(deploy) }))
-    .sort((a, b) => a.share - b.share);
-  if (next === undefined) return null;
-  return builds.length < (next.share === 0 ? BUILDS_OF_ALL : BUILDS) ? next.deploy : null;
+  const [builds, ready] = [running.filter(({ builds }) => builds), running.filter(({ builds }) => !builds)];
+  // Of the accounts that have the fewest running, the deploy that waits longest.
+  const fairest = (among: Deploy[], candidates: Deploy[]) => {
+    const owners = among.map(ownerOf);
+    return candidates
+      .map((deploy) => ({ deploy, share: owners.filter((owner) => owner === ownerOf(deploy)).length }))
+      .sort((a, b) => a.share - b.share)[0];
+  };
+  const nextReady = fairest(
+    ready,
+    waiting.filter(({ builds }) => !builds),
+  );
+  if (nextReady && ready.length < READY_RELEASES && nextReady.share < READY_RELEASES_OF_ACCOUNT)
+    return nextReady.deploy;
+  const nextBuild = fairest(
+    builds,
+    waiting.filter(({ builds }) => builds),
+  );
+  if (nextBuild === undefined) return null;
+  return builds.length < (nextBuild.share === 0 ? BUILDS_OF_ALL : BUILDS) ? nextBuild.deploy : null;
 }

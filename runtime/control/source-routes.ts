@@ -58,7 +58,7 @@ export function sourceRoutes(options: SourceOptions): Pick<HostRoutes, SourceCal
       const { url } = await readJson<'POST /apps/:id/source/import'>(request);
       const signal = leaving(response);
       return change(options, words, 'import', (repository) =>
-        options.imports.import(repository, new URL(url), signal),
+        options.imports.import(options.apps.ownerOf(words[0]!), repository, new URL(url), signal),
       );
     },
     'POST /apps/:id/source/template': async ({ request, words }) => {

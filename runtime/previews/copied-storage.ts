@@ -46,7 +46,7 @@ export async function copyIntoPreview(
   const work = join(paths.restoring, `${id}-${Date.now()}`);
   const of = { id: parent.id, slug: parent.slug, liveDeployId: null, user: users(parent.id).cell };
   try {
-    await snapshots.copy(of, work);
+    await snapshots.copy(of, work, apps.ownerOf(parent.id), signal);
     signal.throwIfAborted();
     for (const [from, to] of [
       [join(work, 'data'), paths.data(id)],

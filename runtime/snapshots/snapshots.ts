@@ -4,6 +4,7 @@ import type { HostStats, Verified } from '../../handlers/contract/admin.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { log, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
+import { FairQueue } from '../machine/fair-queue.ts';
 import type { CapturedApp, HoldBuckets } from './capture.ts';
 import type { Copied } from './copy.ts';
 import { Jobs } from './jobs.ts';
@@ -20,6 +21,11 @@ const HOUR_MS = 3_600_000;
 const FIRST_MS = 10 * 60_000;
 /** A snapshot or a verification that failed is tried again after so long, in ms, or when the next one is due. */
 const RETRY_MS = HOUR_MS;
+
+/** One thing is done after another. A copy may take minutes, so accounts take turns. */
+const LIMITS = { name: 'copies of storage', running: 1, runningPerOwner: 1, waitingPerOwner: 50 };
+/** Whose turn the host's own snapshots are. */
+const HOST = '';
 
 export interface SnapshotsOptions {
   store: HostStore;
@@ -43,8 +49,7 @@ export type SnapshotsState = HostStats['snapshots'];
 export class Snapshots {
   readonly #options: SnapshotsOptions;
   readonly #jobs: Jobs;
-  /** What was asked for last: one thing is done after another. */
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #queue = new FairQueue(LIMITS);
   readonly #taking = new Schedule(() => this.#takeOnSchedule());
   readonly #verification = new Schedule(() => this.#verifyOnSchedule());
   /** The verification under way. */
@@ -161,12 +166,14 @@ export class Snapshots {
   }
 
   /**
-   * Writes a copy of what an app keeps at this moment into a directory, after what was asked for before.
-   * @throws {Error} then there is no such directory
+   * Writes a copy of what an app keeps at this moment into a directory. Accounts take turns.
+   * @param owner the app's account
+   * @throws {Error} then there is no such directory; {QueueFull}; the reason of `left`, which ends the copy or its wait
    */
-  copy(app: CapturedApp, into: string): Promise<Copied> {
+  copy(app: CapturedApp, into: string, owner: string, left: AbortSignal): Promise<Copied> {
     const job = { kind: 'copy', root: this.#options.paths.root, app, into } as const;
-    return this.#next(() => this.#jobs.run<'copy'>(job, this.#ending.signal));
+    const signal = AbortSignal.any([this.#ending.signal, left]);
+    return this.#queue.run({ owner, signal }, () => this.#jobs.run<'copy'>(job, signal));
   }
 
   /** The snapshots that there are, the newest first. */
@@ -187,16 +194,13 @@ export class Snapshots {
     this.#ending.abort(new Error('the host is stopping'));
     this.#taking.stop();
     this.#verification.stop();
-    await Promise.all([this.#last, this.#verifying?.catch(() => {})]);
+    // It comes after what runs. What waits has ended.
+    const ended = this.#queue.run({ owner: HOST }, () => {});
+    await Promise.all([ended, this.#verifying?.catch(() => {})]);
   }
 
   #next<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#last.then(() => {
-      this.#ending.signal.throwIfAborted();
-      return work();
-    });
-    this.#last = result.catch(() => {});
-    return result;
+    return this.#queue.run({ owner: HOST, signal: this.#ending.signal }, work);
   }
 
   /** Names this Cellar. A host that came up with another name would not know its snapshots for its own. */

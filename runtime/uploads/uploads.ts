@@ -16,12 +16,11 @@ import type { Secrets } from '../apps/secrets.ts';
 import { SHOWN_LENGTH } from '../git/repository.ts';
 import { log, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
-import { QueueFull } from '../machine/fair-queue.ts';
+import { FairQueue, QueueFull } from '../machine/fair-queue.ts';
 import { publish } from '../machine/publish.ts';
 import { threads } from '../machine/worker.ts';
 import { Refusal } from '../refusal.ts';
 import type { StorageNames } from '../storage/names.ts';
-import { Gate } from '../storage/r2/gate.ts';
 import type * as assetFiles from './asset-files.ts';
 import { Incoming } from './receive.ts';
 import { removeUpload, tidyUploads } from './tidy.ts';
@@ -41,8 +40,8 @@ const VERSION_BYTES = 128 * 2 ** 20;
 const ASSETS_BYTES = 40 * 2 ** 20;
 /** Bytes of a list of assets. */
 const MANIFEST_BYTES = 16 * 2 ** 20;
-/** Uploads that are unpacked at a time: each takes its size in memory a few times. */
-const UNPACKED_AT_ONCE = 2;
+/** Each takes its size in memory a few times. `Incoming` bounds how many of an account wait. */
+const UNPACKING = { name: 'uploads', running: 2, runningPerOwner: 1, waitingPerOwner: 16 };
 const UNPACK_MS = 60_000;
 const ASSET_FILES = new URL('./asset-files.ts', import.meta.url);
 const UNPACK = new URL('../../bundler/upload/unpack.ts', import.meta.url);
@@ -70,7 +69,7 @@ export class Uploads {
   readonly #incoming: Incoming;
   readonly #sessions: string;
   readonly #versions: string;
-  readonly #gate = new Gate(UNPACKED_AT_ONCE);
+  readonly #unpacking = new FairQueue(UNPACKING);
   /** Ids of versions that are being deployed: they stay. */
   readonly #deploying = new Map<string, number>();
 
@@ -129,7 +128,7 @@ export class Uploads {
     const contentType = request.headers['content-type'] ?? '';
     const account = accountOf(from.owner);
     return this.#incoming.during(request, { limitBytes: VERSION_BYTES, account }, (body) =>
-      this.#gate.during(() => this.#unpack(body, contentType, from, author)),
+      this.#unpacking.run({ owner: account }, () => this.#unpack(body, contentType, from, author)),
     );
   }
 

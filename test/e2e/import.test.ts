@@ -1,6 +1,6 @@
 // How an app without commits gets its first ones without git at hand: from a template, or from a public repository.
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -22,12 +22,15 @@ const WORKER = 'export default { fetch: () => new Response("imported") };\n';
 const cellar = new Cellar({ RUNNER_EGRESS_ALLOW: '127.0.0.1', SSL_CERT_FILE: CERTIFICATE });
 /** Serves each repository below its name, and leads `/elsewhere/…` away. */
 const repositories = new Map<string, string>();
+/** `silent`: somebody asks for a repository that does not answer, with the response. */
+const arrivals = new EventEmitter();
 const pem = readFileSync(CERTIFICATE);
 const server = createServer({ key: pem, cert: pem }, (request, response) => {
   const [path = '', query = ''] = request.url!.split('?');
   const [, name = '', ...service] = path.split('/');
   const repository = repositories.get(name);
   if (name === 'elsewhere') response.writeHead(302, { location: request.url!.replace(name, 'good') }).end();
+  else if (name === 'silent') arrivals.emit('silent', response);
   else if (name === 'private') response.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end();
   else if (repository === undefined) response.writeHead(404).end();
   else {
@@ -48,8 +51,8 @@ after(async () => {
 });
 
 // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
-async function rpc(method: string, params: object): Promise<any> {
-  return (await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params })).body;
+async function rpc(method: string, params: object, key?: string): Promise<any> {
+  return (await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params }, key)).body;
 }
 
 /** Waits for the end of a deploy and answers it. */
@@ -129,4 +132,29 @@ test('what is no public repository is refused with the reason, and leaves the ap
     assert.match(data.detail, words, url);
   }
   assert.equal((await cellar.call('GET', `/v1/apps/${id}/tree`)).body.sha, null);
+});
+
+test("one account's imports wait for each other, and not another's for them", async () => {
+  const { repository, sha } = commit(cellar.directory, { 'index.js': WORKER });
+  repositories.set('other', repository);
+  const importSilent = async (slug: string) => {
+    const id = await cellar.create(slug);
+    return rpc('source.import', { id, url: `https://localhost:${port}/silent` });
+  };
+  const arrival = () => once(arrivals, 'silent', { signal: AbortSignal.timeout(DEPLOY_MS) });
+  const first = arrival();
+  const silent = [importSilent('silent-one'), importSilent('silent-two')];
+  const [response] = await first;
+  const second = arrival();
+
+  const neighbour = { name: 'Neighbour', email: 'neighbour@example.com' };
+  const { id: account } = (await rpc('accounts.create', neighbour)).result;
+  const { key } = (await rpc('keys.create', { account })).result;
+  const { id } = (await rpc('apps.create', { slug: 'neighbour' }, key)).result;
+  const { result, error } = await rpc('source.import', { id, url: `https://localhost:${port}/other` }, key);
+  assert.equal(result?.sha, sha, JSON.stringify(error));
+
+  response.writeHead(404).end();
+  (await second)[0].writeHead(404).end();
+  for (const { error } of await Promise.all(silent)) assert.equal(error.data.code, 'import_failed');
 });

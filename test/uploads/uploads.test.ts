@@ -121,6 +121,27 @@ test('one account takes not all places of those who upload', async (t) => {
   assert.equal((await take('modest/app')).status, 200);
 });
 
+test("one account's uploads are unpacked beside another's, not before it", async (t) => {
+  const { uploads, send } = await open(t);
+  const ended: string[] = [];
+  const take = async (owner: string, modules: Record<string, File>) => {
+    const { status, text } = await send(form({}, modules), (request) =>
+      uploads.take(request, from(`${owner}/app`), 'me'),
+    );
+    assert.equal(status, 200, text);
+    ended.push(owner);
+  };
+  const many = Object.fromEntries(
+    Array.from({ length: 300 }, (_, at) => [`${at}.js`, module(`${at}.js`)] as const),
+  );
+  const own = { 'index.js': module('index.js') };
+  const greedy = Array.from({ length: 6 }, () => take('greedy', { ...own, ...many }));
+  await Promise.race(greedy);
+  await take('modest', own);
+  assert.ok(ended.length < 5, `${ended}`);
+  await Promise.all(greedy);
+});
+
 test('sessions, and versions of apps that are not made, are bounded for each account; what is deployed stays', async (t) => {
   const { uploads, folder, send } = await open(t);
   const take = async (owner: string) => {

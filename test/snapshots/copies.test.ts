@@ -1,0 +1,28 @@
+// Copies of what apps keep, which previews and `cellar dev --remote-data` have made: accounts take turns.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { startSnapshots } from '../support/snapshots/host.ts';
+
+const IDS = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(16));
+
+test("an account's copies do not wait for all of another's, and a client who leaves gives its turn back", async (t) => {
+  const { root, snapshots, addApp } = startSnapshots(t);
+  for (const [at, id] of IDS.entries()) addApp(id, `app-${at}`, 1_000);
+  const ended: string[] = [];
+  const copy = async (at: number, owner: string, name: string, left = new AbortController().signal) => {
+    const of = { id: IDS[at]!, slug: `app-${at}`, liveDeployId: null, user: null };
+    await snapshots.copy(of, join(root, name), owner, left);
+    ended.push(name);
+  };
+  const leaving = new AbortController();
+  const greedy = [copy(0, 'greedy', 'one'), copy(1, 'greedy', 'two'), copy(2, 'greedy', 'three')];
+  const left = copy(2, 'greedy', 'left', leaving.signal);
+  const modest = copy(3, 'modest', 'other');
+  leaving.abort(new Error('the client has left'));
+  await assert.rejects(left, /the client has left/);
+  await Promise.all([...greedy, modest]);
+  assert.deepEqual(ended, ['one', 'two', 'other', 'three']);
+  assert.equal(existsSync(join(root, 'left')), false);
+});
