@@ -14,6 +14,13 @@ export const NO_SETTINGS: BuildSettings = {
   output_directory: null,
 };
 
+/** When the registry of an install is asked, and how long it may take to answer. */
+export interface RegistryTimes {
+  /** Time that an install runs before, in ms. */
+  afterMs: number;
+  deadlineMs: number;
+}
+
 export interface BuildInput {
   deployId: string;
   appId: string;
@@ -55,6 +62,8 @@ export interface BuildInput {
     /** MiB of memory for each command. */
     memoryMb: number;
   };
+  /** When an install's registry is asked; left out: as `registry-check.ts` says. */
+  registryTimes?: RegistryTimes;
   log: DeployLog;
   signal: AbortSignal;
 }

@@ -13,16 +13,19 @@ import { handOver } from '../machine/rights.ts';
 import { quote } from '../machine/shell.ts';
 import type { BuildInput } from './build-input.ts';
 import { CommandOutput } from './command-output.ts';
-import { confine } from './confine.ts';
+import { type ConfineOptions, confine } from './confine.ts';
 import { type BuildDirectories, buildEnvironment, commitVariables } from './environment.ts';
 import { KeptInstall } from './kept-install.ts';
 import { certificateFiles } from './network-settings.ts';
 import { type PackageManager, packageManager } from './package-manager.ts';
+import { reportUnreachableRegistry } from './registry-check.ts';
 import { CommandFailure, run } from './run.ts';
 import { checkOwner, checkSize, sizeLimits, watchSize } from './size.ts';
 
 /** Characters of a command that the log names it by. */
 const TITLE_LENGTH = 500;
+/** A line that calls a package manager. */
+const MANAGERS = /\b(?:npm|npx|pnpm|yarn|bun)\b/;
 
 /**
  * Installs the packages of the project, if it names any, or takes those that the last build installed from the same inputs.
@@ -37,7 +40,8 @@ export async function installStep(
 ): Promise<KeptInstall | null> {
   const { log, settings } = input;
   if (settings.install_command !== null) {
-    const command = shellCommand(settings.install_command, plan.folder);
+    const line = settings.install_command;
+    const command = { ...shellCommand(line, plan.folder), asksRegistry: MANAGERS.test(line) };
     await log.step('install', command.title, () => runInProject(input, directories, plan, command));
     return null;
   }
@@ -59,7 +63,7 @@ export async function installStep(
   const run = async () => {
     await kept?.before();
     const { installFolder: folder } = plan;
-    await runInProject(input, directories, plan, { arguments: install, title, folder });
+    await runInProject(input, directories, plan, { arguments: install, title, folder, asksRegistry: true });
     await kept?.after();
   };
   if (!kept?.isThere) await log.step('install', detail, run);
@@ -130,6 +134,8 @@ interface ProjectCommand {
   read?: string[];
   /** Whether the deploy goes on where it ends with another code than 0. */
   mayFail?: boolean;
+  /** Whether it gets packages from a registry. */
+  asksRegistry?: boolean;
 }
 
 /** A line for the shell, which the project or the app's settings give. */
@@ -167,7 +173,7 @@ export async function runInProject(
   const path = [...programs, environment.PATH, ...called].join(':');
   const size = sizeLimits(scratch, directories.cache, limits);
   if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
-  const confined = await confine(command.arguments, {
+  const place: ConfineOptions = {
     walls,
     deployId,
     scratch,
@@ -177,7 +183,9 @@ export async function runInProject(
     read: [...called, ...(await certificateFiles()), ...(command.read ?? [])],
     cwd,
     memoryMb: limits.memoryMb,
-  });
+  };
+  const confined = await confine(command.arguments, place);
+  let registry: Promise<void> | undefined;
   const output = new CommandOutput(scratch, directories.cache);
   try {
     await run({
@@ -187,7 +195,11 @@ export async function runInProject(
       cwd: confined.cwd,
       environment: confined.environment,
       endRest: () => endProcesses(user, scratch),
-      watch: (ended, pid) => Promise.race([watchSize(size, ended), confined.watch(ended, pid)]),
+      watch: (ended, pid) => {
+        if (command.asksRegistry)
+          registry = reportUnreachableRegistry(place, ended, (line) => log.line(line), input.registryTimes);
+        return Promise.race([watchSize(size, ended), confined.watch(ended, pid)]);
+      },
       timeoutMs: limits.stepTimeoutMs,
       signal,
       onLine: (line) => {
@@ -204,6 +216,7 @@ export async function runInProject(
     if (!(command.mayFail && error instanceof CommandFailure)) throw error;
     log.line(`warning: ${error.message}; what is deployed is there without it, so the deploy goes on`);
   } finally {
+    await registry;
     await confined.end();
   }
   await checkSize(size, signal);
