@@ -38,6 +38,11 @@ export const otherRoutes: readonly OtherRoute[] = [
     summary: 'Says that the process lives',
     auth: 'none',
     answers: 'application/json',
+    schema: {
+      type: 'object',
+      properties: { status: { type: 'string', enum: ['ok'] } },
+      required: ['status'],
+    },
     errors: ['bad_request'],
   },
   {
@@ -49,12 +54,18 @@ export const otherRoutes: readonly OtherRoute[] = [
     answers: 'application/json',
     schema: {
       type: 'object',
-      properties: { status: { const: 'ready' }, warnings: { type: 'array', items: { type: 'string' } } },
+      properties: {
+        status: { type: 'string', enum: ['ready'] },
+        warnings: { type: 'array', items: { type: 'string' } },
+      },
       required: ['status'],
     },
     unavailable: {
       type: 'object',
-      properties: { status: { const: 'failing' }, failing: { type: 'array', items: { type: 'string' } } },
+      properties: {
+        status: { type: 'string', enum: ['failing'] },
+        failing: { type: 'array', items: { type: 'string' } },
+      },
       required: ['status', 'failing'],
     },
     errors: ['bad_request'],

@@ -2,7 +2,7 @@
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
 import { notYet } from '../contract/not-yet.ts';
 import type { Operation } from '../contract/operation.ts';
-import { type Json, outputSchema } from './schemas.ts';
+import { type Json, only, outputSchema } from './schemas.ts';
 
 /** Codes that every operation may answer with. */
 const COMMON: readonly ErrorCode[] = ['invalid_input', 'unauthorized', 'forbidden', 'internal_error'];
@@ -68,7 +68,7 @@ export const rpcFailure = {
   type: 'object',
   description: 'A refusal, by JSON-RPC 2.0',
   properties: {
-    jsonrpc: { const: '2.0' },
+    jsonrpc: only('2.0'),
     id: { type: ['string', 'integer', 'null'] },
     error: {
       type: 'object',

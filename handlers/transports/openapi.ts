@@ -7,7 +7,7 @@ import { type Operation, pathNames } from '../contract/operation.ts';
 import { type OtherRoute, otherRoutes } from '../contract/other-routes.ts';
 import { IDEMPOTENCY_KEY } from './idempotency.ts';
 import { failures, problemSchema, problems, rpcFailure, successes, WITH_BODY } from './openapi-answers.ts';
-import { components, examples, inputSchema, type Json, outputSchema } from './schemas.ts';
+import { components, examples, inputSchema, type Json, only, outputSchema } from './schemas.ts';
 
 const declared: readonly Operation[] = operations;
 
@@ -18,7 +18,7 @@ export function openapi(url: string): Json {
     paths[path] = { ...paths[path], [method.toLowerCase()]: described };
   };
   for (const operation of declared) {
-    if (operation.path !== null) add(openapiPath(operation.path), operation.method, describe(operation));
+    if (operation.path !== null) add(openapiPath(operation), operation.method, describe(operation));
     // No part of an address behind `#` is sent: a generated client calls POST /rpc with this body.
     else add(`/rpc#${operation.name}`, 'POST', describeRpc(operation));
   }
@@ -69,12 +69,16 @@ function describe(operation: Operation): Json {
   };
   const inPath = pathNames(path!);
   const rest = Object.keys(schema.properties).filter((field) => !inPath.includes(field));
-  const inQuery = method === 'GET' || method === 'DELETE' ? rest : [];
+  const headers = headersOf(operation);
+  // Generated clients give a header and a query field of one name the same variable.
+  const asHeader = (field: string) => headers.some((header) => variableOf(header) === variableOf(field));
+  const inQuery = method === 'GET' || method === 'DELETE' ? rest.filter((field) => !asHeader(field)) : [];
+  const takesBody = method !== 'GET' && method !== 'DELETE' && rest.length > 0;
   const required = new Set(schema.required);
   const restName = (field: string) =>
     Object.entries(operation.queryNames ?? {}).find(([, input]) => input === field)?.[0] ?? field;
   const parameter = (place: string, field: string) => ({
-    name: place === 'query' ? restName(field) : field,
+    name: place === 'query' ? restName(field) : pathName(operation, field),
     in: place,
     required: place === 'path' || required.has(field),
     ...described(schema.properties[field]!),
@@ -88,9 +92,14 @@ function describe(operation: Operation): Json {
       ...inPath.map((field) => parameter('path', field)),
       ...inQuery.map((field) => parameter('query', field)),
       ...(method === 'GET' ? [] : [KEY]),
-      ...headersOf(operation).map(headerParameter),
+      ...headers.map((header) => {
+        const field = rest.find((field) => variableOf(field) === variableOf(header));
+        const description =
+          field && `${schema.properties[field]!.description} Or the query field \`${field}\`.`;
+        return { ...headerParameter(header), ...(description && { description }) };
+      }),
     ],
-    ...(method === 'GET' || method === 'DELETE' ? {} : { requestBody: bodyOf(name, schema, rest, required) }),
+    ...(takesBody && { requestBody: bodyOf(name, schema, rest, required) }),
     responses: { ...successes(operation), ...failures(operation) },
     ...((notYet as readonly string[]).includes(name) && { 'x-not-yet': true }),
   };
@@ -102,6 +111,11 @@ const KEY = { $ref: '#/components/parameters/IdempotencyKey' };
 function headersOf({ kind }: Operation): string[] {
   if (kind === 'stream') return ['Last-Event-ID'];
   return kind === 'bytes' ? ['Range', 'If-None-Match'] : [];
+}
+
+/** A name as generated clients compare it. */
+function variableOf(name: string): string {
+  return name.toLowerCase().replaceAll(/[-_]/g, '');
 }
 
 function headerParameter(name: string): Json {
@@ -156,9 +170,9 @@ function describeOther(route: OtherRoute): Json {
       ...headers.map(headerParameter),
       ...(idempotent ? [KEY] : []),
     ],
-    ...(takes && { requestBody: { content: { [takes]: {} } } }),
+    ...(takes && { requestBody: { content: { [takes]: contentOf(takes) } } }),
     responses: {
-      200: { description: 'Done', content: { [answers]: schema ? { schema } : {} } },
+      200: { description: 'Done', content: { [answers]: schema ? { schema } : contentOf(answers) } },
       ...problems(errors),
       ...(unavailable && {
         503: { description: 'What does not serve', content: { [answers]: { schema: unavailable } } },
@@ -167,23 +181,31 @@ function describeOther(route: OtherRoute): Json {
   };
 }
 
+/** The content of a type that the contract has no schema for: a text, bytes, or any JSON. */
+function contentOf(type: string): Json {
+  if (type === 'application/json') return {};
+  return { schema: { type: 'string', ...(!type.startsWith('text/') && { format: 'binary' }) } };
+}
+
 function describeRpc(operation: Operation): Json {
   const { name, summary, needs, method, input, output, kind } = operation;
   const id = { type: ['string', 'integer'] };
   const example = examples[name];
+  const params = inputSchema(name, input);
+  const takesParams = Object.keys(params.properties as Json).length > 0;
   const request = {
     type: 'object',
     properties: {
-      jsonrpc: { const: '2.0' },
+      jsonrpc: only('2.0'),
       id: { type: 'integer' },
-      method: { const: name },
-      params: inputSchema(name, input),
+      method: only(name),
+      ...(takesParams && { params }),
     },
-    required: ['jsonrpc', 'id', 'method', 'params'],
+    required: ['jsonrpc', 'id', 'method', ...(takesParams ? ['params'] : [])],
   };
   const result = {
     type: 'object',
-    properties: { jsonrpc: { const: '2.0' }, id, result: outputSchema(output) },
+    properties: { jsonrpc: only('2.0'), id, result: outputSchema(output) },
     required: ['jsonrpc', 'id', 'result'],
   };
   const answer = { anyOf: [result, { $ref: '#/components/schemas/RpcFailure' }] };
@@ -210,6 +232,12 @@ function describeRpc(operation: Operation): Json {
   };
 }
 
-function openapiPath(path: string): string {
-  return path.replace(/:(\w+)\+?/g, '{$1}');
+/** The path with its names in braces. */
+function openapiPath(operation: Operation): string {
+  return operation.path!.replace(/:(\w+)\+?/g, (_, field: string) => `{${pathName(operation, field)}}`);
+}
+
+/** What a field of the path is called there. Where the query has a field of that name, clients need another one. */
+function pathName({ queryNames }: Operation, field: string): string {
+  return Object.hasOwn(queryNames ?? {}, field) ? `app_${field}` : field;
 }

@@ -113,6 +113,11 @@ export const examples: Readonly<Record<string, Json>> = {
 const registry = z.registry<{ id: string }>();
 for (const [id, schema] of Object.entries(named)) registry.add(schema, { id });
 
+/** The JSON Schema of one text. As a list of choices, because generators of clients take a `const` for anything. */
+export function only(text: string): Json {
+  return { type: 'string', enum: [text] };
+}
+
 /** The named schemas, as components of the document. */
 export function components(): Json {
   return Object.fromEntries(
@@ -162,6 +167,7 @@ function finished(value: unknown, fields: Readonly<Record<string, string>>): unk
     // Several patterns of a text. Generators take a schema without a type for anything.
     if (key === 'allOf')
       return [key, (inner as Json[]).map((each) => ({ type: (value as Json).type, ...each }))];
+    if (key === 'const') return ['enum', [inner]];
     if (key !== 'properties') return [key, finished(inner, fields)];
     const properties = Object.entries(inner as Json).map(([name, field]) => {
       const shown = finished(field, fields) as Json;

@@ -1,7 +1,7 @@
 // The OpenAPI document, as served.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -211,22 +211,111 @@ const gone = await appsGet(id);
 assert.ok(gone.status === 404 && gone.data.code === 'app_not_found');
 `;
 
+/** The same by another generator's client, whose calls throw what is refused. */
+const DRIVE_SERVICES = `
+import assert from 'node:assert/strict';
+import {
+  AccountsService, ApiError, AppsService, EnvService, EventsService, LimitsService, OpenAPI, OtherService,
+} from './client/index.ts';
+
+const [, , url, token] = process.argv;
+OpenAPI.BASE = url!;
+OpenAPI.TOKEN = token!;
+const created = await AppsService.appsCreate({ slug: 'services' }, 'two');
+assert.deepEqual(await AppsService.appsCreate({ slug: 'services' }, 'two'), created);
+const { id, status } = created;
+assert.equal(status, 'created');
+assert.equal((await EnvService.envSet(id, { name: 'A', value: 'x' })).name, 'A');
+const { items, next_cursor } = await EnvService.envList(id, 1);
+assert.deepEqual([items[0]!.value, next_cursor], ['x', null]);
+const logged = await EventsService.eventsLog(id, { channel: 'c', event: 'e', tags: { n: 1 } });
+assert.equal(logged.tags.n, 1);
+const limited = await LimitsService.limitsSet({
+  jsonrpc: '2.0', id: 1, method: 'limits.set', params: { id, appRpm: 5 },
+});
+assert.ok('result' in limited && limited.result.appRpm === 5);
+const accounts = await AccountsService.accountsList({ jsonrpc: '2.0', id: 2, method: 'accounts.list', params: {} });
+assert.ok('result' in accounts && accounts.result.items[0]!.role === 'owner');
+const overview = await AppsService.appsOverview({ jsonrpc: '2.0', id: 3, method: 'apps.overview' });
+assert.ok('result' in overview && overview.result.items.some((app) => app.slug === 'services'));
+const openapi: unknown = await OtherService.openapi();
+assert.ok(openapi);
+await AppsService.appsDelete(id);
+await assert.rejects(AppsService.appsGet(id), (error) => error instanceof ApiError && error.status === 404);
+`;
+
 test('a client generated from it compiles and drives the API', async () => {
-  await runTool('oazapfts', written, join(directory, 'client.ts'));
-  symlinkSync(join(ROOT, 'node_modules'), join(directory, 'node_modules'));
-  writeFileSync(join(directory, 'drive.ts'), DRIVE);
-  writeFileSync(join(directory, 'package.json'), '{"type": "module"}');
+  const out = clientDirectory(DRIVE);
+  await runTool('oazapfts', written, join(out, 'client.ts'));
+  await runTool('tsc', '-p', out);
+  await runTool('node', join(out, 'drive.ts'), control.url, TOKEN);
+});
+
+test('a client of another generator does so too, and has a type for all that has one', async () => {
+  const out = clientDirectory(DRIVE_SERVICES);
+  await runTool('openapi', '--input', written, '--output', join(out, 'client'), '--useUnionTypes');
+  await runTool('tsc', '-p', out);
+  // Its modules import each other without an extension.
+  const bundled = join(out, 'drive.js');
+  await runTool(
+    'esbuild',
+    join(out, 'drive.ts'),
+    '--bundle',
+    '--platform=node',
+    '--format=esm',
+    `--outfile=${bundled}`,
+  );
+  await runTool('node', bundled, control.url, TOKEN);
+  assert.deepEqual(untyped(join(out, 'client')), UNTYPED);
+});
+
+/** Makes a directory in which a generated client is compiled. @param drive the program that calls it */
+function clientDirectory(drive: string): string {
+  const out = mkdtempSync(join(directory, 'client-'));
+  symlinkSync(join(ROOT, 'node_modules'), join(out, 'node_modules'));
+  writeFileSync(join(out, 'drive.ts'), drive);
+  writeFileSync(join(out, 'package.json'), '{"type": "module"}');
   const config = {
     extends: join(ROOT, 'tsconfig.json'),
-    // The generated file is as its generator writes it.
-    compilerOptions: { lib: ['es2024', 'dom'], noUnusedLocals: false, exactOptionalPropertyTypes: false },
+    // The generated files are as their generator writes them.
+    compilerOptions: {
+      lib: ['es2024', 'dom'],
+      module: 'esnext',
+      moduleResolution: 'bundler',
+      noUnusedLocals: false,
+      erasableSyntaxOnly: false,
+      exactOptionalPropertyTypes: false,
+    },
     include: ['*.ts'],
     exclude: [],
   };
-  writeFileSync(join(directory, 'tsconfig.json'), JSON.stringify(config));
-  await runTool('tsc', '-p', directory);
-  await runTool('node', join(directory, 'drive.ts'), control.url, TOKEN);
-});
+  writeFileSync(join(out, 'tsconfig.json'), JSON.stringify(config));
+  return out;
+}
+
+/** What may be any JSON: columns of rows, what apps keep, JSON-RPC's and agents' messages, and the document itself. */
+const UNTYPED = [
+  'OtherService.ts openapi',
+  'OtherService.ts requestBody',
+  'StorageService.ts items',
+  'StorageService.ts metadata',
+  'WorkflowsService.ts output',
+  'WorkflowsService.ts params',
+  'WorkflowsService.ts payload',
+];
+
+/** Names of all that has the type `any` in a client. */
+function untyped(client: string): string[] {
+  const field = /^ +(?:public static )?(\w+)(?:\??:|\(\):).*\bany\b/gm;
+  const names = ['services', 'models'].flatMap((folder) =>
+    readdirSync(join(client, folder)).flatMap((file) =>
+      [...readFileSync(join(client, folder, file), 'utf8').matchAll(field)].map(
+        ([, name]) => `${file} ${name}`,
+      ),
+    ),
+  );
+  return [...new Set(names)].sort();
+}
 
 /** Runs a program of the installed packages. Not synchronously: the test's host answers from this process. */
 async function runTool(name: string, ...words: string[]): Promise<string> {
