@@ -256,7 +256,7 @@ export interface HostCalls extends TelemetryCalls {
   /** `full`: why nothing can be written just now. */
   'GET /disk': { body: null; answer: { full: string | null } };
   /** `problem`: why the mail server did not take it. */
-  'POST /mail': { body: Mail; answer: { problem: string | null } };
+  'POST /mail': { body: { mail: Mail; owner: string }; answer: { problem: string | null } };
   'POST /ui/git-auth': { body: Bytes; answer: Bytes };
   /** The bodies are Wrangler's own; `owner`, and `app` if there is one, of the query say who uploads what. */
   'POST /uploads/assets': { body: Bytes; answer: { session: string; buckets: string[][] } };

@@ -168,8 +168,13 @@ export class HostClient {
     return this.#host.json('GET /apps/:id/domain', [appId], options);
   }
 
-  /** Sends an e-mail. @returns why it was not sent; null when it was */
-  async mail(body: Mail): Promise<string | null> {
+  /**
+   * Sends an e-mail.
+   * @param owner the account that has it sent, which takes turns with others
+   * @returns why it was not sent; null when it was
+   */
+  async mail(mail: Mail, owner: string): Promise<string | null> {
+    const body = { mail, owner };
     return (await this.#host.json('POST /mail', [], { body, deadlineMs: MAIL_DEADLINE_MS })).problem;
   }
 

@@ -94,7 +94,8 @@ async function recover({ db, host, env, at }: RequestContext, email: string): Pr
   const expiresAt = new Date(now + RECOVERY_MS).toISOString();
   const link = { id: newId(), hash: await hashOf(secret), created_at: at, expires_at: expiresAt };
   if (!(await insertRecovery(db, email, link, new Date(now - RECOVERY_MS).toISOString()))) return;
-  await host.mail(passwordMail({ to: email, url: inviteUrl(env, secret), expiresAt }));
+  // Strangers have these sent. They share one turn, and leave the others to accounts.
+  await host.mail(passwordMail({ to: email, url: inviteUrl(env, secret), expiresAt }), 'recovery');
 }
 
 /** Answers `POST /internal/sign-in/*`, for callers with the host's secret. */

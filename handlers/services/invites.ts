@@ -121,9 +121,9 @@ async function addressOf({ reads, actor }: Context): Promise<string | null> {
 }
 
 /** Sends an e-mail. Never rejects: the link is made, and can be sent by other means. @returns why it was not sent, or null */
-async function sendMail({ host }: Context, mail: Mail): Promise<string | null> {
+async function sendMail({ host, actor }: Context, mail: Mail): Promise<string | null> {
   try {
-    return await host.mail(mail);
+    return await host.mail(mail, accountOf(actor) ?? '');
   } catch (error) {
     return error instanceof Problem ? error.message : 'the mail server was not asked';
   }

@@ -5,6 +5,7 @@ import { log, reason } from '../log.ts';
 import { answerHttp, bodyOf, type HttpAnswerer } from '../machine/app-service-http.ts';
 import type { Budget, Held } from '../machine/budget.ts';
 import type { SocketHandle } from '../machine/door.ts';
+import { type FairQueue, QueueFull } from '../machine/fair-queue.ts';
 import { discard } from '../machine/read-at-most.ts';
 import { StreamTranslator, wholeAnswer } from './answers.ts';
 import { type Call, callOf, isObject } from './calls.ts';
@@ -37,37 +38,49 @@ const LIMITS = {
 /** Where the binding asks: with a gateway too, of which there is none here. */
 const PATHS = ['/run', '/ai-gateway/run'];
 
+/** What the apps of all accounts share. */
+export interface Shared {
+  /** The app's account. */
+  owner: string;
+  budget: Budget;
+  queue: FairQueue;
+}
+
 export class AppServer {
   readonly #upstream: AiServer;
-  readonly #budget: Budget;
+  readonly #shared: Shared;
   #calls = 0;
 
-  private constructor(upstream: AiServer, budget: Budget) {
+  private constructor(upstream: AiServer, shared: Shared) {
     this.#upstream = upstream;
-    this.#budget = budget;
+    this.#shared = shared;
   }
 
   /** Listens at a socket to which only the app can come. */
-  static listen(door: SocketHandle, upstream: AiServer, budget: Budget): Promise<HttpAnswerer> {
-    const server = new AppServer(upstream, budget);
+  static listen(door: SocketHandle, upstream: AiServer, shared: Shared): Promise<HttpAnswerer> {
+    const server = new AppServer(upstream, shared);
     return answerHttp(door, LIMITS, (request, response) => void server.#answer(request, response));
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const left = new AbortController();
     response.on('close', () => left.abort());
-    const held = this.#budget.begin();
+    const { owner, budget, queue } = this.#shared;
+    const held = budget.begin(owner);
     this.#calls++;
     try {
       if (this.#calls > CALLS) throw noCapacity(`An app may make ${CALLS} calls at a time.`);
       const call = await this.#read(request, held);
-      const answer = await ask(this.#upstream, call, left.signal);
-      if (call.body.stream === true) await sendStream(call.kind, answer, response);
-      else await sendWhole(call.kind, answer, response, held);
+      await queue.run({ owner, signal: left.signal }, async () => {
+        const answer = await ask(this.#upstream, call, left.signal);
+        if (call.body.stream === true) await sendStream(call.kind, answer, response);
+        else await sendWhole(call.kind, answer, response, held);
+      });
     } catch (error) {
       await discard(request);
       // Whoever is not there any more needs no answer.
-      if (!left.signal.aborted) refuse(response, error);
+      if (!left.signal.aborted)
+        refuse(response, error instanceof QueueFull ? noCapacity(error.message) : error);
     } finally {
       this.#calls--;
       held.giveAll();

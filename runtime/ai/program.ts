@@ -1,16 +1,20 @@
 // The AI service: a process that asks the AI server for all apps. The host says which apps it serves.
 import { serveApps, serviceOptions } from '../machine/app-service-program.ts';
 import { Budget } from '../machine/budget.ts';
+import { FairQueue } from '../machine/fair-queue.ts';
 import { AppServer } from './app-server.ts';
 import { noCapacity } from './errors.ts';
 import type { AiServer } from './upstream.ts';
 
+/** An AI server serves some at a time, and lets the others wait in the order that they came. */
+const CALLS = { name: 'calls of the AI server', running: 128, runningPerOwner: 32, waitingPerOwner: 256 };
 /** Of questions and answers that are under way. */
 const BUDGET_BYTES = 128 * 2 ** 20;
 
 const server = serviceOptions<AiServer>();
-const budget = new Budget(BUDGET_BYTES, () =>
-  noCapacity('Too much is asked of the AI server at a time; try again.'),
+const budget = new Budget(BUDGET_BYTES, (limit) =>
+  noCapacity(`Questions and answers under way may have ${limit}; try again.`),
 );
+const queue = new FairQueue(CALLS);
 
-serveApps('AI service', (_app, door) => AppServer.listen(door, server, budget));
+serveApps('AI service', (_app, door, { owner }) => AppServer.listen(door, server, { owner, budget, queue }));

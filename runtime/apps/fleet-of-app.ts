@@ -84,7 +84,10 @@ export function fleetOf(
     secrets: () => options.secrets.values(preview?.parentId ?? id),
     buckets: options.buckets.access(id),
     services: options.services(id),
-    outward: options.outward.access(id, preview?.parentId),
+    outward: options.outward.access(id, () => ({
+      family: preview?.parentId ?? id,
+      owner: listeners.owner(),
+    })),
     egress: options.egress,
     uiUrl: options.uiUrl,
     wakes: options.wakes,

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { AiServer } from '../ai/upstream.ts';
 import type { OutwardService } from '../fleets/config/outward.ts';
 import { AppService, type HostServiceAccess } from '../machine/app-service.ts';
+import type { CountsFor } from '../machine/app-service-messages.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { makePassage } from '../machine/rights.ts';
 import type { AppUsers } from '../machine/users.ts';
@@ -73,10 +74,10 @@ export class OutwardServices {
 
   /**
    * An app's way to each service that is set up.
-   * @param family the app that it counts for, where it is a preview
+   * @param countsFor whom its calls count for. Default: itself
    */
-  access(appId: string, family = appId): Partial<Record<OutwardService, HostServiceAccess>> {
-    const ways = [...this.#services].map(([type, service]) => [type, service.access(appId, family)]);
+  access(appId: string, countsFor?: () => CountsFor): Partial<Record<OutwardService, HostServiceAccess>> {
+    const ways = [...this.#services].map(([type, service]) => [type, service.access(appId, countsFor)]);
     return Object.fromEntries(ways);
   }
 

@@ -213,9 +213,10 @@ function routesOf(
         });
     },
     'GET /disk': async () => ({ full: (await disk.isFull()) ? DISK_FULL : null }),
-    'POST /mail': async ({ request }) => ({
-      problem: await options.mailer.send(await readJson<'POST /mail'>(request)),
-    }),
+    'POST /mail': async ({ request }) => {
+      const { mail, owner } = await readJson<'POST /mail'>(request);
+      return { problem: await options.mailer.send(mail, owner) };
+    },
     'POST /ui/git-auth': async ({ request, response }) => {
       const question = await readBody(request, HOST_CALL_BYTES);
       const answer = await fetch(new URL('/internal/git-auth', controlUi.url), {

@@ -1,7 +1,7 @@
 // The side of the program of a service for apps: the host says which apps it serves.
 import { flushCompileCache } from 'node:module';
 import { log, reason } from '../log.ts';
-import type { AppServiceReply, AppServiceRequest } from './app-service-messages.ts';
+import type { AppServiceReply, AppServiceRequest, CountsFor } from './app-service-messages.ts';
 import type { SocketHandle } from './door.ts';
 
 /** What serves one app. */
@@ -22,17 +22,17 @@ export function serviceOptions<Options>(): Options {
 /**
  * Serves the apps that the host names, each at a socket of its own, until the host ends.
  * @param name of the service, for messages
- * @param serve begins to listen. `family`: the app that counts, which is another one where `app` is its preview
+ * @param serve begins to listen
  */
 export function serveApps(
   name: string,
-  serve: (app: string, door: SocketHandle, family: string) => Promise<Server>,
+  serve: (app: string, door: SocketHandle, countsFor: CountsFor) => Promise<Server>,
 ): void {
   const servers = new Map<string, Server>();
   /** What is done to an app, one after another. */
   const turns = new Map<string, Promise<void>>();
-  const open = async ({ app, family, isHeld }: AppServiceRequest, door: SocketHandle | undefined) => {
-    if (door !== undefined && !servers.has(app)) servers.set(app, await serve(app, door, family));
+  const open = async ({ app, family, owner, isHeld }: AppServiceRequest, door: SocketHandle | undefined) => {
+    if (door !== undefined && !servers.has(app)) servers.set(app, await serve(app, door, { family, owner }));
     await servers.get(app)?.hold?.(isHeld);
   };
   const close = async (app: string) => {

@@ -2,7 +2,7 @@
 // process is started when an app first needs it, and again when it ends. The host holds the sockets, so calls wait meanwhile.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, logRarely, reason } from '../log.ts';
-import type { AppServiceReply, AppServiceRequest } from './app-service-messages.ts';
+import type { AppServiceReply, AppServiceRequest, CountsFor } from './app-service-messages.ts';
 import { Backoff } from './backoff.ts';
 import { type Child, startChild } from './child.ts';
 import { compileCache } from './compile-cache.ts';
@@ -48,8 +48,8 @@ export interface AppServiceOptions {
 
 export class AppService {
   readonly #options: AppServiceOptions;
-  /** Apps that it is to serve, and the app that each counts for. */
-  readonly #wanted = new Map<string, string>();
+  /** Apps that it is to serve, and whom each counts for. */
+  readonly #wanted = new Map<string, CountsFor>();
   /** Their sockets. */
   readonly #doors = new Map<string, SocketHandle>();
   /** Those that it serves, or will when this resolves. */
@@ -76,9 +76,9 @@ export class AppService {
 
   /**
    * An app's way to the service.
-   * @param family the app that it counts for, where it is a preview
+   * @param countsFor asked whenever the service is to serve it. Default: itself
    */
-  access(appId: string, family = appId): HostServiceAccess {
+  access(appId: string, countsFor = () => itself(appId)): HostServiceAccess {
     const { socket } = this.#options;
     return {
       get socket() {
@@ -86,7 +86,7 @@ export class AppService {
       },
       open: async () => {
         const late = sleep(OPEN_TIMEOUT_MS, undefined, { ref: false });
-        await Promise.race([this.open(appId, family), late]).catch((error: unknown) =>
+        await Promise.race([this.open(appId, countsFor()), late]).catch((error: unknown) =>
           log('error', `the ${this.#options.name} does not serve an app`, {
             app: appId,
             error: reason(error),
@@ -100,11 +100,11 @@ export class AppService {
    * Has the service serve an app.
    * @returns the socket where it does
    */
-  async open(appId: string, family = appId): Promise<string> {
-    this.#wanted.set(appId, family);
+  async open(appId: string, countsFor = itself(appId)): Promise<string> {
+    this.#wanted.set(appId, countsFor);
     let opened = this.#opened.get(appId);
     if (opened === undefined) {
-      opened = this.#open(appId, family);
+      opened = this.#open(appId, countsFor);
       this.#opened.set(appId, opened);
       // The next one who asks tries again.
       opened.catch(() => this.#opened.delete(appId));
@@ -120,8 +120,9 @@ export class AppService {
     // An app that it does not serve drops nothing; one that it is to serve later is held from its beginning.
     await this.#opened.get(appId)?.catch(() => {});
     const process = await this.#process?.catch(() => null);
-    const family = this.#wanted.get(appId);
-    if (process && family !== undefined) await process.ask({ app: appId, family, isOpen: true, isHeld });
+    const countsFor = this.#wanted.get(appId);
+    if (process && countsFor !== undefined)
+      await process.ask({ app: appId, ...countsFor, isOpen: true, isHeld });
   }
 
   /** Ends what goes on for an app. */
@@ -130,7 +131,7 @@ export class AppService {
     this.#opened.delete(appId);
     // When it does not run, or ends meanwhile, nothing goes on.
     const process = await this.#process?.catch(() => null);
-    await process?.ask({ app: appId, family: appId, isOpen: false, isHeld: false }).catch(() => {});
+    await process?.ask({ app: appId, ...itself(appId), isOpen: false, isHeld: false }).catch(() => {});
     this.#doors.get(appId)?.close();
     this.#doors.delete(appId);
   }
@@ -144,11 +145,11 @@ export class AppService {
     this.#doors.clear();
   }
 
-  async #open(appId: string, family: string): Promise<void> {
+  async #open(appId: string, countsFor: CountsFor): Promise<void> {
     await this.#options.prepare(appId);
     const process = await this.#running();
     const isHeld = this.#held.has(appId);
-    await process.ask({ app: appId, family, isOpen: true, isHeld }, this.#door(appId));
+    await process.ask({ app: appId, ...countsFor, isOpen: true, isHeld }, this.#door(appId));
   }
 
   #door(appId: string): SocketHandle {
@@ -187,10 +188,16 @@ export class AppService {
     log('error', `the ${name} ended and is started again`, { how, delay_ms: delayMs });
     await sleep(delayMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
-    const opened = await Promise.allSettled([...this.#wanted].map(([app, family]) => this.open(app, family)));
+    const opened = await Promise.allSettled(
+      [...this.#wanted].map(([app, countsFor]) => this.open(app, countsFor)),
+    );
     const failed = opened.find((each) => each.status === 'rejected');
     if (failed) log('error', `the ${name} does not serve some apps`, { error: reason(failed.reason) });
   }
+}
+
+function itself(appId: string): CountsFor {
+  return { family: appId, owner: appId };
 }
 
 class Process {

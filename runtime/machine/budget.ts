@@ -1,4 +1,4 @@
-// How many bytes the calls of all apps may hold in the memory of a service.
+// How many bytes the calls of all apps may hold in the memory of a service, and those of one account.
 
 /** What one call holds. */
 export interface Held {
@@ -9,37 +9,58 @@ export interface Held {
   giveAll(): void;
 }
 
+/** Part of the budget that the calls of one account may have. */
+const SHARE_OF_OWNER = 1 / 2;
+
 export class Budget {
-  #left: number;
-  readonly #refusal: () => Error;
+  readonly #bytes: number;
+  readonly #refusal: (limit: string) => Error;
+  #all = 0;
+  readonly #ofOwners = new Map<string, number>();
 
   /**
    * @param bytes in all
-   * @param refusal what a call is refused with that needs more than is left
+   * @param refusal what a call is refused with that needs more than is left of the limit
    */
-  constructor(bytes: number, refusal: () => Error) {
-    this.#left = bytes;
+  constructor(bytes: number, refusal: (limit: string) => Error) {
+    this.#bytes = bytes;
     this.#refusal = refusal;
   }
 
-  begin(): Held {
+  /** Begins to count what a call of an account holds. */
+  begin(owner: string): Held {
     let taken = 0;
-    let isShort = false;
+    let limit: string | null = null;
     return {
       take: (bytes) => {
-        isShort ||= bytes > this.#left;
-        if (isShort) return false;
+        limit ??= this.#limit(owner, bytes);
+        if (limit !== null) return false;
         taken += bytes;
-        this.#left -= bytes;
+        this.#add(owner, bytes);
         return true;
       },
       check: () => {
-        if (isShort) throw this.#refusal();
+        if (limit !== null) throw this.#refusal(limit);
       },
       giveAll: () => {
-        this.#left += taken;
+        this.#add(owner, -taken);
         taken = 0;
       },
     };
+  }
+
+  /** Returns the limit that so many bytes more would pass; null while there is none. */
+  #limit(owner: string, more: number): string | null {
+    const share = this.#bytes * SHARE_OF_OWNER;
+    if ((this.#ofOwners.get(owner) ?? 0) + more > share) return `${share / 2 ** 20} MiB of one account`;
+    if (this.#all + more > this.#bytes) return `${this.#bytes / 2 ** 20} MiB of all accounts`;
+    return null;
+  }
+
+  #add(owner: string, bytes: number): void {
+    this.#all += bytes;
+    const left = (this.#ofOwners.get(owner) ?? 0) + bytes;
+    if (left === 0) this.#ofOwners.delete(owner);
+    else this.#ofOwners.set(owner, left);
   }
 }

@@ -4,6 +4,7 @@ import { log, reason } from '../log.ts';
 import { answerHttp, bodyOf, type HttpAnswerer } from '../machine/app-service-http.ts';
 import type { Budget, Held } from '../machine/budget.ts';
 import type { SocketHandle } from '../machine/door.ts';
+import { type FairQueue, QueueFull } from '../machine/fair-queue.ts';
 import { discard } from '../machine/read-at-most.ts';
 import { comparable, mayBeSender, type Senders } from './addresses.ts';
 import {
@@ -48,39 +49,41 @@ const LIMITS = {
   connections: 128,
 };
 
+/** What an app shares with others. */
+export interface Shared {
+  /** The app's account. */
+  owner: string;
+  budget: Budget;
+  queue: FairQueue;
+  /** What the app may still send, together with its previews. */
+  rates: Rates;
+}
+
 export class AppServer {
   readonly #options: MailServiceOptions;
-  readonly #budget: Budget;
-  readonly #rates: Rates;
+  readonly #shared: Shared;
   #underway = 0;
 
-  private constructor(options: MailServiceOptions, budget: Budget, rates: Rates) {
+  private constructor(options: MailServiceOptions, shared: Shared) {
     this.#options = options;
-    this.#budget = budget;
-    this.#rates = rates;
+    this.#shared = shared;
   }
 
-  /**
-   * Listens at a socket to which only the app can come.
-   * @param rates what the app may still send, together with its previews
-   */
-  static listen(
-    door: SocketHandle,
-    options: MailServiceOptions,
-    budget: Budget,
-    rates: Rates,
-  ): Promise<HttpAnswerer> {
-    const server = new AppServer(options, budget, rates);
+  /** Listens at a socket to which only the app can come. */
+  static listen(door: SocketHandle, options: MailServiceOptions, shared: Shared): Promise<HttpAnswerer> {
+    const server = new AppServer(options, shared);
     return answerHttp(door, LIMITS, (request, response) => void server.#answer(request, response));
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const held = this.#budget.begin();
+    const left = new AbortController();
+    response.on('close', () => left.abort());
+    const held = this.#shared.budget.begin(this.#shared.owner);
     this.#underway++;
     try {
       if (this.#underway > AT_ONCE) throw rateExceeded(`An app may send ${AT_ONCE} e-mails at a time.`);
       const message = await this.#read(request, held);
-      await this.#deliver(message);
+      await this.#inTurn(message, left.signal);
       answer(response, 200, JSON.stringify({ messageId: message.id }));
     } catch (error) {
       await discard(request);
@@ -105,7 +108,7 @@ export class AppServer {
     if (!held.take(COPIES * text.length)) held.check();
     const message = await messageOf(parsed(text), restrictions.destination_address);
     this.#requireAllowed(message, restrictions);
-    this.#rates.take(message.to.length);
+    this.#shared.rates.take(message.to.length);
     return message;
   }
 
@@ -123,6 +126,26 @@ export class AppServer {
       throw senderNotVerified(
         `Apps may not send from ${from} here. The operator of this Cellar names domains and addresses that they may with RUNNER_SMTP_APP_SENDERS.`,
       );
+  }
+
+  /** Delivers an e-mail when it is the account's turn. One that has begun goes on without its client. */
+  async #inTurn(message: Message, left: AbortSignal): Promise<void> {
+    const { owner, queue } = this.#shared;
+    const late = AbortSignal.timeout(DEADLINE_MS);
+    const signal = AbortSignal.any([left, late]);
+    let hasBegun = false;
+    try {
+      await queue.run({ owner, signal }, () => {
+        hasBegun = true;
+        return this.#deliver(message);
+      });
+    } catch (error) {
+      if (error instanceof QueueFull) throw rateExceeded(`The e-mail was not sent: ${error.message}.`);
+      if (hasBegun || !late.aborted) throw error;
+      throw rateExceeded(
+        `The e-mail was not sent: it waited ${DEADLINE_MS / 1000} s for others of the account.`,
+      );
+    }
   }
 
   async #deliver({ from, to, raw }: Message): Promise<void> {

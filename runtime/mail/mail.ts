@@ -1,21 +1,22 @@
 // Sends e-mails: one at a time to one person, in plain text, within a deadline.
 import type { Mail } from '../../handlers/contract/host-calls.ts';
 import { logRarely } from '../log.ts';
+import { FairQueue, QueueFull } from '../machine/fair-queue.ts';
 import { isAddress } from './addresses.ts';
 import type { SmtpServer } from './smtp-server.ts';
 import { transportTo, whyNot } from './transport.ts';
 
 /** Longest time for an e-mail, in ms, from the look-up of the server's name to its word that it took the e-mail. */
 const DEADLINE_MS = 12_000;
-/** E-mails under way at once; one more is refused. */
-const AT_ONCE = 8;
+/** An e-mail that waits has its deadline all the same. */
+const LIMITS = { name: 'e-mails', running: 8, runningPerOwner: 2, waitingPerOwner: 8 };
 
 export class Mailer {
   readonly #server: SmtpServer | null;
   readonly #from: string;
   readonly #deadlineMs: number;
   readonly #ending = new AbortController();
-  #underway = 0;
+  readonly #queue = new FairQueue(LIMITS);
 
   /** @param server null: no e-mail is sent */
   constructor(server: SmtpServer | null, from: string, deadlineMs = DEADLINE_MS) {
@@ -24,25 +25,28 @@ export class Mailer {
     this.#deadlineMs = deadlineMs;
   }
 
-  /** Sends an e-mail. Never rejects. @returns why it was not sent; null when the mail server has taken it */
-  async send(mail: Mail): Promise<string | null> {
+  /**
+   * Sends an e-mail. Never rejects.
+   * @param owner whose turn it takes, such as an account's id
+   * @returns why it was not sent; null when the mail server has taken it
+   */
+  async send(mail: Mail, owner: string): Promise<string | null> {
     if (this.#server === null) return 'no mail server is set (RUNNER_SMTP_URL)';
     if (!isAddress(mail.to)) return 'the e-mail address cannot be sent to';
-    if (this.#underway >= AT_ONCE) return 'too many e-mails are being sent at this moment';
+    const server = this.#server;
     const deadline = AbortSignal.timeout(this.#deadlineMs);
-    this.#underway++;
+    const signal = AbortSignal.any([deadline, this.#ending.signal]);
     try {
-      await this.#deliver(this.#server, mail, AbortSignal.any([deadline, this.#ending.signal]));
+      await this.#queue.run({ owner, signal }, () => this.#deliver(server, mail, signal));
       return null;
     } catch (error) {
+      if (error instanceof QueueFull) return error.message;
       const why = deadline.aborted
         ? `the mail server did not answer within ${this.#deadlineMs / 1000} s`
         : whyNot(error as Error & { code?: string });
       // Neither the person's address nor the e-mail, which has a link in it that is a secret.
       logRarely('warn', 'an e-mail could not be sent', { error: why });
       return why;
-    } finally {
-      this.#underway--;
     }
   }
 

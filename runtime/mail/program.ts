@@ -1,23 +1,27 @@
 // The mail service: a process that hands in the e-mails of all apps. The host says which apps it serves.
 import { serveApps, serviceOptions } from '../machine/app-service-program.ts';
 import { Budget } from '../machine/budget.ts';
+import { FairQueue } from '../machine/fair-queue.ts';
 import { AppServer, type MailServiceOptions } from './app-server.ts';
 import { rateExceeded } from './errors.ts';
 import { Rates } from './rates.ts';
 
+/** Each has a connection to the mail server, which limits those of one client. */
+const E_MAILS = { name: 'e-mails', running: 24, runningPerOwner: 8, waitingPerOwner: 100 };
 /** Of e-mails that are under way. */
 const BUDGET_BYTES = 256 * 2 ** 20;
 
 const options = serviceOptions<MailServiceOptions>();
-const budget = new Budget(BUDGET_BYTES, () =>
-  rateExceeded('Too many large e-mails are being sent at this moment; try again.'),
+const budget = new Budget(BUDGET_BYTES, (limit) =>
+  rateExceeded(`E-mails under way may take ${limit} in memory; try again.`),
 );
+const queue = new FairQueue(E_MAILS);
 
 /** Of the apps that have asked, each with its previews. */
 const rates = new Map<string, Rates>();
 
-serveApps('mail service', (_app, door, family) => {
+serveApps('mail service', (_app, door, { family, owner }) => {
   const own = rates.get(family) ?? new Rates();
   rates.set(family, own);
-  return AppServer.listen(door, options, budget, own);
+  return AppServer.listen(door, options, { owner, budget, queue, rates: own });
 });

@@ -4,12 +4,18 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { readConfig } from '../../runtime/config.ts';
+import { Budget } from '../../runtime/machine/budget.ts';
+import { FairQueue } from '../../runtime/machine/fair-queue.ts';
 import { appSenders, mayBeSender } from '../../runtime/mail/addresses.ts';
+import { AppServer } from '../../runtime/mail/app-server.ts';
 import { MailError } from '../../runtime/mail/errors.ts';
+import { BINDING_HEADER, bindingHeader } from '../../runtime/mail/headers.ts';
 import { Mailer } from '../../runtime/mail/mail.ts';
 import { messageOf } from '../../runtime/mail/message.ts';
 import { Rates } from '../../runtime/mail/rates.ts';
 import { isSender, type SmtpServer, smtpServer } from '../../runtime/mail/smtp-server.ts';
+import { doorOf, post } from '../support/doors.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { Inbox, PASSWORD, USER } from '../support/mail/inbox.ts';
 
 const FROM = 'Cellar <cellar@example.com>';
@@ -23,7 +29,7 @@ const serverOf = (url: string) => smtpServer(url)!;
 test('an e-mail comes to one person, from the sender that is set', async (t) => {
   const inbox = await Inbox.of(t);
   const mailer = new Mailer(serverOf(inbox.url), FROM);
-  assert.equal(await mailer.send(mail), null);
+  assert.equal(await mailer.send(mail, 'ada'), null);
   const [{ from, to, text }] = inbox.received as [(typeof inbox.received)[0]];
   assert.deepEqual([from, to, inbox.tried], ['cellar@example.com', ['bob@example.com'], [USER]]);
   assert.match(text, /^From: Cellar <cellar@example.com>$/m);
@@ -47,15 +53,18 @@ test('an address or a subject adds no header, no receiver and no command', async
     '',
   ];
   for (const to of addresses)
-    assert.equal(await mailer.send({ ...mail, to }), 'the e-mail address cannot be sent to', to);
+    assert.equal(await mailer.send({ ...mail, to }, 'ada'), 'the e-mail address cannot be sent to', to);
   assert.equal(inbox.received.length, 0);
   const subject = 'Hello\r\nBcc: eve@example.com\r\n\r\nanother body';
-  assert.equal(await mailer.send({ ...mail, subject }), null);
+  assert.equal(await mailer.send({ ...mail, subject }, 'ada'), null);
   assert.deepEqual(inbox.received[0]!.to, ['bob@example.com']);
   assert.doesNotMatch(inbox.received[0]!.text, /^Bcc/m);
   assert.match(inbox.received[0]!.text, /\n\nOpen this link:/);
   // A line with a single dot ends no e-mail.
-  assert.equal(await mailer.send({ ...mail, text: 'one\r\n.\r\nMAIL FROM:<eve@example.com>\r\n' }), null);
+  assert.equal(
+    await mailer.send({ ...mail, text: 'one\r\n.\r\nMAIL FROM:<eve@example.com>\r\n' }, 'ada'),
+    null,
+  );
   assert.deepEqual(
     inbox.received.map(({ from }) => from),
     ['cellar@example.com', 'cellar@example.com'],
@@ -65,7 +74,10 @@ test('an address or a subject adds no header, no receiver and no command', async
 test('a refused password is told without the words of the server, which may repeat it', async (t) => {
   const inbox = await Inbox.of(t);
   const mailer = new Mailer({ ...serverOf(inbox.url), password: 'wrong' }, FROM);
-  assert.equal(await mailer.send(mail), 'the mail server refuses the user and password of RUNNER_SMTP_URL');
+  assert.equal(
+    await mailer.send(mail, 'ada'),
+    'the mail server refuses the user and password of RUNNER_SMTP_URL',
+  );
   assert.deepEqual([inbox.tried, inbox.received], [[USER], []]);
 });
 
@@ -73,7 +85,7 @@ test('a server that refuses the receiver is quoted, in a few words', async (t) =
   const onRcptTo: NonNullable<Parameters<typeof Inbox.start>[0]>['onRcptTo'] = (_address, _session, answer) =>
     answer(new Error(`nobody\u0009here ${'x'.repeat(400)}`));
   const inbox = await Inbox.of(t, { onRcptTo });
-  const why = await new Mailer(serverOf(inbox.url), FROM).send(mail);
+  const why = await new Mailer(serverOf(inbox.url), FROM).send(mail, 'ada');
   assert.match(why!, /nobody here/);
   assert.ok(why!.length <= 300);
 });
@@ -82,11 +94,14 @@ test('no password goes out in clear text, and none to a certificate that nobody 
   // As if the server were another machine.
   const elsewhere = (inbox: Inbox): SmtpServer => ({ ...serverOf(inbox.url), isLocal: false });
   const plain = await Inbox.of(t, { disabledCommands: ['STARTTLS'] });
-  assert.match((await new Mailer(elsewhere(plain), FROM).send(mail))!, /STARTTLS/);
+  assert.match((await new Mailer(elsewhere(plain), FROM).send(mail, 'ada'))!, /STARTTLS/);
   const unknown = await Inbox.of(t);
-  assert.match((await new Mailer(elsewhere(unknown), FROM).send(mail))!, /certificate|TLS/);
+  assert.match((await new Mailer(elsewhere(unknown), FROM).send(mail, 'ada'))!, /certificate|TLS/);
   const secure = await Inbox.of(t, { secure: true });
-  assert.match((await new Mailer({ ...elsewhere(secure), isSecure: true }, FROM).send(mail))!, /certificate/);
+  assert.match(
+    (await new Mailer({ ...elsewhere(secure), isSecure: true }, FROM).send(mail, 'ada'))!,
+    /certificate/,
+  );
   for (const { tried, received } of [plain, unknown, secure]) assert.deepEqual([tried, received], [[], []]);
 });
 
@@ -106,8 +121,8 @@ test('a server that is silent, away, or talks without an end is given up', async
   };
   const silent = await start(() => {});
   const mailer = new Mailer(silent, FROM, 200);
-  const many = await Promise.all(Array.from({ length: 9 }, () => mailer.send(mail)));
-  assert.equal(many.at(-1), 'too many e-mails are being sent at this moment');
+  const many = await Promise.all(Array.from({ length: 11 }, () => mailer.send(mail, 'ada')));
+  assert.match(many.at(-1)!, /^of one account at most 8 e-mails wait at once/);
   assert.equal(many[0], 'the mail server did not answer within 0.2 s');
   await Promise.all([...sockets].map((socket) => once(socket, 'close')));
 
@@ -116,14 +131,61 @@ test('a server that is silent, away, or talks without an end is given up', async
     const more = () => socket.writable && socket.write(line.repeat(64), more);
     more();
   });
-  assert.notEqual(await new Mailer(endless, FROM, 20_000).send(mail), null);
+  assert.notEqual(await new Mailer(endless, FROM, 20_000).send(mail, 'ada'), null);
 
   const stopped = new Mailer(silent, FROM, 20_000);
-  const sent = stopped.send(mail);
+  const sent = stopped.send(mail, 'ada');
   stopped.stop();
   assert.match((await sent)!, /aborted/);
-  assert.match((await new Mailer(serverOf('smtp://127.0.0.1:1'), FROM).send(mail))!, /ECONNREFUSED/);
-  assert.match((await new Mailer(null, '').send(mail))!, /RUNNER_SMTP_URL/);
+  assert.match((await new Mailer(serverOf('smtp://127.0.0.1:1'), FROM).send(mail, 'ada'))!, /ECONNREFUSED/);
+  assert.match((await new Mailer(null, '').send(mail, 'ada'))!, /RUNNER_SMTP_URL/);
+});
+
+test("e-mails of one account that the mail server does not take leave a place to another's", async (t) => {
+  const inbox = await Inbox.of(t, {
+    onRcptTo: ({ address }, _session, answer) => {
+      if (!address.startsWith('slow@')) answer();
+    },
+  });
+  const mailer = new Mailer(serverOf(inbox.url), FROM, 20_000);
+  const greedy = Array.from({ length: 8 }, () => mailer.send({ ...mail, to: 'slow@example.com' }, 'greedy'));
+  assert.equal(await mailer.send(mail, 'modest'), null);
+  mailer.stop();
+  await Promise.all(greedy);
+});
+
+test("apps of one account that send slowly leave connections to another's", async (t) => {
+  let slow = 0;
+  const inbox = await Inbox.of(t, {
+    onRcptTo: ({ address }, _session, answer) => {
+      if (address.startsWith('slow@')) slow++;
+      else answer();
+    },
+  });
+  const rates = new Rates();
+  const budget = new Budget(2 ** 30, (limit) => new Error(limit));
+  const queue = new FairQueue({ name: 'e-mails', running: 24, runningPerOwner: 8, waitingPerOwner: 100 });
+  const options = { server: serverOf(inbox.url), senders: appSenders(FROM, ['example.com']) };
+  const serve = async (owner: string) => {
+    const { door, socket } = doorOf(t);
+    const answerer = await AppServer.listen(door, options, { owner, budget, queue, rates });
+    t.after(() => answerer.close());
+    return (to: string, signal?: AbortSignal) => {
+      const body = JSON.stringify({ from: 'app@example.com', to, subject: 'x', text: 'x' });
+      const headers = { [BINDING_HEADER]: bindingHeader({}) };
+      return post(socket, '/', { headers, body, signal });
+    };
+  };
+  const [first, second, modest] = [await serve('greedy'), await serve('greedy'), await serve('modest')];
+  const leaving = new AbortController();
+  for (let at = 0; at < 8; at++)
+    for (const send of [first, second]) send('slow@example.com', leaving.signal).catch(() => {});
+  await eventually(() => queue.waiting === 8 && slow === 8, 'eight wait for the other eight');
+  const { status, text } = await modest('bob@example.com');
+  assert.equal(status, 200, text);
+  leaving.abort();
+  await eventually(() => queue.waiting === 0, 'those that wait are gone with their clients');
+  assert.equal(slow, 8);
 });
 
 test('apps send from the domain of the sender that is set, or from what is named, as many as they may', () => {

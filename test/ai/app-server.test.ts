@@ -1,0 +1,70 @@
+// The AI service: what the apps of one account may take of what all share.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { AppServer } from '../../runtime/ai/app-server.ts';
+import { noCapacity } from '../../runtime/ai/errors.ts';
+import { OutwardServices } from '../../runtime/apps/outward-services.ts';
+import { Budget } from '../../runtime/machine/budget.ts';
+import { layout } from '../../runtime/machine/data-directory.ts';
+import { FairQueue } from '../../runtime/machine/fair-queue.ts';
+import { AI_KEY, AiServer } from '../support/ai/server.ts';
+import { doorOf, post } from '../support/doors.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+test("calls of one account's apps wait for each other, and not another's for them", async (t) => {
+  await using upstream = await new AiServer().start();
+  const budget = new Budget(2 ** 30, noCapacity);
+  const queue = new FairQueue({ name: 'calls', running: 128, runningPerOwner: 32, waitingPerOwner: 20 });
+  const serve = async (owner: string) => {
+    const { door, socket } = doorOf(t);
+    const to = { url: upstream.url, key: AI_KEY, models: {} };
+    const answerer = await AppServer.listen(door, to, { owner, budget, queue });
+    t.after(() => answerer.close());
+    return (model: string, signal?: AbortSignal) => {
+      const headers = { 'content-type': 'application/json', 'cf-consn-model-id': model };
+      return post(socket, '/run', { headers, body: JSON.stringify({ inputs: { prompt: 'hi' } }), signal });
+    };
+  };
+  const [first, second, modest] = [await serve('greedy'), await serve('greedy'), await serve('modest')];
+  const leaving = new AbortController();
+  for (let at = 0; at < 26; at++)
+    for (const run of [first, second]) run('slow', leaving.signal).catch(() => {});
+  await eventually(() => queue.waiting === 20 && upstream.asked.length === 32, '20 calls wait for 32');
+  const one = await first('quick');
+  assert.equal(one.status, 429);
+  assert.match(one.text, /of one account at most 20 calls wait at once/);
+  const others = await modest('quick');
+  assert.equal(others.status, 200, others.text);
+  leaving.abort();
+  await eventually(() => queue.waiting + queue.running === 0, 'calls end with their clients');
+  assert.equal(upstream.asked.length, 33);
+  assert.equal((await second('quick')).status, 200);
+});
+
+test('the process of the AI service counts the calls of an account, not those of an app', async (t) => {
+  await using upstream = await new AiServer().start();
+  const paths = layout(temporaryDirectory(t));
+  const users = () => ({ build: null, cell: null });
+  const ai = { url: upstream.url, key: AI_KEY, models: {} };
+  const services = new OutwardServices({ paths, users, ai, mail: null });
+  t.after(() => services.close());
+  const serve = async (app: string, owner: string) => {
+    const { ai: way } = services.access(app, () => ({ family: app, owner }));
+    await way!.open();
+    return (model: string) => {
+      const headers = { 'content-type': 'application/json', 'cf-consn-model-id': model };
+      return post(way!.socket, '/run', { headers, body: JSON.stringify({ inputs: { prompt: 'hi' } }) });
+    };
+  };
+  const [first, second] = [await serve('first', 'greedy'), await serve('second', 'greedy')];
+  const modest = await serve('third', 'modest');
+  const calls = Array.from({ length: 20 }, () => [first('slow'), second('slow')]).flat();
+  await eventually(() => upstream.asked.length === 32, 'one account has 32 calls');
+  assert.equal((await modest('quick')).status, 200);
+  assert.equal(upstream.asked.length, 33);
+  upstream.letGo();
+  await eventually(() => upstream.asked.length === 41, 'the others have their turn');
+  upstream.letGo();
+  for (const { status } of await Promise.all(calls)) assert.equal(status, 200);
+});
