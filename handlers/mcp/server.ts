@@ -6,9 +6,10 @@ import { operationsByName } from '../contract/index.ts';
 import { isDestructive, type Operation } from '../contract/operation.ts';
 import { Problem } from '../problem.ts';
 import { failure } from '../transports/failure.ts';
+import { validate } from '../transports/validate.ts';
 import { listResources, readResource, resourceTemplates } from './resources.ts';
 import { run, type Shown } from './run.ts';
-import { callable, inputSchema, isDirect, type OwnTool, slim, toolName, tools } from './tools.ts';
+import { callable, inputSchema, isDirect, type OwnTool, REACHING, slim, toolName, tools } from './tools.ts';
 
 /** The protocol's code for a resource that does not exist, and for params that are wrong. */
 const RESOURCE_NOT_FOUND = -32002;
@@ -66,22 +67,27 @@ async function call(
 ): Promise<Shown> {
   if (operation !== null) return run(context, operation, given);
   if (tool.name === 'api_operations') {
+    validate(REACHING.api_operations, given);
     const others = callable.filter((each) => !isDirect(each));
     const lines = others.map(
       (each) => `${each.name} (${each.method === 'GET' ? 'reads' : 'changes'}): ${each.summary}`,
     );
     return { text: lines.join('\n'), hint: null };
   }
-  const named = operationNamed(given.name);
-  if (tool.name === 'api_describe') return { text: JSON.stringify(described(named)), hint: null };
+  if (tool.name === 'api_describe') {
+    const { name } = validate(REACHING.api_describe, given);
+    return { text: JSON.stringify(described(operationNamed(name))), hint: null };
+  }
+  const { name, params = {} } = validate(REACHING.api_read, given);
+  const named = operationNamed(name);
   if (tool.name === 'api_read' && named.method !== 'GET') {
     throw new Problem('invalid_input', `${named.name} changes something: use api_change.`);
   }
-  return run(context, named, (given.params ?? {}) as object);
+  return run(context, named, params);
 }
 
-function operationNamed(name: unknown): Operation {
-  const operation = operationsByName.get(String(name));
+function operationNamed(name: string): Operation {
+  const operation = operationsByName.get(name);
   if (operation !== undefined && callable.includes(operation)) return operation;
   throw new Problem('invalid_input', `There is no operation ${name}; api_operations lists them.`);
 }

@@ -1,6 +1,7 @@
 // The tools that agents are given, made from the contract: the operations that an agent's work is made of, each as a tool,
 // and four tools that reach all the others.
 import type { Tool } from '@modelcontextprotocol/server';
+import * as z from 'zod';
 import { operations } from '../contract/index.ts';
 import { isDestructive, type Operation } from '../contract/operation.ts';
 import { inputSchema as described, type Json } from '../transports/schemas.ts';
@@ -61,25 +62,22 @@ export function toolName(operation: string): string {
   return operation.replaceAll('.', '_');
 }
 
-const name = { type: 'string', description: 'An operation, such as domains.remove.' };
-const params = { type: 'object', description: 'Its input, as `api_describe` tells it.' };
+const named = z.strictObject({ name: z.string().describe('An operation, such as domains.remove.') });
+const called = named.extend({
+  params: z.looseObject({}).optional().describe('Its input, as `api_describe` tells it.'),
+});
+/** The input of each tool that reaches operations without a tool of their own. */
+export const REACHING = {
+  api_operations: z.strictObject({}),
+  api_describe: named,
+  api_read: called,
+  api_change: called,
+};
 const others: readonly OwnTool[] = [
-  reaching('api_operations', 'Lists the operations that have no tool of their own.', 'read', {}, []),
-  reaching(
-    'api_describe',
-    'Tells the input and the answer of an operation, as JSON Schemas.',
-    'read',
-    { name },
-    ['name'],
-  ),
-  reaching('api_read', 'Runs any operation that only reads.', 'read', { name, params }, ['name']),
-  reaching(
-    'api_change',
-    'Runs any operation that changes or deletes something.',
-    'change',
-    { name, params },
-    ['name'],
-  ),
+  reaching('api_operations', 'Lists the operations that have no tool of their own.', 'read'),
+  reaching('api_describe', 'Tells the input and the answer of an operation, as JSON Schemas.', 'read'),
+  reaching('api_read', 'Runs any operation that only reads.', 'read'),
+  reaching('api_change', 'Runs any operation that changes or deletes something.', 'change'),
 ];
 
 /** All tools, in the order in which they are listed. */
@@ -95,10 +93,11 @@ export function isDirect({ name }: Operation): boolean {
 
 /** The input of an operation as a JSON Schema, with little in it that a caller does not need. */
 export function inputSchema(operation: Operation): Tool['inputSchema'] {
-  const schema = slim(described(operation.name, operation.input)) as {
-    properties?: Json;
-    required?: string[];
-  };
+  return slimInput(described(operation.name, operation.input));
+}
+
+function slimInput(input: Json): Tool['inputSchema'] {
+  const schema = slim(input) as { properties?: Json; required?: string[] };
   const { properties = {}, required } = schema;
   return {
     type: 'object',
@@ -141,15 +140,9 @@ function toolOf(operation: Operation): OwnTool {
   };
 }
 
-function reaching(
-  name: string,
-  description: string,
-  kind: 'read' | 'change',
-  properties: Record<string, { type: string; description: string }>,
-  required: string[],
-): OwnTool {
+function reaching(name: keyof typeof REACHING, description: string, kind: 'read' | 'change'): OwnTool {
   const changes = kind === 'change';
-  const inputSchema = { type: 'object' as const, properties, ...(required.length > 0 && { required }) };
+  const inputSchema = slimInput(z.toJSONSchema(REACHING[name], { io: 'input' }) as Json);
   const tool = { name, description, inputSchema, annotations: annotationsOf(changes, changes) };
   return { tool, operation: null, changes };
 }
