@@ -165,7 +165,7 @@ export class Deploy {
       const storage = await this.#makeRelease();
       const names = { before, after: { ...emptyNames(), ...storage } };
       await tellLeftClasses(paths.release(app_id, id), names, this.#log);
-      await checkSecrets(paths.release(app_id, id), Object.keys(values), this.#log);
+      await checkSecrets(paths.release(app_id, id), values, this.#log);
       const owned = { appId: app_id, apps, isPushed: this.#source.kind === 'commit' };
       const consumes = await checkServices(paths.release(app_id, id), owned, this.#log);
       const { warnings: known = [], cpuMs = 0, prefill } = (await readRelease(paths.release(app_id, id)))!;

@@ -2,7 +2,12 @@
 import { lstat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
-import { dividedSecrets, hyperdriveNames } from '../fleets/config/secret-bindings.ts';
+import {
+  CONNECTION_STRING,
+  dividedSecrets,
+  hyperdriveNames,
+  isConnectionString,
+} from '../fleets/config/secret-bindings.ts';
 import type { DeployLog } from './deploy-log.ts';
 import { readRelease } from './release.ts';
 
@@ -13,9 +18,14 @@ const LOCAL_SECRETS = '.dev.vars';
  * Compares the secrets that a release asks for, and its other bindings, with the secrets of the app.
  * @throws {BuildFailure} naming each missing secret
  */
-export async function checkSecrets(release: string, names: string[], log: DeployLog): Promise<void> {
+export async function checkSecrets(
+  release: string,
+  secrets: Record<string, string>,
+  log: DeployLog,
+): Promise<void> {
   const described = await readRelease(release);
   if (described === null) return;
+  const names = Object.keys(secrets);
   const missing = (described.requiredSecrets ?? []).filter((name) => !names.includes(name));
   if (missing.length > 0) {
     throw new BuildFailure(
@@ -25,10 +35,17 @@ export async function checkSecrets(release: string, names: string[], log: Deploy
   const { given, taken } = dividedSecrets(described, names);
   for (const name of given.filter((name) => Object.hasOwn(described.vars, name)))
     log.line(`${name} is a secret and among the vars: the secret is given to the Worker`);
-  for (const name of hyperdriveNames(described.outward).filter((name) => !names.includes(name)))
-    log.line(
-      `the Hyperdrive binding ${name} has no connection string yet: it is the secret ${name}; ${howToSet(name)}`,
-    );
+  for (const name of hyperdriveNames(described.outward)) {
+    if (!names.includes(name))
+      log.line(
+        `the Hyperdrive binding ${name} has no connection string yet: it is the secret ${name}; ${howToSet(name)}`,
+      );
+    else if (!isConnectionString(secrets[name]!))
+      log.line(
+        `warning: the secret ${name} is no connection string, so the Hyperdrive binding ${name} cannot connect: ${howToSet(name)}, to a value such as ${CONNECTION_STRING}`,
+        'warn',
+      );
+  }
   for (const name of taken)
     log.line(`${name} is a secret and the name of a binding: the binding is given to the Worker`);
 }

@@ -6,7 +6,7 @@ import type { Apps } from '../apps/apps.ts';
 import { type Secrets, TooManySecrets } from '../apps/secrets.ts';
 import { maskOf } from '../builds/mask.ts';
 import { readRelease } from '../builds/release.ts';
-import { hyperdriveNames, isConnectionString } from '../fleets/config/secret-bindings.ts';
+import { CONNECTION_STRING, hyperdriveNames, isConnectionString } from '../fleets/config/secret-bindings.ts';
 import { reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { Refusal } from '../refusal.ts';
@@ -46,7 +46,7 @@ export function secretRoutes({
         throw new Refusal(
           400,
           'invalid_input',
-          `the secret ${name} is what the Hyperdrive binding ${name} connects to, so its value must be a connection string such as postgres://user:password@db.example.com/name or mysql://…`,
+          `the secret ${name} is what the Hyperdrive binding ${name} connects to, so its value must be a connection string such as ${CONNECTION_STRING}`,
         );
     }
   };

@@ -215,6 +215,17 @@ test('Hyperdrive reaches the database that a secret of its name says', async () 
   assert.equal((await rpc('secrets.set', { id: 'database', name: 'OTHER', value: 'any' })).name, 'OTHER');
 });
 
+test('a push warns of a secret that was there before its Hyperdrive binding and is no connection string', async () => {
+  await cellar.create('early');
+  await rpc('secrets.set', { id: 'early', name: 'DB', value: 'no-connection-at-all' });
+  const { stderr } = await cellar.push(await cellar.checkout('database'), 'early');
+  assert.match(
+    stderr,
+    /warning: the secret DB is no connection string, so the Hyperdrive binding DB cannot connect: set it with/,
+  );
+  assert.doesNotMatch(stderr, /no-connection-at-all/);
+});
+
 test('data points are kept as they were written, listed, and no lines of the log', async () => {
   const id = await cellar.deploy('points', 'points');
   for (const path of ['/a?n=1', '/b?n=2.5', '/a?n=3']) await cellar.get('points', path);

@@ -65,6 +65,8 @@ export function dividedSecrets(
   };
 }
 
+/** Values of a secret that a Hyperdrive binding can use, as messages name them. */
+export const CONNECTION_STRING = 'postgres://user:password@db.example.com/name or mysql://…';
 const DATABASES = ['postgres:', 'postgresql:', 'mysql:'];
 
 /** Returns whether a Hyperdrive binding can use a text, as `hyperdrive-module.js` decides when it is used. */
