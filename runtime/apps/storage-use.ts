@@ -1,5 +1,6 @@
 // How much apps keep on the disk, which a child process counts, and how much they write, which the kernel counts.
 import { ChildError, runChild } from '../machine/child.ts';
+import { limited } from '../machine/limited.ts';
 
 const TIMEOUT_MS = 60_000;
 /** Apps that one child counts: the host stands still while it makes one. */
@@ -151,7 +152,7 @@ export class StorageUse {
 
 /** MiB of directories, by path. Those that are not there are left out. */
 async function count(paths: string[], signal: AbortSignal): Promise<Map<string, number>> {
-  const words = ['nice', '-n', '19', 'du', '-sk', '--', ...paths];
+  const words = [...limited(), 'nice', '-n', '19', 'du', '-sk', '--', ...paths];
   const output = await runChild(words, { title: 'du', timeoutMs: TIMEOUT_MS, signal }).then(
     ({ output }) => output.toString('utf8'),
     // Files come and go while it counts: it says so, and counts on.

@@ -8,7 +8,9 @@ import { toBackground } from '../machine/background.ts';
 import { type Child, startChild } from '../machine/child.ts';
 import { compiledDirectory } from '../machine/compile-cache.ts';
 import { starvation } from '../machine/give-way.ts';
+import { endFirst } from '../machine/limited.ts';
 import { withDataLimit } from '../machine/process-limits.ts';
+import { dieWithParent } from '../machine/users.ts';
 
 /** How long an unused process stays, in ms. It holds about 250 MB. */
 const IDLE_MS = 3 * 60_000;
@@ -112,6 +114,11 @@ export class Bundler {
 /** The process ended by itself, or somebody outside the host ended it. */
 class Crash extends BuildFailure {}
 
+/** The words that start a process. A build decides how much memory it takes: it ends before apps, and with the host. */
+function helperWords(): string[] {
+  return [...dieWithParent(), ...endFirst(), ...withDataLimit(MEMORY_BYTES), process.execPath, HELPER];
+}
+
 /** One process, which works on one request at a time. */
 class Helper {
   readonly #child: Promise<Child | null>;
@@ -170,7 +177,7 @@ class Helper {
 
   async #start(codeDirectory: string | null): Promise<Child | null> {
     try {
-      const child = await startChild([...withDataLimit(MEMORY_BYTES), process.execPath, HELPER], {
+      const child = await startChild(helperWords(), {
         title: 'bundler',
         environment: {
           PATH: process.env.PATH ?? '',

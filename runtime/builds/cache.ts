@@ -3,6 +3,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { log } from '../log.ts';
 import { ChildError, runChild } from '../machine/child.ts';
+import { limited } from '../machine/limited.ts';
 import { removeTree } from '../machine/remove.ts';
 
 const TIMEOUT_MS = 60_000;
@@ -72,7 +73,7 @@ export async function dropCachesUntil(
 /** Removes all entries of a directory but the named ones, however many a build has made there. */
 async function removeOthers(directory: string, kept: string[]): Promise<void> {
   const names = kept.flatMap((name) => ['!', '-name', name]);
-  const search = ['find', '-P', directory, '-mindepth', '1', '-maxdepth', '1', ...names];
+  const search = [...limited(), 'find', '-P', directory, '-mindepth', '1', '-maxdepth', '1', ...names];
   await runChild([...search, '-exec', 'rm', '-rf', '--', '{}', '+'], { timeoutMs: TIMEOUT_MS }).catch(
     (error: unknown) => {
       // There is no cache yet, or a closed folder in it, which counts.
@@ -83,7 +84,7 @@ async function removeOthers(directory: string, kept: string[]): Promise<void> {
 
 /** Sizes in KiB of those paths that are there, by one pass over all: a file that two of them share counts once. */
 async function kilobytesOf(paths: string[]): Promise<Map<string, number>> {
-  const output = await runChild(['du', '-sk', '--', ...paths], { timeoutMs: TIMEOUT_MS }).then(
+  const output = await runChild([...limited(), 'du', '-sk', '--', ...paths], { timeoutMs: TIMEOUT_MS }).then(
     (result) => result.output.toString('utf8'),
     (error: unknown) => {
       // What is missing is no fault here; a deadline that passes is.

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { runChild } from '../machine/child.ts';
+import { limited } from '../machine/limited.ts';
 import { removeTree } from '../machine/remove.ts';
 import { asUser, type User } from '../machine/users.ts';
 import { cacheDirectories } from './cache.ts';
@@ -105,7 +106,7 @@ export class KeptInstall {
   }
 
   async #run(words: string[], variables: Record<string, string> = {}): Promise<void> {
-    await runChild([...(this.#user ? asUser(this.#user) : []), ...words], {
+    await runChild([...limited(), ...(this.#user ? asUser(this.#user) : []), ...words], {
       environment: { PATH: '/usr/bin:/bin', ...variables },
       timeoutMs: TIMEOUT_MS,
     });
@@ -113,7 +114,7 @@ export class KeptInstall {
 
   /** `null` when not all can be looked at. */
   async #fingerprint(): Promise<string | null> {
-    const words = ['sh', '-c', FINGERPRINT, 'sh', this.#project, this.#home];
+    const words = [...limited(), 'sh', '-c', FINGERPRINT, 'sh', this.#project, this.#home];
     const { output, errors } = await runChild(words, { timeoutMs: TIMEOUT_MS });
     return errors === '' ? output.toString('latin1') : null;
   }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { RELEASE_FILE, type Release, type Triggers } from '../../bundler/release.ts';
 import type { DeployVersion } from '../../handlers/contract/host-calls.ts';
 import { runChild } from '../machine/child.ts';
+import { limited } from '../machine/limited.ts';
 import { removeTree } from '../machine/remove.ts';
 import type { StorageNames } from '../storage/names.ts';
 import { BUNDLE_FILE, readBundle, VERSION_FILE } from '../uploads/version-files.ts';
@@ -95,9 +96,13 @@ export async function placeUpload(
  */
 async function copyTree(from: string, to: string, how: '-l' | '--reflink=auto'): Promise<void> {
   await removeTree(to);
-  await runChild(['cp', '-a', how, '--', from, to], { timeoutMs: TIMEOUT_MS });
+  await runChild([...limited(), 'cp', '-a', how, '--', from, to], { timeoutMs: TIMEOUT_MS });
   if (how !== '-l')
-    await runChild(['find', to, '-type', 'f', '-exec', 'sync', '--', '{}', '+'], { timeoutMs: TIMEOUT_MS });
+    await runChild([...limited(), 'find', to, '-type', 'f', '-exec', 'sync', '--', '{}', '+'], {
+      timeoutMs: TIMEOUT_MS,
+    });
   // The files are on the disk, the folders that name them are new.
-  await runChild(['find', to, '-type', 'd', '-exec', 'sync', '--', '{}', '+'], { timeoutMs: TIMEOUT_MS });
+  await runChild([...limited(), 'find', to, '-type', 'd', '-exec', 'sync', '--', '{}', '+'], {
+    timeoutMs: TIMEOUT_MS,
+  });
 }

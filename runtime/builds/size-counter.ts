@@ -1,5 +1,6 @@
 // Counts the size of directories again and again by one child process: a build is looked at every second.
 import { type Job, startJob } from '../machine/child.ts';
+import { limited } from '../machine/limited.ts';
 import { LineReader } from '../machine/lines.ts';
 
 /** Longest time for one count. */
@@ -26,7 +27,9 @@ export class SizeCounter {
 
   /** One count after another. What takes too long, or ends meanwhile, is not complete. @throws {ChildError} when it cannot start */
   async count(): Promise<Usage> {
-    this.#child ??= await startJob(['/bin/sh', '-c', LOOP, 'sh', ...this.#paths], { title: 'du' });
+    this.#child ??= await startJob([...limited(), '/bin/sh', '-c', LOOP, 'sh', ...this.#paths], {
+      title: 'du',
+    });
     const child = this.#child;
     if (this.#over) child.end();
     const counts: { numbers: number[]; code: string }[] = [];

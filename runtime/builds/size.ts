@@ -4,6 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { runChild } from '../machine/child.ts';
 import { freeMegabytes } from '../machine/disk.ts';
+import { limited } from '../machine/limited.ts';
 import { openTree } from '../machine/remove.ts';
 import type { User } from '../machine/users.ts';
 import { SizeCounter, type Usage } from './size-counter.ts';
@@ -117,7 +118,7 @@ export async function checkSize(limits: SizeLimits, signal: AbortSignal): Promis
  */
 export async function checkOwner(directory: string, { uid }: User, signal: AbortSignal): Promise<void> {
   const search = [directory, '!', '-uid', String(uid), '-print', '-quit'];
-  const { output } = await runChild(['find', ...search], { timeoutMs: TIMEOUT_MS, signal });
+  const { output } = await runChild([...limited(), 'find', ...search], { timeoutMs: TIMEOUT_MS, signal });
   if (output.length === 0) return;
   throw new BuildFailure(
     `${relative(directory, output.toString('utf8').trimEnd())} is a link to a file that is not the build's own`,

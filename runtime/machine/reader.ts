@@ -1,6 +1,7 @@
 // How a process is started that reads an app's files. They may be the work of an attacker: it runs as the app's user, with little
-// memory, and ends with the host.
+// memory, is ended before apps when memory is short, and ends with the host.
 import { readFileSync } from 'node:fs';
+import { endFirst } from './limited.ts';
 import { withDataLimit } from './process-limits.ts';
 import { asUser, dieWithParent, type User } from './users.ts';
 
@@ -50,6 +51,7 @@ export function readerWords(
   { user, memoryBytes, heapMb, argument }: ReaderOptions,
 ): string[] {
   return [
+    ...endFirst(),
     ...(user === null ? dieWithParent() : asUser(user)),
     ...withDataLimit(memoryBytes),
     process.execPath,

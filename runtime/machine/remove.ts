@@ -3,6 +3,7 @@
 import { rmdir } from 'node:fs/promises';
 import { runChild } from './child.ts';
 import { giveWay } from './give-way.ts';
+import { limited } from './limited.ts';
 
 const TIMEOUT_MS = 5 * 60_000;
 /** A process that was just ended may write its last file. */
@@ -13,7 +14,9 @@ export async function removeTree(path: string): Promise<void> {
   if (await removeEmpty(path)) return;
   for (let attempt = 1; ; attempt++) {
     try {
-      await runChild([...(await giveWay()), 'rm', '-rf', '--', path], { timeoutMs: TIMEOUT_MS });
+      await runChild([...limited(), ...(await giveWay()), 'rm', '-rf', '--', path], {
+        timeoutMs: TIMEOUT_MS,
+      });
       return;
     } catch (error) {
       if (attempt === ATTEMPTS) throw error;
@@ -32,5 +35,5 @@ async function removeEmpty(path: string): Promise<boolean> {
 
 /** Gives the owner back the right to read and change everything below a directory. */
 export async function openTree(path: string): Promise<void> {
-  await runChild(['chmod', '-R', 'u+rwX', '--', path], { timeoutMs: TIMEOUT_MS });
+  await runChild([...limited(), 'chmod', '-R', 'u+rwX', '--', path], { timeoutMs: TIMEOUT_MS });
 }

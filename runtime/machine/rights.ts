@@ -4,6 +4,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
+import { endFirst, limited } from './limited.ts';
 import { run, runAs, type User } from './users.ts';
 
 /** Files whose rights are changed before others get their turn. */
@@ -20,7 +21,7 @@ export async function handOver(directories: string[], { uid, gid }: User, timeou
   const foreign = directories.filter((path) => statSync(path).uid !== uid);
   if (foreign.length === 0) return;
   // Of a symbolic link, the link itself.
-  await run(['chown', '-R', '-h', '-P', `${uid}:${gid}`, '--', ...foreign], timeoutMs);
+  await run([...limited(), 'chown', '-R', '-h', '-P', `${uid}:${gid}`, '--', ...foreign], timeoutMs);
 }
 
 /** Makes a directory of the host's, if it is missing, through which `user` may pass as well, and nobody else. */
@@ -80,7 +81,7 @@ export async function removeOwn(directories: string[], user: User | null): Promi
   const full = directories.filter((path) => !removeEmpty(path));
   if (user === null) for (const path of full) await rm(path, { recursive: true });
   else if (full.length > 0) {
-    await runAs(user, ['find', '-P', ...full, '-mindepth', '1', '-delete'], REMOVE_TIMEOUT_MS);
+    await runAs(user, [...endFirst(), 'find', '-P', ...full, '-mindepth', '1', '-delete'], REMOVE_TIMEOUT_MS);
     for (const path of full) rmdirSync(path);
   }
 }

@@ -8,7 +8,9 @@ import { log } from '../log.ts';
 import { cleanEnvironment, startChild } from '../machine/child.ts';
 import { compileCache } from '../machine/compile-cache.ts';
 import type { Layout } from '../machine/data-directory.ts';
+import { endFirst } from '../machine/limited.ts';
 import { onOneProcessor } from '../machine/one-processor.ts';
+import { withDataLimit } from '../machine/process-limits.ts';
 import { dieWithParent } from '../machine/users.ts';
 import type { HoldBuckets } from './capture.ts';
 import { NotThere, Unusable } from './errors.ts';
@@ -19,6 +21,8 @@ const PROGRAM = fileURLToPath(new URL('./process.ts', import.meta.url));
 const DEADLINE_MS = 6 * 3_600_000;
 /** Memory of its JavaScript objects, in MiB. */
 const HEAP_MB = 1024;
+/** Memory that it may write to, of which Node reserves 560 MiB. */
+const MEMORY_BYTES = 3 * 2 ** 30;
 const FAILURES = { not_there: NotThere, unusable: Unusable, error: Error };
 
 export interface JobsOptions {
@@ -62,7 +66,8 @@ export class Jobs {
   }
 
   async #run(job: Job, signal: AbortSignal): Promise<DoneOf[Job['kind']]> {
-    const words = [...dieWithParent(), ...onOneProcessor(), 'nice', '-n', '19', process.execPath];
+    const bound = [...dieWithParent(), ...endFirst(), ...withDataLimit(MEMORY_BYTES)];
+    const words = [...bound, ...onOneProcessor(), 'nice', '-n', '19', process.execPath];
     const child = await startChild([...words, `--max-old-space-size=${HEAP_MB}`, PROGRAM], {
       title: 'the process of snapshots',
       environment: { ...cleanEnvironment(), ...compileCache() },

@@ -9,6 +9,7 @@ import { NO_SETTINGS } from '../../runtime/builds/build-input.ts';
 import { Bundler } from '../../runtime/builds/bundler.ts';
 import { openBackground } from '../../runtime/machine/background.ts';
 import { openControlGroups } from '../../runtime/machine/cgroup.ts';
+import { outOfMemoryScore } from '../../runtime/machine/out-of-memory.ts';
 import type { Files } from '../support/builds/projects.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 import { eventually } from '../support/e2e/processes.ts';
@@ -68,6 +69,9 @@ test('one process answers one deploy after another, and those at the same time h
   await plan(bundler, hello());
   const { pids } = bundler;
   assert.equal(pids.length, 1);
+  // It ends before apps when memory is short.
+  const score = Number(readFileSync(`/proc/${pids[0]}/oom_score_adj`, 'utf8'));
+  assert.equal(score, outOfMemoryScore('build'));
   await bundle(bundler, hello());
   assert.deepEqual(bundler.pids, pids);
   const bundles = await Promise.all([1, 2, 3].map(() => bundle(bundler, hello())));

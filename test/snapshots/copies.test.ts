@@ -1,8 +1,10 @@
 // Copies of what apps keep, which previews and `cellar dev --remote-data` have made: accounts take turns.
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { outOfMemoryScore } from '../../runtime/machine/out-of-memory.ts';
+import { eventually, processes } from '../support/e2e/processes.ts';
 import { startSnapshots } from '../support/snapshots/host.ts';
 
 const IDS = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(16));
@@ -20,6 +22,17 @@ test("an account's copies do not wait for all of another's, and a client who lea
   const greedy = [copy(0, 'greedy', 'one'), copy(1, 'greedy', 'two'), copy(2, 'greedy', 'three')];
   const left = copy(2, 'greedy', 'left', leaving.signal);
   const modest = copy(3, 'modest', 'other');
+  await eventually(() => {
+    const found = processes().find(
+      ({ parent, command }) =>
+        parent === process.pid && command.some((word) => word.endsWith('/snapshots/process.ts')),
+    );
+    return (
+      found !== undefined &&
+      Number(readFileSync(`/proc/${found.pid}/oom_score_adj`, 'utf8')) === outOfMemoryScore('build') &&
+      /^Max data size +3221225472 /m.test(readFileSync(`/proc/${found.pid}/limits`, 'utf8'))
+    );
+  }, 'the process that copies has limits');
   leaving.abort(new Error('the client has left'));
   await assert.rejects(left, /the client has left/);
   await Promise.all([...greedy, modest]);
