@@ -1,7 +1,7 @@
 // Nothing from outside a project's tree may end up in its release, whatever its symbolic links say: the host's
 // own files are readable to the bundler.
 import { lstatSync, realpathSync, statSync } from 'node:fs';
-import { join, relative, resolve, sep } from 'node:path';
+import { dirname, join, relative, resolve, sep } from 'node:path';
 import { BuildFailure } from './failure.ts';
 
 /** Whether `path`, its symbolic links followed, lies in `root` (a real path). False for a dangling link. */
@@ -30,9 +30,19 @@ export function insidePath(root: string, from: string, path: string, what: strin
   const full = pathWithin(root, from, path, what);
   if (!isThere(root, full))
     throw new BuildFailure(
-      `${what}: there is no ${show(root, full)}: check the path, and that it is committed or built`,
+      `${what}: there is no ${show(root, full)}: check the path, and that it is committed or built${buildOf(root, from, full)}`,
     );
   return full;
+}
+
+/** The sentence about a package on the way to what is missing: nothing builds it, unless a setting says so. */
+function buildOf(root: string, from: string, missing: string): string {
+  for (let at = dirname(missing); at.startsWith(from + sep); at = dirname(at)) {
+    if (!isThere(root, join(at, 'package.json'))) continue;
+    const folder = relative(from, at);
+    return `. ${folder} is a package that was not built: set the app's build_command, for example to \`cd ${folder} && npm ci && npm run build\``;
+  }
+  return '';
 }
 
 /**

@@ -116,6 +116,17 @@ test("the assets' directory of a Wrangler project must be there, in the project"
   await assert.rejects(assets(undefined), /^BuildFailure: assets\.directory is missing/);
 });
 
+test('assets that the package of a folder builds are missing with a sentence on how to build them', async () => {
+  const files = { 'web/package.json': '{"scripts":{"build":"vite build"}}', 'docs/x': '' };
+  const assets = (directory: string) =>
+    worktrees.bundle({ ...files, 'wrangler.jsonc': JSON.stringify({ name: 'x', assets: { directory } }) });
+  await assert.rejects(
+    assets('web/dist/client'),
+    /there is no web\/dist\/client: .* built\. web is a package that was not built: set .* `cd web && npm ci && npm run build`$/,
+  );
+  await assert.rejects(assets('docs/dist'), /there is no docs\/dist: [^.]* built$/);
+});
+
 test('a Wrangler project may have assets and no Worker', async () => {
   const { bundle, list } = await worktrees.bundle({
     'wrangler.toml': 'name = "x"\n[assets]\ndirectory = "site"\nnot_found_handling = "404-page"',
