@@ -1,8 +1,8 @@
 // The least that a proxy in Node can do: it hands on what comes, without a look at it, and writes no log. What the gateway
 // costs beyond this is its own. Its configuration is a file with the port and the path of the socket.
 import { readFileSync } from 'node:fs';
-import { BareSocket, type SocketUser } from '../runtime/machine/bare-socket.ts';
-import { createHandleServer } from '../runtime/machine/socket-handle.ts';
+import { BareSocket, type SocketUser } from '../runtime/sockets/bare-socket.ts';
+import { createHandleServer } from '../runtime/sockets/socket-handle.ts';
 
 const [port, socketPath] = readFileSync(process.argv[2]!, 'utf8').split(' ') as [string, string];
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { freePort } from '../runtime/edge/caddy/caddy.ts';
-import { workerdPath } from '../runtime/fleets/start-cell.ts';
+import { workerdPath } from '../runtime/fleets/process/start-cell.ts';
 
 const READY_MS = 10_000;
 

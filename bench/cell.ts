@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Release } from '../bundler/release.ts';
-import type { Cell } from '../runtime/fleets/cell.ts';
-import { CellFilesCache } from '../runtime/fleets/cell-files.ts';
-import { type CellOptions, startCell, workerdPath } from '../runtime/fleets/start-cell.ts';
-import { layout } from '../runtime/machine/data-directory.ts';
+import { layout } from '../runtime/disk/data-directory.ts';
+import type { Cell } from '../runtime/fleets/process/cell.ts';
+import { CellFilesCache } from '../runtime/fleets/process/cell-files.ts';
+import { type CellOptions, startCell, workerdPath } from '../runtime/fleets/process/start-cell.ts';
 import { Buckets } from '../runtime/storage/r2/buckets.ts';
 import { call, cellOptions, makeRelease } from '../test/support/fleets/release.ts';
 import { socketFlags } from './by-hand.ts';
@@ -234,7 +234,7 @@ async function byHand(scratch: string, { directory, config }: Started, path: str
 
 /** A Node process of its own, as a platform with one Miniflare for each app has it: the memory is both processes'. */
 async function miniflareProcess(scratch: string, directory: string): Promise<Start> {
-  const program = fileURLToPath(new URL('miniflare-app.ts', import.meta.url));
+  const program = fileURLToPath(new URL('./miniflare-app.ts', import.meta.url));
   const begun = performance.now();
   const child = spawn(process.execPath, [program, scratch, directory], {
     stdio: ['pipe', 'pipe', 'inherit'],

@@ -5,7 +5,7 @@ import { copyFileSync, existsSync, globSync, mkdirSync, readdirSync, rmSync } fr
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { newId } from '../handlers/contract/id.ts';
-import { layout } from '../runtime/machine/data-directory.ts';
+import { layout } from '../runtime/disk/data-directory.ts';
 
 export type State = 'awake' | 'hibernating' | 'sleeping';
 

@@ -5,7 +5,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { workerdPath } from '../runtime/fleets/start-cell.ts';
+import { workerdPath } from '../runtime/fleets/process/start-cell.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { descendants, eventually } from '../test/support/e2e/processes.ts';
 import { socketFlags } from './by-hand.ts';

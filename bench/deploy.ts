@@ -6,7 +6,7 @@ import { appendFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import type { DeployStep } from '../handlers/contract/host-calls.ts';
+import type { DeployStep } from '../handlers/contract/host/host-calls.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { descendants, eventually } from '../test/support/e2e/processes.ts';
 import { effort, isQuick } from './effort.ts';

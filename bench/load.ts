@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { until } from '../runtime/machine/until.ts';
+import { until } from '../runtime/threads/until.ts';
 import { isQuick } from './effort.ts';
 
 export interface Load {

@@ -5,7 +5,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { build } from 'esbuild';
-import { workerdPath } from '../runtime/fleets/start-cell.ts';
+import { workerdPath } from '../runtime/fleets/process/start-cell.ts';
 
 const DATE = '2026-10-01';
 

@@ -10,10 +10,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
-import type { Cell } from '../runtime/fleets/cell.ts';
-import { CellFilesCache } from '../runtime/fleets/cell-files.ts';
-import { startCell } from '../runtime/fleets/start-cell.ts';
-import { layout } from '../runtime/machine/data-directory.ts';
+import { layout } from '../runtime/disk/data-directory.ts';
+import type { Cell } from '../runtime/fleets/process/cell.ts';
+import { CellFilesCache } from '../runtime/fleets/process/cell-files.ts';
+import { startCell } from '../runtime/fleets/process/start-cell.ts';
 import { Buckets } from '../runtime/storage/r2/buckets.ts';
 import { cellOptions, makeRelease } from '../test/support/fleets/release.ts';
 import { effort, isQuick } from './effort.ts';
@@ -147,7 +147,7 @@ async function cellAt(root: string, bucketSocket: string): Promise<Cell> {
 }
 
 async function startFloor(socket: string): Promise<ChildProcess> {
-  const program = fileURLToPath(new URL('r2-floor.ts', import.meta.url));
+  const program = fileURLToPath(new URL('./r2-floor.ts', import.meta.url));
   const child = spawn(process.execPath, [program, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
   await once(child.stdout!, 'data');
   return child;

@@ -2,8 +2,8 @@
 // the figures of 30 days beside those of an hour, with 100 apps that were asked in every minute.
 import { join } from 'node:path';
 import { fetch } from 'undici';
-import { addRequest, emptyBucket, toRow } from '../runtime/telemetry/bucket.ts';
-import { Store } from '../runtime/telemetry/store.ts';
+import { addRequest, emptyBucket, toRow } from '../runtime/telemetry/metrics/bucket.ts';
+import { Store } from '../runtime/telemetry/store/store.ts';
 import { bucketQueries, METRICS_MIGRATIONS, writtenQueries } from '../sqlite/telemetry/buckets.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';

@@ -2,12 +2,12 @@
 // Arguments: a directory with the release in `release/`, and how many apps run it. Their hosts are `0`, `1`, ….
 import { join } from 'node:path';
 import { Gateway } from '../runtime/edge/gateway.ts';
-import { lineSink } from '../runtime/fleets/cell-output.ts';
-import { Fleet } from '../runtime/fleets/fleet.ts';
-import { MemoryGauge } from '../runtime/fleets/memory.ts';
-import { Slots } from '../runtime/fleets/slots.ts';
-import { workerdPath } from '../runtime/fleets/start-cell.ts';
-import { WakeFigures } from '../runtime/fleets/wake-figures.ts';
+import { MemoryGauge } from '../runtime/fleets/admission/memory.ts';
+import { Slots } from '../runtime/fleets/admission/slots.ts';
+import { WakeFigures } from '../runtime/fleets/admission/wake-figures.ts';
+import { Fleet } from '../runtime/fleets/life/fleet.ts';
+import { lineSink } from '../runtime/fleets/process/cell-output.ts';
+import { workerdPath } from '../runtime/fleets/process/start-cell.ts';
 import { openHostStore } from '../sqlite/host/index.ts';
 
 /** Says when each app's last wake got where, as ms since 1970 with fractions. */

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { cpSync, globSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
-import { workerdPath } from '../runtime/fleets/start-cell.ts';
+import { workerdPath } from '../runtime/fleets/process/start-cell.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { socketFlags } from './by-hand.ts';
 import type { Answer, Order, Steps } from './wake-host.ts';
@@ -122,7 +122,7 @@ export interface SleepingHost extends AsyncDisposable {
 
 /** Starts a Cellar with one guestbook, pushed and asleep. */
 export async function sleepingHost(mostApps: number): Promise<SleepingHost> {
-  const marksModule = new URL('wake-marks.ts', import.meta.url).href;
+  const marksModule = new URL('./wake-marks.ts', import.meta.url).href;
   const cellar = await new Cellar({
     NODE_OPTIONS: `--import=${marksModule}`,
     RUNNER_MAX_APPS_PER_USER: String(mostApps),

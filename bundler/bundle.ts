@@ -1,33 +1,39 @@
 // A built worktree becomes a `Bundle`: its modules, assets and migrations in a directory, the rest as data.
 import { mkdirSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import type { BuildSettings } from '../handlers/contract/host-calls.ts';
-import { assetRules, copyAssets, notRun } from './assets.ts';
-import { classMigrations, durableObjects } from './classes.ts';
-import { COMPILED_FUNCTIONS, hasPagesWorker } from './cloudflare-pages.ts';
-import { newestCompatibilityDate, supportedDate } from './compatibility-date.ts';
-import { entryPath } from './entry.ts';
+import type { BuildSettings } from '../handlers/contract/host/host-calls.ts';
+import { classMigrations, durableObjects } from './bindings/classes.ts';
+import { copyMigrations, migrationsTable } from './bindings/migrations.ts';
+import { unnamedByKey } from './bindings/missing-bindings.ts';
+import { outwardBindings } from './bindings/outward.ts';
+import { rateLimits } from './bindings/rate-limits.ts';
+import { serviceBindings } from './bindings/services.ts';
+import { triggers } from './bindings/triggers.ts';
+import { workflows } from './bindings/workflows.ts';
+import { newestCompatibilityDate, supportedDate } from './configuration/compatibility-date.ts';
+import { nothingNamed } from './configuration/impossible.ts';
+import { pagesOfSite, readConfig, withPages } from './configuration/read-config.ts';
+import type { ReadConfig, WranglerConfig } from './configuration/wrangler-config.ts';
 import { BuildFailure } from './failure.ts';
-import { nothingNamed } from './impossible.ts';
-import { insidePath, show } from './inside.ts';
-import { copyMigrations, migrationsTable } from './migrations.ts';
-import { unnamedByKey } from './missing-bindings.ts';
 import { requireModest } from './modest.ts';
-import { copyNextCache, tagsMigration } from './next-cache.ts';
-import { outwardBindings } from './outward.ts';
-import type { PageFolders } from './pages.ts';
-import { type Place, placeOf } from './place.ts';
-import { findProject, isPartOfServer, nothingDeployable, otherwiseNamed, SERVER_ADVICE } from './project.ts';
-import { rateLimits } from './rate-limits.ts';
-import { pagesOfSite, readConfig, withPages } from './read-config.ts';
-import { readHead } from './regular-file.ts';
+import { entryPath } from './modules/entry.ts';
+import { bundleWorker, type WorkerSource } from './modules/worker.ts';
+import { assetRules, copyAssets, notRun } from './project/assets.ts';
+import { COMPILED_FUNCTIONS, hasPagesWorker } from './project/cloudflare-pages.ts';
+import { insidePath, show } from './project/inside.ts';
+import { copyNextCache, tagsMigration } from './project/next-cache.ts';
+import type { PageFolders } from './project/pages.ts';
+import { type Place, placeOf } from './project/place.ts';
+import {
+  findProject,
+  isPartOfServer,
+  nothingDeployable,
+  otherwiseNamed,
+  SERVER_ADVICE,
+} from './project/project.ts';
+import { readHead } from './project/regular-file.ts';
 import type { Assets, Bundle } from './release.ts';
-import { serviceBindings } from './services.ts';
 import { syncTree } from './sync.ts';
-import { triggers } from './triggers.ts';
-import { bundleWorker, type WorkerSource } from './worker.ts';
-import { workflows } from './workflows.ts';
-import type { ReadConfig, WranglerConfig } from './wrangler-config.ts';
 
 /** A bundle, and lines for the deploy's log. */
 export interface Bundled {

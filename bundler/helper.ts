@@ -3,7 +3,7 @@
 import { flushCompileCache } from 'node:module';
 import { bundleProject } from './bundle.ts';
 import { BuildFailure } from './failure.ts';
-import { planBuild } from './plan.ts';
+import { planBuild } from './project/plan.ts';
 import type { BundlerReply, BundlerRequest, BundlerResults } from './protocol.ts';
 
 /** Characters of a message to the project's author. One line of a source may have very many. */

@@ -1,6 +1,6 @@
 // What passes between the host and the bundler's process.
 import type { Bundled, BundleOptions } from './bundle.ts';
-import type { Plan, PlanOptions } from './plan.ts';
+import type { Plan, PlanOptions } from './project/plan.ts';
 
 export type BundlerRequest =
   | { id: number; method: 'plan'; options: PlanOptions }

@@ -1,7 +1,7 @@
 // What a build leaves behind, as data: `Bundle` names things as the project does, `Release` adds where each
 // thing's storage lies.
 
-import type { Outward, QueueConsumer } from '../handlers/contract/host-releases.ts';
+import type { Outward, QueueConsumer } from '../handlers/contract/host/host-releases.ts';
 
 /** The name of a `Release` in its directory. */
 export const RELEASE_FILE = 'release.json';

@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { App } from '../handlers/contract/apps.ts';
+import type { App } from '../handlers/contract/apps/apps.ts';
 import { Stopped } from './exit.ts';
 import { type GitRun, isRepository, readGit, runGit, withKey } from './folder.ts';
 import { type Session, whole } from './session.ts';

@@ -1,7 +1,7 @@
 // How data looks to people: tables, times, sizes, colours.
 import { styleText } from 'node:util';
-import type { App } from '../handlers/contract/apps.ts';
-import type { Deploy } from '../handlers/contract/deploys.ts';
+import type { App } from '../handlers/contract/apps/apps.ts';
+import type { Deploy } from '../handlers/contract/apps/deploys.ts';
 
 type Style = Parameters<typeof styleText>[0];
 

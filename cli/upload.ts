@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
-import type { App } from '../handlers/contract/apps.ts';
+import type { App } from '../handlers/contract/apps/apps.ts';
 import { Stopped } from './exit.ts';
 import { readGit } from './folder.ts';
 import type { Session } from './session.ts';

@@ -1,6 +1,7 @@
 // A typed client over the contract, for programs that use Cellar: REST where it answers JSON, else RPC.
-import { patienceMs } from '../handlers/contract/deadlines.ts';
+
 import { errorCodes, type ProblemBody } from '../handlers/contract/errors.ts';
+import { patienceMs } from '../handlers/contract/host/deadlines.ts';
 import {
   type OperationName,
   operationsByName,

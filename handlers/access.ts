@@ -1,8 +1,8 @@
 // Who calls, and what they may do: decided here for every operation, once.
-import { appAccess, isAdmin, keyAccount, type Role } from '../sqlite/control/access.ts';
+import { appAccess, isAdmin, keyAccount, type Role } from '../sqlite/control/people/access.ts';
 import type { Reader } from '../sqlite/control/reads.ts';
 import type { Operation } from './contract/operation.ts';
-import { ACCOUNT_HEADER } from './contract/sign-in.ts';
+import { ACCOUNT_HEADER } from './contract/people/sign-in.ts';
 import type { Env } from './env.ts';
 import { Problem } from './problem.ts';
 import { hashOf, isApiKey, sameSecret } from './secrets.ts';

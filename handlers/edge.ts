@@ -1,5 +1,5 @@
 // What the edge asks, without a credential: not an API for clients.
-import { findAppAt, mayHaveCertificate } from '../sqlite/control/access.ts';
+import { findAppAt, mayHaveCertificate } from '../sqlite/control/people/access.ts';
 import type { RequestContext } from './context.ts';
 import { PreviewNames } from './preview-names.ts';
 import { Problem } from './problem.ts';

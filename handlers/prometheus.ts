@@ -1,5 +1,5 @@
 // `GET /metrics`: the figures of this Cellar as Prometheus reads them.
-import { countAll } from '../sqlite/control/apps.ts';
+import { countAll } from '../sqlite/control/apps/apps.ts';
 import type { Context } from './context.ts';
 import { Problem } from './problem.ts';
 

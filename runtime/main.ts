@@ -4,11 +4,11 @@
 // and compiles beside the gateway's, not four: they kept it from a processor for up to 14 ms on a machine of two.
 import { flushCompileCache } from 'node:module';
 import { ConfigError, isLocal, readConfig, unknownSettings } from './config.ts';
+import { isDiskFull } from './disk/disk.ts';
 import { rootCertificate } from './edge/caddy/config.ts';
 import { Host, type Reload } from './host.ts';
 import { log, logRarely, reason } from './log.ts';
-import { tidyCompiled } from './machine/compile-cache.ts';
-import { isDiskFull } from './machine/disk.ts';
+import { tidyCompiled } from './threads/compile-cache.ts';
 
 // A last resort: where code forgot that a write fails on a full disk, the apps must go on all the same.
 process.on('uncaughtException', (error: unknown) => {

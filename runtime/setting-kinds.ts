@@ -1,12 +1,12 @@
 // The kinds of settings: how the text of each is read, and what is said of a wrong one.
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import { DATA_DIRECTORY_MAX } from './disk/data-directory.ts';
+import { AddressRanges } from './isolation/address-ranges.ts';
 import { reason } from './log.ts';
-import { AddressRanges } from './machine/address-ranges.ts';
-import { DATA_DIRECTORY_MAX } from './machine/data-directory.ts';
 import { isAddress } from './mail/addresses.ts';
 import { isSender, type SmtpServer, smtpServer } from './mail/smtp-server.ts';
-import { LogFilter } from './telemetry/log-filter.ts';
+import { LogFilter } from './telemetry/logs/log-filter.ts';
 
 const numberLike = (form: RegExp, message: string) => (min: number, max: number) =>
   z

@@ -1,6 +1,6 @@
 // Every setting, declared once: name, default, meaning, and of which kind its text is. `docs/settings.md` is made from this list.
 import { z } from 'zod';
-import { DATA_DIRECTORY_MAX } from './machine/data-directory.ts';
+import { DATA_DIRECTORY_MAX } from './disk/data-directory.ts';
 import {
   addressRanges,
   aiModels,

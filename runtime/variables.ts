@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import type { Addresses } from './addresses.ts';
 import { type Config, isLocal } from './config.ts';
-import { machineNames } from './machine/names.ts';
+import { machineNames } from './isolation/names.ts';
 
 const VERSION: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version;
 

@@ -4,9 +4,9 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readAlarms } from '../runtime/fleets/alarms.ts';
+import { layout } from '../runtime/disk/data-directory.ts';
 import { workflowKey } from '../runtime/fleets/config/workflows.ts';
-import { layout } from '../runtime/machine/data-directory.ts';
+import { readAlarms } from '../runtime/fleets/due/alarms.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { cells, descendants, eventually, readers } from '../test/support/e2e/processes.ts';
 import { rpcOf } from '../test/support/e2e/rpc.ts';

@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { Watch } from '../runtime/dev/watch.ts';
+import { Watch } from '../runtime/dev/project/watch.ts';
 import type { Reload } from '../runtime/host.ts';
 import { log } from '../runtime/log.ts';
 import { reloadsFor } from './reloads.ts';

@@ -2,10 +2,10 @@
 // Exit codes: 0 all is restored, 1 it failed and nothing is, 2 the command line is wrong, 3 apps were left out.
 import { parseArgs } from 'node:util';
 import { readConfig } from '../runtime/config.ts';
+import { layout } from '../runtime/disk/data-directory.ts';
 import { reason } from '../runtime/log.ts';
-import { layout } from '../runtime/machine/data-directory.ts';
-import { openStore, storePlace } from '../runtime/snapshots/place.ts';
-import { missingAfter, restoreWhole } from '../runtime/snapshots/whole.ts';
+import { missingAfter, restoreWhole } from '../runtime/snapshots/restore/whole.ts';
+import { openStore, storePlace } from '../runtime/snapshots/store/place.ts';
 
 process.umask(0o077);
 const { id, without } = commandLine();

@@ -1,7 +1,7 @@
 // The API, as the signed-in account: every call is one of the contract, over RPC at the page's own origin.
 import { signal } from '@preact/signals';
-import { patienceMs } from '../handlers/contract/deadlines.ts';
 import type { ErrorCode, ProblemBody } from '../handlers/contract/errors.ts';
+import { patienceMs } from '../handlers/contract/host/deadlines.ts';
 import type { OperationName, Params, Result } from '../handlers/contract/index.ts';
 
 export type { OperationName, Params, Result };

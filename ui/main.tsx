@@ -8,7 +8,7 @@
 //   5. Parts are in `ui/parts`, words for numbers and times in `ui/parts/format.ts`, styles in `ui/style` by concern, with
 //      the roles of tokens.css. `style={{…}}` needs units (`'4px'`); an attribute in HTML is not allowed.
 //   6. Sections at the left, and their letter after `g`: `ui/layout/sections.ts`.
-// `ui/screens/apps.tsx` with `ui/models/apps.ts` is an example of all that.
+// `ui/screens/overview/apps.tsx` with `ui/models/apps.ts` is an example of all that.
 import { render } from 'preact';
 import { App, loadAhead } from './layout/app.tsx';
 import { followRole } from './role.ts';

@@ -1,6 +1,6 @@
 // Who is signed in, and where things are.
 import { computed, signal } from '@preact/signals';
-import type { SignedIn } from '../handlers/contract/sign-in.ts';
+import type { SignedIn } from '../handlers/contract/people/sign-in.ts';
 import { serverRoute, signedOut } from './api.ts';
 import { forgetKept } from './unsaved.ts';
 

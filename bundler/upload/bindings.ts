@@ -1,7 +1,8 @@
 // The bindings of an upload: those that it names, and those that it takes over from the release that serves.
+
+import { refuseSharing } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
 import type { Bundle, Release, Triggers } from '../release.ts';
-import { refuseSharing } from '../workflows.ts';
 import type { Binding, Metadata } from './metadata.ts';
 
 /** Where an upload may take bindings over from. */

@@ -1,11 +1,11 @@
 // An upload of a folder that Cellar's own bundler has bundled, as `cellar deploy --upload` sends it. Its metadata have the whole
 // `Bundle`: crons, queue consumers and D1 migrations with the rest, for which Wrangler has calls of their own.
 import * as z from 'zod';
+import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
+import { refuseSharing, WORKFLOW_NAME } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
 import { RULES_BYTES } from '../limits.ts';
-import { RATE_LIMIT_PERIODS } from '../rate-limits.ts';
 import type { Bundle } from '../release.ts';
-import { refuseSharing, WORKFLOW_NAME } from '../workflows.ts';
 
 const name = z.string().min(1).max(256);
 const path = z.string().min(1).max(1024);

@@ -1,10 +1,10 @@
 // What Wrangler says of an upload, in Cloudflare's words.
 import * as z from 'zod';
+import { missing, ofOtherScript } from '../bindings/missing-bindings.ts';
+import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
+import { WORKFLOW_NAME } from '../bindings/workflows.ts';
+import { keyOfType } from '../configuration/wrangler-keys.ts';
 import { BuildFailure } from '../failure.ts';
-import { missing, ofOtherScript } from '../missing-bindings.ts';
-import { RATE_LIMIT_PERIODS } from '../rate-limits.ts';
-import { WORKFLOW_NAME } from '../workflows.ts';
-import { keyOfType } from '../wrangler-keys.ts';
 import { SentBundle } from './bundle.ts';
 
 const name = z.string().min(1).max(256);

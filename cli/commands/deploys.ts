@@ -1,8 +1,8 @@
 // Deploys: of the folder, and going back.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Refused } from '../../client/index.ts';
-import type { App } from '../../handlers/contract/apps.ts';
-import type { Deploy } from '../../handlers/contract/deploys.ts';
+import type { App } from '../../handlers/contract/apps/apps.ts';
+import type { Deploy } from '../../handlers/contract/apps/deploys.ts';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { hasGit } from '../folder.ts';

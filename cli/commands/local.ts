@@ -2,7 +2,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Refused } from '../../client/index.ts';
-import { slug as slugSchema } from '../../handlers/contract/apps.ts';
+import { slug as slugSchema } from '../../handlers/contract/apps/apps.ts';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { configurationOf, isRepository, linkedSlug, namedByProject, REMOTE, readGit } from '../folder.ts';

@@ -1,5 +1,5 @@
 // Workflows of an app, and their instances.
-import { INSTANCE_STATUSES } from '../../handlers/contract/workflows.ts';
+import { INSTANCE_STATUSES } from '../../handlers/contract/storage/workflows.ts';
 import { type Command, command, type Input, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { whole } from '../session.ts';

@@ -1,9 +1,7 @@
 // The Durable Object of one app: its transitions, one at a time, and its live streams.
 import { DurableObject } from 'cloudflare:workers';
-import type { AppRow } from '../../sqlite/control/apps.ts';
-import { type Change, changeOf } from '../../sqlite/control/changes.ts';
-import { type EventRow, insertEvent } from '../../sqlite/control/events.ts';
-import { liftRevision } from '../../sqlite/control/meta.ts';
+import type { AppRow } from '../../sqlite/control/apps/apps.ts';
+import { type Change, changeOf } from '../../sqlite/control/apps/changes.ts';
 import {
   buryApp,
   type Insertion,
@@ -15,10 +13,12 @@ import {
   removeApp,
   transition,
   type Wanted,
-} from '../../sqlite/control/transitions.ts';
+} from '../../sqlite/control/apps/transitions.ts';
+import { type EventRow, insertEvent } from '../../sqlite/control/events/events.ts';
+import { liftRevision } from '../../sqlite/control/meta.ts';
 import type { Bindings } from '../bindings.ts';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
-import type { Applied } from '../contract/host-routes.ts';
+import type { Applied } from '../contract/host/host-routes.ts';
 import { EVENTS_LIMIT } from '../contract/sizes.ts';
 import { StaleGeneration } from '../host/client/connection.ts';
 import { HostClient } from '../host/host-client.ts';

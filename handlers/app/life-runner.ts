@@ -1,8 +1,8 @@
 // Carries out what the table of an app's life decides: writes D1 under a lock, and waits for the host outside it.
-import type { AppRow } from '../../sqlite/control/apps.ts';
-import { markApp, readLife } from '../../sqlite/control/life.ts';
-import { readWanted, transition, type Wanted } from '../../sqlite/control/transitions.ts';
-import type { Mark } from '../contract/life.ts';
+import type { AppRow } from '../../sqlite/control/apps/apps.ts';
+import { markApp, readLife } from '../../sqlite/control/apps/life.ts';
+import { readWanted, transition, type Wanted } from '../../sqlite/control/apps/transitions.ts';
+import type { Mark } from '../contract/apps/life.ts';
 import { afterChange, Problem } from '../problem.ts';
 import { decide, type Effect, type LifeEvent, type State } from './life-table.ts';
 import type { Lock } from './lock.ts';

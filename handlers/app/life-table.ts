@@ -1,5 +1,5 @@
 // The life of an app as one table: what each event makes of each state, and what has to be done for it.
-import type { Mark } from '../contract/life.ts';
+import type { Mark } from '../contract/apps/life.ts';
 
 /** `parking` and `waking` last while the host carries them out; only the app's object knows that they do. */
 export type State = 'awake' | 'parking' | 'asleep' | 'waking' | 'stopped';

@@ -1,5 +1,5 @@
 // Live streams of one app as server-sent events: who listens, what they are sent.
-import { type StreamEvent, StreamStore } from '../../sqlite/control/streams.ts';
+import { type StreamEvent, StreamStore } from '../../sqlite/control/events/streams.ts';
 import { Problem } from '../problem.ts';
 
 /** A comment is sent this often, so that proxies keep the connection and those who left are noticed. */

@@ -1,5 +1,5 @@
 // Who calls, and the accounts that there are: one of Cloudflare's for each of ours.
-import { type AccountRow, findAccount, listAccounts } from '../../sqlite/control/accounts.ts';
+import { type AccountRow, findAccount, listAccounts } from '../../sqlite/control/people/accounts.ts';
 import { accountOf } from '../access.ts';
 import type { Context } from '../context.ts';
 import { type CallContext, call, wholeList } from './call.ts';

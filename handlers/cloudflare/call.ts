@@ -1,6 +1,6 @@
 // One of Cloudflare's calls: what it is asked with, what the caller needs, and how it is answered by our services.
 import type * as z from 'zod';
-import type { AppRow } from '../../sqlite/control/apps.ts';
+import type { AppRow } from '../../sqlite/control/apps/apps.ts';
 import type { Context } from '../context.ts';
 import { type OperationName, operationsByName, type Params, type Result } from '../contract/index.ts';
 import type { Needs } from '../contract/operation.ts';

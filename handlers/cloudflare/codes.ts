@@ -2,7 +2,7 @@
 import { CodedError } from '../contract/coded-error.ts';
 import type { ErrorCode } from '../contract/errors.ts';
 import { Problem } from '../problem.ts';
-import { QueryFailed } from '../services/sql.ts';
+import { QueryFailed } from '../services/storage/sql.ts';
 
 export const CODES = {
   /** The token is missing, wrong, or of another account. */

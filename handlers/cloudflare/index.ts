@@ -1,7 +1,8 @@
 // Cloudflare's API, so that Wrangler drives Cellar: every call is translated to our own services. docs/wrangler-calls.md
 // lists what is answered.
-import { findAccount } from '../../sqlite/control/accounts.ts';
-import { type AppRow, findAppBySlug } from '../../sqlite/control/apps.ts';
+
+import { type AppRow, findAppBySlug } from '../../sqlite/control/apps/apps.ts';
+import { findAccount } from '../../sqlite/control/people/accounts.ts';
 import type { Actor } from '../access.ts';
 import { authenticate, authorize } from '../access.ts';
 import type { Context, RequestContext } from '../context.ts';
@@ -13,20 +14,20 @@ import { requireDataDestination } from '../transports/destination.ts';
 import { failure } from '../transports/failure.ts';
 import { invalidInput } from '../transports/validate.ts';
 import { accountCalls } from './accounts.ts';
-import { assetCalls } from './assets.ts';
 import { type Call, type CallContext, Page } from './call.ts';
 import { asCloudflareError, CloudflareError, CODES } from './codes.ts';
-import { databaseCalls } from './d1.ts';
-import { namespaceCalls } from './kv.ts';
 import { requireSlug } from './names.ts';
-import { queueCalls } from './queues.ts';
-import { bucketCalls } from './r2.ts';
-import { scriptCalls } from './scripts.ts';
-import { secretCalls } from './secrets.ts';
-import { tailCalls } from './tails.ts';
+import { databaseCalls } from './storage/d1.ts';
+import { namespaceCalls } from './storage/kv.ts';
+import { queueCalls } from './storage/queues.ts';
+import { bucketCalls } from './storage/r2.ts';
+import { workflowCalls } from './storage/workflows.ts';
 import { whyUnanswered } from './unanswered.ts';
-import { versionCalls } from './versions.ts';
-import { workflowCalls } from './workflows.ts';
+import { assetCalls } from './workers/assets.ts';
+import { scriptCalls } from './workers/scripts.ts';
+import { secretCalls } from './workers/secrets.ts';
+import { tailCalls } from './workers/tails.ts';
+import { versionCalls } from './workers/versions.ts';
 
 const BASE = '/client/v4';
 const DOCS = 'docs/wrangler-calls.md lists the calls that it answers';

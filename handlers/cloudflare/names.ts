@@ -1,5 +1,5 @@
 // Names and ids, as Cloudflare has them and as we do.
-import { slug } from '../contract/apps.ts';
+import { slug } from '../contract/apps/apps.ts';
 import { ID_DIGITS } from '../contract/id.ts';
 import { CloudflareError, CODES } from './codes.ts';
 

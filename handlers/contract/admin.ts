@@ -1,6 +1,6 @@
 // All of this Cellar.
 import * as z from 'zod';
-import { appStatus } from './apps.ts';
+import { appStatus } from './apps/apps.ts';
 import { id, listOf, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
 

@@ -1,27 +1,27 @@
 // The contract: every operation. Nothing else lists routes or methods.
 import type * as z from 'zod';
-import { accounts, collaborators, keys } from './accounts.ts';
 import { admin } from './admin.ts';
-import { alerts } from './alerts.ts';
-import { apps } from './apps.ts';
-import { buckets } from './buckets.ts';
-import { builds } from './builds.ts';
-import { crons } from './crons.ts';
-import { deploys, git } from './deploys.ts';
-import { domains } from './domains.ts';
-import { env } from './env.ts';
-import { events, insights, users } from './events.ts';
-import { groupedErrors } from './grouped-errors.ts';
-import { invites } from './invites.ts';
-import { limits } from './limits.ts';
-import { logs } from './logs.ts';
-import { metrics } from './metrics.ts';
+import { apps } from './apps/apps.ts';
+import { builds } from './apps/builds.ts';
+import { crons } from './apps/crons.ts';
+import { deploys, git } from './apps/deploys.ts';
+import { domains } from './apps/domains.ts';
+import { env } from './apps/env.ts';
+import { limits } from './apps/limits.ts';
+import { previews } from './apps/previews.ts';
+import { secrets } from './apps/secrets.ts';
+import { source } from './apps/source.ts';
 import type { Operation } from './operation.ts';
-import { previews } from './previews.ts';
-import { secrets } from './secrets.ts';
-import { source } from './source.ts';
-import { storage } from './storage.ts';
-import { workflows } from './workflows.ts';
+import { accounts, collaborators, keys } from './people/accounts.ts';
+import { invites } from './people/invites.ts';
+import { buckets } from './storage/buckets.ts';
+import { storage } from './storage/storage.ts';
+import { workflows } from './storage/workflows.ts';
+import { alerts } from './telemetry/alerts.ts';
+import { events, insights, users } from './telemetry/events.ts';
+import { groupedErrors } from './telemetry/grouped-errors.ts';
+import { logs } from './telemetry/logs.ts';
+import { metrics } from './telemetry/metrics.ts';
 
 export const operations = [
   ...apps,

@@ -1,9 +1,10 @@
 // Where a push is authorised, and a fetch: who may do what in an app's repository.
-import { findAccess, type Role, slugSince } from '../../sqlite/control/access.ts';
-import { findAppBySlug } from '../../sqlite/control/apps.ts';
+
+import { findAppBySlug } from '../../sqlite/control/apps/apps.ts';
+import { findAccess, type Role, slugSince } from '../../sqlite/control/people/access.ts';
 import { requireRole } from '../access.ts';
 import type { RequestContext } from '../context.ts';
-import { slug as slugSchema } from '../contract/apps.ts';
+import { slug as slugSchema } from '../contract/apps/apps.ts';
 import { newId } from '../contract/id.ts';
 import { Problem } from '../problem.ts';
 import { hashOf } from '../secrets.ts';

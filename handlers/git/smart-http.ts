@@ -1,5 +1,5 @@
 // Git's smart HTTP protocol: asks who may do what (`authorize.ts`), then hands over to the host's git. Packs pass through unread.
-import type { Role } from '../../sqlite/control/access.ts';
+import type { Role } from '../../sqlite/control/people/access.ts';
 import type { RequestContext } from '../context.ts';
 import { Problem, problemResponse } from '../problem.ts';
 import { discard } from '../transports/body.ts';

@@ -1,7 +1,7 @@
 // Looking pending hostnames up again, for the host's round of every minute.
 import { dueDomains } from '../../sqlite/control/domains.ts';
 import type { RequestContext } from '../context.ts';
-import { proveDomain } from '../services/domains.ts';
+import { proveDomain } from '../services/apps/domains.ts';
 
 /** Lookups side by side. */
 const CONCURRENCY = 4;

@@ -1,14 +1,14 @@
 // The HOST capability as a typed client: apps and the host itself here, each other subject in a class of its own.
 
-import type { Access, Role } from '../../sqlite/control/access.ts';
+import type { Access, Role } from '../../sqlite/control/people/access.ts';
 import type { Bindings } from '../bindings.ts';
 import type { HostStats } from '../contract/admin.ts';
-import { CALL_DEADLINE_MS, READ_DEADLINE_MS } from '../contract/deadlines.ts';
-import { DOMAIN_LOOKUP_MS, type DomainLookup } from '../contract/domains.ts';
+import { DOMAIN_LOOKUP_MS, type DomainLookup } from '../contract/apps/domains.ts';
 import { errorCodes } from '../contract/errors.ts';
-import type { ListedApp, Mail, SecretChanges, WantedApp } from '../contract/host-calls.ts';
-import type { KeptPlaces } from '../contract/host-releases.ts';
-import type { Applied, HostCalls, HostInventory } from '../contract/host-routes.ts';
+import { CALL_DEADLINE_MS, READ_DEADLINE_MS } from '../contract/host/deadlines.ts';
+import type { ListedApp, Mail, SecretChanges, WantedApp } from '../contract/host/host-calls.ts';
+import type { KeptPlaces } from '../contract/host/host-releases.ts';
+import type { Applied, HostCalls, HostInventory } from '../contract/host/host-routes.ts';
 import type { Result } from '../contract/index.ts';
 import { Problem } from '../problem.ts';
 import { Alerts } from './client/alerts.ts';

@@ -1,20 +1,20 @@
 // What the host tells and asks. Unknown to everyone without the secret.
 import * as z from 'zod';
-import { ensureFirstAccount } from '../../sqlite/control/accounts.ts';
-import { applyHostEvents } from '../../sqlite/control/host-events.ts';
-import { ensureWelcome } from '../../sqlite/control/invites.ts';
-import { sleepingOf } from '../../sqlite/control/life.ts';
+import { applyHostEvents } from '../../sqlite/control/apps/host-events.ts';
+import { sleepingOf } from '../../sqlite/control/apps/life.ts';
+import { ensureFirstAccount } from '../../sqlite/control/people/accounts.ts';
+import { ensureWelcome } from '../../sqlite/control/people/invites.ts';
 import { authenticate } from '../access.ts';
 import type { StreamFact } from '../app/streams.ts';
 import type { RequestContext } from '../context.ts';
-import type { HostEvent, HostEvents } from '../contract/host-calls.ts';
+import type { HostEvent, HostEvents } from '../contract/host/host-calls.ts';
 import { newId } from '../contract/id.ts';
 import { HOST_EVENTS_BYTES } from '../contract/sizes.ts';
 import { wakeApp } from '../edge.ts';
 import { grant } from '../git/authorize.ts';
 import { Problem } from '../problem.ts';
 import { hashOf, sameSecret } from '../secrets.ts';
-import { shownDeploy, shownLines } from '../services/deploys.ts';
+import { shownDeploy, shownLines } from '../services/apps/deploys.ts';
 import { readHostJson, readJson } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
 import { checkDomains } from './domains.ts';

@@ -1,9 +1,9 @@
 // Making the host agree with D1, at the start of either and every minute.
-import { doubtfulDeploys, mendDeployRows } from '../../sqlite/control/deploys.ts';
-import { acceptOlder, type ControlState, readControlState } from '../../sqlite/control/reconcile.ts';
-import { observeApps } from '../../sqlite/control/transitions.ts';
+import { doubtfulDeploys, mendDeployRows } from '../../sqlite/control/apps/deploys.ts';
+import { acceptOlder, type ControlState, readControlState } from '../../sqlite/control/apps/reconcile.ts';
+import { observeApps } from '../../sqlite/control/apps/transitions.ts';
 import type { RequestContext } from '../context.ts';
-import type { HostInventory } from '../contract/host-routes.ts';
+import type { HostInventory } from '../contract/host/host-routes.ts';
 import { Problem } from '../problem.ts';
 
 /** Apps made right side by side. */

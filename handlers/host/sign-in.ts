@@ -1,6 +1,6 @@
 // What the control UI's server asks about people. It keeps passwords and sessions; who there is, is known here.
 import * as z from 'zod';
-import { type AccountRow, deleteKeysOf, findAccount } from '../../sqlite/control/accounts.ts';
+import { type AccountRow, deleteKeysOf, findAccount } from '../../sqlite/control/people/accounts.ts';
 import {
   claimInvite,
   closeInvite,
@@ -8,15 +8,15 @@ import {
   joinByInvite,
   type OpenInvite,
   openInvite,
-} from '../../sqlite/control/invites.ts';
+} from '../../sqlite/control/people/invites.ts';
 import { loseRights } from '../access.ts';
 import type { RequestContext } from '../context.ts';
 import { text } from '../contract/fields.ts';
 import { newId } from '../contract/id.ts';
-import type { LinkPurpose, SignedIn, SignInCalls } from '../contract/sign-in.ts';
+import type { LinkPurpose, SignedIn, SignInCalls } from '../contract/people/sign-in.ts';
 import { Problem } from '../problem.ts';
 import { hashOf, newLinkSecret } from '../secrets.ts';
-import { inviteUrl, passwordMail } from '../services/mails.ts';
+import { inviteUrl, passwordMail } from '../services/people/mails.ts';
 import { readJson } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
 

@@ -1,7 +1,7 @@
 // Putting the apps to sleep that nobody uses.
-import { sleepCandidates } from '../../sqlite/control/life.ts';
+import { sleepCandidates } from '../../sqlite/control/apps/life.ts';
 import type { RequestContext } from '../context.ts';
-import type { ListedApp } from '../contract/host-calls.ts';
+import type { ListedApp } from '../contract/host/host-calls.ts';
 import { readHostJson } from '../transports/body.ts';
 
 const HOUR_MS = 3_600_000;

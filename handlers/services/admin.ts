@@ -1,5 +1,5 @@
 // All of this Cellar.
-import { countAll } from '../../sqlite/control/apps.ts';
+import { countAll } from '../../sqlite/control/apps/apps.ts';
 import type { Service } from './types.ts';
 
 const stats: Service<'admin.stats'> = async ({ db, host }) => {

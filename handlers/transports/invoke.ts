@@ -1,5 +1,5 @@
 // Running an operation, whichever transport asked for it.
-import { findAppBySlug } from '../../sqlite/control/apps.ts';
+import { findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
 import type { Needs, Operation } from '../contract/operation.ts';

@@ -1,9 +1,9 @@
 // The route whose body is the bytes of an object: of a whole one, or of a part of one that is uploaded in parts.
 import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
-import { objectBytes } from '../contract/buckets.ts';
 import { operationsByName } from '../contract/index.ts';
-import { putObjectBody, putPartBody } from '../services/buckets.ts';
+import { objectBytes } from '../contract/storage/buckets.ts';
+import { putObjectBody, putPartBody } from '../services/storage/buckets.ts';
 import { withAppId } from './invoke.ts';
 import { invalidInput, validate } from './validate.ts';
 

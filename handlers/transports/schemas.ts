@@ -1,20 +1,20 @@
 // The schemas that the OpenAPI document names, and JSON Schemas of all others with what their fields mean.
 import * as z from 'zod';
-import { Account, Collaborator, Key } from '../contract/accounts.ts';
 import { HostStats } from '../contract/admin.ts';
-import { Alert } from '../contract/alerts.ts';
-import { App } from '../contract/apps.ts';
-import { Builds } from '../contract/builds.ts';
-import { Deploy } from '../contract/deploys.ts';
-import { Domain } from '../contract/domains.ts';
-import { EnvVariable } from '../contract/env.ts';
-import { Channel, Event, Insight, User } from '../contract/events.ts';
-import { GroupedError } from '../contract/grouped-errors.ts';
-import { Limits } from '../contract/limits.ts';
-import { LogLine } from '../contract/logs.ts';
+import { App } from '../contract/apps/apps.ts';
+import { Builds } from '../contract/apps/builds.ts';
+import { Deploy } from '../contract/apps/deploys.ts';
+import { Domain } from '../contract/apps/domains.ts';
+import { EnvVariable } from '../contract/apps/env.ts';
+import { Limits } from '../contract/apps/limits.ts';
+import { Secret } from '../contract/apps/secrets.ts';
 import { answerMeanings, meanings } from '../contract/meanings.ts';
-import { MetricStep } from '../contract/metrics.ts';
-import { Secret } from '../contract/secrets.ts';
+import { Account, Collaborator, Key } from '../contract/people/accounts.ts';
+import { Alert } from '../contract/telemetry/alerts.ts';
+import { Channel, Event, Insight, User } from '../contract/telemetry/events.ts';
+import { GroupedError } from '../contract/telemetry/grouped-errors.ts';
+import { LogLine } from '../contract/telemetry/logs.ts';
+import { MetricStep } from '../contract/telemetry/metrics.ts';
 
 export type Json = Record<string, unknown>;
 

@@ -1,6 +1,6 @@
 // The API behind the UI: calls of a signed-in person, and the server's own about people.
 import type { ProblemBody } from '../contract/errors.ts';
-import { ACCOUNT_HEADER, type SignInCalls } from '../contract/sign-in.ts';
+import { ACCOUNT_HEADER, type SignInCalls } from '../contract/people/sign-in.ts';
 import { Problem } from '../problem.ts';
 import type { Env } from './env.ts';
 

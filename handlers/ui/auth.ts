@@ -2,7 +2,7 @@
 import { passkey } from '@better-auth/passkey';
 import { betterAuth } from 'better-auth';
 import { twoFactor } from 'better-auth/plugins/two-factor';
-import { PASSWORD_MAX, PASSWORD_MIN } from '../contract/sign-in.ts';
+import { PASSWORD_MAX, PASSWORD_MIN } from '../contract/people/sign-in.ts';
 import type { Env } from './env.ts';
 import { Limiter } from './limits.ts';
 import { oneTimeCodes } from './one-time-codes.ts';

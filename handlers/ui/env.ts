@@ -1,5 +1,5 @@
 // What the Worker of the control UI is given.
-import type { UiFiles } from '../contract/ui-files.ts';
+import type { UiFiles } from '../contract/host/ui-files.ts';
 
 /** Bindings. Every text is set by the host. */
 export interface Env {

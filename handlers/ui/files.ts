@@ -1,5 +1,5 @@
 // What browsers get of the app itself: its page, scripts, styles.
-import { ENCODINGS, type Encoding, PAGE } from '../contract/ui-files.ts';
+import { ENCODINGS, type Encoding, PAGE } from '../contract/host/ui-files.ts';
 import type { Env } from './env.ts';
 
 /** A year, in seconds. */

@@ -2,8 +2,8 @@
 
 import { migrate } from '../../sqlite/sign-in/migrations.ts';
 import { forgetPerson, removeExpired } from '../../sqlite/sign-in/people.ts';
-import type { SignedIn } from '../contract/sign-in.ts';
-import { PAGE } from '../contract/ui-files.ts';
+import { PAGE } from '../contract/host/ui-files.ts';
+import type { SignedIn } from '../contract/people/sign-in.ts';
 import { asProblem, Problem, problemResponse } from '../problem.ts';
 import { discard, readBytes } from '../transports/body.ts';
 import { askAbout, isApi, passOn } from './api.ts';

@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { setPassword } from '../../sqlite/sign-in/people.ts';
 import { newId } from '../contract/id.ts';
-import { PASSWORD_MAX, PASSWORD_MIN } from '../contract/sign-in.ts';
+import { PASSWORD_MAX, PASSWORD_MIN } from '../contract/people/sign-in.ts';
 import { Problem } from '../problem.ts';
 import { hashOf } from '../secrets.ts';
 import { readJson } from '../transports/body.ts';

@@ -2,10 +2,15 @@
 import { createHmac } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { Verified } from '../../handlers/contract/admin.ts';
-import { ALERT_DEFAULTS, ALERTS_LIMIT, type Alert, type AlertKind } from '../../handlers/contract/alerts.ts';
-import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls.ts';
-import type { AlertSettings } from '../../handlers/contract/host-routes.ts';
+import type { DeployFact, ObservedApp } from '../../handlers/contract/host/host-calls.ts';
+import type { AlertSettings } from '../../handlers/contract/host/host-routes.ts';
 import { newId } from '../../handlers/contract/id.ts';
+import {
+  ALERT_DEFAULTS,
+  ALERTS_LIMIT,
+  type Alert,
+  type AlertKind,
+} from '../../handlers/contract/telemetry/alerts.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { HostFact } from '../../sqlite/host/outbox.ts';

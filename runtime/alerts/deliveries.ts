@@ -1,10 +1,11 @@
 // Sends what alerts have to tell to their webhooks, again and again until it was taken, or there is no hope.
-import type { Alert, AlertDelivery } from '../../handlers/contract/alerts.ts';
+
 import { newId } from '../../handlers/contract/id.ts';
+import type { Alert, AlertDelivery } from '../../handlers/contract/telemetry/alerts.ts';
 import type { DeliveryRow } from '../../sqlite/host/alerts.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
+import type { PublicAddresses } from '../isolation/private-networks.ts';
 import { log, logRarely, reason } from '../log.ts';
-import type { PublicAddresses } from '../machine/private-networks.ts';
 import { Refusal } from '../refusal.ts';
 import type { Alerts } from './alerts.ts';
 import { type Sent, send } from './webhook.ts';

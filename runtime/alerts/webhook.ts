@@ -4,8 +4,8 @@ import { lookup as resolveName } from 'node:dns';
 import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
+import type { PublicAddresses } from '../isolation/private-networks.ts';
 import { reason } from '../log.ts';
-import type { PublicAddresses } from '../machine/private-networks.ts';
 
 /** Longest time for a delivery, in ms, from the look-up of the name to the end of the answer. */
 const DEADLINE_MS = 10_000;

@@ -1,7 +1,7 @@
 // One app of this host: what is wanted of it, which release is live, and the fleet that keeps its process.
-import type { ListedApp, ObservedApp, WantedApp } from '../../handlers/contract/host-calls.ts';
+import type { ListedApp, ObservedApp, WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
-import type { Fleet, ReleaseRef } from '../fleets/fleet.ts';
+import type { Fleet, ReleaseRef } from '../fleets/life/fleet.ts';
 import { log, reason } from '../log.ts';
 import { type ReportOptions, StateReport } from './state-report.ts';
 

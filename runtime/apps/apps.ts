@@ -1,16 +1,16 @@
 // Every app on this host: takes over what is wanted of each, makes releases live, starts and ends them.
 import { EventEmitter, once } from 'node:events';
 import type { Release } from '../../bundler/release.ts';
-import type { ObservedApp, WantedApp } from '../../handlers/contract/host-calls.ts';
+import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
-import type { FleetUsage } from '../fleets/fleet.ts';
-import type { LeasedCell } from '../fleets/leasing.ts';
+import { removeTree } from '../disk/remove.ts';
+import { throwAway } from '../disk/trash.ts';
+import type { LeasedCell } from '../fleets/admission/leasing.ts';
+import type { FleetUsage } from '../fleets/life/fleet.ts';
 import { createRepository } from '../git/repository.ts';
 import { type Level, log, logRarely, reason } from '../log.ts';
-import { endProcessesOf } from '../machine/leftovers.ts';
-import { removeTree } from '../machine/remove.ts';
-import { throwAway } from '../machine/trash.ts';
+import { endProcessesOf } from '../processes/leftovers.ts';
 import { App, type MakeLiveSteps } from './app.ts';
 import { type FleetsOptions, fleetOf } from './fleet-of-app.ts';
 import { KeptActivity } from './kept-activity.ts';

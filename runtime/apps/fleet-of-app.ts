@@ -1,16 +1,16 @@
 // Makes the fleet of an app: which user, directories, secrets and services its process gets.
-import type { ProcessState } from '../../handlers/contract/host-calls.ts';
+import type { ProcessState } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
-import { Fleet } from '../fleets/fleet.ts';
-import type { MemoryGauge } from '../fleets/memory.ts';
-import type { ServiceAccess } from '../fleets/service-access.ts';
-import type { Slots } from '../fleets/slots.ts';
-import type { ProcessFailure } from '../fleets/supervisor.ts';
-import type { WakeFigures } from '../fleets/wake-figures.ts';
+import type { Layout } from '../disk/data-directory.ts';
+import type { MemoryGauge } from '../fleets/admission/memory.ts';
+import type { Slots } from '../fleets/admission/slots.ts';
+import type { WakeFigures } from '../fleets/admission/wake-figures.ts';
+import { Fleet } from '../fleets/life/fleet.ts';
+import type { ProcessFailure } from '../fleets/life/supervisor.ts';
+import type { ServiceAccess } from '../fleets/process/service-access.ts';
+import type { AppUsers } from '../isolation/users.ts';
 import type { Level } from '../log.ts';
-import type { Layout } from '../machine/data-directory.ts';
-import type { OutputSink } from '../machine/output-sink.ts';
-import type { AppUsers } from '../machine/users.ts';
+import type { OutputSink } from '../processes/output-sink.ts';
 import type { Buckets } from '../storage/r2/buckets.ts';
 import type { KeptActivity } from './kept-activity.ts';
 import type { OutwardServices } from './outward-services.ts';

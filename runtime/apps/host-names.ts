@@ -1,5 +1,5 @@
 // Which app answers at which host name.
-import type { WantedApp } from '../../handlers/contract/host-calls.ts';
+import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { App } from './app.ts';
 
 export class HostNames {

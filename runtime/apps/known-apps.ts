@@ -1,7 +1,7 @@
 // The apps of this host as others look them up: by id, slug or host name, and by the queues that they consume.
-import type { ListedApp } from '../../handlers/contract/host-calls.ts';
+import type { ListedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
-import type { Fleet } from '../fleets/fleet.ts';
+import type { Fleet } from '../fleets/life/fleet.ts';
 import type { App } from './app.ts';
 import { HostNames } from './host-names.ts';
 import { QueueConsumers } from './queue-consumers.ts';

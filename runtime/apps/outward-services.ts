@@ -2,12 +2,12 @@
 // first needs it, and answers every app at a socket of the app's own.
 import { join } from 'node:path';
 import type { AiServer } from '../ai/upstream.ts';
+import { AppService, type HostServiceAccess } from '../app-services/app-service.ts';
+import type { CountsFor } from '../app-services/app-service-messages.ts';
+import type { Layout } from '../disk/data-directory.ts';
 import type { OutwardService } from '../fleets/config/outward.ts';
-import { AppService, type HostServiceAccess } from '../machine/app-service.ts';
-import type { CountsFor } from '../machine/app-service-messages.ts';
-import type { Layout } from '../machine/data-directory.ts';
-import { makePassage } from '../machine/rights.ts';
-import type { AppUsers } from '../machine/users.ts';
+import { makePassage } from '../isolation/rights.ts';
+import type { AppUsers } from '../isolation/users.ts';
 import type { MailServiceOptions } from '../mail/app-server.ts';
 
 export interface OutwardServicesOptions {

@@ -1,6 +1,6 @@
 // A preview as an app of this host: it has all that its parent has, but an address, storage and users of its own.
 import { createHash } from 'node:crypto';
-import type { WantedApp } from '../../handlers/contract/host-calls.ts';
+import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import { uuidOf } from '../../handlers/contract/id.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 

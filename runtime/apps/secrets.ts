@@ -1,6 +1,6 @@
 // The secrets of apps: encrypted in the host's database, with a key that lies in a file of its own.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import type { SecretChanges, SecretRecord } from '../../handlers/contract/host-calls.ts';
+import type { SecretChanges, SecretRecord } from '../../handlers/contract/host/host-calls.ts';
 import { SECRETS_LIMIT } from '../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 

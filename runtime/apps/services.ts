@@ -3,18 +3,18 @@
 // with, and for nothing else.
 import { chmodSync, chownSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Admission, Backend } from '../edge/backend.ts';
+import type { Layout } from '../disk/data-directory.ts';
 import type { Gateway, RequestHead, Spans, Target } from '../edge/gateway.ts';
-import { asciiJson } from '../edge/http/ascii-json.ts';
-import { headerValue } from '../edge/http/fields.ts';
-import { CALL_HEADER, CALLING_HEADER } from '../edge/http/service-headers.ts';
+import { asciiJson } from '../edge/http/body/ascii-json.ts';
+import { headerValue } from '../edge/http/head/fields.ts';
+import { CALL_HEADER, CALLING_HEADER } from '../edge/http/head/service-headers.ts';
 import type { Refusal } from '../edge/refusals.ts';
 import type { Call } from '../edge/target.ts';
-import type { Fleet } from '../fleets/fleet.ts';
-import type { Calls, ServiceAccess } from '../fleets/service-access.ts';
-import type { Layout } from '../machine/data-directory.ts';
-import { makePassage } from '../machine/rights.ts';
-import type { AppUsers } from '../machine/users.ts';
+import type { Admission, Backend } from '../edge/upstream/backend.ts';
+import type { Fleet } from '../fleets/life/fleet.ts';
+import type { Calls, ServiceAccess } from '../fleets/process/service-access.ts';
+import { makePassage } from '../isolation/rights.ts';
+import type { AppUsers } from '../isolation/users.ts';
 import type { KnownApps } from './known-apps.ts';
 
 /** The most calls of an app that are under way at a time. It ends apps that call each other in a circle, if nothing else does. */

@@ -1,10 +1,10 @@
 // Which site a request is for: the control plane, the control UI, git, or an app; and the rate limits of each.
 
-import type { Backend } from '../edge/backend.ts';
 import type { LocalAnswer, RequestHead, Target } from '../edge/gateway.ts';
-import { headerValue } from '../edge/http/fields.ts';
+import { headerValue } from '../edge/http/head/fields.ts';
 import type { SiteLimits } from '../edge/limits/rate-limits.ts';
-import type { Fleet } from '../fleets/fleet.ts';
+import type { Backend } from '../edge/upstream/backend.ts';
+import type { Fleet } from '../fleets/life/fleet.ts';
 import type { KnownApps } from './known-apps.ts';
 
 /** What requests may lead to. */

@@ -1,5 +1,5 @@
 // Tells the control plane the state of one app's process, through the outbox.
-import type { ObservedApp, ProcessState } from '../../handlers/contract/host-calls.ts';
+import type { ObservedApp, ProcessState } from '../../handlers/contract/host/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { logRarely, reason } from '../log.ts';
 

@@ -1,6 +1,6 @@
 // How much apps keep on the disk, which a child process counts, and how much they write, which the kernel counts.
-import { ChildError, runChild } from '../machine/child.ts';
-import { limited } from '../machine/limited.ts';
+import { ChildError, runChild } from '../processes/child.ts';
+import { limited } from '../resources/limited.ts';
 
 const TIMEOUT_MS = 60_000;
 /** Apps that one child counts: the host stands still while it makes one. */

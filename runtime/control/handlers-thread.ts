@@ -4,7 +4,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { log, reason } from '../log.ts';
-import { startThread } from '../machine/thread.ts';
+import { startThread } from '../threads/thread.ts';
 import type { HandlersOptions } from './miniflare.ts';
 import type { FromMiniflare, ToMiniflare } from './miniflare-thread.ts';
 

@@ -1,12 +1,12 @@
 // One call of the handlers to the host: its parts, and how bodies are read and answered.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Bytes, HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
+import type { Bytes, HostCall, HostCalls } from '../../handlers/contract/host/host-routes.ts';
 import { HOST_CALL_BYTES } from '../../handlers/contract/sizes.ts';
 import { StaleGeneration } from '../apps/apps.ts';
+import { isDiskFull } from '../disk/disk.ts';
 import { log, logRarely, reason } from '../log.ts';
-import { isDiskFull } from '../machine/disk.ts';
-import { readAtMost } from '../machine/read-at-most.ts';
 import { Refusal } from '../refusal.ts';
+import { readAtMost } from '../sockets/read-at-most.ts';
 
 export const DISK_FULL =
   'the disk of this machine is full, so this could not be written: delete apps that are not needed, or have the operator make room; then try again';

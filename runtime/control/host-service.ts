@@ -4,21 +4,17 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { HOST_CALL_BYTES, WANTED_BYTES } from '../../handlers/contract/sizes.ts';
 import type { Secrets } from '../apps/secrets.ts';
-import type { Imports } from '../builds/import.ts';
+import type { Imports } from '../builds/source/import.ts';
 import { shownSettings } from '../config.ts';
+import type { Layout } from '../disk/data-directory.ts';
 import type { DomainChecks } from '../edge/domain-checks.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import { GitTurns } from '../git/turns.ts';
-import type { Layout } from '../machine/data-directory.ts';
-import { QueueFull } from '../machine/fair-queue.ts';
 import type { Mailer } from '../mail/mail.ts';
 import { Refusal, requireRoom } from '../refusal.ts';
+import { QueueFull } from '../resources/fair-queue.ts';
 import type { Looking } from '../storage/looking.ts';
-import { type AlertCall, type AlertOptions, alertRoutes } from './alert-routes.ts';
-import { type BucketCall, type BucketOptions, bucketRoutes } from './bucket-routes.ts';
-import { type CopyCall, type CopyRouteOptions, copyRoutes } from './copy-routes.ts';
-import { type CronCall, cronRoutes } from './cron-routes.ts';
 import {
   type Call,
   compile,
@@ -30,16 +26,20 @@ import {
   sendJson,
 } from './host-call.ts';
 import { hostOverview, hostStats, type StatsOptions } from './host-stats.ts';
-import type { LiveStreams } from './live-streams.ts';
-import { type PreviewCall, type PreviewRouteOptions, previewRoutes } from './preview-routes.ts';
-import { type SecretCall, secretRoutes } from './secret-routes.ts';
-import { type SnapshotCall, type SnapshotRouteOptions, snapshotRoutes } from './snapshot-routes.ts';
-import { type SourceCall, sourceRoutes } from './source-routes.ts';
-import { type StorageCall, storageRoutes } from './storage-routes.ts';
-import { type TelemetryCall, telemetryRoutes } from './telemetry-routes.ts';
-import { type UploadCall, type UploadOptions, uploadRoutes } from './upload-routes.ts';
-import { viewerFile } from './viewer.ts';
-import { type WorkflowCall, workflowRoutes } from './workflow-routes.ts';
+import { type AlertCall, type AlertOptions, alertRoutes } from './routes/alert-routes.ts';
+import { type BucketCall, type BucketOptions, bucketRoutes } from './routes/bucket-routes.ts';
+import { type CopyCall, type CopyRouteOptions, copyRoutes } from './routes/copy-routes.ts';
+import { type CronCall, cronRoutes } from './routes/cron-routes.ts';
+import type { LiveStreams } from './routes/live-streams.ts';
+import { type PreviewCall, type PreviewRouteOptions, previewRoutes } from './routes/preview-routes.ts';
+import { type SecretCall, secretRoutes } from './routes/secret-routes.ts';
+import { type SnapshotCall, type SnapshotRouteOptions, snapshotRoutes } from './routes/snapshot-routes.ts';
+import { type SourceCall, sourceRoutes } from './routes/source-routes.ts';
+import { type StorageCall, storageRoutes } from './routes/storage-routes.ts';
+import { type TelemetryCall, telemetryRoutes } from './routes/telemetry-routes.ts';
+import { type UploadCall, type UploadOptions, uploadRoutes } from './routes/upload-routes.ts';
+import { viewerFile } from './routes/viewer.ts';
+import { type WorkflowCall, workflowRoutes } from './routes/workflow-routes.ts';
 
 const FLUSH_MS = 1_000;
 const CONTROL_UI_DEADLINE_MS = 8_000;

@@ -1,15 +1,15 @@
 // The host's own figures, for the people who run this Cellar.
 import type { HostStats } from '../../handlers/contract/admin.ts';
-import type { HostOverview } from '../../handlers/contract/host-routes.ts';
+import type { HostOverview } from '../../handlers/contract/host/host-routes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { StorageLimits } from '../apps/storage-limits.ts';
-import type { DeployQueue } from '../builds/queue.ts';
-import type { MemoryGauge } from '../fleets/memory.ts';
-import type { Slots } from '../fleets/slots.ts';
-import type { WakeFigures } from '../fleets/wake-figures.ts';
-import type { DiskWatch } from '../machine/disk-watch.ts';
-import type { LoopDelay } from '../machine/loop-delay.ts';
+import type { DeployQueue } from '../builds/queue/queue.ts';
+import type { DiskWatch } from '../disk/disk-watch.ts';
+import type { MemoryGauge } from '../fleets/admission/memory.ts';
+import type { Slots } from '../fleets/admission/slots.ts';
+import type { WakeFigures } from '../fleets/admission/wake-figures.ts';
+import type { LoopDelay } from '../resources/loop-delay.ts';
 import type { Snapshots } from '../snapshots/snapshots.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Outbox } from './outbox.ts';

@@ -3,7 +3,7 @@ import { createRequire, flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 import type { Miniflare } from 'miniflare';
 import { reason } from '../log.ts';
-import { collectAll } from '../machine/collect-garbage.ts';
+import { collectAll } from '../threads/collect-garbage.ts';
 import { boundServers, type HandlersOptions, miniflareOptions, tellOfEarlyEnds } from './miniflare.ts';
 import { runtimePid } from './runtime-program.ts';
 

@@ -1,6 +1,6 @@
 // Carries the host's facts to the control plane until each was applied, in order for each app.
 import { setImmediate } from 'node:timers/promises';
-import type { HostEvent, HostEvents } from '../../handlers/contract/host-calls.ts';
+import type { HostEvent, HostEvents } from '../../handlers/contract/host/host-calls.ts';
 import { FACTS_BYTES, FACTS_LIMIT } from '../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { appOf } from '../../sqlite/host/outbox.ts';

@@ -1,8 +1,8 @@
 // Deploys what was pushed, and has the pusher follow the log of the deploy.
 import type { Duplex } from 'node:stream';
 import type { Apps } from '../apps/apps.ts';
-import type { Deploy } from '../builds/deploy.ts';
-import type { DeployRequests } from '../builds/requests.ts';
+import type { Deploy } from '../builds/deploy/deploy.ts';
+import type { DeployRequests } from '../builds/queue/requests.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
 import type { RefUpdate } from '../git/smart-http.ts';
 import { reason } from '../log.ts';

@@ -1,7 +1,7 @@
 // What the host does again and again while it runs.
 
+import { emptyTrash } from '../disk/trash.ts';
 import { log, logRarely, reason } from '../log.ts';
-import { emptyTrash } from '../machine/trash.ts';
 import type { Control } from './control-plane.ts';
 
 /** How often apps are looked at, in ms: quiet apps hibernate, due work gets a process, memory is sampled. */

@@ -1,9 +1,9 @@
 // The program that Miniflare runs as its workerd: the real one, listening where only the host can reach it.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { writeUnlessSame } from '../machine/data-directory.ts';
-import { quote } from '../machine/shell.ts';
-import { dieWithParent } from '../machine/users.ts';
+import { writeUnlessSame } from '../disk/data-directory.ts';
+import { dieWithParent } from '../isolation/users.ts';
+import { quote } from '../processes/shell.ts';
 
 /** What Miniflare calls its sockets: its own entry, and the direct way to the first Worker. */
 const SOCKETS = { entry: 'entry', http: 'direct:0:default' };

@@ -2,11 +2,11 @@
 // makes lies in `out`: the files of the bundle, and what they are in `bundle.json`.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { BuildSettings } from '../../handlers/contract/host-calls.ts';
+import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
 import { reason } from '../log.ts';
-import { compiledDirectory } from '../machine/compile-cache.ts';
+import { compiledDirectory } from '../threads/compile-cache.ts';
 import { BUNDLE_FILE } from '../uploads/version-files.ts';
-import { Folder } from './folder.ts';
+import { Folder } from './project/folder.ts';
 
 const { folder, out, scratch, environment, settings } = JSON.parse(process.argv[2]!) as {
   folder: string;

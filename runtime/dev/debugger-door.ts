@@ -1,7 +1,8 @@
 // A port for a debugger, in front of workerd's own, which lets anybody in who finds it: pages of websites among them.
-import type { Backend } from '../edge/backend.ts';
+
 import { Gateway, type RequestHead, type Target } from '../edge/gateway.ts';
-import { headerValue } from '../edge/http/fields.ts';
+import { headerValue } from '../edge/http/head/fields.ts';
+import type { Backend } from '../edge/upstream/backend.ts';
 import { isDebugger, isLocalHost, NO_DEBUGGER, NOT_YET } from './answers.ts';
 import { backendAt } from './backend.ts';
 

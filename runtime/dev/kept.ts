@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { claim, type Layout } from '../disk/data-directory.ts';
 import { reason } from '../log.ts';
-import { claim, type Layout } from '../machine/data-directory.ts';
 
 /** The directory of what is kept under a name, which git does not see. It is made. @throws {Error} when it cannot be */
 export function keptDirectory(folder: string, name: string): string {

@@ -2,7 +2,7 @@
 // pages load again, and a page with why nothing serves.
 import { rmSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
-import type { Backend } from '../edge/backend.ts';
+import type { Backend } from '../edge/upstream/backend.ts';
 import { failurePage, RELOAD_PATH } from './answers.ts';
 import { backendAt } from './backend.ts';
 

@@ -1,7 +1,7 @@
 // Runs a cron of the app at once, at the path that `wrangler dev` has for that.
 import type { LocalAnswer } from '../edge/gateway.ts';
-import { askCron } from '../fleets/ask-cron.ts';
-import type { Fleet } from '../fleets/fleet.ts';
+import { askCron } from '../fleets/due/ask-cron.ts';
+import type { Fleet } from '../fleets/life/fleet.ts';
 import { plainAnswer } from './answers.ts';
 
 export const SCHEDULED_PATH = '/cdn-cgi/handler/scheduled';

@@ -1,13 +1,13 @@
 // What `cellar dev` says: its own steps, the app's log with the places in the sources, and a line for each request.
 import { styleText } from 'node:util';
-import type { RequestRecord } from '../edge/record.ts';
-import { lineSink } from '../fleets/cell-output.ts';
-import { plainText } from '../machine/lines.ts';
-import type { OutputSink } from '../machine/output-sink.ts';
-import { type LogRecord, readLine } from '../telemetry/log-lines.ts';
-import { LogStacks } from '../telemetry/log-stacks.ts';
-import { SourceStacks } from '../telemetry/source-stacks.ts';
-import { UncaughtLines } from '../telemetry/uncaught-lines.ts';
+import type { RequestRecord } from '../edge/log/record.ts';
+import { lineSink } from '../fleets/process/cell-output.ts';
+import { plainText } from '../processes/lines.ts';
+import type { OutputSink } from '../processes/output-sink.ts';
+import { SourceStacks } from '../telemetry/errors/source-stacks.ts';
+import { type LogRecord, readLine } from '../telemetry/logs/log-lines.ts';
+import { LogStacks } from '../telemetry/logs/log-stacks.ts';
+import { UncaughtLines } from '../telemetry/logs/uncaught-lines.ts';
 
 type Style = Parameters<typeof styleText>[0];
 

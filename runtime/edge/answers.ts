@@ -1,8 +1,8 @@
 // What the gateway says by itself: problem details for programs, a small page for people, a line for git.
 import { STATUS_CODES } from 'node:http';
 import { PAGE_HEADERS } from '../../handlers/contract/pages.ts';
-import { headerValue } from './http/fields.ts';
-import { dateLine } from './http/headers.ts';
+import { headerValue } from './http/head/fields.ts';
+import { dateLine } from './http/head/headers.ts';
 import { refusalPage } from './page.ts';
 import type { Refusal } from './refusals.ts';
 

@@ -1,6 +1,6 @@
 // Who called: the peer of a connection, and the client behind it when the peer is a proxy we trust.
 import { isIP } from 'node:net';
-import { AddressRanges, plainAddress } from '../machine/address-ranges.ts';
+import { AddressRanges, plainAddress } from '../isolation/address-ranges.ts';
 
 /** Proxies whose X-Forwarded-* headers are believed. */
 export class TrustedProxies extends AddressRanges {

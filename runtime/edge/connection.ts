@@ -1,19 +1,18 @@
 // One client's connection: takes requests off it, one at a time, and ends it so that the last answer arrives.
 import type { Socket } from 'node:net';
-import { plainAddress } from '../machine/address-ranges.ts';
-import { BareSocket, ownCopy, type SocketUser } from '../machine/bare-socket.ts';
-import { monotonic } from '../machine/clock.ts';
-import type { SocketHandle } from '../machine/socket-handle.ts';
+import { plainAddress } from '../isolation/address-ranges.ts';
+import { BareSocket, ownCopy, type SocketUser } from '../sockets/bare-socket.ts';
+import { monotonic } from '../sockets/clock.ts';
+import type { SocketHandle } from '../sockets/socket-handle.ts';
 import { rawRefusal } from './answers.ts';
 import type { TrustedProxies } from './client.ts';
-import { Backlog } from './http/backlog.ts';
-import { BodyReader } from './http/body.ts';
-import { type RequestHead, withoutEmptyLines } from './http/head.ts';
-import { HeadReader } from './http/head-reader.ts';
-import type { Caller } from './http/headers.ts';
-import { randomHex } from './http/ids.ts';
+import { Backlog } from './http/body/backlog.ts';
+import { BodyReader } from './http/body/body.ts';
+import { type RequestHead, withoutEmptyLines } from './http/head/head.ts';
+import { HeadReader } from './http/head/head-reader.ts';
+import type { Caller } from './http/head/headers.ts';
+import { randomHex } from './http/head/ids.ts';
 import { cutAddress } from './limits/networks.ts';
-import type { Queued } from './queue.ts';
 import {
   HEAD_BYTES,
   HEAD_TIMEOUT_MS,
@@ -23,6 +22,7 @@ import {
   type OwnRefusal,
 } from './refusals.ts';
 import type { Resolve } from './target.ts';
+import type { Queued } from './upstream/queue.ts';
 
 /** How long an idle connection is kept, in ms. Longer than the 2 minutes of Caddy, so that Caddy closes first. */
 const KEEP_ALIVE_MS = 125_000;

@@ -2,8 +2,8 @@
 import { log, logRarely } from '../log.ts';
 import type { Connection } from './connection.ts';
 import { cutAddress, visitorOf } from './limits/networks.ts';
-import { Queue, type Queued } from './queue.ts';
 import { TOO_MANY_CONNECTIONS } from './refusals.ts';
+import { Queue, type Queued } from './upstream/queue.ts';
 
 /** Most connections at once. A tenth more are told so, and the rest are dropped. */
 export const CONNECTIONS_MAX = 8_192;

@@ -5,8 +5,8 @@ import { Resolver } from 'node:dns/promises';
 import { open, readdir } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import { DOMAIN_LOOKUP_MS, type DomainLookup } from '../../handlers/contract/domains.ts';
-import { FairQueue, QueueFull } from '../machine/fair-queue.ts';
+import { DOMAIN_LOOKUP_MS, type DomainLookup } from '../../handlers/contract/apps/domains.ts';
+import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
 
 /** Most addresses and TXT records that are reported. */
 const RECORDS = 20;

@@ -1,26 +1,33 @@
 // One request on its way through the gateway: to a process and back, or to an answer of our own.
 import type { Socket } from 'node:net';
-import { wallClock } from '../machine/clock.ts';
+import { wallClock } from '../sockets/clock.ts';
 import { type Answer, refusalAnswer, statusLine } from './answers.ts';
-import { askerOf } from './asker.ts';
-import type { Backend } from './backend.ts';
 import type { CarriedRequest, Connection } from './connection.ts';
-import type { HeldRequest } from './hold.ts';
-import type { AnswerHead } from './http/answer-head.ts';
-import { type PartialAnswer, partialAnswer } from './http/asset-answer.ts';
-import { headerValue } from './http/fields.ts';
-import type { RequestHead } from './http/head.ts';
-import { answerHead, answerLines, CLOSES, dateLine, forwardedHeaders, requestHead } from './http/headers.ts';
-import type { ForwardedHeaders } from './http/identified-lines.ts';
-import { Outgoing } from './http/outgoing.ts';
-import { serviceHeaders } from './http/service-headers.ts';
-import type { RequestRecord } from './record.ts';
+import { type PartialAnswer, partialAnswer } from './http/body/asset-answer.ts';
+import type { AnswerHead } from './http/head/answer-head.ts';
+import { headerValue } from './http/head/fields.ts';
+import type { RequestHead } from './http/head/head.ts';
+import {
+  answerHead,
+  answerLines,
+  CLOSES,
+  dateLine,
+  forwardedHeaders,
+  requestHead,
+} from './http/head/headers.ts';
+import type { ForwardedHeaders } from './http/head/identified-lines.ts';
+import { Outgoing } from './http/head/outgoing.ts';
+import { serviceHeaders } from './http/head/service-headers.ts';
+import { askerOf } from './log/asker.ts';
+import type { RequestRecord } from './log/record.ts';
+import { Tally } from './log/tally.ts';
 import { failure, NO_ENTRYPOINT, NOT_HTTP, type Refusal } from './refusals.ts';
-import { Tally } from './tally.ts';
 import type { Call, Spans } from './target.ts';
-import { switchingHead, Tunnel } from './tunnel.ts';
-import type { Upstream } from './upstream.ts';
-import type { AnswerReader, Failure, UpstreamConnection } from './upstream-connection.ts';
+import type { Backend } from './upstream/backend.ts';
+import type { HeldRequest } from './upstream/hold.ts';
+import { switchingHead, Tunnel } from './upstream/tunnel.ts';
+import type { Upstream } from './upstream/upstream.ts';
+import type { AnswerReader, Failure, UpstreamConnection } from './upstream/upstream-connection.ts';
 
 /** What an exchange needs of the gateway. */
 export interface ExchangeOwner {

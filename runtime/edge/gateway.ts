@@ -2,19 +2,19 @@
 import { rmSync } from 'node:fs';
 import type { AddressInfo, ListenOptions, Server } from 'node:net';
 import { log } from '../log.ts';
-import { createHandleServer, type SocketHandle } from '../machine/socket-handle.ts';
+import { createHandleServer, type SocketHandle } from '../sockets/socket-handle.ts';
 import { TrustedProxies } from './client.ts';
 import { Connection, type ConnectionOwner, type Entrance } from './connection.ts';
 import { Connections } from './connections.ts';
 import { Exchange, type ExchangeOwner } from './exchange.ts';
-import type { RequestHead } from './http/head.ts';
-import { Observers, type RequestObserver } from './record.ts';
+import type { RequestHead } from './http/head/head.ts';
+import { Observers, type RequestObserver } from './log/record.ts';
 import { CLOSING } from './refusals.ts';
 import { Router } from './router.ts';
 import type { Resolve } from './target.ts';
 
 export type { LocalAnswer } from './answers.ts';
-export type { RequestHead } from './http/head.ts';
+export type { RequestHead } from './http/head/head.ts';
 export type { Refusal } from './refusals.ts';
 export type { Resolve, Spans, Target } from './target.ts';
 

@@ -2,12 +2,12 @@
 import { log, reason as messageOf } from '../log.ts';
 import type { LocalAnswer } from './answers.ts';
 import type { Exchange } from './exchange.ts';
-import { Holds } from './hold.ts';
-import type { RequestHead } from './http/head.ts';
+import type { RequestHead } from './http/head/head.ts';
 import { Limiter } from './limits/rate-limits.ts';
 import { RefusalQueue } from './limits/refusal-queue.ts';
 import { CLOSING, HELD_TOO_LONG, INTERNAL, TOO_MANY_HELD, tooManyRequests } from './refusals.ts';
 import type { Resolve, Target } from './target.ts';
+import { Holds } from './upstream/hold.ts';
 
 /** Sees each exchange to whoever answers it. */
 export class Router {

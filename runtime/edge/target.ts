@@ -1,8 +1,8 @@
 // Where a request goes, as whoever knows the sites decides it.
 import type { LocalAnswer } from './answers.ts';
-import type { Backend } from './backend.ts';
-import type { RequestHead } from './http/head.ts';
+import type { RequestHead } from './http/head/head.ts';
 import type { SiteLimits } from './limits/rate-limits.ts';
+import type { Backend } from './upstream/backend.ts';
 
 /** Where a request goes, and the limits it is under, if any. */
 export type Target = { limits?: SiteLimits } & (

@@ -1,7 +1,7 @@
 // Commits files to main without a working copy: an index of its own, and git's plumbing.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ChildError } from '../machine/child.ts';
+import { ChildError } from '../processes/child.ts';
 import { Refusal } from '../refusal.ts';
 import { runGit } from './git.ts';
 import { DEPLOY_REF } from './repository.ts';

@@ -6,7 +6,7 @@ import {
   type RunOptions,
   runChild,
   startJob,
-} from '../machine/child.ts';
+} from '../processes/child.ts';
 import { Refusal } from '../refusal.ts';
 import { gitEnvironment } from './environment.ts';
 import { GIT_MEMORY_MB, gitProgram, isOutOfMemory } from './program.ts';

@@ -1,5 +1,5 @@
 // How every git process that reads or writes objects of a push is started. It inherits these limits to whatever it starts.
-import { limited } from '../machine/limited.ts';
+import { limited } from '../resources/limited.ts';
 
 /** MiB that one git process may write to. Mapped packs do not count, and files over 16 MiB are streamed. */
 export const GIT_MEMORY_MB = 256;

@@ -4,10 +4,10 @@ import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { cutText } from '../../handlers/contract/text.ts';
+import { writeUnlessSame } from '../disk/data-directory.ts';
+import { removeTree } from '../disk/remove.ts';
 import { log, reason } from '../log.ts';
-import { runChild } from '../machine/child.ts';
-import { writeUnlessSame } from '../machine/data-directory.ts';
-import { removeTree } from '../machine/remove.ts';
+import { runChild } from '../processes/child.ts';
 import { gitEnvironment } from './environment.ts';
 import { gitProgram } from './program.ts';
 

@@ -1,10 +1,10 @@
 // Git's smart HTTP protocol, by git's own CGI program. Packs pass through as streams.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable, Transform } from 'node:stream';
+import { freeMegabytes } from '../disk/disk.ts';
 import { log, reason } from '../log.ts';
-import { type Job, noRoomCode, startJob } from '../machine/child.ts';
-import { handedOn } from '../machine/collect-garbage.ts';
-import { freeMegabytes } from '../machine/disk.ts';
+import { type Job, noRoomCode, startJob } from '../processes/child.ts';
+import { handedOn } from '../threads/collect-garbage.ts';
 import { gitEnvironment } from './environment.ts';
 import { ExplainPush } from './explain-push.ts';
 import { gitProgram } from './program.ts';

@@ -1,8 +1,8 @@
 // Reading and changing repositories in threads: trees, differences and commits are as large as their authors make them.
 
-import { ChildError } from '../machine/child.ts';
-import { WorkerThreads } from '../machine/worker.ts';
+import { ChildError } from '../processes/child.ts';
 import { Refusal } from '../refusal.ts';
+import { WorkerThreads } from '../threads/worker.ts';
 import type * as commit from './commit.ts';
 import type * as source from './source.ts';
 

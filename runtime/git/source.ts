@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MAX_ENTRIES } from '../../bundler/limits.ts';
-import { ChildError } from '../machine/child.ts';
+import { ChildError } from '../processes/child.ts';
 import { Refusal } from '../refusal.ts';
 import { runGit } from './git.ts';
 import { DEPLOY_REF } from './repository.ts';

@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { templates } from '../../handlers/contract/templates.ts';
+import { templates } from '../../handlers/contract/apps/templates.ts';
 import { Refusal } from '../refusal.ts';
 import { commitFiles } from './commit.ts';
 import { DEPLOY_REF } from './repository.ts';

@@ -1,6 +1,6 @@
 // Whose turn it is to have git work on a repository: pushes and fetches of an account wait for one another.
 import type { ServerResponse } from 'node:http';
-import { FairQueue, QueueFull } from '../machine/fair-queue.ts';
+import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
 
 /** Each may have several processes of git, with a memory limit each. */
 const LIMITS = { name: 'pushes and fetches', running: 9, runningPerOwner: 3, waitingPerOwner: 50 };

@@ -1,11 +1,11 @@
 // Answers the `send_email` bindings of one app, at a socket that is the app's alone.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { answerHttp, bodyOf, type HttpAnswerer } from '../app-services/app-service-http.ts';
+import type { Budget, Held } from '../app-services/budget.ts';
+import type { SocketHandle } from '../app-services/door.ts';
 import { log, reason } from '../log.ts';
-import { answerHttp, bodyOf, type HttpAnswerer } from '../machine/app-service-http.ts';
-import type { Budget, Held } from '../machine/budget.ts';
-import type { SocketHandle } from '../machine/door.ts';
-import { type FairQueue, QueueFull } from '../machine/fair-queue.ts';
-import { discard } from '../machine/read-at-most.ts';
+import { type FairQueue, QueueFull } from '../resources/fair-queue.ts';
+import { discard } from '../sockets/read-at-most.ts';
 import { comparable, mayBeSender, type Senders } from './addresses.ts';
 import {
   failedDelivery,

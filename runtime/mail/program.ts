@@ -1,7 +1,7 @@
 // The mail service: a process that hands in the e-mails of all apps. The host says which apps it serves.
-import { serveApps, serviceOptions } from '../machine/app-service-program.ts';
-import { Budget } from '../machine/budget.ts';
-import { FairQueue } from '../machine/fair-queue.ts';
+import { serveApps, serviceOptions } from '../app-services/app-service-program.ts';
+import { Budget } from '../app-services/budget.ts';
+import { FairQueue } from '../resources/fair-queue.ts';
 import { AppServer, type MailServiceOptions } from './app-server.ts';
 import { rateExceeded } from './errors.ts';
 import { Rates } from './rates.ts';

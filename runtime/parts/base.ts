@@ -5,17 +5,17 @@ import { openHostStore } from '../../sqlite/host/index.ts';
 import type { Addresses } from '../addresses.ts';
 import { Secrets } from '../apps/secrets.ts';
 import type { Config } from '../config.ts';
-import { letGoWhenCopied } from '../fleets/copied.ts';
-import { workerdPath } from '../fleets/start-cell.ts';
-import { throwTrialsAway } from '../fleets/trial.ts';
+import { claim, keptSecret, type Layout, layout } from '../disk/data-directory.ts';
+import { DiskWatch } from '../disk/disk-watch.ts';
+import { throwTrialsAway } from '../fleets/life/trial.ts';
+import { letGoWhenCopied } from '../fleets/process/copied.ts';
+import { workerdPath } from '../fleets/process/start-cell.ts';
 import { writeHooks } from '../git/repository.ts';
-import { claim, keptSecret, type Layout, layout } from '../machine/data-directory.ts';
-import { DiskWatch } from '../machine/disk-watch.ts';
-import { endLeftovers } from '../machine/leftovers.ts';
-import { PublicAddresses } from '../machine/private-networks.ts';
-import { allUids, appUsers } from '../machine/users.ts';
-import { Walls } from '../machine/walls.ts';
-import { finishMoves } from '../snapshots/moves.ts';
+import { PublicAddresses } from '../isolation/private-networks.ts';
+import { allUids, appUsers } from '../isolation/users.ts';
+import { Walls } from '../isolation/walls.ts';
+import { endLeftovers } from '../processes/leftovers.ts';
+import { finishMoves } from '../snapshots/restore/moves.ts';
 
 export type Base = ReturnType<typeof makeBase>;
 

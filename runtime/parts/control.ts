@@ -1,15 +1,15 @@
 // The parts around the control plane: its process with what it may ask of the host, the outbox, and the control UI.
 import { Control } from '../control/control-plane.ts';
 import { hostService } from '../control/host-service.ts';
-import { LiveStreams } from '../control/live-streams.ts';
 import type { Outbox } from '../control/outbox.ts';
 import { pushes } from '../control/pushes.ts';
+import { LiveStreams } from '../control/routes/live-streams.ts';
 import { controlSocket } from '../control/runtime-program.ts';
+import { keptSecret } from '../disk/data-directory.ts';
 import { DomainChecks } from '../edge/domain-checks.ts';
-import { compiledDirectory } from '../machine/compile-cache.ts';
-import { keptSecret } from '../machine/data-directory.ts';
-import { LoopDelay } from '../machine/loop-delay.ts';
 import { Mailer } from '../mail/mail.ts';
+import { LoopDelay } from '../resources/loop-delay.ts';
+import { compiledDirectory } from '../threads/compile-cache.ts';
 import { Ui } from '../ui/ui.ts';
 import { controlVariables, uiVariables } from '../variables.ts';
 import type { AppParts } from './apps.ts';

@@ -1,15 +1,16 @@
 // The parts that make deploys: of pushes, uploads, imports and branches.
-import { Imports } from '../builds/import.ts';
-import { memoryForBuilds } from '../builds/memory-share.ts';
-import { MissedDeploys } from '../builds/missed-pushes.ts';
-import { DeployQueue } from '../builds/queue.ts';
-import { DeployRequests } from '../builds/requests.ts';
-import { hasDisk } from '../builds/size.ts';
+
+import { MissedDeploys } from '../builds/queue/missed-pushes.ts';
+import { DeployQueue } from '../builds/queue/queue.ts';
+import { DeployRequests } from '../builds/queue/requests.ts';
+import { Imports } from '../builds/source/import.ts';
+import { memoryForBuilds } from '../builds/usage/memory-share.ts';
+import { hasDisk } from '../builds/usage/size.ts';
 import { BranchChanges } from '../git/branch-changes.ts';
-import { readMemory } from '../machine/memory.ts';
 import { copyIntoPreview } from '../previews/copied-storage.ts';
 import { Previews } from '../previews/previews.ts';
 import { requireRoom } from '../refusal.ts';
+import { readMemory } from '../resources/memory.ts';
 import { Uploads } from '../uploads/uploads.ts';
 import type { AppParts } from './apps.ts';
 import type { Base } from './base.ts';

@@ -2,10 +2,10 @@
 import type { KnownApps } from '../apps/known-apps.ts';
 import { FLEET_HEALTH, sites } from '../apps/sites.ts';
 import type { Control } from '../control/control-plane.ts';
-import { ACCESS_LINES } from '../edge/access-line.ts';
-import { AccessLog } from '../edge/access-log.ts';
 import { Gateway } from '../edge/gateway.ts';
-import { Geo } from '../edge/geo.ts';
+import { ACCESS_LINES } from '../edge/log/access-line.ts';
+import { AccessLog } from '../edge/log/access-log.ts';
+import { Geo } from '../edge/log/geo.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Ui } from '../ui/ui.ts';
 import type { Base } from './base.ts';

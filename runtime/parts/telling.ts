@@ -2,10 +2,10 @@
 import { type AlertedApp, Alerts } from '../alerts/alerts.ts';
 import { Deliveries } from '../alerts/deliveries.ts';
 import { ErrorRates } from '../alerts/error-rate.ts';
+import { keptSecret } from '../disk/data-directory.ts';
 import type { Level } from '../log.ts';
-import { keptSecret } from '../machine/data-directory.ts';
-import { LogFilter } from '../telemetry/log-filter.ts';
-import type { Source } from '../telemetry/log-lines.ts';
+import { LogFilter } from '../telemetry/logs/log-filter.ts';
+import type { Source } from '../telemetry/logs/log-lines.ts';
 import { Telemetry } from '../telemetry/telemetry.ts';
 import type { Base } from './base.ts';
 

@@ -4,11 +4,11 @@ import { dirname, join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { KnownApps } from '../apps/known-apps.ts';
-import type { Layout } from '../machine/data-directory.ts';
-import { freeMegabytes } from '../machine/disk.ts';
-import { removeTree } from '../machine/remove.ts';
-import type { AppUsers } from '../machine/users.ts';
-import { giveUpMoves } from '../snapshots/moves.ts';
+import type { Layout } from '../disk/data-directory.ts';
+import { freeMegabytes } from '../disk/disk.ts';
+import { removeTree } from '../disk/remove.ts';
+import type { AppUsers } from '../isolation/users.ts';
+import { giveUpMoves } from '../snapshots/restore/moves.ts';
 import type { Snapshots } from '../snapshots/snapshots.ts';
 
 const BYTES_IN_MB = 2 ** 20;

@@ -1,18 +1,19 @@
 // Previews: releases of other branches and of uploaded versions, each at an address of its own, on storage of its own, for a week.
-import type { DeployFact, HostPreview } from '../../handlers/contract/host-calls.ts';
-import type { UploadedVersion } from '../../handlers/contract/host-releases.ts';
+
+import { versionOf } from '../../handlers/contract/apps/versions.ts';
+import type { DeployFact, HostPreview } from '../../handlers/contract/host/host-calls.ts';
+import type { UploadedVersion } from '../../handlers/contract/host/host-releases.ts';
 import { newId } from '../../handlers/contract/id.ts';
-import { versionOf } from '../../handlers/contract/versions.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { Apps } from '../apps/apps.ts';
 import { branchName, isPreviewName, versionName } from '../apps/preview-app.ts';
-import { type Deploy, isInterrupted } from '../builds/deploy.ts';
-import type { DeployQueue } from '../builds/queue.ts';
-import type { DeployRequests } from '../builds/requests.ts';
+import { type Deploy, isInterrupted } from '../builds/deploy/deploy.ts';
+import type { DeployQueue } from '../builds/queue/queue.ts';
+import type { DeployRequests } from '../builds/queue/requests.ts';
+import type { Layout } from '../disk/data-directory.ts';
 import { resolveCommit } from '../git/source.ts';
 import { log, reason } from '../log.ts';
-import type { Layout } from '../machine/data-directory.ts';
 import { Refusal } from '../refusal.ts';
 
 /** Previews of an app: with one more, the one that was deployed longest ago goes. */

@@ -4,17 +4,17 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { HostStore } from '../../sqlite/host/index.ts';
+import type { Layout } from '../disk/data-directory.ts';
+import { dieWithParent } from '../isolation/users.ts';
 import { log } from '../log.ts';
-import { cleanEnvironment, startChild } from '../machine/child.ts';
-import { compileCache } from '../machine/compile-cache.ts';
-import type { Layout } from '../machine/data-directory.ts';
-import { endFirst } from '../machine/limited.ts';
-import { onOneProcessor } from '../machine/one-processor.ts';
-import { withDataLimit } from '../machine/process-limits.ts';
-import { dieWithParent } from '../machine/users.ts';
-import type { HoldBuckets } from './capture.ts';
+import { cleanEnvironment, startChild } from '../processes/child.ts';
+import { endFirst } from '../resources/limited.ts';
+import { onOneProcessor } from '../resources/one-processor.ts';
+import { withDataLimit } from '../resources/process-limits.ts';
+import { compileCache } from '../threads/compile-cache.ts';
 import { NotThere, Unusable } from './errors.ts';
 import type { DoneOf, Job, Word } from './process.ts';
+import type { HoldBuckets } from './take/capture.ts';
 
 const PROGRAM = fileURLToPath(new URL('./process.ts', import.meta.url));
 /** Longest run of the process, in ms. */

@@ -5,10 +5,10 @@ import { flushCompileCache } from 'node:module';
 import { createInterface } from 'node:readline';
 import type { Verified } from '../../handlers/contract/admin.ts';
 import { reason } from '../log.ts';
-import { type Copied, type CopyJob, copyStorage } from './copy.ts';
 import { NotThere, Unusable } from './errors.ts';
-import { type Restored, type RestoreJob, restoreStorage } from './storage.ts';
-import { type TakeJob, type Taken, take } from './take.ts';
+import { type Restored, type RestoreJob, restoreStorage } from './restore/storage.ts';
+import { type Copied, type CopyJob, copyStorage } from './take/copy.ts';
+import { type TakeJob, type Taken, take } from './take/take.ts';
 import { type VerifyJob, verify } from './verify.ts';
 
 export type Job = TakeJob | RestoreJob | CopyJob | VerifyJob;

@@ -2,18 +2,18 @@
 import { rm } from 'node:fs/promises';
 import type { HostStats, Verified } from '../../handlers/contract/admin.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
+import type { Layout } from '../disk/data-directory.ts';
 import { log, reason } from '../log.ts';
-import type { Layout } from '../machine/data-directory.ts';
-import { FairQueue } from '../machine/fair-queue.ts';
-import type { CapturedApp, HoldBuckets } from './capture.ts';
-import type { Copied } from './copy.ts';
+import { FairQueue } from '../resources/fair-queue.ts';
 import { Jobs } from './jobs.ts';
-import { type Head, listSnapshots, readHead } from './manifest.ts';
-import { openStore, type StorePlace } from './place.ts';
-import { FOR_CLASSES, type Keep } from './retention.ts';
+import type { Restored, RestoreJob } from './restore/storage.ts';
 import { Schedule } from './schedule.ts';
-import type { Restored, RestoreJob } from './storage.ts';
-import type { Taken } from './take.ts';
+import { type Head, listSnapshots, readHead } from './store/manifest.ts';
+import { openStore, type StorePlace } from './store/place.ts';
+import type { CapturedApp, HoldBuckets } from './take/capture.ts';
+import type { Copied } from './take/copy.ts';
+import { FOR_CLASSES, type Keep } from './take/retention.ts';
+import type { Taken } from './take/take.ts';
 import { NEVER_VERIFIED, readRecord } from './verify.ts';
 
 const HOUR_MS = 3_600_000;

@@ -2,11 +2,11 @@
 import { hash } from 'node:crypto';
 import type { Verified } from '../../handlers/contract/admin.ts';
 import { NotThere, Unusable } from './errors.ts';
-import { listSnapshots, manifestName, type Part, readManifest } from './manifest.ts';
-import { requireOwn } from './owner.ts';
-import { packName } from './packs.ts';
-import { openStore, type StorePlace } from './place.ts';
-import { MissingObject, type Store } from './store.ts';
+import { listSnapshots, manifestName, type Part, readManifest } from './store/manifest.ts';
+import { requireOwn } from './store/owner.ts';
+import { packName } from './store/packs.ts';
+import { openStore, type StorePlace } from './store/place.ts';
+import { MissingObject, type Store } from './store/store.ts';
 
 export interface VerifyJob {
   kind: 'verify';

@@ -3,7 +3,7 @@
 import { createReadStream, type Dirent } from 'node:fs';
 import { mkdir, open, readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { Pieces } from '../machine/pieces.ts';
+import { Pieces } from '../processes/pieces.ts';
 import type { StorageNames } from './names.ts';
 
 /** Bytes of a line: names of storage are a project's own. */

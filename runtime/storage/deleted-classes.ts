@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Release } from '../../bundler/release.ts';
-import type { Layout } from '../machine/data-directory.ts';
-import { throwAway } from '../machine/trash.ts';
+import type { Layout } from '../disk/data-directory.ts';
+import { throwAway } from '../disk/trash.ts';
 import type { StorageNames } from './names.ts';
 
 /** The data of a deleted class. */

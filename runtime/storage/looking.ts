@@ -7,14 +7,14 @@ import type {
   InstancesQuestion,
   KeysQuestion,
   ObjectQuestion,
-} from '../../handlers/contract/host-storage.ts';
-import { INSTANCE_STATUSES } from '../../handlers/contract/workflows.ts';
+} from '../../handlers/contract/host/host-storage.ts';
+import { INSTANCE_STATUSES } from '../../handlers/contract/storage/workflows.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
-import { readRelease } from '../builds/release.ts';
+import { readRelease } from '../builds/release/release.ts';
+import type { Layout } from '../disk/data-directory.ts';
 import { workflowKey } from '../fleets/config/workflows.ts';
-import type { Layout } from '../machine/data-directory.ts';
-import type { AppUsers } from '../machine/users.ts';
+import type { AppUsers } from '../isolation/users.ts';
 import { emptyNames } from './names.ts';
 import { find, objectFile, objectId, type Places, placesOf, type Stored } from './places.ts';
 import { type Asker, ReadingRefused, type StorageReaders } from './reading.ts';

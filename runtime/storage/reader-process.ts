@@ -1,7 +1,7 @@
 // A process of an app's user that answers questions about what the app keeps, one after another. What it says may be the work
 // of an attacker: it is bounded, and goes to those alone who may see what the app keeps.
-import { abandon, type Job, startJob } from '../machine/child.ts';
-import { Pieces } from '../machine/pieces.ts';
+import { abandon, type Job, startJob } from '../processes/child.ts';
+import { Pieces } from '../processes/pieces.ts';
 
 /** Longest line that an answer begins with. */
 const HEAD_BYTES = 100;

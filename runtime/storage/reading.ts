@@ -1,9 +1,9 @@
 // What an app keeps, read by processes of the app's user: a sleeping app sleeps on. A reader stays for some seconds, since
 // whoever looks at one page looks at the next one soon.
 import { type ErrorCode, errorCodes } from '../../handlers/contract/errors.ts';
-import { FairQueue, QueueFull } from '../machine/fair-queue.ts';
-import { readerProgram, readerWords } from '../machine/reader.ts';
-import type { User } from '../machine/users.ts';
+import type { User } from '../isolation/users.ts';
+import { readerProgram, readerWords } from '../processes/reader.ts';
+import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
 import { type Answer, ReaderEnded, ReaderProcess } from './reader-process.ts';
 
 /** Who asks. */

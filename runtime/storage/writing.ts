@@ -1,10 +1,10 @@
 // What an app keeps, changed for its owner by a process of the app, which alone may have the storage.
-import type { KvWrite } from '../../handlers/contract/host-storage.ts';
+import type { KvWrite } from '../../handlers/contract/host/host-storage.ts';
 import type { Apps } from '../apps/apps.ts';
-import type { LeasedCell } from '../fleets/leasing.ts';
+import type { LeasedCell } from '../fleets/admission/leasing.ts';
 import { reason } from '../log.ts';
-import { askSocket, askSocketForBytes } from '../machine/ask-socket.ts';
-import { FairQueue, QueueFull } from '../machine/fair-queue.ts';
+import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
+import { askSocket, askSocketForBytes } from '../sockets/ask-socket.ts';
 import type { Looking } from './looking.ts';
 import { find, type Stored } from './places.ts';
 import { ReadingRefused } from './reading.ts';

@@ -1,6 +1,6 @@
 // Server-sent events on their way to one who follows an app. What comes at the same time is sent together. Each event goes
 // to every follower through the gateway's thread: a loud app with many of them must not take it up.
-import { Allowance } from '../fleets/allowance.ts';
+import { Allowance } from '../resources/allowance.ts';
 import type { StreamPiece } from './protocol.ts';
 
 /**

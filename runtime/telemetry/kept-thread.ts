@@ -1,7 +1,7 @@
 // The thread of telemetry as it is started, started again when it ends or hangs, and ended.
 import type { Worker } from 'node:worker_threads';
 import { logRarely } from '../log.ts';
-import { startThread } from '../machine/thread.ts';
+import { startThread } from '../threads/thread.ts';
 import type { FromThread, ThreadOptions, ToThread } from './protocol.ts';
 
 /** JavaScript objects that the thread may have, in MiB. */

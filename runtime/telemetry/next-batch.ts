@@ -1,7 +1,7 @@
 // What has happened since the last batch for the thread of telemetry.
-import type { RequestRecord } from '../edge/record.ts';
+import type { RequestRecord } from '../edge/log/record.ts';
 import type { Batch, Failure, Kind, OutputPiece, Said, Usage } from './protocol.ts';
-import { RequestLines } from './request-lines.ts';
+import { RequestLines } from './traces/request-lines.ts';
 import { KINDS, none } from './under-way.ts';
 
 export class NextBatch {

@@ -1,7 +1,7 @@
 // One part of what the thread does: metrics, spans, logs, errors. Each has its own tables and its own answers.
 import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { AskName, Asks, Batch, FollowKind } from './protocol.ts';
-import type { CountedRequest } from './request-lines.ts';
+import type { CountedRequest } from './traces/request-lines.ts';
 
 /** A batch whose requests have been read. */
 export type Taken = Omit<Batch, 'requests'> & { requests: readonly CountedRequest[] };

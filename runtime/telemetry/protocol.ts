@@ -1,12 +1,12 @@
 // What the host's thread and the telemetry's thread say to each other.
 import type { HostStats } from '../../handlers/contract/admin.ts';
-import type { AppFigures } from '../../handlers/contract/apps.ts';
-import type { CronRun } from '../../handlers/contract/crons.ts';
+import type { AppFigures } from '../../handlers/contract/apps/apps.ts';
+import type { CronRun } from '../../handlers/contract/apps/crons.ts';
 import type { ErrorCode } from '../../handlers/contract/errors.ts';
-import type { GroupedError } from '../../handlers/contract/grouped-errors.ts';
-import type { TelemetryAnswers } from '../../handlers/contract/host-routes.ts';
-import type { Level, Source } from './log-lines.ts';
-import type { HandedRequests } from './request-lines.ts';
+import type { TelemetryAnswers } from '../../handlers/contract/host/host-routes.ts';
+import type { GroupedError } from '../../handlers/contract/telemetry/grouped-errors.ts';
+import type { Level, Source } from './logs/log-lines.ts';
+import type { HandedRequests } from './traces/request-lines.ts';
 
 /** What an app's process has used since the sample before. */
 export interface Usage {

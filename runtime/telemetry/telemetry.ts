@@ -1,9 +1,9 @@
 // Telemetry as the host's thread sees it: whatever happens is put into batches for a thread of its own, which parses,
 // groups and keeps it. Nothing here waits, and what finds no room is dropped and counted.
-import type { RequestRecord } from '../edge/record.ts';
+import type { RequestRecord } from '../edge/log/record.ts';
 import { logRarely } from '../log.ts';
-import { countLines } from '../machine/lines.ts';
-import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
+import { countLines } from '../processes/lines.ts';
+import type { OutputPipe, OutputSink } from '../processes/output-sink.ts';
 import { KeptThread } from './kept-thread.ts';
 import { NextBatch } from './next-batch.ts';
 import type {
@@ -19,7 +19,7 @@ import type {
   Usage,
 } from './protocol.ts';
 import { Questions, TelemetryError } from './questions.ts';
-import { handedBytes, requestLine } from './request-lines.ts';
+import { handedBytes, requestLine } from './traces/request-lines.ts';
 import { KINDS, MOST, none, UnderWay } from './under-way.ts';
 
 /** How long something may wait for its batch, in ms. */

@@ -2,20 +2,20 @@
 import { mkdirSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
 import { parentPort, workerData } from 'node:worker_threads';
-import { Breakdowns } from './breakdowns.ts';
-import { CronRuns } from './cron-runs.ts';
-import { Datapoints } from './datapoints.ts';
-import { Errors } from './errors.ts';
-import { Logs } from './logs.ts';
-import { Metrics } from './metrics.ts';
+import { Errors } from './errors/errors.ts';
+import { SourceStacks } from './errors/source-stacks.ts';
+import { Logs } from './logs/logs.ts';
+import { Breakdowns } from './metrics/breakdowns.ts';
+import { CronRuns } from './metrics/cron-runs.ts';
+import { Datapoints } from './metrics/datapoints.ts';
+import { Metrics } from './metrics/metrics.ts';
+import { Totals } from './metrics/totals.ts';
 import { AskRefusal, type Part, type Taken } from './part.ts';
 import type { AskName, Batch, FromThread, ThreadOptions, ThreadStats, ToThread } from './protocol.ts';
-import { RequestFollowers } from './request-followers.ts';
-import { readRequests } from './request-lines.ts';
-import { SourceStacks } from './source-stacks.ts';
-import { Spans } from './spans.ts';
-import { Store } from './store.ts';
-import { Totals } from './totals.ts';
+import { Store } from './store/store.ts';
+import { RequestFollowers } from './traces/request-followers.ts';
+import { readRequests } from './traces/request-lines.ts';
+import { Spans } from './traces/spans.ts';
 
 /** What was taken is written so often, in ms. With what waits for a batch, no more than two seconds are lost. */
 const FLUSH_EVERY_MS = 1_000;
@@ -32,7 +32,7 @@ const store = new Store(options.directory);
 const names = new Map<string, string>();
 const slugOf = (appId: string) => names.get(appId) ?? appId;
 // OpenTelemetry's packages take 20 MB: only where they are needed.
-const otlp = options.otlp === null ? null : new (await import('./otlp.ts')).Otlp(options.otlp, slugOf);
+const otlp = options.otlp === null ? null : new (await import('./otlp/otlp.ts')).Otlp(options.otlp, slugOf);
 const stacks = new SourceStacks(options.releases);
 const cronRuns = new CronRuns(store);
 const datapoints = new Datapoints(store, options);

@@ -1,5 +1,5 @@
 // The config of the control UI's process.
-import type { UiFiles } from '../../handlers/contract/ui-files.ts';
+import type { UiFiles } from '../../handlers/contract/host/ui-files.ts';
 import { d1Worker } from '../fleets/config/bundled-services.ts';
 import { capnp, embed, type Fields } from '../fleets/config/capnp.ts';
 import { heapFlags } from '../fleets/config/heap.ts';

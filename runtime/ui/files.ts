@@ -4,10 +4,15 @@ import { access, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import { bundleUiServer } from '../../bundler/handlers.ts';
-import { sourcesKey } from '../../bundler/sources-key.ts';
-import { type UiFile as BundledFile, bundleUi } from '../../bundler/ui.ts';
-import { ENCODINGS, type Encoding, type UiFile, type UiFiles } from '../../handlers/contract/ui-files.ts';
+import { bundleUiServer } from '../../bundler/modules/handlers.ts';
+import { sourcesKey } from '../../bundler/modules/sources-key.ts';
+import { type UiFile as BundledFile, bundleUi } from '../../bundler/modules/ui.ts';
+import {
+  ENCODINGS,
+  type Encoding,
+  type UiFile,
+  type UiFiles,
+} from '../../handlers/contract/host/ui-files.ts';
 
 /** From so many bytes on a file is packed. */
 const PACKED_FROM = 512;

@@ -1,14 +1,14 @@
 // The control UI: a process that the first visit starts, for a Cellar that nobody looks at needs none.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Admission, Backend } from '../edge/backend.ts';
-import { Upstream } from '../edge/upstream.ts';
-import type { Cell } from '../fleets/cell.ts';
-import { startCell } from '../fleets/start-cell.ts';
+import type { Admission, Backend } from '../edge/upstream/backend.ts';
+import { Upstream } from '../edge/upstream/upstream.ts';
+import type { Cell } from '../fleets/process/cell.ts';
+import { startCell } from '../fleets/process/start-cell.ts';
 import { log, logRarely, reason } from '../log.ts';
-import { Backoff, type Restart } from '../machine/backoff.ts';
-import { LineReader, messageOf } from '../machine/lines.ts';
-import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
+import { Backoff, type Restart } from '../processes/backoff.ts';
+import { LineReader, messageOf } from '../processes/lines.ts';
+import type { OutputPipe, OutputSink } from '../processes/output-sink.ts';
 import { uiConfig } from './config.ts';
 import { type Bundled, bundle, FILES, writeUi } from './files.ts';
 

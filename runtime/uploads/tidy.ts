@@ -1,8 +1,8 @@
 // What uploads leave goes by and by: sessions that are old or too many, and versions that nobody has deployed.
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { removeTree } from '../disk/remove.ts';
 import { log, reason } from '../log.ts';
-import { removeTree } from '../machine/remove.ts';
 import { accountOf, accountOfSession, isVersionId, readVersion } from './version-files.ts';
 
 /** How long a session, and an upload for an app that was not made, is kept. */

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Bundle } from '../../bundler/release.ts';
-import type { UploadedVersion } from '../../handlers/contract/host-releases.ts';
+import type { UploadedVersion } from '../../handlers/contract/host/host-releases.ts';
 
 /** Who uploaded it, and when: an `UploadedVersion`. */
 export const VERSION_FILE = 'version.json';

@@ -1,5 +1,5 @@
 // Custom hostnames: reading them, and what their lookups found.
-import { readOfApp } from './apps.ts';
+import { readOfApp } from './apps/apps.ts';
 import { type Page, pageOf } from './page.ts';
 import type { Reader } from './reads.ts';
 

@@ -1,6 +1,6 @@
 // Rows of the host's tables of alerts: the alerts, what each told when, and the deliveries that are due.
 import type { Database } from 'better-sqlite3';
-import type { Alert } from '../../handlers/contract/alerts.ts';
+import type { Alert } from '../../handlers/contract/telemetry/alerts.ts';
 
 /** Something to be sent to an alert's webhook. */
 export interface DeliveryRow {

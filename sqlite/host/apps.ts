@@ -1,6 +1,6 @@
 // Rows of the host's `apps` table.
 import type { Database } from 'better-sqlite3';
-import type { WantedApp } from '../../handlers/contract/host-calls.ts';
+import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 
 /** One app as the host knows it. */
 export interface AppRow {

@@ -1,6 +1,6 @@
 // Rows of the host's `deploys` table: the queue, the history and the logs.
 import type { Database } from 'better-sqlite3';
-import type { DeployFact } from '../../handlers/contract/host-calls.ts';
+import type { DeployFact } from '../../handlers/contract/host/host-calls.ts';
 
 /** Typed queries over the `deploys` table. */
 export function deployQueries(database: Database) {

@@ -1,6 +1,6 @@
 // Facts on their way to the control plane: kept until it has said that it applied them.
 import type { Database } from 'better-sqlite3';
-import type { AsOf, HostEvent } from '../../handlers/contract/host-calls.ts';
+import type { AsOf, HostEvent } from '../../handlers/contract/host/host-calls.ts';
 
 /** A fact without its place in the outbox. */
 export type HostFact = HostEvent extends infer Event

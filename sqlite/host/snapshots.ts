@@ -1,6 +1,6 @@
 // The host's database in a snapshot: copied while the host has it, read as a copy, and made ready to be used again.
 import Database from 'better-sqlite3';
-import type { WantedApp } from '../../handlers/contract/host-calls.ts';
+import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import { BUILD_UIDS } from './build-users.ts';
 import { SCHEMA_VERSION } from './database.ts';
 import { previewQueries } from './previews.ts';

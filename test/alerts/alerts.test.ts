@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { ALERTS_LIMIT } from '../../handlers/contract/alerts.ts';
-import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls.ts';
+import type { DeployFact, ObservedApp } from '../../handlers/contract/host/host-calls.ts';
+import { ALERTS_LIMIT } from '../../handlers/contract/telemetry/alerts.ts';
 import { Alerts, type Happening } from '../../runtime/alerts/alerts.ts';
 import { Deliveries } from '../../runtime/alerts/deliveries.ts';
 import { ErrorRates } from '../../runtime/alerts/error-rate.ts';
-import { PublicAddresses } from '../../runtime/machine/private-networks.ts';
+import { PublicAddresses } from '../../runtime/isolation/private-networks.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
 import { eventually } from '../support/e2e/processes.ts';

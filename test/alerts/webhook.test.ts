@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
 import { secretText, send } from '../../runtime/alerts/webhook.ts';
-import { PublicAddresses } from '../../runtime/machine/private-networks.ts';
+import { PublicAddresses } from '../../runtime/isolation/private-networks.ts';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
 
 const secret = Buffer.alloc(32, 7);

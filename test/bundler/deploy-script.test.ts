@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deployScript } from '../../bundler/deploy-script.ts';
+import { deployScript } from '../../bundler/deploy-script/deploy-script.ts';
 
 type Scripts = Record<string, string>;
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { bundleHandlers, HANDLER_SOURCES, keptHandlers } from '../../bundler/handlers.ts';
+import { bundleHandlers, HANDLER_SOURCES, keptHandlers } from '../../bundler/modules/handlers.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('the handlers are bundled once, and anew when their sources have changed', async (t) => {

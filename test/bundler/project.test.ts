@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { planBuild } from '../../bundler/plan.ts';
-import { findProject, readPackageJson, siteFolders } from '../../bundler/project.ts';
-import { NO_SETTINGS } from '../../runtime/builds/build-input.ts';
+import { planBuild } from '../../bundler/project/plan.ts';
+import { findProject, readPackageJson, siteFolders } from '../../bundler/project/project.ts';
+import { NO_SETTINGS } from '../../runtime/builds/release/build-input.ts';
 import { type Files, writeFiles } from '../support/builds/projects.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 

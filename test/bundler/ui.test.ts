@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { bundleUi, withImports } from '../../bundler/ui.ts';
+import { bundleUi, withImports } from '../../bundler/modules/ui.ts';
 
 /** Bytes of gzip, before the editor: of the first view, and of any screen with all that it loads at once. */
 const BUDGET = 90 * 1024;

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { bundleProject } from '../../bundler/bundle.ts';
-import { planBuild } from '../../bundler/plan.ts';
-import { NO_SETTINGS } from '../../runtime/builds/build-input.ts';
+import { planBuild } from '../../bundler/project/plan.ts';
+import { NO_SETTINGS } from '../../runtime/builds/release/build-input.ts';
 import type { Files } from '../support/builds/projects.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 

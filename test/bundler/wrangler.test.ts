@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, test } from 'node:test';
-import { nestedKeys, topLevelKeys } from '../../bundler/wrangler-keys.ts';
+import { nestedKeys, topLevelKeys } from '../../bundler/configuration/wrangler-keys.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();

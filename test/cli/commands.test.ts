@@ -10,7 +10,7 @@ import { run } from '../../cli/cli.ts';
 import type { Command } from '../../cli/command.ts';
 import { commands } from '../../cli/commands.ts';
 import { completion } from '../../cli/completion.ts';
-import type { Deploy } from '../../handlers/contract/deploys.ts';
+import type { Deploy } from '../../handlers/contract/apps/deploys.ts';
 import { operationsByName } from '../../handlers/contract/index.ts';
 import { COMPILED } from '../support/compiled.ts';
 import { Cellar } from '../support/e2e/cellar.ts';

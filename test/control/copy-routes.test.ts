@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { type CopyRouteOptions, copyRoutes } from '../../runtime/control/copy-routes.ts';
+import { type CopyRouteOptions, copyRoutes } from '../../runtime/control/routes/copy-routes.ts';
 import { startSnapshots } from '../support/snapshots/host.ts';
 
 /** More than a connection buffers. */

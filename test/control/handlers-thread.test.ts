@@ -9,8 +9,8 @@ import { type TestContext, test } from 'node:test';
 import { HandlersThread } from '../../runtime/control/handlers-thread.ts';
 import type { HandlersOptions } from '../../runtime/control/miniflare.ts';
 import { controlSocket, runtimePid, writeRuntimeProgram } from '../../runtime/control/runtime-program.ts';
-import { workerdPath } from '../../runtime/fleets/start-cell.ts';
-import { until } from '../../runtime/machine/until.ts';
+import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
+import { until } from '../../runtime/threads/until.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const DEADLINE_MS = 60_000;

@@ -10,7 +10,7 @@ const callsIn = (...paths: string[]): string[] => [
   ...new Set(paths.flatMap((path) => [...text(path).matchAll(CALL)].map(([, call]) => call!))),
 ];
 
-const declared = callsIn('handlers/contract/host-routes.ts').toSorted();
+const declared = callsIn('handlers/contract/host/host-routes.ts').toSorted();
 
 test('the list is found', () => {
   assert.ok(declared.length > 10);
@@ -22,9 +22,13 @@ test('the client makes every call of the list, and no other', () => {
 });
 
 test('the host answers every call of the list, and no other', () => {
-  const files = globSync('runtime/control/*-{routes,service}.ts', { exclude: ['**/telemetry-routes.ts'] });
+  const files = globSync('runtime/control/{,routes/}*-{routes,service}.ts', {
+    exclude: ['**/telemetry-routes.ts'],
+  });
   // Most of telemetry's are made from a list of their own.
-  const telemetry = callsIn('runtime/control/telemetry-routes.ts').filter((call) => declared.includes(call));
+  const telemetry = callsIn('runtime/control/routes/telemetry-routes.ts').filter((call) =>
+    declared.includes(call),
+  );
   const routes = [...callsIn(...files), ...telemetry];
   assert.deepEqual(routes.toSorted(), declared);
 });

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { LiveStreams } from '../../runtime/control/live-streams.ts';
+import { LiveStreams } from '../../runtime/control/routes/live-streams.ts';
 import type { Refusal } from '../../runtime/refusal.ts';
 import type { StreamPiece } from '../../runtime/telemetry/protocol.ts';
 import { temporaryDirectory } from '../support/temporary.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { HostEvents, ObservedApp } from '../../handlers/contract/host-calls.ts';
+import type { HostEvents, ObservedApp } from '../../handlers/contract/host/host-calls.ts';
 import { Outbox } from '../../runtime/control/outbox.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { temporaryDirectory } from '../support/temporary.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCodes } from '../../handlers/contract/errors.ts';
 import type { Call } from '../../runtime/control/host-call.ts';
-import { type TelemetryOptions, telemetryRoutes } from '../../runtime/control/telemetry-routes.ts';
+import { type TelemetryOptions, telemetryRoutes } from '../../runtime/control/routes/telemetry-routes.ts';
 import { TelemetryError } from '../../runtime/telemetry/questions.ts';
 
 for (const [thrown, code] of [

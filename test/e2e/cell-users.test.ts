@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { chownSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { asUser, type User } from '../../runtime/machine/users.ts';
+import { asUser, type User } from '../../runtime/isolation/users.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { cells } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';

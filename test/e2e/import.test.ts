@@ -6,7 +6,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { templates } from '../../handlers/contract/templates.ts';
+import { templates } from '../../handlers/contract/apps/templates.ts';
 import { serveGit } from '../../runtime/git/smart-http.ts';
 import { TEMPLATES } from '../../runtime/git/templates.ts';
 import { commit } from '../support/builds/projects.ts';

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Breakdowns } from '../../runtime/telemetry/breakdowns.ts';
-import { Metrics } from '../../runtime/telemetry/metrics.ts';
-import { Spans } from '../../runtime/telemetry/spans.ts';
-import { Store } from '../../runtime/telemetry/store.ts';
+import { Breakdowns } from '../../runtime/telemetry/metrics/breakdowns.ts';
+import { Metrics } from '../../runtime/telemetry/metrics/metrics.ts';
+import { Store } from '../../runtime/telemetry/store/store.ts';
+import { Spans } from '../../runtime/telemetry/traces/spans.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, eventually } from '../support/e2e/processes.ts';
 

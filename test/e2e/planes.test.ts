@@ -96,11 +96,11 @@ test('handlers and UI are loaded again under their users, and apps run on', asyn
   await asked;
   assert.ok(answers > 0);
   assert.deepEqual(cells(id), [before]);
-  assert.deepEqual(reloadsFor(['handlers/services/apps.ts', 'ui/main.tsx', 'docs/dev.md']), [
+  assert.deepEqual(reloadsFor(['handlers/services/apps/apps.ts', 'ui/main.tsx', 'docs/dev.md']), [
     'control',
     'ui',
   ]);
-  assert.deepEqual(reloadsFor(['handlers/contract/apps.ts', 'runtime/host.ts']), ['host']);
+  assert.deepEqual(reloadsFor(['handlers/contract/apps/apps.ts', 'runtime/host.ts']), ['host']);
   assert.deepEqual(reloadsFor(['test/e2e/planes.test.ts', 'README.md']), []);
 });
 

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
-import { asUser, type User } from '../../runtime/machine/users.ts';
+import { asUser, type User } from '../../runtime/isolation/users.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, descendants, eventually } from '../support/e2e/processes.ts';
 import { type Listening, listeningSockets } from '../support/e2e/sockets.ts';

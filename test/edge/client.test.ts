@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TrustedProxies } from '../../runtime/edge/client.ts';
-import { plainAddress } from '../../runtime/machine/address-ranges.ts';
+import { plainAddress } from '../../runtime/isolation/address-ranges.ts';
 
 test('the client is the last address of X-Forwarded-For that no trusted proxy vouches past', () => {
   const proxies = new TrustedProxies(['10.0.0.0/8', '2001:db8::/32', '192.0.2.7']);

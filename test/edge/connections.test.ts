@@ -8,8 +8,8 @@ import { runInNewContext } from 'node:vm';
 import { TrustedProxies } from '../../runtime/edge/client.ts';
 import { Connection } from '../../runtime/edge/connection.ts';
 import { Connections } from '../../runtime/edge/connections.ts';
-import { Queue, type Queued } from '../../runtime/edge/queue.ts';
-import { createHandleServer } from '../../runtime/machine/socket-handle.ts';
+import { Queue, type Queued } from '../../runtime/edge/upstream/queue.ts';
+import { createHandleServer } from '../../runtime/sockets/socket-handle.ts';
 
 /** Takes connections that never have a whole request. Resolves with a way to make one that has sent so many bytes. */
 async function listen(t: TestContext, keptMax: number) {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { test } from 'node:test';
-import { Upstream } from '../../runtime/edge/upstream.ts';
+import { Upstream } from '../../runtime/edge/upstream/upstream.ts';
 import { call, RawClient, startGateway, startRawUpstream, until, within } from '../support/edge/peers.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';

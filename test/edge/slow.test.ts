@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
-import type { Admission } from '../../runtime/edge/backend.ts';
 import { CONNECTIONS_MAX } from '../../runtime/edge/connections.ts';
+import type { Admission } from '../../runtime/edge/upstream/backend.ts';
 import {
   call,
   RawClient,

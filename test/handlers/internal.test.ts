@@ -1,7 +1,7 @@
 // What the host tells the control plane, and how the two come to agree.
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
-import type { DeployFact, HostEvent, ObservedApp } from '../../handlers/contract/host-calls.ts';
+import type { DeployFact, HostEvent, ObservedApp } from '../../handlers/contract/host/host-calls.ts';
 import { API_KEY, TestControl, TOKEN } from '../support/handlers/control.ts';
 
 let control: TestControl;

@@ -4,8 +4,8 @@ import { cpSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } fr
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { workerdPath } from '../../runtime/fleets/start-cell.ts';
-import { askSocket } from '../../runtime/machine/ask-socket.ts';
+import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
+import { askSocket } from '../../runtime/sockets/ask-socket.ts';
 import { bundle, writeUi } from '../../runtime/ui/files.ts';
 import { Ui } from '../../runtime/ui/ui.ts';
 import { eventually } from '../support/e2e/processes.ts';
@@ -82,10 +82,10 @@ test('a UI that does not build says where, and what served before serves on', as
   const { ui } = uiAt(t, workerdPath(), ofCopy.Ui);
   assert.equal(await visit(ui), 'forward');
   const { pid } = ui;
-  const screen = join(copy, 'ui/screens/apps.tsx');
+  const screen = join(copy, 'ui/screens/overview/apps.tsx');
   const source = readFileSync(screen, 'utf8');
   writeFileSync(screen, `const = 1;\n${source}`);
-  await assert.rejects(ui.reload(), /ui\/screens\/apps\.tsx:1:6: ERROR: Expected identifier/);
+  await assert.rejects(ui.reload(), /ui\/screens\/overview\/apps\.tsx:1:6: ERROR: Expected identifier/);
   assert.deepEqual([await visit(ui), ui.pid], ['forward', pid]);
   writeFileSync(screen, `${source}\nconsole.log('mended');\n`);
   const reloaded = ui.reload();

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { claim, layout } from '../../runtime/machine/data-directory.ts';
-import { DirectoryStore } from '../../runtime/snapshots/directory-store.ts';
-import { idAt, listSnapshots, writeManifest } from '../../runtime/snapshots/manifest.ts';
+import { claim, layout } from '../../runtime/disk/data-directory.ts';
 import { Snapshots } from '../../runtime/snapshots/snapshots.ts';
+import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
+import { idAt, listSnapshots, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';

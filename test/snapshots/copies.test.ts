@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { outOfMemoryScore } from '../../runtime/machine/out-of-memory.ts';
+import { outOfMemoryScore } from '../../runtime/resources/out-of-memory.ts';
 import { eventually, processes } from '../support/e2e/processes.ts';
 import { startSnapshots } from '../support/snapshots/host.ts';
 

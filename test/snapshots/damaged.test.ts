@@ -4,11 +4,11 @@ import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Verified } from '../../handlers/contract/admin.ts';
-import { layout } from '../../runtime/machine/data-directory.ts';
-import { readManifest } from '../../runtime/snapshots/manifest.ts';
-import { packName } from '../../runtime/snapshots/packs.ts';
+import { layout } from '../../runtime/disk/data-directory.ts';
+import { restoreWhole } from '../../runtime/snapshots/restore/whole.ts';
+import { readManifest } from '../../runtime/snapshots/store/manifest.ts';
+import { packName } from '../../runtime/snapshots/store/packs.ts';
 import { packsOf } from '../../runtime/snapshots/verify.ts';
-import { restoreWhole } from '../../runtime/snapshots/whole.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { fileOf, startSnapshots } from '../support/snapshots/host.ts';

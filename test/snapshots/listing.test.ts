@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Listed, list } from '../../runtime/snapshots/listing.ts';
+import { type Listed, list } from '../../runtime/snapshots/take/listing.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const LONG_AGO = new Date('2026-01-01');

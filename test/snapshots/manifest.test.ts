@@ -1,9 +1,9 @@
 // Manifests whose checksum is right, made by somebody who may write where snapshots are kept.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { DirectoryStore } from '../../runtime/snapshots/directory-store.ts';
-import { type FileEntry, idAt, readManifest, writeManifest } from '../../runtime/snapshots/manifest.ts';
-import { PackWriter } from '../../runtime/snapshots/packs.ts';
+import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
+import { type FileEntry, idAt, readManifest, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
+import { PackWriter } from '../../runtime/snapshots/store/packs.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('a manifest with a path that leads elsewhere, or with rights that no file has, is refused', async (t) => {

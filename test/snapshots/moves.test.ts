@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { finishMoves, giveUpMoves, type Move, moveAll } from '../../runtime/snapshots/moves.ts';
+import { finishMoves, giveUpMoves, type Move, moveAll } from '../../runtime/snapshots/restore/moves.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'cellar-moves-'));
 after(() => rmSync(scratch, { recursive: true, force: true }));

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { Listed } from '../../runtime/snapshots/listing.ts';
-import { Reader } from '../../runtime/snapshots/reader.ts';
+import type { Listed } from '../../runtime/snapshots/take/listing.ts';
+import { Reader } from '../../runtime/snapshots/take/reader.ts';
 import { readers } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 

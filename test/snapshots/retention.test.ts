@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { DirectoryStore } from '../../runtime/snapshots/directory-store.ts';
-import { idAt, listSnapshots, type Part, writeManifest } from '../../runtime/snapshots/manifest.ts';
-import { type Chunk, PackReader, PackWriter, packName } from '../../runtime/snapshots/packs.ts';
-import { repack } from '../../runtime/snapshots/repack.ts';
-import { FOR_CLASSES, removeOld } from '../../runtime/snapshots/retention.ts';
+import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
+import { idAt, listSnapshots, type Part, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
+import { type Chunk, PackReader, PackWriter, packName } from '../../runtime/snapshots/store/packs.ts';
+import { repack } from '../../runtime/snapshots/take/repack.ts';
+import { FOR_CLASSES, removeOld } from '../../runtime/snapshots/take/retention.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('snapshots that deploys asked for push out none of the others', async (t) => {

@@ -8,13 +8,13 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { test } from 'node:test';
-import type { Algorithm } from '../../runtime/storage/r2/algorithms.ts';
-import { Blobs } from '../../runtime/storage/r2/blobs.ts';
+import type { Algorithm } from '../../runtime/storage/r2/bytes/algorithms.ts';
+import { Blobs } from '../../runtime/storage/r2/bytes/blobs.ts';
+import { DigestThreads } from '../../runtime/storage/r2/bytes/digests.ts';
+import { Removals } from '../../runtime/storage/r2/bytes/removals.ts';
+import { SMALL_BYTES, smallBlob } from '../../runtime/storage/r2/bytes/small-blobs.ts';
 import { BucketClient } from '../../runtime/storage/r2/client.ts';
-import { DigestThreads } from '../../runtime/storage/r2/digests.ts';
 import { METADATA_SIZE_HEADER } from '../../runtime/storage/r2/headers.ts';
-import { Removals } from '../../runtime/storage/r2/removals.ts';
-import { SMALL_BYTES, smallBlob } from '../../runtime/storage/r2/small-blobs.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const KIB = 1024;

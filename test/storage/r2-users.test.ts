@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { asUser } from '../../runtime/machine/users.ts';
+import { asUser } from '../../runtime/isolation/users.ts';
 import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { BucketClient } from '../../runtime/storage/r2/client.ts';
 import { APP_ID, bodyOf, startBuckets } from '../support/storage/r2.ts';

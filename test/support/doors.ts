@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
 import type { TestContext } from 'node:test';
-import { makeDoor, type SocketHandle } from '../../runtime/machine/door.ts';
+import { makeDoor, type SocketHandle } from '../../runtime/app-services/door.ts';
 import { temporaryDirectory } from './temporary.ts';
 
 /** Makes the socket of an app, which goes with the test. */

@@ -1,6 +1,6 @@
 // Jobs for threads, good and bad.
 import { threadId } from 'node:worker_threads';
-import { ChildError } from '../../runtime/machine/child.ts';
+import { ChildError } from '../../runtime/processes/child.ts';
 
 export const whichThread = (): number => threadId;
 export const add = (a: number, b: number): number => a + b;

@@ -1,5 +1,5 @@
 // What all tests of random cases share. A longer run of one of them, with other cases:
-// `FUZZ_RUNS=20000 FUZZ_SEED=$RANDOM node scripts/test.ts test/edge/differential.test.ts`.
+// `FUZZ_RUNS=20000 FUZZ_SEED=$RANDOM node scripts/test.ts test/edge/http/differential.test.ts`.
 
 /**
  * Options of fast-check's `assert`: the same cases in every run, so that a failure is a change's, or those of `FUZZ_SEED`.

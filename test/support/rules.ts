@@ -1,5 +1,5 @@
 // For tests that need rules of the packet filter for users of apps: root can set them, where `nft` is installed.
-import { Firewall, openFirewall } from '../../runtime/machine/firewall.ts';
+import { Firewall, openFirewall } from '../../runtime/isolation/firewall.ts';
 import { NEEDS_USERS } from './users.ts';
 
 /** The name that a test's own rules have. */

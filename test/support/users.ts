@@ -1,6 +1,6 @@
 // For tests that need users for apps: they run as root, where such users can be had.
-import { workerdPath } from '../../runtime/fleets/start-cell.ts';
-import { whyNoUsers } from '../../runtime/machine/users.ts';
+import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
+import { whyNoUsers } from '../../runtime/isolation/users.ts';
 
 const why = whyNoUsers([workerdPath()]);
 

@@ -1,10 +1,10 @@
 // What telemetry holds in memory while nothing can be written, and what becomes of it.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { Breakdowns } from '../../runtime/telemetry/breakdowns.ts';
-import { Datapoints } from '../../runtime/telemetry/datapoints.ts';
-import { Logs } from '../../runtime/telemetry/logs.ts';
-import { SourceStacks } from '../../runtime/telemetry/source-stacks.ts';
+import { SourceStacks } from '../../runtime/telemetry/errors/source-stacks.ts';
+import { Logs } from '../../runtime/telemetry/logs/logs.ts';
+import { Breakdowns } from '../../runtime/telemetry/metrics/breakdowns.ts';
+import { Datapoints } from '../../runtime/telemetry/metrics/datapoints.ts';
 import { RefusingStore, taken } from '../support/telemetry/parts.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 

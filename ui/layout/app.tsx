@@ -2,9 +2,9 @@
 import { Component, type ComponentChildren, type ComponentType } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Failure } from '../api.ts';
-import { Button } from '../parts/button.tsx';
-import { Empty, Failed, SkeletonRows } from '../parts/states.tsx';
-import { Toasts } from '../parts/toast.tsx';
+import { Button } from '../parts/controls/button.tsx';
+import { Empty, Failed, SkeletonRows } from '../parts/status/states.tsx';
+import { Toasts } from '../parts/status/toast.tsx';
 import { href, open, queryOf, type Route, type RouteName, route } from '../router.ts';
 import { type Screen, screens } from '../screens/index.ts';
 import { isAdmin, loadSession, session } from '../session.ts';

@@ -1,6 +1,6 @@
 // The frame of what stands before the sign-in.
 import type { ComponentChildren } from 'preact';
-import { Mark } from '../parts/mark.tsx';
+import { Mark } from '../parts/code/mark.tsx';
 
 /** A narrow card in the middle: what one comes to, and what to do. */
 export function Door({

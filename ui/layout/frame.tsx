@@ -2,7 +2,9 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { lostSince } from '../api.ts';
-import { Button, Link } from '../parts/button.tsx';
+import { Mark } from '../parts/code/mark.tsx';
+import { Button, Link } from '../parts/controls/button.tsx';
+import { Menu } from '../parts/controls/menu.tsx';
 import {
   IconLogOut,
   IconMenu,
@@ -14,9 +16,7 @@ import {
   IconUser,
   IconX,
 } from '../parts/icons.tsx';
-import { Mark } from '../parts/mark.tsx';
-import { Menu } from '../parts/menu.tsx';
-import { Age } from '../parts/time.tsx';
+import { Age } from '../parts/status/time.tsx';
 import { role } from '../role.ts';
 import { href, type Route, type RouteName, route } from '../router.ts';
 import { above, type Screen, screens } from '../screens/index.ts';

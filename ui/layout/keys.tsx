@@ -1,7 +1,7 @@
 // The keyboard: what the keys do on every screen, and the list of them.
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { Dialog } from '../parts/dialog.tsx';
+import { Dialog } from '../parts/controls/dialog.tsx';
 import { follow, href, route } from '../router.ts';
 import { isAdmin } from '../session.ts';
 import { finding } from './finder.tsx';

@@ -1,10 +1,10 @@
 // A link that was made for somebody: shown this once, and perhaps sent.
-import type { MadeLink } from '../models/invites.ts';
-import { Button } from '../parts/button.tsx';
-import { Code } from '../parts/code.tsx';
-import { Dialog } from '../parts/dialog.tsx';
+import type { MadeLink } from '../models/account/invites.ts';
+import { Code } from '../parts/code/code.tsx';
+import { Button } from '../parts/controls/button.tsx';
+import { Dialog } from '../parts/controls/dialog.tsx';
 import { IconCircleAlert } from '../parts/icons.tsx';
-import { Notice } from '../parts/states.tsx';
+import { Notice } from '../parts/status/states.tsx';
 
 /** @param props.about says what the link does, when it is shown */
 export function LinkDialog({

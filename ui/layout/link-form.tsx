@@ -6,14 +6,14 @@ import {
   PASSWORD_MAX,
   PASSWORD_MIN,
   type SignedIn,
-} from '../../handlers/contract/sign-in.ts';
-import { linkModel } from '../models/doors.ts';
-import { Button, LinkButton } from '../parts/button.tsx';
-import { TextField } from '../parts/field.tsx';
+} from '../../handlers/contract/people/sign-in.ts';
+import { linkModel } from '../models/account/doors.ts';
+import { Button, LinkButton } from '../parts/controls/button.tsx';
+import { TextField } from '../parts/controls/field.tsx';
+import { useSubmit } from '../parts/controls/submit.ts';
 import { IconCircleAlert } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { Notice, SkeletonRows } from '../parts/states.tsx';
-import { useSubmit } from '../parts/submit.ts';
+import { Notice, SkeletonRows } from '../parts/status/states.tsx';
 import { open, queryOf } from '../router.ts';
 import { session } from '../session.ts';
 import { Door } from './door.tsx';

@@ -2,14 +2,14 @@
 import { useState } from 'preact/hooks';
 import type { Failure } from '../api.ts';
 import { commands, startModel } from '../models/start.ts';
-import { Button } from '../parts/button.tsx';
-import { Code } from '../parts/code.tsx';
-import { TextField } from '../parts/field.tsx';
+import { Code } from '../parts/code/code.tsx';
+import { Button } from '../parts/controls/button.tsx';
+import { TextField } from '../parts/controls/field.tsx';
+import { useSubmit } from '../parts/controls/submit.ts';
 import { IconGitBranch, IconKeyRound, IconLayers, IconSquareTerminal } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { Loaded, Skeleton } from '../parts/states.tsx';
-import { Status } from '../parts/status.tsx';
-import { useSubmit } from '../parts/submit.ts';
+import { Loaded, Skeleton } from '../parts/status/states.tsx';
+import { Status } from '../parts/status/status.tsx';
 import { session } from '../session.ts';
 
 /** @param props.onDeploy gets the deploy that one of the ways has begun */

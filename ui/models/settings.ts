@@ -2,8 +2,8 @@
 import { signal } from '@preact/signals';
 import { api, type Failure, type Params, type Result } from '../api.ts';
 import { resource } from '../live.ts';
+import type { MadeLink } from './account/invites.ts';
 import { oneApp } from './apps.ts';
-import type { MadeLink } from './invites.ts';
 import { pages } from './pages.ts';
 
 type Item<List> = List extends { items: (infer Each)[] } ? Each : never;

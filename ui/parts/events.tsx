@@ -1,9 +1,9 @@
 // Product events as rows.
-import type { AppEvent } from '../models/people.ts';
-import { Link } from './button.tsx';
-import { Badge } from './status.tsx';
-import { Table } from './table.tsx';
-import { Time } from './time.tsx';
+import type { AppEvent } from '../models/telemetry/people.ts';
+import { Link } from './controls/button.tsx';
+import { Badge } from './status/status.tsx';
+import { Time } from './status/time.tsx';
+import { Table } from './tables/table.tsx';
 
 /** @param props.app its slug @param props.isFresh marks those that came while one looked */
 export function Events({

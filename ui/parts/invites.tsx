@@ -1,11 +1,11 @@
 // Invites that nobody has used yet: those of the machine, and those of an app.
 import type { ComponentChildren } from 'preact';
-import type { Invite } from '../models/invites.ts';
+import type { Invite } from '../models/account/invites.ts';
 import type { Pages } from '../models/pages.ts';
-import { RemoveButton } from './button.tsx';
-import { Listed, remove } from './pages.tsx';
-import type { Column } from './table.tsx';
-import { Time } from './time.tsx';
+import { RemoveButton } from './controls/button.tsx';
+import { Time } from './status/time.tsx';
+import { Listed, remove } from './tables/pages.tsx';
+import type { Column } from './tables/table.tsx';
 
 /** The roles that one can have on an app, to choose from. */
 export const APP_ROLES = [

@@ -1,6 +1,7 @@
 // An app's alerts, asked of the host.
-import type { Alert, AlertDelivery } from '../../contract/alerts.ts';
-import type { AlertSettings, HostCalls } from '../../contract/host-routes.ts';
+
+import type { AlertSettings, HostCalls } from '../../contract/host/host-routes.ts';
+import type { Alert, AlertDelivery } from '../../contract/telemetry/alerts.ts';
 import type { HostConnection } from './connection.ts';
 
 /** The webhook itself has less. */

@@ -1,6 +1,6 @@
 // An app's buckets, asked of the host.
-import { OBJECT_DEADLINE_MS, READ_DEADLINE_MS, SOURCE_DEADLINE_MS } from '../../contract/deadlines.ts';
-import type { HostCalls, HostObject, UploadedPart } from '../../contract/host-routes.ts';
+import { OBJECT_DEADLINE_MS, READ_DEADLINE_MS, SOURCE_DEADLINE_MS } from '../../contract/host/deadlines.ts';
+import type { HostCalls, HostObject, UploadedPart } from '../../contract/host/host-routes.ts';
 import type { Part } from '../../range.ts';
 import { type HostConnection, maybeDone, type Query } from './connection.ts';
 

@@ -1,8 +1,8 @@
 // Calls of the HOST capability: each carries the secret and has a deadline, and what the host refuses becomes a problem.
 import type { Bindings } from '../../bindings.ts';
-import { CALL_DEADLINE_MS, READ_DEADLINE_MS } from '../../contract/deadlines.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
-import type { HostCall, HostCalls } from '../../contract/host-routes.ts';
+import { CALL_DEADLINE_MS, READ_DEADLINE_MS } from '../../contract/host/deadlines.ts';
+import type { HostCall, HostCalls } from '../../contract/host/host-routes.ts';
 import { afterChange, Problem } from '../../problem.ts';
 
 /** With this code the host refuses whatever takes room while its disk is short of it. */

@@ -1,8 +1,8 @@
 // Deploys, and what they make live, asked of the host.
-import { SOURCE_DEADLINE_MS } from '../../contract/deadlines.ts';
-import type { DeployFact, DeployFacts } from '../../contract/host-calls.ts';
-import type { DescribedRelease } from '../../contract/host-releases.ts';
-import type { HostCalls } from '../../contract/host-routes.ts';
+import { SOURCE_DEADLINE_MS } from '../../contract/host/deadlines.ts';
+import type { DeployFact, DeployFacts } from '../../contract/host/host-calls.ts';
+import type { DescribedRelease } from '../../contract/host/host-releases.ts';
+import type { HostCalls } from '../../contract/host/host-routes.ts';
 import { cutText } from '../../contract/text.ts';
 import { type HostConnection, maybeDone } from './connection.ts';
 

@@ -1,7 +1,7 @@
 // The previews of an app, asked of the host.
-import { READ_DEADLINE_MS } from '../../contract/deadlines.ts';
-import type { DeployFact, HostPreview } from '../../contract/host-calls.ts';
-import type { HostCalls } from '../../contract/host-routes.ts';
+import { READ_DEADLINE_MS } from '../../contract/host/deadlines.ts';
+import type { DeployFact, HostPreview } from '../../contract/host/host-calls.ts';
+import type { HostCalls } from '../../contract/host/host-routes.ts';
 import { type HostConnection, maybeDone } from './connection.ts';
 
 export class Previews {

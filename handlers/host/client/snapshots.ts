@@ -1,6 +1,6 @@
 // Snapshots of everything, asked of the host.
-import { SNAPSHOT_DEADLINE_MS, SNAPSHOT_LIST_DEADLINE_MS } from '../../contract/deadlines.ts';
-import type { HostCalls } from '../../contract/host-routes.ts';
+import { SNAPSHOT_DEADLINE_MS, SNAPSHOT_LIST_DEADLINE_MS } from '../../contract/host/deadlines.ts';
+import type { HostCalls } from '../../contract/host/host-routes.ts';
 import type { Result } from '../../contract/index.ts';
 import { type HostConnection, maybeDone } from './connection.ts';
 

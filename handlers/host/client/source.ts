@@ -1,6 +1,6 @@
 // What an app's repository holds, and changes to it, asked of the host.
-import { SOURCE_DEADLINE_MS } from '../../contract/deadlines.ts';
-import type { HostBlob, HostCalls } from '../../contract/host-routes.ts';
+import { SOURCE_DEADLINE_MS } from '../../contract/host/deadlines.ts';
+import type { HostBlob, HostCalls } from '../../contract/host/host-routes.ts';
 import type { Result } from '../../contract/index.ts';
 import type { Part } from '../../range.ts';
 import { type HostConnection, maybeDone, type Query } from './connection.ts';

@@ -1,5 +1,5 @@
 // What an app keeps, but for the contents of its buckets, asked of the host.
-import { READ_DEADLINE_MS } from '../../contract/deadlines.ts';
+import { READ_DEADLINE_MS } from '../../contract/host/deadlines.ts';
 import type {
   DatabaseAnswer,
   DatabaseQuestion,
@@ -11,7 +11,7 @@ import type {
   ObjectQuestion,
   SqlQuery,
   StatementResult,
-} from '../../contract/host-storage.ts';
+} from '../../contract/host/host-storage.ts';
 import type { Result } from '../../contract/index.ts';
 import { type HostConnection, maybeDone } from './connection.ts';
 

@@ -1,7 +1,7 @@
 // What the host has counted, logged and grouped of an app, asked of the host.
-import { CALL_DEADLINE_MS } from '../../contract/deadlines.ts';
-import type { GroupedError } from '../../contract/grouped-errors.ts';
-import type { HostCalls, HostOverview, TelemetryAnswers } from '../../contract/host-routes.ts';
+import { CALL_DEADLINE_MS } from '../../contract/host/deadlines.ts';
+import type { HostCalls, HostOverview, TelemetryAnswers } from '../../contract/host/host-routes.ts';
+import type { GroupedError } from '../../contract/telemetry/grouped-errors.ts';
 import type { HostConnection, Query } from './connection.ts';
 
 const STREAMS = {

@@ -1,8 +1,8 @@
 // Versions that were uploaded, and the assets of those that are, asked of the host.
-import { SOURCE_DEADLINE_MS } from '../../contract/deadlines.ts';
-import type { DeployFact } from '../../contract/host-calls.ts';
-import type { UploadedVersion } from '../../contract/host-releases.ts';
-import type { HostCalls } from '../../contract/host-routes.ts';
+import { SOURCE_DEADLINE_MS } from '../../contract/host/deadlines.ts';
+import type { DeployFact } from '../../contract/host/host-calls.ts';
+import type { UploadedVersion } from '../../contract/host/host-releases.ts';
+import type { HostCalls } from '../../contract/host/host-routes.ts';
 import { type HostConnection, maybeDone } from './connection.ts';
 
 /** What uploads have in common. */

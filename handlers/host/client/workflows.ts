@@ -1,7 +1,7 @@
 // The Workflows of an app and their instances, asked of the host.
-import { READ_DEADLINE_MS } from '../../contract/deadlines.ts';
-import type { HostCalls } from '../../contract/host-routes.ts';
-import type { InstancesQuestion, Looked, WorkflowAction } from '../../contract/host-storage.ts';
+import { READ_DEADLINE_MS } from '../../contract/host/deadlines.ts';
+import type { HostCalls } from '../../contract/host/host-routes.ts';
+import type { InstancesQuestion, Looked, WorkflowAction } from '../../contract/host/host-storage.ts';
 import type { Result } from '../../contract/index.ts';
 import { type HostConnection, maybeDone } from './connection.ts';
 

@@ -2,13 +2,13 @@
 import { accessSync, constants, mkdirSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { delimiter, join } from 'node:path';
+import { dieWithParent } from '../../isolation/users.ts';
 import { log, reason } from '../../log.ts';
-import { askSocket } from '../../machine/ask-socket.ts';
-import { Backoff } from '../../machine/backoff.ts';
-import { type Child, startChild } from '../../machine/child.ts';
-import { LineReader } from '../../machine/lines.ts';
-import { until } from '../../machine/until.ts';
-import { dieWithParent } from '../../machine/users.ts';
+import { Backoff } from '../../processes/backoff.ts';
+import { type Child, startChild } from '../../processes/child.ts';
+import { LineReader } from '../../processes/lines.ts';
+import { askSocket } from '../../sockets/ask-socket.ts';
+import { until } from '../../threads/until.ts';
 import { ADMIN_HOST, adminSocket, bootConfig } from './config.ts';
 
 /** The wait for the admin API after a start. */

@@ -1,7 +1,7 @@
 // What Caddy is told: terminate TLS, speak HTTP/1.1, 2 and 3, compress, and send everything to the gateway. It names no
 // site, so that it never changes: a reload would close the WebSockets of every site.
 import { join } from 'node:path';
-import { CLIENT_PROTOCOL, CLIENT_TLS } from '../http/headers.ts';
+import { CLIENT_PROTOCOL, CLIENT_TLS } from '../http/head/headers.ts';
 
 /** What Caddy's config depends on. */
 export interface CaddySettings {

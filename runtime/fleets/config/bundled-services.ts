@@ -31,7 +31,7 @@ export function kvWorker(): Fields {
 
 /** The entrypoint by which other apps send to the queues that are consumed here. */
 export const QUEUE_DOOR = 'QueueDoor';
-export const QUEUE_DOOR_MODULE = readFileSync(new URL('queue-door.js', import.meta.url), 'utf8');
+export const QUEUE_DOOR_MODULE = readFileSync(new URL('./workers/queue-door.js', import.meta.url), 'utf8');
 
 /** @param target the service that consumes */
 export function queueWorker(consumers: QueueConsumer[], target: string): Fields {

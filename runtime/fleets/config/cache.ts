@@ -2,8 +2,11 @@
 import { readFileSync } from 'node:fs';
 import type { CapnpValue } from './capnp.ts';
 
-const CACHE_WORKER = readFileSync(new URL('cache-worker.js', import.meta.url), 'utf8');
-const HTTP_CACHING_MODULE = readFileSync(new URL('http-caching-module.js', import.meta.url), 'utf8');
+const CACHE_WORKER = readFileSync(new URL('./workers/cache-worker.js', import.meta.url), 'utf8');
+const HTTP_CACHING_MODULE = readFileSync(
+  new URL('./modules/http-caching-module.js', import.meta.url),
+  'utf8',
+);
 /** The texts of the service. */
 export const CACHE_TEXTS = [CACHE_WORKER, HTTP_CACHING_MODULE];
 /** The name of the service, and that of its disk. */

@@ -2,7 +2,7 @@
 import { isAbsolute, join, normalize } from 'node:path';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
 import { uuidOf } from '../../../handlers/contract/id.ts';
-import { CF_HEADER, PROTO_HEADER } from '../../edge/http/service-headers.ts';
+import { CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts';
 import { cronWorker, QUEUE_DOOR, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';

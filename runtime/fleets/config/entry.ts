@@ -1,26 +1,26 @@
 // The modules that every Worker is entered by, before its own: what Cellar does around an app's code is in there.
 import { readFileSync } from 'node:fs';
 import type { Release } from '../../../bundler/release.ts';
-import { FROM_ENV, OF_UNDEFINED } from '../missing-bindings.ts';
+import { FROM_ENV, OF_UNDEFINED } from '../../telemetry/errors/missing-bindings.ts';
 
 /** The entry's name, beside the config and as a module. */
 export const ENTRY = 'cellar-entry.js';
 /** The name of the module that has the app's code run in events, beside the entry. */
 export const CAPTURE = 'cellar-capture.js';
-const ENTRY_WORKER = read('entry-worker.js');
+const ENTRY_WORKER = read('./workers/entry-worker.js');
 /** The text of `CAPTURE`. */
-export const CAPTURE_WORKER = read('capture-worker.js');
+export const CAPTURE_WORKER = read('./workers/capture-worker.js');
 /** The name of the module that tells what goes wrong, beside the entry. */
 export const TELLING = 'cellar-telling.js';
 /** The text of `TELLING`. */
-export const TELLING_WORKER = read('telling-worker.js');
+export const TELLING_WORKER = read('./workers/telling-worker.js');
 /** The name of the module that knows which event the running code belongs to, beside the entry. */
 export const EVENTS = 'cellar-events.js';
 /** The text of `EVENTS`. */
-export const EVENTS_WORKER = read('events-worker.js');
+export const EVENTS_WORKER = read('./workers/events-worker.js');
 /** The name of the module with the page for errors, beside the entry. */
 export const PAGE = 'cellar-page.js';
-const PAGE_WORKER = read('page-worker.js');
+const PAGE_WORKER = read('./workers/page-worker.js');
 /** The name of the module that takes SQL apart, beside `D1`. */
 export const STATEMENTS = 'cellar-sql-statements.js';
 /** The text of `STATEMENTS`. */
@@ -28,23 +28,23 @@ export const STATEMENTS_WORKER = read('../../../sqlite/statements.js');
 /** The name of the module that is D1 in an app's process. */
 export const D1 = 'cellar-d1.js';
 /** The text of `D1`. */
-export const D1_WORKER = read('d1-worker.js');
+export const D1_WORKER = read('./workers/d1-worker.js');
 /** The name of the module that has pages load again when the app has changed, beside the entry. */
 export const RELOAD = 'cellar-reload.js';
 /** The text of `RELOAD`. */
-export const RELOAD_WORKER = read('reload-worker.js');
+export const RELOAD_WORKER = read('./workers/reload-worker.js');
 /** The name of the module that stands for `cloudflare:workers`: just as long, so that places after it stay where they are. */
 export const WORKERS = 'cellar-worker.js';
 /** The text of `WORKERS`. */
-export const WORKERS_MODULE = read('workers-module.js');
+export const WORKERS_MODULE = read('./modules/workers-module.js');
 /** The name of the module that says when an app's Workflows are at work, beside the entry. */
 export const STEPS = 'cellar-steps.js';
 /** The text of `STEPS`. */
-export const STEPS_WORKER = read('steps-worker.js');
+export const STEPS_WORKER = read('./workers/steps-worker.js');
 /** The name of the module that answers other apps, beside the entry. */
 export const CALLED = 'cellar-called.js';
 /** The text of `CALLED`. */
-export const CALLED_WORKER = read('called-worker.js');
+export const CALLED_WORKER = read('./workers/called-worker.js');
 /** What all of them depend on besides a release. */
 export const ENTRY_TEXTS = [
   ENTRY_WORKER,

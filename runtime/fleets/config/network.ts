@@ -1,6 +1,6 @@
 // What an app may reach: public addresses of the internet, those that the operator opens, and none of this machine's.
-import { Egress, HELD_V4, HELD_V6 } from '../../machine/egress.ts';
-import { ownAddresses, PRIVATE_V4, PRIVATE_V6 } from '../../machine/private-networks.ts';
+import { Egress, HELD_V4, HELD_V6 } from '../../isolation/egress.ts';
+import { ownAddresses, PRIVATE_V4, PRIVATE_V6 } from '../../isolation/private-networks.ts';
 import type { Fields } from './capnp.ts';
 
 /** Addresses that nobody on the internet has, and that workerd takes for public. */

@@ -114,5 +114,5 @@ function own(name: string): OwnModule {
 }
 
 function textOf(name: string): string {
-  return readFileSync(new URL(`${name}-module.js`, import.meta.url), 'utf8');
+  return readFileSync(new URL(`./modules/${name}-module.js`, import.meta.url), 'utf8');
 }

@@ -5,7 +5,10 @@ import type { CapnpValue, Fields } from './capnp.ts';
 
 const MODULE = 'cellar-internal:rate-limit';
 /** The text of the module: part of a config that has a limit. */
-export const RATE_LIMIT_MODULE = readFileSync(new URL('rate-limit-module.js', import.meta.url), 'utf8');
+export const RATE_LIMIT_MODULE = readFileSync(
+  new URL('./modules/rate-limit-module.js', import.meta.url),
+  'utf8',
+);
 
 /** The modules of Cellar's own that a config has besides: none without a limit. */
 export function rateLimitModules({ rateLimits = [] }: Release): Fields[] {

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Release, ServiceBinding } from '../../../bundler/release.ts';
-import { CALLING_HEADER, CF_HEADER, PROTO_HEADER } from '../../edge/http/service-headers.ts';
+import { CALLING_HEADER, CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts';
 import { type CapnpValue, embed, type Fields } from './capnp.ts';
 
 /** The name of the module that carries calls of methods, beside the entry. */
@@ -14,7 +14,7 @@ export const CAPNWEB_MODULE = readFileSync(
   'utf8',
 );
 /** The text of the Worker that the bindings lead to. */
-export const SERVICE_WORKER = readFileSync(new URL('service-worker.js', import.meta.url), 'utf8');
+export const SERVICE_WORKER = readFileSync(new URL('./workers/service-worker.js', import.meta.url), 'utf8');
 
 /** Names both texts: the files of a cell depend on them. */
 export const SERVICE_TEXTS_HASH = createHash('sha256')

@@ -8,7 +8,7 @@ import { CAPTURE, ENTRY } from './entry.ts';
 export const TRIAL_FAULT = 'cellar trial, fault: ';
 export const TRIAL_NOTE = 'cellar trial, note: ';
 
-const TRIAL_WORKER = readFileSync(new URL('trial-worker.js', import.meta.url), 'utf8');
+const TRIAL_WORKER = readFileSync(new URL('./workers/trial-worker.js', import.meta.url), 'utf8');
 
 /** The name of the module that prints such lines. */
 const TRIAL = 'cellar-trial.js';

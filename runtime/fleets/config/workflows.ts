@@ -12,7 +12,7 @@ export function workflowKey(name: string): string {
 
 const WORKFLOWS = 'workflow-service';
 /** What Cellar adds to the engine. */
-export const ENGINE_MODULE = readFileSync(new URL('workflow-engine.js', import.meta.url), 'utf8');
+export const ENGINE_MODULE = readFileSync(new URL('./workflow-engine.js', import.meta.url), 'utf8');
 /** What an app's compatibility decides of the engine: whether an instance's error has the words of a NonRetryableError. */
 const KEEPS_WORDS = 'workflows_preserve_non_retryable_error_message';
 const REPLACES_WORDS = 'workflows_replace_non_retryable_error_message';

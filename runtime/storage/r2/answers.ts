@@ -1,10 +1,10 @@
 // What the bucket service answers, as workerd's R2 binding reads it.
 import type { ServerResponse } from 'node:http';
 import type { ObjectRow } from '../../../sqlite/storage/objects.ts';
-import type { Part } from './conditions.ts';
+import type { Part } from './bucket/conditions.ts';
+import type { Listed } from './bucket/listing.ts';
 import type { R2Error } from './errors.ts';
 import { ERROR_HEADER, METADATA_SIZE_HEADER } from './headers.ts';
-import type { Listed } from './listing.ts';
 import type { RequestOf } from './requests.ts';
 
 /** What is known of an object, as JSON. @param part what an answer holds of it, if it holds any */

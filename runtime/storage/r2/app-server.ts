@@ -1,23 +1,23 @@
 // Answers the R2 bindings of one app, at a socket that is the app's alone.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { BlobRow } from '../../../sqlite/storage/objects.ts';
+import { answerHttp, type HttpAnswerer } from '../../app-services/app-service-http.ts';
+import type { SocketHandle } from '../../app-services/door.ts';
 import { log, reason } from '../../log.ts';
-import { answerHttp, type HttpAnswerer } from '../../machine/app-service-http.ts';
-import type { SocketHandle } from '../../machine/door.ts';
-import { discard } from '../../machine/read-at-most.ts';
+import { discard } from '../../sockets/read-at-most.ts';
 import { describeObject, describePage, sendError, sendJson } from './answers.ts';
-import { ResponseWriter, splitBody } from './body.ts';
-import type { Body, BucketStore, Found } from './bucket-store.ts';
-import type { Part } from './conditions.ts';
+import type { Body, BucketStore, Found } from './bucket/bucket-store.ts';
+import type { Part } from './bucket/conditions.ts';
+import type { KeptOpen } from './bucket/kept-open.ts';
+import type { Room } from './bucket/room.ts';
+import { ResponseWriter, splitBody } from './bytes/body.ts';
+import { SMALL_BYTES } from './bytes/small-blobs.ts';
+import { duringTransfer } from './bytes/transfers.ts';
 import { internalError, invalidRequest, R2Error, unavailable } from './errors.ts';
 import { Gate } from './gate.ts';
 import { BUCKET_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } from './headers.ts';
-import type { KeptOpen } from './kept-open.ts';
 import type { ServiceOptions } from './messages.ts';
 import { parseRequest, type R2Request, type RequestOf } from './requests.ts';
-import type { Room } from './room.ts';
-import { SMALL_BYTES } from './small-blobs.ts';
-import { duringTransfer } from './transfers.ts';
 
 /** A connection on which nothing moves is closed after so long, in ms. workerd lets go of an unused one after 5 s. */
 const SILENCE_MS = 60_000;

@@ -2,10 +2,10 @@
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { UsageRow } from '../../../sqlite/storage/objects.ts';
-import { AppService, type HostServiceAccess } from '../../machine/app-service.ts';
-import type { Layout } from '../../machine/data-directory.ts';
-import { handOver } from '../../machine/rights.ts';
-import type { AppUsers, User } from '../../machine/users.ts';
+import { AppService, type HostServiceAccess } from '../../app-services/app-service.ts';
+import type { Layout } from '../../disk/data-directory.ts';
+import { handOver } from '../../isolation/rights.ts';
+import type { AppUsers, User } from '../../isolation/users.ts';
 import { usageAt } from './client.ts';
 import { type ServiceOptions, SOCKET } from './messages.ts';
 

@@ -2,7 +2,7 @@
 import { type IncomingMessage, request } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { UsageRow } from '../../../sqlite/storage/objects.ts';
-import { readAtMost } from '../../machine/read-at-most.ts';
+import { readAtMost } from '../../sockets/read-at-most.ts';
 import { R2Error } from './errors.ts';
 import { BUCKET_HEADER, ERROR_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } from './headers.ts';
 

@@ -1,10 +1,10 @@
 // The bucket service: a process that keeps the objects of all apps, each app's apart. The host says which apps it serves.
 import { join } from 'node:path';
-import { serveApps, serviceOptions } from '../../machine/app-service-program.ts';
+import { serveApps, serviceOptions } from '../../app-services/app-service-program.ts';
 import { AppServer } from './app-server.ts';
-import { KeptOpen } from './kept-open.ts';
+import { KeptOpen } from './bucket/kept-open.ts';
+import { Room } from './bucket/room.ts';
 import type { ServiceOptions } from './messages.ts';
-import { Room } from './room.ts';
 
 const options = serviceOptions<ServiceOptions & { directory: string }>();
 // The app whose buckets these are passes through their directory to its socket, and reads no file in it.

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
-import type { DeployFact, WantedApp } from '../../../handlers/contract/host-calls.ts';
+import type { DeployFact, WantedApp } from '../../../handlers/contract/host/host-calls.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
 import { appsOfCopy, prepareCopy } from '../../../sqlite/host/snapshots.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';

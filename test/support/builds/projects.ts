@@ -4,11 +4,11 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } fr
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { newId } from '../../../handlers/contract/id.ts';
-import { build } from '../../../runtime/builds/build.ts';
-import { type BuildInput, NO_SETTINGS } from '../../../runtime/builds/build-input.ts';
-import { DeployLog } from '../../../runtime/builds/deploy-log.ts';
-import { removeTree } from '../../../runtime/machine/remove.ts';
-import { Walls } from '../../../runtime/machine/walls.ts';
+import { DeployLog } from '../../../runtime/builds/deploy/deploy-log.ts';
+import { build } from '../../../runtime/builds/release/build.ts';
+import { type BuildInput, NO_SETTINGS } from '../../../runtime/builds/release/build-input.ts';
+import { removeTree } from '../../../runtime/disk/remove.ts';
+import { Walls } from '../../../runtime/isolation/walls.ts';
 import { emptyNames } from '../../../runtime/storage/names.ts';
 
 /** A file's text, or where a symbolic link points. */

@@ -2,9 +2,9 @@
 import { mkdtempSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Bundled, bundleProject } from '../../../bundler/bundle.ts';
-import type { PageFolders } from '../../../bundler/pages.ts';
-import type { BuildSettings } from '../../../handlers/contract/host-calls.ts';
-import { NO_SETTINGS } from '../../../runtime/builds/build-input.ts';
+import type { PageFolders } from '../../../bundler/project/pages.ts';
+import type { BuildSettings } from '../../../handlers/contract/host/host-calls.ts';
+import { NO_SETTINGS } from '../../../runtime/builds/release/build-input.ts';
 import { type Files, makeDirectory, writeFiles } from '../builds/projects.ts';
 
 /** Worktrees in a directory of their own. */

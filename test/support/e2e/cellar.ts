@@ -15,10 +15,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Agent, fetch, type RequestInit, type Response, WebSocket } from 'undici';
-import { openCellGroups } from '../../../runtime/machine/cell-groups.ts';
-import { openControlGroups } from '../../../runtime/machine/cgroup.ts';
-import { layout } from '../../../runtime/machine/data-directory.ts';
-import { openFirewall } from '../../../runtime/machine/firewall.ts';
+import { layout } from '../../../runtime/disk/data-directory.ts';
+import { openFirewall } from '../../../runtime/isolation/firewall.ts';
+import { openCellGroups } from '../../../runtime/resources/cell-groups.ts';
+import { openControlGroups } from '../../../runtime/resources/cgroup.ts';
 import { ownPort } from '../ports.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { dieWithParent } from '../../../runtime/machine/users.ts';
+import { dieWithParent } from '../../../runtime/isolation/users.ts';
 import { ownPort } from '../ports.ts';
 import { eventually } from './processes.ts';
 

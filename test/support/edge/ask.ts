@@ -1,5 +1,5 @@
 // A request for a process without a gateway before it, for tests of what lies behind.
-import type { Upstream } from '../../../runtime/edge/upstream.ts';
+import type { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
 
 /** Asks a process as the gateway does. Rejects when there is no whole answer. */
 export function askUpstream(upstream: Upstream, path: string): Promise<{ status: number; text: string }> {

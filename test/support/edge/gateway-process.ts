@@ -2,12 +2,12 @@
 // sends every request to the unix socket named by the first argument, logs to the file named by the second, and prints
 // its port. With a third argument telemetry is on too, and keeps its files in that directory. On SIGUSR2 it collects garbage and prints what memory is left in use.
 import { runInNewContext } from 'node:vm';
-import { ACCESS_LINES } from '../../../runtime/edge/access-line.ts';
-import { AccessLog } from '../../../runtime/edge/access-log.ts';
-import type { Backend } from '../../../runtime/edge/backend.ts';
 import { Gateway } from '../../../runtime/edge/gateway.ts';
-import { Upstream } from '../../../runtime/edge/upstream.ts';
-import { Activity } from '../../../runtime/fleets/activity.ts';
+import { ACCESS_LINES } from '../../../runtime/edge/log/access-line.ts';
+import { AccessLog } from '../../../runtime/edge/log/access-log.ts';
+import type { Backend } from '../../../runtime/edge/upstream/backend.ts';
+import { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
+import { Activity } from '../../../runtime/fleets/due/activity.ts';
 import { Telemetry } from '../../../runtime/telemetry/telemetry.ts';
 
 const [socketPath, logPath, telemetryPath] = process.argv.slice(2);

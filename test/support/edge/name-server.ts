@@ -2,7 +2,7 @@
 import { createSocket, type Socket } from 'node:dgram';
 import { Resolver } from 'node:dns/promises';
 import { once } from 'node:events';
-import { DOMAIN_LOOKUP_MS } from '../../../handlers/contract/domains.ts';
+import { DOMAIN_LOOKUP_MS } from '../../../handlers/contract/apps/domains.ts';
 
 const TYPES = { A: 1, CNAME: 5, TXT: 16, AAAA: 28 } as const;
 const NAME_ERROR = 3;

@@ -10,10 +10,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { after, before } from 'node:test';
-import type { Backend } from '../../../runtime/edge/backend.ts';
 import { Gateway, type GatewayOptions } from '../../../runtime/edge/gateway.ts';
-import { Upstream } from '../../../runtime/edge/upstream.ts';
-import { until as poll } from '../../../runtime/machine/until.ts';
+import type { Backend } from '../../../runtime/edge/upstream/backend.ts';
+import { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
+import { until as poll } from '../../../runtime/threads/until.ts';
 
 const DEADLINE_MS = 60_000;
 /** What has not changed for so long has come to rest, in ms. */

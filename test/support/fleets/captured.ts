@@ -2,10 +2,10 @@
 import { dirname } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { Release } from '../../../bundler/release.ts';
-import type { Cell } from '../../../runtime/fleets/cell.ts';
-import { lineSink } from '../../../runtime/fleets/cell-output.ts';
-import { startCell } from '../../../runtime/fleets/start-cell.ts';
-import { readMarked } from '../../../runtime/machine/marked.ts';
+import type { Cell } from '../../../runtime/fleets/process/cell.ts';
+import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
+import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
+import { readMarked } from '../../../runtime/telemetry/logs/marked.ts';
 import { eventually } from '../e2e/processes.ts';
 import { temporaryDirectory } from '../temporary.ts';
 import { call, cellOptions, makeRelease } from './release.ts';

@@ -7,8 +7,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, BlockList } from 'node:net';
 import { join } from 'node:path';
-import { CellFilesCache } from '../../../runtime/fleets/cell-files.ts';
-import { startCell } from '../../../runtime/fleets/start-cell.ts';
+import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
+import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
 import { call, cellOptions, makeRelease } from './release.ts';
 
 const CODE = `export default { async fetch(request) {

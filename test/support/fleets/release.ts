@@ -3,10 +3,10 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { dirname, join } from 'node:path';
 import type { Release } from '../../../bundler/release.ts';
-import type { Cell } from '../../../runtime/fleets/cell.ts';
-import { CellFilesCache } from '../../../runtime/fleets/cell-files.ts';
-import { lineSink } from '../../../runtime/fleets/cell-output.ts';
-import { type CellOptions, startCell, workerdPath } from '../../../runtime/fleets/start-cell.ts';
+import type { Cell } from '../../../runtime/fleets/process/cell.ts';
+import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
+import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
+import { type CellOptions, startCell, workerdPath } from '../../../runtime/fleets/process/start-cell.ts';
 
 export const workerd = workerdPath();
 

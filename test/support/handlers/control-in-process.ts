@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import Sqlite from 'better-sqlite3';
 import { build } from 'esbuild';
 import type { ErrorCode } from '../../../handlers/contract/errors.ts';
-import type { HostEvents } from '../../../handlers/contract/host-calls.ts';
+import type { HostEvents } from '../../../handlers/contract/host/host-calls.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const ENTRY = `

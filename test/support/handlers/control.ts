@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare';
 import { request } from 'undici';
-import { bundleHandlers, keptHandlers } from '../../../bundler/handlers.ts';
+import { bundleHandlers, keptHandlers } from '../../../bundler/modules/handlers.ts';
 import { TestHost } from './host.ts';
 
 export const TOKEN = 'test-token-0123456789';

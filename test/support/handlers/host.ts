@@ -2,15 +2,15 @@
 // fail. The real one is in the end-to-end tests.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HostStats } from '../../../handlers/contract/admin.ts';
-import type { DomainLookup } from '../../../handlers/contract/domains.ts';
+import type { DomainLookup } from '../../../handlers/contract/apps/domains.ts';
 import type {
   AsOf,
   DeployFact,
   ListedApp,
   ObservedApp,
   WantedApp,
-} from '../../../handlers/contract/host-calls.ts';
-import type { DescribedRelease, KeptPlaces } from '../../../handlers/contract/host-releases.ts';
+} from '../../../handlers/contract/host/host-calls.ts';
+import type { DescribedRelease, KeptPlaces } from '../../../handlers/contract/host/host-releases.ts';
 import { HOST_CALL_BYTES, HOST_COMMIT_BYTES, WANTED_BYTES } from '../../../handlers/contract/sizes.ts';
 
 /** What a host answers that has nothing to do. */

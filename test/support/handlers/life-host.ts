@@ -8,7 +8,7 @@ import type {
   ObservedApp,
   ProcessState,
   WantedApp,
-} from '../../../handlers/contract/host-calls.ts';
+} from '../../../handlers/contract/host/host-calls.ts';
 import type { Owner, Pool } from './life-pool.ts';
 
 type Process = 'none' | 'starting' | 'running' | 'asleep' | 'stopped' | 'crashed';

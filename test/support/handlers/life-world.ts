@@ -1,6 +1,6 @@
 // A small world for an app's life: the control plane's real code and a host, in which every message, every round trip to
 // the database and every step of the host is taken, lost or cut in whatever order a test says.
-import type { HostEvent } from '../../../handlers/contract/host-calls.ts';
+import type { HostEvent } from '../../../handlers/contract/host/host-calls.ts';
 import type { ControlCode, ControlObject, LifeRow, MemoryD1, Outcome } from './control-in-process.ts';
 import { type AppRequest, type HostDatabase, LifeHost } from './life-host.ts';
 import { type Owner, Pool, settled } from './life-pool.ts';

@@ -3,10 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { TestContext } from 'node:test';
-import type { WantedApp } from '../../../handlers/contract/host-calls.ts';
-import { claim, layout } from '../../../runtime/machine/data-directory.ts';
-import { openStore, type StorePlace } from '../../../runtime/snapshots/place.ts';
+import type { WantedApp } from '../../../handlers/contract/host/host-calls.ts';
+import { claim, layout } from '../../../runtime/disk/data-directory.ts';
 import { Snapshots, type SnapshotsOptions } from '../../../runtime/snapshots/snapshots.ts';
+import { openStore, type StorePlace } from '../../../runtime/snapshots/store/place.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
 import { temporaryDirectory } from '../temporary.ts';
 

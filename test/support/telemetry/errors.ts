@@ -1,10 +1,10 @@
 // What telemetry's thread keeps of errors, for tests that call it directly.
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { Errors, type ErrorsOptions } from '../../../runtime/telemetry/errors.ts';
-import type { ReportedError } from '../../../runtime/telemetry/log-lines.ts';
-import { SourceStacks } from '../../../runtime/telemetry/source-stacks.ts';
-import { Store } from '../../../runtime/telemetry/store.ts';
+import { Errors, type ErrorsOptions } from '../../../runtime/telemetry/errors/errors.ts';
+import { SourceStacks } from '../../../runtime/telemetry/errors/source-stacks.ts';
+import type { ReportedError } from '../../../runtime/telemetry/logs/log-lines.ts';
+import { Store } from '../../../runtime/telemetry/store/store.ts';
 import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import { temporaryDirectory } from '../temporary.ts';
 

@@ -3,11 +3,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Database } from 'better-sqlite3';
-import type { Asker } from '../../../runtime/edge/asker.ts';
-import type { RequestRecord } from '../../../runtime/edge/record.ts';
+import type { Asker } from '../../../runtime/edge/log/asker.ts';
+import type { RequestRecord } from '../../../runtime/edge/log/record.ts';
 import type { Taken } from '../../../runtime/telemetry/part.ts';
-import { RequestLines, readRequests, requestLine } from '../../../runtime/telemetry/request-lines.ts';
-import { Store } from '../../../runtime/telemetry/store.ts';
+import { Store } from '../../../runtime/telemetry/store/store.ts';
+import { RequestLines, readRequests, requestLine } from '../../../runtime/telemetry/traces/request-lines.ts';
 import { record } from './records.ts';
 
 /** The app of `record`. */

@@ -1,6 +1,6 @@
 // Requests that are over, for tests of telemetry.
-import type { Asker } from '../../../runtime/edge/asker.ts';
-import type { RequestRecord } from '../../../runtime/edge/record.ts';
+import type { Asker } from '../../../runtime/edge/log/asker.ts';
+import type { RequestRecord } from '../../../runtime/edge/log/record.ts';
 
 /** A request that went well just now, but for what `given` says. */
 export function record(given: Partial<RequestRecord & Asker> = {}): RequestRecord {

@@ -1,10 +1,10 @@
 // What is read out of deploys: the steps of a log, the places that a failure names, a diff.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { joinLines, linesOf, parseLog } from '../../../ui/models/deploy-log.ts';
-import { type Deploy, mergeDeploys, tookMs } from '../../../ui/models/deploys.ts';
-import { parseDiff } from '../../../ui/models/diff.ts';
+import { joinLines, linesOf, parseLog } from '../../../ui/models/deploys/deploy-log.ts';
+import { type Deploy, mergeDeploys, tookMs } from '../../../ui/models/deploys/deploys.ts';
 import { findPlaces } from '../../../ui/models/places.ts';
+import { parseDiff } from '../../../ui/models/source/diff.ts';
 
 const LOG = `▸ queued: behind deploy x
 ▸ checkout: 8b6300707412

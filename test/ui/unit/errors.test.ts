@@ -1,9 +1,9 @@
 // Errors and requests: stacks, the lines around a place, what the time of a request went to.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type GroupedError, mergeErrors } from '../../../ui/models/errors.ts';
-import { around, hintIn, parseStack } from '../../../ui/models/stack.ts';
-import { type Span, stagesOf } from '../../../ui/models/traces.ts';
+import { type GroupedError, mergeErrors } from '../../../ui/models/telemetry/errors.ts';
+import { around, hintIn, parseStack } from '../../../ui/models/telemetry/stack.ts';
+import { type Span, stagesOf } from '../../../ui/models/telemetry/traces.ts';
 
 test('a stack is read with the frames of the project told from others', () => {
   const frames = parseStack(`TypeError: no user

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { diffLines } from '../../../ui/models/line-diff.ts';
+import { diffLines } from '../../../ui/models/source/line-diff.ts';
 import { randomCases } from '../../support/random.ts';
 
 const SIGNS = { same: ' ', added: '+', removed: '-', hunk: '@' };

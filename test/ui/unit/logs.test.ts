@@ -1,7 +1,7 @@
 // Lines of a log: what they say, and which are wanted.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isWanted, type LogLine, readLine } from '../../../ui/models/log-line.ts';
+import { isWanted, type LogLine, readLine } from '../../../ui/models/telemetry/log-line.ts';
 
 const line = (more: Partial<LogLine>): LogLine => ({
   id: '1',

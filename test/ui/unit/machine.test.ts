@@ -1,7 +1,7 @@
 // The machine in words: what uses its memory, and what needs somebody to look after it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { browserOf } from '../../../ui/models/account.ts';
+import { browserOf } from '../../../ui/models/account/account.ts';
 import { attention, type HostStats, memoryParts, type Stats } from '../../../ui/models/machine.ts';
 
 const MB = 2 ** 20;

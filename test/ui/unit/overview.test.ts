@@ -1,8 +1,8 @@
 // What the overview of an app makes of its figures.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { spanOf, stepsIn, summary } from '../../../ui/models/overview.ts';
 import { commands } from '../../../ui/models/start.ts';
+import { spanOf, stepsIn, summary } from '../../../ui/models/telemetry/overview.ts';
 
 const HOUR_MS = 3_600_000;
 const now = Date.parse('2026-11-22T12:00:00.000Z');

@@ -2,7 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { changeOf, draftsOf, hasDrafts } from '../../../ui/models/drafts.ts';
-import { buildTree, filterFiles, foldersOf, pathFault, type TreeNode } from '../../../ui/models/tree.ts';
+import {
+  buildTree,
+  filterFiles,
+  foldersOf,
+  pathFault,
+  type TreeNode,
+} from '../../../ui/models/source/tree.ts';
 import { type Session, session } from '../../../ui/session.ts';
 
 const files = ['b.ts', 'a/z.ts', 'a/b/c.ts', 'a.ts'].map((path) => ({ path, size: 1 }));

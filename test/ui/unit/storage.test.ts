@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
-import { changeSet, onlyReads, readable, type TableColumn } from '../../../ui/models/change-set.ts';
-import { ownFirst } from '../../../ui/models/storage.ts';
-import { base64Of, cellOf, prettyJson, textIn, typed, written } from '../../../ui/models/values.ts';
+import { changeSet, onlyReads, readable, type TableColumn } from '../../../ui/models/source/change-set.ts';
+import { ownFirst } from '../../../ui/models/storage/storage.ts';
+import { base64Of, cellOf, prettyJson, textIn, typed, written } from '../../../ui/models/storage/values.ts';
 
 const column = (name: string, type: string, primary_key = 0): TableColumn => ({
   name,

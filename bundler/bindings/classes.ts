@@ -1,0 +1,69 @@
+// The Durable Object classes of a Wrangler configuration: how they are bound, and how their storage came to be.
+
+import type { WranglerConfig } from '../configuration/wrangler-config.ts';
+import { BuildFailure } from '../failure.ts';
+import type { Bundle, ClassMigration } from '../release.ts';
+import { isOther } from './missing-bindings.ts';
+
+/**
+ * The bindings to classes.
+ * @param file the configuration's name in messages
+ * @param exports what the Worker's entry exports
+ * @throws {BuildFailure} when a class is not exported
+ */
+export function durableObjects(
+  file: string,
+  config: WranglerConfig,
+  exports: string[],
+): Bundle['durableObjects'] {
+  const own = config.durable_objects.bindings.filter((each) => !isOther(each, config.name));
+  return own.map(({ name, class_name: className }) => {
+    const where = `${file}: durable_objects.bindings: ${name}`;
+    if (!exports.includes(className)) {
+      throw new BuildFailure(`${where}: the Worker does not export a class ${className}`);
+    }
+    return { binding: name, className };
+  });
+}
+
+/**
+ * The migrations of classes, or what `exports` declares in their place: wrangler lets nobody have both.
+ * @throws {BuildFailure} when a tag is there twice, or an export is of a kind that is not run here
+ */
+export function classMigrations(
+  file: string,
+  config: Pick<WranglerConfig, 'migrations' | 'exports'>,
+): ClassMigration[] {
+  const tags = config.migrations.map(({ tag }) => tag);
+  const twice = tags.find((tag, i) => tags.indexOf(tag) !== i);
+  if (twice !== undefined)
+    throw new BuildFailure(
+      `${file}: migrations: the tag ${twice} is there twice; give each migration a tag of its own`,
+    );
+  const steps = config.migrations.map((step) => ({
+    tag: step.tag,
+    newClasses: step.new_classes ?? [],
+    newSqliteClasses: step.new_sqlite_classes ?? [],
+    renamedClasses: step.renamed_classes ?? [],
+    deletedClasses: step.deleted_classes ?? [],
+  }));
+  return Object.keys(config.exports).length > 0 ? [...steps, declaredClasses(file, config.exports)] : steps;
+}
+
+function declaredClasses(file: string, exports: WranglerConfig['exports']): ClassMigration {
+  const entries = Object.entries(exports).filter(([, { type }]) => type !== 'worker');
+  const other = entries.find(([, { type }]) => type !== 'durable-object');
+  if (other)
+    throw new BuildFailure(
+      `${file}: exports: ${other[0]}: the type ${other[1].type} is not supported${other[1].type === 'workflow' ? ': bind it under "workflows"' : ''}`,
+    );
+  const created = (storage: string) =>
+    entries.filter(([, entry]) => (entry.state ?? 'created') === 'created' && entry.storage === storage);
+  return {
+    tag: null,
+    newClasses: created('legacy-kv').map(([name]) => name),
+    newSqliteClasses: created('sqlite').map(([name]) => name),
+    renamedClasses: entries.flatMap(([from, { renamed_to: to }]) => (to === undefined ? [] : [{ from, to }])),
+    deletedClasses: entries.filter(([, { state }]) => state === 'deleted').map(([name]) => name),
+  };
+}

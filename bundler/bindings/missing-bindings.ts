@@ -1,0 +1,74 @@
+// Bindings that Cellar does not have. The Worker gets an object in their place that throws when it is used.
+
+import type { WranglerConfig } from '../configuration/wrangler-config.ts';
+import { insteadOf, topLevelKeys } from '../configuration/wrangler-keys.ts';
+import type { Outward } from '../release.ts';
+
+type Missing = Extract<Outward, { type: 'missing' }>;
+
+/** Returns the bindings of a configuration that are not available here. */
+export function missingBindings(config: WranglerConfig): Missing[] {
+  const given = Object.entries(config).filter(([key]) => {
+    const treatment = topLevelKeys[key];
+    return treatment === false || (typeof treatment === 'object' && 'instead' in treatment);
+  });
+  return [
+    ...given.flatMap(([key, value]) => bindingNames(key, value).map((name) => missing(name, key))),
+    ...unnamedByKey(config),
+  ];
+}
+
+/** Returns those of them that stand below a key that is available here otherwise. */
+export function unnamedByKey(config: WranglerConfig): Missing[] {
+  return [...otherScripts(config), ...unsafeBindings(config)];
+}
+
+/** Returns the object in place of a binding. @param key of Wrangler's configuration */
+export function missing(binding: string, key: string, advice = insteadOf(key)): Missing {
+  const message = `${binding} is not available on this Cellar, which does not run "${key}"`;
+  return { type: 'missing', binding, message: advice === null ? message : `${message}. Instead, ${advice}` };
+}
+
+/** The names that the values of a key bind: most have `binding`, alone or in a list. */
+function bindingNames(key: string, value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  if (key === 'site') return ['__STATIC_CONTENT'];
+  if (key.endsWith('_blobs') || key === 'wasm_modules') return Object.keys(value);
+  const items = Array.isArray(value) ? value : [value, ...('bindings' in value ? list(value.bindings) : [])];
+  return items.flatMap((item) => {
+    const { binding, name } = (item ?? {}) as Record<string, unknown>;
+    const given = binding ?? (key === 'logfwdr' ? name : undefined);
+    return typeof given === 'string' && given !== '' ? [given] : [];
+  });
+}
+
+/** Bindings to classes and Workflows of another Worker. */
+function otherScripts({ name: own, durable_objects, workflows = [] }: WranglerConfig): Missing[] {
+  const classes = durable_objects.bindings.map((each) => ({ ...each, binding: each.name }));
+  return [...classes, ...workflows]
+    .filter((each) => isOther(each, own))
+    .map(({ binding, script_name }) => ofOtherScript(binding, script_name!));
+}
+
+/** Returns the object in place of a binding to a class of another Worker. */
+export function ofOtherScript(binding: string, script: string): Missing {
+  const message = `${binding} is not available on this Cellar: its class belongs to another Worker, ${script}`;
+  return { type: 'missing', binding, message: `${message}. Instead, call that app through "services"` };
+}
+
+/** Returns whether a class is that of another Worker. @param own the name of the Worker itself */
+export function isOther({ script_name: script }: { script_name?: string }, own: string | undefined): boolean {
+  return script !== undefined && script !== own;
+}
+
+function unsafeBindings({ unsafe }: WranglerConfig): Missing[] {
+  const others = (unsafe?.bindings ?? []).filter(({ type }) => type !== RATE_LIMIT);
+  return others.map(({ name, type }) => missing(name, `unsafe.bindings: ${type}`, null));
+}
+
+/** The type of a rate limit below `unsafe`, and in uploads. */
+export const RATE_LIMIT = 'ratelimit';
+
+function list(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : [];
+}

@@ -1,0 +1,31 @@
+// The service bindings of a Wrangler configuration: to the project's own Worker, or to other apps of the same owner.
+
+import type { WranglerConfig } from '../configuration/wrangler-config.ts';
+import { BuildFailure } from '../failure.ts';
+import type { ServiceBinding } from '../release.ts';
+
+/**
+ * The service bindings. wrangler has checked their shapes.
+ * @param file the configuration's name in messages
+ * @param exports the names that the project's Worker exports; null while they are not known yet
+ * @throws {BuildFailure} for an entrypoint that the project's own Worker does not export, and where there is no Worker
+ */
+export function serviceBindings(
+  file: string,
+  { name: own, main, services = [] }: WranglerConfig,
+  exports: string[] | null,
+): ServiceBinding[] {
+  if (services.length > 0 && main === undefined)
+    throw new BuildFailure(`${file}: services: there is no Worker; set "main" to one`);
+  return services.map(({ binding, service, entrypoint, props }) => {
+    const isOwn = service === own;
+    if (isOwn && entrypoint !== undefined && exports?.includes(entrypoint) === false)
+      throw new BuildFailure(`${file}: services: ${binding}: the Worker does not export ${entrypoint}`);
+    return {
+      binding,
+      service: isOwn ? null : service,
+      ...(entrypoint !== undefined && { entrypoint }),
+      ...(props !== undefined && { props }),
+    };
+  });
+}

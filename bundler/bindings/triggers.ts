@@ -1,0 +1,70 @@
+// The cron triggers and queues of a Wrangler configuration. Settings are taken where Cloudflare would take them.
+
+import type { WranglerConfig } from '../configuration/wrangler-config.ts';
+import { BuildFailure } from '../failure.ts';
+import type { QueueConsumer, Triggers } from '../release.ts';
+
+type Consumer = NonNullable<WranglerConfig['queues']['consumers']>[number];
+
+/** What a consumer's settings may be, at least and at most. */
+const RANGES = {
+  max_batch_size: [1, 100],
+  max_batch_timeout: [0, 60],
+  max_retries: [0, 100],
+  retry_delay: [0, 86_400],
+  max_concurrency: [1, 250],
+} as const;
+
+/**
+ * The triggers that call the Worker besides requests: crons and queues.
+ * @param file the configuration's name in messages
+ * @param notes gets what the deploy's log should say about it
+ * @returns `null` when nothing is
+ * @throws {BuildFailure} when there is no Worker, a setting is out of its range
+ */
+export function triggers(file: string, config: WranglerConfig, notes: string[]): Triggers | null {
+  const crons = [...new Set((config.triggers.crons ?? []).map((cron) => cron.trim()))];
+  const { producers: sending = [], consumers = [] } = config.queues;
+  const producers = sending.map(({ binding, queue }) => ({ binding, queue: queue ?? binding }));
+  if (crons.length + producers.length + consumers.length === 0) return null;
+  if (config.main === undefined) {
+    throw new BuildFailure(
+      `${file}: ${crons.length > 0 ? 'triggers.crons' : 'queues'}: there is no Worker; set "main" to one`,
+    );
+  }
+  const deadLetters = consumers.map((consumer) => consumer.dead_letter_queue);
+  const fed = new Set([...producers.map(({ queue }) => queue), ...deadLetters]);
+  const consumed = new Set<string>();
+  for (const consumer of consumers) {
+    const where = `${file}: queues.consumers: ${consumer.queue}`;
+    if (consumed.has(consumer.queue)) throw new BuildFailure(`${where} is there twice; remove one`);
+    if (!fed.has(consumer.queue))
+      notes.push(
+        `${where}: nothing in this project sends to it; bindings of the owner's other apps to it send here`,
+      );
+    checkRanges(where, consumer);
+    consumed.add(consumer.queue);
+  }
+  return { crons, producers, consumers: consumers.map(queueConsumer) };
+}
+
+function checkRanges(where: string, consumer: Consumer): void {
+  for (const [key, [least, most]] of Object.entries(RANGES)) {
+    const value = consumer[key as keyof typeof RANGES] ?? least;
+    if (!Number.isInteger(value) || value < least || value > most)
+      throw new BuildFailure(`${where}: ${key} must be a whole number from ${least} to ${most}`);
+  }
+}
+
+function queueConsumer(consumer: Consumer): QueueConsumer {
+  const settings = {
+    maxBatchSize: consumer.max_batch_size,
+    maxBatchTimeout: consumer.max_batch_timeout,
+    maxRetries: consumer.max_retries,
+    retryDelay: consumer.retry_delay,
+    maxConcurrency: consumer.max_concurrency,
+    deadLetterQueue: consumer.dead_letter_queue,
+  };
+  const given = Object.entries(settings).filter(([, value]) => value !== undefined);
+  return { queue: consumer.queue, ...Object.fromEntries(given) };
+}

@@ -1,0 +1,54 @@
+// The Workflows of a Wrangler configuration. Settings are taken where Cloudflare would take them.
+
+import type { WranglerConfig } from '../configuration/wrangler-config.ts';
+import { BuildFailure } from '../failure.ts';
+import type { Workflow } from '../release.ts';
+import { isOther } from './missing-bindings.ts';
+
+/** What a name of a Workflow is made of, by Wrangler's rule. It is the name of a directory here. */
+export const WORKFLOW_NAME = /^[a-zA-Z0-9_][a-zA-Z0-9-_]{0,63}$/;
+
+/**
+ * The Workflows that a configuration binds.
+ * @param file the configuration's name in messages
+ * @param exports what the Worker's entry exports; `null` when that is not known yet
+ * @throws {BuildFailure} when a class is not exported, or two Workflows share one
+ */
+export function workflows(file: string, config: WranglerConfig, exports: string[] | null): Workflow[] {
+  const own = (config.workflows ?? []).filter((each) => !isOther(each, config.name));
+  const all = own.map((asked) => {
+    const { binding, name, class_name: className, limits, default_retention } = asked;
+    const where = `${file}: workflows: ${name}`;
+    if (exports !== null && !exports.includes(className))
+      throw new BuildFailure(`${where}: the Worker does not export a class ${className}`);
+    const { success_retention: success, error_retention: error } = default_retention ?? {};
+    return {
+      binding,
+      name,
+      className,
+      ...(limits?.steps !== undefined && { steps: limits.steps }),
+      ...(default_retention && {
+        retention: { ...(success !== undefined && { success }), ...(error !== undefined && { error }) },
+      }),
+    };
+  });
+  refuseSharing(`${file}: workflows`, all);
+  return all;
+}
+
+/**
+ * The engine knows a class by its Workflow, and a Workflow by its class. Wrangler itself refuses a name that is there twice.
+ * @param where begins the message
+ * @throws {BuildFailure} naming two Workflows that share a name or a class
+ */
+export function refuseSharing(where: string, all: Workflow[]): void {
+  for (const [n, one] of all.entries())
+    for (const other of all.slice(n + 1)) {
+      if (one.name === other.name)
+        throw new BuildFailure(`${where}: ${one.name} is there twice; give each Workflow a name of its own`);
+      if (one.className === other.className)
+        throw new BuildFailure(
+          `${where}: the class ${one.className} has two names, ${one.name} and ${other.name}: give each a class of its own, as in \`class Second extends ${one.className} {}\``,
+        );
+    }
+}

@@ -1,0 +1,118 @@
+// The configuration of a project, wherever it stands: in Wrangler's file, in what a build wrote, or in a script.
+import { join } from 'node:path';
+import type { DeployCall } from '../deploy-script/wrangler-call.ts';
+import { BuildFailure } from '../failure.ts';
+import { asWorker } from '../project/cloudflare-pages.ts';
+import { insidePath } from '../project/inside.ts';
+import type { Place } from '../project/place.ts';
+import type { Project } from '../project/project.ts';
+import { redirectedConfig } from './redirect.ts';
+import { type ReadConfig, readWranglerConfig, type WranglerConfig } from './wrangler-config.ts';
+
+/** Says nothing: each part as Wrangler fills it in. */
+const EMPTY: WranglerConfig = {
+  compatibility_flags: [],
+  vars: {},
+  build: {},
+  define: {},
+  rules: [],
+  jsx_factory: 'React.createElement',
+  jsx_fragment: 'React.Fragment',
+  durable_objects: { bindings: [] },
+  migrations: [],
+  exports: {},
+  d1_databases: [],
+  kv_namespaces: [],
+  r2_buckets: [],
+  triggers: {},
+  queues: {},
+};
+
+/**
+ * Reads the configuration of a project of the kind `wrangler`.
+ * @param environment the environment to deploy; `null`: the one that the project's deploy script names, else the top level
+ * @param written whether the build has run, so that what it wrote counts
+ * @throws {BuildFailure} as `readWranglerConfig` does
+ */
+export async function readConfig(
+  place: Place,
+  { config, call }: Extract<Project, { kind: 'wrangler' }>,
+  environment: string | null,
+  written: boolean,
+): Promise<ReadConfig> {
+  const { folder } = place;
+  const redirected = written || config === null ? redirectedConfig(place) : null;
+  if (config === null && redirected === null) return configOfCall(folder, call!);
+  const named = environment ?? call?.environment ?? null;
+  const read = await readWranglerConfig(place, config, redirected, named);
+  const { pages_build_output_dir: pages, definedEnvironments } = read.config;
+  if (pages !== undefined && named === null && definedEnvironments?.includes('production'))
+    return readWranglerConfig(place, config, redirected, 'production');
+  return call === null || redirected !== null ? read : withCall(folder, read, call);
+}
+
+/** A configuration with what a script says beside it: as Wrangler does, the script's words come first. */
+function withCall(folder: string, read: ReadConfig, call: DeployCall): ReadConfig {
+  const { config } = read;
+  const isSilent =
+    config.main === undefined &&
+    config.assets?.directory === undefined &&
+    config.pages_build_output_dir === undefined;
+  // A script that may be for a trial only says what nothing else says.
+  if (!call.isCertain && !isSilent) return read;
+  if (call.pages !== null)
+    return { ...read, config: { ...config, pages_build_output_dir: join(folder, call.pages) } };
+  const said = configOf(folder, call);
+  return {
+    ...read,
+    config: {
+      ...config,
+      ...said,
+      vars: { ...config.vars, ...call.vars },
+      ...(said.assets && { assets: { ...config.assets, ...said.assets } }),
+    },
+  };
+}
+
+/** A Pages project's configuration as a Worker's, once its files are there. Any other comes back as it is. */
+export function withPages(place: Place, read: ReadConfig, output: string | null): ReadConfig {
+  const { pages_build_output_dir: named } = read.config;
+  if (named === undefined) return read;
+  const directory =
+    output === null
+      ? insidePath(place.root, read.base, named, 'pages_build_output_dir')
+      : insidePath(place.root, place.folder, output, 'output_directory');
+  return asWorker(place, read, directory);
+}
+
+/** The Worker of a Pages project without a configuration. */
+export function pagesOfSite(place: Place, directory: string): ReadConfig {
+  return asWorker(place, { ...noConfig(place.folder), config: EMPTY }, directory);
+}
+
+function noConfig(folder: string): Omit<ReadConfig, 'config'> {
+  return { file: 'package.json', base: folder, own: null, notes: [], warnings: [] };
+}
+
+/** What a script says, without a configuration beside it. */
+function configOfCall(folder: string, call: DeployCall): ReadConfig {
+  if (call.config !== null)
+    throw new BuildFailure(`"${call.script}" of package.json: there is no ${call.config}`);
+  return {
+    ...noConfig(folder),
+    notes: [`"${call.script}" of package.json says what is deployed`],
+    config: { ...EMPTY, ...configOf(folder, call), vars: call.vars },
+  };
+}
+
+/** What a script sets of a configuration, but for its variables. */
+function configOf(folder: string, call: DeployCall): Partial<WranglerConfig> {
+  const { main, assets, compatibilityDate, compatibilityFlags, minify } = call;
+  return {
+    ...(main !== null && { main: join(folder, main) }),
+    ...(assets !== null && { assets: { directory: join(folder, assets) } }),
+    ...(compatibilityDate !== null && { compatibility_date: compatibilityDate }),
+    ...(compatibilityFlags.length > 0 && { compatibility_flags: compatibilityFlags }),
+    ...(minify && { minify }),
+  };
+}

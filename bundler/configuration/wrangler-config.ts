@@ -1,0 +1,270 @@
+// Reads a Wrangler configuration with wrangler's own reader, and warns of the keys that Cellar does not run.
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
+import { BuildFailure } from '../failure.ts';
+import { CONFIG_BYTES } from '../limits.ts';
+import { show } from '../project/inside.ts';
+import type { Place } from '../project/place.ts';
+import { readProjectFile } from '../project/regular-file.ts';
+import { nestedKeys, type Treatment, topLevelKeys } from './wrangler-keys.ts';
+import {
+  explain,
+  placeOfAny,
+  tellUnknown,
+  type UnknownKeys,
+  unknownKeysIn,
+  type WranglerError,
+} from './wrangler-words.ts';
+
+/** For wrangler: `import()` would read and parse its 15 MB once more, to find out that they are CommonJS. */
+const require = createRequire(import.meta.url);
+
+interface RateLimitConfig {
+  name: string;
+  namespace_id: string;
+  simple: { limit: number; period: number };
+}
+
+/** The parts of a configuration that are used. wrangler has checked their shapes. Paths are as it gives them. */
+export interface WranglerConfig {
+  name?: string;
+  /** The static files of a Pages project. */
+  pages_build_output_dir?: string;
+  /** Names of all. */
+  definedEnvironments?: string[];
+  /** Absolute. */
+  main?: string;
+  find_additional_modules?: boolean;
+  /** Where names of additional modules begin; left out: the entry's folder. */
+  base_dir?: string;
+  compatibility_date?: string;
+  compatibility_flags: string[];
+  vars: Record<string, unknown>;
+  secrets?: { required?: string[] };
+  /** `cwd` starts at the configuration's directory. */
+  build: { command?: string; cwd?: string };
+  assets?: {
+    directory?: string;
+    binding?: string;
+    html_handling?: 'auto-trailing-slash' | 'force-trailing-slash' | 'drop-trailing-slash' | 'none';
+    not_found_handling?: 'none' | '404-page' | 'single-page-application';
+    run_worker_first?: boolean | string[];
+  };
+  define: Record<string, string>;
+  alias?: Record<string, string>;
+  rules: { type: string; globs: string[]; fallthrough?: boolean }[];
+  minify?: boolean;
+  keep_names?: boolean;
+  /** Relative to the process's working directory. */
+  tsconfig?: string;
+  jsx_factory: string;
+  jsx_fragment: string;
+  durable_objects: { bindings: { name: string; class_name: string; script_name?: string }[] };
+  migrations: {
+    tag: string;
+    new_classes?: string[] | undefined;
+    new_sqlite_classes?: string[] | undefined;
+    renamed_classes?: { from: string; to: string }[] | undefined;
+    deleted_classes?: string[] | undefined;
+  }[];
+  /** Declarative exports, the newer form of migrations: by class, whether it exists, was renamed or deleted. */
+  exports: Record<
+    string,
+    {
+      type: string;
+      state?: string | undefined;
+      storage?: string | undefined;
+      renamed_to?: string | undefined;
+    }
+  >;
+  d1_databases: {
+    binding: string;
+    database_id?: string;
+    database_name?: string;
+    migrations_dir?: string;
+    migrations_pattern?: string;
+    migrations_table?: string;
+  }[];
+  kv_namespaces: { binding: string; id?: string }[];
+  r2_buckets: { binding: string; bucket_name?: string }[];
+  workflows?: {
+    binding: string;
+    name: string;
+    class_name: string;
+    script_name?: string;
+    limits?: { steps?: number };
+    default_retention?: { success_retention?: number | string; error_retention?: number | string };
+  }[];
+  ratelimits?: RateLimitConfig[];
+  /** Nothing of it is checked. */
+  unsafe?: { bindings?: (Partial<RateLimitConfig> & { name: string; type: string })[] };
+  ai?: { binding: string };
+  analytics_engine_datasets?: { binding: string; dataset?: string }[];
+  hyperdrive?: { binding: string; id: string }[];
+  /** Wrangler does not check what is in the lists. */
+  send_email?: {
+    name: string;
+    destination_address?: string;
+    allowed_destination_addresses?: unknown;
+    allowed_sender_addresses?: unknown;
+  }[];
+  version_metadata?: { binding: string };
+  limits?: { cpu_ms?: number };
+  services?: { binding: string; service: string; entrypoint?: string; props?: Record<string, unknown> }[];
+  triggers: { crons?: string[] };
+  queues: {
+    producers?: { binding: string; queue?: string }[];
+    consumers?: {
+      queue: string;
+      max_batch_size?: number;
+      max_batch_timeout?: number;
+      max_retries?: number;
+      dead_letter_queue?: string;
+      max_concurrency?: number;
+      retry_delay?: number;
+    }[];
+  };
+}
+
+/** A configuration that was read. */
+export interface ReadConfig {
+  config: WranglerConfig;
+  /** Its own path, as shown to the author. */
+  file: string;
+  /** Where its relative paths start. */
+  base: string;
+  /** The project's own, if there is one and the build wrote another; it lies in the project's root. */
+  own: WranglerConfig | null;
+  /** What the deploy's log should say about it. */
+  notes: string[];
+  /** What its author has to know: keys that have no effect, and bindings that throw. */
+  warnings: string[];
+}
+
+/**
+ * Reads the configuration of a project, or the one that its build wrote in place of it.
+ * @param place the project
+ * @param path of the project's own configuration, or `null`
+ * @param written path of the build's, or `null`; one of them is there
+ * @param environment the environment to deploy, or `null` for the top level; one the build wrote is for its own already
+ * @throws {BuildFailure} with wrangler's diagnostics
+ */
+export async function readWranglerConfig(
+  { root, folder }: Place,
+  path: string | null,
+  written: string | null,
+  environment: string | null,
+): Promise<ReadConfig> {
+  const wrangler = require('wrangler') as typeof import('wrangler');
+  const read = (from: string, ...call: Parameters<typeof wrangler.unstable_readConfig>) => {
+    // wrangler reads whatever is there.
+    readProjectFile(root, from, CONFIG_BYTES);
+    return captureWarnings(() => {
+      try {
+        return wrangler.unstable_readConfig(...call) as unknown as Record<string, unknown>;
+      } catch (error) {
+        throw new BuildFailure(explain(error as WranglerError, show(root, from)));
+      }
+    });
+  };
+  const named = environment === null ? {} : { env: environment };
+  const own = path === null ? null : read(path, { config: path, ...named });
+  // wrangler finds what a build wrote by itself: it forgives older build tools some keys there.
+  const redirected = { script: join(folder, 'any') };
+  const { value, warnings } =
+    written === null ? own! : read(written, redirected, { useRedirectIfAvailable: true });
+  const from = written ?? path!;
+  const file = show(root, from);
+  const unknown = warnings.map(unknownKeysIn).filter((each) => each !== null);
+  const config = environment === null ? value : { ...value, definedEnvironments: [] };
+  const { unavailable, ignored } = judge(config, unknown);
+  const notes = [...ignored].map(([reason, keys]) => `${keys.join(', ')} ignored: ${reason}`);
+  if (environment !== null) notes.unshift(`environment ${environment}`);
+  const warned = warnings.filter((warning) => unknownKeysIn(warning) === null);
+  return {
+    warnings: [...unavailable, ...unknown.map(tellUnknown), ...warned].map((line) => `${file}: ${line}`),
+    config: value as unknown as WranglerConfig,
+    file,
+    base: dirname(from),
+    own: written === null ? null : ((own?.value ?? null) as WranglerConfig | null),
+    notes: notes.map((line) => `${file}: ${line}`),
+  };
+}
+
+/** Runs `read`, which writes its warnings to the console and in no other place. An example to copy is lines of one. */
+function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
+  const warnings: string[] = [];
+  const { warn, info } = console;
+  console.info = () => {};
+  console.warn = (...parts: unknown[]) => {
+    for (const line of stripVTControlCharacters(parts.join(' ')).split('\n')) {
+      const item = /^\s*- (.*\S)/.exec(line)?.[1];
+      if (item !== undefined) warnings.push(item);
+      else if (warnings.length > 0 && /^ {6}(?!```)/.test(line))
+        warnings.push(`${warnings.pop()}\n${line.slice(4)}`);
+    }
+  };
+  try {
+    return { value: read(), warnings };
+  } finally {
+    Object.assign(console, { warn, info });
+  }
+}
+
+/**
+ * Sorts the given keys by the tables. `unavailable` says what each key lacks; `ignored` maps a reason to its keys.
+ * @param unknown what wrangler has found; it looks into few objects, and keys that no table has are added
+ */
+function judge(
+  config: Record<string, unknown>,
+  unknown: UnknownKeys[],
+): { unavailable: string[]; ignored: Map<string, string[]> } {
+  const unavailable: string[] = [];
+  const ignored = new Map<string, string[]>();
+  const consider = (key: string, treatment: Treatment | undefined) => {
+    if (treatment === 'used' || treatment === 'quiet') return;
+    if (!treatment) unavailable.push(`"${key}" is not available here`);
+    else if ('instead' in treatment) unavailable.push(`"${key}" is not available here: ${treatment.instead}`);
+    else ignored.set(treatment.ignored, [...(ignored.get(treatment.ignored) ?? []), key]);
+  };
+  const { definedEnvironments, ...keys } = withoutDerived(config);
+  for (const [key, value] of Object.entries(keys)) if (isGiven(value)) consider(key, topLevelKeys[key]);
+  if (isGiven(definedEnvironments)) consider('env', topLevelKeys.env);
+  for (const [place, treatments] of Object.entries(nestedKeys)) {
+    const given = new Set(
+      itemsAt(config, place).flatMap((item) => Object.keys(item).filter((key) => isGiven(item[key]))),
+    );
+    const shown = placeOfAny(place);
+    const found = unknown.filter((each) => each.place !== null && placeOfAny(each.place) === shown);
+    const missed = [...given].filter(
+      (key) => !(key in treatments) && !found.some(({ keys }) => keys.includes(key)),
+    );
+    if (missed.length > 0) unknown.push({ place: shown, keys: missed });
+    for (const key of given) if (key in treatments) consider(`${shown}.${key}`, treatments[key]);
+  }
+  return { unavailable, ignored };
+}
+
+/** Leaves out what wrangler adds about the file itself. */
+function withoutDerived(config: Record<string, unknown>): Record<string, unknown> {
+  const { configPath, userConfigPath, topLevelName, targetEnvironment, ...rest } = config;
+  return rest;
+}
+
+/** wrangler fills in empty values for keys that are not there; they mean nothing, and neither do they when written. */
+function isGiven(value: unknown): boolean {
+  if (value === undefined || value === null || value === false) return false;
+  if (typeof value === 'object') return Object.values(value).some(isGiven);
+  return true;
+}
+
+const EACH = /\[\]|\{\}/;
+
+/** The objects at a place such as `durable_objects.bindings[]`. */
+function itemsAt(config: Record<string, unknown>, place: string): Record<string, unknown>[] {
+  const path = placeOfAny(place).split('.');
+  const value = path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], config);
+  if (value === undefined || value === null) return [];
+  return (EACH.test(place) ? Object.values(value) : [value]) as Record<string, unknown>[];
+}

@@ -1,0 +1,85 @@
+// Our own Workers, each as one module.
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { BuildOptions } from 'esbuild';
+import { build } from './esbuild.ts';
+import { sourcesKey } from './sources-key.ts';
+
+/** Folders of what the handlers are made of, and made by. */
+export const HANDLER_SOURCES = ['handlers', 'sqlite', 'bundler'];
+
+const SHARED = {
+  bundle: true,
+  write: false,
+  format: 'esm',
+  platform: 'browser',
+  target: 'es2024',
+  conditions: ['workerd', 'worker', 'browser'],
+  external: ['node:*', 'cloudflare:*', 'workerd:*'],
+  loader: { '.sql': 'text' },
+  logLevel: 'silent',
+} as const satisfies BuildOptions;
+
+/**
+ * Bundles `handlers/index.ts` with what it imports, with the flags that workerd uses for a Wrangler project.
+ * @returns an ES module: the fetch handler and the Durable Object class
+ * @throws {Error} esbuild's, with file and line
+ */
+export function bundleHandlers(): Promise<string> {
+  return bundleWorker('../../handlers/index.ts', {});
+}
+
+/**
+ * The handlers, bundled: as an earlier call has kept them, unless their sources have changed since. Bundling takes ten times
+ * as long as finding that out, and each start of a host waits for it.
+ * @param directory where the bundle is kept; nobody but the host may write there. Null: nowhere, it is bundled now
+ * @throws {Error} esbuild's, with file and line
+ */
+export async function keptHandlers(directory: string | null): Promise<string> {
+  if (directory === null) return bundleHandlers();
+  const path = join(directory, 'handlers.js');
+  const [key, kept] = await Promise.all([
+    sourcesKey(HANDLER_SOURCES),
+    readFile(path, 'utf8').catch(() => ''),
+  ]);
+  const firstLine = `// ${key}\n`;
+  if (kept.startsWith(firstLine)) return kept;
+  const script = firstLine + (await bundleHandlers());
+  // The next start bundles them again where they cannot be kept: the disk may be full, or the place not there.
+  await keep(path, script).catch(() => {});
+  return script;
+}
+
+async function keep(path: string, script: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const beside = `${path}.${process.pid}`;
+  try {
+    await writeFile(beside, script, { mode: 0o600 });
+    await rename(beside, path);
+  } catch (error) {
+    await rm(beside, { force: true });
+    throw error;
+  }
+}
+
+/**
+ * Bundles `handlers/ui/index.ts`, the control UI's server.
+ * @returns an ES module: the fetch handler. It imports Node's crypto
+ * @throws {Error} esbuild's, with file and line
+ */
+export function bundleUiServer(): Promise<string> {
+  return bundleWorker('../../handlers/ui/index.ts', {
+    minify: true,
+    // The library would hash passwords in JavaScript, ten times as slowly as Node's crypto does, which workerd has.
+    alias: {
+      '@better-auth/utils/password': fileURLToPath(import.meta.resolve('@better-auth/utils/password')),
+    },
+  });
+}
+
+async function bundleWorker(entry: string, options: BuildOptions): Promise<string> {
+  const entryPoints = [fileURLToPath(new URL(entry, import.meta.url))];
+  const { outputFiles } = await build({ ...SHARED, ...options, write: false, entryPoints });
+  return outputFiles[0]!.text;
+}

@@ -1,0 +1,112 @@
+// Files that a Worker imports and that are not JavaScript: text is bundled in, WebAssembly and data become modules
+// of their own, because only workerd can make a `WebAssembly.Module` or an `ArrayBuffer` of them at load.
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, matchesGlob, relative, sep } from 'node:path';
+import type { OnLoadResult, Plugin } from 'esbuild';
+import { BuildFailure } from '../failure.ts';
+import { ALL_MODULES_BYTES, MODULE_BYTES } from '../limits.ts';
+import { isInside, show } from '../project/inside.ts';
+import { readProjectFile } from '../project/regular-file.ts';
+import type { Module } from '../release.ts';
+import type { NodePolyfills } from './node-polyfills.ts';
+
+/** A Wrangler module rule: which files are imported as what. The first rule that matches counts. */
+export interface Rule {
+  type: string;
+  globs: string[];
+}
+
+/** Wrangler's own rules, which come after those of a project. */
+export const DEFAULT_RULES: Rule[] = [
+  { type: 'Text', globs: ['**/*.txt', '**/*.html', '**/*.sql'] },
+  { type: 'Data', globs: ['**/*.bin'] },
+  { type: 'CompiledWasm', globs: ['**/*.wasm'] },
+];
+/** How the error ends of an import that leads out of the project. */
+export const OUTSIDE = ' lies outside the project';
+const MARK = 'cellar-module:';
+
+/** Returns the type of the first rule that matches `path`. Names that begin with a dot match like all others, as Wrangler has it. */
+export function typeOf(path: string, rules: Rule[]): string | undefined {
+  const shown = withoutLeadingDots(path);
+  const matches = (glob: string) => matchesGlob(path, glob) || matchesGlob(shown, withoutLeadingDots(glob));
+  return rules.find(({ globs }) => globs.some(matches))?.type;
+}
+
+/** Puts a letter that nobody uses for the dot that each hidden name begins with: wildcards of Node's match no such dot. */
+function withoutLeadingDots(path: string): string {
+  return path.replace(/(?<=^|\/)\.(?=[^./])/g, '\uE000');
+}
+
+/**
+ * An esbuild plugin that loads files by `rules` and then Wrangler's own, and refuses any file outside `root` that is not of
+ * `polyfills`.
+ * @param root real path of the project
+ * @param out directory of the modules; `prefix` is its path as a `Module` has it
+ * @param modules gets each module written, once
+ * @param nodeEnabled from `hasNodeModules`
+ */
+export function moduleFiles(
+  root: string,
+  rules: Rule[],
+  out: string,
+  prefix: string,
+  modules: Module[],
+  nodeEnabled: boolean,
+  polyfills: NodePolyfills | null,
+): Plugin {
+  const all = [...rules, ...DEFAULT_RULES];
+  let kept = 0;
+  const read = (path: string) => readProjectFile(root, path, MODULE_BYTES);
+  const keep = (path: string, type: 'wasm' | 'data'): string => {
+    const bytes = read(path);
+    const name = `${createHash('sha256').update(bytes).digest('hex').slice(0, 10)}-${basename(path)}`;
+    if (!modules.some((module) => module.name === name)) {
+      kept += bytes.length;
+      if (kept > ALL_MODULES_BYTES)
+        throw new BuildFailure(
+          `the WebAssembly and data that the Worker imports have more than ${ALL_MODULES_BYTES / 2 ** 20} MiB`,
+        );
+      mkdirSync(out, { recursive: true });
+      writeFileSync(join(out, name), bytes);
+      modules.push({ name, type, path: `${prefix}/${name}` });
+    }
+    return name;
+  };
+  return {
+    name: 'module-files',
+    setup({ onLoad, onResolve }) {
+      onResolve({ filter: new RegExp(`^${MARK}`) }, ({ path }) => ({
+        path: `./${path.slice(MARK.length)}`,
+        external: true,
+      }));
+      const load = (asked: string): OnLoadResult | undefined => {
+        const leftOut = !existsSync(asked) && asked.startsWith(root + sep);
+        // What a package leaves out for browsers has a path, and no file: esbuild makes it an empty module. But a
+        // package that sees Node's `process` calls what is in it, as iconv-lite does.
+        if (leftOut && !(nodeEnabled && existsSync(`${asked}.js`))) return undefined;
+        const path = leftOut ? `${asked}.js` : asked;
+        if (!isInside(root, path)) {
+          if (polyfills?.has(path)) return undefined;
+          return { errors: [{ text: `${show(root, path)}${OUTSIDE}` }] };
+        }
+        if (leftOut) return { contents: read(path), loader: 'js', resolveDir: dirname(path) };
+        const type = typeOf(relative(root, path), all);
+        if (type === 'Text') return { contents: read(path), loader: 'text' };
+        if (type !== 'CompiledWasm' && type !== 'Data') return undefined;
+        const name = keep(path, type === 'Data' ? 'data' : 'wasm');
+        return { contents: `export { default } from ${JSON.stringify(MARK + name)};`, loader: 'js' };
+      };
+      onLoad({ filter: /.*/, namespace: 'file' }, ({ path }) => {
+        try {
+          return load(path);
+        } catch (error) {
+          // Thrown, it would be told as a fault of this plugin.
+          if (error instanceof BuildFailure) return { errors: [{ text: error.message }] };
+          throw error;
+        }
+      });
+    },
+  };
+}

@@ -1,0 +1,63 @@
+// What workerd lacks of Node at a compatibility date, from the packages that Wrangler takes it from.
+import { realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
+import { isInside } from '../project/inside.ts';
+
+const { resolve } = createRequire(import.meta.url);
+
+/** Since this compatibility date workerd has Node's modules and globals without a flag. */
+export const DEFAULT_SINCE = '2026-08-04';
+/** Since this compatibility date `nodejs_compat` implies `nodejs_compat_v2`. */
+const SECOND_SINCE = '2024-09-23';
+const PACKAGES = ['unenv', '@cloudflare/unenv-preset'];
+
+/** Stand-ins for modules and globals of Node. */
+export interface NodePolyfills {
+  /** Node's modules that may be imported without `node:`. */
+  names: readonly string[];
+  /** The file that stands in for an import, by the import's name, such as `os` and `node:os`. */
+  files: ReadonlyMap<string, string>;
+  /** By a global's name: the source of a module that sets it. */
+  globals: ReadonlyMap<string, string>;
+  /** Files that set globals by themselves, to be run after `globals`. */
+  scripts: string[];
+  /** Whether a file is one of the polyfills'. */
+  has(path: string): boolean;
+}
+
+/** Whether a Worker with this date and these flags has Node's globals and names without `node:`. */
+function isSecond(date: string, flags: string[]): boolean {
+  if (flags.includes('nodejs_compat_v2')) return true;
+  if (flags.includes('no_nodejs_compat_v2')) return false;
+  return date >= DEFAULT_SINCE || (flags.includes('nodejs_compat') && date >= SECOND_SINCE);
+}
+
+/** What a Worker with this compatibility date and these flags is bundled with; `null`: nothing. */
+export async function nodePolyfills(date: string, flags: string[]): Promise<NodePolyfills | null> {
+  if (!isSecond(date, flags)) return null;
+  const [{ defineEnv }, { getCloudflarePreset, nonPrefixedNodeModules }] = await Promise.all([
+    import('unenv'),
+    import('@cloudflare/unenv-preset'),
+  ]);
+  const preset = getCloudflarePreset({ compatibilityDate: date, compatibilityFlags: flags });
+  const { alias, inject, polyfill, external } = defineEnv({ presets: [preset], npmShims: true }).env;
+  const files = new Map<string, string>();
+  for (const [name, target] of Object.entries(alias)) {
+    // Wrangler leaves the package `debug` as it is: unenv's prints nothing.
+    if (name !== 'debug' && !external.includes(target)) files.set(name, resolve(target));
+  }
+  const globals = Object.entries(inject).map(([name, target]): [string, string] => {
+    const [from, exported = 'default'] = [target].flat();
+    const source = JSON.stringify(files.get(from!) ?? (from!.startsWith('node:') ? from : resolve(from!)));
+    return [name, `import { ${exported} as value } from ${source};\nglobalThis.${name} = value;`];
+  });
+  const directories = PACKAGES.map((name) => realpathSync(dirname(resolve(`${name}/package.json`))));
+  return {
+    names: nonPrefixedNodeModules,
+    files,
+    globals: new Map(globals),
+    scripts: polyfill.map((name) => resolve(name)),
+    has: (path) => directories.some((directory) => isInside(directory, path)),
+  };
+}

@@ -1,0 +1,32 @@
+// Tells whether what was bundled of our own code is still what its sources say.
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+/** Names the packages, with versions. */
+const LOCK = 'package-lock.json';
+/** Another with each start of the machine. */
+const BOOT_ID = '/proc/sys/kernel/random/boot_id';
+
+/**
+ * Stands for the sources in folders of this repository, and for the packages. It changes with the machine's start, too: what
+ * is kept under it may have been lost when the power failed, and nobody waits for the disk.
+ * @param folders paths below the repository's root
+ * @returns 64 hexadecimal digits
+ */
+export async function sourcesKey(folders: readonly string[]): Promise<string> {
+  const entries = await Promise.all(
+    folders.map((folder) => readdir(join(ROOT, folder), { recursive: true, withFileTypes: true })),
+  );
+  const sources = entries.flat().flatMap((each) => (each.isFile() ? join(each.parentPath, each.name) : []));
+  const paths = [BOOT_ID, join(ROOT, LOCK), ...sources.sort()];
+  const contents = await Promise.all(paths.map((path) => readFile(path)));
+  const hash = createHash('sha256');
+  for (const [n, path] of paths.entries()) {
+    const digest = createHash('sha256').update(contents[n]!).digest('hex');
+    hash.update(`${path}\0${digest}\0`);
+  }
+  return hash.digest('hex');
+}

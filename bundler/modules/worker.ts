@@ -1,0 +1,198 @@
+// Bundles a Worker's sources into modules that workerd loads.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { basename, extname, join } from 'node:path';
+import { type BuildOptions, build, type Message, type Metafile, type Plugin } from 'esbuild';
+import { refusePython } from '../configuration/impossible.ts';
+import { BuildFailure } from '../failure.ts';
+import { MODULE_BYTES } from '../limits.ts';
+import { isInside, show } from '../project/inside.ts';
+import { SERVER_ADVICE } from '../project/project.ts';
+import { readProjectFile } from '../project/regular-file.ts';
+import type { Module } from '../release.ts';
+import { additionalModules } from './additional-modules.ts';
+import { moduleFiles, OUTSIDE, type Rule } from './modules.ts';
+import { hasNodeModules, nodeModules } from './node-modules.ts';
+import { nodePolyfills } from './node-polyfills.ts';
+import { packagesAbove } from './packages-above.ts';
+import { isServiceWorker, serviceWorkerEntry } from './service-worker.ts';
+
+export interface WorkerSource {
+  /** Real path of the project. */
+  root: string;
+  /** Absolute path of the entry. */
+  main: string;
+  compatibilityDate: string;
+  compatibilityFlags: string[];
+  rules: Rule[];
+  /** Where names of modules begin that stay beside the bundle, as an absolute path; `null`: there are none. */
+  moduleBase: string | null;
+  /** What the project sets of esbuild's own options. */
+  options: Pick<
+    BuildOptions,
+    'define' | 'alias' | 'minify' | 'keepNames' | 'tsconfig' | 'jsxFactory' | 'jsxFragment'
+  >;
+}
+
+const MODULES = 'modules';
+const RULE_TYPES = ['Text', 'Data', 'CompiledWasm', 'ESModule', 'CommonJS'];
+const NODE_ENV = '"production"';
+/** More say nothing new: one mistake may make thousands. */
+const ERRORS_TOLD = 20;
+/** Said beside the import that could not be resolved for it. */
+const UNREADABLE = /^Cannot read directory /;
+/** A part of esbuild's advice about an import that leads nowhere. */
+const EXTERNAL = ' as external to exclude it ';
+const UNRESOLVED_PACKAGE = /^Could not resolve "((?:@[\w-][\w.-]*\/)?[\w-][\w.-]*)["/]/;
+
+/**
+ * Bundles the Worker into `<out>/modules`.
+ * @returns its modules, the entry first; the names the entry exports; warnings for the log
+ * @throws {BuildFailure} with esbuild's messages, each with file, line and column
+ */
+export async function bundleWorker(
+  source: WorkerSource,
+  out: string,
+): Promise<{ modules: Module[]; exports: string[]; warnings: string[] }> {
+  const { root, main, compatibilityDate, compatibilityFlags, options } = source;
+  refusePython(root, main);
+  const unknown = source.rules.find(({ type }) => !RULE_TYPES.includes(type));
+  if (unknown) throw new BuildFailure(`rules: type ${unknown.type} is not supported`);
+  const name = `${basename(main, extname(main))}.js`;
+  const files: Module[] = [];
+  const nodeEnabled = hasNodeModules(compatibilityDate, compatibilityFlags);
+  const nodeUsed = new Set<string>();
+  const polyfills = await nodePolyfills(compatibilityDate, compatibilityFlags);
+  const directory = join(out, MODULES);
+  const beside =
+    source.moduleBase === null
+      ? null
+      : additionalModules(root, source.moduleBase, main, source.rules, directory, MODULES);
+  const bundle = (entry: BuildOptions, more: Plugin[]) =>
+    build({
+      ...options,
+      ...entry,
+      absWorkingDir: root,
+      outfile: join(out, MODULES, name),
+      bundle: true,
+      format: 'esm',
+      platform: 'browser',
+      target: 'es2024',
+      // workerd runs these as they are, at any compatibility date.
+      supported: { 'import-source': true, using: true },
+      conditions: ['workerd', 'worker', 'browser'],
+      external: ['cloudflare:*', 'workerd:*'],
+      loader: { '.js': 'jsx', '.mjs': 'jsx', '.cjs': 'jsx' },
+      define: {
+        'process.env.NODE_ENV': NODE_ENV,
+        'global.process.env.NODE_ENV': NODE_ENV,
+        'globalThis.process.env.NODE_ENV': NODE_ENV,
+        ...options.define,
+      },
+      charset: 'utf8',
+      metafile: true,
+      sourcemap: 'external',
+      sourcesContent: false,
+      logLevel: 'silent',
+      plugins: [
+        ...more,
+        ...(beside ? [beside.plugin] : []),
+        nodeModules({ enabled: nodeEnabled, polyfills, alias: options.alias ?? {}, used: nodeUsed }),
+        packagesAbove(root, polyfills),
+        moduleFiles(root, source.rules, join(out, MODULES), MODULES, files, nodeEnabled, polyfills),
+      ],
+    }).catch((error: { errors?: Message[] }) => {
+      if (!error.errors) throw error;
+      // What a folder outside is that an import leads through is not told either.
+      const errors = error.errors.filter(({ location, text }) => location || !UNREADABLE.test(text));
+      const told = errors.slice(0, ERRORS_TOLD).map((message) => explain(root, message));
+      const rest = errors.length - told.length;
+      throw new BuildFailure([...told, ...(rest > 0 ? [`… and ${rest} more errors`] : [])].join('\n'));
+    });
+  let result = await bundle({ entryPoints: [main] }, []);
+  let exports = entryExports(result.metafile);
+  if (exports.length === 0 && isServiceWorker(readFileSync(join(out, MODULES, name), 'utf8'))) {
+    const { stdin, plugin } = serviceWorkerEntry(main);
+    result = await bundle({ stdin }, [plugin]);
+    exports = entryExports(result.metafile);
+  }
+  if (isNodeServer(root, main, nodeUsed, result.metafile))
+    throw new BuildFailure(`${show(root, main)} is a Node server${SERVER_ADVICE}`);
+  if (!exports.includes('default')) {
+    throw new BuildFailure(
+      `${show(root, main)} has no default export: a Worker is a module with \`export default { fetch(request) {…} }\``,
+    );
+  }
+  const entry: Module = { name, type: 'esm', path: `${MODULES}/${name}` };
+  nameSources(root, join(out, MODULES), name);
+  const warnings = result.warnings.map((message) => explain(root, message));
+  // This flag gives a Worker one of the modules.
+  if (compatibilityFlags.includes('nodejs_als')) nodeUsed.delete('node:async_hooks');
+  if (!nodeEnabled && nodeUsed.size > 0) {
+    warnings.push(
+      `${[...nodeUsed].join(', ')}: not there at compatibility date ${compatibilityDate} unless "nodejs_compat" is among the compatibility_flags`,
+    );
+  }
+  const modules = [entry, ...files, ...(beside?.modules ?? [])];
+  return { modules, exports, warnings: warnings.map((text) => `warning: ${text}`) };
+}
+
+/**
+ * Names the sources in a module's source map as the project does: the map outlives the directory of the build. Cellar's
+ * own, the polyfills, are named by their packages.
+ */
+function nameSources(root: string, directory: string, name: string): void {
+  const path = join(directory, `${name}.map`);
+  const map = JSON.parse(readFileSync(path, 'utf8')) as { sources: string[] };
+  map.sources = map.sources.map((source) => {
+    const path = show(root, join(directory, source));
+    return path.startsWith('../') ? source.replace(/^.*(?=node_modules\/)/, '') : path;
+  });
+  writeFileSync(path, JSON.stringify(map));
+}
+
+/**
+ * Whether an entry is a server for Node: with Express or by itself it listens, or is a CommonJS module that leaves that
+ * to another, and it hands nothing to workerd.
+ */
+function isNodeServer(root: string, main: string, nodeUsed: Set<string>, { inputs }: Metafile): boolean {
+  if (!['node:http', 'node:https', 'node:http2', 'node:net'].some((name) => nodeUsed.has(name))) return false;
+  const text = readProjectFile(root, main, MODULE_BYTES).toString('utf8');
+  const isCommonJs = inputs[show(root, main)]?.format === 'cjs';
+  return (isCommonJs || /\.listen\s*\(/.test(text)) && !/\bfetch\b|cloudflare:node/.test(text);
+}
+
+function entryExports(metafile: Metafile): string[] {
+  return Object.values(metafile.outputs).find((output) => output.entryPoint !== undefined)?.exports ?? [];
+}
+
+/** `file:line:column: text` and the line itself. Of a file outside the project only that it lies there. */
+function explain(root: string, message: Message): string {
+  const { location, text, notes } = asNotThere(message);
+  const more = notes.map((note) => advice(text, note.text)).join('');
+  if (!location) return text + more;
+  const path = join(root, location.file);
+  if (!isInside(root, path)) return show(root, path) + OUTSIDE;
+  const where = `${show(root, path)}:${location.line}:${location.column + 1}`;
+  const line = location.lineText.trim().slice(0, 200);
+  return `${where}: ${text}${line === '' ? '' : `\n  ${line}`}${more}`;
+}
+
+/** An import that leads out of the project fails as one that leads nowhere does: no project learns what lies outside of it. */
+function asNotThere(message: Message): Message {
+  const { location, text, notes } = message;
+  if (location === null || !text.endsWith(OUTSIDE)) return message;
+  const { lineText, column, length } = location;
+  const imported = Buffer.from(lineText).subarray(column + 1, column + length - 1);
+  return {
+    ...message,
+    text: `Could not resolve "${imported}"`,
+    notes: [...notes, { text: EXTERNAL, location: null }],
+  };
+}
+
+/** esbuild's own advice, unless it is for one who calls esbuild by hand. */
+function advice(text: string, note: string): string {
+  if (!note.includes(EXTERNAL)) return `\n  ${note}`;
+  const name = UNRESOLVED_PACKAGE.exec(text)?.[1];
+  return name ? `\n  If it is a package, add ${name} to the dependencies in package.json` : '';
+}

@@ -1,0 +1,128 @@
+// Copies a project's static assets. What `_headers`, `_redirects` and `.assetsignore` say is workerd's to apply.
+import { constants, copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { BuildFailure } from '../failure.ts';
+import { MAX_ENTRIES, RULES_BYTES } from '../limits.ts';
+import type { AssetRules } from '../release.ts';
+import { PAGES_FILES } from './cloudflare-pages.ts';
+import { isInside, realInside, show } from './inside.ts';
+import type { Place } from './place.ts';
+
+/** Never served, wherever they lie: secrets of local development, and a repository's insides. */
+const PRIVATE = /^(\.git|\.cellar|\.dev\.vars(\..*)?|\.env(\..*)?|\.wrangler|\.DS_Store)$/;
+/** Not served when the project's root is the assets' directory: its tools' files, and hidden ones. */
+const TOOLS =
+  /^(\.(?!well-known$|assetsignore$).*|wrangler\.(toml|jsonc?)|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-(lock|workspace)\.yaml|yarn\.lock|bun\.lockb?|deno\.(jsonc?|lock)|[\w.-]+\.config\.([cm]?[jt]sx?|json)|[jt]sconfig.*\.json|(angular|lerna|nx|turbo|biome)\.jsonc?|Dockerfile|Makefile|functions)$/;
+
+/**
+ * Copies the assets in `from` to `to`.
+ * @param limitMb MiB that the copy may have; a file counts once for each path that leads to it
+ * @returns how many files, and how many of those are pages
+ * @throws {BuildFailure} when a symbolic link leaves the project, or there is more than the limits allow
+ */
+export function copyAssets(
+  place: Place,
+  from: string,
+  to: string,
+  limitMb: number,
+): { files: number; pages: number } {
+  const assets = listAssets(place, from, to, limitMb);
+  for (const { real, target, kind } of assets) {
+    if (kind === 'folder') mkdirSync(target);
+    else copyFileSync(real, target, constants.COPYFILE_FICLONE);
+  }
+  const files = assets.filter(({ kind }) => kind === 'file');
+  const pages = files.filter(({ target }) => /\.html?$/.test(target));
+  return { files: files.length, pages: pages.length };
+}
+
+const RULE_FILES = { headers: '_headers', redirects: '_redirects', ignore: '.assetsignore' } as const;
+
+/**
+ * Reads what the assets in `directory` say about themselves.
+ * @throws {BuildFailure} for a file that is too long to be about files
+ */
+export function assetRules(directory: string): AssetRules {
+  const rules: AssetRules = {};
+  for (const [rule, name] of Object.entries(RULE_FILES)) {
+    const stats = statSync(join(directory, name), { throwIfNoEntry: false });
+    if (!stats?.isFile()) continue;
+    if (stats.size > RULES_BYTES)
+      throw new BuildFailure(`assets: ${name} has more than ${RULES_BYTES / 1024} KiB`);
+    rules[rule as keyof AssetRules] = readFileSync(join(directory, name), 'utf8');
+  }
+  return rules;
+}
+
+/** Lines for the deploy's log about what Cloudflare Pages would run beside the assets in `from` of a Worker's configuration. */
+export function notRun({ root, folder }: Place, from: string): string[] {
+  const notes: string[] = [];
+  if (isInside(root, join(from, '_worker.js')))
+    notes.push('_worker.js is not run: name it as "main" in wrangler.jsonc');
+  if (isInside(root, join(folder, 'functions')) && from !== join(folder, 'functions'))
+    notes.push(
+      'functions/ is not run: that of a Pages project is, with "pages_build_output_dir" in place of "assets"',
+    );
+  return notes;
+}
+
+interface Asset {
+  real: string;
+  target: string;
+  kind: 'file' | 'folder';
+}
+
+/** All entries to copy, each folder before the entries in it. */
+function listAssets({ root, folder }: Place, from: string, to: string, limitMb: number): Asset[] {
+  const assets: Asset[] = [];
+  const count = counter(show(root, from), limitMb);
+  const list = (source: string, path: string, target: string, above: string[]) => {
+    const real = realInside(root, path);
+    if (real === null) throw refusal(show(root, source));
+    if (above.includes(real))
+      throw new BuildFailure(`assets: ${show(root, source)} is a link to a directory it lies in`);
+    const stats = statSync(real);
+    count(stats.isFile() ? stats.size : 0);
+    if (stats.isFile()) assets.push({ real, target, kind: 'file' });
+    if (!stats.isDirectory()) return;
+    assets.push({ real, target, kind: 'folder' });
+    for (const name of readdirSync(real)) {
+      const isOfPages = source === from && PAGES_FILES.includes(name);
+      const hidden =
+        PRIVATE.test(name) ||
+        isOfPages ||
+        (source === folder && TOOLS.test(name)) ||
+        (from === folder && name === 'node_modules');
+      if (!hidden) list(join(source, name), join(real, name), join(target, name), [...above, real]);
+    }
+  };
+  list(from, from, to, []);
+  return assets;
+}
+
+function refusal(source: string): BuildFailure {
+  return new BuildFailure(
+    source.includes('\ufffd')
+      ? `assets: the name of ${source} is not valid UTF-8, so no URL can name it`
+      : `assets: ${source} is a link that leaves the project or leads nowhere`,
+  );
+}
+
+/**
+ * Counts the entries to copy: with symbolic links a small project can have very many paths.
+ * @returns a function that takes the bytes of the next file, or 0 for a folder
+ */
+function counter(directory: string, limitMb: number): (bytes: number) => void {
+  const links = 'a linked folder counts once for each path that leads to it';
+  let entries = 0;
+  let total = 0;
+  return (bytes) => {
+    total += bytes;
+    if (++entries > MAX_ENTRIES)
+      throw new BuildFailure(`assets: ${directory} has more than ${MAX_ENTRIES} files and folders; ${links}`);
+    if (total > limitMb * 2 ** 20)
+      throw new BuildFailure(
+        `assets: ${directory} has more than the ${limitMb} MiB a build may use; ${links}`,
+      );
+  };
+}

@@ -1,0 +1,70 @@
+// What makes a project ready for bundling.
+import { join } from 'node:path';
+import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
+import type { WranglerConfig } from '../configuration/wrangler-config.ts';
+import type { DeployScript } from '../deploy-script/deploy-script.ts';
+import { isThere } from './inside.ts';
+import type { PackageJson } from './project.ts';
+
+/**
+ * A line for the shell, or the script `build`. `cwd`: from the project's folder. `mayFail`: the
+ * deploy goes on when the script fails, because it needs nothing that the script writes.
+ */
+export type BuildCommand =
+  | { kind: 'command'; command: string; cwd: string }
+  | { kind: 'script'; mayFail?: true };
+
+/** What says how a project is built. */
+interface Sources {
+  /** Real path of the repository. */
+  root: string;
+  settings: BuildSettings;
+  /** Its Wrangler configuration, if there is one. */
+  config: WranglerConfig | null;
+  /** The script that deploys it, if there is one. */
+  deploy: DeployScript | null;
+  /** Its own package.json, and that of the workspace above it. */
+  manifest: PackageJson | null;
+  above: PackageJson | null;
+  /** Where its packages are installed, as an absolute path. */
+  installed: string;
+}
+
+/**
+ * How a project is built: what runs, one after another. The app's setting stands for all of it. Else the commands come that the
+ * script `deploy` has before Wrangler, and the script `build` first unless one of them builds; then the command that Wrangler runs.
+ */
+export function buildCommands(sources: Sources): BuildCommand[] {
+  const { settings, config, deploy } = sources;
+  if (settings.build_command !== null) return [line(settings.build_command)];
+  const commands = config?.build.command ? [line(config.build.command, config.build.cwd ?? '.')] : [];
+  const before = deploy?.before ?? null;
+  if (before !== null) commands.unshift(line(before));
+  const isOpenNext = before?.includes('opennextjs-cloudflare build');
+  const needsScript = deploy?.startsWithBuild
+    ? !isOpenNext
+    : commands.length === 0 || (before !== null && !deploy?.builds);
+  const script = needsScript ? scriptCommand(sources) : null;
+  return script === null ? commands : [script, ...commands];
+}
+
+/** How the script `build` runs; `null`: there is none. */
+function scriptCommand({ root, manifest, above, installed }: Sources): BuildCommand | null {
+  const script = manifest?.scripts.build;
+  if (script === undefined) return null;
+  // Its script builds for Node. The adapter calls that, and makes a Worker of what comes of it.
+  const isOpenNext = has(manifest, '@opennextjs/cloudflare') && !script.includes('opennextjs-cloudflare');
+  if (isOpenNext) return line('opennextjs-cloudflare build');
+  // It builds the packages before that the project needs. It goes by the package manager that is named.
+  if (above?.packageManager && has(above, 'turbo') && isThere(root, join(installed, 'turbo.json')))
+    return line('turbo run build');
+  return { kind: 'script' };
+}
+
+function line(command: string, cwd = '.'): BuildCommand {
+  return { kind: 'command', command, cwd };
+}
+
+function has(manifest: PackageJson | null, dependency: string): boolean {
+  return manifest?.dependencies.some(([name]) => name === dependency) ?? false;
+}

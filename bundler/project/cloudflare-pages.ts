@@ -1,0 +1,131 @@
+// Projects of Cloudflare Pages: static files, and a Worker of functions/ or `_worker.js`, which answers what its routes name.
+// Each becomes a Worker with assets.
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { ReadConfig } from '../configuration/wrangler-config.ts';
+import { BuildFailure } from '../failure.ts';
+import { RULES_BYTES } from '../limits.ts';
+import { foldersOf } from './folders.ts';
+import { insidePath, isInside, isThere, show } from './inside.ts';
+import type { Place } from './place.ts';
+import { readHead, readProjectFile } from './regular-file.ts';
+
+/** Where Wrangler's compiler puts the Worker of functions/, from the project's folder. */
+export const COMPILED_FUNCTIONS = '.wrangler/cellar-functions';
+/** A Worker's code in the folder of the static files. */
+export const PAGES_WORKER = '_worker.js';
+/** It, and the paths that it answers. Never served. */
+export const PAGES_FILES = [PAGES_WORKER, '_routes.json'];
+/** Rules in `_routes.json`, and characters of each. */
+const ROUTES = 100;
+const ROUTE_LENGTH = 100;
+const FUNCTIONS = 'functions';
+/** How a function is exported. */
+const HANDLER =
+  /\bexport\s+(?:(?:async\s+)?function\*?|const|let|var)\s+onRequest|\bexport\s*\{[^}]*\bonRequest/;
+/** Files of functions/ that are looked at, and bytes of each. */
+const LOOKED_AT = 500;
+const FUNCTION_BYTES = 256 * 1024;
+
+/** Whether a project has Pages Functions. Folders of that name hold other tools' functions, too. */
+export function hasFunctions({ root, folder }: Place): boolean {
+  const functions = join(folder, FUNCTIONS);
+  // A link out of the project would have the host's own files looked at, and named in the log.
+  if (!isInside(root, functions) || !statSync(functions).isDirectory()) return false;
+  let left = LOOKED_AT;
+  for (const { path, names } of foldersOf(functions))
+    for (const name of names.filter((each) => /\.(?:[cm]?[jt]s|[jt]sx)$/.test(each))) {
+      if (left-- === 0) return false;
+      const file = join(functions, path, name);
+      if (
+        isInside(root, file) &&
+        statSync(file, { throwIfNoEntry: false })?.isFile() &&
+        HANDLER.test(readHead(root, file, FUNCTION_BYTES).toString('utf8'))
+      )
+        return true;
+    }
+  return false;
+}
+
+/** Whether there is a Worker beside a site, which Pages would run. */
+export function hasPagesWorker(place: Place, directory: string): boolean {
+  return workerOf(place, directory) !== null;
+}
+
+/**
+ * A Pages project's configuration as one of a Worker with assets.
+ * @param directory absolute path of the static files, which is there
+ * @throws {BuildFailure} for routes that cannot be read
+ */
+export function asWorker(place: Place, read: ReadConfig, directory: string): ReadConfig {
+  const { root } = place;
+  const worker = workerOf(place, directory);
+  const isApp = !isThere(root, join(directory, '404.html'));
+  const { main: _, ...config } = read.config;
+  return {
+    ...read,
+    notes: [...read.notes, `Cloudflare Pages project: ${show(root, directory)}`],
+    config: {
+      ...config,
+      ...(worker !== null && { main: worker.main }),
+      assets: {
+        directory,
+        not_found_handling: isApp ? 'single-page-application' : '404-page',
+        html_handling: 'auto-trailing-slash',
+        ...(worker !== null && { binding: 'ASSETS', run_worker_first: routesOf(root, worker.routes) }),
+      },
+    },
+  };
+}
+
+/** The entry of the Worker, and the file with its routes. */
+function workerOf({ root, folder }: Place, directory: string): { main: string; routes: string } | null {
+  const own = join(directory, PAGES_WORKER);
+  const routes = join(directory, '_routes.json');
+  if (isThere(root, own)) {
+    if (!statSync(own).isDirectory()) return { main: own, routes };
+    return { main: insidePath(root, own, 'index.js', show(root, own)), routes };
+  }
+  const compiled = join(folder, COMPILED_FUNCTIONS);
+  const main = join(compiled, 'index.js');
+  if (!isThere(root, main)) return null;
+  return { main, routes: isThere(root, routes) ? routes : join(compiled, '_routes.json') };
+}
+
+/** Which paths the Worker answers, as assets have it: all of them without a file that says so. */
+function routesOf(root: string, path: string): true | string[] {
+  if (!isThere(root, path)) return true;
+  const file = show(root, path);
+  let routes: { include?: unknown; exclude?: unknown };
+  try {
+    routes = JSON.parse(readProjectFile(root, path, RULES_BYTES).toString('utf8'));
+  } catch (error) {
+    throw new BuildFailure(`${file} cannot be read: ${(error as Error).message}`);
+  }
+  const { include, exclude = [] } = routes ?? {};
+  if (!arePaths(include) || !arePaths(exclude))
+    throw new BuildFailure(`${file}: "include" and "exclude" must be lists of paths such as "/api/*"`);
+  const refused = whyRefused(include, exclude);
+  if (refused !== null) throw new BuildFailure(`${file}: ${refused}, which Cloudflare Pages refuses, too`);
+  if (include.includes('/*') && exclude.length === 0) return true;
+  return [...include, ...exclude.map((pattern) => `!${pattern}`)];
+}
+
+/** What of the rules Pages refuses; `null`: nothing. */
+function whyRefused(include: string[], exclude: string[]): string | null {
+  const rules = [...include, ...exclude];
+  if (include.length === 0) return '"include" has no rule';
+  if (rules.length > ROUTES) return `there are ${rules.length} rules, more than ${ROUTES}`;
+  const long = rules.find(({ length }) => length > ROUTE_LENGTH);
+  if (long !== undefined) return `the rule ${long} has more than ${ROUTE_LENGTH} characters`;
+  for (const list of [include, exclude])
+    for (const wide of list.filter((rule) => rule.endsWith('/*'))) {
+      const covered = list.find((rule) => rule !== wide && rule.startsWith(wide.slice(0, -1)));
+      if (covered !== undefined) return `the rule ${wide} covers ${covered}`;
+    }
+  return null;
+}
+
+function arePaths(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string' && each.startsWith('/'));
+}

@@ -1,0 +1,79 @@
+// Nothing from outside a project's tree may end up in its release, whatever its symbolic links say: the host's
+// own files are readable to the bundler.
+import { lstatSync, realpathSync, statSync } from 'node:fs';
+import { dirname, join, relative, resolve, sep } from 'node:path';
+import { BuildFailure } from '../failure.ts';
+
+/** Whether `path`, its symbolic links followed, lies in `root` (a real path). False for a dangling link. */
+export function isInside(root: string, path: string): boolean {
+  return realInside(root, path) !== null;
+}
+
+/** `path` with its symbolic links followed; `null` when that lies outside `root` (a real path), or is not there. */
+export function realInside(root: string, path: string): string | null {
+  try {
+    const real = realpathSync.native(path);
+    return real === root || real.startsWith(root + sep) ? real : null;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * The absolute path of something a project's configuration names, which must be there and in the tree.
+ * @param root real path of the project
+ * @param from directory that a relative `path` starts at
+ * @param what names the thing in the message, such as `assets.directory`
+ * @throws {BuildFailure} when it is not there, or lies outside
+ */
+export function insidePath(root: string, from: string, path: string, what: string): string {
+  const full = pathWithin(root, from, path, what);
+  if (!isThere(root, full))
+    throw new BuildFailure(
+      `${what}: there is no ${show(root, full)}: check the path, and that it is committed or built${buildOf(root, from, full)}`,
+    );
+  return full;
+}
+
+/** The sentence about a package on the way to what is missing: nothing builds it, unless a setting says so. */
+function buildOf(root: string, from: string, missing: string): string {
+  for (let at = dirname(missing); at.startsWith(from + sep); at = dirname(at)) {
+    if (!isThere(root, join(at, 'package.json'))) continue;
+    const folder = relative(from, at);
+    return `. ${folder} is a package that was not built: set the app's build_command, for example to \`cd ${folder} && npm ci && npm run build\``;
+  }
+  return '';
+}
+
+/**
+ * The absolute path of something a project's configuration names. Nothing is looked at.
+ * @throws {BuildFailure} when it lies outside, as it is written
+ */
+export function pathWithin(root: string, from: string, path: string, what: string): string {
+  const full = resolve(from, path);
+  if (full !== root && !full.startsWith(root + sep))
+    throw new BuildFailure(`${what}: ${path} lies outside the project`);
+  return full;
+}
+
+/**
+ * Whether a path as written lies in the tree and leads to something. What lies outside of the tree is not told: a link to
+ * there fails alike whether it leads to something or not.
+ * @throws {BuildFailure} for a link that leaves the tree, or leads nowhere
+ */
+export function isThere(root: string, path: string): boolean {
+  let reached = root;
+  for (const name of relative(root, path).split(sep)) {
+    if (!statSync(reached).isDirectory()) return false;
+    reached = join(reached, name);
+    if (!lstatSync(reached, { throwIfNoEntry: false })) return false;
+    if (!isInside(root, reached))
+      throw new BuildFailure(`${show(root, reached)} is a link that leaves the project, or leads nowhere`);
+  }
+  return true;
+}
+
+/** A path as its author knows it: relative to the project. */
+export function show(root: string, path: string): string {
+  return relative(root, path) || '.';
+}

@@ -1,0 +1,132 @@
+// The pages that Next.js made at build time, which `opennextjs-cloudflare deploy` puts where the Worker looks for them. Each kind
+// of cache is known by its name in the Worker, as OpenNext's own command (`populateCache`) knows it.
+import { createHash } from 'node:crypto';
+import {
+  constants,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import type { WranglerConfig } from '../configuration/wrangler-config.ts';
+import { BuildFailure } from '../failure.ts';
+import { MAX_ENTRIES } from '../limits.ts';
+import type { Assets, Bundle, DatabaseMigration, Prefill } from '../release.ts';
+import { copyAssets } from './assets.ts';
+import { insidePath, isThere, show } from './inside.ts';
+import type { Place } from './place.ts';
+
+/** Where OpenNext writes it, from the project's folder. */
+const CACHE = '.open-next/cache';
+/** Where the release has it. */
+const PREFILL = 'next-cache';
+const BUCKET = { name: 'cf-r2-incremental-cache', binding: 'NEXT_INC_CACHE_R2_BUCKET' };
+const NAMESPACE = { name: 'cf-kv-incremental-cache', binding: 'NEXT_INC_CACHE_KV' };
+const ASSETS_NAME = 'cf-static-assets-incremental-cache';
+/** Where the Worker looks among its assets. */
+const ASSETS_CACHE = 'cdn-cgi/_next_cache';
+const TAGS_BINDING = 'NEXT_TAG_CACHE_D1';
+const TAGS_TABLE =
+  'CREATE TABLE IF NOT EXISTS revalidations (tag TEXT NOT NULL, revalidatedAt INTEGER NOT NULL, stale INTEGER, expire INTEGER DEFAULT NULL, UNIQUE(tag) ON CONFLICT REPLACE);\n';
+
+/** A project's Worker, bundled into `out`. */
+interface Bundled {
+  place: Place;
+  file: string;
+  config: WranglerConfig;
+  worker: Bundle['worker'];
+  assets: Assets | null;
+  out: string;
+  /** MiB that the cache may have. */
+  limitMb: number;
+}
+
+/**
+ * Copies the cache of a project with OpenNext into `out`, as the Worker looks for it.
+ * @returns what the deploy has to put elsewhere, and the assets with the cache among them
+ * @throws {BuildFailure} for a cache that is too large, and a Worker without the binding to its cache
+ */
+export function copyNextCache({ place, file, config, worker, assets, out, limitMb }: Bundled): {
+  prefill?: Prefill;
+  assets: Assets | null;
+} {
+  const from = join(place.folder, CACHE);
+  if (worker === null || !isThere(place.root, from)) return { assets };
+  const text = readFileSync(join(out, worker.modules[0]!.path), 'utf8');
+  if (assets !== null && text.includes(ASSETS_NAME)) {
+    const to = join(out, assets.directory, ASSETS_CACHE);
+    mkdirSync(dirname(to), { recursive: true });
+    copyAssets(place, from, to, limitMb);
+    return { assets: { ...assets, runWorkerFirst: hidden(assets.runWorkerFirst) } };
+  }
+  const kind = [BUCKET, NAMESPACE].find(({ name }) => text.includes(name));
+  if (kind === undefined) return { assets };
+  const { binding } = kind;
+  const isBucket = kind === BUCKET;
+  const bindings = isBucket ? config.r2_buckets : config.kv_namespaces;
+  if (!bindings.some((each) => each.binding === binding))
+    throw new BuildFailure(
+      `${file}: ${isBucket ? 'r2_buckets' : 'kv_namespaces'} has no binding ${binding}, where open-next.config.ts keeps the cache: add it`,
+    );
+  const files = copyByKey(place, from, join(out, PREFILL), limitMb);
+  if (files === 0) return { assets };
+  const { [`${binding.replace(/_BUCKET$/, '')}_PREFIX`]: named } = config.vars;
+  const prefix = typeof named === 'string' ? named : 'incremental-cache';
+  return {
+    assets,
+    prefill: { kind: isBucket ? 'bucket' : 'namespace', binding, directory: PREFILL, prefix, files },
+  };
+}
+
+/** Visitors get no file of the cache: the Worker answers its paths. */
+function hidden(first: Assets['runWorkerFirst']): Assets['runWorkerFirst'] {
+  return first === true ? true : [...(first || []), `/${ASSETS_CACHE}/*`];
+}
+
+/** The migration that makes the table of a D1 database in which OpenNext keeps tags; none for any other. */
+export function tagsMigration(binding: string, out: string, target: string): DatabaseMigration[] {
+  if (binding !== TAGS_BINDING) return [];
+  const name = 'opennext-revalidations.sql';
+  const path = `${target}/${name}`;
+  mkdirSync(join(out, target), { recursive: true });
+  writeFileSync(join(out, path), TAGS_TABLE);
+  return [{ name, path }];
+}
+
+/** Copies each file to the path that its key has behind the prefix. @returns how many there are */
+function copyByKey({ root }: Place, from: string, to: string, limitMb: number): number {
+  let files = 0;
+  let bytes = 0;
+  for (const entry of readdirSync(from, { recursive: true, withFileTypes: true })) {
+    if (entry.isDirectory()) continue;
+    const path = relative(from, join(entry.parentPath, entry.name));
+    const real = insidePath(root, from, path, CACHE);
+    const stats = statSync(real);
+    if (!stats.isFile()) throw new BuildFailure(`${show(root, real)} is no file`);
+    bytes += stats.size;
+    if (++files > MAX_ENTRIES) throw tooMuch(`${MAX_ENTRIES} files`);
+    if (bytes > limitMb * 2 ** 20) throw tooMuch(`the ${limitMb} MiB a build may use`);
+    const target = join(to, keyOf(path));
+    mkdirSync(dirname(target), { recursive: true });
+    copyFileSync(real, target, constants.COPYFILE_FICLONE);
+  }
+  return files;
+}
+
+function tooMuch(limit: string): BuildFailure {
+  return new BuildFailure(`${CACHE} has more than ${limit}: make fewer pages at build time`);
+}
+
+/** @param path of a file of the cache: `<build>/<key>.cache` or `__fetch/<build>/<key>` @throws {BuildFailure} for any other */
+function keyOf(path: string): string {
+  const [, fetched, build, key] = /^(__fetch\/)?([^/]+)\/(.+)$/.exec(path) ?? [];
+  if (key === undefined || (!fetched && !key.endsWith('.cache')))
+    throw new BuildFailure(`${CACHE}/${path} is no entry of OpenNext's cache`);
+  const hash = createHash('sha256')
+    .update(`/${fetched ? key : key.slice(0, -'.cache'.length)}`)
+    .digest('hex');
+  return `${build}/${hash}.${fetched ? 'fetch' : 'cache'}`;
+}

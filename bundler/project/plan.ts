@@ -1,0 +1,171 @@
+// What a worktree needs before it can be bundled, known before anything of it has run.
+import { realpathSync } from 'node:fs';
+import { relative } from 'node:path';
+import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
+import { type NamedOutside, refuseImpossible } from '../configuration/impossible.ts';
+import { readConfig, withPages } from '../configuration/read-config.ts';
+import { redirectedConfig } from '../configuration/redirect.ts';
+import type { ReadConfig } from '../configuration/wrangler-config.ts';
+import { deployFolder } from '../deploy-script/deploy-folder.ts';
+import { type DeployScript, deployScript } from '../deploy-script/deploy-script.ts';
+import { entryPath } from '../modules/entry.ts';
+import { type BuildCommand, buildCommands } from './build-command.ts';
+import { hasFunctions } from './cloudflare-pages.ts';
+import { insidePath } from './inside.ts';
+import { whyInstallAnew } from './install-inputs.ts';
+import { findLockFiles, type LockFile } from './lock-files.ts';
+import type { PageFolders } from './pages.ts';
+import { type Place, placeOf } from './place.ts';
+import {
+  findProject,
+  hasConfig,
+  nothingDeployable,
+  otherwiseNamed,
+  packageJsonOf,
+  siteFolders,
+} from './project.ts';
+import { installFolder, namedFolder, onlyProject } from './workspace.ts';
+
+/** Scripts that run before a project is bundled, and may write files of it. */
+const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepare'];
+
+/** What has to run in a worktree, as data. */
+export interface Plan {
+  /** The project's folder, from the worktree; empty: the worktree. */
+  folder: string;
+  /** What stands for its own script `deploy`: the root's, from that folder on; `null`: nothing does. */
+  deployLine: string | null;
+  /** Where its packages are installed, likewise. */
+  installFolder: string;
+  /** What runs before the project is bundled, one after another. */
+  build: BuildCommand[];
+  /** Lines for the deploy's log. */
+  notes: string[];
+  hasDependencies: boolean;
+  /** As package.json names it, such as `pnpm@10.1.0`. */
+  packageManager: string | null;
+  lockFiles: LockFile[];
+  /** Why the next build cannot use what an install makes here; `null` when it can. */
+  installAnew: string | null;
+  /** Whether there is a Wrangler configuration. */
+  hasConfig: boolean;
+  /** Whether Cloudflare Pages would build it. */
+  isPages: boolean;
+  /** Whether functions/ is to be compiled to its Worker. */
+  hasFunctions: boolean;
+  /** What its configuration says of other apps; `null`: nothing, or the build decides. */
+  outside: NamedOutside | null;
+  /** The sites that are there before the build; `null` where the build can make no site. */
+  pages: PageFolders | null;
+}
+
+/** What a plan is made of. */
+export interface PlanOptions {
+  worktree: string;
+  settings: BuildSettings;
+  /** The environment of its Wrangler configuration to deploy; `null`: the top level. */
+  environment: string | null;
+  /** Paths of all its package.json files. */
+  manifests: string[];
+}
+
+/**
+ * Looks at a fresh worktree.
+ * @throws {BuildFailure} when its configuration cannot be used, or nothing in it can become deployable
+ */
+export async function planBuild({ worktree, settings, environment, manifests }: PlanOptions): Promise<Plan> {
+  const { output_directory: output } = settings;
+  const { place, why } = findPlace(realpathSync(worktree), settings);
+  const manifest = packageJsonOf(place);
+  const project = findProject(place, null, output);
+  const installed = installFolder(place);
+  const above = installed === place.folder ? null : packageJsonOf({ ...place, folder: installed });
+  const read = project?.kind === 'wrangler' ? await readConfig(place, project, environment, false) : null;
+  const config = read?.config ?? null;
+  const deploy = deployScript(manifest?.scripts ?? {});
+  const build = buildCommands({ root: place.root, settings, config, deploy, manifest, above, installed });
+  if (project === null && build.length === 0) throw nothingDeployable(place, output);
+  const isPages =
+    read === null
+      ? project?.kind !== 'worker' && hasFunctions(place)
+      : read.config.pages_build_output_dir !== undefined;
+  let outside: NamedOutside | null = null;
+  if (read !== null) {
+    if (output !== null && !isPages) throw otherwiseNamed(read.file);
+    const scripts = Object.keys(manifest?.scripts ?? {});
+    const isRedirected = redirectedConfig(place) !== null;
+    const isWhole =
+      build.length === 0 &&
+      settings.install_command === null &&
+      !scripts.some((name) => WRITING_SCRIPTS.includes(name)) &&
+      !isRedirected;
+    const config = isPages && isWhole ? withPages(place, read, output) : read;
+    const named = refuseImpossible(place.root, config, isWhole);
+    if (!isRedirected) outside = named;
+  }
+  return {
+    folder: relative(place.root, place.folder),
+    deployLine: place.deployLine ?? null,
+    installFolder: relative(place.root, installed),
+    build: read !== null && isDeployable(place.root, read) ? build.map(forgiving) : build,
+    notes: [
+      ...(why === null ? [] : [why]),
+      ...(deploy !== null && deploy.notRun.length > 0 ? [notRun(deploy)] : []),
+    ],
+    hasDependencies: [manifest, above].some((each) => each?.hasDependencies),
+    packageManager: (above ?? manifest)?.packageManager ?? null,
+    lockFiles: findLockFiles(place.root, installed),
+    installAnew: whyInstallAnew(place.root, manifests),
+    hasConfig: project?.kind === 'wrangler',
+    isPages,
+    hasFunctions: isPages && hasFunctions(place),
+    outside,
+    pages: project?.kind !== 'wrangler' && build.length > 0 ? siteFolders(place) : null,
+  };
+}
+
+/** Whether all that a configuration names is there before anything was built. */
+function isDeployable(root: string, { config: { main, assets, build }, base }: ReadConfig): boolean {
+  if (main === undefined || build.command) return false;
+  try {
+    entryPath(root, base, main, 'main');
+    if (assets?.directory !== undefined) insidePath(root, base, assets.directory, 'assets.directory');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function forgiving(build: BuildCommand): BuildCommand {
+  return build.kind === 'script' ? { ...build, mayFail: true } : build;
+}
+
+/** A line about the commands of the script that deploys which the build leaves out. */
+function notRun({ call, notRun }: DeployScript): string {
+  return `"${call.script}" of package.json: not run, because they come after Wrangler or are for an account of Cloudflare: ${notRun.join(', ')}`;
+}
+
+/**
+ * The folder that the settings name, else the root, unless the script that deploys names another one, or only one below it can be
+ * deployed. With a line for the deploy's log where no setting says so.
+ */
+function findPlace(root: string, settings: BuildSettings): { place: Place; why: string | null } {
+  const place = placeOf(root, settings.root_directory);
+  const { root_directory, output_directory: output, build_command } = settings;
+  const asNamed = { place, why: null };
+  if (root_directory !== null || output !== null) return asNamed;
+  const scripts = packageJsonOf(place)?.scripts ?? {};
+  const named = deployFolder(scripts);
+  const folder = named === null || hasConfig(place) ? null : namedFolder(root, named);
+  if (named !== null && folder !== null) {
+    const why = `${folder} is the app: "${named.script}" of package.json names it`;
+    return { place: { ...placeOf(root, folder), deployLine: named.line }, why };
+  }
+  if (findProject(place, null, output) !== null) return asNamed;
+  const only = onlyProject(root, build_command !== null || scripts.build !== undefined);
+  if (only === null) return asNamed;
+  return {
+    place: placeOf(root, only),
+    why: `${only} is the app: no other folder has a Wrangler configuration`,
+  };
+}

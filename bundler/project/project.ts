@@ -1,0 +1,278 @@
+// What kind of project a worktree holds, and what has to run before it can be bundled.
+import { lstatSync, readdirSync, statSync } from 'node:fs';
+import { join, sep } from 'node:path';
+import { redirectedConfig } from '../configuration/redirect.ts';
+import { deployScript } from '../deploy-script/deploy-script.ts';
+import type { DeployCall } from '../deploy-script/wrangler-call.ts';
+import { BuildFailure } from '../failure.ts';
+import { CONFIG_BYTES } from '../limits.ts';
+import { PAGES_WORKER } from './cloudflare-pages.ts';
+import { foldersOf } from './folders.ts';
+import { insidePath, isInside, isThere, pathWithin, show } from './inside.ts';
+import { findPages, type PageFolders, writtenPages } from './pages.ts';
+import { inFolder, type Place } from './place.ts';
+import { readHead, readProjectFile } from './regular-file.ts';
+
+/** Folders besides the root in which a static site's `index.html` may lie; those that tools write come first. */
+const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public'];
+/** Configurations of tools that make a site out of sources. */
+const SITE_TOOLS =
+  /^(?:(?:vite|webpack|rollup|rolldown|astro|svelte|nuxt|next|vue|rsbuild|rspack|docusaurus|quasar)\.config\.[cm]?[jt]s|angular\.json|\.parcelrc)$/;
+/** A page that only such a tool can make sense of. */
+const SOURCE_PAGE = /<script\b[^>]*\bsrc=["']?[^"'>\s]+\.(?:tsx?|mts|jsx|vue|svelte)\b/i;
+/** Bytes of a page that are looked at. */
+const PAGE_BYTES = 256 * 1024;
+const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
+/** A command that runs a program of the project in Node, variables before it aside. */
+const NODE_COMMAND = /^(?:\w+=\S*\s+)*(?:node|nodemon|tsx|ts-node)\s/;
+const DEPENDENCIES = ['dependencies', 'devDependencies', 'optionalDependencies'];
+/** Folders that a message names. */
+const FOLDERS_NAMED = 20;
+const ENTRY_FILES = ['index.ts', 'index.js'];
+
+/** What the author of a server for Node can do, after words that name it. */
+export const SERVER_ADVICE =
+  ", and a Worker has no port to listen on: export a handler, `export default { fetch(request) {…} }`, or keep the server and add `import { httpServerHandler } from 'cloudflare:node'; export default httpServerHandler({ port })` with the port it listens on";
+
+export type Project =
+  /**
+   * `config` is the path of the project's own Wrangler configuration; `null`: its build wrote the only one, or `call`, of a
+   * script of package.json, has all that is known.
+   */
+  | { kind: 'wrangler'; config: string | null; call: DeployCall | null }
+  /** `directory` holds `index.html`. */
+  | { kind: 'site'; directory: string }
+  | { kind: 'worker'; main: string };
+
+const NO_PACKAGE: PackageJson = {
+  name: null,
+  main: null,
+  scripts: {},
+  packageManager: null,
+  hasDependencies: false,
+  workspaces: [],
+  dependencies: [],
+};
+
+/** The parts of `package.json` a build goes by. */
+export interface PackageJson {
+  name: string | null;
+  main: string | null;
+  scripts: Record<string, string>;
+  /** As written, such as `pnpm@10.1.0`. */
+  packageManager: string | null;
+  hasDependencies: boolean;
+  /** The folders that are packages of it, as written. */
+  workspaces: string[];
+  /** Name and version of each package that it asks for. */
+  dependencies: [name: string, version: string][];
+}
+
+/**
+ * What a project's folder holds now. A build may turn a Worker into a site, so ask again after it.
+ * @param before the sites that were there before the build; `null` when nothing was built, or not yet
+ * @param output the setting `output_directory`, which says what the site is
+ * @returns `null` when nothing of it can be deployed
+ * @throws {BuildFailure} when it is not clear what to deploy
+ */
+export function findProject(place: Place, before: PageFolders | null, output: string | null): Project | null {
+  const { root, folder } = place;
+  const manifest = packageJsonOf(place);
+  const call = deployScript(manifest?.scripts ?? {})?.call ?? null;
+  const paths = CONFIG_FILES.map((name) => join(folder, name));
+  if (call?.config) {
+    const named = pathWithin(root, folder, call.config, `"${call.script}" of package.json`);
+    paths.splice(call.isCertain ? 0 : paths.length, 0, named);
+  }
+  const config = paths.find((path) => isFile(root, path));
+  if (config !== undefined) return { kind: 'wrangler', config, call };
+  if (redirectedConfig(place) !== null) return { kind: 'wrangler', config: null, call: null };
+  const named = output ?? call?.pages ?? null;
+  if (named !== null) {
+    const what = output === null ? `"${call!.script}" of package.json` : 'output_directory';
+    const directory = pathWithin(root, folder, named, what);
+    return isDirectory(root, directory)
+      ? { kind: 'site', directory: insidePath(root, folder, named, what) }
+      : null;
+  }
+  if (call !== null && [call.main, call.config, call.assets].some((each) => each !== null))
+    return { kind: 'wrangler', config: null, call };
+  const entries = manifest?.main ? [manifest.main, ...ENTRY_FILES] : ENTRY_FILES;
+  const entry = entries
+    .map((name) => join(folder, name))
+    .find((path) => path.startsWith(root + sep) && isFile(root, path));
+  const site = before === null ? sourceSite(place, manifest) : builtSite(place, before, entry);
+  if (site !== null) return { kind: 'site', directory: join(folder, site) };
+  if (entry === undefined) return null;
+  return { kind: 'worker', main: entry };
+}
+
+/** Whether the folder of a project has a Wrangler configuration, or one that a build wrote. */
+export function hasConfig(place: Place): boolean {
+  const { root, folder } = place;
+  return CONFIG_FILES.some((name) => isFile(root, join(folder, name))) || redirectedConfig(place) !== null;
+}
+
+/** The folders that could be a site, for a look after the build. */
+export function siteFolders({ folder }: Place): PageFolders {
+  return findPages(folder, SITE_DIRECTORIES);
+}
+
+/** The folder of a site that needs no build, relative to the project's; `null` when there is no such folder, or when the script `build` makes it. */
+function sourceSite({ root, folder }: Place, manifest: PackageJson | null): string | null {
+  const site = SITE_DIRECTORIES.find((name) => isFile(root, join(folder, name, 'index.html')));
+  if (site !== undefined) return site;
+  if (manifest?.scripts.build !== undefined) return null;
+  if (!isFile(root, join(folder, 'index.html'))) return isFile(root, join(folder, PAGES_WORKER)) ? '.' : null;
+  const tool = readdirSync(folder).find((name) => SITE_TOOLS.test(name));
+  const page = () => readHead(root, join(folder, 'index.html'), PAGE_BYTES).toString('utf8');
+  if (tool === undefined && !SOURCE_PAGE.test(page())) return '.';
+  const sign = tool === undefined ? 'names a script that browsers cannot run' : `belongs to ${tool}`;
+  throw new BuildFailure(
+    `index.html in the root ${sign}, and nothing builds it: add a script "build" to package.json, or ${nameFolder('.')}`,
+  );
+}
+
+/** The folder of the site that the build wrote, relative to the project's; `null` when there is no site. */
+function builtSite(place: Place, before: PageFolders, entry: string | undefined): string | null {
+  const { root, folder } = place;
+  const written = writtenPages(before, siteFolders(place));
+  const known = SITE_DIRECTORIES.find((name) => written.includes(name));
+  if (known !== undefined) return known;
+  const places = [...written.map((path) => `${path}/index.html`), ...(entry ? [show(root, entry)] : [])];
+  if (written.length > 0 && places.length > 1)
+    throw new BuildFailure(
+      `the build wrote ${written.map((path) => `${path}/`).join(', ')}, and what to deploy could be ${places.join(' or ')}: ${nameFolder(written[0]!)}`,
+    );
+  if (written.length === 1) return written[0]!;
+  const site = SITE_DIRECTORIES.find((name) => isFile(root, join(folder, name, 'index.html')));
+  if (site !== undefined) return site;
+  if (!isFile(root, join(folder, 'index.html'))) return null;
+  throw new BuildFailure(
+    `the build wrote no folder with an index.html, and the root has the project's sources: ${nameFolder('dist')}`,
+  );
+}
+
+/** A path as it is typed into a shell. */
+function typed(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
+
+/** How an author says which folder is the site. */
+function nameFolder(folder: string): string {
+  const directory = folder === '.' ? '.' : `./${folder}`;
+  return `name the folder to serve, with \`cellar builds set --output-directory ${typed(folder)}\` or in the app's settings, or in a wrangler.jsonc: { "name": "my-site", "assets": { "directory": "${directory}" } }`;
+}
+
+/** Whether a site is only the pages of a Node server: they are not built, and the package starts with Node. */
+export function isPartOfServer(place: Place, site: string): boolean {
+  const start = packageJsonOf(place)?.scripts.start ?? '';
+  return ['public', '.'].includes(show(place.folder, site)) && NODE_COMMAND.test(start);
+}
+
+/** The failure of a project's folder in which `findProject` found nothing. */
+export function nothingDeployable(place: Place, output: string | null): BuildFailure {
+  if (output !== null)
+    return new BuildFailure(
+      `output_directory: there is no ${output}, where the site should be: change it with \`cellar builds set\` or in the app's settings`,
+    );
+  const others = wranglerFolders(place.folder);
+  if (others.length > 0) return unnamedFolder(others);
+  const folders = SITE_DIRECTORIES.map((name) => `${name}/`);
+  const places = [
+    CONFIG_FILES.join(', '),
+    `then index.html in ${folders.join(', ')} or the root`,
+    `then a Worker in package.json's "main", ${ENTRY_FILES.join(' or ')}`,
+  ];
+  const start = packageJsonOf(place)?.scripts.start;
+  const server = start === undefined ? '' : `. "start" of package.json is not run${SERVER_ADVICE}`;
+  return new BuildFailure(`nothing to deploy: looked for ${places.join('; ')}${server}`);
+}
+
+/** The folders below a folder with a Wrangler configuration, by their paths from there. */
+export function wranglerFolders(folder: string): string[] {
+  const found: string[] = [];
+  for (const { path, names } of foldersOf(folder))
+    if (path !== '' && CONFIG_FILES.some((name) => names.includes(name))) found.push(path);
+  return found;
+}
+
+/** The failure of a repository whose projects lie in folders, when no setting names one of them. */
+export function unnamedFolder(folders: string[]): BuildFailure {
+  const named = folders.slice(0, FOLDERS_NAMED).join(', ');
+  const rest = folders.length > FOLDERS_NAMED ? ` and ${folders.length - FOLDERS_NAMED} more` : '';
+  return new BuildFailure(
+    `the repository's root has nothing to deploy, and Wrangler configurations lie in ${named}${rest}: say which is the app, with \`cellar builds set --root-directory ${typed(folders[0]!)}\` or in the app's settings`,
+  );
+}
+
+/** Reads the `package.json` of a project. See `readPackageJson`. */
+export function packageJsonOf(place: Place): PackageJson | null {
+  const manifest = readPackageJson(place.root, inFolder(place, 'package.json'));
+  const { deployLine } = place;
+  if (!deployLine) return manifest;
+  return { ...(manifest ?? NO_PACKAGE), scripts: { ...manifest?.scripts, deploy: deployLine } };
+}
+
+/**
+ * Reads a `package.json`.
+ * @param name its path from the root
+ * @returns `null` when there is none
+ * @throws {BuildFailure} when it is no file with a JSON object in it
+ */
+export function readPackageJson(root: string, name = 'package.json'): PackageJson | null {
+  const path = join(root, name);
+  if (!lstatSync(path, { throwIfNoEntry: false })) return null;
+  if (!isInside(root, path)) throw leaves(root, path);
+  const text = readProjectFile(root, path, CONFIG_BYTES).toString('utf8');
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new BuildFailure(`${name} is not valid JSON: ${(error as Error).message}`);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new BuildFailure(`${name} must hold an object`);
+  }
+  const json = value as Record<string, unknown>;
+  const entriesOf = (key: string) => Object.entries((json[key] as object | null | undefined) ?? {});
+  return {
+    name: typeof json.name === 'string' ? json.name : null,
+    main: typeof json.main === 'string' ? json.main : null,
+    scripts: Object.fromEntries(
+      entriesOf('scripts').filter(([, script]) => typeof script === 'string'),
+    ) as Record<string, string>,
+    packageManager: typeof json.packageManager === 'string' ? json.packageManager : null,
+    workspaces: workspacesOf(json.workspaces),
+    hasDependencies: [...DEPENDENCIES, 'workspaces'].some((key) => entriesOf(key).length > 0),
+    dependencies: DEPENDENCIES.flatMap(entriesOf).map(([name, version]) => [name, String(version)]),
+  };
+}
+
+/** A list, or Yarn's object with one. */
+function workspacesOf(value: unknown): string[] {
+  const list = Array.isArray(value) ? value : (value as { packages?: unknown } | null | undefined)?.packages;
+  return Array.isArray(list) ? list.map(String) : [];
+}
+
+/**
+ * The failure of a project whose configuration and settings both say what is deployed.
+ * @param file the Wrangler configuration, as shown
+ */
+export function otherwiseNamed(file: string): BuildFailure {
+  return new BuildFailure(
+    `output_directory is set, and ${file} says what is deployed: take it back with \`cellar builds set --output-directory default\`, or name the folder as "assets.directory" there`,
+  );
+}
+
+function leaves(root: string, path: string): BuildFailure {
+  return new BuildFailure(`${show(root, path)} is a link that leaves the project`);
+}
+
+function isDirectory(root: string, path: string): boolean {
+  return isThere(root, path) && statSync(path).isDirectory();
+}
+
+function isFile(root: string, path: string): boolean {
+  return isThere(root, path) && statSync(path).isFile();
+}

@@ -1,0 +1,51 @@
+// Reads files of projects: a build may have put a pipe, which is read for ever, or very many bytes in the place of one.
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { BuildFailure } from '../failure.ts';
+import { realInside, show } from './inside.ts';
+
+const READING = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
+
+/**
+ * The bytes of a file in the project at `root` (a real path).
+ * @throws {BuildFailure} when it is not there, is a link that leaves the project, is no regular file, or is larger than
+ * `limitBytes`
+ */
+export function readProjectFile(root: string, path: string, limitBytes: number): Buffer {
+  const bytes = readHead(root, path, limitBytes + 1);
+  if (bytes.length <= limitBytes) return bytes;
+  throw new BuildFailure(`${show(root, path)} has more than ${sizeText(limitBytes)}`);
+}
+
+/**
+ * The first `bytes` of a file, or all of a shorter one.
+ * @throws {BuildFailure} as `readProjectFile` does
+ */
+export function readHead(root: string, path: string, bytes: number): Buffer {
+  const real = realInside(root, path);
+  if (real === null)
+    throw new BuildFailure(`${show(root, path)} is missing, or a link that leaves the project`);
+  let file: number;
+  try {
+    file = openSync(real, READING);
+  } catch (error) {
+    throw new BuildFailure(`${show(root, path)} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+  }
+  try {
+    const stats = fstatSync(file);
+    if (!stats.isFile()) throw new BuildFailure(`${show(root, path)} is no file`);
+    const buffer = Buffer.alloc(Math.min(bytes, stats.size));
+    let length = 0;
+    while (length < buffer.length) {
+      const read = readSync(file, buffer, length, buffer.length - length, null);
+      if (read === 0) break;
+      length += read;
+    }
+    return buffer.subarray(0, length);
+  } finally {
+    closeSync(file);
+  }
+}
+
+function sizeText(bytes: number): string {
+  return bytes % 2 ** 20 === 0 ? `${bytes / 2 ** 20} MiB` : `${bytes / 1024} KiB`;
+}

@@ -1,0 +1,92 @@
+// Which folder of a repository a project's packages are installed in: its own, or that of a workspace that it belongs to.
+import { basename, dirname, join, matchesGlob, normalize, relative } from 'node:path';
+import { parse } from 'yaml';
+import * as z from 'zod';
+import type { DeployFolder } from '../deploy-script/deploy-folder.ts';
+import { BuildFailure } from '../failure.ts';
+import { CONFIG_BYTES } from '../limits.ts';
+import { foldersOf } from './folders.ts';
+import { isThere } from './inside.ts';
+import { findLockFiles } from './lock-files.ts';
+import type { Place } from './place.ts';
+import { readPackageJson, unnamedFolder, wranglerFolders } from './project.ts';
+import { readProjectFile } from './regular-file.ts';
+
+/** The part of pnpm-workspace.yaml that names packages. A file may have settings alone. */
+const PNPM_WORKSPACE = z.nullable(z.object({ packages: z.nullish(z.array(z.string())) }));
+
+/** The real path of that folder: the project's own where it has a lock file, else that of its workspace. */
+export function installFolder({ root, folder }: Place): string {
+  if (findLockFiles(root, folder).length > 0) return folder;
+  for (let at = folder; at !== root; ) {
+    at = dirname(at);
+    if (hasMember(workspaceGlobs(root, at), relative(at, folder))) return at;
+  }
+  return folder;
+}
+
+/**
+ * Where the one project of a repository is in whose root nothing can be deployed, nor be built to be.
+ * @returns its folder from there; `null`: that cannot be told
+ * @throws {BuildFailure} when several packages of a workspace could be meant
+ */
+export function onlyProject(root: string, builds: boolean): string | null {
+  const globs = workspaceGlobs(root, root);
+  const found = wranglerFolders(root).filter((path) => !builds || hasMember(globs, path));
+  if (found.length > 1) throw unnamedFolder(found);
+  return found[0] ?? null;
+}
+
+/**
+ * The folder that a script names by its path, or by the name of its package or of its project of Nx.
+ * @returns `null` for a folder that it enters and that only a build can make
+ * @throws {BuildFailure} when there is none, or several
+ */
+export function namedFolder(root: string, { script, named, isEntered }: DeployFolder): string | null {
+  const path = normalize(named);
+  if (!path.startsWith('..') && isThere(root, join(root, path))) return path;
+  if (isEntered) return null;
+  const found: string[] = [];
+  for (const { path, names } of foldersOf(root)) {
+    const name = names.includes('package.json')
+      ? readPackageJson(root, join(path, 'package.json'))?.name
+      : null;
+    const isProject = names.includes('project.json') && basename(path) === named;
+    if (path !== '' && (name === named || isProject)) found.push(path);
+  }
+  if (found.length === 1) return found[0]!;
+  const which = found.length === 0 ? 'no folder or package is' : `${found.join(', ')} are`;
+  throw new BuildFailure(
+    `"${script}" of package.json deploys ${named}, and ${which} called that: say which folder is the app, with \`cellar builds set --root-directory\` or in the app's settings`,
+  );
+}
+
+function hasMember(globs: string[], path: string): boolean {
+  const matches = (glob: string) => matchesGlob(path, glob.replace(/^\.?\//, '').replace(/\/$/, ''));
+  const [taken, left] = [
+    globs.filter((glob) => !glob.startsWith('!')),
+    globs.filter((glob) => glob.startsWith('!')),
+  ];
+  return taken.some(matches) && !left.some((glob) => matches(glob.slice(1)));
+}
+
+/**
+ * The folders that a workspace says are its packages; none where there is no workspace.
+ * @throws {BuildFailure} for a file that pnpm could not read
+ */
+function workspaceGlobs(root: string, at: string): string[] {
+  const own = readPackageJson(root, join(relative(root, at), 'package.json'))?.workspaces ?? [];
+  const path = join(at, 'pnpm-workspace.yaml');
+  if (!isThere(root, path)) return own;
+  const text = readProjectFile(root, path, CONFIG_BYTES).toString('utf8');
+  const name = relative(root, path);
+  let content: unknown;
+  try {
+    content = parse(text);
+  } catch (error) {
+    throw new BuildFailure(`${name} is no YAML: ${(error as Error).message}`);
+  }
+  const { success, data } = PNPM_WORKSPACE.safeParse(content);
+  if (!success) throw new BuildFailure(`${name}: packages must be a list of folders, such as "packages/*"`);
+  return data?.packages ?? [];
+}

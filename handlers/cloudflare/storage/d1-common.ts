@@ -1,0 +1,16 @@
+// What all calls of D1 have in common.
+import type { CallContext } from '../call.ts';
+import { findKept, type Kept } from './kept.ts';
+
+export const DATABASES = '/accounts/:account/d1/database';
+
+/** The database that the path names. */
+export function databaseOf(context: CallContext): Promise<Kept> {
+  return findKept(context, 'databases', context.words.database!);
+}
+
+/** What D1 says beside its results. @param duration in ms; a request has one time, which its last statement shows */
+export function metaOf(figures: object, duration: number) {
+  const timings = { sql_duration_ms: duration };
+  return { served_by: 'cellar', served_by_primary: true, timings, duration, ...figures };
+}

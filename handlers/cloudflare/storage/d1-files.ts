@@ -1,0 +1,168 @@
+// D1: databases as files of SQL, which Wrangler sends and fetches by an address of their own.
+import * as z from 'zod';
+import { splitStatements } from '../../../sqlite/statements.js';
+import { D1_SQL_BYTES } from '../../contract/sizes.ts';
+import { runFile } from '../../services/storage/sql.ts';
+import { readBytes } from '../../transports/body.ts';
+import { type CallContext, call, openCall, run } from '../call.ts';
+import { CloudflareError, CODES } from '../codes.ts';
+import { requireBody } from '../workers/assets.ts';
+import { DATABASES, databaseOf, metaOf } from './d1-common.ts';
+import type { Kept } from './kept.ts';
+
+/** How long a file of SQL that was sent, or is to be fetched, is kept. */
+const FILE_S = 3_600;
+/** Files of an account that are kept: each may have 10 MiB. */
+const FILES = 10;
+const FOLDER = 'cloudflare/';
+
+const Import = z.discriminatedUnion('action', [
+  z.object({ action: z.literal('init'), etag: z.string() }),
+  z.object({ action: z.literal('ingest'), etag: z.string(), filename: z.string() }),
+  z.object({ action: z.literal('poll'), current_bookmark: z.string().optional() }),
+]);
+const Export = z.object({
+  dump_options: z
+    .object({
+      no_schema: z.boolean().default(false),
+      no_data: z.boolean().default(false),
+      tables: z.array(z.string()).default([]),
+    })
+    .default({ no_schema: false, no_data: false, tables: [] }),
+});
+
+export const databaseFileCalls = [
+  call({
+    method: 'POST',
+    path: `${DATABASES}/:database/import`,
+    as: 'storage.d1.import',
+    body: Import,
+    answer: async (context, asked) => importFile(context, await databaseOf(context), asked),
+  }),
+  openCall({
+    method: 'PUT',
+    path: '/files/:file',
+    answer: async ({ env, request, words }) => {
+      const name = FOLDER + words.file;
+      requireBody(request);
+      requireFresh(await env.BUCKET.head(name));
+      const sql = await readBytes(request, D1_SQL_BYTES);
+      await env.BUCKET.put(name, sql);
+      return new Response(null, { status: 200, headers: { etag: `"${await md5(sql)}"` } });
+    },
+  }),
+  openCall({
+    method: 'GET',
+    path: '/files/:file',
+    answer: async ({ env, words }) => {
+      const file = requireFresh(await env.BUCKET.get(FOLDER + words.file));
+      return new Response(file.body, {
+        headers: { 'content-type': 'application/sql', 'cache-control': 'no-store' },
+      });
+    },
+  }),
+  call({
+    method: 'POST',
+    path: `${DATABASES}/:database/export`,
+    as: 'storage.d1.export',
+    body: Export,
+    answer: async (context, { dump_options: { no_schema: noSchema, no_data: noData, tables } }) => {
+      const found = await databaseOf(context);
+      const wanted = tables.length > 0 && { tables };
+      const { sql } = await run(context, 'storage.d1.export', {
+        id: found.app.id,
+        database_id: found.id,
+        ...wanted,
+      });
+      const file = await newFile(context, partOf(sql, noSchema, noData));
+      const result = { filename: `${found.id}.sql`, signed_url: fileUrl(context, file) };
+      return { success: true, type: 'export', status: 'complete', at_bookmark: file, messages: [], result };
+    },
+  }),
+];
+
+/** An export without what makes the tables, or without their rows. */
+function partOf(sql: string, noSchema: boolean, noData: boolean): string {
+  if (!noSchema && !noData) return sql;
+  const left = splitStatements(sql).filter(
+    (statement) =>
+      !(noSchema && /^CREATE\b/i.test(statement.sql)) &&
+      !(noData && /^(?:INSERT|DELETE)\b/i.test(statement.sql)),
+  );
+  return left.map((statement) => `${statement.sql};\n`).join('');
+}
+
+async function importFile(context: CallContext, database: Kept, asked: z.output<typeof Import>) {
+  const { env } = context;
+  if (asked.action === 'poll')
+    throw new CloudflareError(400, CODES.BAD_REQUEST, 'An import has ended when it is answered here.');
+  if (asked.action === 'init') {
+    const filename = await newFile(context, '');
+    return {
+      success: true,
+      type: 'import',
+      status: 'active',
+      messages: [],
+      filename,
+      upload_url: fileUrl(context, filename),
+    };
+  }
+  const name = FOLDER + asked.filename;
+  const file = requireFresh(await env.BUCKET.get(name));
+  const sql = await file.text();
+  await env.BUCKET.delete(name);
+  const { done, duration_ms } = await runFile(context, database.app.id, database.id, sql);
+  const { statements, changes, ...size } = done;
+  const figures = { changes, changed_db: changes > 0, last_row_id: 0, ...size };
+  const result = {
+    num_queries: statements,
+    final_bookmark: asked.filename,
+    meta: metaOf(figures, duration_ms),
+  };
+  return {
+    success: true,
+    type: 'import',
+    status: 'complete',
+    at_bookmark: asked.filename,
+    messages: [],
+    result,
+  };
+}
+
+/** Keeps a file for an hour, under a name that nobody guesses. Those that nobody came for go, and an account's oldest. */
+async function newFile({ env, account }: CallContext, content: string): Promise<string> {
+  const own = `${account}-`;
+  const [all, ofAccount] = await Promise.all([
+    env.BUCKET.list({ prefix: FOLDER }),
+    env.BUCKET.list({ prefix: FOLDER + own }),
+  ]);
+  const tooMany = ofAccount.objects
+    .sort((a, b) => b.uploaded.getTime() - a.uploaded.getTime())
+    .slice(FILES - 1);
+  const gone = [...all.objects.filter((file) => !isFresh(file)), ...tooMany];
+  if (gone.length > 0) await env.BUCKET.delete([...new Set(gone.map(({ key }) => key))]);
+  const name = Array.from(crypto.getRandomValues(new Uint8Array(20)), (byte) =>
+    byte.toString(16).padStart(2, '0'),
+  ).join('');
+  await env.BUCKET.put(FOLDER + own + name, content);
+  return own + name;
+}
+
+function isFresh({ uploaded }: R2Object): boolean {
+  return Date.now() - uploaded.getTime() <= FILE_S * 1000;
+}
+
+/** @throws {CloudflareError} for a file that is not there, or whose hour is over */
+function requireFresh<File extends R2Object>(file: File | null): File {
+  if (file !== null && isFresh(file)) return file;
+  throw new CloudflareError(404, CODES.BAD_REQUEST, 'There is no such file, or it has gone after an hour.');
+}
+
+function fileUrl({ env }: CallContext, name: string): string {
+  return `${env.PUBLIC_API_URL}/client/v4/files/${name}`;
+}
+
+async function md5(bytes: Uint8Array): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest('MD5', bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}

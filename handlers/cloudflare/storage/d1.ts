@@ -1,0 +1,114 @@
+// D1: databases, and statements in them.
+import * as z from 'zod';
+import type { SqlQuery } from '../../contract/host/host-storage.ts';
+import { D1_SQL_BYTES } from '../../contract/sizes.ts';
+import { fromBase64, toBase64 } from '../../services/base64.ts';
+import { runQueries } from '../../services/storage/sql.ts';
+import { type CallContext, call, run } from '../call.ts';
+import { DATABASES, databaseOf, metaOf } from './d1-common.ts';
+import { databaseFileCalls } from './d1-files.ts';
+import { type Kept, keptOf, nameOfNew, numberedPage } from './kept.ts';
+
+/** Bytes are a list of numbers, here and in rows. */
+const bytes = z.array(z.int().min(0).max(255));
+const parameter = z.union([z.string(), z.number(), z.boolean(), z.null(), bytes]);
+const single = { sql: z.string(), params: z.array(parameter).nullish() };
+const Queries = z
+  .object({ ...single, sql: single.sql.optional(), batch: z.array(z.object(single)).min(1).optional() })
+  .refine(({ sql, batch }) => (sql === undefined) !== (batch === undefined), {
+    path: ['sql'],
+    error: 'or batch, and not both, says what to run',
+  });
+
+export const databaseCalls = [
+  call({
+    method: 'GET',
+    path: DATABASES,
+    as: 'storage.overview',
+    answer: async (context) => {
+      const name = context.url.searchParams.get('name');
+      const all = (await keptOf(context, 'databases')).map(shown);
+      return numberedPage(context, name === null ? all : all.filter((each) => each.name === name));
+    },
+  }),
+  call({
+    method: 'POST',
+    path: DATABASES,
+    as: 'apps.create',
+    body: z.object({ name: nameOfNew }),
+    answer: async ({ at }, { name }) => ({ uuid: name, name, version: 'production', created_at: at }),
+  }),
+  call({
+    method: 'GET',
+    path: `${DATABASES}/:database`,
+    as: 'storage.overview',
+    answer: async (context) => {
+      const found = await databaseOf(context);
+      const { databases } = await run(context, 'storage.overview', { id: found.app.id });
+      const described = databases.find(({ id }) => id === found.id);
+      return { ...shown(found), file_size: described?.bytes ?? 0 };
+    },
+  }),
+  call({
+    method: 'POST',
+    path: `${DATABASES}/:database/query`,
+    as: 'storage.d1.write',
+    body: Queries,
+    bodyLimit: D1_SQL_BYTES,
+    answer: (context, asked) =>
+      query(context, asked, (columns, rows) =>
+        rows.map((row) => Object.fromEntries(columns.map((column, at) => [column, row[at]]))),
+      ),
+  }),
+  call({
+    method: 'POST',
+    path: `${DATABASES}/:database/raw`,
+    as: 'storage.d1.write',
+    body: Queries,
+    bodyLimit: D1_SQL_BYTES,
+    answer: (context, asked) => query(context, asked, (columns, rows) => ({ columns, rows })),
+  }),
+  ...databaseFileCalls,
+];
+
+function shown({ name, app }: Kept) {
+  return { uuid: name, name, version: 'production', created_at: app.created_at };
+}
+
+/**
+ * Runs all statements of a request as one transaction.
+ * @param shape what becomes of the rows of one statement
+ */
+async function query(
+  context: CallContext,
+  { batch, sql = '', params }: z.output<typeof Queries>,
+  shape: (columns: string[], rows: unknown[][]) => object,
+) {
+  const { app, id } = await databaseOf(context);
+  const queries = (batch ?? [{ sql, params }]).map(taken);
+  const { done, duration_ms } = await runQueries(context, app.id, id, queries);
+  const results = done.flat();
+  return results.map(({ columns, rows, meta }, at) => ({
+    results: shape(
+      columns,
+      rows.map((row) => row.map(plain)),
+    ),
+    success: true,
+    meta: metaOf(meta, at === results.length - 1 ? duration_ms : 0),
+  }));
+}
+
+/** A query as our own services take it. */
+function taken({ sql, params }: z.output<z.ZodObject<typeof single>>): SqlQuery {
+  const taken = (params ?? []).map((value) =>
+    Array.isArray(value) ? { $bytes: toBase64(Uint8Array.from(value)) } : value,
+  );
+  return { sql, params: taken };
+}
+
+/** A value as D1's JSON has it: bytes are a list of numbers, and what JSON has no number for is null. */
+function plain(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if ('$bytes' in value) return Array.from(fromBase64(String(value.$bytes)));
+  return null;
+}

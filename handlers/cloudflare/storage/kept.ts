@@ -1,0 +1,146 @@
+// What the apps of an account keep, as Cloudflare has it: lists of an account, whose apps do not show. Here an app's storage
+// is its own, and the names in it are its project's: two apps may have the same.
+import * as z from 'zod';
+import { authorize } from '../../access.ts';
+import type { KeptPlaces } from '../../contract/host/host-releases.ts';
+import { Problem } from '../../problem.ts';
+import { type CallContext, Page } from '../call.ts';
+import { CloudflareError, CODES, type Code } from '../codes.ts';
+import { allApps } from '../workers/scripts.ts';
+
+type Kind = 'databases' | 'namespaces' | 'buckets' | 'workflows';
+
+/** Something that an app keeps. */
+export interface Kept {
+  /** Names it in the account: as the project does, or `slug--name` where several apps have that. */
+  name: string;
+  /** As the project names it. */
+  id: string;
+  binding: string | null;
+  app: { id: string; slug: string; created_at: string };
+}
+
+interface PlacesOfApp {
+  app: Kept['app'];
+  places: KeptPlaces;
+}
+
+const WORDS: Record<Kind, string> = {
+  databases: 'database',
+  namespaces: 'namespace',
+  buckets: 'bucket',
+  workflows: 'Workflow',
+};
+const NOT_FOUND: Record<Kind, Code> = {
+  databases: CODES.DATABASE_NOT_FOUND,
+  namespaces: CODES.NAMESPACE_NOT_FOUND,
+  buckets: CODES.BUCKET_NOT_FOUND,
+  workflows: CODES.WORKFLOW_NOT_FOUND,
+};
+
+/** What the account's apps keep on which the caller has the role that the call needs, with the apps. */
+export async function keptPlaces(context: CallContext): Promise<PlacesOfApp[]> {
+  const apps = await allApps(context);
+  const may = await Promise.all(apps.map(({ id }) => hasRole(context, id)));
+  return placesOf(
+    context,
+    apps.filter((_, at) => may[at]),
+  );
+}
+
+async function placesOf(context: CallContext, apps: Kept['app'][]): Promise<PlacesOfApp[]> {
+  if (apps.length === 0) return [];
+  const places = await context.host.places(apps.map(({ id }) => id));
+  return apps.flatMap((app) => {
+    const own = places.find(({ app_id }) => app_id === app.id);
+    return own === undefined ? [] : [{ app, places: own }];
+  });
+}
+
+async function hasRole(context: CallContext, id: string): Promise<boolean> {
+  try {
+    await authorize(context, context, { id });
+    return true;
+  } catch (error) {
+    if (error instanceof Problem && error.status < 500) return false;
+    throw error;
+  }
+}
+
+/** All of a kind that the account's apps keep on which the caller has the role that the call needs, by name. */
+export async function keptOf(context: CallContext, kind: Kind): Promise<Kept[]> {
+  return named(await keptPlaces(context), kind);
+}
+
+function named(kept: PlacesOfApp[], kind: Kind): Kept[] {
+  const all = kept.flatMap(({ app, places }) =>
+    places[kind].map(({ id, binding }) => ({ id, binding, app })),
+  );
+  return all
+    .map((each) => {
+      const isShared = all.some(({ id, app }) => id === each.id && app.id !== each.app.id);
+      return { ...each, name: isShared ? `${each.app.slug}--${each.id}` : each.id };
+    })
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/**
+ * The one that a name means: the name of a list, the project's own, or that of its binding.
+ * @throws {CloudflareError} when the name means nothing, or several things; {Problem} `forbidden` when an app keeps it on which
+ * the caller has too low a role
+ */
+export async function findKept(context: CallContext, kind: Kind, name: string): Promise<Kept> {
+  const all = await keptOf(context, kind);
+  const exact = all.find((each) => each.name === name);
+  if (exact) return exact;
+  const same = all.filter(({ id }) => id === name);
+  const found = same.length > 0 ? same : all.filter(({ binding }) => binding === name);
+  if (found.length === 1) return found[0]!;
+  const word = WORDS[kind];
+  if (found.length > 1) {
+    const names = found.map(({ app, id }) => `${app.slug}--${id}`).join(', ');
+    throw new CloudflareError(
+      400,
+      CODES.BAD_REQUEST,
+      `Several apps have a ${word} ${name}: say which, by ${names}.`,
+    );
+  }
+  await refuseHidden(context, kind, name);
+  const known =
+    all.length === 0 ? 'There is none yet' : `There are ${all.map((each) => each.name).join(', ')}`;
+  throw new CloudflareError(
+    404,
+    NOT_FOUND[kind],
+    `No app of the account has a ${word} ${name}: the first deploy that binds it makes it. ${known}.`.slice(
+      0,
+      1_000,
+    ),
+  );
+}
+
+/** @throws {Problem} `forbidden` when an app keeps it on which the caller has too low a role */
+async function refuseHidden(context: CallContext, kind: Kind, name: string): Promise<void> {
+  const others = named(await placesOf(context, await allApps(context)), kind);
+  const found = others.find((each) => [each.name, each.id, each.binding].includes(name));
+  if (found !== undefined) await authorize(context, context, { id: found.app.id });
+}
+
+/** What Wrangler asks to be made: the first deploy that binds it makes it, so there is nothing to do but to name it. */
+export const nameOfNew = z.string().min(1).max(200);
+
+/** The page that a list was asked for, by number. */
+export function numberedPage<T>({ url }: CallContext, items: T[]): Page {
+  const page = Math.max(1, Math.floor(Number(url.searchParams.get('page') ?? 1)) || 1);
+  const perPage = Math.min(
+    1_000,
+    Math.max(1, Math.floor(Number(url.searchParams.get('per_page') ?? 100)) || 100),
+  );
+  const shown = items.slice((page - 1) * perPage, page * perPage);
+  return new Page(shown, {
+    page,
+    per_page: perPage,
+    count: shown.length,
+    total_count: items.length,
+    total_pages: Math.max(1, Math.ceil(items.length / perPage)),
+  });
+}

@@ -1,0 +1,225 @@
+// KV: namespaces, keys and raw values.
+import * as z from 'zod';
+import { Problem } from '../../problem.ts';
+import { fromBase64, toBase64 } from '../../services/base64.ts';
+import { UNTRUSTED } from '../../services/untrusted.ts';
+import { readBytes } from '../../transports/body.ts';
+import { type CallContext, call, Page, run } from '../call.ts';
+import { CloudflareError, CODES } from '../codes.ts';
+import { findKept, keptOf, nameOfNew, numberedPage } from './kept.ts';
+
+const NAMESPACES = '/accounts/:account/storage/kv/namespaces';
+const VALUES = `${NAMESPACES}/:namespace/values/:key+`;
+/** As KV has it; what is kept here has the limit of a call to the host. */
+const VALUE_BYTES = 2 * 2 ** 20;
+/** The last time that JavaScript has, in s since 1970. */
+const LAST_S = 8.64e12;
+/** Of many keys: Wrangler splits what it is given by their number. */
+const BULK_BYTES = 16 * 2 ** 20;
+/** Keys of one page: as many as a page of ours. */
+const PAGE = 200;
+
+const Entry = z.object({
+  key: z.string(),
+  value: z.string(),
+  base64: z.boolean().optional(),
+  expiration: z.number().optional(),
+  expiration_ttl: z.number().optional(),
+  metadata: z.unknown().optional(),
+});
+
+export const namespaceCalls = [
+  call({
+    method: 'GET',
+    path: NAMESPACES,
+    as: 'storage.overview',
+    answer: async (context) =>
+      numberedPage(
+        context,
+        (await keptOf(context, 'namespaces')).map(({ name, binding, app }) => ({
+          id: name,
+          title: `${app.slug}-${binding ?? name}`,
+          supports_url_encoding: true,
+        })),
+      ),
+  }),
+  call({
+    method: 'POST',
+    path: NAMESPACES,
+    as: 'apps.create',
+    body: z.object({ title: nameOfNew }),
+    answer: async (_context, { title }) => ({ id: title, title, supports_url_encoding: true }),
+  }),
+  call({
+    method: 'GET',
+    path: `${NAMESPACES}/:namespace/keys`,
+    as: 'storage.kv.list',
+    answer: async (context) => {
+      const { searchParams } = context.url;
+      const limit = Math.min(PAGE, Math.max(1, Number(searchParams.get('limit') ?? PAGE) || PAGE));
+      const page = await run(context, 'storage.kv.list', {
+        ...(await namespaceOf(context)),
+        prefix: searchParams.get('prefix') ?? '',
+        limit,
+        cursor: searchParams.get('cursor') || undefined,
+      });
+      const items = page.items.map(({ key, expires_at, metadata }) => ({
+        name: key,
+        ...(expires_at !== null && { expiration: Math.floor(Date.parse(expires_at) / 1000) }),
+        ...(metadata !== null && { metadata }),
+      }));
+      return new Page(items, { count: items.length, cursor: page.next_cursor ?? '' });
+    },
+  }),
+  call({
+    method: 'GET',
+    path: VALUES,
+    as: 'storage.kv.get',
+    answer: async (context) => {
+      const key = context.words.key!;
+      const { value_base64, expires_at } = await readValue(context, key);
+      const expiration =
+        expires_at === null ? {} : { expiration: String(Math.floor(Date.parse(expires_at) / 1000)) };
+      return new Response(fromBase64(value_base64), {
+        headers: { ...UNTRUSTED, 'content-type': 'application/octet-stream', ...expiration },
+      });
+    },
+  }),
+  call({
+    method: 'PUT',
+    path: VALUES,
+    as: 'storage.kv.put',
+    answer: async (context) => {
+      const { searchParams } = context.url;
+      const { value, metadata } = await bodyOf(context.request);
+      await put(context, {
+        key: context.words.key!,
+        value: toBase64(value),
+        base64: true,
+        expiration: numberOf(searchParams.get('expiration')),
+        expiration_ttl: numberOf(searchParams.get('expiration_ttl')),
+        metadata,
+      });
+      return null;
+    },
+  }),
+  call({
+    method: 'DELETE',
+    path: VALUES,
+    as: 'storage.kv.delete',
+    answer: async (context) =>
+      run(context, 'storage.kv.delete', { ...(await namespaceOf(context)), key: context.words.key! }),
+  }),
+  call({
+    method: 'PUT',
+    path: `${NAMESPACES}/:namespace/bulk`,
+    as: 'storage.kv.put',
+    body: z.array(Entry).max(10_000),
+    bodyLimit: BULK_BYTES,
+    answer: async (context, entries) => {
+      for (const entry of entries) await put(context, entry);
+      return { successful_key_count: entries.length, unsuccessful_keys: [] };
+    },
+  }),
+  call({
+    method: 'DELETE',
+    path: `${NAMESPACES}/:namespace/bulk`,
+    as: 'storage.kv.delete',
+    body: z.array(z.string()).max(10_000),
+    bodyLimit: BULK_BYTES,
+    answer: async (context, keys) => removeAll(context, keys),
+  }),
+  call({
+    method: 'POST',
+    path: `${NAMESPACES}/:namespace/bulk/delete`,
+    as: 'storage.kv.delete',
+    body: z.array(z.string()).max(10_000),
+    bodyLimit: BULK_BYTES,
+    answer: async (context, keys) => removeAll(context, keys),
+  }),
+  call({
+    method: 'POST',
+    path: `${NAMESPACES}/:namespace/bulk/get`,
+    as: 'storage.kv.get',
+    body: z.object({ keys: z.array(z.string()).max(100) }),
+    answer: async (context, { keys }) => {
+      const values: Record<string, string | null> = {};
+      for (const key of keys) {
+        const found = await readValue(context, key).catch((error: unknown) => {
+          if (error instanceof CloudflareError && error.code === CODES.KEY_NOT_FOUND) return null;
+          throw error;
+        });
+        values[key] = found && new TextDecoder().decode(fromBase64(found.value_base64));
+      }
+      return { values };
+    },
+  }),
+];
+
+/** The namespace that the path names, found once for each request. */
+const found = new WeakMap<Request, { id: string; namespace_id: string }>();
+async function namespaceOf(context: CallContext): Promise<{ id: string; namespace_id: string }> {
+  const known = found.get(context.request);
+  if (known) return known;
+  const { app, id } = await findKept(context, 'namespaces', context.words.namespace!);
+  const place = { id: app.id, namespace_id: id };
+  found.set(context.request, place);
+  return place;
+}
+
+async function readValue(context: CallContext, key: string) {
+  const place = await namespaceOf(context);
+  try {
+    return await run(context, 'storage.kv.get', { ...place, key });
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code !== 'storage_not_found') throw error;
+    throw new CloudflareError(404, CODES.KEY_NOT_FOUND, `The namespace has no key ${JSON.stringify(key)}.`);
+  }
+}
+
+async function put(context: CallContext, entry: z.output<typeof Entry>): Promise<void> {
+  const { key, value, base64, expiration, expiration_ttl: ttl, metadata } = entry;
+  const at = expiration ?? (ttl === undefined ? undefined : Math.ceil(Date.now() / 1000) + ttl);
+  if (at !== undefined && !(Math.abs(at) <= LAST_S))
+    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The expiration is no time.');
+  await run(context, 'storage.kv.put', {
+    ...(await namespaceOf(context)),
+    key,
+    value_base64: base64 ? value : toBase64(new TextEncoder().encode(value)),
+    ...(at !== undefined && { expires_at: new Date(at * 1000).toISOString() }),
+    ...(metadata !== undefined && metadata !== null && { metadata }),
+  });
+}
+
+async function removeAll(context: CallContext, keys: string[]) {
+  for (const key of keys) await run(context, 'storage.kv.delete', { ...(await namespaceOf(context)), key });
+  return { successful_key_count: keys.length, unsuccessful_keys: [] };
+}
+
+/** A value: the body itself, or the parts `value` and `metadata`. */
+async function bodyOf(request: Request): Promise<{ value: Uint8Array; metadata?: unknown }> {
+  const type = request.headers.get('content-type') ?? '';
+  const bytes = await readBytes(request, VALUE_BYTES);
+  if (!type.startsWith('multipart/form-data')) return { value: bytes };
+  const form = await new Response(bytes, { headers: { 'content-type': type } }).formData().catch(() => {
+    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The body is no whole multipart/form-data.');
+  });
+  const [value, metadata] = [form.get('value') ?? '', form.get('metadata')];
+  return {
+    value:
+      typeof value === 'string' ? new TextEncoder().encode(value) : new Uint8Array(await value.arrayBuffer()),
+    ...(typeof metadata === 'string' && metadata !== '' && { metadata: parsed(metadata) }),
+  };
+}
+
+function parsed(metadata: string): unknown {
+  try {
+    return JSON.parse(metadata);
+  } catch {
+    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The metadata is no JSON.');
+  }
+}
+
+function numberOf(text: string | null): number | undefined {
+  return text === null || text === '' ? undefined : Number(text);
+}

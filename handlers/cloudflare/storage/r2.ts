@@ -1,0 +1,79 @@
+// R2: buckets, and objects by their keys.
+
+import * as z from 'zod';
+import { operationsByName } from '../../contract/index.ts';
+import { putObjectBody } from '../../services/storage/buckets.ts';
+import { invoke } from '../../transports/invoke.ts';
+import { type CallContext, call, run } from '../call.ts';
+import { CODES, withCodes } from '../codes.ts';
+import { findKept, type Kept, keptOf, nameOfNew } from './kept.ts';
+
+const BUCKETS = '/accounts/:account/r2/buckets';
+const OBJECT = `${BUCKETS}/:bucket/objects/:key+`;
+/** The code of an object that is not there. */
+const NO_OBJECT = { storage_not_found: CODES.SCRIPT_NOT_FOUND } as const;
+
+export const bucketCalls = [
+  call({
+    method: 'GET',
+    path: BUCKETS,
+    as: 'storage.overview',
+    answer: async (context) => ({ buckets: (await keptOf(context, 'buckets')).map(shown) }),
+  }),
+  call({
+    method: 'POST',
+    path: BUCKETS,
+    as: 'apps.create',
+    body: z.object({ name: nameOfNew }),
+    answer: async ({ at }, { name }) => ({ name, creation_date: at }),
+  }),
+  call({
+    method: 'GET',
+    path: `${BUCKETS}/:bucket`,
+    as: 'storage.overview',
+    answer: async (context) => shown(await findKept(context, 'buckets', context.words.bucket!)),
+  }),
+  call({
+    method: 'GET',
+    path: OBJECT,
+    as: 'storage.r2.raw',
+    answer: (context) =>
+      withCodes(NO_OBJECT, async () => {
+        const operation = operationsByName.get('storage.r2.raw')!;
+        const { output } = await invoke(operation, context, await placeOf(context), {
+          transport: 'rest',
+          key: null,
+        });
+        return output;
+      }),
+  }),
+  call({
+    method: 'PUT',
+    path: OBJECT,
+    as: 'storage.r2.put',
+    answer: async (context) => {
+      const place = await placeOf(context);
+      const object = await putObjectBody(context, place, context.request);
+      return { key: object.key, size: String(object.size), etag: object.etag, uploaded: object.uploaded_at };
+    },
+  }),
+  call({
+    method: 'DELETE',
+    path: OBJECT,
+    as: 'storage.r2.delete',
+    answer: (context) =>
+      withCodes(NO_OBJECT, async () => {
+        await run(context, 'storage.r2.delete', await placeOf(context));
+        return { key: context.words.key };
+      }),
+  }),
+];
+
+async function placeOf(context: CallContext): Promise<{ id: string; bucket: string; key: string }> {
+  const { app, id } = await findKept(context, 'buckets', context.words.bucket!);
+  return { id: app.id, bucket: id, key: context.words.key! };
+}
+
+function shown({ name, app }: Kept) {
+  return { name, creation_date: app.created_at };
+}

@@ -1,0 +1,81 @@
+// Deploys that Wrangler asks for: it waits for their end, and shows why one failed.
+import * as z from 'zod';
+import type { Context } from '../../context.ts';
+import { SecretChanges } from '../../contract/apps/secrets.ts';
+import type { SecretChanges as Changes, DeployFact } from '../../contract/host/host-calls.ts';
+import type { HostCalls } from '../../contract/host/host-routes.ts';
+import { wakeForDeploy } from '../../services/apps/apps.ts';
+import { validate } from '../../transports/validate.ts';
+import { run } from '../call.ts';
+import { CloudflareError, CODES } from '../codes.ts';
+
+/** How long the end of a rollback is waited for, and how often it is asked for, in ms. */
+const ROLLBACK_MS = 5 * 60_000;
+const POLL_MS = 100;
+
+type Uploaded = HostCalls['POST /uploads/versions']['answer'];
+
+/** A deploy that serves. */
+export interface Deployed {
+  id: string;
+  /** How long its start took, in ms. */
+  startMs: number;
+}
+
+/**
+ * Deploys what was just uploaded, with the secrets that came with it.
+ * @throws {CloudflareError} with the reason of a deploy that failed
+ */
+export async function deployUpload(
+  context: Context,
+  appId: string,
+  { version, secrets }: Uploaded,
+  author: string,
+): Promise<Deployed> {
+  await changeSecrets(context, appId, secrets);
+  await wakeForDeploy(context, appId);
+  const { id, owner, message } = version;
+  return ended(await context.host.uploads.deployVersion(appId, id, { owner, message, author }));
+}
+
+/**
+ * Sets secrets, and deletes those whose value is `null`: all of them or none, with one restart of the app.
+ * The caller must have checked the role. Secrets belong to the app, not to a version, so they are set at once.
+ * @throws {Problem} `invalid_input` that names the secret
+ */
+export async function changeSecrets({ host }: Context, appId: string, changes: Changes): Promise<void> {
+  const { secrets } = validate(z.object({ secrets: SecretChanges }), { secrets: changes });
+  if (Object.keys(secrets).length > 0) await host.changeSecrets(appId, secrets);
+}
+
+/**
+ * Makes an earlier release live again, and waits until it is.
+ * @throws {CloudflareError} when it does not go live
+ */
+export async function rollBack(context: Context, appId: string, deployId: string): Promise<Deployed> {
+  const { id } = await run(context, 'deploys.rollback', { id: appId, deploy_id: deployId });
+  const end = Date.now() + ROLLBACK_MS;
+  for (;;) {
+    const { items } = await context.host.deploys.facts([{ app_id: appId, id }]);
+    const fact = items[0];
+    if (fact !== undefined && (fact.finished_at !== null || Date.now() > end)) return ended(fact);
+    await scheduler.wait(POLL_MS);
+  }
+}
+
+/** @throws {CloudflareError} for a deploy that did not go live */
+export function ended({ id, status, error, steps }: DeployFact): Deployed {
+  if (status === 'live' || status === 'replaced')
+    return { id, startMs: steps.find(({ name }) => name === 'start')?.duration_ms ?? 0 };
+  if (status === 'queued' || status === 'building')
+    throw new CloudflareError(
+      409,
+      CODES.BAD_REQUEST,
+      `Deploy ${id} has not ended yet, and goes on; its log tells more.`,
+    );
+  throw new CloudflareError(
+    400,
+    CODES.SCRIPT_INVALID,
+    `Deploy ${id} ${status === 'failed' ? 'failed' : `was ${status}`}: ${error ?? 'a newer one took its place'}`,
+  );
+}

@@ -1,0 +1,230 @@
+// Workers: each is an app of ours.
+import * as z from 'zod';
+import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
+import { findAccount } from '../../../sqlite/control/people/accounts.ts';
+import { accountOf } from '../../access.ts';
+import type { Context } from '../../context.ts';
+import type { DescribedRelease } from '../../contract/host/host-releases.ts';
+import { uuidOf } from '../../contract/id.ts';
+import { appCall, type CallContext, call, newAppCall, run, wholeList } from '../call.ts';
+import { ownerOf, requireBody } from './assets.ts';
+import { deployUpload } from './deploying.ts';
+
+const SCRIPT = '/accounts/:account/workers/scripts/:script';
+const ENVIRONMENT = 'production';
+
+export const scriptCalls = [
+  call({
+    method: 'GET',
+    path: '/accounts/:account/workers/scripts',
+    as: 'apps.list',
+    answer: async (context) => {
+      const apps = await allApps(context);
+      return Promise.all(
+        apps.map(async ({ id, slug, created_at, deployed_at }) => ({
+          id: slug,
+          tag: id,
+          created_on: created_at,
+          modified_on: deployed_at ?? created_at,
+          migration_tag: (await context.host.deploys.release(id))?.migration_tag ?? undefined,
+        })),
+      );
+    },
+  }),
+  call({
+    method: 'GET',
+    path: '/accounts/:account/workers/durable_objects/namespaces',
+    as: 'apps.list',
+    // Wrangler looks there for containers of a Worker, which are not run here.
+    answer: async () => wholeList([]),
+  }),
+  appCall({
+    method: 'GET',
+    path: '/accounts/:account/workers/services/:script',
+    as: 'apps.get',
+    answer: async ({ host }, _body, app) => {
+      const migration_tag = (await host.deploys.release(app.id))?.migration_tag ?? undefined;
+      return {
+        id: app.slug,
+        default_environment: {
+          environment: ENVIRONMENT,
+          created_on: app.created_at,
+          modified_on: app.deployed_at ?? app.created_at,
+          script: { id: app.slug, tag: app.id, tags: [], last_deployed_from: 'wrangler', migration_tag },
+        },
+        environments: [],
+      };
+    },
+  }),
+  appCall({
+    method: 'DELETE',
+    path: '/accounts/:account/workers/services/:script',
+    as: 'apps.delete',
+    answer: (context, _body, app) => run(context, 'apps.delete', { id: app.id }),
+  }),
+  newAppCall({
+    method: 'PUT',
+    path: SCRIPT,
+    answer: async (context, _body, app) => {
+      const { request } = context;
+      const author = await authorOf(context);
+      const from = { owner: ownerOf(context), app: app?.id, author };
+      const type = request.headers.get('content-type') ?? '';
+      const uploaded = await context.host.uploads.uploadVersion(from, requireBody(request), type);
+      const { id } =
+        app ?? (await run(context, 'apps.create', { slug: context.words.script!, owner: context.account }));
+      const deploy = await deployUpload(context, id, uploaded, author);
+      return {
+        id: context.words.script,
+        etag: deploy.id,
+        deployment_id: uuidOf(deploy.id),
+        startup_time_ms: deploy.startMs,
+      };
+    },
+  }),
+  appCall({
+    method: 'GET',
+    path: `${SCRIPT}/settings`,
+    as: 'env.list',
+    answer: async ({ host }, _body, app) => settingsOf(await host.deploys.release(app.id), app.slug),
+  }),
+  appCall({
+    method: 'PATCH',
+    path: `${SCRIPT}/script-settings`,
+    as: 'deploys.create',
+    body: z.looseObject({}),
+    // Tags, logpush and observability: Cellar's logs and metrics are always there.
+    answer: async (_context, body) => body,
+  }),
+  call({
+    method: 'GET',
+    path: '/accounts/:account/workers/subdomain',
+    as: 'apps.list',
+    // Wrangler adds `.workers.dev` to it, and shows it only where an app has no address of its own.
+    answer: async ({ env }) => ({ subdomain: env.BASE_DOMAIN }),
+  }),
+  appCall({
+    method: 'GET',
+    path: '/accounts/:account/workers/workers/:script',
+    as: 'apps.get',
+    answer: async ({ env }, _body, app) => ({
+      id: app.id,
+      name: app.slug,
+      subdomain: { ...subdomainOf(app, env.PUBLIC_APP_URL), url: urlOf(app, env.PUBLIC_APP_URL) },
+    }),
+  }),
+  appCall({
+    method: 'GET',
+    path: `${SCRIPT}/subdomain`,
+    as: 'apps.get',
+    answer: async ({ env }, _body, app) => subdomainOf(app, env.PUBLIC_APP_URL),
+  }),
+  appCall({
+    method: 'POST',
+    path: `${SCRIPT}/subdomain`,
+    as: 'deploys.create',
+    body: z.looseObject({}),
+    // An app is always at its address.
+    answer: async ({ env }, _body, app) => subdomainOf(app, env.PUBLIC_APP_URL),
+  }),
+];
+
+/** Wrangler puts the name of a preview before the suffix. */
+function subdomainOf(app: AppRow, url: string) {
+  const { host } = new URL(url.replace('{slug}', `name--${app.slug}`));
+  return { enabled: true, previews_enabled: true, preview_url_suffix: host.slice('name'.length) };
+}
+
+/** All apps of the account, with those of others that the caller may see. */
+export async function allApps(
+  context: CallContext,
+): Promise<{ id: string; slug: string; created_at: string; deployed_at: string | null }[]> {
+  // An account sees those that it works on, too.
+  const owner = context.actor.kind === 'runner' ? context.account : undefined;
+  const apps = [];
+  let cursor: string | undefined;
+  do {
+    const page = await run(context, 'apps.list', { owner, limit: 200, cursor });
+    apps.push(...page.items);
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+  return apps;
+}
+
+/** Who makes a deploy, for people. */
+export async function authorOf({ actor, reads }: Context): Promise<string> {
+  const account = accountOf(actor);
+  if (account === null) return 'the runner token';
+  const row = await findAccount(reads, account);
+  return row?.email ?? row?.name ?? account;
+}
+
+export function urlOf({ slug }: AppRow, template: string): string {
+  return template.replace('{slug}', slug);
+}
+
+/** A release's settings and bindings as Cloudflare tells them. @param slug the app's */
+export function settingsOf(release: DescribedRelease | null, slug: string) {
+  return {
+    bindings: release === null ? [] : bindingsOf(release, slug),
+    compatibility_date: release?.compatibility_date ?? null,
+    compatibility_flags: release?.compatibility_flags ?? [],
+    usage_model: 'standard',
+    migration_tag: release?.migration_tag ?? undefined,
+    tags: [],
+  };
+}
+
+export function bindingsOf(release: DescribedRelease, slug: string) {
+  const {
+    vars,
+    assets,
+    durable_objects,
+    databases,
+    namespaces,
+    buckets,
+    producers,
+    workflows,
+    rate_limits,
+    services,
+    outward,
+    version_metadata,
+  } = release;
+  return [
+    ...Object.entries(vars).map(([name, value]) =>
+      typeof value === 'string'
+        ? { type: 'plain_text', name, text: value }
+        : { type: 'json', name, json: value },
+    ),
+    ...(assets === null ? [] : [{ type: 'assets', name: assets }]),
+    ...durable_objects.map(({ binding: name, class_name }) => ({
+      type: 'durable_object_namespace',
+      name,
+      class_name,
+    })),
+    ...databases.map(({ binding: name, id }) => ({ type: 'd1', name, id })),
+    ...namespaces.map(({ binding: name, id }) => ({ type: 'kv_namespace', name, namespace_id: id })),
+    ...buckets.map(({ binding: name, id }) => ({ type: 'r2_bucket', name, bucket_name: id })),
+    ...producers.map(({ binding: name, queue }) => ({ type: 'queue', name, queue_name: queue })),
+    ...workflows.map(({ binding: name, name: workflow_name, class_name }) => ({
+      type: 'workflow',
+      name,
+      workflow_name,
+      class_name,
+    })),
+    ...rate_limits.map(({ binding: name, namespace: namespace_id, ...simple }) => ({
+      type: 'ratelimit',
+      name,
+      namespace_id,
+      simple,
+    })),
+    ...services.map(({ binding: name, service, ...more }) => ({
+      type: 'service',
+      name,
+      service: service ?? slug,
+      ...more,
+    })),
+    ...outward.map(({ binding: name, ...rest }) => ({ name, ...rest })),
+    ...(version_metadata === null ? [] : [{ type: 'version_metadata', name: version_metadata }]),
+  ];
+}

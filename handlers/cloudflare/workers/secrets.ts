@@ -1,0 +1,74 @@
+// Secrets of Workers, and what calls them besides requests.
+import * as z from 'zod';
+import { appCall, run } from '../call.ts';
+import { changeSecrets, ended } from './deploying.ts';
+import { authorOf } from './scripts.ts';
+
+const SCRIPT = '/accounts/:account/workers/scripts/:script';
+const TYPE = 'secret_text';
+const Secret = z.object({ name: z.string(), text: z.string(), type: z.literal(TYPE) });
+
+export const secretCalls = [
+  appCall({
+    method: 'GET',
+    path: `${SCRIPT}/secrets`,
+    as: 'secrets.list',
+    answer: async (context, _body, app) => {
+      const { items } = await run(context, 'secrets.list', { id: app.id, limit: 200 });
+      return items.map(({ name }) => ({ name, type: TYPE }));
+    },
+  }),
+  appCall({
+    method: 'PUT',
+    path: `${SCRIPT}/secrets`,
+    as: 'secrets.set',
+    body: Secret,
+    answer: async (context, { name, text }, app) => {
+      await changeSecrets(context, app.id, { [name]: text });
+      return { name, type: TYPE };
+    },
+  }),
+  appCall({
+    method: 'PATCH',
+    path: `${SCRIPT}/secrets-bulk`,
+    as: 'secrets.set',
+    body: z.object({ secrets: z.record(z.string(), Secret.nullable()) }),
+    answer: async (context, { secrets }, app) => {
+      const changes = Object.entries(secrets).map(([name, secret]) => [name, secret?.text ?? null]);
+      await changeSecrets(context, app.id, Object.fromEntries(changes));
+      return Object.keys(secrets).map((name) => ({ name, type: TYPE }));
+    },
+  }),
+  appCall({
+    method: 'DELETE',
+    path: `${SCRIPT}/secrets/:secret`,
+    as: 'secrets.delete',
+    answer: (context, _body, app) =>
+      run(context, 'secrets.delete', { id: app.id, name: context.words.secret! }),
+  }),
+  appCall({
+    method: 'GET',
+    path: `${SCRIPT}/schedules`,
+    as: 'crons.list',
+    answer: async ({ host }, _body, app) => shown((await host.deploys.release(app.id))?.crons ?? []),
+  }),
+  appCall({
+    method: 'PUT',
+    path: `${SCRIPT}/schedules`,
+    as: 'deploys.create',
+    body: z.array(z.object({ cron: z.string().trim().min(1).max(100) })).max(100),
+    answer: async (context, schedules, app) => {
+      const crons = [...new Set(schedules.map(({ cron }) => cron))];
+      const deploy = await context.host.deploys.setTriggers(app.id, {
+        crons,
+        author: await authorOf(context),
+      });
+      if (deploy !== null) ended(deploy);
+      return shown(crons);
+    },
+  }),
+];
+
+function shown(crons: string[]) {
+  return { schedules: crons.map((cron) => ({ cron })) };
+}

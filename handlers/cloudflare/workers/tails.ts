@@ -1,0 +1,206 @@
+// `wrangler tail`: the log of an app as it is written, over a WebSocket.
+import * as z from 'zod';
+import { type Actor, accountOf, authorize } from '../../access.ts';
+import type { TailedLine, TailedRequest } from '../../contract/host/host-calls.ts';
+import { operationsByName } from '../../contract/index.ts';
+import { Problem } from '../../problem.ts';
+import { sameSecret } from '../../secrets.ts';
+import { appCall, type CallContext, openCall } from '../call.ts';
+import { CloudflareError, CODES } from '../codes.ts';
+import { Filter, TailEvents } from './tail-events.ts';
+
+const TAILS = '/accounts/:account/workers/scripts/:script/tails';
+/** How long a tail may be opened, and lasts, in s. */
+const TAIL_S = 6 * 3_600;
+/** What whoever reads a tail needs. */
+const READING = operationsByName.get('logs.stream')!;
+const PROTOCOL = 'trace-v1';
+/** Bytes of one event of the log that are waited for. */
+const EVENT_BYTES = 2 ** 20;
+/** WebSocket's own: all is well, and something broke. */
+const [NORMAL, NOT_ALLOWED, BROKEN] = [1000, 1008, 1011];
+/** How old the last check of a reader's rights may be when a line is sent to it, in ms. */
+const ALLOWED_MS = 5_000;
+
+/** How often what waits is looked at, in ms. */
+const TICK_MS = 250;
+
+const Filters = z.object({ filters: z.array(Filter).max(20).default([]) });
+
+interface Tail {
+  app: string;
+  /** The account that asked for it; null for the runner token. */
+  account: string | null;
+  slug: string;
+  filters: Filter[];
+  /** In ms since 1970. */
+  until: number;
+}
+
+export const tailCalls = [
+  appCall({
+    method: 'POST',
+    path: TAILS,
+    as: 'logs.stream',
+    body: z.unknown(),
+    answer: async ({ env, actor }, body, app) => {
+      const asked = Filters.safeParse(body);
+      if (!asked.success)
+        throw new CloudflareError(
+          400,
+          CODES.BAD_REQUEST,
+          'A tail is filtered by --search, --status, --method, --version-id and --sampling-rate here; which headers a request had, and its whole address, is not written down.',
+        );
+      const until = Date.now() + TAIL_S * 1000;
+      const token = await sealed(
+        { app: app.id, account: accountOf(actor), slug: app.slug, filters: asked.data.filters, until },
+        env.HOST_SECRET,
+      );
+      const url = `${env.PUBLIC_API_URL.replace(/^http/, 'ws')}/client/v4/tails/${token}`;
+      return { id: crypto.randomUUID(), url, expires_at: new Date(until).toISOString() };
+    },
+  }),
+  appCall({
+    method: 'DELETE',
+    path: `${TAILS}/:tail`,
+    as: 'logs.stream',
+    // It has ended with its WebSocket.
+    answer: async () => null,
+  }),
+  openCall({
+    method: 'GET',
+    path: '/tails/:token',
+    answer: async (context) => {
+      const tail = await opened(context);
+      // Its account may have lost its role since, and may lose it later.
+      const { account: id } = tail;
+      const actor: Actor = id === null ? { kind: 'runner' } : { kind: 'account', id, runs: false };
+      const allowed = () => authorize({ actor, reads: context.reads }, READING, { id: tail.app });
+      await allowed();
+      if (context.request.headers.get('upgrade')?.toLowerCase() !== 'websocket')
+        throw new CloudflareError(426, CODES.BAD_REQUEST, 'A tail is a WebSocket.');
+      const { telemetry } = context.host;
+      const followed = {
+        lines: await telemetry.follow('logs', tail.app, { tail: 'true' }),
+        requests: await telemetry.follow('requests', tail.app, {}),
+      };
+      const url = context.env.PUBLIC_APP_URL.replace('{slug}', tail.slug);
+      const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
+      server.accept();
+      context.waitUntil(pass(followed, server, { ...tail, url }, allowed));
+      return new Response(null, {
+        status: 101,
+        webSocket: client,
+        headers: { 'sec-websocket-protocol': PROTOCOL },
+      });
+    },
+  }),
+];
+
+/**
+ * Passes requests and lines on until either side ends. Never rejects.
+ * @param tail with the app's address
+ * @param allowed rejects once the reader has lost the role
+ */
+async function pass(
+  followed: Record<'lines' | 'requests', ReadableStream<Uint8Array>>,
+  socket: WebSocket,
+  tail: Tail & { url: string },
+  allowed: () => Promise<void>,
+): Promise<void> {
+  const events = new TailEvents({ ...tail, send: (event) => socket.send(JSON.stringify(event)) });
+  let asked = Date.now();
+  const stillAllowed = async () => {
+    if (Date.now() - asked <= ALLOWED_MS) return;
+    asked = Date.now();
+    await allowed();
+  };
+  const reading = [
+    follow(followed.lines, stillAllowed, (line: TailedLine) => events.line(line, Date.now())),
+    follow(followed.requests, stillAllowed, (request: TailedRequest) => events.request(request, Date.now())),
+  ];
+  const ended = Promise.withResolvers<void>();
+  for (const { done } of reading) done.then(ended.resolve, ended.reject);
+  for (const name of ['close', 'error'] as const) socket.addEventListener(name, () => ended.resolve());
+  const timer = setTimeout(ended.resolve, tail.until - Date.now());
+  const ticking = setInterval(() => {
+    if (!events.isWaiting) return;
+    stillAllowed().then(() => events.tick(Date.now()), ended.reject);
+  }, TICK_MS);
+  let code = NORMAL;
+  try {
+    await ended.promise;
+  } catch (error) {
+    code = error instanceof Problem ? NOT_ALLOWED : BROKEN;
+  } finally {
+    clearTimeout(timer);
+    clearInterval(ticking);
+    for (const { cancel } of reading) cancel();
+    try {
+      socket.close(code);
+    } catch {
+      // Its other side was first.
+    }
+  }
+}
+
+/** Reads server-sent events, each as JSON. */
+function follow<Data>(
+  stream: ReadableStream<Uint8Array>,
+  stillAllowed: () => Promise<void>,
+  take: (data: Data) => void,
+): { done: Promise<void>; cancel: () => void } {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  const read = async () => {
+    let text = '';
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      text += part.value;
+      const events = text.split('\n\n');
+      text = events.pop()!.slice(-EVENT_BYTES);
+      await stillAllowed();
+      for (const event of events) {
+        const data = /^data: ?(.*)$/m.exec(event)?.[1];
+        // What was left out is told by an event with a name, which Wrangler has no word for.
+        if (data !== undefined && !/^event:/m.test(event)) take(JSON.parse(data) as Data);
+      }
+    }
+  };
+  return { done: read(), cancel: () => void reader.cancel().catch(() => {}) };
+}
+
+/** What a tail is, as a word of a path, with a proof that it was made here. */
+async function sealed(tail: Tail, secret: string): Promise<string> {
+  const text = base64Url(new TextEncoder().encode(JSON.stringify(tail)));
+  return `${text}.${await proofOf(text, secret)}`;
+}
+
+/** @throws {CloudflareError} for a tail that was not made here, or has ended */
+async function opened({ words, env }: CallContext): Promise<Tail> {
+  const [text = '', proof = ''] = words.token!.split('.');
+  const isOurs = await sameSecret(proof, await proofOf(text, env.HOST_SECRET));
+  const tail = isOurs ? (JSON.parse(new TextDecoder().decode(fromBase64Url(text))) as Tail) : null;
+  if (tail !== null && tail.until > Date.now()) return tail;
+  throw new CloudflareError(
+    401,
+    CODES.AUTHENTICATION,
+    'There is no such tail, or it has ended: run wrangler tail again.',
+  );
+}
+
+async function proofOf(text: string, secret: string): Promise<string> {
+  const bytes = (part: string) => new TextEncoder().encode(part);
+  const algorithm = { name: 'HMAC', hash: 'SHA-256' };
+  const key = await crypto.subtle.importKey('raw', bytes(secret), algorithm, false, ['sign']);
+  return base64Url(new Uint8Array(await crypto.subtle.sign('HMAC', key, bytes(`tail ${text}`))));
+}
+
+function base64Url(bytes: Uint8Array): string {
+  const text = btoa(String.fromCharCode(...bytes));
+  return text.replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
+}
+
+function fromBase64Url(text: string): Uint8Array {
+  return Uint8Array.from(atob(text.replace(/-/g, '+').replace(/_/g, '/')), (character) =>
+    character.charCodeAt(0),
+  );
+}

@@ -1,0 +1,205 @@
+// Apps.
+import * as z from 'zod';
+import { id, listOf, nothing, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+import { deployStatus } from './deploys.ts';
+import { reservedSlugs, SINGLE_HYPHENS_RULE, SLUG_RULE, singleHyphens, slugPattern } from './slug.ts';
+
+/** An app's slug. */
+export const slug = z
+  .string()
+  .regex(slugPattern, SLUG_RULE)
+  .regex(singleHyphens, SINGLE_HYPHENS_RULE)
+  .refine((value) => !reservedSlugs.includes(value), { error: 'is reserved' });
+
+export const desiredState = z.enum(['running', 'stopped']);
+
+/** Derived; the first that holds, see `statusOf` in the services. */
+export const appStatus = z.enum([
+  'created',
+  'deploying',
+  'starting',
+  'running',
+  'sleeping',
+  'stopped',
+  'crashed',
+]);
+
+export const App = z.strictObject({
+  id,
+  slug: z.string(),
+  /** An account's id. */
+  owner: id,
+  desired_state: desiredState,
+  status: appStatus,
+  asleep_since: time.nullable(),
+  woke_at: time.nullable(),
+  url: z.string(),
+  git_url: z.string(),
+  live_deploy_id: id.nullable(),
+  deployed_at: time.nullable(),
+  last_error: z.string().nullable(),
+  warnings: z.array(z.string()),
+  created_at: time,
+});
+export type App = z.output<typeof App>;
+
+/** Most apps of one overview. */
+export const OVERVIEW_APPS = 500;
+
+/** What an app did in the last 24 hours, and does now. Durations in ms. */
+export const AppFigures = z.strictObject({
+  /** Requests of each hour, the present one last. */
+  requests: z.array(z.int()).length(24),
+  /** Of these requests: answered with 5xx. */
+  errors: z.int(),
+  duration_ms_p99: z.number().nullable(),
+  /** Requests of the last whole minute. */
+  requests_per_minute: z.int(),
+  /** The most in the last minutes; null when no process runs now. */
+  memory_bytes: z.int().nullable(),
+  /** Groups of errors that are open. */
+  open_errors: z.int(),
+});
+export type AppFigures = z.output<typeof AppFigures>;
+
+export const apps = [
+  operation({
+    name: 'apps.list',
+    summary: 'Lists apps, newest first',
+    method: 'GET',
+    path: '/v1/apps',
+    needs: 'account',
+    input: z.strictObject({ owner: reference.optional(), ...page }),
+    output: listOf(App),
+    status: 200,
+    errors: [],
+  }),
+  operation({
+    name: 'apps.overview',
+    summary: 'Lists the newest 500 apps with their figures of 24 hours and their last deploys',
+    method: 'GET',
+    path: null,
+    needs: 'account',
+    input: z.strictObject({}),
+    output: z.strictObject({
+      items: z.array(
+        z.strictObject({
+          ...App.shape,
+          /** Null while the host does not answer. */
+          figures: AppFigures.nullable(),
+          last_deploy: z
+            .strictObject({ id, message: z.string(), author: z.string(), status: deployStatus, at: time })
+            .nullable(),
+        }),
+      ),
+      /** Whether there are more apps. */
+      more: z.boolean(),
+      /** What is used of the machine's memory, and may be used; null while the host does not answer. */
+      memory: z.strictObject({ used_bytes: z.int(), limit_bytes: z.int() }).nullable(),
+    }),
+    status: 200,
+    errors: [],
+  }),
+  operation({
+    name: 'apps.create',
+    summary: 'Makes an app with its empty repository',
+    method: 'POST',
+    path: '/v1/apps',
+    needs: 'account',
+    input: z.strictObject({ slug, owner: reference.optional() }),
+    output: App,
+    status: 201,
+    errors: ['quota_exceeded', 'account_not_found', 'slug_taken', 'transition_conflict', 'host_unavailable'],
+  }),
+  operation({
+    name: 'apps.get',
+    summary: 'Reads one app',
+    method: 'GET',
+    path: '/v1/apps/:id',
+    needs: 'view',
+    input: z.strictObject({ id: reference }),
+    output: App,
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'apps.get_by_slug',
+    summary: 'Reads one app by its slug',
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({ slug: reference }),
+    output: App,
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'apps.figures',
+    summary: 'Reads what an app did in the last 24 hours, and whether a process of it runs now',
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({ id: reference }),
+    output: AppFigures,
+    status: 200,
+    errors: ['app_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'apps.templates',
+    summary: 'Lists the projects that an app can be started from',
+    method: 'GET',
+    path: null,
+    needs: 'account',
+    input: z.strictObject({}),
+    output: z.strictObject({
+      items: z.array(z.strictObject({ name: z.string(), title: z.string(), description: z.string() })),
+    }),
+    status: 200,
+    errors: [],
+  }),
+  operation({
+    name: 'apps.update',
+    summary: 'Starts or stops an app; starting wakes a sleeping one',
+    method: 'PATCH',
+    path: '/v1/apps/:id',
+    needs: 'admin',
+    input: z.strictObject({ id: reference, desired_state: desiredState }),
+    output: App,
+    status: 200,
+    errors: ['app_not_found', 'transition_conflict', 'host_unavailable', 'app_unavailable'],
+  }),
+  operation({
+    name: 'apps.rename',
+    summary: 'Gives an app another slug: its address and its remote change, its data stays',
+    method: 'POST',
+    path: '/v1/apps/:id/rename',
+    needs: 'admin',
+    input: z.strictObject({ id: reference, slug }),
+    output: App,
+    status: 200,
+    errors: ['app_not_found', 'slug_taken', 'transition_conflict', 'host_unavailable'],
+  }),
+  operation({
+    name: 'apps.sleep',
+    summary: 'Parks an app; the next request wakes it',
+    method: 'POST',
+    path: '/v1/apps/:id/sleep',
+    needs: 'push',
+    input: z.strictObject({ id: reference }),
+    output: App,
+    status: 200,
+    errors: ['app_not_found', 'transition_conflict', 'host_unavailable'],
+  }),
+  operation({
+    name: 'apps.delete',
+    summary: 'Deletes an app; its data goes to the trash for 7 days',
+    method: 'DELETE',
+    path: '/v1/apps/:id',
+    needs: 'admin',
+    input: z.strictObject({ id: reference }),
+    output: nothing,
+    status: 204,
+    errors: ['app_not_found', 'transition_conflict'],
+  }),
+] as const;

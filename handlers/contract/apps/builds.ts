@@ -1,0 +1,74 @@
+// Where in its repository an app is, and how it is built: what its files do not say.
+import * as z from 'zod';
+import { reference } from '../fields.ts';
+import { operation } from '../operation.ts';
+import { BUILD_COMMAND_BYTES } from '../sizes.ts';
+import { byteLength } from '../text.ts';
+import { pathFault } from './path.ts';
+
+/** A folder as it is kept: `./apps//web/` is `apps/web`, and `.` the folder that it starts at. */
+const folder = z
+  .string()
+  .max(1024)
+  .transform((given, context) => {
+    if (given === '') {
+      context.addIssue({ code: 'custom', message: 'must name a folder, or be null' });
+      return z.NEVER;
+    }
+    const parts = given.split('/').filter((part, i) => (part !== '' || i === 0) && part !== '.');
+    if (parts.length === 0) return '.';
+    const fault = pathFault(parts.join('/'));
+    if (fault === null) return parts.join('/');
+    context.addIssue({ code: 'custom', message: fault });
+    return z.NEVER;
+  });
+
+/** NUL would end it among a process's arguments. */
+const commandLine = z
+  .string()
+  .max(BUILD_COMMAND_BYTES)
+  .refine((value) => byteLength(value) <= BUILD_COMMAND_BYTES, {
+    error: `must have at most ${BUILD_COMMAND_BYTES} bytes in UTF-8`,
+  })
+  .regex(/^[^\0]*$/, 'must not have a NUL character')
+  .refine((value) => value.trim() !== '', { error: 'must be a command, or null' });
+
+/** Null stands for what Cellar finds by itself. */
+export const Builds = z.strictObject({
+  root_directory: z.string().nullable(),
+  install_command: z.string().nullable(),
+  build_command: z.string().nullable(),
+  output_directory: z.string().nullable(),
+});
+
+export const builds = [
+  operation({
+    name: 'builds.get',
+    summary: 'Reads where in its repository an app is, and how it is built',
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({ id: reference }),
+    output: Builds,
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'builds.set',
+    summary:
+      'Sets where an app is and how it is built, from the next deploy on; what is left out stays as it is',
+    method: 'POST',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({
+      id: reference,
+      root_directory: folder.nullable().optional(),
+      install_command: commandLine.nullable().optional(),
+      build_command: commandLine.nullable().optional(),
+      output_directory: folder.nullable().optional(),
+    }),
+    output: Builds,
+    status: 200,
+    errors: ['app_not_found', 'transition_conflict', 'host_unavailable'],
+  }),
+] as const;

@@ -1,0 +1,58 @@
+// The crons of an app's live release. RPC only.
+import * as z from 'zod';
+import { listOf, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+
+/** A run of a cron that has ended. */
+export const CronRun = z.strictObject({
+  /** When it began. */
+  at: time,
+  /** `manual`: somebody asked for it. */
+  trigger: z.enum(['schedule', 'manual']),
+  outcome: z.enum(['ok', 'failed']),
+  duration_ms: z.int(),
+  error: z.string().nullable(),
+  /** Its lines in the log have it, too. */
+  trace_id: z.string().nullable(),
+});
+export type CronRun = z.output<typeof CronRun>;
+
+export const crons = [
+  operation({
+    name: 'crons.list',
+    summary: 'Lists the crons of the live release: when each runs next, and how it ran last',
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({ id: reference, ...page }),
+    output: listOf(
+      z.strictObject({
+        /** The expression, in UTC. */
+        cron: z.string(),
+        /** Null while the app is stopped. In the past: it runs now. */
+        next_at: time.nullable(),
+        last_run: CronRun.nullable(),
+      }),
+    ),
+    status: 200,
+    errors: ['app_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'crons.run',
+    summary: 'Runs a cron now, as its schedule does; a sleeping app sleeps on',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, cron: z.string().min(1).max(200) }),
+    output: z.strictObject({
+      cron: z.string(),
+      /** `running`: after ten seconds it has not ended; `crons.list` tells of its end. */
+      outcome: z.enum(['ok', 'failed', 'running']),
+      duration_ms: z.int().nullable(),
+      error: z.string().nullable(),
+      trace_id: z.string().nullable(),
+    }),
+    status: 200,
+    errors: ['app_not_found', 'cron_not_found', 'transition_conflict', 'app_unavailable', 'host_unavailable'],
+  }),
+] as const;

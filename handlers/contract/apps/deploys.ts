@@ -1,0 +1,161 @@
+// Deploys, and where to push to for one.
+import * as z from 'zod';
+import { id, listOf, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+import { lastEventId } from '../telemetry/events.ts';
+
+/** `live` while it serves, `replaced` when another deploy does. `error` says who cancelled one. */
+export const deployStatus = z.enum([
+  'queued',
+  'building',
+  'live',
+  'replaced',
+  'failed',
+  'superseded',
+  'cancelled',
+]);
+
+export const Deploy = z.strictObject({
+  id,
+  app_id: id,
+  /** Empty, as `ref`, for an upload, which is no commit. */
+  sha: z.string(),
+  ref: z.string(),
+  message: z.string(),
+  author: z.string(),
+  /** Who asked for a rollback or a deploy again. */
+  requested_by: z.string().nullable(),
+  /** A rollback serves the version of an earlier deploy. */
+  version: z.strictObject({ id, tag: z.string(), message: z.string(), created_at: time }),
+  trigger: z.enum(['push', 'rollback', 'commit', 'redeploy', 'import', 'upload', 'promote']),
+  status: deployStatus,
+  /** Whether its release is kept. */
+  can_roll_back: z.boolean(),
+  steps: z.array(
+    z.strictObject({
+      name: z.enum(['checkout', 'install', 'build', 'bundle', 'release', 'cache', 'start']),
+      status: z.enum(['running', 'done', 'failed', 'skipped']),
+      duration_ms: z.number().nullable(),
+    }),
+  ),
+  error: z.string().nullable(),
+  started_at: time.nullable(),
+  finished_at: time.nullable(),
+});
+export type Deploy = z.output<typeof Deploy>;
+
+/** New lines of a deploy's log. As a server-sent event it is called `log`. */
+export const DeployLines = z.strictObject({ deploy_id: id, lines: z.array(z.string()) });
+export type DeployLines = z.output<typeof DeployLines>;
+
+export const deploys = [
+  operation({
+    name: 'deploys.list',
+    summary: "Lists an app's deploys, newest first",
+    method: 'GET',
+    path: '/v1/apps/:id/deploys',
+    needs: 'view',
+    input: z.strictObject({ id: reference, status: deployStatus.optional(), ...page }),
+    output: listOf(Deploy),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'deploys.get',
+    summary: 'Reads one deploy',
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({ id: reference, deploy_id: reference }),
+    output: Deploy,
+    status: 200,
+    errors: ['app_not_found', 'deploy_not_found'],
+  }),
+  operation({
+    name: 'deploys.log',
+    summary: 'Reads the log of a deploy, as far as it has come',
+    method: 'GET',
+    path: '/v1/apps/:id/deploys/:deploy_id/log',
+    needs: 'view',
+    input: z.strictObject({ id: reference, deploy_id: reference }),
+    output: z.strictObject({ deploy_id: id, status: deployStatus, log: z.string() }),
+    status: 200,
+    errors: ['app_not_found', 'deploy_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'deploys.stream',
+    summary:
+      'Streams deploys, each as a whole every time it changes, and the lines of their logs as they come',
+    method: 'GET',
+    path: '/v1/apps/:id/deploys/stream',
+    needs: 'view',
+    input: z.strictObject({ id: reference, last_event_id: lastEventId }),
+    output: z.union([Deploy, DeployLines]),
+    status: 200,
+    kind: 'stream',
+    errors: ['app_not_found', 'rate_limited'],
+  }),
+  operation({
+    name: 'deploys.rollback',
+    summary: 'Makes an earlier release live again, without a build; wakes a sleeping app first',
+    method: 'POST',
+    path: '/v1/apps/:id/rollback',
+    needs: 'push',
+    input: z.strictObject({ id: reference, deploy_id: reference }),
+    output: Deploy,
+    status: 202,
+    errors: [
+      'app_not_found',
+      'deploy_not_found',
+      'release_unavailable',
+      'transition_conflict',
+      'host_unavailable',
+    ],
+  }),
+  operation({
+    name: 'deploys.create',
+    summary:
+      'Builds and deploys the tip of main again, or the commit of an earlier deploy; wakes a sleeping app first',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, deploy_id: reference.optional() }),
+    output: Deploy,
+    status: 202,
+    errors: ['app_not_found', 'deploy_not_found', 'ref_not_found', 'transition_conflict', 'host_unavailable'],
+  }),
+  operation({
+    name: 'deploys.cancel',
+    summary: 'Ends a deploy that waits or builds; what served before it still serves',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, deploy_id: reference }),
+    output: Deploy,
+    status: 200,
+    errors: ['app_not_found', 'deploy_not_found', 'transition_conflict', 'host_unavailable'],
+  }),
+] as const;
+
+export const git = [
+  operation({
+    name: 'git.remote',
+    summary: 'Says where to push to, and how to clone and push',
+    method: 'POST',
+    path: '/v1/apps/:id/git-remote',
+    needs: 'view',
+    input: z.strictObject({ id: reference }),
+    output: z.strictObject({
+      url: z.string(),
+      /** The same with `<API_KEY>` where a profile API key belongs. */
+      url_with_key: z.string(),
+      username: z.literal('git'),
+      branch: z.literal('main'),
+      /** Commands to paste, with `<API_KEY>` in them. */
+      clone: z.string(),
+      push: z.string(),
+    }),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+] as const;

@@ -1,0 +1,95 @@
+// Variables for install and build.
+import * as z from 'zod';
+import { listOf, nothing, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+import { ENV_VALUE_BYTES } from '../sizes.ts';
+import { byteLength } from '../text.ts';
+
+/** Names that belong to the platform. `*` stands for any ending. */
+export const reservedEnvNames: readonly string[] = [
+  'RUNNER_*',
+  'SERVICE_*',
+  'CELLAR_*',
+  'GIT_*',
+  'LD_*',
+  'DYLD_*',
+  'npm_config_*',
+  'PATH',
+  'HOME',
+  'SHELL',
+  'USER',
+  'TMPDIR',
+  'PWD',
+  'CI',
+  'NODE_OPTIONS',
+  'NODE_PATH',
+  'BASH_ENV',
+  'ENV',
+];
+
+/** Whether a name belongs to the platform. npm reads its own names in any case. */
+export function isReservedEnvName(name: string): boolean {
+  return reservedEnvNames.some((reserved) => {
+    if (!reserved.endsWith('*')) return name === reserved;
+    const prefix = reserved.slice(0, -1);
+    return name.startsWith(prefix) || (prefix === 'npm_config_' && name.toLowerCase().startsWith(prefix));
+  });
+}
+
+/** Most variables of one app. */
+export const ENV_LIMIT = 100;
+
+const name = z
+  .string()
+  .max(128)
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must have letters, digits and underscores, and not begin with a digit')
+  .refine((value) => !isReservedEnvName(value), { error: 'is reserved for the platform' });
+
+/** NUL would end it in a process's environment. */
+const value = z
+  .string()
+  .max(ENV_VALUE_BYTES)
+  .refine((value) => byteLength(value) <= ENV_VALUE_BYTES, {
+    error: `must have at most ${ENV_VALUE_BYTES} bytes in UTF-8`,
+  })
+  .regex(/^[^\0]*$/, 'must not have a NUL character');
+
+export const EnvVariable = z.strictObject({ name: z.string(), value: z.string(), updated_at: time });
+
+export const env = [
+  operation({
+    name: 'env.list',
+    summary: "Lists an app's variables by name",
+    method: 'GET',
+    path: '/v1/apps/:id/env',
+    needs: 'push',
+    input: z.strictObject({ id: reference, ...page }),
+    output: listOf(EnvVariable),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'env.set',
+    summary: 'Sets a variable for install and build, from the next deploy on',
+    method: 'POST',
+    path: '/v1/apps/:id/env',
+    needs: 'admin',
+    input: z.strictObject({ id: reference, name, value }),
+    output: EnvVariable,
+    status: 201,
+    replaces: true,
+    errors: ['app_not_found', 'quota_exceeded', 'transition_conflict', 'host_unavailable'],
+    secrets: ['value'],
+  }),
+  operation({
+    name: 'env.delete',
+    summary: 'Removes a variable, from the next deploy on',
+    method: 'DELETE',
+    path: '/v1/apps/:id/env/:name',
+    needs: 'admin',
+    input: z.strictObject({ id: reference, name: reference }),
+    output: nothing,
+    status: 204,
+    errors: ['app_not_found', 'env_not_found', 'transition_conflict', 'host_unavailable'],
+  }),
+] as const;

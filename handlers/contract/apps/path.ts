@@ -1,0 +1,34 @@
+// What a file that is committed through the API may be called.
+import { byteLength } from '../text.ts';
+
+const PATH_BYTES = 1024;
+const NAME_BYTES = 255;
+/** Characters that HFS+ ignores: with them in it, a name can be another's double. */
+const IGNORED = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g;
+
+/** Why `path` cannot be a file of a repository, or null when it can. */
+export function pathFault(path: string): string | null {
+  if (path === '') return 'must not be empty';
+  if (!path.isWellFormed()) return 'must be valid Unicode';
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  if (/[\u0000-\u001f\u007f\\]/.test(path)) return 'must not have control characters or backslashes';
+  if (path.startsWith('/')) return 'must be relative to the root of the repository';
+  if (byteLength(path) > PATH_BYTES) return `must have at most ${PATH_BYTES} bytes`;
+  for (const name of path.split('/')) {
+    if (name === '') return 'must not have an empty part';
+    if (name === '.' || name === '..') return 'must not have a part . or ..';
+    if (byteLength(name) > NAME_BYTES) return `must have at most ${NAME_BYTES} bytes in each part`;
+    if (isGitDirectory(name)) return 'must not lie in .git, or in what a file system takes for it';
+  }
+  return null;
+}
+
+/** NTFS ends a name at a colon, drops dots and blanks at its end, and knows `git~1` as the short name of `.git`. */
+function isGitDirectory(name: string): boolean {
+  const plain = name
+    .replace(IGNORED, '')
+    .toLowerCase()
+    .split(':')[0]!
+    .replace(/[. ]+$/, '');
+  return plain === '.git' || plain === 'git~1';
+}

@@ -1,0 +1,116 @@
+// Previews: releases of other branches and of uploaded versions, at addresses of their own.
+import * as z from 'zod';
+import { id, listOf, nothing, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+import { Deploy, deployStatus } from './deploys.ts';
+
+/** What becomes of a push to another branch, and what a new preview keeps at its beginning: nothing, or what the app keeps. */
+export const PreviewSettings = z.strictObject({
+  /** Whether a push to another branch than main makes a preview. */
+  branches: z.boolean(),
+  storage: z.enum(['empty', 'copy']),
+});
+
+export const Preview = z.strictObject({
+  /** What its address begins with. */
+  name: z.string(),
+  url: z.string(),
+  /** The branch that it shows; null for an upload. */
+  branch: z.string().nullable(),
+  /** Whether a release of it answers at the address. */
+  serves: z.boolean(),
+  /** Its newest deploy. Only the log of it is kept apart: see `previews.log`. */
+  deploy: z
+    .strictObject({
+      id,
+      sha: z.string(),
+      message: z.string(),
+      author: z.string(),
+      status: deployStatus,
+      error: z.string().nullable(),
+      started_at: time.nullable(),
+      finished_at: time.nullable(),
+    })
+    .nullable(),
+  created_at: time,
+  /** When it goes: 7 days after its last push or upload. */
+  expires_at: time,
+});
+export type Preview = z.output<typeof Preview>;
+
+const one = { id: reference, preview: reference };
+
+export const previews = [
+  operation({
+    name: 'previews.get',
+    summary: 'Says whether pushes to other branches make previews, and what new ones keep',
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({ id: reference }),
+    output: PreviewSettings,
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'previews.set',
+    summary: 'Sets what is made of pushes to other branches; what is left out stays as it is',
+    method: 'POST',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({ id: reference, ...PreviewSettings.partial().shape }),
+    output: PreviewSettings,
+    status: 200,
+    errors: ['app_not_found', 'transition_conflict', 'host_unavailable'],
+  }),
+  operation({
+    name: 'previews.list',
+    summary: "Lists an app's previews, newest first",
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({ id: reference, ...page }),
+    output: listOf(Preview),
+    status: 200,
+    errors: ['app_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'previews.log',
+    summary: "Reads the log of a preview's newest deploy, as far as it has come",
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject(one),
+    output: z.strictObject({ deploy_id: id, status: deployStatus, log: z.string() }),
+    status: 200,
+    errors: ['app_not_found', 'preview_not_found', 'deploy_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'previews.promote',
+    summary: 'Deploys to the app what a preview shows, without a build; wakes a sleeping app first',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject(one),
+    output: Deploy,
+    status: 202,
+    errors: [
+      'app_not_found',
+      'preview_not_found',
+      'release_unavailable',
+      'transition_conflict',
+      'host_unavailable',
+    ],
+  }),
+  operation({
+    name: 'previews.delete',
+    summary: 'Deletes a preview with all that it keeps; the branch or version stays',
+    method: 'DELETE',
+    path: null,
+    needs: 'push',
+    input: z.strictObject(one),
+    output: nothing,
+    status: 204,
+    errors: ['app_not_found', 'preview_not_found', 'host_unavailable'],
+  }),
+] as const;

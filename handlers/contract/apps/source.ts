@@ -1,0 +1,231 @@
+// The repository, read and changed without git.
+import * as z from 'zod';
+import { id, page, reference, text } from '../fields.ts';
+import { operation } from '../operation.ts';
+import { COMMIT_BODY_BYTES } from '../sizes.ts';
+import { pathFault } from './path.ts';
+import { templates } from './templates.ts';
+
+/** Bytes of a file that are answered when no range is asked for. */
+export const BLOB_BYTES = 256 * 1024;
+/** Entries of a tree that one answer has at most. */
+const TREE_ENTRIES = 10_000;
+
+const path = z
+  .string()
+  .min(1)
+  .max(4096)
+  .refine((value) => !value.includes('\0'), 'must not have a NUL');
+const committedPath = z.string().superRefine((value, context) => {
+  const fault = pathFault(value);
+  if (fault !== null) context.addIssue({ code: 'custom', message: fault });
+});
+/** A branch, a tag or a commit. `~2` and the like may follow. */
+const ref = z
+  .string()
+  .min(1)
+  .max(255)
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  .regex(/^(?!-)[^\u0000-\u0020\u007f:?*[\\{]+$/, 'must name a branch, a tag or a commit');
+/** As browsers take them, so `root@localhost` too, but for what git takes off at the beginning: `.` and `'`. */
+const EMAIL =
+  /^[\w+-][\w.!#$%&'*+/=?^`{|}~-]*@[a-zA-Z\d](?:[a-zA-Z\d-]{0,61}[a-zA-Z\d])?(?:\.[a-zA-Z\d](?:[a-zA-Z\d-]{0,61}[a-zA-Z\d])?)*$/;
+/** Of a public repository: git itself is told no name and no password. */
+const repositoryUrl = z
+  .string()
+  .max(2000)
+  .refine((text) => {
+    const url = URL.parse(text);
+    return url?.protocol === 'https:' && url.username === '' && url.password === '' && url.search === '';
+  }, 'must be an https address without a user name or password');
+const sha = z.string().regex(/^[0-9a-f]{40}$/);
+
+const change = z
+  .strictObject({
+    path: committedPath,
+    content: z.string().optional(),
+    content_base64: z.base64().optional(),
+    mode: z.enum(['100644', '100755']).optional(),
+    delete: z.literal(true).optional(),
+    /** The file is renamed: its path before. */
+    from: committedPath.optional(),
+  })
+  .superRefine((file, context) => {
+    const { content, content_base64, mode, from } = file;
+    const fault = (message: string) => context.addIssue({ code: 'custom', message });
+    const others = [content, content_base64, mode, from].filter((given) => given !== undefined);
+    if (content !== undefined && content_base64 !== undefined) fault('has content twice');
+    if (file.delete && others.length > 0) fault('is deleted, and changed too');
+    if (!file.delete && others.length === 0) fault('needs content, content_base64, mode, delete or from');
+  });
+
+const changes = z
+  .array(change)
+  .min(1)
+  .max(1000)
+  .superRefine((files, context) => {
+    const seen = new Set<string>();
+    for (const [n, file] of files.entries()) {
+      for (const name of ['path', 'from'] as const) {
+        const value = file[name];
+        if (value === undefined) continue;
+        if (seen.has(value)) context.addIssue({ code: 'custom', message: 'is named twice', path: [n, name] });
+        seen.add(value);
+      }
+    }
+  });
+
+export const source = [
+  operation({
+    name: 'source.tree',
+    summary: 'Lists the files of a directory, at the tip of main or elsewhere',
+    method: 'GET',
+    path: '/v1/apps/:id/tree',
+    needs: 'view',
+    input: z.strictObject({
+      id: reference,
+      ref: ref.optional(),
+      path: path.optional(),
+      /** All files below the directory, and no directories. */
+      recursive: z.boolean().default(false),
+      limit: z.int().min(1).max(TREE_ENTRIES).default(1000),
+      cursor: page.cursor,
+    }),
+    output: z.strictObject({
+      /** The commit; null before the first push. */
+      sha: sha.nullable(),
+      items: z.array(
+        z.strictObject({
+          path: z.string(),
+          /** `commit`: a submodule. */
+          type: z.enum(['blob', 'tree', 'commit']),
+          mode: z.string(),
+          /** Bytes; null for what is no file. */
+          size: z.int().nullable(),
+          sha,
+        }),
+      ),
+      next_cursor: z.string().nullable(),
+    }),
+    status: 200,
+    errors: ['app_not_found', 'ref_not_found', 'path_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'source.blob',
+    summary: "Reads a file's contents; beyond 256 KiB, in ranges",
+    method: 'GET',
+    path: '/v1/apps/:id/blob/:path+',
+    needs: 'view',
+    input: z.strictObject({
+      id: reference,
+      path,
+      ref: ref.optional(),
+      /** As HTTP's header has it, such as `bytes=0-99`. */
+      range: z.string().max(100).optional(),
+    }),
+    output: z.strictObject({
+      path: z.string(),
+      /** The commit that the file was read from. */
+      commit: sha,
+      /** The contents' own. */
+      sha,
+      mode: z.string(),
+      /** Bytes of the whole file. */
+      size: z.int(),
+      content_type: z.string(),
+      /** Where in the file the content begins. */
+      offset: z.int(),
+      content_base64: z.string(),
+    }),
+    status: 200,
+    kind: 'bytes',
+    errors: [
+      'app_not_found',
+      'ref_not_found',
+      'path_not_found',
+      'file_too_large',
+      'range_not_satisfiable',
+      'host_unavailable',
+    ],
+  }),
+  operation({
+    name: 'source.diff',
+    summary: 'Shows what main has that the live deploy has not, or what differs between two commits',
+    method: 'GET',
+    path: '/v1/apps/:id/diff',
+    needs: 'view',
+    input: z.strictObject({ id: reference, from: ref.optional(), to: ref.optional() }),
+    output: z.strictObject({
+      /** Null where there is nothing to compare with: nothing is live, or main is not there. */
+      from: sha.nullable(),
+      to: sha.nullable(),
+      files: z.array(
+        z.strictObject({
+          path: z.string(),
+          from_path: z.string().nullable(),
+          status: z.enum(['added', 'modified', 'deleted', 'renamed']),
+          /** Lines; null for binary files. */
+          additions: z.int().nullable(),
+          deletions: z.int().nullable(),
+        }),
+      ),
+      /** Unified, at most 1 MiB. */
+      diff: z.string(),
+      truncated: z.boolean(),
+    }),
+    status: 200,
+    errors: ['app_not_found', 'ref_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'source.commit',
+    summary: 'Commits files to main and deploys them; wakes a sleeping app first',
+    method: 'POST',
+    path: '/v1/apps/:id/source/commit',
+    needs: 'push',
+    input: z.strictObject({
+      id: reference,
+      message: text(10_000),
+      author_email: z.email({ pattern: EMAIL }).max(254),
+      author_name: text(200)
+        .regex(/[^\s.,:;<>"\\']/, 'must have a letter or digit')
+        .optional(),
+      /** The commit that main must be at. */
+      parent: sha.optional(),
+      files: changes,
+    }),
+    output: z.strictObject({ sha, deploy_id: id }),
+    status: 202,
+    errors: ['app_not_found', 'path_not_found', 'commit_conflict', 'transition_conflict', 'host_unavailable'],
+    bodyLimit: COMMIT_BODY_BYTES,
+  }),
+  operation({
+    name: 'source.import',
+    summary:
+      'Takes over the default branch of a public Git repository, once, into an app without commits, and deploys it',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, url: repositoryUrl }),
+    output: z.strictObject({ sha, deploy_id: id }),
+    status: 202,
+    errors: [
+      'app_not_found',
+      'commit_conflict',
+      'import_failed',
+      'transition_conflict',
+      'rate_limited',
+      'host_unavailable',
+    ],
+  }),
+  operation({
+    name: 'source.template',
+    summary: 'Commits one of the templates to an app without commits, and deploys it',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, template: z.enum(templates.map(({ name }) => name)) }),
+    output: z.strictObject({ sha, deploy_id: id }),
+    status: 202,
+    errors: ['app_not_found', 'commit_conflict', 'transition_conflict', 'host_unavailable'],
+  }),
+] as const;

@@ -1,0 +1,166 @@
+// Accounts, their API keys, and who else may work on an app. RPC only.
+import * as z from 'zod';
+import { id, listOf, nothing, page, reference, text, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+
+export const Account = z.strictObject({
+  id,
+  name: z.string(),
+  /** Null for the first account. */
+  email: z.string().nullable(),
+  /**
+   * `owner`: the first account, which owns the apps that are created for nobody else, and is an admin. `admin`: may do, signed
+   * in to the control UI, what the runner token may. `guest`: was invited to an app, and owns none.
+   */
+  role: z.enum(['owner', 'admin', 'member', 'guest']),
+  created_at: time,
+});
+
+export const Key = z.strictObject({ id, account: id, name: z.string(), created_at: time });
+
+export const collaboratorRole = z.enum(['view', 'push', 'admin']);
+export const Collaborator = z.strictObject({
+  app_id: id,
+  account: id,
+  name: z.string(),
+  email: z.string().nullable(),
+  role: collaboratorRole,
+  created_at: time,
+});
+
+export const accounts = [
+  operation({
+    name: 'accounts.create',
+    summary: 'Makes an account',
+    method: 'POST',
+    path: null,
+    needs: 'runner',
+    input: z.strictObject({
+      name: text(100),
+      email: z
+        .email()
+        .max(254)
+        .transform((value) => value.toLowerCase()),
+    }),
+    output: Account,
+    status: 201,
+    errors: ['email_taken'],
+  }),
+  operation({
+    name: 'accounts.list',
+    summary: 'Lists accounts, oldest first',
+    method: 'GET',
+    path: null,
+    needs: 'runner',
+    input: z.strictObject({ ...page }),
+    output: listOf(Account),
+    status: 200,
+    errors: [],
+  }),
+  operation({
+    name: 'accounts.me',
+    summary: 'Reads the account of whoever calls; of the runner token it is the first account',
+    method: 'GET',
+    path: null,
+    needs: 'account',
+    input: z.strictObject({}),
+    output: Account,
+    status: 200,
+    errors: ['account_not_found'],
+  }),
+  operation({
+    name: 'accounts.rename',
+    summary: 'Gives an account another name',
+    method: 'POST',
+    path: null,
+    needs: 'account',
+    input: z.strictObject({ account: reference, name: text(100) }),
+    output: Account,
+    status: 200,
+    errors: ['account_not_found'],
+  }),
+  operation({
+    name: 'accounts.delete',
+    summary: 'Deletes an account that owns no app, and its keys',
+    method: 'DELETE',
+    path: null,
+    needs: 'runner',
+    input: z.strictObject({ id: reference }),
+    output: nothing,
+    status: 204,
+    errors: ['account_not_found', 'account_in_use', 'account_protected'],
+  }),
+] as const;
+
+export const keys = [
+  operation({
+    name: 'keys.create',
+    summary: 'Makes an API key, the password for git; `key` is shown this once',
+    method: 'POST',
+    path: null,
+    needs: 'account',
+    input: z.strictObject({ account: reference, name: text(100).default('key') }),
+    output: z.strictObject({ ...Key.shape, key: z.string() }),
+    status: 201,
+    errors: ['account_not_found'],
+    secrets: ['key'],
+  }),
+  operation({
+    name: 'keys.list',
+    summary: "Lists an account's API keys, without the keys themselves",
+    method: 'GET',
+    path: null,
+    needs: 'account',
+    input: z.strictObject({ account: reference, ...page }),
+    output: listOf(Key),
+    status: 200,
+    errors: ['account_not_found'],
+  }),
+  operation({
+    name: 'keys.revoke',
+    summary: 'Revokes an API key',
+    method: 'DELETE',
+    path: null,
+    needs: 'account',
+    input: z.strictObject({ id: reference }),
+    output: nothing,
+    status: 204,
+    errors: ['key_not_found'],
+  }),
+] as const;
+
+export const collaborators = [
+  operation({
+    name: 'collaborators.list',
+    summary: "Lists an app's collaborators",
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({ id: reference, ...page }),
+    output: listOf(Collaborator),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'collaborators.set',
+    summary: 'Gives an account a role on an app, in place of the one it has',
+    method: 'POST',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({ id: reference, account: reference, role: collaboratorRole }),
+    output: Collaborator,
+    status: 200,
+    errors: ['app_not_found', 'account_not_found'],
+  }),
+  operation({
+    name: 'collaborators.remove',
+    summary: "Takes an account's role on an app",
+    method: 'DELETE',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({ id: reference, account: reference }),
+    output: nothing,
+    status: 204,
+    errors: ['app_not_found', 'collaborator_not_found'],
+  }),
+] as const;

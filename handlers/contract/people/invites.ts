@@ -1,0 +1,122 @@
+// Links by which people come to sign in to the control UI. RPC only.
+import * as z from 'zod';
+import { id, listOf, nothing, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+import { collaboratorRole } from './accounts.ts';
+
+export const Invite = z.strictObject({
+  id,
+  /** The e-mail address that the inviter named. Anybody who has the link can use it. */
+  email: z.string().nullable(),
+  /** What it makes of an account on this machine. A `guest` owns no apps. No account gets a lower role than it has. */
+  role: z.enum(['admin', 'member', 'guest']),
+  /** The app that it gives a role on. */
+  app: z.strictObject({ id, slug: z.string(), role: collaboratorRole }).nullable(),
+  /** The account whose password it sets; null when it makes an account. */
+  account: id.nullable(),
+  /** The admin of the app who made it, without running the machine. */
+  by: id.nullable(),
+  created_at: time,
+  expires_at: time,
+});
+
+const email = z
+  .email()
+  .max(254)
+  .transform((value) => value.toLowerCase());
+
+/** What became of the e-mail with a link. Null: no mail server is set, or it is not known whom the link is for. */
+export const SentMail = z.strictObject({
+  to: z.string(),
+  /** Why it was not sent; null when the mail server has taken it. */
+  problem: z.string().nullable(),
+});
+
+const Made = z.strictObject({ ...Invite.shape, url: z.string(), mail: SentMail.nullable() });
+
+/** The use of a link that only the mailbox of an address has got proves the address. */
+const MadeToApp = z.strictObject({
+  ...Made.shape,
+  /** Null when it was sent to the address, and the inviter is no admin of the machine. */
+  url: z.string().nullable(),
+});
+
+export const invites = [
+  operation({
+    name: 'invites.create',
+    summary:
+      'Makes a link that lets one person sign up, or set a new password; `url` is shown this once, and sent where a mail server is set',
+    method: 'POST',
+    path: null,
+    needs: 'runner',
+    input: z.strictObject({
+      email: email.optional(),
+      /** A `guest` needs an `app`. */
+      role: z.enum(['admin', 'member', 'guest']).default('member'),
+      app: z.strictObject({ id: reference, role: collaboratorRole }).optional(),
+      /** One there is: the link sets its password anew. It changes no role. */
+      account: reference.optional(),
+    }),
+    output: Made,
+    status: 201,
+    errors: ['app_not_found', 'account_not_found', 'email_taken'],
+    secrets: ['url'],
+  }),
+  operation({
+    name: 'invites.list',
+    summary: 'Lists the invites that can still be used, oldest first, without their links',
+    method: 'GET',
+    path: null,
+    needs: 'runner',
+    input: z.strictObject({ ...page }),
+    output: listOf(Invite),
+    status: 200,
+    errors: [],
+  }),
+  operation({
+    name: 'invites.revoke',
+    summary: 'Ends the link of an invite that was not used',
+    method: 'DELETE',
+    path: null,
+    needs: 'runner',
+    input: z.strictObject({ id: reference }),
+    output: nothing,
+    status: 204,
+    errors: ['invite_not_found'],
+  }),
+  operation({
+    name: 'collaborators.invite',
+    summary:
+      'Makes a link that gives one person a role on the app, with the account they have or a new one, as a guest. It is sent by e-mail; where that cannot be done, `url` is shown this once',
+    method: 'POST',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({ id: reference, email, role: collaboratorRole }),
+    output: MadeToApp,
+    status: 201,
+    errors: ['app_not_found', 'quota_exceeded'],
+    secrets: ['url'],
+  }),
+  operation({
+    name: 'collaborators.invites',
+    summary: "Lists the app's invites that can still be used, oldest first, without their links",
+    method: 'GET',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({ id: reference, ...page }),
+    output: listOf(Invite),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'collaborators.revoke_invite',
+    summary: 'Ends the link of an invite to the app that was not used',
+    method: 'DELETE',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({ id: reference, invite: reference }),
+    output: nothing,
+    status: 204,
+    errors: ['app_not_found', 'invite_not_found'],
+  }),
+] as const;

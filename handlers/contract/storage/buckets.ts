@@ -1,0 +1,177 @@
+// The objects in an app's buckets.
+import * as z from 'zod';
+import { nothing, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+import { R2_BODY_BYTES, R2_PARTS } from '../sizes.ts';
+
+const objectKey = z.string().min(1).max(1024);
+const uploadId = z.string().regex(/^[\w-]{1,200}$/);
+const partNumber = z.int().min(1).max(R2_PARTS);
+/** The headers and metadata that are given with an object when it is put. */
+const saidOfObject = {
+  content_type: z.string().max(200).optional(),
+  /** The app's own words about the object. */
+  metadata: z.record(z.string().max(1024), z.string().max(8192)).optional(),
+};
+/** What the route that takes an object's bytes is asked with besides them: the object, or one part of an upload. */
+export const objectBytes = z.strictObject({
+  id: reference,
+  bucket: reference,
+  key: objectKey,
+  upload_id: uploadId.optional(),
+  part: partNumber.optional(),
+});
+/** What is known of an object in a bucket. */
+const described = {
+  key: z.string(),
+  size: z.int(),
+  etag: z.string(),
+  uploaded_at: time,
+  content_type: z.string().nullable(),
+  metadata: z.record(z.string(), z.string()),
+};
+
+const putErrors = ['app_not_found', 'storage_not_found', 'quota_exceeded', 'host_unavailable'] as const;
+
+export const buckets = [
+  operation({
+    name: 'storage.r2.list',
+    summary: "Lists a bucket's keys",
+    method: 'GET',
+    path: '/v1/apps/:id/storage/r2/:bucket',
+    needs: 'push',
+    input: z.strictObject({
+      id: reference,
+      bucket: reference,
+      prefix: z.string().max(1024).optional(),
+      /** What keys have in common up to it, behind `prefix`, is told once, in `prefixes`: "/" for folders. */
+      delimiter: z.string().min(1).max(16).optional(),
+      ...page,
+    }),
+    output: z.strictObject({
+      items: z.array(z.strictObject({ key: z.string(), size: z.int(), etag: z.string(), uploaded_at: time })),
+      next_cursor: z.string().nullable(),
+      /** Only with a `delimiter`. */
+      prefixes: z.array(z.string()).optional(),
+    }),
+    status: 200,
+    errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'storage.r2.get',
+    summary: 'Reads one object with its metadata',
+    method: 'GET',
+    path: '/v1/apps/:id/storage/r2/:bucket/object',
+    needs: 'push',
+    input: z.strictObject({ id: reference, bucket: reference, key: objectKey }),
+    output: z.strictObject({
+      ...described,
+      /** Null for an object of more than 1 MiB: `storage.r2.raw` reads it. */
+      content_base64: z.string().nullable(),
+    }),
+    status: 200,
+    errors: ['app_not_found', 'storage_not_found', 'transition_conflict', 'host_unavailable'],
+  }),
+  operation({
+    name: 'storage.r2.delete',
+    summary: 'Deletes one object',
+    method: 'DELETE',
+    path: '/v1/apps/:id/storage/r2/:bucket/object',
+    needs: 'push',
+    input: z.strictObject({ id: reference, bucket: reference, key: objectKey }),
+    output: nothing,
+    status: 204,
+    errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'storage.r2.raw',
+    summary: "Reads one object's bytes",
+    method: 'GET',
+    path: '/v1/apps/:id/storage/r2/:bucket/raw',
+    needs: 'push',
+    input: z.strictObject({
+      id: reference,
+      bucket: reference,
+      key: objectKey,
+      /** As in HTTP: `bytes=0-1023`. In REST it is a header. */
+      range: z.string().max(100).optional(),
+    }),
+    output: z.strictObject({ content_base64: z.string() }),
+    status: 200,
+    kind: 'bytes',
+    errors: [
+      'app_not_found',
+      'storage_not_found',
+      'transition_conflict',
+      'file_too_large',
+      'range_not_satisfiable',
+      'host_unavailable',
+    ],
+  }),
+  operation({
+    name: 'storage.r2.put',
+    summary: 'Puts one object, in the place of the one before',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    destroys: true,
+    input: z.strictObject({
+      id: reference,
+      bucket: reference,
+      key: objectKey,
+      content_base64: z.base64(),
+      ...saidOfObject,
+    }),
+    output: z.strictObject(described),
+    status: 200,
+    bodyLimit: R2_BODY_BYTES,
+    errors: putErrors,
+  }),
+  operation({
+    name: 'storage.r2.create_upload',
+    summary: 'Begins an upload in parts, which `PUT …/raw` with its id takes one by one',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, bucket: reference, key: objectKey, ...saidOfObject }),
+    output: z.strictObject({ upload_id: z.string() }),
+    status: 201,
+    errors: putErrors,
+  }),
+  operation({
+    name: 'storage.r2.complete_upload',
+    summary: 'Makes the parts of an upload one object, in the place of the one before',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    destroys: true,
+    input: z.strictObject({
+      id: reference,
+      bucket: reference,
+      key: objectKey,
+      upload_id: uploadId,
+      /** All but the last have the same size, of 5 MiB at least. */
+      parts: z
+        .array(z.strictObject({ part: partNumber, etag: z.string().max(200) }))
+        .min(1)
+        .max(R2_PARTS)
+        .refine((parts) => new Set(parts.map(({ part }) => part)).size === parts.length, {
+          error: 'has a part twice',
+        }),
+    }),
+    output: z.strictObject(described),
+    status: 200,
+    errors: putErrors,
+  }),
+  operation({
+    name: 'storage.r2.abort_upload',
+    summary: 'Ends an upload in parts and drops what came of it',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, bucket: reference, key: objectKey, upload_id: uploadId }),
+    output: nothing,
+    status: 204,
+    errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
+  }),
+] as const;

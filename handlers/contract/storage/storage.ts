@@ -1,0 +1,287 @@
+// An app's databases, objects and namespaces, looked into and changed.
+import * as z from 'zod';
+import { listOf, nothing, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+import { D1_SQL_BYTES } from '../sizes.ts';
+
+/** What SQLite keeps. What is no JSON has the forms that docs/storage.md describes, such as `{"$bytes": base64}`. */
+const sqlValue = z.union([
+  z.string(),
+  z.number(),
+  z.boolean(),
+  z.null(),
+  z.strictObject({ $bigint: z.string().regex(/^-?[0-9]{1,19}$/) }),
+  z.strictObject({ $bytes: z.base64() }),
+  z.strictObject({ $number: z.enum(['Infinity', '-Infinity', 'NaN', '-0']) }),
+]);
+const sql = z.string().min(1).max(100_000);
+/**
+ * D1 binds no integers beyond 2^53, and JSON's readers round them without a word. A number beyond 2^63 is none of SQLite's
+ * integers, and exact as the floating-point number that it is.
+ */
+const mayBeRounded = (value: number) =>
+  Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) <= 2 ** 63;
+const exactNumber = z.number().refine((value) => !mayBeRounded(value), {
+  error:
+    'is a whole number beyond 2^53, which JSON may have rounded; give it as a text, and write CAST(? AS INTEGER), or AS REAL, for it in the statement',
+});
+const parameter = z.union([
+  z.string(),
+  exactNumber,
+  z.boolean(),
+  z.null(),
+  z.strictObject({ $bytes: z.base64() }),
+]);
+const statement = { sql, params: z.array(parameter).max(100).optional() };
+const written = z.strictObject({
+  changes: z.int(),
+  /** Null also where it is beyond 2^53. */
+  last_row_id: z.int().nullable(),
+  duration_ms: z.number(),
+  /** Of a statement that answers rows, such as one with `RETURNING`. An integer beyond 2^53 is rounded in them, as D1 rounds it. */
+  columns: z.array(z.string()).optional(),
+  rows: z.array(z.array(sqlValue)).optional(),
+});
+const imported = z.strictObject({ statements: z.int(), changes: z.int(), duration_ms: z.number() });
+/** One statement, or a page of a table: `sort` is a column, `-` before it turns the order; `filter` is a condition in SQL. */
+const looked = {
+  sql: sql.optional(),
+  table: reference.optional(),
+  sort: reference.optional(),
+  filter: z.string().min(1).max(1000).optional(),
+  ...page,
+};
+const table = z.strictObject({
+  name: z.string(),
+  type: z.string(),
+  columns: z.array(
+    z.strictObject({
+      name: z.string(),
+      type: z.string(),
+      not_null: z.boolean(),
+      /** As SQL. */
+      default: z.string().nullable(),
+      /** Its place in the primary key, from 1; 0 for none. */
+      primary_key: z.int(),
+      generated: z.boolean(),
+    }),
+  ),
+});
+const rows = { columns: z.array(z.string()), rows: z.array(z.array(sqlValue)) };
+const readErrors = [
+  'app_not_found',
+  'storage_not_found',
+  'query_failed',
+  'query_timeout',
+  'answer_too_large',
+  'storage_unreadable',
+  'host_unavailable',
+] as const;
+const writeErrors = [
+  'app_not_found',
+  'storage_not_found',
+  'query_failed',
+  'app_unavailable',
+  'host_unavailable',
+] as const;
+/** `id`: what other operations take. `binding`: that of the release that is live; null when it has none. */
+const named = { id: z.string(), binding: z.string().nullable() };
+const kvKey = z.string().min(1).max(512);
+const kvEntry = { expires_at: time.nullable(), metadata: z.unknown() };
+
+export const storage = [
+  operation({
+    name: 'storage.overview',
+    summary: "Lists an app's databases, object classes, namespaces and buckets",
+    method: 'GET',
+    path: '/v1/apps/:id/storage',
+    needs: 'push',
+    input: z.strictObject({ id: reference }),
+    output: z.strictObject({
+      /** `name`: the `database_name` that the release that is live gives it; null when it gives none. */
+      databases: z.array(z.strictObject({ ...named, name: z.string().nullable(), bytes: z.int() })),
+      classes: z.array(z.strictObject({ class_name: z.string(), objects: z.int(), bytes: z.int() })),
+      namespaces: z.array(z.strictObject({ ...named, keys: z.int(), bytes: z.int() })),
+      queues: z.array(z.strictObject({ queue: z.string(), messages: z.int(), bytes: z.int() })),
+      buckets: z.array(
+        z.strictObject({
+          bucket: z.string(),
+          binding: z.string().nullable(),
+          objects: z.int(),
+          bytes: z.int(),
+        }),
+      ),
+    }),
+    status: 200,
+    errors: readErrors,
+  }),
+  operation({
+    name: 'storage.d1.get',
+    summary: 'Queries a database, or pages through one of its tables',
+    method: 'GET',
+    path: '/v1/apps/:id/storage/d1/:database_id',
+    needs: 'push',
+    input: z.strictObject({ id: reference, database_id: reference, ...looked }),
+    output: z.strictObject({
+      ...rows,
+      next_cursor: z.string().nullable(),
+      /** What tables there are, when neither `sql` nor `table` was asked for. */
+      tables: z.array(table).optional(),
+    }),
+    status: 200,
+    errors: readErrors,
+  }),
+  operation({
+    name: 'storage.d1.write',
+    summary: 'Runs one statement that writes, or several in one transaction',
+    method: 'POST',
+    path: '/v1/apps/:id/storage/d1/:database_id/write',
+    needs: 'push',
+    destroys: true,
+    input: z.strictObject({
+      id: reference,
+      database_id: reference,
+      sql: sql.optional(),
+      params: statement.params,
+      statements: z.array(z.strictObject(statement)).min(1).max(100).optional(),
+    }),
+    output: z.union([written, z.array(written)]),
+    status: 200,
+    errors: writeErrors,
+  }),
+  operation({
+    name: 'storage.d1.export',
+    summary: 'Gives a database as SQL, its schema and its rows',
+    method: 'GET',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({
+      id: reference,
+      database_id: reference,
+      /** These tables alone, with their indexes and triggers. Left out: the whole database. */
+      tables: z.array(z.string().min(1).max(256)).min(1).max(100).optional(),
+    }),
+    output: z.strictObject({ sql: z.string() }),
+    status: 200,
+    errors: readErrors,
+  }),
+  operation({
+    name: 'storage.d1.import',
+    summary: 'Runs a file of SQL in one transaction',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    destroys: true,
+    input: z.strictObject({
+      id: reference,
+      database_id: reference,
+      /** One statement may have 100,000 bytes, besides its texts and bytes. */
+      sql: z.string().min(1),
+    }),
+    output: imported,
+    status: 200,
+    bodyLimit: D1_SQL_BYTES,
+    errors: writeErrors,
+  }),
+  operation({
+    name: 'storage.do.get',
+    summary: 'Lists the objects of a class, or reads what one of them keeps',
+    method: 'GET',
+    path: '/v1/apps/:id/storage/do/:class_name',
+    needs: 'push',
+    input: z.strictObject({
+      id: reference,
+      class_name: reference,
+      object_id: reference.optional(),
+      name: z.string().min(1).max(1024).optional(),
+      key: z.string().max(2048).optional(),
+      ...looked,
+    }),
+    queryNames: { id: 'object_id' },
+    output: z.strictObject({
+      /** The object that was asked for; null in a list of objects. */
+      object: z
+        .strictObject({
+          id: z.string(),
+          name: z.string().nullable(),
+          bytes: z.int(),
+          next_alarm: time.nullable(),
+          tables: z.array(table),
+        })
+        .nullable(),
+      /** Objects of the class, or the keys of one object: `{key, bytes, value}`. */
+      items: z.array(z.record(z.string(), z.unknown())),
+      columns: rows.columns.optional(),
+      rows: rows.rows.optional(),
+      next_cursor: z.string().nullable(),
+    }),
+    status: 200,
+    errors: readErrors,
+  }),
+  operation({
+    name: 'storage.kv.list',
+    summary: "Lists a namespace's keys",
+    method: 'GET',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({
+      id: reference,
+      namespace_id: reference,
+      prefix: z.string().max(512).optional(),
+      ...page,
+    }),
+    output: listOf(
+      z.strictObject({
+        key: z.string(),
+        /** Null for one that lies in a file of its own: it has more than 64 KiB. */
+        bytes: z.int().nullable(),
+        ...kvEntry,
+      }),
+    ),
+    status: 200,
+    errors: readErrors,
+  }),
+  operation({
+    name: 'storage.kv.get',
+    summary: 'Reads the value of a key',
+    method: 'GET',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, namespace_id: reference, key: kvKey }),
+    output: z.strictObject({ key: z.string(), value_base64: z.string(), ...kvEntry }),
+    status: 200,
+    errors: readErrors,
+  }),
+  operation({
+    name: 'storage.kv.put',
+    summary: 'Sets the value of a key',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    destroys: true,
+    input: z.strictObject({
+      id: reference,
+      namespace_id: reference,
+      key: kvKey,
+      value_base64: z.base64(),
+      /** At least a minute ahead. */
+      expires_at: time.optional(),
+      /** At most 1,024 bytes as JSON. */
+      metadata: z.unknown().optional(),
+    }),
+    output: z.strictObject({ key: z.string() }),
+    status: 200,
+    errors: writeErrors,
+  }),
+  operation({
+    name: 'storage.kv.delete',
+    summary: 'Deletes a key; one that is not there is deleted already',
+    method: 'DELETE',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, namespace_id: reference, key: kvKey }),
+    output: nothing,
+    status: 204,
+    errors: writeErrors,
+  }),
+] as const;

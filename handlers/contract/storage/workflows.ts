@@ -1,0 +1,221 @@
+// The Workflows of an app's live release, and their instances. RPC only.
+import * as z from 'zod';
+import { listOf, nothing, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+
+/** As the engine has them. `waiting`: for a sleep, an event or a retry. */
+export const INSTANCE_STATUSES = [
+  'queued',
+  'running',
+  'waiting',
+  'paused',
+  'waitingForPause',
+  'rollingBack',
+  'complete',
+  'errored',
+  'terminated',
+] as const;
+
+export const STEP_TYPES = ['do', 'sleep', 'waitForEvent'] as const;
+
+const status = z.enum(INSTANCE_STATUSES);
+const workflow = reference;
+/** An id as the engine takes it. */
+const instance = z.string().regex(/^[a-zA-Z0-9_][a-zA-Z0-9-_]{0,99}$/);
+const error = z.strictObject({ name: z.string(), message: z.string() });
+const named = { id: reference, workflow, instance };
+/** What is kept has the forms that docs/storage.md describes; of more than 16 KiB it is `{"$large": bytes}`. */
+const kept = z.unknown();
+
+export const WorkflowStep = z.strictObject({
+  name: z.string(),
+  /** Which of the steps of this name and type: from 1. */
+  count: z.int(),
+  type: z.enum(STEP_TYPES),
+  status: z.enum(['running', 'waiting', 'complete', 'errored']),
+  /** How often the step was tried; null for a step that only waits. */
+  attempts: z.int().nullable(),
+  started_at: time.nullable(),
+  ended_at: time.nullable(),
+  /** When its wait ends, or its next attempt begins. */
+  due_at: time.nullable(),
+  output: kept,
+  error: error.nullable(),
+});
+export type WorkflowStep = z.output<typeof WorkflowStep>;
+
+const item = z.strictObject({
+  id: z.string(),
+  status,
+  created_at: time,
+  /** When something last happened in it. */
+  changed_at: time,
+});
+
+export const WorkflowInstance = z.strictObject({
+  ...item.shape,
+  params: kept,
+  output: kept,
+  error: error.nullable(),
+  /** In the order in which they were first reached; of more than 1,000 the last. */
+  steps: z.array(WorkflowStep),
+  steps_left_out: z.int(),
+});
+
+const changed = z.strictObject({ id: z.string(), status });
+const readErrors = [
+  'app_not_found',
+  'workflow_not_found',
+  'query_timeout',
+  'answer_too_large',
+  'storage_unreadable',
+  'host_unavailable',
+] as const;
+const writeErrors = [
+  'app_not_found',
+  'workflow_not_found',
+  'workflow_instance_not_found',
+  'workflow_conflict',
+  'app_unavailable',
+  'host_unavailable',
+] as const;
+
+/** The operations that need only an instance's name. */
+function change<const Name extends string>(verb: Name, summary: string) {
+  return operation({
+    name: `workflows.instances.${verb}`,
+    summary,
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject(named),
+    output: changed,
+    status: 200,
+    errors: writeErrors,
+  });
+}
+
+export const workflows = [
+  operation({
+    name: 'workflows.list',
+    summary: 'Lists the Workflows of the live release',
+    method: 'GET',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, ...page }),
+    output: listOf(
+      z.strictObject({
+        name: z.string(),
+        class_name: z.string(),
+        binding: z.string(),
+        /** Those that are kept, whatever their status. */
+        instances: z.int(),
+        bytes: z.int(),
+      }),
+    ),
+    status: 200,
+    errors: readErrors,
+  }),
+  operation({
+    name: 'workflows.instances.list',
+    summary: 'Lists the instances of a Workflow, the newest first',
+    method: 'GET',
+    path: null,
+    needs: 'push',
+    /** A page of one status may have fewer than `limit`, and others may follow. */
+    input: z.strictObject({ id: reference, workflow, status: status.optional(), ...page }),
+    output: listOf(item),
+    status: 200,
+    errors: readErrors,
+  }),
+  operation({
+    name: 'workflows.instances.get',
+    summary: 'Shows an instance: its parameters, its steps, and what it gave',
+    method: 'GET',
+    path: null,
+    needs: 'push',
+    input: z.strictObject(named),
+    output: WorkflowInstance,
+    status: 200,
+    errors: [...readErrors, 'workflow_instance_not_found'],
+  }),
+  operation({
+    name: 'workflows.instances.create',
+    summary: 'Makes an instance, which runs at once',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({
+      id: reference,
+      workflow,
+      /** Left out: made by the engine. */
+      instance: instance.optional(),
+      params: z.unknown().optional(),
+    }),
+    output: changed,
+    status: 201,
+    errors: writeErrors,
+  }),
+  change('pause', 'Pauses an instance: a step that runs ends first'),
+  change('resume', 'Has a paused instance go on'),
+  operation({
+    name: 'workflows.instances.terminate',
+    summary: 'Ends an instance',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    destroys: true,
+    /** `rollback`: the steps that have one are rolled back first. */
+    input: z.strictObject({ ...named, rollback: z.boolean().default(false) }),
+    output: changed,
+    status: 200,
+    errors: writeErrors,
+  }),
+  operation({
+    name: 'workflows.instances.restart',
+    summary: 'Runs an instance from its beginning, or from one of its steps',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    destroys: true,
+    input: z.strictObject({
+      ...named,
+      from: z
+        .strictObject({
+          name: z.string().min(1).max(256),
+          count: z.int().min(1).optional(),
+          type: z.enum(STEP_TYPES).optional(),
+        })
+        .optional(),
+    }),
+    output: changed,
+    status: 200,
+    errors: writeErrors,
+  }),
+  operation({
+    name: 'workflows.instances.send_event',
+    summary: 'Sends an event, for which an instance waits now or later',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({
+      ...named,
+      type: z.string().regex(/^[a-zA-Z0-9_][a-zA-Z0-9-_.]{0,99}$/),
+      payload: z.unknown().optional(),
+    }),
+    output: changed,
+    status: 200,
+    errors: writeErrors,
+  }),
+  operation({
+    name: 'workflows.instances.delete',
+    summary: 'Removes an instance and what is kept of it; one that runs is ended',
+    method: 'DELETE',
+    path: null,
+    needs: 'push',
+    input: z.strictObject(named),
+    output: nothing,
+    status: 204,
+    errors: writeErrors,
+  }),
+] as const;

@@ -1,0 +1,121 @@
+// Alerts: what happens to an app, told to a webhook.
+import * as z from 'zod';
+import { id, listOf, nothing, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+
+/** Most alerts of one app. */
+export const ALERTS_LIMIT = 20;
+/** Share of requests that fail, in percent, above which an app's owner is told, where an alert says nothing else. */
+const ERROR_RATE = 5;
+
+/** What an alert can be about. `disk` is about this machine's disk, `certificate` about the app's domains, `snapshot` about damaged snapshots. */
+export const alertKind = z.enum([
+  'error',
+  'error_rate',
+  'crash',
+  'deploy',
+  'disk',
+  'certificate',
+  'snapshot',
+]);
+export type AlertKind = z.output<typeof alertKind>;
+
+const url = z
+  .string()
+  .max(2000)
+  .refine((text) => {
+    if (!URL.canParse(text)) return false;
+    const { protocol, username, password } = new URL(text);
+    return (protocol === 'https:' || protocol === 'http:') && username === '' && password === '';
+  }, 'must be an http or https address without a user name or password');
+
+/** The last time that something was sent. */
+const Delivery = z.strictObject({
+  at: time,
+  /** The type of what was sent, such as `app.crashed`. */
+  type: z.string(),
+  /** What the webhook answered; null when it gave no answer. */
+  status: z.int().nullable(),
+  /** Why it was not delivered; null when it was. */
+  error: z.string().nullable(),
+});
+
+export const Alert = z.strictObject({
+  id,
+  app_id: id,
+  url: z.string(),
+  on: z.array(alertKind),
+  /** In percent: `error_rate` tells when more of the requests of five minutes fail. */
+  error_rate: z.int(),
+  created_at: time,
+  updated_at: time,
+  last_delivery: Delivery.nullable(),
+});
+export type Alert = z.output<typeof Alert>;
+export type AlertDelivery = z.output<typeof Delivery>;
+
+const settings = {
+  on: z
+    .array(alertKind)
+    .min(1)
+    .refine((kinds) => new Set(kinds).size === kinds.length, 'must name each kind once')
+    .optional(),
+  error_rate: z.int().min(1).max(100).optional(),
+};
+
+/** What an alert is that says nothing else. */
+export const ALERT_DEFAULTS = { on: [...alertKind.options], error_rate: ERROR_RATE };
+
+export const alerts = [
+  operation({
+    name: 'alerts.list',
+    summary: "Lists an app's alerts, and what became of the last delivery of each",
+    method: 'GET',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({ id: reference, ...page }),
+    output: listOf(Alert),
+    status: 200,
+    errors: ['app_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'alerts.set',
+    summary:
+      'Makes an alert; with `alert_id` changes one, and what is left out stays. `secret` is shown when it is made',
+    method: 'POST',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({
+      id: reference,
+      alert_id: reference.optional(),
+      url: url.optional(),
+      ...settings,
+    }),
+    output: z.strictObject({ ...Alert.shape, secret: z.string().nullable() }),
+    status: 200,
+    errors: ['app_not_found', 'alert_not_found', 'quota_exceeded', 'host_unavailable'],
+    secrets: ['secret'],
+  }),
+  operation({
+    name: 'alerts.delete',
+    summary: 'Deletes an alert, and what is still to be delivered for it',
+    method: 'DELETE',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({ id: reference, alert_id: reference }),
+    output: nothing,
+    status: 204,
+    errors: ['app_not_found', 'alert_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'alerts.test',
+    summary: 'Sends a test to the webhook once, now, and answers what became of it',
+    method: 'POST',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({ id: reference, alert_id: reference }),
+    output: Delivery,
+    status: 200,
+    errors: ['app_not_found', 'alert_not_found', 'rate_limited', 'host_unavailable'],
+  }),
+] as const;

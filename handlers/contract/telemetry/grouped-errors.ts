@@ -1,0 +1,106 @@
+// The errors of an app, grouped.
+import * as z from 'zod';
+import { listOf, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+import { lastEventId } from './events.ts';
+
+const errorStatus = z.enum(['open', 'resolved', 'ignored']);
+/** Where and how an error occurred, as far as the app tells. */
+const circumstances = {
+  message: z.string(),
+  /** The uppermost place in the project's own files, such as `src/index.ts:12:9`. */
+  place: z.string().nullable(),
+  /** How it was noticed, such as `uncaught`, `unhandledrejection`, `waitUntil`, `console`, `load` or `crash`. */
+  mechanism: z.string(),
+  /** What was called, such as `fetch`, `scheduled` or `Room.alarm`. */
+  handler: z.string().nullable(),
+  method: z.string().nullable(),
+  path: z.string().nullable(),
+  trace_id: z.string().nullable(),
+};
+export const GroupedError = z.strictObject({
+  fingerprint: z.string(),
+  /** Its type, such as `TypeError`. */
+  kind: z.string(),
+  /** These are of the last occurrence. */
+  ...circumstances,
+  count: z.int(),
+  status: errorStatus,
+  /** When it was seen on a newer release than the one it was resolved in; null unless it is open for that. */
+  regressed_at: time.nullable(),
+  first_seen_at: time,
+  last_seen_at: time,
+  /** Deploys: that of the first occurrence, and the newest with one. */
+  first_release: z.string().nullable(),
+  last_release: z.string().nullable(),
+  /** How many there were in each of the last 24 hours, the present one last. */
+  sparkline: z.array(z.int()).length(24),
+});
+export type GroupedError = z.output<typeof GroupedError>;
+/** One of the last occurrences, with the lines of the log of the same trace. */
+const ErrorOccurrence = z.strictObject({
+  at: time,
+  ...circumstances,
+  /** With the places in the project's files. */
+  stack: z.string().nullable(),
+  release: z.string().nullable(),
+  log: z.array(z.strictObject({ at: time, level: z.string(), text: z.string() })),
+});
+
+export const groupedErrors = [
+  operation({
+    name: 'errors.list',
+    summary: 'Lists grouped errors in a status, seen last first',
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({
+      id: reference,
+      /** The errors of this preview in place of the app's. */
+      preview: reference.optional(),
+      status: errorStatus.default('open'),
+      ...page,
+    }),
+    output: listOf(GroupedError),
+    status: 200,
+    errors: ['app_not_found', 'preview_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'errors.get',
+    summary: 'Reads one grouped error with its last 20 occurrences: stack, request, release and log',
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({ id: reference, preview: reference.optional(), fingerprint: reference }),
+    output: z.strictObject({ ...GroupedError.shape, occurrences: z.array(ErrorOccurrence) }),
+    status: 200,
+    errors: ['app_not_found', 'preview_not_found', 'error_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'errors.set_status',
+    summary: 'Resolves, ignores or reopens a grouped error',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, fingerprint: reference, status: errorStatus }),
+    output: GroupedError,
+    status: 200,
+    errors: ['app_not_found', 'error_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'errors.stream',
+    summary: 'Streams the grouped errors in a status as they change',
+    method: 'GET',
+    path: '/v1/apps/:id/errors/stream',
+    needs: 'view',
+    input: z.strictObject({
+      id: reference,
+      status: errorStatus.default('open'),
+      last_event_id: lastEventId,
+    }),
+    output: GroupedError,
+    status: 200,
+    kind: 'stream',
+    errors: ['app_not_found', 'rate_limited', 'host_unavailable'],
+  }),
+] as const;

@@ -1,0 +1,193 @@
+// What an app did, in figures: metrics, breakdowns, data points and spans.
+import * as z from 'zod';
+import { listOf, page, reference, time } from '../fields.ts';
+import { operation } from '../operation.ts';
+
+/** How far to look back. */
+const hours = z.int().min(1).max(720).default(24);
+const range = { id: reference, hours, ...page };
+
+/** Requests, and how many of them were answered with 5xx. */
+const counts = { requests: z.int(), errors: z.int() };
+
+/** What an app did in one step. Times are in ms; percentiles and mean are null where nothing was timed. */
+export const MetricStep = z.strictObject({
+  /** When it begins. */
+  at: time,
+  requests: z.int(),
+  /** Answered with 5xx, by the app or for it. */
+  errors: z.int(),
+  /** Answered with 4xx. */
+  client_errors: z.int(),
+  /** Of these, with 429. */
+  rate_limited: z.int(),
+  /** Of the errors: 503, because there was no room. */
+  shed: z.int(),
+  duration_ms_p50: z.number().nullable(),
+  duration_ms_p90: z.number().nullable(),
+  duration_ms_p99: z.number().nullable(),
+  duration_ms_mean: z.number().nullable(),
+  bytes_in: z.int(),
+  bytes_out: z.int(),
+  cpu_ms: z.int(),
+  /** The most at any time; null while no process ran. */
+  memory_bytes: z.int().nullable(),
+  /** Starts of a process after a rest. */
+  wakes: z.int(),
+  /** Time that requests were held, added up. */
+  held_ms: z.int(),
+});
+
+export const metrics = [
+  operation({
+    name: 'metrics.get',
+    summary: 'Reads the minute buckets of an app, merged into steps',
+    method: 'GET',
+    path: '/v1/apps/:id/metrics',
+    needs: 'view',
+    input: z.strictObject({ id: reference, hours }),
+    output: z.strictObject({
+      /** Seconds of one item: coarser for long ranges. */
+      step_s: z.int(),
+      items: z.array(MetricStep),
+      next_cursor: z.null(),
+    }),
+    status: 200,
+    errors: ['app_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'metrics.version',
+    summary: 'Says which schema the metrics have and how far they reach',
+    method: 'GET',
+    path: '/v1/apps/:id/metrics/version',
+    needs: 'view',
+    input: z.strictObject({ id: reference }),
+    output: z.strictObject({
+      /** Another number when the figures mean something else. */
+      schema: z.int(),
+      /** When something was counted last; null when nothing is kept. */
+      watermark: time.nullable(),
+    }),
+    status: 200,
+    errors: ['app_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'devices.list',
+    summary: 'Counts requests by device, client and system, most first',
+    method: 'GET',
+    path: '/v1/apps/:id/devices',
+    needs: 'view',
+    input: z.strictObject(range),
+    output: listOf(
+      z.strictObject({
+        /** `program`: a client that is no browser, such as curl. `other`: all that had no room of their own. */
+        kind: z.enum(['desktop', 'mobile', 'tablet', 'tv', 'bot', 'program', 'unknown', 'other']),
+        client: z.string().nullable(),
+        os: z.string().nullable(),
+        ...counts,
+      }),
+    ),
+    status: 200,
+    errors: ['app_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'paths.list',
+    summary: 'Counts requests by path, ids in it folded, most first',
+    method: 'GET',
+    path: '/v1/apps/:id/paths',
+    needs: 'view',
+    input: z.strictObject(range),
+    output: listOf(
+      z.strictObject({
+        /** Such as `/users/:id`; null for all that had no room of their own. */
+        path: z.string().nullable(),
+        ...counts,
+      }),
+    ),
+    status: 200,
+    errors: ['app_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'refs.list',
+    summary: 'Counts requests by the host that referred to them, most first',
+    method: 'GET',
+    path: '/v1/apps/:id/refs',
+    needs: 'view',
+    input: z.strictObject(range),
+    output: listOf(
+      z.strictObject({
+        /** A host name; null for `none` and `other`. */
+        referrer: z.string().nullable(),
+        /** `own`: one of the app's hosts. `none`: no referrer was sent. `other`: all that had no room of their own. */
+        source: z.enum(['site', 'own', 'none', 'other']),
+        ...counts,
+      }),
+    ),
+    status: 200,
+    errors: ['app_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'datapoints.list',
+    summary: 'Lists what the Worker wrote by bindings of Analytics Engine, newest first',
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({
+      ...range,
+      /** Of this one alone. */
+      dataset: z.string().max(256).optional(),
+      /** With this index alone. */
+      index: z.string().max(256).optional(),
+    }),
+    output: listOf(
+      z.strictObject({
+        at: time,
+        dataset: z.string(),
+        index: z.string().nullable(),
+        blobs: z.array(z.string().nullable()),
+        /** Null: no finite number. */
+        doubles: z.array(z.number().nullable()),
+      }),
+    ),
+    status: 200,
+    errors: ['app_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'spans.list',
+    summary: 'Lists requests that took a second or more, or failed, newest first',
+    method: 'GET',
+    path: '/v1/apps/:id/spans',
+    needs: 'view',
+    input: z.strictObject(range),
+    output: listOf(
+      z.strictObject({
+        trace_id: z.string(),
+        span_id: z.string(),
+        /** Of whoever sent the request with a traceparent. */
+        parent_span_id: z.string().nullable(),
+        kind: z.literal('fleet.fetch'),
+        name: z.string(),
+        method: z.string(),
+        /** Without the query. */
+        path: z.string(),
+        status: z.int(),
+        /** Why the gateway answered by itself; null when it did not. */
+        refused: z.string().nullable(),
+        started_at: time,
+        duration_ms: z.number(),
+        /** Of the duration: how long the request was held. */
+        held_ms: z.int(),
+        /** What the start took that it waited for; 0 when it waited for none. */
+        wake_ms: z.int(),
+        bytes_in: z.int(),
+        bytes_out: z.int(),
+        /** Whether it waited for the start of its process; null when it reached none. */
+        cell_start: z.enum(['warm', 'cold']).nullable(),
+        /** The deploy whose release answered. */
+        release: z.string().nullable(),
+      }),
+    ),
+    status: 200,
+    errors: ['app_not_found', 'host_unavailable'],
+  }),
+] as const;

@@ -1,0 +1,152 @@
+// Apps.
+import { type AppRow, findApp, findAppBySlug, listApps } from '../../../sqlite/control/apps/apps.ts';
+import type { Change } from '../../../sqlite/control/apps/changes.ts';
+import { lastDeploys } from '../../../sqlite/control/apps/deploys.ts';
+import { accountOf, requireOwn, seesAppsOf } from '../../access.ts';
+import type { Changed, Outcome } from '../../app/app-object.ts';
+import type { Context, RequestContext } from '../../context.ts';
+import { type App, OVERVIEW_APPS } from '../../contract/apps/apps.ts';
+import { templates as projects } from '../../contract/apps/templates.ts';
+import { newId } from '../../contract/id.ts';
+import type { Env } from '../../env.ts';
+import { Problem } from '../../problem.ts';
+import { decodeNumbers } from '../cursor.ts';
+import { listAnswer } from '../paging.ts';
+import type { Service } from '../types.ts';
+
+const list: Service<'apps.list'> = async ({ reads, env, actor }, { owner, limit, cursor }) => {
+  const before = decodeNumbers('apps.list', cursor, 1)?.[0] ?? null;
+  const page = await listApps(reads, { owner: owner ?? null, seenBy: seesAppsOf(actor), before, limit });
+  return listAnswer('apps.list', page, (row) => toApp(row, env));
+};
+
+const overview: Service<'apps.overview'> = async ({ reads, env, actor, host }) => {
+  const filter = { owner: null, seenBy: seesAppsOf(actor), before: null, limit: OVERVIEW_APPS };
+  const { rows, next } = await listApps(reads, filter);
+  const ids = rows.map(({ id }) => id);
+  const [deploys, figures] = await Promise.all([
+    lastDeploys(reads, ids),
+    host.telemetry.overview(ids).catch(() => null),
+  ]);
+  const items = rows.map((row) => ({
+    ...toApp(row, env),
+    figures: figures?.apps[row.id] ?? null,
+    last_deploy: deploys.get(row.id) ?? null,
+  }));
+  return { items, more: next !== null, memory: figures?.memory ?? null };
+};
+
+const create: Service<'apps.create'> = async (context, { slug, owner }) => {
+  const id = newId();
+  if (owner !== undefined) requireOwn(context.actor, owner);
+  const quota = Number(context.env.RUNNER_MAX_APPS_PER_USER);
+  const row = await context.app(id).create({
+    id,
+    slug,
+    owner: owner ?? accountOf(context.actor),
+    quota,
+    at: context.at,
+  });
+  return toApp(unwrap(row), context.env);
+};
+
+const get: Service<'apps.get'> = async (context, { id }) => toApp(await requireApp(context, id), context.env);
+
+const getBySlug: Service<'apps.get_by_slug'> = async ({ reads, env }, { slug }) => {
+  const row = await findAppBySlug(reads, slug);
+  if (row === null) throw new Problem('app_not_found', `There is no app ${slug}.`);
+  return toApp(row, env);
+};
+
+const figures: Service<'apps.figures'> = async (context, { id }) => {
+  const app = await requireApp(context, id);
+  const { apps } = await context.host.telemetry.overview([app.id]);
+  return apps[app.id]!;
+};
+
+const templates: Service<'apps.templates'> = async () => ({ items: [...projects] });
+
+const update: Service<'apps.update'> = async (context, { id, desired_state }) => {
+  const event = desired_state === 'running' ? 'start' : 'stop';
+  return toApp(unwrap(await context.app(id).live(id, event, context.at)), context.env);
+};
+
+const sleep: Service<'apps.sleep'> = async (context, { id }) =>
+  toApp(unwrap(await context.app(id).live(id, 'sleep', context.at)), context.env);
+
+const rename: Service<'apps.rename'> = async (context, { id, slug }) => {
+  const { row } = await changeApp(context, id, { kind: 'rename', slug });
+  return toApp(row, context.env);
+};
+
+const remove: Service<'apps.delete'> = async (context, { id }) =>
+  unwrap(await context.app(id).delete(id, context.at));
+
+export const appServices = {
+  'apps.list': list,
+  'apps.overview': overview,
+  'apps.create': create,
+  'apps.get': get,
+  'apps.get_by_slug': getBySlug,
+  'apps.figures': figures,
+  'apps.templates': templates,
+  'apps.update': update,
+  'apps.rename': rename,
+  'apps.sleep': sleep,
+  'apps.delete': remove,
+};
+
+/** @throws {Problem} `app_not_found` */
+export async function requireApp({ reads }: Context, id: string): Promise<AppRow> {
+  const row = await findApp(reads, id);
+  if (row === null) throw new Problem('app_not_found');
+  return row;
+}
+
+/**
+ * Writes a transition of an app and has the host bring it about.
+ * @throws {Problem} `app_not_found`, or what stood against it
+ */
+export async function changeApp(context: RequestContext, id: string, change: Change): Promise<Changed> {
+  return unwrap(await context.app(id).change(id, change, context.at));
+}
+
+/**
+ * Wakes an app that sleeps, before it gets a new release.
+ * @throws {Problem} `app_not_found`
+ */
+export async function wakeForDeploy(context: Context, id: string): Promise<void> {
+  const woken = await context.app(id).live(id, 'deploy', context.at);
+  // That it was woken is not what was asked for: to ask again is no second deploy.
+  if (!woken.ok) throw new Problem(woken.code, woken.detail);
+}
+
+/** What an app's object answered. @throws {Problem} its refusal */
+export function unwrap<Value>(outcome: Outcome<Value>): Value {
+  if (outcome.ok) return outcome.value;
+  throw new Problem(outcome.code, outcome.detail, undefined, outcome.changed);
+}
+
+function toApp(row: AppRow, env: Env): App {
+  return {
+    id: row.id,
+    slug: row.slug,
+    owner: row.owner_id,
+    desired_state: row.desired_state,
+    status: row.status,
+    asleep_since: row.asleep_since,
+    woke_at: row.woke_at,
+    url: env.PUBLIC_APP_URL.replace('{slug}', row.slug),
+    git_url: gitUrl(row, env),
+    live_deploy_id: row.live_deploy_id,
+    deployed_at: row.deployed_at,
+    last_error: row.last_error,
+    warnings: JSON.parse(row.warnings),
+    created_at: row.created_at,
+  };
+}
+
+/** Where an app's repository is, without credentials. */
+export function gitUrl({ slug }: AppRow, env: Env): string {
+  return `${env.PUBLIC_GIT_URL}/${slug}`;
+}

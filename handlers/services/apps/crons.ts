@@ -1,0 +1,18 @@
+// The crons of an app. The host keeps their times, and its processes run them.
+
+import { pageOf } from '../paging.ts';
+import type { Service } from '../types.ts';
+import { requireApp } from './apps.ts';
+
+const list: Service<'crons.list'> = async (context, { id, ...page }) => {
+  const app = await requireApp(context, id);
+  const items = await context.host.crons(app.id);
+  return pageOf(`crons.list ${app.id}`, items, ({ cron }) => cron, page);
+};
+
+const run: Service<'crons.run'> = async (context, { id, cron }) => {
+  const app = await requireApp(context, id);
+  return context.host.runCron(app.id, cron);
+};
+
+export const cronServices = { 'crons.list': list, 'crons.run': run };

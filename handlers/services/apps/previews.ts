@@ -1,0 +1,89 @@
+// Previews: the host makes and ends them, so that they need no control plane. What is to be made of a push is the app's.
+
+import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
+import { findAccount } from '../../../sqlite/control/people/accounts.ts';
+import { accountOf } from '../../access.ts';
+import type { Preview } from '../../contract/apps/previews.ts';
+import type { HostPreview } from '../../contract/host/host-calls.ts';
+import { Problem } from '../../problem.ts';
+import { decodeNumbers, encodeCursor } from '../cursor.ts';
+import type { Service } from '../types.ts';
+import { changeApp, requireApp, wakeForDeploy } from './apps.ts';
+import { shownDeploy } from './deploys.ts';
+
+/** What looks otherwise names no preview. */
+const NAME = /^[a-z0-9-]{3,63}$/;
+
+const get: Service<'previews.get'> = async (context, { id }) => settingsOf(await requireApp(context, id));
+
+const set: Service<'previews.set'> = async (context, { id, branches, storage }) => {
+  const { row } = await changeApp(context, id, { kind: 'previews', branches, storage });
+  return settingsOf(row);
+};
+
+const list: Service<'previews.list'> = async (context, { id, limit, cursor }) => {
+  const { slug } = await requireApp(context, id);
+  const name = `previews.list ${id}`;
+  const from = decodeNumbers(name, cursor, 1)?.[0] ?? 0;
+  const all = await context.host.previews.list(id);
+  const items = all
+    .slice(from, from + limit)
+    .map((preview) => shown(preview, slug, context.env.PUBLIC_APP_URL));
+  const next = from + limit < all.length ? encodeCursor(name, [String(from + limit)]) : null;
+  return { items, next_cursor: next };
+};
+
+const log: Service<'previews.log'> = async (context, { id, preview }) => {
+  await requireApp(context, id);
+  return context.host.previews.log(id, requireName(preview));
+};
+
+const promote: Service<'previews.promote'> = async (context, { id, preview }) => {
+  const name = requireName(preview);
+  const account = accountOf(context.actor);
+  const author = account === null ? '' : ((await findAccount(context.reads, account))?.name ?? '');
+  await wakeForDeploy(context, id);
+  return shownDeploy(await context.host.previews.promote(id, name, author));
+};
+
+const remove: Service<'previews.delete'> = async (context, { id, preview }) => {
+  await requireApp(context, id);
+  await context.host.previews.delete(id, requireName(preview));
+  return null;
+};
+
+export const previewServices = {
+  'previews.get': get,
+  'previews.set': set,
+  'previews.list': list,
+  'previews.log': log,
+  'previews.promote': promote,
+  'previews.delete': remove,
+};
+
+function settingsOf({ previews_branches, previews_storage }: AppRow) {
+  return { branches: previews_branches === 1, storage: previews_storage };
+}
+
+function requireName(name: string): string {
+  if (!NAME.test(name)) throw new Problem('preview_not_found');
+  return name;
+}
+
+function shown({ deploy, names: _, ...preview }: HostPreview, slug: string, url: string): Preview {
+  const { name } = preview;
+  return {
+    ...preview,
+    url: url.replace('{slug}', `${name}--${slug}`),
+    deploy: deploy && {
+      id: deploy.id,
+      sha: deploy.sha,
+      message: deploy.message,
+      author: deploy.author,
+      status: deploy.status,
+      error: deploy.error,
+      started_at: deploy.started_at,
+      finished_at: deploy.finished_at,
+    },
+  };
+}

@@ -1,0 +1,34 @@
+// Secrets of Workers. The host keeps them: nothing of them stays in the control plane.
+import { Problem } from '../../problem.ts';
+import { pageOf } from '../paging.ts';
+import { Replaced, type Service } from '../types.ts';
+import { requireApp } from './apps.ts';
+
+const list: Service<'secrets.list'> = async (context, { id, ...page }) => {
+  const app = await requireApp(context, id);
+  const { items } = await context.host.secrets(app.id);
+  return pageOf(`secrets.list ${app.id}`, items, ({ name }) => name, page);
+};
+
+const set: Service<'secrets.set'> = async (context, { id, name, value }) => {
+  const app = await requireApp(context, id);
+  const { items, replaced, in_effect, problem } = await context.host.changeSecrets(app.id, { [name]: value });
+  const record = items.find((item) => item.name === name);
+  // Somebody has deleted it meanwhile.
+  if (record === undefined) throw new Problem('secret_not_found');
+  const output = { ...record, in_effect, problem };
+  return replaced.includes(name) ? new Replaced(output) : output;
+};
+
+const remove: Service<'secrets.delete'> = async (context, { id, name }) => {
+  const app = await requireApp(context, id);
+  const { replaced } = await context.host.changeSecrets(app.id, { [name]: null });
+  if (!replaced.includes(name)) throw new Problem('secret_not_found', `The app has no secret ${name}.`);
+  return null;
+};
+
+export const secretServices = {
+  'secrets.list': list,
+  'secrets.set': set,
+  'secrets.delete': remove,
+};

@@ -1,0 +1,154 @@
+// Invites to the control UI: by those who run the machine, and by the admins of an app.
+import { findAccount, hasEmail } from '../../../sqlite/control/people/accounts.ts';
+import {
+  findInvite,
+  insertInvite,
+  type ListedInvite,
+  listInvites,
+  revokeInvite,
+} from '../../../sqlite/control/people/invites.ts';
+import { accountOf } from '../../access.ts';
+import type { Context } from '../../context.ts';
+import type { Mail } from '../../contract/host/host-calls.ts';
+import { newId } from '../../contract/id.ts';
+import { Problem } from '../../problem.ts';
+import { hashOf, newLinkSecret } from '../../secrets.ts';
+import { invalidInput } from '../../transports/validate.ts';
+import { listAnswer, pageAfter } from '../paging.ts';
+import type { Service } from '../types.ts';
+import { inviteMail, inviteUrl, passwordMail } from './mails.ts';
+
+const LIFE_MS = 7 * 24 * 3_600_000;
+
+const create: Service<'invites.create'> = async (context, { email = null, role, app, account }) => {
+  const { db, reads } = context;
+  if (role === 'guest' && app === undefined)
+    throw invalidInput([{ path: 'app', message: 'is needed for a guest, who owns no apps' }]);
+  const target = account === undefined ? null : await findAccount(reads, account);
+  if (account !== undefined && target === null) throw new Problem('account_not_found');
+  if (target === null && email !== null && (await hasEmail(db, email))) throw new Problem('email_taken');
+  const invite = { email, role, app: app ?? null, account: account ?? null, by: null };
+  const made = await make(context, invite, target === null ? email : target.email);
+  if (made === null) throw new Problem('app_not_found');
+  return made;
+};
+
+const list: Service<'invites.list'> = async ({ reads, at }, page) =>
+  listAnswer('invites.list', await listInvites(reads, at, null, pageAfter('invites.list', page)), shown);
+
+const revoke: Service<'invites.revoke'> = async ({ db, at }, { id }) => {
+  if (!(await revokeInvite(db, id, null, at))) throw new Problem('invite_not_found');
+  return null;
+};
+
+/** The answer is the same whether an account has the address or not: the person behind it says so by using the link. */
+const inviteToApp: Service<'collaborators.invite'> = async (context, { id, email, role }) => {
+  const { actor } = context;
+  const by = actor.kind === 'account' && !actor.runs ? actor.id : null;
+  const invite = { email, role: 'guest' as const, app: { id, role }, account: null, by };
+  const made = await make(context, invite, email);
+  if (made === null) {
+    throw new Problem(
+      'quota_exceeded',
+      'The admins of an app may invite 20 people a day, and so may one of them for all apps. Those who have an account can be given a role by its id.',
+    );
+  }
+  const isSent = made.mail !== null && made.mail.problem === null;
+  return by !== null && isSent ? { ...made, url: null } : made;
+};
+
+const listOfApp: Service<'collaborators.invites'> = async ({ reads, at }, { id, ...page }) => {
+  const name = `collaborators.invites ${id}`;
+  return listAnswer(name, await listInvites(reads, at, id, pageAfter(name, page)), shown);
+};
+
+const revokeOfApp: Service<'collaborators.revoke_invite'> = async ({ db, at }, { id, invite }) => {
+  if (!(await revokeInvite(db, invite, id, at))) throw new Problem('invite_not_found');
+  return null;
+};
+
+export const inviteServices = {
+  'invites.create': create,
+  'invites.list': list,
+  'invites.revoke': revoke,
+  'collaborators.invite': inviteToApp,
+  'collaborators.invites': listOfApp,
+  'collaborators.revoke_invite': revokeOfApp,
+};
+
+interface NewInvite {
+  email: string | null;
+  role: 'admin' | 'member' | 'guest';
+  app: { id: string; role: 'view' | 'push' | 'admin' } | null;
+  account: string | null;
+  /** The admin of the app who invites; null for those who run the machine. */
+  by: string | null;
+}
+
+/**
+ * Makes an invite, and sends it where that can be done.
+ * @param to the address that it is sent to, if any
+ * @returns null when the app is not there, or `by` has invited enough people
+ */
+async function make(context: Context, { email, role, app, account, by }: NewInvite, to: string | null) {
+  const { db, at, env } = context;
+  if (env.RUNNER_UI_URL !== '')
+    throw new Problem('forbidden', 'People sign in to the control UI elsewhere; invite them there.');
+  const row = {
+    id: newId(),
+    email,
+    role,
+    app_id: app?.id ?? null,
+    app_role: app?.role ?? null,
+    account_id: account,
+    created_at: at,
+    expires_at: new Date(Date.parse(at) + LIFE_MS).toISOString(),
+    made_by: by,
+  };
+  const secret = newLinkSecret();
+  if (!(await insertInvite(db, row, await hashOf(secret)))) return null;
+  const made = shown((await findInvite(db, row.id))!);
+  const url = inviteUrl(env, secret);
+  if (to === null || env.MAIL !== 'on') return { ...made, url, mail: null };
+  const link = { to, url, expiresAt: made.expires_at };
+  const mail = account === null ? inviteMail(link, made, await addressOf(context)) : passwordMail(link);
+  return { ...made, url, mail: { to, problem: await sendMail(context, mail) } };
+}
+
+/** The e-mail address of the caller. */
+async function addressOf({ reads, actor }: Context): Promise<string | null> {
+  return (await findAccount(reads, accountOf(actor)))?.email ?? null;
+}
+
+/** Sends an e-mail. Never rejects: the link is made, and can be sent by other means. @returns why it was not sent, or null */
+async function sendMail({ host, actor }: Context, mail: Mail): Promise<string | null> {
+  try {
+    return await host.mail(mail, accountOf(actor) ?? '');
+  } catch (error) {
+    return error instanceof Problem ? error.message : 'the mail server was not asked';
+  }
+}
+
+function shown({
+  id,
+  email,
+  role,
+  app_id,
+  app_slug,
+  app_role,
+  account_id,
+  made_by,
+  created_at,
+  expires_at,
+}: ListedInvite) {
+  return {
+    id,
+    email,
+    role,
+    app: app_id === null ? null : { id: app_id, slug: app_slug!, role: app_role! },
+    account: account_id,
+    by: made_by,
+    created_at,
+    expires_at: expires_at!,
+  };
+}

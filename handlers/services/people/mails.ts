@@ -1,0 +1,72 @@
+// The texts of e-mails. Nobody can choose a part of them freely, since they come in this machine's name.
+
+import type * as z from 'zod';
+import type { Bindings } from '../../bindings.ts';
+import type { Mail } from '../../contract/host/host-calls.ts';
+import type { Invite } from '../../contract/people/invites.ts';
+
+/** The address of a link, with its secret. */
+export function inviteUrl({ PUBLIC_UI_URL }: Pick<Bindings, 'PUBLIC_UI_URL'>, secret: string): string {
+  return `${PUBLIC_UI_URL}/invite?token=${secret}`;
+}
+
+/** What each role on an app lets people do, as a verb. */
+const MAY = { view: 'look at', push: 'deploy', admin: 'run' };
+
+/** A link that is sent. */
+interface SentLink {
+  to: string;
+  url: string;
+  /** ISO 8601. */
+  expiresAt: string;
+}
+
+/**
+ * The e-mail with an invite.
+ * @param from the address of whoever invites; null when nobody knows it
+ */
+export function inviteMail(
+  { to, url, expiresAt }: SentLink,
+  { app, role }: Pick<z.output<typeof Invite>, 'app' | 'role'>,
+  from: string | null,
+): Mail {
+  const { host } = new URL(url);
+  const onMachine = { admin: 'run the apps of', member: 'bring your apps to', guest: null }[role];
+  const what = [
+    ...(onMachine === null ? [] : [`${onMachine} ${host}`]),
+    ...(app === null
+      ? []
+      : [`${MAY[app.role]} the app ${app.slug}${onMachine === null ? ` at ${host}` : ''}`]),
+  ].join(' and to ');
+  return {
+    to,
+    subject: `You are invited to ${host}`,
+    text: `${from ?? 'Whoever runs the machine'} invites you to ${what}.
+
+Open this link. It works once, until ${day(expiresAt)}:
+
+${url}
+
+If you do not know what this is about, ignore this e-mail: nothing happens then.
+`,
+  };
+}
+
+/** The e-mail with a link for a new password. */
+export function passwordMail({ to, url, expiresAt }: SentLink): Mail {
+  const { host } = new URL(url);
+  return {
+    to,
+    subject: `A new password for ${host}`,
+    text: `With this link you set a new password for your account at ${host}. It works once, until ${day(expiresAt)}:
+
+${url}
+
+If nobody should have asked for it, ignore this e-mail: your password stays as it is.
+`,
+  };
+}
+
+function day(time: string): string {
+  return `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;
+}

@@ -1,0 +1,214 @@
+// Objects in apps' buckets, whether the apps run or not.
+import type { Context } from '../../context.ts';
+import type { HostObject, UploadedPart } from '../../contract/host/host-routes.ts';
+import { R2_INLINE_BYTES, R2_OBJECT_BYTES, R2_PART_BYTES, R2_RPC_BYTES } from '../../contract/sizes.ts';
+import { Problem } from '../../problem.ts';
+import { type Part, partOf } from '../../range.ts';
+import { requireApp } from '../apps/apps.ts';
+import { fromBase64, toBase64 } from '../base64.ts';
+import { decodeCursor, encodeCursor } from '../cursor.ts';
+import type { Service } from '../types.ts';
+import { UNTRUSTED } from '../untrusted.ts';
+
+/** How often an object that changes meanwhile is asked for again. */
+const TRIES = 3;
+
+/** Where an object is: `id` is the app's id or slug. */
+interface Place {
+  id: string;
+  bucket: string;
+  key: string;
+}
+
+const list: Service<'storage.r2.list'> = async (
+  context,
+  { bucket, prefix, delimiter, limit, cursor, ...of },
+) => {
+  const { id } = await requireApp(context, of.id);
+  const name = `storage.r2.list ${id} ${bucket}`;
+  const [from] = decodeCursor(name, cursor, 1) ?? [];
+  const asked = { bucket, prefix, delimiter, limit, cursor: from };
+  const { items, next, prefixes } = await context.host.buckets.list(id, asked);
+  return {
+    items: items.map(({ key, size, etag, uploaded_at }) => ({ key, size, etag, uploaded_at })),
+    next_cursor: encodeCursor(name, next === null ? null : [next]),
+    ...(delimiter !== undefined && { prefixes }),
+  };
+};
+
+const get: Service<'storage.r2.get'> = async (context, asked) => {
+  const place = await placeOf(context, asked);
+  return unchanged(async () => {
+    const object = await context.host.buckets.head(place.id, place);
+    if (object.size > R2_INLINE_BYTES) return { ...object, content_base64: null };
+    const response = await bytesOf(context, place, object, { offset: 0, length: object.size });
+    return { ...object, content_base64: await base64Of(response) };
+  });
+};
+
+const raw: Service<'storage.r2.raw'> = async (context, { range, ...asked }, transport) => {
+  const place = await placeOf(context, asked);
+  return unchanged(async () => {
+    const object = await context.host.buckets.head(place.id, place);
+    const part = partOf(range, object.size);
+    const { offset, length } = part ?? { offset: 0, length: object.size };
+    if (transport === 'rest')
+      return rawResponse(object, part, await bytesOf(context, place, object, { offset, length }));
+    if (length > R2_RPC_BYTES) {
+      const detail = `There are ${length} bytes, more than the ${R2_RPC_BYTES} of one answer; ask for a range.`;
+      throw new Problem('file_too_large', detail);
+    }
+    return { content_base64: await base64Of(await bytesOf(context, place, object, { offset, length })) };
+  });
+};
+
+const put: Service<'storage.r2.put'> = async (
+  context,
+  { content_base64, content_type, metadata, ...asked },
+) => {
+  const place = await placeOf(context, asked);
+  const bytes = new Blob([fromBase64(content_base64)]);
+  return context.host.buckets.put(place.id, place, { content_type, metadata }, bytes);
+};
+
+const createUpload: Service<'storage.r2.create_upload'> = async (
+  context,
+  { content_type, metadata, ...asked },
+) => {
+  const place = await placeOf(context, asked);
+  return context.host.buckets.createUpload(place.id, place, { content_type, metadata });
+};
+
+const completeUpload: Service<'storage.r2.complete_upload'> = async (
+  context,
+  { upload_id, parts, ...asked },
+) => {
+  const place = await placeOf(context, asked);
+  return context.host.buckets.completeUpload(place.id, place, upload_id, parts);
+};
+
+const abortUpload: Service<'storage.r2.abort_upload'> = async (context, { upload_id, ...asked }) => {
+  const place = await placeOf(context, asked);
+  await context.host.buckets.abortUpload(place.id, place, upload_id);
+  return null;
+};
+
+/**
+ * Puts a body as an object, as it comes: nothing gathers it on the way. Call `authorize` first.
+ * @throws {Problem} `invalid_input` without a Content-Length, `body_too_large`, `quota_exceeded`, `request_timeout`
+ */
+export async function putObjectBody(context: Context, asked: Place, request: Request): Promise<HostObject> {
+  const place = await placeOf(context, asked);
+  const body = bodyOf(request, R2_OBJECT_BYTES);
+  const content_type = request.headers.get('content-type')?.slice(0, 200);
+  return context.host.buckets.put(place.id, place, { content_type }, body);
+}
+
+/** The same with one part of an upload. */
+export async function putPartBody(
+  context: Context,
+  asked: Place,
+  of: { upload: string; part: number },
+  request: Request,
+): Promise<UploadedPart> {
+  const place = await placeOf(context, asked);
+  return context.host.buckets.putPart(place.id, place, of, bodyOf(request, R2_PART_BYTES));
+}
+
+/** A body that is passed on with its length: what is behind wants to know whether there is room for it. */
+function bodyOf({ headers, body }: Request, limitBytes: number): ReadableStream<Uint8Array> {
+  const length = headers.get('content-length') ?? '';
+  if (!/^\d{1,15}$/.test(length)) {
+    const detail = 'An object is put with a Content-Length.';
+    throw new Problem('invalid_input', detail, [{ path: 'Content-Length', message: 'is needed here' }]);
+  }
+  if (Number(length) > limitBytes)
+    throw new Problem(
+      'body_too_large',
+      `The body has ${length} bytes; at most ${limitBytes} are allowed here.`,
+    );
+  return (body ?? new Blob([]).stream()).pipeThrough(new FixedLengthStream(Number(length)));
+}
+
+const remove: Service<'storage.r2.delete'> = async (context, asked) => {
+  const place = await placeOf(context, asked);
+  await context.host.buckets.delete(place.id, place);
+  return null;
+};
+
+/** An object's place, with the app's own id. */
+async function placeOf(context: Context, { id, ...place }: Place): Promise<Place> {
+  return { ...place, id: (await requireApp(context, id)).id };
+}
+
+/** Again when the object was changed between the look at it and the reading. */
+async function unchanged<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work();
+    } catch (error) {
+      const isChanged = error instanceof Problem && error.code === 'transition_conflict';
+      if (!isChanged || tries === TRIES) throw error;
+    }
+  }
+}
+
+function bytesOf(
+  { host }: Context,
+  { id, bucket, key }: Place,
+  { etag }: HostObject,
+  part: Part,
+): Promise<Response> {
+  return host.buckets.bytes(id, { bucket, key, etag, ...part });
+}
+
+/** What a bucket has is whatever was put there: no browser is to run it at the API's address. */
+function rawResponse(
+  { size, etag, key, content_type }: HostObject,
+  part: Part | null,
+  { body }: Response,
+): Response {
+  const { offset, length } = part ?? { offset: 0, length: size };
+  const name = encodeURIComponent(key.slice(key.lastIndexOf('/') + 1).toWellFormed()).replace(
+    /['()*]/g,
+    escaped,
+  );
+  return new Response(body, {
+    status: part === null ? 200 : 206,
+    headers: {
+      ...UNTRUSTED,
+      'content-type': safeType(content_type),
+      'content-length': String(length),
+      'content-disposition': `inline; filename*=UTF-8''${name}`,
+      'accept-ranges': 'bytes',
+      etag: `"${etag}"`,
+      ...(part && { 'content-range': `bytes ${offset}-${offset + length - 1}/${size}` }),
+    },
+  });
+}
+
+function escaped(character: string): string {
+  return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
+}
+
+/** The type that the app gave its object, where that is one. */
+function safeType(type: string | null): string {
+  return type !== null && /^[\w.+-]+\/[\w.+-]+(?:\s*;\s*[\w-]+="?[\w.+-]+"?)*$/.test(type)
+    ? type
+    : 'application/octet-stream';
+}
+
+async function base64Of(response: Response): Promise<string> {
+  return toBase64(new Uint8Array(await response.arrayBuffer()));
+}
+
+export const bucketServices = {
+  'storage.r2.list': list,
+  'storage.r2.get': get,
+  'storage.r2.raw': raw,
+  'storage.r2.put': put,
+  'storage.r2.create_upload': createUpload,
+  'storage.r2.complete_upload': completeUpload,
+  'storage.r2.abort_upload': abortUpload,
+  'storage.r2.delete': remove,
+};

@@ -1,0 +1,49 @@
+// SQL of an app's owner, run by the app's own D1: one way for REST, RPC and Cloudflare's API.
+import type { Context } from '../../context.ts';
+import type {
+  DatabaseAnswer,
+  ImportResult,
+  SqlQuery,
+  StatementResult,
+} from '../../contract/host/host-storage.ts';
+import { sentence } from '../../host/client/connection.ts';
+import { Problem } from '../../problem.ts';
+
+/** SQLite refused a statement. Nothing of its transaction was carried out. */
+export class QueryFailed extends Problem {
+  /** SQLite's own words. */
+  readonly words: string;
+  constructor(words: string) {
+    super('query_failed', sentence(words.replace(/\.$/, '')));
+    this.words = words;
+  }
+}
+
+/**
+ * Runs queries as one transaction.
+ * @returns of each query the results of its statements, and how long all of them took
+ * @throws {QueryFailed}; {Problem} when no process can run them
+ */
+export async function runQueries(
+  { host }: Context,
+  appId: string,
+  database: string,
+  queries: SqlQuery[],
+): Promise<{ done: StatementResult[][]; duration_ms: number }> {
+  return doneOf(await host.storage.query(appId, database, queries));
+}
+
+/** Runs a file of SQL as one transaction. @throws as `runQueries` */
+export async function runFile(
+  { host }: Context,
+  appId: string,
+  database: string,
+  sql: string,
+): Promise<{ done: ImportResult; duration_ms: number }> {
+  return doneOf(await host.storage.importDatabase(appId, database, sql));
+}
+
+function doneOf<Done>(answer: DatabaseAnswer<Done>): { done: Done; duration_ms: number } {
+  if ('failed' in answer) throw new QueryFailed(answer.failed);
+  return answer;
+}

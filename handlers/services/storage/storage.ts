@@ -1,0 +1,160 @@
+// What an app keeps, looked into.
+import type { StatementResult } from '../../contract/host/host-storage.ts';
+import type { Result } from '../../contract/index.ts';
+import { hashOf } from '../../secrets.ts';
+import { invalidInput } from '../../transports/validate.ts';
+import { requireApp } from '../apps/apps.ts';
+import { decodeCursor, encodeCursor } from '../cursor.ts';
+import type { Service } from '../types.ts';
+import { runFile, runQueries } from './sql.ts';
+
+type SqlValue = Result<'storage.d1.get'>['rows'][number][number];
+
+const overview: Service<'storage.overview'> = async (context, { id }) => {
+  const app = await requireApp(context, id);
+  return context.host.storage.overview(app.id);
+};
+
+const databaseGet: Service<'storage.d1.get'> = async (context, { id, database_id, cursor, ...asked }) => {
+  const app = await requireApp(context, id);
+  const question = tableQuestion(asked);
+  const list = await listName('storage.d1.get', app.id, database_id, asked.table, asked.sort, asked.filter);
+  const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
+  const { next, ...answer } = await context.host.storage.database(app.id, {
+    ...question,
+    database: database_id,
+    after,
+  });
+  return { ...answer, next_cursor: encodeCursor(list, next === null ? null : [next]) };
+};
+
+const objectsGet: Service<'storage.do.get'> = async (context, { id, class_name, cursor, ...input }) => {
+  const app = await requireApp(context, id);
+  const { object_id = null, name = null, key = null, ...asked } = input;
+  if (object_id !== null && name !== null) throw oneOf('name', 'id');
+  if (object_id === null && name === null)
+    for (const field of ['key', 'sql', 'table'] as const)
+      if (input[field] !== undefined)
+        throw invalidInput([{ path: field, message: 'is for one object: name its id or name' }]);
+  const question = { ...tableQuestion(asked), class_name, object: object_id, name, key };
+  const { table, sort, filter } = asked;
+  const list = await listName('storage.do.get', app.id, class_name, object_id, name, table, sort, filter);
+  const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
+  const { next, ...answer } = await context.host.storage.objects(app.id, { ...question, after });
+  return { ...answer, next_cursor: encodeCursor(list, next === null ? null : [next]) };
+};
+
+const databaseWrite: Service<'storage.d1.write'> = async (context, input) => {
+  const app = await requireApp(context, input.id);
+  const { database_id, sql, params, statements } = input;
+  if ((sql === undefined) === (statements === undefined)) throw oneOf('statements', 'sql, and one is needed');
+  if (statements && params) throw oneOf('params', 'statements, which have their own');
+  const all = statements ?? [{ sql: sql!, params }];
+  const queries = all.map(({ sql, params = [] }) => ({ sql, params }));
+  const { done, duration_ms } = await runQueries(context, app.id, database_id, queries);
+  const written = done.map((results, at) => writtenOf(results, at === done.length - 1 ? duration_ms : 0));
+  return statements ? written : written[0]!;
+};
+
+/** What became of the statements in one text: their changes together, and the rows of the last one. */
+function writtenOf(results: StatementResult[], duration_ms: number) {
+  const { meta, columns = [], rows = [] } = results.at(-1) ?? {};
+  const last = meta?.last_row_id;
+  return {
+    changes: results.reduce((sum, { meta }) => sum + meta.changes, 0),
+    last_row_id: Number.isSafeInteger(last) ? last! : null,
+    duration_ms,
+    ...(columns.length > 0 && { columns, rows: rows as SqlValue[][] }),
+  };
+}
+
+const databaseExport: Service<'storage.d1.export'> = async (context, { id, database_id, tables }) => {
+  const app = await requireApp(context, id);
+  return context.host.storage.exportDatabase(app.id, { database: database_id, tables });
+};
+
+const databaseImport: Service<'storage.d1.import'> = async (context, { id, database_id, sql }) => {
+  const app = await requireApp(context, id);
+  const { done, duration_ms } = await runFile(context, app.id, database_id, sql);
+  return { statements: done.statements, changes: done.changes, duration_ms };
+};
+
+const kvPut: Service<'storage.kv.put'> = async (context, { id, namespace_id, key, ...value }) => {
+  const app = await requireApp(context, id);
+  const { value_base64, expires_at, metadata = null } = value;
+  await context.host.storage.writeValue(app.id, {
+    of: namespace_id,
+    key,
+    value: { $bytes: value_base64 },
+    expiration: expires_at === undefined ? null : Math.floor(Date.parse(expires_at) / 1000),
+    metadata,
+  });
+  return { key };
+};
+
+const kvDelete: Service<'storage.kv.delete'> = async (context, { id, namespace_id, key }) => {
+  const app = await requireApp(context, id);
+  const gone = { value: null, expiration: null, metadata: null };
+  await context.host.storage.writeValue(app.id, { of: namespace_id, key, ...gone });
+  return null;
+};
+
+const kvList: Service<'storage.kv.list'> = async (
+  context,
+  { id, namespace_id, prefix = '', limit, cursor },
+) => {
+  const app = await requireApp(context, id);
+  const list = await listName('storage.kv.list', app.id, namespace_id, prefix);
+  const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
+  const asked = { namespace: namespace_id, key: null, prefix, after, limit };
+  const { next, items } = await context.host.storage.kvKeys(app.id, asked);
+  return { items, next_cursor: encodeCursor(list, next === null ? null : [next]) };
+};
+
+const kvGet: Service<'storage.kv.get'> = async (context, { id, namespace_id, key }) => {
+  const app = await requireApp(context, id);
+  return context.host.storage.kvValue(app.id, {
+    namespace: namespace_id,
+    key,
+    prefix: '',
+    after: null,
+    limit: 1,
+  });
+};
+
+export const storageServices = {
+  'storage.overview': overview,
+  'storage.d1.get': databaseGet,
+  'storage.do.get': objectsGet,
+  'storage.kv.list': kvList,
+  'storage.kv.get': kvGet,
+  'storage.d1.write': databaseWrite,
+  'storage.d1.export': databaseExport,
+  'storage.d1.import': databaseImport,
+  'storage.kv.put': kvPut,
+  'storage.kv.delete': kvDelete,
+};
+
+/** What is asked of tables. A page is one of a table; of a statement all rows are taken. */
+function tableQuestion(asked: {
+  sql?: string | undefined;
+  table?: string | undefined;
+  sort?: string | undefined;
+  filter?: string | undefined;
+  limit: number;
+}) {
+  const { sql = null, table = null, sort = null, filter = null, limit } = asked;
+  if (sql !== null && table !== null) throw oneOf('sql', 'table');
+  for (const [path, value] of Object.entries({ sort, filter }))
+    if (value !== null && table === null) throw invalidInput([{ path, message: 'is for a table' }]);
+  return { sql, table, sort, filter, limit };
+}
+
+function oneOf(path: string, other: string) {
+  return invalidInput([{ path, message: `cannot be given together with ${other}` }]);
+}
+
+/** Names a list shortly, whatever it is filtered by: its name is in each of its cursors. */
+async function listName(...words: (string | null | undefined)[]): Promise<string> {
+  return (await hashOf(JSON.stringify(words))).slice(0, 24);
+}

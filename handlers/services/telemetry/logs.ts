@@ -1,0 +1,32 @@
+// What an app and those around it say. The host keeps it, and streams it by itself.
+import { requireApp } from '../apps/apps.ts';
+import { decodeNumbers, encodeCursor } from '../cursor.ts';
+import type { Service } from '../types.ts';
+
+const list: Service<'logs.list'> = async (
+  context,
+  { id, preview, cursor, since, until, trace_id, ...filter },
+) => {
+  await requireApp(context, id);
+  const name = `logs.list ${id} ${preview ?? ''}`;
+  const { items, next } = await context.host.telemetry.read('logs', id, {
+    ...filter,
+    preview,
+    since: since === undefined ? undefined : Date.parse(since),
+    until: until === undefined ? undefined : Date.parse(until),
+    traceId: trace_id,
+    before: decodeNumbers(name, cursor, 1)?.[0],
+  });
+  return { items, next_cursor: encodeCursor(name, next === null ? null : [String(next)]) };
+};
+
+const stream: Service<'logs.stream'> = async (context, { id, last_event_id, ...filter }, transport) => {
+  await requireApp(context, id);
+  return context.host.telemetry.follow('logs', id, {
+    ...filter,
+    after: last_event_id,
+    rpcMethod: transport === 'rpc' ? 'logs.stream' : undefined,
+  });
+};
+
+export const logServices = { 'logs.list': list, 'logs.stream': stream };

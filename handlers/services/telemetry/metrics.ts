@@ -1,0 +1,69 @@
+// What an app did, in figures. The host keeps them: an app that sleeps need not wake for them.
+import type { Context } from '../../context.ts';
+import type { TelemetryAnswers } from '../../contract/host/host-routes.ts';
+import { requireApp } from '../apps/apps.ts';
+import { decodeNumbers, encodeCursor } from '../cursor.ts';
+import type { Service } from '../types.ts';
+
+const get: Service<'metrics.get'> = async (context, { id, hours }) => {
+  await requireApp(context, id);
+  return context.host.telemetry.read('metrics', id, { hours });
+};
+
+const version: Service<'metrics.version'> = async (context, { id }) => {
+  await requireApp(context, id);
+  return context.host.telemetry.read('metrics/version', id);
+};
+
+const devices: Service<'devices.list'> = (context, input) => breakdown(context, 'devices', input);
+const paths: Service<'paths.list'> = (context, input) => breakdown(context, 'paths', input);
+const refs: Service<'refs.list'> = (context, input) => breakdown(context, 'refs', input);
+
+interface Range {
+  id: string;
+  hours: number;
+  limit: number;
+  cursor?: string | undefined;
+}
+
+async function breakdown<Name extends 'devices' | 'paths' | 'refs'>(
+  context: Context,
+  name: Name,
+  { id, hours, limit, cursor }: Range,
+): Promise<{ items: TelemetryAnswers[Name]['answer']['items']; next_cursor: string | null }> {
+  await requireApp(context, id);
+  const list = `${name}.list ${id} ${hours}`;
+  const offset = decodeNumbers(list, cursor, 1)?.[0] ?? 0;
+  const { items, next } = await context.host.telemetry.read<'devices' | 'paths' | 'refs'>(name, id, {
+    hours,
+    limit,
+    offset,
+  });
+  return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
+}
+
+const spans: Service<'spans.list'> = async (context, { id, hours, limit, cursor }) => {
+  await requireApp(context, id);
+  const list = `spans.list ${id}`;
+  const before = decodeNumbers(list, cursor, 1)?.[0];
+  const { items, next } = await context.host.telemetry.read('spans', id, { hours, limit, before });
+  return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
+};
+
+const datapoints: Service<'datapoints.list'> = async (context, { id, limit, cursor, ...filter }) => {
+  await requireApp(context, id);
+  const list = `datapoints.list ${id} ${JSON.stringify(filter)}`;
+  const before = decodeNumbers(list, cursor, 1)?.[0];
+  const { items, next } = await context.host.telemetry.read('datapoints', id, { ...filter, limit, before });
+  return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
+};
+
+export const metricServices = {
+  'metrics.get': get,
+  'metrics.version': version,
+  'devices.list': devices,
+  'paths.list': paths,
+  'refs.list': refs,
+  'spans.list': spans,
+  'datapoints.list': datapoints,
+};

@@ -1,0 +1,224 @@
+// The commands of a project that a build runs: install, then build.
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { BuildFailure } from '../../../bundler/failure.ts';
+import type { BuildCommand } from '../../../bundler/project/build-command.ts';
+import { insidePath } from '../../../bundler/project/inside.ts';
+import type { Plan } from '../../../bundler/project/plan.ts';
+import { cutText } from '../../../handlers/contract/text.ts';
+import { handOver } from '../../isolation/rights.ts';
+import { reason } from '../../log.ts';
+import { endProcesses } from '../../processes/leftovers.ts';
+import { findProgram } from '../../processes/programs.ts';
+import { quote } from '../../processes/shell.ts';
+import type { BuildInput } from '../release/build-input.ts';
+import { checkOwner, checkSize, sizeLimits, watchSize } from '../usage/size.ts';
+import { CommandOutput } from './command-output.ts';
+import { type ConfineOptions, confine } from './confine.ts';
+import { type BuildDirectories, buildEnvironment, commitVariables } from './environment.ts';
+import { KeptInstall } from './kept-install.ts';
+import { certificateFiles } from './network-settings.ts';
+import { type PackageManager, packageManager } from './package-manager.ts';
+import { reportUnreachableRegistry } from './registry-check.ts';
+import { CommandFailure, run } from './run.ts';
+
+/** Characters of a command that the log names it by. */
+const TITLE_LENGTH = 500;
+/** A line that calls a package manager. */
+const MANAGERS = /\b(?:npm|npx|pnpm|yarn|bun)\b/;
+
+/**
+ * Installs the packages of the project, if it names any, or takes those that the last build installed from the same inputs.
+ * @param digest of the files that decide what an install does; `null` when it depends on more than these
+ * @returns the install that the next build may use again
+ */
+export async function installStep(
+  input: BuildInput,
+  directories: BuildDirectories,
+  plan: Plan,
+  digest: string | null,
+): Promise<KeptInstall | null> {
+  const { log, settings } = input;
+  if (settings.install_command !== null) {
+    const line = settings.install_command;
+    const command = { ...shellCommand(line, plan.folder), asksRegistry: MANAGERS.test(line) };
+    await log.step('install', command.title, () => runInProject(input, directories, plan, command));
+    return null;
+  }
+  if (!plan.hasDependencies) {
+    log.skip('install', 'no dependencies');
+    return null;
+  }
+  const { cache } = directories;
+  const manager = packageManager(plan, cache);
+  const { name, version, lockFile, unusedLockFiles, install } = manager;
+  const title = `${name} ${install.includes('ci') ? 'ci' : 'install'}`;
+  const at = plan.installFolder === '' ? '' : `in ${plan.installFolder}, `;
+  const detail = `${title}, ${at}${version ? `${version}, ` : ''}${lockFile ? `by ${lockFile}` : 'without a lock file'}`;
+  if (unusedLockFiles.length > 0)
+    log.line(
+      `${unusedLockFiles.join(', ')} not used beside ${lockFile}: remove what is old, or name one as "packageManager" in package.json`,
+    );
+  const kept = await keptInstall(input, directories, plan, manager, digest);
+  const run = async () => {
+    await kept?.before();
+    const { installFolder: folder } = plan;
+    await runInProject(input, directories, plan, { arguments: install, title, folder, asksRegistry: true });
+    await kept?.after();
+  };
+  if (!kept?.isThere) await log.step('install', detail, run);
+  else
+    await log.step('install', 'unchanged, taken from the last build', async () => {
+      if (await kept.take()) return;
+      log.line(`it cannot be used again: ${detail}`);
+      await run();
+    });
+  return kept;
+}
+
+/** `null` when an install depends on more than its inputs, or nothing may be kept. */
+async function keptInstall(
+  { env, limits, user }: BuildInput,
+  directories: BuildDirectories,
+  plan: Plan,
+  manager: PackageManager,
+  digest: string | null,
+): Promise<KeptInstall | null> {
+  const npm = findProgram('npm');
+  if (digest === null || plan.installAnew !== null || manager.lockFile === null) return null;
+  if (npm === null || limits.cacheMb === 0) return null;
+  const environment = await buildEnvironment(directories, env, plan);
+  if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
+  return new KeptInstall(directories, user, { digest, environment, manager, npm });
+}
+
+/** Runs the commands that make the project ready for bundling, as one step of the deploy. */
+export async function buildStep(input: BuildInput, directories: BuildDirectories, plan: Plan): Promise<void> {
+  const { log } = input;
+  if (plan.build.length === 0) return log.skip('build', 'no build script');
+  const commands = plan.build.map((build) => commandOf(build, directories, plan));
+  await log.step('build', titleOf(commands.map(({ title }) => title).join(' && ')), async () => {
+    for (const command of commands) await runInProject(input, directories, plan, command);
+  });
+}
+
+function commandOf(build: BuildCommand, { cache }: BuildDirectories, plan: Plan): ProjectCommand {
+  if (build.kind === 'command') return shellCommand(build.command, join(plan.folder, build.cwd));
+  const manager = packageManager(plan, cache);
+  return {
+    arguments: manager.build,
+    title: `${manager.name} run build`,
+    folder: plan.folder,
+    mayFail: build.mayFail ?? false,
+  };
+}
+
+/** Makes a program with the name of the project's package manager, which its commands may call. @returns its directory */
+function makeManagerProgram(scratch: string, { name, call }: PackageManager): string {
+  const directory = join(scratch, 'programs');
+  mkdirSync(directory, { recursive: true });
+  const path = join(directory, name);
+  if (name !== 'npm') writeFileSync(path, `#!/bin/sh\nexec ${call.map(quote).join(' ')} "$@"\n`);
+  // The build's user runs this program.
+  for (const each of name === 'npm' ? [directory] : [directory, path]) chmodSync(each, 0o755);
+  return directory;
+}
+
+/** A command of a build. */
+interface ProjectCommand {
+  arguments: string[];
+  title: string;
+  /** Where it runs, from the worktree. */
+  folder: string;
+  /** Files and directories of this machine that it reads, besides the system's. */
+  read?: string[];
+  /** Whether the deploy goes on where it ends with another code than 0. */
+  mayFail?: boolean;
+  /** Whether it gets packages from a registry. */
+  asksRegistry?: boolean;
+}
+
+/** A line for the shell, which the project or the app's settings give. */
+function shellCommand(line: string, folder: string): ProjectCommand {
+  return { arguments: ['sh', '-c', line], title: titleOf(line), folder };
+}
+
+function titleOf(line: string): string {
+  return cutText(line.replace(/\s+/g, ' '), TITLE_LENGTH, '…');
+}
+
+/**
+ * Runs a command within the walls of the build.
+ * @throws {BuildFailure} when it fails, or has or leaves more than a build may
+ */
+export async function runInProject(
+  input: BuildInput,
+  directories: BuildDirectories,
+  plan: Plan,
+  command: ProjectCommand,
+): Promise<void> {
+  const { deployId, env, limits, user, walls, scratch, signal, log } = input;
+  const { project } = directories;
+  const what = command.folder === plan.folder ? 'root_directory' : 'build.cwd';
+  const cwd = insidePath(resolve(project), project, command.folder, what);
+  const environment = {
+    ...commitVariables(input, plan),
+    ...(await buildEnvironment(directories, env, plan)),
+  };
+  const folders = [...new Set([plan.folder, plan.installFolder, ''])];
+  const programs = folders.map((folder) => join(project, folder, 'node_modules', '.bin'));
+  const called = plan.hasDependencies
+    ? [makeManagerProgram(scratch, packageManager(plan, directories.cache))]
+    : [];
+  const path = [...programs, environment.PATH, ...called].join(':');
+  const size = sizeLimits(scratch, directories.cache, limits);
+  if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
+  const place: ConfineOptions = {
+    walls,
+    deployId,
+    scratch,
+    directories,
+    user,
+    environment: { ...environment, PATH: path },
+    read: [...called, ...(await certificateFiles()), ...(command.read ?? [])],
+    cwd,
+    memoryMb: limits.memoryMb,
+  };
+  const confined = await confine(command.arguments, place);
+  let registry: Promise<void> | undefined;
+  const output = new CommandOutput(scratch, directories.cache);
+  try {
+    await run({
+      ...command,
+      arguments: confined.arguments,
+      // The sandbox goes to the directory; before it, nothing may be read from there.
+      cwd: confined.cwd,
+      environment: confined.environment,
+      endRest: () => endProcesses(user, scratch),
+      watch: (ended, pid) => {
+        if (command.asksRegistry)
+          registry = reportUnreachableRegistry(place, ended, (line) => log.line(line), input.registryTimes);
+        return Promise.race([watchSize(size, ended), confined.watch(ended, pid)]);
+      },
+      timeoutMs: limits.stepTimeoutMs,
+      signal,
+      onLine: (line) => {
+        confined.onLine(line);
+        const shown = output.shown(line);
+        if (shown !== null) log.line(shown);
+      },
+    });
+    const limit = await confined.explain('');
+    if (limit !== null) log.line(`\`${command.title}\` went on at a limit: ${limit}`);
+  } catch (error) {
+    const why = signal.aborted ? null : ((await confined.explain(reason(error))) ?? output.error);
+    if (why !== null) throw new BuildFailure(`${reason(error)}: ${why}`);
+    if (!(command.mayFail && error instanceof CommandFailure)) throw error;
+    log.line(`warning: ${error.message}; what is deployed is there without it, so the deploy goes on`);
+  } finally {
+    await registry;
+    await confined.end();
+  }
+  await checkSize(size, signal);
+  if (user) await checkOwner(project, user, signal);
+}

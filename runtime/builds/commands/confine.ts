@@ -1,0 +1,156 @@
+// One command of a build within its walls: as its user, in the sandbox, with limits on memory and processes.
+import { chownSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { asUser, dieWithParent, type User } from '../../isolation/users.ts';
+import { makeView, type Walls } from '../../isolation/walls.ts';
+import { quote } from '../../processes/shell.ts';
+import type { GroupState } from '../../resources/cgroup.ts';
+import { mostTasks } from '../../resources/cgroup-place.ts';
+import { giveWay, giveWayAsMany } from '../../resources/give-way.ts';
+import { canLimitTasks, withTaskLimit } from '../../resources/process-limits.ts';
+import { aborted } from '../../threads/aborted.ts';
+import { killed, memoryShare, tooMuchMemory } from '../usage/memory-share.ts';
+import { watchUsage } from '../usage/watch-usage.ts';
+import type { BuildDirectories } from './environment.ts';
+
+/** Processes and threads of one command. A Node has about ten threads, and frameworks start one for each core. */
+const MAX_TASKS = 2048;
+/** Of what the container or unit that Cellar runs in may have: four builds run side by side, and as much stays for all the rest. */
+const SHARE_OF_TASKS = 1 / 5;
+/** Messages of programs that may start no more processes. The first is all that `sh` says. */
+const OUT_OF_TASKS = /cannot fork|resource temporarily unavailable|EAGAIN|uv_thread_create|pthread_create/i;
+
+export interface ConfineOptions {
+  walls: Walls;
+  /** Names the build. */
+  deployId: string;
+  /** A directory of the build's that only the host writes to. */
+  scratch: string;
+  directories: BuildDirectories;
+  user: User | null;
+  /** The command's own variables. The words that confine it get none of them. */
+  environment: Record<string, string>;
+  /** Files and directories that it may read, besides the system's. */
+  read: string[];
+  cwd: string;
+  /** MiB for all commands of builds that run at once. */
+  memoryMb: number;
+}
+
+/** A command that can be run. */
+export interface Confined {
+  /** The program and its arguments, with those before it that confine it. */
+  arguments: string[];
+  environment: Record<string, string>;
+  cwd: string;
+  /** To be called with each line that the command prints. */
+  onLine: (line: string) => void;
+  /** To be called when it runs, as `pid`. Rejects when it has to be ended. */
+  watch: (ended: AbortSignal, pid: number) => Promise<void>;
+  /**
+   * Which limit the command has run into, for the author of a project; `null`: none is known. Call it when it has ended.
+   * @param failure how it failed; empty: it did not
+   */
+  explain: (failure: string) => Promise<string | null>;
+  /** Frees what it took. */
+  end: () => Promise<void>;
+}
+
+/** How a failure ends of a command, or a program that it called, that was killed. */
+const KILLED = /failed (?:by SIGKILL|with exit code 137)$/;
+
+let commands = 0;
+let running = 0;
+
+/** Makes `command` ready to be run. */
+export async function confine(command: string[], options: ConfineOptions): Promise<Confined> {
+  const { walls, deployId, user, directories, cwd } = options;
+  const memoryMb = memoryShare(options.memoryMb, running + 1);
+  const own = join(options.scratch, `command-${++commands}`);
+  await walls.reach();
+  const sandbox = await walls.sandbox();
+  const most = tasksOfBuild(mostTasks());
+  const group = await walls.group(`build-${deployId}-${commands}`, memoryMb, most);
+  // The kernel limits no processes of root's.
+  const uid = process.getuid!();
+  const way =
+    sandbox === null
+      ? { words: await giveWay(), tasks: null, busyThreads: null }
+      : await giveWayAsMany(group === null && canLimitTasks && (user?.uid ?? uid) !== 0);
+  const tasks = Math.min(most, way.tasks ?? most);
+  const view = makeView(own);
+  const variables = join(own, 'environment');
+  const temporary = sandbox === null ? directories.temporary : '/tmp';
+  writeFileSync(variables, exported({ ...options.environment, TMPDIR: temporary }), { mode: 0o400 });
+  if (user) for (const path of [view.temporary, view.shared, variables]) chownSync(path, user.uid, user.gid);
+  const { project, home, cache } = directories;
+  const write = [project, home, cache];
+  const read = [variables, ...options.read, ...(group?.directories ?? [])];
+  const walled =
+    sandbox === null ? (user ? asUser(user) : dieWithParent()) : sandbox({ ...view, read, write, cwd }, user);
+  // Only from here on: the words before these run as the host's user.
+  const withVariables = ['/bin/sh', '-c', '. "$1"; shift; exec "$@"', 'sh', variables];
+  const isInNamespace = sandbox !== null && uid !== 0;
+  const limited = group === null ? await withTaskLimit(user?.uid ?? uid, tasks, isInNamespace) : [];
+  let refused = false;
+  let peakBytes = 0;
+  const onMemory = (bytes: number) => {
+    peakBytes = Math.max(peakBytes, bytes);
+  };
+  running++;
+  return {
+    arguments: [...way.words, ...(group?.enter ?? []), ...walled, ...limited, ...withVariables, ...command],
+    environment: { PATH: '/usr/local/bin:/usr/bin:/bin', LANG: 'C.UTF-8' },
+    cwd: sandbox === null ? cwd : '/',
+    onLine: (line) => {
+      refused ||= OUT_OF_TASKS.test(line);
+    },
+    watch: (ended, pid) =>
+      group === null
+        ? watchUsage(pid, { memoryMb, busyThreads: way.busyThreads, onMemory }, ended)
+        : aborted(ended),
+    explain: async (failure) => {
+      const state = (await group?.state()) ?? null;
+      const limit = explain(state, refused, memoryMb, { tasks, isShort: tasks < most });
+      if (limit !== null || !KILLED.test(failure)) return limit;
+      return killed(memoryMb, state?.memoryPeakBytes ?? peakBytes);
+    },
+    end: async () => {
+      running--;
+      await group?.remove();
+    },
+  };
+}
+
+/**
+ * How many processes and threads one command may have.
+ * @param most what the container or unit that Cellar runs in may have; `null`: it has no limit
+ */
+export function tasksOfBuild(most: number | null): number {
+  return most === null ? MAX_TASKS : Math.min(MAX_TASKS, Math.floor(most * SHARE_OF_TASKS));
+}
+
+const MACHINE_OUT_OF_MEMORY =
+  'the kernel ended a process of the build because the machine, or the container that Cellar runs in, ran out of memory';
+
+function explain(
+  state: GroupState | null,
+  refused: boolean,
+  memoryMb: number,
+  { tasks, isShort }: { tasks: number; isShort: boolean },
+): string | null {
+  if (state !== null && state.memoryKills > 0) return tooMuchMemory(memoryMb, state.memoryPeakBytes);
+  if (state !== null && state.killsFromAbove > 0) return MACHINE_OUT_OF_MEMORY;
+  const fifth =
+    tasks < MAX_TASKS ? ', a fifth of what the container or unit that Cellar runs in may have' : '';
+  const why = isShort ? ' while other programs keep the processors of this machine busy' : fifth;
+  const limit = `a build may have ${tasks} processes and threads${why}`;
+  if (state !== null) return state.tasksRefused > 0 ? `${limit}, and it wanted more` : null;
+  return refused ? `${limit}, and what it printed reads as if it had wanted more` : null;
+}
+
+/** The variables as a script of the shell's. */
+function exported(variables: Record<string, string>): string {
+  const lines = Object.entries(variables).map(([name, value]) => `export ${name}=${quote(value)}\n`);
+  return lines.join('');
+}

@@ -1,0 +1,93 @@
+// What the commands of a build see of the machine: a clean environment, and of the host's only what an installer
+// needs to reach its registry.
+import { chmodSync, mkdirSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
+import type { Plan } from '../../../bundler/project/plan.ts';
+import { searchPath } from '../../processes/programs.ts';
+import type { BuildInput } from '../release/build-input.ts';
+import { branchOf } from '../source/history.ts';
+import { cacheDirectories } from './cache.ts';
+import { networkVariables, npmSettings } from './network-settings.ts';
+
+/** The directories of one build. All exist. */
+export interface BuildDirectories {
+  /** The checked-out worktree. */
+  project: string;
+  home: string;
+  temporary: string;
+  /** Kept between the builds of one app. */
+  cache: string;
+}
+
+/** Makes the directories of a build below `scratch`, and its cache. Others may pass through `scratch` itself. */
+export function makeDirectories(scratch: string, cache: string): BuildDirectories {
+  const directories = {
+    project: join(scratch, 'project'),
+    home: join(scratch, 'home'),
+    temporary: join(scratch, 'tmp'),
+    cache,
+  };
+  for (const path of Object.values(directories)) mkdirSync(path, { recursive: true, mode: 0o700 });
+  chmodSync(scratch, 0o711);
+  return directories;
+}
+
+/** The variables that say which commit is built. They change with every build, and what an install does does not. */
+export function commitVariables(
+  input: BuildInput,
+  { isPages }: Pick<Plan, 'isPages'>,
+): Record<string, string> {
+  const { sha, url, deployId } = input;
+  const branch = branchOf(input);
+  if (!isPages)
+    return {
+      WORKERS_CI_COMMIT_SHA: sha,
+      WORKERS_CI_BRANCH: branch,
+      WORKERS_CI_BUILD_UUID: deployId,
+    };
+  return { CF_PAGES_COMMIT_SHA: sha, CF_PAGES_BRANCH: branch, ...(url !== null && { CF_PAGES_URL: url }) };
+}
+
+/**
+ * The environment of a build's commands.
+ * @param variables the app's own; platform names never come in, because the API refuses them
+ */
+export async function buildEnvironment(
+  { project, home, temporary, cache }: BuildDirectories,
+  variables: Record<string, string>,
+  { isPages }: Pick<Plan, 'isPages'>,
+): Promise<Record<string, string>> {
+  const npm = await npmSettings();
+  const caches = cacheDirectories(cache);
+  return {
+    LANG: 'C.UTF-8',
+    ...networkVariables(),
+    // Frameworks choose their target by these variables.
+    [isPages ? 'CF_PAGES' : 'WORKERS_CI']: '1',
+    // Turborepo would keep the settings of npm, the certificates and the variables of the app from what it runs.
+    TURBO_ENV_MODE: 'loose',
+    ...variables,
+    PATH: searchPath().join(delimiter),
+    HOME: home,
+    TMPDIR: temporary,
+    CI: 'true',
+    // Nobody commits in a build. Hooks that an install sets up would keep it from being used again.
+    HUSKY: '0',
+    // npm would write what it compiles of itself, hundreds of files, to a directory that goes with the build.
+    NODE_DISABLE_COMPILE_CACHE: '1',
+    // Where there is no sandbox: the project is no part of a repository that it lies in.
+    GIT_CEILING_DIRECTORIES: dirname(project),
+    ...npm,
+    npm_config_cache: caches.npm,
+    npm_config_update_notifier: 'false',
+    npm_config_audit: 'false',
+    npm_config_fund: 'false',
+    YARN_CACHE_FOLDER: caches.yarn,
+    YARN_GLOBAL_FOLDER: join(caches.yarn, 'modern'),
+    YARN_ENABLE_TELEMETRY: 'false',
+    // The bundler reads packages from files of the project, not from archives in a cache.
+    YARN_NODE_LINKER: 'node-modules',
+    ...(npm.npm_config_registry && { YARN_NPM_REGISTRY_SERVER: npm.npm_config_registry }),
+    BUN_INSTALL_CACHE_DIR: caches.bun,
+  };
+}

@@ -1,0 +1,93 @@
+// How builds reach the network: the proxy of this machine, its certificates, and npm's registry.
+import { lookup } from 'node:dns/promises';
+import { delimiter } from 'node:path';
+import type { Endpoint } from '../../isolation/firewall.ts';
+import { runChild } from '../../processes/child.ts';
+import { searchPath } from '../../processes/programs.ts';
+
+/**
+ * How this machine reaches the network: its proxy and its certificates. Without them no installer works behind a
+ * company's proxy; none of them is a secret of the host, unlike the rest of its environment.
+ */
+const NETWORK_VARIABLES = [
+  'HTTP_PROXY',
+  'HTTPS_PROXY',
+  'NO_PROXY',
+  'http_proxy',
+  'https_proxy',
+  'no_proxy',
+  'NODE_EXTRA_CA_CERTS',
+  'SSL_CERT_FILE',
+  'SSL_CERT_DIR',
+];
+/** npm's settings that builds get, as its variables name them. */
+const NPM_SETTINGS = ['registry', 'cafile', 'proxy', 'https-proxy', 'noproxy'];
+/** The settings above that name files. */
+const CERTIFICATES = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'npm_config_cafile'];
+const TIMEOUT_MS = 30_000;
+
+/** The variables of this machine that say how to reach the network. */
+export function networkVariables(): Record<string, string> {
+  return Object.fromEntries(
+    NETWORK_VARIABLES.flatMap((name) => {
+      const value = process.env[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+}
+
+let settings: Promise<Record<string, string>> | undefined;
+
+/**
+ * How npm reaches its registry, from the configuration of the user who runs the host, whose home a build does not
+ * see. Only addresses and certificates: a token in that file is not for the code of apps.
+ */
+export function npmSettings(): Promise<Record<string, string>> {
+  settings ??= runChild(['npm', 'config', 'get', ...NPM_SETTINGS], {
+    // Not in a directory where other users can leave a configuration of npm.
+    cwd: '/',
+    timeoutMs: TIMEOUT_MS,
+    environment: { ...definedVariables(), PATH: [...searchPath(), process.env.PATH].join(delimiter) },
+  }).then(
+    ({ output }) =>
+      Object.fromEntries(
+        [...output.toString('utf8').matchAll(/^([a-z-]+)=(.+)$/gm)].flatMap(([, name = '', value = '']) =>
+          !NPM_SETTINGS.includes(name) || value === 'null'
+            ? []
+            : [[`npm_config_${name.replace('-', '_')}`, value]],
+        ),
+      ),
+    () => ({}),
+  );
+  return settings;
+}
+
+/** The files and directories of certificates that builds are told of. */
+export async function certificateFiles(): Promise<string[]> {
+  const all: Record<string, string> = { ...networkVariables(), ...(await npmSettings()) };
+  return CERTIFICATES.flatMap((name) => all[name] ?? []);
+}
+
+/** The addresses of the registry and the proxies that builds are told of, which may be private. Names are resolved now. */
+export async function registryEndpoints(): Promise<Endpoint[]> {
+  const { npm_config_registry, npm_config_proxy, npm_config_https_proxy } = await npmSettings();
+  const { HTTP_PROXY, HTTPS_PROXY, http_proxy, https_proxy } = networkVariables();
+  const named = [npm_config_registry, npm_config_proxy, npm_config_https_proxy];
+  const all = [...named, HTTP_PROXY, HTTPS_PROXY, http_proxy, https_proxy].filter((url) => url !== undefined);
+  return (await Promise.all([...new Set(all)].map(endpoints))).flat();
+}
+
+/** The addresses of a URL's host; empty when the text is no URL, or its host is unknown. */
+async function endpoints(text: string): Promise<Endpoint[]> {
+  // A proxy may be named without a scheme.
+  const url = URL.parse(text.includes('://') ? text : `http://${text}`);
+  if (url === null) return [];
+  const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80);
+  const found = await lookup(url.hostname.replace(/^\[|\]$/g, ''), { all: true }).catch(() => []);
+  return found.map(({ address }) => ({ address, port }));
+}
+
+function definedVariables(): Record<string, string> {
+  const defined = Object.entries(process.env).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(defined) as Record<string, string>;
+}

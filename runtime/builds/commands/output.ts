@@ -1,0 +1,197 @@
+// The output of a build's command, cleaned and cut into lines, no faster than the process that serves all apps can take it.
+import type { Readable } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
+import { setTimeout as wait } from 'node:timers/promises';
+import { cutText } from '../../../handlers/contract/text.ts';
+import { plainText } from '../../processes/lines.ts';
+
+/** Characters of one line of output that are kept. */
+const LINE_LENGTH = 2000;
+/**
+ * Characters of output that are taken at once, and the pause after them, in ms: at most 5 MiB a second. The process
+ * serves all apps meanwhile, so a command that prints faster has to wait.
+ */
+const OUTPUT_PORTION = 16 * 1024;
+const OUTPUT_PAUSE_MS = 3;
+/** Time that lines take of this thread before a pause, in ms: of an app with many variables each line is searched for all of them. */
+const OUTPUT_PORTION_MS = 1;
+/** Characters that are cut into lines at once: what a pipe holds may be 64 Ki lines. */
+const CUT_AT_ONCE = 2 * 1024;
+/** A pause is as many times as long as what came before it took. */
+const PAUSE_FACTOR = 5;
+/** What a line costs besides its characters, counted in characters. */
+const LINE_COST = 250;
+/** How long, in all, output is waited for when its command has ended, in ms: a process that left the group may hold it open for ever. */
+const GRACE_MS = 500;
+/** Bytes that are taken then: more than what the kernel holds of it. */
+const REST_BYTES = 2 ** 20;
+/** How long lines are handed on then, in ms, and the last characters, which are handed on all the same: they may say what failed. */
+const REST_MS = 2_000;
+const LAST_CHARACTERS = 4 * 1024;
+
+/**
+ * Hands each line of `stream` on, free of terminal control, and reads no faster than the log can take it. Resolves at the
+ * end of the stream, or some seconds after the command has ended.
+ * @param ended aborted when the command has ended
+ */
+export async function readOutput(
+  stream: Readable,
+  onLine: (line: string) => void,
+  ended: AbortSignal,
+): Promise<void> {
+  const decoder = new StringDecoder('utf8');
+  const chunks = new Chunks(stream, ended);
+  const lines = new Lines((text) => {
+    const line = cleanLine(text);
+    if (line !== '') onLine(line);
+  });
+  let text = '';
+  const takeSome = async () => {
+    const some = text.slice(0, CUT_AT_ONCE);
+    text = text.slice(CUT_AT_ONCE);
+    await lines.take(some);
+  };
+  while (!ended.aborted) {
+    const chunk = await chunks.next();
+    if (chunk === null) break;
+    text = decoder.write(chunk);
+    while (text !== '' && !ended.aborted) await takeSome();
+  }
+  text += decoder.write(await chunks.rest());
+  text += `${decoder.end()}\n`;
+  lines.hurry();
+  const deadline = performance.now() + REST_MS;
+  while (text !== '') {
+    if (performance.now() > deadline && text.length > LAST_CHARACTERS) {
+      lines.beginAnew();
+      onLine('… (some lines are not shown: the command printed faster than they could be read)');
+      text = lastLines(text);
+    }
+    await takeSome();
+  }
+  if (stream.readableAborted) onLine('… (the rest of the output is not shown)');
+}
+
+/** What comes out of a stream. */
+class Chunks {
+  readonly #stream: Readable;
+  readonly #chunks: AsyncIterator<Buffer>;
+  readonly #ended: AbortSignal;
+  /** How long it may still be waited for. Only while somebody waits for it the time passes. */
+  #graceMs = GRACE_MS;
+
+  constructor(stream: Readable, ended: AbortSignal) {
+    this.#stream = stream;
+    this.#chunks = stream[Symbol.asyncIterator]();
+    this.#ended = ended;
+  }
+
+  /** The next one; null at the end. */
+  async next(): Promise<Buffer | null> {
+    let timer: NodeJS.Timeout | undefined;
+    let began = 0;
+    const count = () => {
+      began = performance.now();
+      timer = setTimeout(() => this.#stream.destroy(), this.#graceMs);
+    };
+    if (this.#ended.aborted) count();
+    else this.#ended.addEventListener('abort', count, { once: true });
+    const result = await this.#chunks.next().catch(() => null);
+    this.#ended.removeEventListener('abort', count);
+    if (timer !== undefined) {
+      clearTimeout(timer);
+      this.#graceMs -= performance.now() - began;
+    }
+    return result === null || result.done ? null : result.value;
+  }
+
+  /** All that is there when the command has ended. */
+  async rest(): Promise<Buffer> {
+    const rest: Buffer[] = [];
+    let bytes = 0;
+    for (let chunk = await this.next(); chunk !== null; chunk = await this.next()) {
+      rest.push(chunk);
+      bytes += chunk.length;
+      if (bytes >= REST_BYTES) this.#stream.destroy();
+    }
+    return Buffer.concat(rest);
+  }
+}
+
+/** Cuts a text that comes in parts into lines, with pauses. */
+class Lines {
+  readonly #emit: (line: string) => void;
+  #rest = '';
+  /** The line that has not ended was handed on, as much of it as may be: what follows of it is left out. */
+  #isCut = false;
+  /** Characters until the next pause. */
+  #portion = OUTPUT_PORTION;
+  #counts = true;
+  /** Time that lines took since the last pause, in ms. */
+  #worked = 0;
+
+  constructor(emit: (line: string) => void) {
+    this.#emit = emit;
+  }
+
+  async take(text: string): Promise<void> {
+    const lines = (this.#rest + text).split(/\r\n|\n|\r/);
+    this.#rest = lines.pop()!;
+    if (this.#isCut && lines.length > 0) {
+      lines.shift();
+      this.#isCut = false;
+    }
+    if (this.#isCut) this.#rest = '';
+    if (this.#rest.length > LINE_LENGTH) {
+      lines.push(this.#rest);
+      this.#rest = '';
+      this.#isCut = true;
+    }
+    this.#portion -= text.length;
+    for (const line of lines) {
+      const began = performance.now();
+      this.#emit(line);
+      this.#worked += performance.now() - began;
+      this.#portion -= LINE_COST;
+      if (this.#isSpent) await this.#pause();
+    }
+    if (this.#isSpent) await this.#pause();
+  }
+
+  /** From now on only the time that lines take counts: there are not many more. */
+  hurry(): void {
+    this.#counts = false;
+  }
+
+  /** Takes what follows for the beginning of a line. */
+  beginAnew(): void {
+    this.#rest = '';
+    this.#isCut = false;
+  }
+
+  get #isSpent(): boolean {
+    return (this.#counts && this.#portion <= 0) || this.#worked >= OUTPUT_PORTION_MS;
+  }
+
+  async #pause(): Promise<void> {
+    await wait(Math.max(OUTPUT_PAUSE_MS, PAUSE_FACTOR * this.#worked));
+    this.#portion = OUTPUT_PORTION;
+    this.#worked = 0;
+  }
+}
+
+/** The last characters of an output from where a line begins; where they are all of one line, in pieces that are not too long. */
+function lastLines(text: string): string {
+  const last = text.slice(-LAST_CHARACTERS);
+  const lines = last.replace(/^[^\r\n]*(\r\n|\n|\r)/, '');
+  if (lines.trim() !== '') return lines;
+  // The first of them may be the second half of a character.
+  const pieces = last.replace(/^[\udc00-\udfff]/, '').match(/.{1,1000}/gsu) ?? [];
+  return pieces.map((piece) => `${piece}\n`).join('');
+}
+
+/** A line as a log may hold it, and not too long. */
+function cleanLine(text: string): string {
+  const line = plainText(text).trimEnd();
+  return cutText(line, LINE_LENGTH, ' … (cut)');
+}

@@ -1,0 +1,128 @@
+// Which package manager a project is installed with, and how it is called.
+import { BuildFailure } from '../../../bundler/failure.ts';
+import { LOCK_FILES } from '../../../bundler/project/lock-files.ts';
+import type { Plan } from '../../../bundler/project/plan.ts';
+import { findProgram } from '../../processes/programs.ts';
+import { cacheDirectories } from './cache.ts';
+
+type Name = 'npm' | 'pnpm' | 'yarn' | 'bun';
+
+/** How a package manager installs exactly what its lock file says, and how it runs a script. */
+export interface PackageManager {
+  name: Name;
+  /** Exact; `null`: npm, as it is on this machine. */
+  version: string | null;
+  /** `null`: versions may differ with every build. */
+  lockFile: string | null;
+  /** Other lock files, which nothing says are out of date. */
+  unusedLockFiles: string[];
+  /** The words that call it, before its own. */
+  call: string[];
+  /** The words that install. */
+  install: string[];
+  /** The words that run the script `build`. */
+  build: string[];
+}
+
+/** The version that reads a lock file of this format, when package.json names none. */
+const PNPM_BY_FORMAT: Record<string, string> = { 5: '7.33.7', 6: '8.15.9', 9: '10.34.8' };
+const YARN_CLASSIC = '1.22.22';
+const YARN_MODERN = '4.18.1';
+const BUN = '1.4.5';
+
+/**
+ * The package manager of a planned project: the one that package.json's `packageManager` names, else the first lock
+ * file's, else npm. npm is this machine's; the others come from its registry, in the version that the project names
+ * or its lock file needs.
+ * @param cache the app's
+ * @throws {BuildFailure} when it is npm and not installed, or none is known for the lock file
+ */
+export function packageManager(
+  plan: Pick<Plan, 'packageManager' | 'lockFiles'>,
+  cache: string,
+): PackageManager {
+  const named = namedManager(plan.packageManager);
+  const used = plan.lockFiles.find((file) => named === null || LOCK_FILES[file.name] === named.name);
+  const lockFile = used?.name ?? null;
+  const name = named?.name ?? (used === undefined ? 'npm' : LOCK_FILES[used.name]);
+  const unusedLockFiles = named === null ? plan.lockFiles.slice(1).map((file) => file.name) : [];
+  if (name === 'npm') {
+    if (findProgram(name) === null) throw new BuildFailure('npm is not installed on this machine');
+    const build = ['npm', 'run', 'build'];
+    return {
+      name,
+      version: null,
+      lockFile,
+      unusedLockFiles,
+      call: ['npm'],
+      install: npmInstall(lockFile),
+      build,
+    };
+  }
+  const version = named?.version ?? neededVersion(name, used?.head ?? '');
+  const commands = fetchedCommands(name, version, lockFile, cache);
+  return { name, version, lockFile, unusedLockFiles, ...commands };
+}
+
+/** Reads `pnpm@10.1.0+sha512.…`. */
+function namedManager(text: string | null): { name: Name; version: string } | null {
+  if (text === null) return null;
+  const [, name, version] = /^(npm|pnpm|yarn|bun)@(\d+\.\d+\.\d+(?:-[\w.]+)?)(?:\+.*)?$/.exec(text) ?? [];
+  if (name === undefined) {
+    throw new BuildFailure(
+      `package.json: "packageManager" must be npm, pnpm, yarn or bun with an exact version, such as "pnpm@10.1.0", not "${text}"`,
+    );
+  }
+  return { name: name as Name, version: version! };
+}
+
+function npmInstall(lockFile: string | null): string[] {
+  // Development packages hold the build tools: NODE_ENV=production among the app's variables must not leave them out.
+  const flags = ['--include=dev', '--no-audit', '--no-fund'];
+  // What a lock file names never changes, so what the cache has of it is not asked for again.
+  return lockFile ? ['npm', 'ci', '--prefer-offline', ...flags] : ['npm', 'install', ...flags];
+}
+
+function fetchedCommands(
+  name: Exclude<Name, 'npm'>,
+  version: string,
+  lockFile: string | null,
+  cache: string,
+): Pick<PackageManager, 'call' | 'install' | 'build'> {
+  const isClassic = version.startsWith('1.');
+  const source = name === 'yarn' && !isClassic ? '@yarnpkg/cli-dist' : name;
+  // Not by `--package`: what the project's scripts call by npx would take that as meant for them.
+  const call = ['npm', 'exec', '--yes', '--', `${source}@${version}`];
+  const build = [...call, 'run', 'build'];
+  const frozen = lockFile === null ? '--no-frozen-lockfile' : '--frozen-lockfile';
+  if (name === 'bun')
+    return { call, install: [...call, 'install', ...(lockFile ? ['--frozen-lockfile'] : [])], build };
+  if (name === 'pnpm') {
+    const store = `--store-dir=${cacheDirectories(cache).pnpm}`;
+    return { call, install: [...call, 'install', frozen, '--prod=false', store], build };
+  }
+  if (isClassic) {
+    const flags = ['--production=false', '--non-interactive', ...(lockFile ? ['--frozen-lockfile'] : [])];
+    return { call, install: [...call, 'install', ...flags], build };
+  }
+  return { call, install: [...call, 'install', lockFile ? '--immutable' : '--no-immutable'], build };
+}
+
+/** The version that reads the lock file, or makes one. */
+function neededVersion(name: Exclude<Name, 'npm'>, lockFileHead: string): string {
+  if (name === 'bun') return BUN;
+  return name === 'pnpm' ? pnpmVersion(lockFileHead) : yarnVersion(lockFileHead);
+}
+
+function pnpmVersion(lockFileHead: string): string {
+  const format = /^lockfileVersion: '?(\d+)/m.exec(lockFileHead)?.[1];
+  const version = format === undefined ? PNPM_BY_FORMAT[9] : PNPM_BY_FORMAT[format];
+  if (version !== undefined) return version;
+  throw new BuildFailure(
+    `pnpm-lock.yaml has format ${format}: name the version of pnpm as "packageManager" in package.json, such as "pnpm@10.1.0"`,
+  );
+}
+
+function yarnVersion(lockFileHead: string): string {
+  return lockFileHead.includes('__metadata:') ? YARN_MODERN : YARN_CLASSIC;
+}

@@ -1,0 +1,69 @@
+// Asks the package registry while an install runs for long: package managers retry in silence for minutes.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { RegistryTimes } from '../release/build-input.ts';
+import { type ConfineOptions, confine } from './confine.ts';
+import { run } from './run.ts';
+
+const TIMES: RegistryTimes = { afterMs: 10_000, deadlineMs: 8_000 };
+/** npm itself asks, because it knows the registry, the proxy and the certificates of an install. */
+const PING = ['npm', 'ping', '--fetch-retries=0', '--loglevel=notice'];
+/** How long npm may take with its own start, in ms. */
+const HANGS_MS = 60_000;
+/** npm's codes for a registry that it could not reach. A status of HTTP is an answer. */
+const UNREACHABLE =
+  /^(?:ECONN\w+|ENOTFOUND|EAI_AGAIN|E(?:HOST|NET)UNREACH|EPROTO|\w*CERT\w*|UNABLE_TO_\w+|\w*TIMEDOUT|\w*TIMEOUT)$/;
+
+/**
+ * Waits, asks the registry that the install uses once, and reports when it cannot be reached. Never rejects.
+ * @param place where the install runs: the question is asked beside it, within the same limits
+ * @param ended aborts when the install has ended
+ */
+export async function reportUnreachableRegistry(
+  place: ConfineOptions,
+  ended: AbortSignal,
+  report: (line: string) => void,
+  { afterMs, deadlineMs } = TIMES,
+): Promise<void> {
+  try {
+    await sleep(afterMs, undefined, { signal: ended });
+    const fault = await ask(place, ended, deadlineMs);
+    if (fault !== null && !ended.aborted) report(fault);
+  } catch {
+    // The install has ended, or nobody could ask: the install itself says what is wrong.
+  }
+}
+
+/** @returns what is wrong; `null` when the registry has answered, or nothing is known */
+async function ask(place: ConfineOptions, ended: AbortSignal, deadlineMs: number): Promise<string | null> {
+  let host: string | undefined;
+  let why: string | undefined;
+  const late = new AbortController();
+  let deadline: NodeJS.Timeout | undefined;
+  const confined = await confine(PING, place);
+  await run({
+    title: 'npm ping',
+    arguments: confined.arguments,
+    cwd: confined.cwd,
+    environment: confined.environment,
+    watch: confined.watch,
+    timeoutMs: HANGS_MS,
+    signal: AbortSignal.any([ended, late.signal]),
+    onLine: (line) => {
+      const [, address] = /^npm notice PING (\S+)$/.exec(line) ?? [];
+      const [, code = ''] = /^npm (?:error|ERR!) code (\S+)$/.exec(line) ?? [];
+      if (UNREACHABLE.test(code)) why ??= code;
+      if (address === undefined || host !== undefined) return;
+      // Of an address only its host: the rest may hold a password.
+      host = URL.parse(address)?.host;
+      // From here on npm waits for the registry, and for a connection without end.
+      deadline = setTimeout(() => {
+        why ??= `timeout, no answer within ${deadlineMs / 1000} s`;
+        late.abort();
+      }, deadlineMs);
+    },
+  }).catch(() => {});
+  clearTimeout(deadline);
+  await confined.end();
+  if (host === undefined || why === undefined) return null;
+  return `the package registry ${host} cannot be reached (${why}): the install goes on with what its cache has`;
+}

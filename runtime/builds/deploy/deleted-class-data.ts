@@ -1,0 +1,78 @@
+// What objects of classes kept that a project has deleted: it goes once nothing serves that has them, after a snapshot of it.
+import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
+import type { Layout } from '../../disk/data-directory.ts';
+import { log, reason } from '../../log.ts';
+import { type DeletedClass, findDeletedClasses, throwClassesAway } from '../../storage/deleted-classes.ts';
+import { readRelease } from '../release/release.ts';
+import type { DeployLog } from './deploy-log.ts';
+
+interface DeletedClassOptions {
+  paths: Layout;
+  /** Takes a snapshot that has the app as it is. @returns its key */
+  snapshot: (appId: string) => Promise<string>;
+}
+
+/** The data that goes with one deploy. */
+export class DeletedClassData {
+  readonly #options: DeletedClassOptions;
+  readonly #deploy: Pick<DeployFact, 'id' | 'app_id'>;
+  readonly #log: DeployLog;
+  #classes: DeletedClass[] = [];
+
+  constructor(options: DeletedClassOptions, deploy: Pick<DeployFact, 'id' | 'app_id'>, log: DeployLog) {
+    this.#options = options;
+    this.#deploy = deploy;
+    this.#log = log;
+  }
+
+  get isEmpty(): boolean {
+    return this.#classes.length === 0;
+  }
+
+  /** Finds what is to go, now that the release of the deploy is live. Never rejects. */
+  async find(storage: object): Promise<void> {
+    const { paths } = this.#options;
+    const { id, app_id } = this.#deploy;
+    try {
+      const release = await readRelease(paths.release(app_id, id));
+      if (release === null) return;
+      this.#classes = findDeletedClasses(paths, app_id, storage, release);
+      for (const { className } of this.#classes)
+        this.#log.line(
+          `class ${className} is deleted: what its objects kept is snapshotted now, then lies in Cellar's trash for 7 days`,
+        );
+    } catch (error) {
+      const why = reason(error);
+      this.#log.line(`the data of deleted classes could not be found; the next deploy tries again: ${why}`);
+    }
+  }
+
+  /** Snapshots it and moves it to the trash. When `signal` cuts that, the next deploy does it. Never rejects. */
+  async throwAway(signal: AbortSignal): Promise<void> {
+    const names = this.#classes.map(({ className }) => className).join(', ');
+    try {
+      const key = await this.#snapshot(signal);
+      signal.throwIfAborted();
+      throwClassesAway(this.#options.paths, this.#deploy.app_id, this.#classes);
+      const kept =
+        key === null ? "no snapshot could be taken (Cellar's log says why)" : `snapshot ${key} has it`;
+      this.#log.line(`data of deleted classes (${names}): ${kept}, and it lies in Cellar's trash for 7 days`);
+    } catch (error) {
+      const why = reason(error);
+      this.#log.line(`data of deleted classes (${names}) is not moved; the next deploy does that: ${why}`);
+    }
+  }
+
+  /** @returns null when it cannot be taken */
+  async #snapshot(signal: AbortSignal): Promise<string | null> {
+    signal.throwIfAborted();
+    const cut = Promise.withResolvers<null>();
+    signal.addEventListener('abort', () => cut.resolve(null), { once: true });
+    const { app_id, id } = this.#deploy;
+    const taken = this.#options.snapshot(app_id).catch((error: unknown) => {
+      log('warn', 'no snapshot before classes lose their data', { deploy: id, error: reason(error) });
+      return null;
+    });
+    return Promise.race([taken, cut.promise]);
+  }
+}

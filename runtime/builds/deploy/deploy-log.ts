@@ -1,0 +1,132 @@
+// The log of one deploy: its lines as they come, a bounded tail to keep, and its steps as facts.
+import type { DeployStep } from '../../../handlers/contract/host/host-calls.ts';
+import type { Level } from '../../log.ts';
+import { plainText } from '../../processes/lines.ts';
+import { maskOf } from './mask.ts';
+
+/** Bytes of the log that are kept; older lines go first. */
+const KEPT_BYTES = 64 * 1024;
+const CUT = '… (earlier lines are not kept)\n';
+/** Bytes of lines that become one text: to put a log of very many lines together takes long, and it is read as it grows. */
+const PIECE_BYTES = 1024;
+
+export interface DeployLogOptions {
+  /** Called with each line, without its end. What the commands of a build print is of level `debug`. */
+  onLine: (line: string, level: Level) => void;
+  /** Called with all steps after each change of one. */
+  onSteps: (steps: DeployStep[]) => void;
+}
+
+/** Lines, each with its end. */
+interface Piece {
+  text: string;
+  bytes: number;
+}
+
+/** The log of one deploy. */
+export class DeployLog {
+  readonly #options: DeployLogOptions;
+  /** Of more than what is kept, the oldest goes. */
+  readonly #pieces: Piece[] = [];
+  /** The lines since the last piece. */
+  #newest: { lines: string[]; bytes: number } = { lines: [], bytes: 0 };
+  /** Of the pieces and the lines after them. */
+  #bytes = 0;
+  #cut = false;
+  #steps: DeployStep[] = [];
+  #mask = (text: string) => text;
+
+  constructor(options: DeployLogOptions) {
+    this.#options = options;
+  }
+
+  /** The kept lines, each with its end: whole characters, at most 64 KiB. */
+  get text(): string {
+    const pieces = this.#pieces.map(({ text }) => text);
+    return [this.#cut ? CUT : '', ...pieces, ...this.#newest.lines].join('');
+  }
+
+  /** The steps so far, in the order begun. */
+  get steps(): DeployStep[] {
+    return this.#steps;
+  }
+
+  /** From now on these values are hidden in every line. */
+  hide(values: string[]): void {
+    this.#mask = maskOf(values);
+  }
+
+  /** A text as the log may have it: plain, and nothing in it that is to be hidden. */
+  shown(text: string): string {
+    return this.#mask(plainText(text));
+  }
+
+  /** Adds a line, as plain text. A text of several lines becomes several; of one too long to be kept the end is taken. */
+  line(text: string, level: Level = 'debug'): void {
+    if (text.length > KEPT_BYTES) this.#cut = true;
+    for (const line of this.shown(text.slice(-KEPT_BYTES)).split('\n')) {
+      this.#keep(`${line}\n`);
+      this.#options.onLine(line, level);
+    }
+  }
+
+  /** Runs a step: says what it does, and how long it took. Its rejection is passed on. */
+  async step<T>(name: DeployStep['name'], detail: string, run: () => Promise<T>): Promise<T> {
+    this.line(`▸ ${name}: ${detail}`, 'info');
+    const index = this.#steps.length;
+    const started = performance.now();
+    const record = (status: DeployStep['status']): string => {
+      const duration_ms = Math.round(performance.now() - started);
+      this.#setStep(index, { name, status, duration_ms: status === 'running' ? null : duration_ms });
+      return duration_ms < 1000 ? `${duration_ms} ms` : `${(duration_ms / 1000).toFixed(1)} s`;
+    };
+    record('running');
+    try {
+      const result = await run();
+      this.line(`  ${name} took ${record('done')}`, 'info');
+      return result;
+    } catch (error) {
+      this.line(`  ${name} failed after ${record('failed')}`, 'error');
+      throw error;
+    }
+  }
+
+  /** Records that a step has nothing to do. */
+  skip(name: DeployStep['name'], why: string): void {
+    this.line(`▸ ${name}: skipped, ${why}`, 'info');
+    this.#setStep(this.#steps.length, { name, status: 'skipped', duration_ms: null });
+  }
+
+  #setStep(index: number, step: DeployStep): void {
+    this.#steps = [...this.#steps.slice(0, index), step, ...this.#steps.slice(index + 1)];
+    this.#options.onSteps(this.#steps);
+  }
+
+  #keep(line: string): void {
+    const room = KEPT_BYTES - Buffer.byteLength(CUT);
+    // Three bytes a unit at most: few lines need to be measured.
+    const kept = line.length * 3 <= room ? line : lastCharacters(line, room);
+    if (kept !== line) this.#cut = true;
+    const bytes = Buffer.byteLength(kept);
+    if (this.#newest.bytes + bytes > PIECE_BYTES) {
+      this.#pieces.push({ text: this.#newest.lines.join(''), bytes: this.#newest.bytes });
+      this.#newest = { lines: [], bytes: 0 };
+    }
+    this.#newest.lines.push(kept);
+    this.#newest.bytes += bytes;
+    this.#bytes += bytes;
+    while (this.#bytes > room) {
+      this.#bytes -= this.#pieces.shift()!.bytes;
+      this.#cut = true;
+    }
+  }
+}
+
+/** The end of `text` that fits into `bytes` of UTF-8, cut between characters. */
+function lastCharacters(text: string, bytes: number): string {
+  const encoded = Buffer.from(text);
+  if (encoded.length <= bytes) return text;
+  let start = encoded.length - bytes;
+  while ((encoded[start]! & 0xc0) === 0x80) start++;
+  return encoded.toString('utf8', start);
+}

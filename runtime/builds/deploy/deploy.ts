@@ -1,0 +1,286 @@
+// One deploy, from its turn to its end: makes a release, makes that the live one, and says in its record how it went.
+import { EventEmitter, once } from 'node:events';
+import type { Writable } from 'node:stream';
+import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
+import { cutText } from '../../../handlers/contract/text.ts';
+import type { Secrets } from '../../apps/secrets.ts';
+import { describeCommit } from '../../git/repository.ts';
+import { type Level, log, reason } from '../../log.ts';
+import { starvation } from '../../resources/give-way.ts';
+import { emptyNames } from '../../storage/names.ts';
+import { readRelease } from '../release/release.ts';
+import { checkSecrets } from '../release/secrets.ts';
+import { checkServices } from '../release/services.ts';
+import { DeletedClassData } from './deleted-class-data.ts';
+import type { DeployLog } from './deploy-log.ts';
+import { DeployRecord, type RecordOptions } from './deploy-record.ts';
+import { Follower } from './follower.ts';
+import { tellLeftClasses } from './left-classes.ts';
+import { makeLive } from './make-live.ts';
+import { type DeploySource, makeRelease, type ReleaseOptions, removeLeft } from './make-release.ts';
+
+/** How long a deploy waits for its sleeping app to be woken, in ms. */
+const WAKE_DEADLINE_MS = 10_000;
+/** Characters of a failure that the deploy's row keeps; its log has all of it. */
+const ERROR_LENGTH = 4_000;
+/** Why a deploy failed that the end of the host cut. */
+export const INTERRUPTED = 'interrupted: the host was stopped; a push is deployed again when it is back';
+
+/** Whether a release was made just now. What an earlier one put into the app's cache is there, and may be newer by now. */
+function isNew({ kind }: DeploySource): boolean {
+  return kind !== 'release' && kind !== 'triggers';
+}
+
+/** Whether a deploy was cut by the end of the host. */
+export function isInterrupted({ status, error }: DeployFact): boolean {
+  return status === 'failed' && error === INTERRUPTED;
+}
+
+/** What a deploy, and the queue of them, need of the rest of the host. */
+export interface DeployOptions extends ReleaseOptions, RecordOptions {
+  secrets: Secrets;
+  /** Gets what the log of a deploy says, for the log of its app. */
+  say: (appId: string, deployId: string, level: Level, words: string) => void;
+  /** Takes a snapshot that has the app as it is, before classes lose their data. @returns its key */
+  snapshot: (appId: string) => Promise<string>;
+  /** Gives a new preview a copy of what its app keeps, where the app says so. */
+  copyIntoPreview: (appId: string, log: (line: string) => void, signal: AbortSignal) => Promise<void>;
+  /** Seconds of CPU time that an app may compute for (`RUNNER_CELL_CPU_MAX_S`). */
+  cpuMaxS: number;
+}
+
+export class Deploy {
+  readonly #source: DeploySource;
+  readonly #options: DeployOptions;
+  readonly #record: DeployRecord;
+  readonly #events = new EventEmitter<{ line: [string]; end: [] }>();
+  readonly #abort = new AbortController();
+  readonly #madeWay = new AbortController();
+  /** The status that it ends with when it is cancelled. */
+  #cancelledAs: 'failed' | 'cancelled' = 'failed';
+  /** Settles when nothing of a build that succeeded runs any more. */
+  #tidied: Promise<void> = Promise.resolve();
+  readonly #deletedClasses: DeletedClassData;
+
+  /** @throws when it cannot be recorded: then there is no such deploy */
+  constructor(options: DeployOptions, fact: DeployFact, source: DeploySource) {
+    this.#options = options;
+    this.#source = source;
+    this.#events.setMaxListeners(0);
+    this.#record = new DeployRecord(options, fact, this.releaseOf, (line, level) => {
+      options.say(fact.app_id, fact.id, level, line);
+      this.#events.emit('line', line);
+    });
+    this.#deletedClasses = new DeletedClassData(options, fact, this.#log);
+  }
+
+  /** The deploy as recorded. */
+  get fact(): Readonly<DeployFact> {
+    return this.#record.fact;
+  }
+
+  /** The earlier deploy whose release is started again; `null` for any other. */
+  get releaseOf(): string | null {
+    return this.#source.kind === 'release' ? this.#source.of : null;
+  }
+
+  /** Whether it builds something, which may take its time. */
+  get builds(): boolean {
+    return this.#source.kind === 'commit';
+  }
+
+  /** The app whose repository and secrets it uses: of a preview the app that it is one of. */
+  get #origin(): string {
+    return this.#options.apps.originOf(this.fact.app_id);
+  }
+
+  get #log(): DeployLog {
+    return this.#record.log;
+  }
+
+  get #ended(): boolean {
+    return this.fact.finished_at !== null;
+  }
+
+  /** Adds its commit's message and author to the row. Never rejects: a deploy goes on without them. */
+  async describe(): Promise<void> {
+    try {
+      const repository = this.#options.paths.repository(this.#origin);
+      this.#record.change(await describeCommit(repository, this.fact.sha));
+    } catch (error) {
+      log('warn', 'a commit could not be described', { deploy: this.fact.id, error: reason(error) });
+    }
+  }
+
+  /** Says in its log why it does not begin yet. */
+  waits(reason: string): void {
+    this.#log.line(`▸ queued: ${reason}`, 'info');
+  }
+
+  /** Ends it before its turn came: a newer push makes it pointless. */
+  supersede(by: string): void {
+    this.#log.line(`superseded by deploy ${by}`, 'info');
+    this.#end('superseded', null);
+  }
+
+  /** Whether it can still be ended without a release that serves. */
+  get mayBeCancelled(): boolean {
+    return !this.#ended && this.fact.status !== 'live' && !this.#abort.signal.aborted;
+  }
+
+  /**
+   * Ends it, whether it waits or builds. A release that already serves stays live.
+   * @param as the status that it ends with
+   */
+  cancel(why: string, as: 'failed' | 'cancelled' = 'failed'): void {
+    this.#cancelledAs = as;
+    this.#abort.abort(new Error(why));
+    if (this.fact.status !== 'queued') return;
+    this.#log.line(as === 'failed' ? `deploy failed: ${why}` : `deploy ${why}`, 'error');
+    this.#end(as, why);
+  }
+
+  /** Resolves when it has ended, or `signal` aborts. */
+  async untilEnded(signal: AbortSignal): Promise<void> {
+    if (!this.#ended) await once(this.#events, 'end', { signal }).catch(() => {});
+  }
+
+  /** Builds and releases. Resolves when the row says how it ended; a failure of the project is no rejection. */
+  run(): Promise<void> {
+    return starvation.during(() => this.#run());
+  }
+
+  async #run(): Promise<void> {
+    const { paths, apps, users, walls, secrets } = this.#options;
+    const { id, app_id } = this.fact;
+    this.#record.change({ status: 'building', started_at: new Date().toISOString() });
+    try {
+      await this.#waitForWake();
+      const values = secrets.values(this.#origin);
+      this.#log.hide([...Object.values(apps.get(app_id)?.wanted.env ?? {}), ...Object.values(values)]);
+      await walls.cover(users(app_id));
+      if (this.#origin !== app_id)
+        await this.#options.copyIntoPreview(app_id, (line) => this.#log.line(line), this.#abort.signal);
+      const before = { ...emptyNames(), ...this.#options.store.apps.storageNames(app_id) };
+      const storage = await this.#makeRelease();
+      const names = { before, after: { ...emptyNames(), ...storage } };
+      await tellLeftClasses(paths.release(app_id, id), names, this.#log);
+      await checkSecrets(paths.release(app_id, id), values, this.#log);
+      const owned = { appId: app_id, apps, isPushed: this.#source.kind === 'commit' };
+      const consumes = await checkServices(paths.release(app_id, id), owned, this.#log);
+      const { warnings: known = [], cpuMs = 0, prefill } = (await readRelease(paths.release(app_id, id)))!;
+      const tooLong = this.#cpuWarning(cpuMs);
+      if (tooLong !== null) this.#log.line(`warning: ${tooLong}`, 'warn');
+      const warnings = tooLong === null ? known : [...known, tooLong];
+      this.#abort.signal.throwIfAborted();
+      if (prefill && isNew(this.#source))
+        await this.#log.step('cache', `into ${prefill.binding}, files: ${prefill.files}`, () =>
+          apps.prefill(app_id, id, prefill, this.#abort.signal),
+        );
+      const served = apps.get(app_id)?.liveDeployId ?? null;
+      const detail = served === null ? 'the first release' : `in the place of deploy ${served}`;
+      await this.#log.step('start', detail, () =>
+        makeLive(this.#options, this.#record, {
+          storage,
+          consumes,
+          warnings,
+          signal: this.#abort.signal,
+        }),
+      );
+      await this.#deletedClasses.find(storage);
+      await this.#tidied;
+      this.#end('live', null);
+    } catch (error) {
+      const message = reason(this.#abort.signal.aborted ? this.#abort.signal.reason : error);
+      const cut = this.#abort.signal.aborted ? this.#cancelledAs : 'failed';
+      this.#log.line(cut === 'failed' ? `deploy failed: ${message}` : `deploy ${message}`, 'error');
+      const serving = apps.get(app_id)?.liveDeployId;
+      if (serving && serving !== id) this.#log.line(`deploy ${serving} stays live`, 'info');
+      if (this.fact.status !== 'live') await removeLeft(paths.release(app_id, id));
+      this.#end(this.fact.status === 'live' ? 'live' : cut, message);
+    } finally {
+      await this.#tidied;
+    }
+  }
+
+  /** Aborts when a newer deploy waits. */
+  get madeWay(): AbortSignal {
+    return this.#madeWay.signal;
+  }
+
+  /** A newer deploy waits: this one leaves to it what it would only do after its own end. */
+  makeWay(): void {
+    this.#madeWay.abort(new Error('a newer deploy waits'));
+  }
+
+  /** Snapshots the data of classes that the project has deleted, and moves it to the trash. Never rejects. */
+  async throwClassesAway(): Promise<void> {
+    if (this.#deletedClasses.isEmpty) return;
+    await this.#deletedClasses.throwAway(AbortSignal.any([this.#abort.signal, this.madeWay]));
+    this.#record.write();
+  }
+
+  /** Removes what the build left. Never rejects. */
+  tidy(): Promise<void> {
+    return starvation.during(() => removeLeft(this.#options.paths.build(this.fact.app_id)));
+  }
+
+  /** Writes its log to `output`, from the first line to the last as fast as it is read, then `last()`, and ends it. */
+  follow(output: Writable, last: (deploy: DeployFact) => Promise<string>): void {
+    const follower = new Follower(output);
+    const write = (line: string) => follower.write(line);
+    output.on('error', () => this.#events.off('line', write));
+    const end = () => {
+      this.#events.off('line', write);
+      last(this.fact).then(
+        (text) => follower.end(text),
+        () => follower.end(''),
+      );
+    };
+    if (this.#log.text !== '') output.write(this.#log.text);
+    if (this.#ended) end();
+    else this.#events.on('line', write).once('end', end);
+  }
+
+  /** The control plane wakes an app of which it is told that a deploy is queued. Without it the app sleeps on. */
+  async #waitForWake(): Promise<void> {
+    const { app_id } = this.fact;
+    const woken = await this.#options.apps.untilAwake(app_id, WAKE_DEADLINE_MS, this.#abort.signal);
+    if (!woken) this.#log.line('the app could not be woken; the deploy goes on', 'warn');
+  }
+
+  /** What its author has to know of the release's limit of CPU time; null for nothing. */
+  #cpuWarning(cpuMs: number): string | null {
+    const { cpuMaxS } = this.#options;
+    if (cpuMs <= cpuMaxS * 1000) return null;
+    return `limits.cpu_ms is ${cpuMs}, and this Cellar allows ${cpuMaxS * 1000} (RUNNER_CELL_CPU_MAX_S): that is the app's limit`;
+  }
+
+  /** @returns the storage names to keep once the release is live */
+  async #makeRelease(): Promise<object> {
+    const { storage, tidied } = await makeRelease(this.#options, {
+      deploy: this.fact,
+      source: this.#source,
+      log: this.#log,
+      signal: this.#abort.signal,
+    });
+    this.#tidied = tidied;
+    return storage;
+  }
+
+  #end(status: DeployFact['status'], error: string | null): void {
+    this.#record.change({
+      status,
+      error: error && cutText(this.#log.shown(error), ERROR_LENGTH, ' …'),
+      steps: this.#log.steps,
+      finished_at: new Date().toISOString(),
+    });
+    this.#events.emit('end');
+    log(status === 'failed' ? 'warn' : 'info', 'deploy ended', {
+      deploy: this.fact.id,
+      app: this.fact.app_id,
+      status,
+      error: error ?? undefined,
+    });
+  }
+}

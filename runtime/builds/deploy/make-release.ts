@@ -1,0 +1,159 @@
+// Makes the release of a deploy: builds a commit, or takes a release that is there already.
+import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
+import type { HostStore } from '../../../sqlite/host/index.ts';
+import type { Apps } from '../../apps/apps.ts';
+import type { Layout } from '../../disk/data-directory.ts';
+import { removeTree } from '../../disk/remove.ts';
+import type { AppUsers } from '../../isolation/users.ts';
+import type { Walls } from '../../isolation/walls.ts';
+import { log, reason } from '../../log.ts';
+import { removeLitter } from '../../processes/leftovers.ts';
+import { emptyNames } from '../../storage/names.ts';
+import { build } from '../release/build.ts';
+import { type BuildInput, NO_SETTINGS } from '../release/build-input.ts';
+import { placeUpload, type Retriggered, reuseRelease } from '../release/releases.ts';
+import { requireServices } from '../release/services.ts';
+import { requireDisk } from '../usage/size.ts';
+import type { DeployLog } from './deploy-log.ts';
+
+/** What the release of a deploy is made of. */
+export type DeploySource =
+  | { kind: 'commit' }
+  /** The release of an earlier deploy. */
+  | { kind: 'release'; of: string }
+  /** A version that was uploaded, in its directory, with lines for the log. */
+  | { kind: 'upload'; directory: string; notes: string[] }
+  /** The release of a preview, in its directory. */
+  | { kind: 'preview'; directory: string; name: string }
+  /** The release that serves, called by other triggers. */
+  | { kind: 'triggers'; triggers: Retriggered };
+
+/** What the making of a release needs of the rest of the host. */
+export interface ReleaseOptions {
+  store: HostStore;
+  paths: Layout;
+  apps: Apps;
+  limits: BuildInput['limits'];
+  /** The users that an app's builds and process run as. */
+  users: (appId: string) => AppUsers;
+  walls: Walls;
+  /** The address of an app, by its slug; `null` until the ports are known. */
+  urlOf: (slug: string) => string | null;
+}
+
+/** The deploy that a release is made for. */
+interface Deployed {
+  deploy: Pick<DeployFact, 'id' | 'app_id' | 'sha' | 'ref' | 'version'>;
+  source: DeploySource;
+  log: DeployLog;
+  signal: AbortSignal;
+}
+
+/** A release that was made. */
+interface Made {
+  /** The names of the app's storage to keep once the release is live. */
+  storage: object;
+  /** Settles when nothing of a build that succeeded runs any more. */
+  tidied: Promise<void>;
+}
+
+const NOTHING_TO_TIDY = Promise.resolve();
+
+/** Puts the release of a deploy into its directory. @throws {Error} why it cannot be made, in words for the deploy's log */
+export async function makeRelease(options: ReleaseOptions, made: Deployed): Promise<Made> {
+  const { source, deploy } = made;
+  if (source.kind === 'commit') return buildCommit(options, made);
+  if (source.kind === 'release') return reuse(options, made, source.of);
+  const live = options.apps.get(deploy.app_id)?.liveDeployId ?? null;
+  if (source.kind === 'triggers') {
+    if (live === null) throw new Error('nothing is deployed yet');
+    return reuse(options, made, live, source.triggers);
+  }
+  return place(options, made, source, live);
+}
+
+/** Removes what a deploy left. Never rejects: the deploy's row must say how it ended. */
+export async function removeLeft(path: string): Promise<void> {
+  await removeTree(path).catch((error: unknown) =>
+    log('warn', 'what a deploy left could not be removed', { path, error: reason(error) }),
+  );
+}
+
+async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Deployed): Promise<Made> {
+  const { store, paths, apps, limits, users, walls, urlOf } = options;
+  const { id, app_id, sha, ref } = deploy;
+  const app = apps.get(app_id);
+  if (!app) throw new Error('the app was deleted');
+  // The same for each build of the app, which has one at a time: what is kept for the next one may name paths.
+  const scratch = paths.build(app_id);
+  await removeLeft(scratch);
+  mkdirSync(scratch, { recursive: true, mode: 0o700 });
+  requireDisk(scratch, limits.worktreeMb, limits.floorMb);
+  mkdirSync(dirname(paths.release(app_id, id)), { recursive: true, mode: 0o700 });
+  const user = users(app_id).build;
+  const origin = apps.originOf(app_id);
+  return build({
+    deployId: id,
+    appId: app_id,
+    sha,
+    ref,
+    url: urlOf(app.wanted.slug),
+    repository: paths.repository(origin),
+    isPreview: origin !== app_id,
+    scratch,
+    releaseDirectory: paths.release(app_id, id),
+    cacheDirectory: paths.cache(app_id),
+    env: app.wanted.env,
+    settings: app.wanted.builds ?? NO_SETTINGS,
+    user,
+    storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
+    requireOutside: (named) => requireServices(named, { appId: app_id, apps, isPushed: true }),
+    liveReleaseDirectory: app.liveDeployId === null ? null : paths.release(app_id, app.liveDeployId),
+    walls,
+    limits,
+    log,
+    signal,
+  }).finally(() => user && removeLitter(user));
+}
+
+/** Takes the release of an earlier deploy. Its storage has the names that it has now. */
+async function reuse(
+  { store, paths }: ReleaseOptions,
+  { deploy: { id, app_id }, log }: Deployed,
+  earlier: string,
+  triggers?: Retriggered,
+): Promise<Made> {
+  await log.step('release', `the one of deploy ${earlier}, without a build`, () =>
+    reuseRelease(paths.release(app_id, earlier), paths.release(app_id, id), id, triggers),
+  );
+  return { storage: store.apps.storageNames(app_id), tidied: NOTHING_TO_TIDY };
+}
+
+/** Takes a version that was uploaded, or the release of a preview. */
+async function place(
+  { store, paths, apps }: ReleaseOptions,
+  { deploy: { id, app_id, sha, version }, log }: Deployed,
+  source: Extract<DeploySource, { kind: 'upload' | 'preview' }>,
+  live: string | null,
+): Promise<Made> {
+  const directory = paths.release(app_id, id);
+  mkdirSync(dirname(directory), { recursive: true, mode: 0o700 });
+  const isPreview = apps.originOf(app_id) !== app_id;
+  const isPromoted = source.kind === 'preview';
+  if (!isPromoted) for (const note of source.notes) log.line(note);
+  const what = isPromoted ? `that of the preview ${source.name}` : 'what was uploaded';
+  const storage = await log.step('release', `${what}; nothing is built`, () =>
+    placeUpload(source.directory, directory, {
+      deployId: id,
+      sha,
+      version,
+      storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
+      live: live && paths.release(app_id, live),
+      isCopied: isPromoted || isPreview,
+      isPreview,
+    }),
+  );
+  return { storage, tidied: NOTHING_TO_TIDY };
+}

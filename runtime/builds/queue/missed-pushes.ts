@@ -1,0 +1,109 @@
+// Makes deploys again that failed through no fault of their own: the host ended, or the disk had no room.
+import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
+import type { HostStore } from '../../../sqlite/host/index.ts';
+import type { Layout } from '../../disk/data-directory.ts';
+import type { BranchChanges } from '../../git/branch-changes.ts';
+import { DEPLOY_REF, removeCutPushes } from '../../git/repository.ts';
+import { deployTip } from '../../git/source.ts';
+import { log, reason } from '../../log.ts';
+import { isInterrupted } from '../deploy/deploy.ts';
+import { isWantOfRoom } from '../usage/size.ts';
+import type { DeployRequests } from './requests.ts';
+
+/** What `MissedDeploys` needs of the rest of the host. */
+export interface MissedDeploysOptions {
+  store: HostStore;
+  paths: Layout;
+  requests: DeployRequests;
+  changes: BranchChanges;
+  /** Whether nothing is deployed now, for want of room on the disk. */
+  paused: () => boolean;
+  /** Whether the disk has room for a build. */
+  hasRoom: () => boolean;
+  /** Time between two looks, in ms. */
+  everyMs: number;
+}
+
+/** Makes the rollbacks that were cut, and deploys main of every app whose last deploy, also a failed one, was of another commit. */
+export class MissedDeploys {
+  readonly #options: MissedDeploysOptions;
+  #timer: NodeJS.Timeout | null = null;
+  #looking: Promise<void> = Promise.resolve();
+  #stopped = false;
+
+  constructor(options: MissedDeploysOptions) {
+    this.#options = options;
+  }
+
+  /** Looks now, and from time to time. Before the first look it removes what pushes left that were cut. */
+  start(): void {
+    this.#looking = this.#tidy();
+    this.#look();
+    this.#timer = setInterval(() => this.#look(), this.#options.everyMs);
+  }
+
+  /** Resolves when it looks no more. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    if (this.#timer) clearInterval(this.#timer);
+    await this.#looking;
+  }
+
+  async #tidy(): Promise<void> {
+    const { store, paths, changes } = this.#options;
+    for (const id of store.apps.ids()) {
+      if (this.#stopped) return;
+      await removeCutPushes(paths.repository(id), () => changes.has(id));
+    }
+  }
+
+  /** A look that fails is made again at the next one's time. */
+  #look(): void {
+    this.#looking = this.#looking
+      .then(() => this.#lookAtAll())
+      .catch((error: unknown) => log('warn', 'could not look for missed deploys', { error: reason(error) }));
+  }
+
+  async #lookAtAll(): Promise<void> {
+    for (const id of this.#options.store.apps.ids()) {
+      if (this.#stopped || this.#options.paused()) return;
+      await this.#lookAt(id).catch((error: unknown) => {
+        log('warn', 'could not look for a missed deploy', { app: id, error: reason(error) });
+      });
+    }
+  }
+
+  async #lookAt(appId: string): Promise<void> {
+    const { store, paths, requests, changes, hasRoom } = this.#options;
+    const rollback = cutRollback(store.deploys.last(appId, 2));
+    if (rollback !== null && store.deploys.find(appId, rollback)?.can_roll_back) {
+      log('info', 'a rollback was cut and is made now', { app: appId, deploy: rollback });
+      requests.rollback(appId, rollback);
+      return;
+    }
+    const tip = await deployTip(paths.repository(appId));
+    // Asked after the branch was read: a change that ended in between has its deploy by now. Rollbacks and commits
+    // that are deployed again do not count: they move no branch.
+    if (tip === null || changes.has(appId)) return;
+    const [newest, before] = store.deploys.newest(appId, 2);
+    if (newest?.sha === tip) {
+      // Tried once more: the cause may be the build itself.
+      if (!isBlameless(newest) || (before?.sha === tip && isBlameless(before))) return;
+      if (!isInterrupted(newest) && !hasRoom()) return;
+    }
+    log('info', 'a push was missed and is deployed now', { app: appId, sha: tip });
+    await requests.commit({ appId, sha: tip, ref: DEPLOY_REF, trigger: 'push' });
+  }
+}
+
+/** The deploy that an app was to go back to when the host ended; `null` when no rollback was cut, or it was tried once more. */
+function cutRollback([newest, before]: ReturnType<HostStore['deploys']['last']>): string | null {
+  if (newest === undefined || !isInterrupted(newest.fact)) return null;
+  const isSecond = before?.releaseOf === newest.releaseOf && isInterrupted(before.fact);
+  return isSecond ? null : newest.releaseOf;
+}
+
+/** Whether a deploy failed for a reason that its commit may have no part in. */
+function isBlameless(deploy: DeployFact): boolean {
+  return isInterrupted(deploy) || (deploy.status === 'failed' && isWantOfRoom(deploy.error ?? ''));
+}

@@ -1,0 +1,227 @@
+// Deploys: one at a time for each app, the newest push next, and one row for each, whatever happens to it.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
+import { newId } from '../../../handlers/contract/id.ts';
+import { removeTree } from '../../disk/remove.ts';
+import { log, logRarely, reason } from '../../log.ts';
+import { Refusal } from '../../refusal.ts';
+import { Deploy, type DeployOptions, INTERRUPTED } from '../deploy/deploy.ts';
+import type { DeploySource } from '../deploy/make-release.ts';
+import { warmBundler } from '../release/build.ts';
+import { removeOldReleases } from '../release/old-releases.ts';
+import { nextDeploy } from './turns.ts';
+
+/** How long after a deploy's end its leftovers are removed, in ms, unless the next one waits: the pusher is answered first. */
+const TIDY_AFTER_MS = 50;
+
+/** Longest wait for the end of a cancelled build, in ms. */
+const CANCEL_MS = 5_000;
+
+/** A failed write is tried again after this long, in ms. */
+const RETRY_MS = 1_000;
+
+const DELETED = 'the app was deleted';
+
+/** The queue of all apps. */
+export class DeployQueue {
+  readonly #options: DeployOptions;
+  readonly #running = new Map<string, { deploy: Deploy; end: Promise<void> }>();
+  /** The one deploy of each app that waits; a newer one takes its place. Oldest first. */
+  readonly #waiting = new Map<string, Deploy>();
+  /** Work that may still write to the database. */
+  readonly #work = new Set<Promise<void>>();
+  readonly #closing = new AbortController();
+
+  constructor(options: DeployOptions) {
+    this.#options = options;
+  }
+
+  /** Marks the deploys that the host left unfinished when it ended as failed. Call it once, before the first request. */
+  interruptUnfinished(): void {
+    const at = new Date().toISOString();
+    this.#interrupt(
+      this.#options.store.deploys.unfinished().map((fact) => ({
+        ...fact,
+        status: 'failed',
+        steps: fact.steps.map((step) => (step.status === 'running' ? { ...step, status: 'failed' } : step)),
+        error: INTERRUPTED,
+        finished_at: at,
+      })),
+    );
+  }
+
+  /**
+   * Records a deploy and runs it when its turn comes.
+   * @param what the deploy, as its row says it
+   * @throws {Error} while the host is stopping
+   */
+  add(
+    what: Pick<
+      DeployFact,
+      'app_id' | 'sha' | 'ref' | 'message' | 'author' | 'trigger' | 'requested_by' | 'version'
+    >,
+    source: DeploySource,
+    id = newId(),
+  ): Deploy {
+    if (this.#closing.signal.aborted) throw new Error('Cellar is stopping; try again in a moment');
+    const fact: DeployFact = {
+      id,
+      ...what,
+      status: 'queued',
+      can_roll_back: false,
+      steps: [],
+      error: null,
+      created_at: new Date().toISOString(),
+      started_at: null,
+      finished_at: null,
+    };
+    const deploy = new Deploy(this.#options, fact, source);
+    this.#waiting.get(fact.app_id)?.supersede(fact.id);
+    this.#waiting.delete(fact.app_id);
+    this.#waiting.set(fact.app_id, deploy);
+    this.#running.get(fact.app_id)?.deploy.makeWay();
+    this.#advance();
+    if (this.#waiting.has(fact.app_id)) deploy.waits(this.#whyWaits(fact.app_id));
+    return deploy;
+  }
+
+  /** Has `close` wait for work that writes to the row of a deploy. Resolves with it. */
+  async waitFor(work: Promise<void>): Promise<void> {
+    this.#work.add(work);
+    await work;
+    this.#work.delete(work);
+  }
+
+  /**
+   * Ends a deploy that waits or builds. Resolves with it once it has ended, or after a few seconds.
+   * @param by the name of who cancels it, for people to read
+   * @throws {Refusal} for an unknown deploy, and for one that has ended or serves already
+   */
+  async cancel(appId: string, deployId: string, by: string): Promise<DeployFact> {
+    const waiting = this.#waiting.get(appId);
+    const running = this.#running.get(appId)?.deploy;
+    const deploy = [waiting, running].find((found) => found?.fact.id === deployId);
+    if (deploy === undefined || !deploy.mayBeCancelled) {
+      const status = deploy?.fact.status ?? this.#options.store.deploys.find(appId, deployId)?.status;
+      if (status === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
+      throw new Refusal(409, 'transition_conflict', `deploy ${deployId} has ended (${status})`);
+    }
+    if (deploy === waiting) this.#waiting.delete(appId);
+    deploy.cancel(`cancelled by ${by}`, 'cancelled');
+    await deploy.untilEnded(AbortSignal.timeout(CANCEL_MS));
+    if (deploy.fact.status === 'live')
+      throw new Refusal(
+        409,
+        'transition_conflict',
+        `deploy ${deployId} went live before it could be cancelled`,
+      );
+    return deploy.fact;
+  }
+
+  /** How many deploys run and wait. */
+  get counts(): { running: number; waiting: number } {
+    return { running: this.#running.size, waiting: this.#waiting.size };
+  }
+
+  /** Gets ready for a build: a push has begun. */
+  expect(): void {
+    if (!this.#closing.signal.aborted) warmBundler();
+  }
+
+  /** Whether a deploy of an app runs. */
+  isRunning(appId: string): boolean {
+    return this.#running.has(appId);
+  }
+
+  /** Ends the deploys of an app that was deleted, and removes what builds of it have kept. */
+  async forget(appId: string): Promise<void> {
+    this.#waiting.get(appId)?.cancel(DELETED);
+    this.#waiting.delete(appId);
+    const running = this.#running.get(appId);
+    running?.deploy.cancel(DELETED);
+    await running?.end;
+    const { store, paths } = this.#options;
+    const { cache, releases } = paths;
+    // Its releases are in the trash by now; a build may have made their directory again.
+    await Promise.all([removeTree(cache(appId)), removeTree(releases(appId))]);
+    store.deploys.deleteOfDeletedApps();
+  }
+
+  /** Cuts running deploys and ends waiting ones: both are recorded as interrupted. Resolves when nothing runs. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    for (const deploy of this.#waiting.values()) deploy.cancel(INTERRUPTED);
+    this.#waiting.clear();
+    for (const { deploy } of this.#running.values()) deploy.cancel(INTERRUPTED);
+    await Promise.all(this.#work);
+  }
+
+  /** Records deploys that were interrupted. A full disk does not keep the host from starting: it is tried again. */
+  #interrupt(deploys: DeployFact[]): void {
+    const { store, onFacts } = this.#options;
+    try {
+      store.transaction(() => {
+        store.deploys.deleteOfDeletedApps();
+        for (const deploy of deploys) {
+          store.deploys.save(deploy);
+          store.outbox.add({ type: 'deploy', deploy });
+        }
+      });
+      onFacts();
+    } catch (error) {
+      logRarely('error', 'interrupted deploys could not be recorded; it is tried again', {
+        error: reason(error),
+      });
+      setTimeout(() => this.#interrupt(deploys), RETRY_MS).unref();
+    }
+  }
+
+  /** Why the waiting deploy of an app does not begin yet, in words for its log. */
+  #whyWaits(appId: string): string {
+    const before = this.#running.get(appId)?.deploy.fact;
+    if (before === undefined) return 'behind the deploys of other apps';
+    return before.status === 'building'
+      ? `behind deploy ${before.id}`
+      : `until what deploy ${before.id} left is removed`;
+  }
+
+  /** Removes what the deploy left. The app's next deploy waits for this, those of other apps do not. */
+  async #tidyAfter(deploy: Deploy): Promise<void> {
+    this.#advance();
+    const appId = deploy.fact.app_id;
+    const sooner = AbortSignal.any([this.#closing.signal, deploy.madeWay]);
+    await sleep(TIDY_AFTER_MS, undefined, { signal: sooner }).catch(() => {});
+    const next = this.#waiting.get(appId)?.releaseOf ?? null;
+    await Promise.all([
+      deploy.tidy(),
+      removeOldReleases(this.#options, appId, next),
+      deploy.throwClassesAway(),
+    ]);
+  }
+
+  /** The deploy whose turn it is; `null` while none may begin. */
+  #next(): Deploy | null {
+    const running = [...this.#running.values()]
+      .map(({ deploy }) => deploy)
+      .filter(({ fact }) => fact.finished_at === null);
+    const waiting = [...this.#waiting.values()].filter(({ fact }) => !this.#running.has(fact.app_id));
+    return nextDeploy(running, waiting, ({ fact }) => this.#options.apps.ownerOf(fact.app_id));
+  }
+
+  #advance(): void {
+    for (let deploy = this.#next(); deploy !== null; deploy = this.#next()) {
+      const appId = deploy.fact.app_id;
+      this.#waiting.delete(appId);
+      const end = deploy
+        .run()
+        .then(() => this.#tidyAfter(deploy))
+        .catch((error: unknown) => log('error', 'a deploy broke', { app: appId, error: reason(error) }))
+        .finally(() => {
+          this.#running.delete(appId);
+          this.#advance();
+        });
+      this.#running.set(appId, { deploy, end });
+      void this.waitFor(end);
+    }
+  }
+}

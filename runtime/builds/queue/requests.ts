@@ -1,0 +1,169 @@
+// What may be deployed of an app, and what each such deploy is called: a commit, an earlier release, an upload, a preview.
+import { existsSync } from 'node:fs';
+import { versionOf } from '../../../handlers/contract/apps/versions.ts';
+import type { DeployFact, DeployTrigger, DeployVersion } from '../../../handlers/contract/host/host-calls.ts';
+import { newId } from '../../../handlers/contract/id.ts';
+import { cutText } from '../../../handlers/contract/text.ts';
+import { DEPLOY_REF, SHOWN_LENGTH } from '../../git/repository.ts';
+import { resolveCommit } from '../../git/source.ts';
+import { Refusal } from '../../refusal.ts';
+import type { Deploy, DeployOptions } from '../deploy/deploy.ts';
+import type { DeploySource } from '../deploy/make-release.ts';
+import type { Retriggered } from '../release/releases.ts';
+import type { DeployQueue } from './queue.ts';
+
+/** An upload has no commit in the repository. */
+const UPLOAD = { sha: '', ref: '', trigger: 'upload' } as const;
+
+/** A commit that is to be deployed. */
+export interface CommitRequest {
+  appId: string;
+  sha: string;
+  /** The full name of the ref, such as `refs/heads/main`. */
+  ref: string;
+  trigger: DeployTrigger;
+  /** The name of who asks for it, for people to read; left out where that is the author of the commit. */
+  by?: string | undefined;
+}
+
+/** What requests need of the rest of the host. */
+export type RequestOptions = Pick<DeployOptions, 'store' | 'paths' | 'apps'>;
+
+/** Asks the queue for deploys, of all apps. */
+export class DeployRequests {
+  readonly #queue: DeployQueue;
+  readonly #options: RequestOptions;
+
+  constructor(queue: DeployQueue, options: RequestOptions) {
+    this.#queue = queue;
+    this.#options = options;
+  }
+
+  /**
+   * Records a deploy and runs it when its turn comes. Resolves once it is recorded with its commit's description.
+   * @throws {Error} while the host is stopping
+   */
+  async commit({ appId, sha, ref, trigger, by }: CommitRequest): Promise<Deploy> {
+    // Before anything is awaited: the order of requests is the order of deploys.
+    const deploy = this.#queue.add(
+      { app_id: appId, sha, ref, message: '', author: '', ...(by && { requested_by: by }), trigger },
+      { kind: 'commit' },
+    );
+    await this.#queue.waitFor(deploy.describe());
+    return deploy;
+  }
+
+  /**
+   * Records a deploy that starts the release of an earlier one again, and runs it when its turn comes.
+   * @param by who asks for it, for people
+   * @throws {Refusal} for an unknown deploy, and for one without a release
+   * @throws {Error} while the host is stopping
+   */
+  rollback(appId: string, deployId: string, by?: string): Deploy {
+    const { store, paths } = this.#options;
+    const earlier = store.deploys.find(appId, deployId);
+    if (earlier === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
+    if (earlier.status !== 'live' && earlier.status !== 'replaced') {
+      throw new Refusal(409, 'release_unavailable', `deploy ${deployId} never went live (${earlier.status})`);
+    }
+    // A release that is being removed may still be there in part.
+    if (!earlier.can_roll_back || !existsSync(paths.release(appId, deployId))) {
+      throw new Refusal(409, 'release_unavailable', `the release of deploy ${deployId} is no longer kept`);
+    }
+    const { sha, ref, message, author } = earlier;
+    const asked = { ...(by && { requested_by: by }), trigger: 'rollback' as const };
+    return this.#queue.add(
+      { app_id: appId, sha, ref, message, author, ...asked, version: versionOf(earlier) },
+      { kind: 'release', of: deployId },
+    );
+  }
+
+  /**
+   * Records a deploy of the tip of main, or of an earlier deploy's commit, and runs it when its turn comes.
+   * @param deployId the earlier deploy; null: the tip
+   * @param by who asks for it, for people
+   * @throws {Refusal} for an unknown deploy, and for a commit that is not there
+   * @throws {Error} while the host is stopping
+   */
+  async again(appId: string, deployId: string | null, by?: string): Promise<Deploy> {
+    const { store, paths } = this.#options;
+    const earlier = deployId === null ? null : store.deploys.find(appId, deployId);
+    if (earlier === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
+    if (earlier?.sha === '')
+      throw new Refusal(
+        404,
+        'ref_not_found',
+        `deploy ${deployId} was uploaded, so there is no commit to build; roll back to it`,
+      );
+    const sha = await resolveCommit(paths.repository(appId), earlier?.sha ?? DEPLOY_REF);
+    if (sha === null) {
+      const missing = earlier
+        ? `the repository has no commit ${earlier.sha} any more`
+        : 'main has no commit yet';
+      throw new Refusal(404, 'ref_not_found', missing);
+    }
+    return this.commit({ appId, sha, ref: DEPLOY_REF, trigger: 'redeploy', by });
+  }
+
+  /**
+   * Records a deploy of a version that was uploaded, and runs it when its turn comes. The first deploy of a version has its
+   * id, those of previews aside.
+   * @throws {Error} while the host is stopping
+   */
+  upload(
+    appId: string,
+    uploaded: DeployVersion & { directory: string; notes: string[] },
+    by: { message: string; author: string },
+  ): Deploy {
+    const { directory, notes, ...version } = uploaded;
+    const source: DeploySource = { kind: 'upload', directory, notes };
+    const message = cutText(by.message, SHOWN_LENGTH);
+    return this.#queue.add(
+      { ...UPLOAD, app_id: appId, ...by, message, version },
+      source,
+      this.#idOf(appId, version.id),
+    );
+  }
+
+  /**
+   * Records a deploy of what a preview of the app shows, and runs it when its turn comes.
+   * @param preview.directory of its release
+   * @param preview.versionId the uploaded version that it is
+   * @param by the commit, author and version that the deploy shows
+   * @throws {Error} while the host is stopping
+   */
+  promote(
+    appId: string,
+    { name, directory, versionId }: { name: string; directory: string; versionId: string | null },
+    by: Pick<DeployFact, 'sha' | 'ref' | 'message' | 'author' | 'version'>,
+  ): Deploy {
+    const id = versionId === null ? newId() : this.#idOf(appId, versionId);
+    return this.#queue.add(
+      { app_id: appId, ...by, trigger: 'promote' },
+      { kind: 'preview', directory, name },
+      id,
+    );
+  }
+
+  /**
+   * Records a deploy of the live release with other triggers, and runs it when its turn comes.
+   * @throws {Error} while the host is stopping
+   */
+  retrigger(appId: string, triggers: Retriggered, by: { message: string; author: string }): Deploy {
+    const { apps, store } = this.#options;
+    const live = apps.get(appId)?.liveDeployId ?? null;
+    const fact = live === null ? undefined : store.deploys.find(appId, live);
+    const version = fact && versionOf(fact);
+    return this.#queue.add(
+      { ...UPLOAD, app_id: appId, ...by, ...(version && { version }) },
+      { kind: 'triggers', triggers },
+    );
+  }
+
+  /** The id of a version's deploy: that of the version, if no other deploy has it. */
+  #idOf(appId: string, versionId: string): string {
+    const { apps, store } = this.#options;
+    const isPreview = apps.originOf(appId) !== appId;
+    return isPreview || store.deploys.find(appId, versionId) ? newId() : versionId;
+  }
+}

@@ -1,0 +1,43 @@
+// Which of the waiting deploys may begin.
+import type { Deploy } from '../deploy/deploy.ts';
+
+/** The most builds that run side by side. Each may keep a core busy. */
+const BUILDS = 2;
+/** The most builds while the next one's account has no build running, so that the long builds of some hold up nobody else's. */
+const BUILDS_OF_ALL = 4;
+/** The most rollbacks and uploads that run side by side, of all accounts and of one: they build nothing. */
+const READY_RELEASES = 4;
+const READY_RELEASES_OF_ACCOUNT = 2;
+
+/**
+ * The deploy whose turn it is; `null` while none may begin.
+ * @param running the deploys that have begun and not ended
+ * @param waiting those that could begin, the oldest first
+ * @param ownerOf the account that a deploy is for
+ */
+export function nextDeploy(
+  running: Deploy[],
+  waiting: Deploy[],
+  ownerOf: (deploy: Deploy) => string,
+): Deploy | null {
+  const [builds, ready] = [running.filter(({ builds }) => builds), running.filter(({ builds }) => !builds)];
+  // Of the accounts that have the fewest running, the deploy that waits longest.
+  const fairest = (among: Deploy[], candidates: Deploy[]) => {
+    const owners = among.map(ownerOf);
+    return candidates
+      .map((deploy) => ({ deploy, share: owners.filter((owner) => owner === ownerOf(deploy)).length }))
+      .sort((a, b) => a.share - b.share)[0];
+  };
+  const nextReady = fairest(
+    ready,
+    waiting.filter(({ builds }) => !builds),
+  );
+  if (nextReady && ready.length < READY_RELEASES && nextReady.share < READY_RELEASES_OF_ACCOUNT)
+    return nextReady.deploy;
+  const nextBuild = fairest(
+    builds,
+    waiting.filter(({ builds }) => builds),
+  );
+  if (nextBuild === undefined) return null;
+  return builds.length < (nextBuild.share === 0 ? BUILDS_OF_ALL : BUILDS) ? nextBuild.deploy : null;
+}

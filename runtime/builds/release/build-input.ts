@@ -1,0 +1,69 @@
+// What a build is made from, and within which limits.
+import type { NamedOutside } from '../../../bundler/configuration/impossible.ts';
+import type { BuildSettings } from '../../../handlers/contract/host/host-calls.ts';
+import type { User } from '../../isolation/users.ts';
+import type { Walls } from '../../isolation/walls.ts';
+import type { StorageNames } from '../../storage/names.ts';
+import type { DeployLog } from '../deploy/deploy-log.ts';
+
+/** Those of an app of which none was made. */
+export const NO_SETTINGS: BuildSettings = {
+  root_directory: null,
+  install_command: null,
+  build_command: null,
+  output_directory: null,
+};
+
+/** When the registry of an install is asked, and how long it may take to answer. */
+export interface RegistryTimes {
+  /** Time that an install runs before, in ms. */
+  afterMs: number;
+  deadlineMs: number;
+}
+
+export interface BuildInput {
+  deployId: string;
+  appId: string;
+  sha: string;
+  /** The full name of the commit's branch. */
+  ref: string;
+  /** Where the app answers; `null`: that is not known yet. */
+  url: string | null;
+  /** Path of the bare repository. */
+  repository: string;
+  /** A directory of this build alone: the worktree and the home of its commands. What lies in it goes afterwards. */
+  scratch: string;
+  /** Where the release is to lie. Its parent exists. */
+  releaseDirectory: string;
+  /** Kept between the builds of the app: its package manager's cache. */
+  cacheDirectory: string;
+  /** The app's variables, for install and build. */
+  env: Record<string, string>;
+  settings: BuildSettings;
+  /** Who runs install and build; `null`: the host's own user. */
+  user: User | null;
+  storage: StorageNames;
+  /** Throws a `BuildFailure` for other apps that the configuration names and that are not there. */
+  requireOutside: (named: NamedOutside) => void;
+  /** The release that serves now. */
+  liveReleaseDirectory: string | null;
+  /** Whether the release is a preview's: that has no crons. */
+  isPreview: boolean;
+  walls: Walls;
+  limits: {
+    /** For each step. */
+    stepTimeoutMs: number;
+    /** MiB of the worktree, after each step, and of the release's assets. */
+    worktreeMb: number;
+    /** MiB of the cache, after the build. */
+    cacheMb: number;
+    /** MiB of the disk that must stay free. */
+    floorMb: number;
+    /** MiB of memory for each command. */
+    memoryMb: number;
+  };
+  /** When an install's registry is asked; left out: as `registry-check.ts` says. */
+  registryTimes?: RegistryTimes;
+  log: DeployLog;
+  signal: AbortSignal;
+}

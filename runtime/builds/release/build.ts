@@ -1,0 +1,152 @@
+// Builds a commit into a release: checkout, install, build, bundle, release.
+import { join } from 'node:path';
+import type { Bundled } from '../../../bundler/bundle.ts';
+import type { Plan } from '../../../bundler/project/plan.ts';
+import type { Release } from '../../../bundler/release.ts';
+import { removeTree } from '../../disk/remove.ts';
+import { log as logOfHost, reason } from '../../log.ts';
+import type { StorageNames } from '../../storage/names.ts';
+import { trimCache } from '../commands/cache.ts';
+import { buildStep, installStep } from '../commands/commands.ts';
+import { type BuildDirectories, makeDirectories } from '../commands/environment.ts';
+import type { KeptInstall } from '../commands/kept-install.ts';
+import { compileFunctions } from '../commands/pages-functions.ts';
+import { checkout, type InstallInputs } from '../source/checkout.ts';
+import { makeHistory } from '../source/history.ts';
+import type { BuildInput } from './build-input.ts';
+import { Bundler } from './bundler.ts';
+import { placeBundle, readRelease } from './release.ts';
+import { warnOfLocalSecrets } from './secrets.ts';
+
+export { BuildFailure } from '../../../bundler/failure.ts';
+
+const bundler = new Bundler();
+
+interface Built {
+  release: Release;
+  storage: StorageNames;
+}
+
+/**
+ * Builds a commit. After a success the files in `scratch` stay there, since their removal takes a while.
+ * @returns the release that now lies in `releaseDirectory`; the storage names to keep once it is live; and the end of
+ * tidying up, which never rejects and after which nothing is logged
+ * @throws {BuildFailure} with a message for the project's author
+ * @throws the signal's reason once it is aborted
+ */
+export async function build(input: BuildInput): Promise<Built & { tidied: Promise<void> }> {
+  const { scratch, releaseDirectory, log, signal } = input;
+  const bundled = `${releaseDirectory}.new`;
+  // The bundler's process starts while git works.
+  warmBundler();
+  try {
+    const directories = makeDirectories(scratch, input.cacheDirectory);
+    const { manifests, digest } = await log.step('checkout', input.sha.slice(0, 12), () =>
+      checkoutStep(input, directories),
+    );
+    const { project } = directories;
+    // A project that cannot be deployed fails before it is installed.
+    log.line("reading the project's configuration");
+    const { stepTimeoutMs } = input.limits;
+    const environment = wranglerEnvironment(input);
+    const { settings } = input;
+    const plan = await bundler.plan({ worktree: project, settings, environment, manifests }, stepTimeoutMs);
+    for (const note of plan.notes) log.line(note);
+    if (plan.outside !== null) input.requireOutside(plan.outside);
+    await warnOfLocalSecrets(join(project, plan.folder), environment, log);
+    const runsCommands = plan.hasDependencies || plan.build !== null || settings.install_command !== null;
+    if (runsCommands) await makeHistory(input, project, join(scratch, 'index'));
+    const installed = await installStep(input, directories, plan, digest);
+    await buildStep(input, directories, plan);
+    const { bundle } = await log.step('bundle', 'esbuild', () =>
+      compileFunctions(input, directories, plan).then(() => bundleStep(input, directories, plan, bundled)),
+    );
+    signal.throwIfAborted();
+    const built = await log.step('release', input.deployId, () => releaseStep(input, bundle, bundled));
+    return { ...built, tidied: tidyUp(input, installed) };
+  } catch (error) {
+    await tidyUp(input, null);
+    for (const path of [scratch, bundled]) await removeTree(path);
+    signal.throwIfAborted();
+    throw error;
+  }
+}
+
+/** Keeps files that the next build can use. A failure here does not fail the deploy. */
+async function tidyUp(input: BuildInput, installed: KeptInstall | null): Promise<void> {
+  const failed = (error: unknown) =>
+    logOfHost('warn', 'a build could not be tidied up', { app: input.appId, error: reason(error) });
+  await installed?.keep().catch(failed);
+  await trimStep(input).catch(failed);
+}
+
+/** Starts the bundler's process for a build that will come. */
+export function warmBundler(): void {
+  bundler.warm();
+}
+
+/** Ends the bundler's process, for a host that stops. */
+export function closeBundler(): void {
+  bundler.close();
+}
+
+function checkoutStep(input: BuildInput, { project }: BuildDirectories): Promise<InstallInputs> {
+  const { repository, sha, scratch, limits, signal, log } = input;
+  return checkout({
+    repository,
+    sha,
+    project,
+    index: join(scratch, 'index'),
+    worktreeMb: limits.worktreeMb,
+    timeoutMs: limits.stepTimeoutMs,
+    signal,
+    onLine: (line) => log.line(line),
+  });
+}
+
+/** Keeps the cache within its limit. */
+async function trimStep({ cacheDirectory, limits, log }: BuildInput): Promise<void> {
+  if (!log.steps.some(({ name, status }) => /^(install|build)$/.test(name) && status !== 'skipped')) return;
+  const dropped = await trimCache(cacheDirectory, limits.cacheMb);
+  if (dropped.length === 0 || limits.cacheMb === 0) return;
+  const names = dropped.map((name) => (name === 'installed' ? 'what was installed' : `that of ${name}`));
+  log.line(`the caches have more than ${limits.cacheMb} MiB: dropped ${names.join(', ')}`);
+}
+
+async function bundleStep(
+  input: BuildInput,
+  { project }: BuildDirectories,
+  plan: Plan,
+  out: string,
+): Promise<Bundled> {
+  const { worktreeMb: assetsMb, stepTimeoutMs } = input.limits;
+  const environment = wranglerEnvironment(input);
+  const result = await bundler.bundle(
+    {
+      worktree: project,
+      settings: { ...input.settings, root_directory: plan.folder || null },
+      out,
+      environment,
+      deployLine: plan.deployLine,
+      assetsMb,
+      before: plan.pages,
+    },
+    stepTimeoutMs,
+  );
+  for (const note of result.notes) input.log.line(note);
+  return result;
+}
+
+async function releaseStep(
+  { deployId, sha, storage, releaseDirectory, liveReleaseDirectory, isPreview }: BuildInput,
+  bundle: Bundled['bundle'],
+  bundled: string,
+): Promise<Built> {
+  const live = liveReleaseDirectory === null ? null : await readRelease(liveReleaseDirectory);
+  return placeBundle(bundle, { deployId, sha, storage, live, isPreview }, bundled, releaseDirectory);
+}
+
+/** The environment of a Wrangler configuration to deploy, named as Wrangler has it. */
+function wranglerEnvironment({ env }: BuildInput): string | null {
+  return env.CLOUDFLARE_ENV || null;
+}

@@ -1,0 +1,225 @@
+// The host's side of the bundler's processes: one for each request under way, so that no project waits for another's or
+// fails with it. One stays warm while deploys come.
+import type { Bundled, BundleOptions } from '../../../bundler/bundle.ts';
+import { BuildFailure } from '../../../bundler/failure.ts';
+import type { Plan, PlanOptions } from '../../../bundler/project/plan.ts';
+import type { BundlerReply, BundlerRequest, BundlerResults } from '../../../bundler/protocol.ts';
+import { dieWithParent } from '../../isolation/users.ts';
+import { type Child, startChild } from '../../processes/child.ts';
+import { toBackground } from '../../resources/background.ts';
+import { starvation } from '../../resources/give-way.ts';
+import { endFirst } from '../../resources/limited.ts';
+import { withDataLimit } from '../../resources/process-limits.ts';
+import { compiledDirectory } from '../../threads/compile-cache.ts';
+
+/** How long an unused process stays, in ms. It holds about 250 MB. */
+const IDLE_MS = 3 * 60_000;
+/** The end of its error output that explains a crash, in characters. */
+const EXPLANATION = 2000;
+/** Bytes of memory that a process may have, and esbuild's beside it. */
+const MEMORY_BYTES = 2 * 2 ** 30;
+const HELPER = new URL('../../../bundler/helper.ts', import.meta.url).pathname;
+
+type Result = BundlerResults[keyof BundlerResults];
+type Unnumbered<T> = T extends unknown ? Omit<T, 'id'> : never;
+
+/** The bundler, in processes of its own. */
+export class Bundler {
+  readonly #idleMs: number;
+  readonly #busy = new Set<Helper>();
+  #idle: Helper | null = null;
+  #timer: NodeJS.Timeout | undefined;
+  /** Where its processes keep what they have compiled of their own code, for the next ones; null: nowhere. */
+  codeDirectory = compiledDirectory();
+
+  constructor(idleMs = IDLE_MS) {
+    this.#idleMs = idleMs;
+  }
+
+  /** The ids of its processes. */
+  get pids(): number[] {
+    return [...this.#busy, this.#idle].flatMap((helper) => helper?.pid ?? []);
+  }
+
+  /** Starts a process, if none waits, for a request that will come. */
+  warm(): void {
+    if (this.#idle === null || this.#idle.ended) this.#keep(new Helper(this.codeDirectory));
+  }
+
+  /**
+   * What has to run in a fresh worktree before `bundle`; see `planBuild`.
+   * @throws {BuildFailure} for a fault of the project, or when the bundler crashes or takes longer than `timeoutMs`
+   */
+  plan(options: PlanOptions, timeoutMs: number): Promise<Plan> {
+    return this.#request({ method: 'plan', options }, timeoutMs) as Promise<Plan>;
+  }
+
+  /**
+   * Bundles a built worktree; see `bundleProject`.
+   * @throws {BuildFailure} for a fault of the project, or when the bundler crashes or takes longer than `timeoutMs`
+   */
+  bundle(options: BundleOptions, timeoutMs: number): Promise<Bundled> {
+    return this.#request({ method: 'bundle', options }, timeoutMs) as Promise<Bundled>;
+  }
+
+  /** Ends all processes, and with them what they work on. A later request starts another. */
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#idle?.end();
+    this.#idle = null;
+    for (const helper of this.#busy) helper.end();
+  }
+
+  async #request(request: Unnumbered<BundlerRequest>, timeoutMs: number): Promise<Result> {
+    clearTimeout(this.#timer);
+    const waiting = this.#idle?.ended ? null : this.#idle;
+    this.#idle = null;
+    if (waiting !== null) {
+      try {
+        return await this.#requestOf(waiting, request, timeoutMs);
+      } catch (error) {
+        // A process that waited may have ended before the request reached it, which is no fault of the project.
+        if (!(error instanceof Crash)) throw error;
+      }
+    }
+    return await this.#requestOf(new Helper(this.codeDirectory), request, timeoutMs);
+  }
+
+  async #requestOf(helper: Helper, request: Unnumbered<BundlerRequest>, timeoutMs: number): Promise<Result> {
+    this.#busy.add(helper);
+    try {
+      return await helper.request(request, timeoutMs);
+    } finally {
+      this.#busy.delete(helper);
+      this.#keep(helper);
+    }
+  }
+
+  /** Keeps one process for the next request. */
+  #keep(helper: Helper): void {
+    if (helper.ended) return;
+    if (this.#idle !== null && !this.#idle.ended) {
+      helper.end();
+      return;
+    }
+    this.#idle = helper;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      helper.end();
+      this.#idle = null;
+    }, this.#idleMs).unref();
+  }
+}
+
+/** The process ended by itself, or somebody outside the host ended it. */
+class Crash extends BuildFailure {}
+
+/** The words that start a process. A build decides how much memory it takes: it ends before apps, and with the host. */
+function helperWords(): string[] {
+  return [...dieWithParent(), ...endFirst(), ...withDataLimit(MEMORY_BYTES), process.execPath, HELPER];
+}
+
+/** One process, which works on one request at a time. */
+class Helper {
+  readonly #child: Promise<Child | null>;
+  #process: Child['process'] | null = null;
+  #explanation = '';
+  #lastId = 0;
+  #ended = false;
+  #fail: (error: Error) => void = () => {};
+  #answer: (reply: BundlerReply) => void = () => {};
+
+  constructor(codeDirectory: string | null) {
+    this.#child = this.#start(codeDirectory);
+  }
+
+  get pid(): number | null {
+    return this.#process?.pid ?? null;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  async request(request: Unnumbered<BundlerRequest>, timeoutMs: number): Promise<Result> {
+    const id = ++this.#lastId;
+    const { promise, resolve, reject } = Promise.withResolvers<Result>();
+    this.#fail = reject;
+    this.#answer = (reply) => {
+      if (reply.id !== id) return;
+      if ('result' in reply) resolve(reply.result);
+      else if (reply.fault === 'project') reject(new BuildFailure(reply.message));
+      else reject(new Error(`the bundler failed: ${reply.message}`));
+    };
+    const deadline = setTimeout(() => {
+      reject(
+        new BuildFailure(`bundling took longer than ${timeoutMs / 1000} s and was ended${starvation.excuse}`),
+      );
+      this.end();
+    }, timeoutMs);
+    try {
+      const child = await this.#child;
+      if (child === null || this.#ended) this.#crash();
+      else child.process.send({ ...request, id });
+      return await promise;
+    } finally {
+      clearTimeout(deadline);
+    }
+  }
+
+  /** Ends the process, and with it what it works on. */
+  end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#fail(new BuildFailure('the bundler ended (SIGKILL); push again'));
+    void this.#child.then((child) => child?.end());
+  }
+
+  async #start(codeDirectory: string | null): Promise<Child | null> {
+    try {
+      const child = await startChild(helperWords(), {
+        title: 'bundler',
+        environment: {
+          PATH: process.env.PATH ?? '',
+          LANG: 'C.UTF-8',
+          NO_COLOR: '1',
+          WRANGLER_WRITE_LOGS: 'false',
+          HOME: '/nonexistent',
+          ...(codeDirectory !== null && { NODE_COMPILE_CACHE: codeDirectory }),
+        },
+        stdin: 'ignore',
+        messages: true,
+      });
+      this.#watch(child);
+      return child;
+    } catch (error) {
+      this.#explanation = (error as Error).message;
+      this.#crash();
+      return null;
+    }
+  }
+
+  #watch(child: Child): void {
+    this.#process = child.process;
+    // How long it works, a project decides.
+    void toBackground(child.pid, 'bundler');
+    child.stdout.resume();
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.#explanation = (this.#explanation + text).slice(-EXPLANATION);
+    });
+    child.process.on('message', (reply: BundlerReply) => this.#answer(reply));
+    void child.exited.then(({ code, killedBy }) => {
+      child.end();
+      this.#process = null;
+      this.#crash(killedBy ?? `exit code ${code}`);
+    });
+    // It must not keep the host's process alive.
+    child.keepHost(false);
+  }
+
+  #crash(how = 'could not start'): void {
+    this.#ended = true;
+    const explanation = this.#explanation && `:\n${this.#explanation.trim()}`;
+    this.#fail(new Crash(`the bundler ended (${how})${explanation}; push again`));
+  }
+}

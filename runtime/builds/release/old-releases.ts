@@ -1,0 +1,42 @@
+// Which of an app's releases and deploys are kept, and the end of the others.
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DEPLOYS_LIMIT } from '../../../handlers/contract/sizes.ts';
+import { removeTree } from '../../disk/remove.ts';
+import type { DeployOptions } from '../deploy/deploy.ts';
+
+/** Releases that are kept besides the one that serves. */
+const KEPT_RELEASES = 5;
+
+/**
+ * Removes old releases, what cut builds left, and the rows and logs of old deploys: an app can only go back to the last
+ * releases that served. No build of the app runs.
+ * @param next the deploy whose release the app's next deploy starts again, if it does
+ */
+export async function removeOldReleases(
+  { store, paths, apps, onFacts }: Pick<DeployOptions, 'store' | 'paths' | 'apps' | 'onFacts'>,
+  appId: string,
+  next: string | null,
+): Promise<void> {
+  const live = apps.get(appId)?.liveDeployId ?? null;
+  const served = store.deploys.successful(appId, KEPT_RELEASES + 1);
+  const keep = new Set([live, next, ...served].filter((id) => id !== null));
+  // On the disk before the files go, so that nobody is told of a release that is not there.
+  store.transaction(() => {
+    for (const fact of store.deploys.released(appId)) {
+      if (keep.has(fact.id)) continue;
+      const deploy = { ...fact, can_roll_back: false };
+      store.deploys.save(deploy);
+      store.outbox.add({ type: 'deploy', deploy });
+    }
+    // By these, main is known to be deployed.
+    const pushed = store.deploys.newest(appId, 2).map(({ id }) => id);
+    store.deploys.prune(appId, DEPLOYS_LIMIT, [...keep, ...pushed]);
+  });
+  onFacts();
+  if (live === null) return;
+  await store.synced();
+  const releases = paths.releases(appId);
+  const removed = (await readdir(releases)).filter((name) => !keep.has(name));
+  await Promise.all(removed.map((name) => removeTree(join(releases, name))));
+}

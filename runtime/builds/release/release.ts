@@ -1,0 +1,97 @@
+// Makes a bundled directory a release: writes its description, and moves it into place at once.
+import { open, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { BUNDLE_BYTES } from '../../../bundler/limits.ts';
+import { type Bundle, RELEASE_FILE, type Release } from '../../../bundler/release.ts';
+import type { DeployVersion } from '../../../handlers/contract/host/host-calls.ts';
+import { newId } from '../../../handlers/contract/id.ts';
+import { publish } from '../../disk/publish.ts';
+import { resolveNames, type StorageNames } from '../../storage/names.ts';
+import { BUNDLE_FILE } from '../../uploads/version-files.ts';
+
+/** Bytes of a release's description: the bundle's, with storage names, indented. */
+const RELEASE_BYTES = 4 * BUNDLE_BYTES;
+
+/**
+ * Writes `release.json` into `bundled` and makes it the release in `directory`. Nothing changes it afterwards.
+ * @param bundled what lies in its folders is on the disk already
+ */
+export async function placeRelease(release: Release, bundled: string, directory: string): Promise<void> {
+  await writeFile(join(bundled, RELEASE_FILE), JSON.stringify(release, null, 2));
+  await publish(bundled, directory);
+}
+
+/**
+ * Gives what a bundle keeps its storage, and makes the bundle the release in `directory`.
+ * @param to.version what it is a version of, if it was not built just now
+ * @param to.storage the app's storage names until now
+ * @param to.isPreview whether it is a preview's, as `placeUpload` says
+ * @param bundled the bundle's directory
+ * @returns the release, and the storage names to keep once it is live
+ */
+export async function placeBundle(
+  bundle: Bundle,
+  to: {
+    deployId: string;
+    sha: string;
+    version?: DeployVersion | undefined;
+    storage: StorageNames;
+    live: Release | null;
+    isPreview: boolean;
+  },
+  bundled: string,
+  directory: string,
+): Promise<{ release: Release; storage: StorageNames }> {
+  const { names, ...stored } = resolveNames(to.storage, bundle, to.live, newId);
+  const { worker, exports, vars, assets, triggers, requiredSecrets, warnings } = bundle;
+  const { workflows, rateLimits, services, outward, versionMetadata, cpuMs, prefill } = bundle;
+  const filled = [...stored.namespaces, ...(stored.buckets ?? [])].find(
+    ({ binding }) => binding === prefill?.binding,
+  );
+  const own = {
+    worker,
+    exports,
+    vars,
+    assets,
+    ...(workflows && { workflows }),
+    ...(rateLimits && { rateLimits }),
+    ...(services && { services }),
+    ...(outward && { outward }),
+    ...(versionMetadata && {
+      versionMetadata: {
+        ...versionMetadata,
+        id: to.version?.id ?? to.deployId,
+        timestamp: to.version?.created_at ?? new Date().toISOString(),
+      },
+    }),
+    ...(cpuMs !== undefined && { cpuMs }),
+    ...(triggers && { triggers: to.isPreview ? { ...triggers, crons: [] } : triggers }),
+    ...(requiredSecrets && { requiredSecrets }),
+    ...(warnings && { warnings }),
+    ...(prefill && filled && { prefill: { ...prefill, storageId: filled.storageId } }),
+  };
+  const release: Release = { format: 1, deployId: to.deployId, sha: to.sha, ...own, ...stored };
+  if (to.isPreview) await writeFile(join(bundled, BUNDLE_FILE), JSON.stringify(bundle));
+  await placeRelease(release, bundled, directory);
+  return { release, storage: names };
+}
+
+/**
+ * The description of a release; `null` when there is none.
+ * @throws {Error} when it is too large to be read at once
+ */
+export async function readRelease(directory: string): Promise<Release | null> {
+  const file = await open(join(directory, RELEASE_FILE)).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null;
+    throw error;
+  });
+  if (file === null) return null;
+  try {
+    const { size } = await file.stat();
+    if (size > RELEASE_BYTES)
+      throw new Error(`${RELEASE_FILE} has ${size} bytes, more than ${RELEASE_BYTES}`);
+    return JSON.parse(await file.readFile('utf8')) as Release;
+  } finally {
+    await file.close();
+  }
+}

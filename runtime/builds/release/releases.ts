@@ -1,0 +1,108 @@
+// The releases that an app keeps on disk: so that it can go back to one.
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { RELEASE_FILE, type Release, type Triggers } from '../../../bundler/release.ts';
+import type { DeployVersion } from '../../../handlers/contract/host/host-calls.ts';
+import { removeTree } from '../../disk/remove.ts';
+import { runChild } from '../../processes/child.ts';
+import { limited } from '../../resources/limited.ts';
+import type { StorageNames } from '../../storage/names.ts';
+import { BUNDLE_FILE, readBundle, VERSION_FILE } from '../../uploads/version-files.ts';
+import { placeBundle, placeRelease, readRelease } from './release.ts';
+
+const TIMEOUT_MS = 60_000;
+const NO_TRIGGERS: Triggers = { crons: [], producers: [], consumers: [] };
+
+/** The parts of a release that another deploy of it may change. */
+export type Retriggered = Partial<Triggers> & { workflows?: Release['workflows'] };
+
+/**
+ * Makes an earlier release the release of another deploy: the same files, which no release ever changes, under a
+ * directory of its own. Linked, so it takes no space.
+ * @param retriggered takes the place of the earlier release's triggers
+ * @throws {Error} when the earlier release is gone
+ */
+export async function reuseRelease(
+  earlier: string,
+  directory: string,
+  deployId: string,
+  { workflows, ...triggers }: Retriggered = {},
+): Promise<void> {
+  const beside = `${directory}.new`;
+  const release = await readRelease(earlier);
+  if (release === null) throw new Error('that release is no longer kept');
+  const changed = { ...NO_TRIGGERS, ...release.triggers, ...triggers };
+  const hasTriggers = Object.values(changed).some((list) => list.length > 0);
+  const { triggers: _, ...rest } = release;
+  try {
+    await copyTree(earlier, beside, '-l');
+    // A file of its own: the linked one is the earlier release's.
+    await rm(join(beside, RELEASE_FILE));
+    const { versionMetadata } = rest;
+    const reused = {
+      ...rest,
+      deployId,
+      ...(versionMetadata && { versionMetadata: { id: release.deployId, ...versionMetadata } }),
+      ...(hasTriggers && { triggers: changed }),
+      ...(workflows && { workflows }),
+    };
+    await placeRelease(reused, beside, directory);
+  } catch (error) {
+    await removeTree(beside);
+    throw error;
+  }
+}
+
+/**
+ * Makes a version that was uploaded, or a preview's release, a release. A version's files are linked, so it takes no more
+ * space. Between an app and a preview, which are of different users, they are copied.
+ * @param upload the version's directory
+ * @param directory where the release is to lie. Its parent exists
+ * @param to.live directory of the release that serves
+ * @param to.isPreview whether it is a preview's: that has no crons, and keeps what it is made of
+ * @returns the storage names to keep once it is live
+ */
+export async function placeUpload(
+  upload: string,
+  directory: string,
+  to: {
+    deployId: string;
+    sha: string;
+    version: DeployVersion | undefined;
+    storage: StorageNames;
+    live: string | null;
+    isCopied: boolean;
+    isPreview: boolean;
+  },
+): Promise<StorageNames> {
+  const beside = `${directory}.new`;
+  const bundle = await readBundle(upload);
+  const live = to.live === null ? null : await readRelease(to.live);
+  try {
+    await copyTree(upload, beside, to.isCopied ? '--reflink=auto' : '-l');
+    // An uploaded version has a version file, a preview's release a description: neither belongs into the new release.
+    for (const name of [VERSION_FILE, BUNDLE_FILE, RELEASE_FILE])
+      await rm(join(beside, name), { force: true });
+    return (await placeBundle(bundle, { ...to, live }, beside, directory)).storage;
+  } catch (error) {
+    await removeTree(beside);
+    throw error;
+  }
+}
+
+/**
+ * Copies or links the files of a directory into a new one. They are on the disk already and never change.
+ * @param how `-l` links them
+ */
+async function copyTree(from: string, to: string, how: '-l' | '--reflink=auto'): Promise<void> {
+  await removeTree(to);
+  await runChild([...limited(), 'cp', '-a', how, '--', from, to], { timeoutMs: TIMEOUT_MS });
+  if (how !== '-l')
+    await runChild([...limited(), 'find', to, '-type', 'f', '-exec', 'sync', '--', '{}', '+'], {
+      timeoutMs: TIMEOUT_MS,
+    });
+  // The files are on the disk, the folders that name them are new.
+  await runChild([...limited(), 'find', to, '-type', 'd', '-exec', 'sync', '--', '{}', '+'], {
+    timeoutMs: TIMEOUT_MS,
+  });
+}

@@ -1,0 +1,168 @@
+// Writes a commit's files into an empty directory, with nothing of the repository's own configuration or hooks.
+import { createHash } from 'node:crypto';
+import { basename } from 'node:path';
+import { BuildFailure } from '../../../bundler/failure.ts';
+import { MAX_ENTRIES } from '../../../bundler/limits.ts';
+import { gitEnvironment } from '../../git/environment.ts';
+import { gitProgram } from '../../git/program.ts';
+import { ChildError } from '../../processes/child.ts';
+import { giveWay } from '../../resources/give-way.ts';
+import { run } from '../commands/run.ts';
+import { gitRecords, type Listing } from './git-records.ts';
+
+/** Paths of one kind that the log names; the others are only counted. */
+const NAMED_PATHS = 20;
+
+export interface Checkout {
+  repository: string;
+  sha: string;
+  /** An empty directory for the files. */
+  project: string;
+  /** A path for git's index, outside the project. */
+  index: string;
+  worktreeMb: number;
+  timeoutMs: number;
+  signal: AbortSignal;
+  onLine: (line: string) => void;
+}
+
+/** Paths of one kind: the first of them, and how many there are. Very many long ones would not fit into memory. */
+interface Paths {
+  named: string[];
+  count: number;
+}
+
+/** The files of a commit that decide what an install does. */
+export interface InstallInputs {
+  /** Paths of all package.json files. */
+  manifests: string[];
+  /** Changes with manifests, lock files and settings of package managers; `null` when an install depends on more than these. */
+  digest: string | null;
+}
+
+/** What a commit has. */
+interface Contents {
+  megabytes: number;
+  submodules: Paths;
+  /** Whether a file of it is called `.gitattributes`. */
+  attributed: boolean;
+  install: InstallInputs;
+}
+
+/**
+ * Checks out `sha`.
+ * @returns what an install of it goes by
+ * @throws {BuildFailure} when the commit's files are larger than `worktreeMb` or too many, or git fails
+ */
+export async function checkout(options: Checkout): Promise<InstallInputs> {
+  const { repository, sha, project, index, worktreeMb, timeoutMs, signal, onLine } = options;
+  const environment = {
+    ...gitEnvironment({ 'core.hooksPath': '/dev/null' }),
+    GIT_INDEX_FILE: index,
+    HOME: project,
+  };
+  const listing = { repository, environment, timeoutMs, signal };
+  const { megabytes, submodules, attributed, install } = await readContents(sha, listing);
+  if (megabytes > worktreeMb) throw tooLarge(megabytes, worktreeMb);
+  const git = [...gitProgram(), '--git-dir', repository, '--work-tree', project];
+  await run({
+    arguments: [...(await giveWay()), ...git, 'read-tree', '--reset', '-u', sha],
+    title: `git checkout ${sha.slice(0, 12)}`,
+    cwd: project,
+    environment,
+    timeoutMs,
+    signal,
+    onLine,
+  });
+  mention(submodules, 'is a submodule, and left empty: submodules are not fetched', onLine);
+  // Few projects have such a file, and a search costs a process.
+  if (!attributed) return install;
+  const lfs = 'gives files to Git LFS, and they are left as pointers: LFS objects are not fetched';
+  mention(await lfsAttributes(sha, listing), lfs, onLine);
+  return install;
+}
+
+/** The failure of a worktree that grew past its limit. Sizes in MiB. */
+export function tooLarge(megabytes: number, limit: number): BuildFailure {
+  return new BuildFailure(
+    `the worktree has ${Math.ceil(megabytes)} MiB, more than the ${limit} MiB a build may use`,
+  );
+}
+
+/** Reads no further than the limit: a tree may hold itself many times over, so few bytes may name very many files. */
+async function readContents(sha: string, listing: Listing): Promise<Contents> {
+  const words = ['ls-tree', '-r', '-t', '-l', '-z', '--full-tree', sha];
+  const submodules: Paths = { named: [], count: 0 };
+  let entries = 0;
+  let bytes = 0;
+  let attributed = false;
+  const inputs = new InputsReader();
+  for await (const record of gitRecords(words, listing)) {
+    if (++entries > MAX_ENTRIES)
+      throw new BuildFailure(`the commit has more than the ${MAX_ENTRIES} files and folders a build may use`);
+    const tab = record.indexOf('\t');
+    const [mode = '', , object = '', size = '-'] = record.slice(0, tab).split(/ +/);
+    const path = record.slice(tab + 1);
+    if (size !== '-') bytes += Number(size);
+    if (mode === '160000') add(submodules, path);
+    attributed ||= basename(path) === '.gitattributes';
+    inputs.read(mode, object, path);
+  }
+  return { megabytes: bytes / 2 ** 20, submodules, attributed, install: inputs.result };
+}
+
+/** Names of the files that decide what an install does, apart from sources that its scripts may read. */
+const INSTALL_FILE =
+  /^(?:package\.json|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|pnpm-workspace\.yaml|\.pnpmfile\.[cm]?js|yarn\.lock|\.yarnrc(?:\.yml)?|bun\.lockb?|bunfig\.toml|\.npmrc)$/;
+/** Folders whose files an install may take as they are. */
+const INSTALL_FOLDER = /(?:^|\/)(?:patches|\.yarn)\//;
+const INSTALLED = /(?:^|\/)node_modules(?:\/|$)/;
+const SYMBOLIC_LINK = '120000';
+/** Manifests that are looked at: a repository of more packages is installed anew each time. */
+const MANIFESTS = 500;
+
+/** Takes from a commit's listing what an install goes by: the objects' names stand for their contents. */
+class InputsReader {
+  readonly #hash = createHash('sha256');
+  readonly #manifests: string[] = [];
+  #complete = true;
+
+  read(mode: string, object: string, path: string): void {
+    const name = basename(path);
+    if (INSTALLED.test(path)) this.#complete = false;
+    if (!INSTALL_FILE.test(name) && !INSTALL_FOLDER.test(path)) return;
+    this.#hash.update(`${mode} ${object} ${path}\0`);
+    // The target of a symbolic link may change while the link stays the same.
+    if (mode === SYMBOLIC_LINK) this.#complete = false;
+    if (name !== 'package.json' || mode === SYMBOLIC_LINK) return;
+    if (this.#manifests.length < MANIFESTS) this.#manifests.push(path);
+    else this.#complete = false;
+  }
+
+  get result(): InstallInputs {
+    return { manifests: this.#manifests, digest: this.#complete ? this.#hash.digest('hex') : null };
+  }
+}
+
+/** The `.gitattributes` files that give files to Git LFS. */
+async function lfsAttributes(sha: string, listing: Listing): Promise<Paths> {
+  const pattern = ['--fixed-strings', '-e', 'filter=lfs'];
+  const words = ['grep', '-l', '-z', ...pattern, sha, '--', ':(glob)**/.gitattributes'];
+  const paths: Paths = { named: [], count: 0 };
+  try {
+    for await (const record of gitRecords(words, listing)) add(paths, record.slice(sha.length + 1));
+  } catch (error) {
+    // git's way to say that there are none.
+    if (!(error instanceof ChildError && error.exitCode === 1)) throw error;
+  }
+  return paths;
+}
+
+function add(paths: Paths, path: string): void {
+  if (++paths.count <= NAMED_PATHS) paths.named.push(path);
+}
+
+function mention({ named, count }: Paths, what: string, onLine: (line: string) => void): void {
+  for (const path of named) onLine(`${path} ${what}`);
+  if (count > named.length) onLine(`the same is true of ${count - named.length} more`);
+}

@@ -1,0 +1,78 @@
+// Reads what git lists, record by record: a small push can make a listing that fits into no memory.
+import { BuildFailure } from '../../../bundler/failure.ts';
+import { cutText } from '../../../handlers/contract/text.ts';
+import { gitProgram } from '../../git/program.ts';
+import { ChildError, startJob } from '../../processes/child.ts';
+import { giveWay, starvation } from '../../resources/give-way.ts';
+
+/** Characters of a record; Linux has no longer path than 4096 bytes. */
+const RECORD_LENGTH = 16 * 1024;
+/** Characters of its error output that explain a failure. */
+const EXPLANATION = 2_000;
+
+export interface Listing {
+  repository: string;
+  /** git's whole environment. */
+  environment: Record<string, string>;
+  timeoutMs: number;
+  signal: AbortSignal;
+}
+
+/**
+ * The records that `git <words>` prints, each ended by a zero byte (`-z`). git is ended when the caller takes no more.
+ * @throws {ChildError} when git fails
+ * @throws {BuildFailure} when it takes longer than `timeoutMs`, or a record is too long
+ * @throws the signal's reason once it is aborted
+ */
+export async function* gitRecords(words: string[], listing: Listing): AsyncGenerator<string> {
+  const { repository, environment, timeoutMs, signal } = listing;
+  const title = `git ${words[0]}`;
+  signal.throwIfAborted();
+  const child = await startJob([...(await giveWay()), ...gitProgram(), '--git-dir', repository, ...words], {
+    title,
+    environment,
+    stdin: 'ignore',
+  });
+  let timedOut = false;
+  const stop = () => {
+    child.end();
+    child.stdout.destroy();
+  };
+  const deadline = setTimeout(() => {
+    timedOut = true;
+    stop();
+  }, timeoutMs);
+  signal.addEventListener('abort', stop);
+  if (signal.aborted) stop();
+  let errors = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors = (errors + text).slice(0, EXPLANATION);
+  });
+  const requireTime = () => {
+    signal.throwIfAborted();
+    if (timedOut)
+      throw new BuildFailure(
+        `\`${title}\` took longer than ${timeoutMs / 1000} s and was ended${starvation.excuse}`,
+      );
+  };
+  try {
+    let rest = '';
+    for await (const chunk of child.stdout.setEncoding('utf8') as AsyncIterable<string>) {
+      const records = (rest + chunk).split('\0');
+      rest = records.pop()!;
+      if (rest.length > RECORD_LENGTH)
+        throw new BuildFailure(`a path in the commit is too long: ${cutText(rest, 100)}…`);
+      yield* records;
+    }
+    const { code } = await child.closed;
+    requireTime();
+    if (code !== 0) throw new ChildError(`${title} failed: ${errors.trim() || `exit code ${code}`}`, code);
+  } catch (error) {
+    requireTime();
+    throw error;
+  } finally {
+    clearTimeout(deadline);
+    signal.removeEventListener('abort', stop);
+    child.end();
+  }
+}

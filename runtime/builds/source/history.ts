@@ -1,0 +1,97 @@
+// The repository that the commands of a build see: a copy of the last commits and their tags in `.git` of the worktree.
+// Nothing in it leads to the app's own repository, and no command of the host's uses it.
+import { appendFile, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { removeTree } from '../../disk/remove.ts';
+import { gitEnvironment } from '../../git/environment.ts';
+import { runGit } from '../../git/git.ts';
+import { gitProgram } from '../../git/program.ts';
+import { reason } from '../../log.ts';
+import { quote } from '../../processes/shell.ts';
+import { giveWay } from '../../resources/give-way.ts';
+import { run } from '../commands/run.ts';
+import type { BuildInput } from '../release/build-input.ts';
+
+/** Commits that a build sees. */
+const COMMITS = 50;
+/** MiB that they may have in a pack. */
+const MAX_MB = 200;
+const TIMEOUT_MS = 60_000;
+const ALLOWED = ['safe.directory=*', 'uploadpack.allowAnySHA1InWant=true'];
+const SETTINGS = {
+  'core.hooksPath': '/dev/null',
+  // A log, as FETCH_HEAD, would name the path of the app's own repository.
+  'core.logAllRefUpdates': 'false',
+  'gc.auto': '0',
+  'maintenance.auto': 'false',
+  // Small packs would become one file for each object.
+  'fetch.unpackLimit': '1',
+};
+
+/** The files get another owner later, and with that another time of change. */
+const CONFIG = '[core]\n\tcheckStat = minimal\n\ttrustctime = false\n';
+
+/** Returns the name of the branch that a build is of. */
+export function branchOf({ ref }: Pick<BuildInput, 'ref'>): string {
+  return ref.replace(/^refs\/heads\//, '');
+}
+
+/**
+ * Makes `.git` in a worktree that was just checked out, before anything of the project's runs there. Where that is not
+ * possible the log says why, and the build goes on without.
+ * @param index that git has written for the worktree
+ * @throws the signal's reason once it is aborted
+ */
+export async function makeHistory(input: BuildInput, project: string, index: string): Promise<void> {
+  const directory = join(project, '.git');
+  try {
+    const megabytes = await sizeOf(input);
+    if (megabytes > MAX_MB)
+      return input.log.line(
+        `git in this build sees no commits: the last ${COMMITS} have ${megabytes} MiB, more than ${MAX_MB}`,
+      );
+    await fetchInto(project, input);
+    await appendFile(join(directory, 'config'), CONFIG);
+    await rename(index, join(directory, 'index'));
+  } catch (error) {
+    await removeTree(directory);
+    input.signal.throwIfAborted();
+    input.log.line(`git in this build sees no commits: ${reason(error)}`);
+  }
+}
+
+async function sizeOf({ repository, sha }: BuildInput): Promise<number> {
+  const words = ['rev-list', '--objects', '--disk-usage', `--max-count=${COMMITS}`, sha];
+  const { output } = await runGit(repository, words);
+  return Math.ceil(Number(output.toString('utf8')) / 2 ** 20);
+}
+
+async function fetchInto(project: string, input: BuildInput): Promise<void> {
+  const { repository, sha, signal, log } = input;
+  const branch = branchOf(input);
+  const allowed = ALLOWED.map((setting) => `-c ${quote(setting)}`).join(' ');
+  const fetch = [
+    'fetch',
+    '--quiet',
+    '--no-write-fetch-head',
+    '--update-head-ok',
+    `--depth=${COMMITS}`,
+    `--upload-pack=git ${allowed} upload-pack`,
+  ];
+  const steps = [
+    ['init', '--quiet', '--template=', `--initial-branch=${branch}`],
+    [...fetch, '--', pathToFileURL(repository).href, `${sha}:refs/heads/${branch}`],
+  ];
+  for (const words of steps) {
+    await run({
+      arguments: [...(await giveWay()), ...gitProgram(), ...words],
+      title: `git ${words[0]}`,
+      cwd: project,
+      environment: { ...gitEnvironment(SETTINGS), HOME: project },
+      timeoutMs: TIMEOUT_MS,
+      signal,
+      onLine: (line) => log.line(line),
+    });
+  }
+}

@@ -1,0 +1,66 @@
+// Counts the size of directories again and again by one child process: a build is looked at every second.
+import { type Job, startJob } from '../../processes/child.ts';
+import { LineReader } from '../../processes/lines.ts';
+import { limited } from '../../resources/limited.ts';
+
+/** Longest time for one count. */
+const TIMEOUT_MS = 60_000;
+/** A count for each line that it reads. What follows `=` is the exit code of the count above it. */
+const LOOP = 'while read -r _; do du -s -k -- "$@"; echo "= $?"; du -s --inodes -- "$@"; echo "= $?"; done';
+
+/** What each directory has, in their order. */
+export interface Usage {
+  kilobytes: number[];
+  files: number[];
+  /** Nothing went away, or could not be read, meanwhile. */
+  complete: boolean;
+}
+
+export class SizeCounter {
+  readonly #paths: string[];
+  #child: Job | null = null;
+  #over = false;
+
+  constructor(paths: string[]) {
+    this.#paths = paths;
+  }
+
+  /** One count after another. What takes too long, or ends meanwhile, is not complete. @throws {ChildError} when it cannot start */
+  async count(): Promise<Usage> {
+    this.#child ??= await startJob([...limited(), '/bin/sh', '-c', LOOP, 'sh', ...this.#paths], {
+      title: 'du',
+    });
+    const child = this.#child;
+    if (this.#over) child.end();
+    const counts: { numbers: number[]; code: string }[] = [];
+    let numbers: number[] = [];
+    const counted = Promise.withResolvers<void>();
+    const lines = new LineReader((line) => {
+      if (!line.startsWith('= ')) return void numbers.push(Number.parseInt(line, 10));
+      counts.push({ numbers, code: line.slice(2) });
+      numbers = [];
+      if (counts.length === 2) counted.resolve();
+    });
+    const take = (chunk: Buffer) => lines.write(chunk);
+    child.stdout.on('data', take);
+    child.stderr.resume();
+    child.stdin.write('\n');
+    const deadline = setTimeout(child.end, TIMEOUT_MS);
+    const isThere = await Promise.race([counted.promise.then(() => true), child.exited.then(() => false)]);
+    clearTimeout(deadline);
+    child.stdout.off('data', take);
+    if (!isThere) this.#child = null;
+    const [sizes, inodes] = counts;
+    return {
+      kilobytes: sizes?.numbers ?? [],
+      files: inodes?.numbers ?? [],
+      complete: sizes?.code === '0' && inodes?.code === '0',
+    };
+  }
+
+  /** Ends the child, and a count that is under way. */
+  end(): void {
+    this.#over = true;
+    this.#child?.end();
+  }
+}

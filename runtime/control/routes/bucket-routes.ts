@@ -1,0 +1,180 @@
+// The handlers' calls about objects in apps' buckets.
+import { pipeline } from 'node:stream/promises';
+import type { HostCall, HostCalls } from '../../../handlers/contract/host/host-routes.ts';
+import type { Apps } from '../../apps/apps.ts';
+import { Refusal } from '../../refusal.ts';
+import type { Looking } from '../../storage/looking.ts';
+import { find } from '../../storage/places.ts';
+import type { Buckets } from '../../storage/r2/buckets.ts';
+import { type Body, BrokenBody, BucketClient, type DescribedObject } from '../../storage/r2/client.ts';
+import { badUpload, noSuchUpload, R2Error } from '../../storage/r2/errors.ts';
+import { type Call, type HostRoutes, readJson } from '../host-call.ts';
+
+const UNEQUAL_PARTS = 'all parts but the last have the same size, and the last has no more';
+
+export type BucketCall = Extract<HostCall, `${string}/r2/${string}` | `${string}/buckets`>;
+type Described = HostCalls['GET /apps/:id/r2/head']['answer'];
+
+export interface BucketOptions {
+  looking: Looking;
+  apps: Apps;
+  buckets: Buckets;
+}
+
+/** The functions that answer these calls. */
+export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCall> {
+  const { looking, buckets } = options;
+  return {
+    'GET /apps/:id/buckets': async ({ words }) => {
+      const [appId] = words as [string];
+      const known = (await looking.places(appId)).buckets;
+      const usage = known.length > 0 && buckets.has(appId) ? await buckets.usage(appId) : [];
+      return known.map(({ id, binding, storageId }) => {
+        const { objects = 0, bytes = 0 } = usage.find(({ bucket }) => bucket === storageId) ?? {};
+        return { bucket: id, binding, objects, bytes };
+      });
+    },
+    'GET /apps/:id/r2/list': (call) =>
+      during(options, call, async (bucket) => {
+        const { query } = call;
+        const [prefix, cursor, delimiter] = ['prefix', 'cursor', 'delimiter'].map((name) => query.get(name));
+        const page = await bucket.list({
+          limit: Number(query.get('limit')),
+          ...(prefix && { prefix }),
+          ...(cursor && { cursor }),
+          ...(delimiter && { delimiter }),
+        });
+        return {
+          items: page.objects.map(described),
+          next: page.cursor ?? null,
+          prefixes: page.delimitedPrefixes,
+        };
+      }),
+    'GET /apps/:id/r2/head': (call) =>
+      during(options, call, async (bucket) => described(await bucket.head(keyOf(call)))),
+    'GET /apps/:id/r2/bytes': (call) =>
+      during(options, call, async (bucket) => {
+        const { query, response } = call;
+        const part = { offset: Number(query.get('offset')), length: Number(query.get('length')) };
+        const bytes = await bucket.bytes(keyOf(call), query.get('etag') ?? '', part);
+        response.writeHead(200, {
+          'content-type': 'application/octet-stream',
+          'content-length': part.length,
+        });
+        // A read that fails on the way cuts the answer short: that is how the reader learns of it.
+        await pipeline(bytes, response).catch(() => response.destroy());
+      }),
+    'PUT /apps/:id/r2/object': (call) =>
+      during(options, call, async (bucket) =>
+        described(await bucket.put(keyOf(call), bodyOf(call), saidOf(call))),
+      ),
+    'PUT /apps/:id/r2/part': (call) =>
+      during(options, call, async (bucket) => {
+        const part = Number(call.query.get('part'));
+        return { part, etag: await bucket.uploadPart(keyOf(call), uploadOf(call), part, bodyOf(call)) };
+      }),
+    'POST /apps/:id/r2/uploads': (call) =>
+      during(options, call, async (bucket) => ({
+        upload_id: await bucket.createUpload(keyOf(call), saidOf(call)),
+      })),
+    'POST /apps/:id/r2/complete': (call) =>
+      during(options, call, async (bucket) => {
+        const parts = await readJson<'POST /apps/:id/r2/complete'>(call.request);
+        return ofUpload(async () =>
+          described(await bucket.completeUpload(keyOf(call), uploadOf(call), parts)),
+        );
+      }),
+    'DELETE /apps/:id/r2/upload': (call) =>
+      during(options, call, async (bucket) => {
+        await ofUpload(() => bucket.abortUpload(keyOf(call), uploadOf(call)));
+        return null;
+      }),
+    'DELETE /apps/:id/r2/object': (call) =>
+      during(options, call, async (bucket) => {
+        // The caller is told of an object that is not there.
+        await bucket.head(keyOf(call));
+        await bucket.delete(keyOf(call));
+        return null;
+      }),
+  };
+}
+
+/** Runs `work` with the bucket that a call names. @throws {Refusal} */
+async function during<T>(
+  { apps, looking, buckets }: BucketOptions,
+  { words, query }: Call,
+  work: (bucket: BucketClient) => Promise<T>,
+): Promise<T> {
+  const [appId] = words as [string];
+  if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+  const bucket = query.get('bucket') ?? '';
+  const found = find((await looking.places(appId)).buckets, bucket);
+  if (found === undefined) throw new Refusal(404, 'storage_not_found', `the app has no bucket ${bucket}`);
+  try {
+    return await work(new BucketClient(await buckets.open(appId), found.storageId));
+  } catch (error) {
+    if (error instanceof R2Error) throw asRefusal(error);
+    if (!(error instanceof BrokenBody)) throw error;
+    throw error.isLate
+      ? new Refusal(408, 'request_timeout', error.message)
+      : new Refusal(400, 'bad_request', error.message);
+  }
+}
+
+/** Runs what ends an upload. R2 calls an upload that is not there an internal error. @throws {R2Error} {Refusal} */
+async function ofUpload<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof R2Error) || error.status !== 500) throw error;
+    if (error.code === badUpload().code) throw new Refusal(400, 'invalid_input', UNEQUAL_PARTS);
+    throw new Refusal(404, 'storage_not_found', 'there is no such upload, or it could not be ended');
+  }
+}
+
+function asRefusal({ status, code, message: sentence }: R2Error): Refusal {
+  // A refusal of the host's has no full stop.
+  const message = sentence.replace(/\.$/, '');
+  if (status === 404) return new Refusal(404, 'storage_not_found', 'the bucket has no such object');
+  if (status === 412) return new Refusal(409, 'transition_conflict', 'the object was changed meanwhile');
+  if (status === 503) return new Refusal(507, 'insufficient_storage', message);
+  if (code === 100100) return new Refusal(403, 'quota_exceeded', message);
+  if (code === noSuchUpload().code) return new Refusal(404, 'storage_not_found', 'there is no such upload');
+  if (status < 500) return new Refusal(400, 'invalid_input', message);
+  return new Refusal(500, 'internal_error', message);
+}
+
+function keyOf({ query }: Call): string {
+  return query.get('key') ?? '';
+}
+
+function uploadOf({ query }: Call): string {
+  return query.get('upload') ?? '';
+}
+
+function bodyOf({ request }: Call): Body {
+  return { size: Number(request.headers['content-length']), bytes: request };
+}
+
+/** What a call says of the object that is to be. */
+function saidOf({ query }: Call): Pick<DescribedObject, 'httpFields' | 'customFields'> {
+  const { content_type, metadata = {} } = JSON.parse(query.get('described') ?? '{}') as {
+    content_type?: string;
+    metadata?: Record<string, string>;
+  };
+  return {
+    httpFields: content_type === undefined ? {} : { contentType: content_type },
+    customFields: Object.entries(metadata).map(([k, v]) => ({ k, v })),
+  };
+}
+
+function described({ name, size, etag, uploaded, httpFields, customFields }: DescribedObject): Described {
+  return {
+    key: name,
+    size,
+    etag,
+    uploaded_at: new Date(uploaded).toISOString(),
+    content_type: httpFields.contentType ?? null,
+    metadata: Object.fromEntries(customFields.map(({ k, v }) => [k, v])),
+  };
+}

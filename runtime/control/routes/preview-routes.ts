@@ -1,0 +1,73 @@
+// The host's routes to previews.
+import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
+import type { Deploy } from '../../builds/deploy/deploy.ts';
+import type { DiskWatch } from '../../disk/disk-watch.ts';
+import type { Previews } from '../../previews/previews.ts';
+import { requireRoom } from '../../refusal.ts';
+import type { Uploads } from '../../uploads/uploads.ts';
+import { type HostRoutes, readJson } from '../host-call.ts';
+import type { Outbox } from '../outbox.ts';
+
+/** Longest wait for the end of a deploy, in ms: other deploys may come before it. */
+const DEPLOY_MS = 10 * 60_000;
+const FLUSH_MS = 1_000;
+
+/** The calls that are about previews. */
+export type PreviewCall = Extract<HostCall, `${string}/previews${string}` | `${string}/preview`>;
+
+/** What the routes need of the rest of the host. */
+export interface PreviewRouteOptions {
+  disk: DiskWatch;
+  outbox: Outbox;
+  previews: Previews;
+  uploads: Uploads;
+}
+
+export function previewRoutes({
+  disk,
+  outbox,
+  previews,
+  uploads,
+}: PreviewRouteOptions): Pick<HostRoutes, PreviewCall> {
+  return {
+    'GET /apps/:id/previews': ({ words }) => previews.list(words[0]!),
+    'GET /apps/:id/previews/:preview/log': ({ words }) => {
+      const { fact, text } = previews.log(words[0]!, words[1]!);
+      return { deploy_id: fact.id, status: fact.status, log: text };
+    },
+    'DELETE /apps/:id/previews/:preview': async ({ words }) => {
+      await previews.delete(words[0]!, words[1]!);
+      return null;
+    },
+    'POST /apps/:id/previews/:preview/promote': async ({ request, words }) => {
+      requireRoom(disk);
+      const { author } = await readJson<'POST /apps/:id/previews/:preview/promote'>(request);
+      const deploy = previews.promote(words[0]!, words[1]!, author);
+      void dropWhenLive(deploy);
+      await outbox.flushed(FLUSH_MS);
+      return deploy.fact;
+    },
+    'POST /apps/:id/versions/:deploy/preview': async ({ request, words }) => {
+      requireRoom(disk);
+      const [appId, id] = words as [string, string];
+      const { owner } = await readJson<'POST /apps/:id/versions/:deploy/preview'>(request);
+      return uploads.deploying(appId, id, owner, async (version, directory) => {
+        const deploy = await previews.upload(appId, version, directory).catch(async (error: unknown) => {
+          await uploads.drop(id);
+          throw error;
+        });
+        await deploy.untilEnded(AbortSignal.timeout(DEPLOY_MS));
+        await previews.uploaded(appId, version, deploy);
+        // The uploader is told that the version does not start, so it is not kept.
+        if (deploy.fact.status === 'failed') await uploads.drop(id);
+        return deploy.fact;
+      });
+    },
+  };
+
+  /** A version that was promoted waits no longer. */
+  async function dropWhenLive(deploy: Deploy): Promise<void> {
+    await deploy.untilEnded(AbortSignal.timeout(DEPLOY_MS));
+    if (deploy.fact.status === 'live') await uploads.drop(deploy.fact.id);
+  }
+}

@@ -1,0 +1,84 @@
+// The handlers' calls about secrets of Workers.
+import type { SecretChanges } from '../../../handlers/contract/host/host-calls.ts';
+import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
+import { SECRETS_LIMIT } from '../../../handlers/contract/sizes.ts';
+import type { Apps } from '../../apps/apps.ts';
+import { type Secrets, TooManySecrets } from '../../apps/secrets.ts';
+import { maskOf } from '../../builds/deploy/mask.ts';
+import { readRelease } from '../../builds/release/release.ts';
+import type { Layout } from '../../disk/data-directory.ts';
+import {
+  CONNECTION_STRING,
+  hyperdriveNames,
+  isConnectionString,
+} from '../../fleets/config/secret-bindings.ts';
+import { reason } from '../../log.ts';
+import { Refusal } from '../../refusal.ts';
+import { type HostRoutes, readJson } from '../host-call.ts';
+
+export type SecretCall = Extract<HostCall, `${string}/secrets`>;
+
+/** The functions that answer these calls. */
+export function secretRoutes({
+  apps,
+  secrets,
+  paths,
+}: {
+  apps: Apps;
+  secrets: Secrets;
+  paths: Layout;
+}): Pick<HostRoutes, SecretCall> {
+  const requireApp = (id: string) => {
+    if (!apps.get(id)) throw new Refusal(404, 'app_not_found', 'no such app');
+  };
+  /** Starts the app again with its secrets, where it runs. */
+  const renew = async (id: string) => {
+    try {
+      return { in_effect: await apps.renew(id), problem: null };
+    } catch (error) {
+      const mask = maskOf(Object.values(secrets.values(id)));
+      return { in_effect: false, problem: mask(reason(error)) };
+    }
+  };
+  /** @throws {Refusal} that names a secret which a Hyperdrive binding of the live release could not use */
+  const requireConnectionStrings = async (id: string, changes: SecretChanges) => {
+    const { liveDeployId } = apps.get(id)!;
+    const release = liveDeployId === null ? null : await readRelease(paths.release(id, liveDeployId));
+    for (const name of hyperdriveNames(release?.outward)) {
+      const value = Object.hasOwn(changes, name) ? changes[name]! : null;
+      if (value !== null && !isConnectionString(value))
+        throw new Refusal(
+          400,
+          'invalid_input',
+          `the secret ${name} is what the Hyperdrive binding ${name} connects to, so its value must be a connection string such as ${CONNECTION_STRING}`,
+        );
+    }
+  };
+  return {
+    'GET /apps/:id/secrets': ({ words }) => {
+      requireApp(words[0]!);
+      return { items: secrets.list(words[0]!) };
+    },
+    'PATCH /apps/:id/secrets': async ({ request, words }) => {
+      const id = words[0]!;
+      const changes = await readJson<'PATCH /apps/:id/secrets'>(request);
+      requireApp(id);
+      await requireConnectionStrings(id, changes);
+      try {
+        const replaced = secrets.change(id, changes);
+        const isChange = Object.entries(changes).some(
+          ([name, value]) => value !== null || replaced.includes(name),
+        );
+        const renewed = isChange ? await renew(id) : { in_effect: false, problem: null };
+        return { replaced, ...renewed, items: secrets.list(id) };
+      } catch (error) {
+        if (!(error instanceof TooManySecrets)) throw error;
+        throw new Refusal(
+          403,
+          'quota_exceeded',
+          `an app may have ${SECRETS_LIMIT} secrets; delete one first`,
+        );
+      }
+    },
+  };
+}

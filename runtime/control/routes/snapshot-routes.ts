@@ -1,0 +1,46 @@
+// The host's routes to snapshots.
+import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
+import type { DiskWatch } from '../../disk/disk-watch.ts';
+import { reason } from '../../log.ts';
+import { Refusal, requireRoom } from '../../refusal.ts';
+import { NotThere, Unusable } from '../../snapshots/errors.ts';
+import { type ReplaceOptions, replaceStorage } from '../../snapshots/restore/replace.ts';
+import type { Head } from '../../snapshots/store/manifest.ts';
+import { type HostRoutes, readJson, refusalOf } from '../host-call.ts';
+
+export type SnapshotCall = Extract<HostCall, `${string} /snapshots${string}`>;
+
+export interface SnapshotRouteOptions extends ReplaceOptions {
+  disk: DiskWatch;
+}
+
+export function snapshotRoutes(options: SnapshotRouteOptions): Pick<HostRoutes, SnapshotCall> {
+  const { disk, snapshots, apps } = options;
+  return {
+    'GET /snapshots': async () => ({ items: (await snapshots.list().catch(refuse)).map(shown) }),
+    'POST /snapshots/verify': () => snapshots.verify().catch(refuse),
+    'POST /snapshots': async () => {
+      requireRoom(disk);
+      const { head, bytes } = await snapshots.take('asked for').catch(refuse);
+      return { key: head.id, bytes, created_at: head.created_at };
+    },
+    'POST /snapshots/restore': async ({ request }) => {
+      const { snapshot, app, database } = await readJson<'POST /snapshots/restore'>(request);
+      requireRoom(disk);
+      const id = apps.find(app);
+      if (id === undefined) throw new Refusal(404, 'app_not_found', 'there is no such app');
+      const { before } = await replaceStorage(options, { snapshot, app: id, database }).catch(refuse);
+      return { snapshot, app: id, database, before };
+    },
+  };
+}
+
+function shown({ id, created_at, why, bytes, written, apps, failures }: Head) {
+  return { key: id, created_at, why, bytes, written_bytes: written, apps, failures };
+}
+
+function refuse(error: unknown): never {
+  if (error instanceof NotThere) throw new Refusal(404, 'snapshot_not_found', error.message);
+  if (error instanceof Unusable) throw new Refusal(422, 'snapshot_unusable', error.message);
+  throw refusalOf(error) ?? new Refusal(502, 'snapshot_failed', reason(error));
+}

@@ -1,0 +1,237 @@
+// The host's routes to an app's source: read it, compare it, commit to it.
+import type { ServerResponse } from 'node:http';
+import type { DeployTrigger } from '../../../handlers/contract/host/host-calls.ts';
+import type { HostCall, HostCalls } from '../../../handlers/contract/host/host-routes.ts';
+import { HOST_COMMIT_BYTES } from '../../../handlers/contract/sizes.ts';
+import type { HostStore } from '../../../sqlite/host/index.ts';
+import type { Apps } from '../../apps/apps.ts';
+import type { DeployRequests } from '../../builds/queue/requests.ts';
+import type { Imports } from '../../builds/source/import.ts';
+import type { Layout } from '../../disk/data-directory.ts';
+import type { DiskWatch } from '../../disk/disk-watch.ts';
+import type { BranchChanges } from '../../git/branch-changes.ts';
+import { startGit } from '../../git/git.ts';
+import { DEPLOY_REF } from '../../git/repository.ts';
+import { requireBase, requireCommit, resolveCommit } from '../../git/source.ts';
+import { commitBody, diffCommits, findEntry, listTree } from '../../git/source-thread.ts';
+import { commitTemplate } from '../../git/templates.ts';
+import { log } from '../../log.ts';
+import { Refusal, requireRoom } from '../../refusal.ts';
+import { FairQueue, QueueFull } from '../../resources/fair-queue.ts';
+import { type Call, type HostRoutes, leaving, readBody, readJson } from '../host-call.ts';
+import type { Outbox } from '../outbox.ts';
+
+const BLOB_DEADLINE_MS = 10 * 60_000;
+/** Git's own measure: a file with a NUL this near to its beginning is no text. */
+const SNIFFED_BYTES = 8_000;
+const FLUSH_MS = 1_000;
+/** Entries of a tree in one answer, unless fewer are asked for. */
+const TREE_PAGE = 1_000;
+
+/** One account leaves a thread to the others. */
+const LIMITS = { name: 'calls about source code', running: 2, runningPerOwner: 1, waitingPerOwner: 50 };
+const queue = new FairQueue(LIMITS);
+
+/** What the routes need of the rest of the host. */
+export interface SourceOptions {
+  store: HostStore;
+  paths: Layout;
+  disk: DiskWatch;
+  apps: Apps;
+  requests: DeployRequests;
+  changes: BranchChanges;
+  outbox: Outbox;
+  imports: Imports;
+}
+
+/** The calls that are about an app's source. */
+export type SourceCall = Extract<HostCall, `${string}/source/${string}`>;
+
+export function sourceRoutes(options: SourceOptions): Pick<HostRoutes, SourceCall> {
+  return {
+    'GET /apps/:id/source/tree': (call) => inTurn(options, call, (signal) => tree(options, call, signal)),
+    'GET /apps/:id/source/entry': (call) => inTurn(options, call, (signal) => entry(options, call, signal)),
+    'GET /apps/:id/source/blob/:sha': (call) => blob(options, call),
+    'GET /apps/:id/source/diff': (call) => inTurn(options, call, (signal) => diff(options, call, signal)),
+    'POST /apps/:id/source/commit': (call) => inTurn(options, call, () => commit(options, call)),
+    'POST /apps/:id/source/import': async ({ request, response, words }) => {
+      const { url } = await readJson<'POST /apps/:id/source/import'>(request);
+      const signal = leaving(response);
+      return change(options, words, 'import', (repository) =>
+        options.imports.import(options.apps.ownerOf(words[0]!), repository, new URL(url), signal),
+      );
+    },
+    'POST /apps/:id/source/template': async ({ request, words }) => {
+      const { template, author } = await readJson<'POST /apps/:id/source/template'>(request);
+      return change(options, words, 'commit', (repository) =>
+        commitTemplate(repository, options.paths.builds, template, author),
+      );
+    },
+  };
+}
+
+async function tree(
+  options: SourceOptions,
+  { words, query }: Call,
+  signal: AbortSignal,
+): Promise<HostCalls['GET /apps/:id/source/tree']['answer']> {
+  const repository = repositoryOf(options, words);
+  const sha = await requireCommit(repository, query.get('ref'));
+  if (sha === null) return { sha, items: [], more: false };
+  const path = query.get('path') ?? '';
+  const page = await listTree(signal, repository, sha, {
+    path,
+    recursive: query.get('recursive') === 'true',
+    offset: Number(query.get('offset') ?? 0),
+    limit: Number(query.get('limit') ?? TREE_PAGE),
+  });
+  return { sha, ...page };
+}
+
+async function entry(
+  options: SourceOptions,
+  { words, query }: Call,
+  signal: AbortSignal,
+): Promise<HostCalls['GET /apps/:id/source/entry']['answer']> {
+  const repository = repositoryOf(options, words);
+  const path = query.get('path') ?? '';
+  const commit = await requireCommit(repository, query.get('ref'));
+  if (commit === null) throw new Refusal(404, 'path_not_found', 'nothing was pushed yet');
+  const found = await findEntry(signal, repository, commit, path);
+  if (found.type !== 'blob' || found.size === null)
+    throw new Refusal(404, 'path_not_found', `${path} is no file`);
+  return { commit, ...found, size: found.size };
+}
+
+/** Streams a part of a file. The head tells whether it is text. */
+async function blob(options: SourceOptions, { response, words, query }: Call): Promise<void> {
+  const child = await startGit(repositoryOf(options, words), ['cat-file', 'blob', words[1]!]);
+  const end = () => child.end();
+  const deadline = setTimeout(end, BLOB_DEADLINE_MS);
+  response.on('close', end);
+  if (response.destroyed) end();
+  let errors = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    errors = (errors + chunk.toString('utf8')).slice(0, 1000);
+  });
+  sendPart(child.stdout, response, Number(query.get('offset') ?? 0), Number(query.get('length')));
+  const { code } = await child.closed;
+  clearTimeout(deadline);
+  response.off('close', end);
+  if (code === 0 || response.writableEnded) return;
+  log('error', 'git cat-file failed', { error: errors.trim() });
+  response.destroy();
+}
+
+function sendPart(
+  output: NodeJS.ReadableStream,
+  response: ServerResponse,
+  offset: number,
+  length: number,
+): void {
+  let seen = 0;
+  const begin = (first: Buffer) => {
+    if (response.headersSent) return;
+    const binary = first.subarray(0, SNIFFED_BYTES).includes(0);
+    response.writeHead(200, {
+      'content-type': 'application/octet-stream',
+      'x-cellar-binary': String(binary),
+      'content-length': length,
+    });
+  };
+  output.on('data', (chunk: Buffer) => {
+    begin(chunk);
+    const from = Math.max(0, offset - seen);
+    const to = Math.min(chunk.length, offset + length - seen);
+    seen += chunk.length;
+    if (from < to && !response.write(chunk.subarray(from, to))) {
+      output.pause();
+      response.once('drain', () => output.resume());
+    }
+    if (seen >= offset + length) response.end();
+  });
+  output.on('end', () => {
+    if (seen > 0 || length > 0) return;
+    begin(Buffer.alloc(0));
+    response.end();
+  });
+}
+
+async function diff(
+  options: SourceOptions,
+  { words, query }: Call,
+  signal: AbortSignal,
+): Promise<HostCalls['GET /apps/:id/source/diff']['answer']> {
+  const repository = repositoryOf(options, words);
+  const [from, to] = [query.get('from'), query.get('to')];
+  const before =
+    from === null ? await liveCommit(options, repository, words[0]!) : await requireBase(repository, from);
+  const after = await requireCommit(repository, to);
+  return await diffCommits(signal, repository, before, after);
+}
+
+/** The commit of the live release; null when there is no release, or when a forced push has removed the commit. */
+async function liveCommit(
+  { store, apps }: SourceOptions,
+  repository: string,
+  appId: string,
+): Promise<string | null> {
+  const live = apps.get(appId)?.liveDeployId;
+  const sha = live ? store.deploys.find(appId, live)?.sha : undefined;
+  return sha === undefined ? null : resolveCommit(repository, sha);
+}
+
+async function commit(
+  options: SourceOptions,
+  { request, words }: Call,
+): Promise<HostCalls['POST /apps/:id/source/commit']['answer']> {
+  requireRoom(options.disk);
+  repositoryOf(options, words);
+  const body = await readBody(request, HOST_COMMIT_BYTES);
+  // A commit that has begun goes on without its client.
+  return change(options, words, 'commit', (repository) =>
+    commitBody(undefined, repository, options.paths.builds, body),
+  );
+}
+
+/**
+ * Has `make` change main, and deploys the new tip.
+ * @param make changes main of the repository. @returns the commit that it is at
+ */
+async function change(
+  options: SourceOptions,
+  words: string[],
+  trigger: DeployTrigger,
+  make: (repository: string) => Promise<string>,
+): Promise<{ sha: string; deploy_id: string }> {
+  const { disk, requests, changes, outbox } = options;
+  requireRoom(disk);
+  const appId = words[0]!;
+  const repository = repositoryOf(options, words);
+  const deploy = async () =>
+    requests.commit({ appId, sha: await make(repository), ref: DEPLOY_REF, trigger });
+  const { fact } = await changes.during(appId, deploy());
+  // Waits for the facts, so that a list of deploys that is asked for next has this one.
+  await outbox.flushed(FLUSH_MS);
+  return { sha: fact.sha, deploy_id: fact.id };
+}
+
+function repositoryOf({ apps, paths }: SourceOptions, [appId]: string[]): string {
+  if (!apps.get(appId!)) throw new Refusal(404, 'app_not_found', 'no such app');
+  return paths.repository(appId!);
+}
+
+/** Reads or changes a repository when it is the turn of the app's account. */
+async function inTurn<T>(
+  { apps }: SourceOptions,
+  { response, words: [appId] }: Call,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const signal = leaving(response);
+  try {
+    const owner = apps.get(appId!)?.wanted.owner ?? appId!;
+    return await queue.run({ owner, signal }, () => work(signal));
+  } catch (error) {
+    throw error instanceof QueueFull ? new Refusal(503, 'host_unavailable', error.message) : error;
+  }
+}

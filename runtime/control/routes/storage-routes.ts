@@ -1,0 +1,75 @@
+// The handlers' calls about what apps keep.
+import type { ServerResponse } from 'node:http';
+import { errorCodes } from '../../../handlers/contract/errors.ts';
+import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
+import { D1_QUERY_BYTES, D1_SQL_BYTES } from '../../../handlers/contract/sizes.ts';
+import type { Apps } from '../../apps/apps.ts';
+import { Refusal } from '../../refusal.ts';
+import type { Looker, Looking } from '../../storage/looking.ts';
+import { ReadingRefused } from '../../storage/reading.ts';
+import { type DatabaseRequest, runSql, writeValue } from '../../storage/writing.ts';
+import { type Call, type HostRoutes, leaving, readBody, readJson } from '../host-call.ts';
+
+export type StorageCall = Extract<HostCall, `${string}/storage${string}`>;
+
+/** The functions that answer these calls. Answers of the readers are passed on unchanged. */
+export function storageRoutes({
+  apps,
+  looking,
+}: {
+  apps: Apps;
+  looking: Looking;
+}): Pick<HostRoutes, StorageCall> {
+  const answer = readingAnswer(apps);
+  const sql = (kind: DatabaseRequest['kind'], limitBytes: number) =>
+    answer(({ appId, signal }, { request, query }) => {
+      const body = () => readBody(request, limitBytes);
+      return runSql({ apps, looking }, appId, { database: query.get('database') ?? '', kind, body, signal });
+    });
+  return {
+    'GET /apps/:id/storage': answer((looker) => looking.overview(looker)),
+    'POST /apps/:id/storage/kv/write': async ({ request, words }) => {
+      const asked = await readJson<'POST /apps/:id/storage/kv/write'>(request);
+      await writeValue({ apps, looking }, words[0]!, asked).catch(refuseReading);
+      return null;
+    },
+    'POST /apps/:id/storage/export': answer(async (looker, { request }) =>
+      looking.exportDatabase(looker, await readJson<'POST /apps/:id/storage/export'>(request)),
+    ),
+    'POST /apps/:id/storage/query': sql('query', D1_QUERY_BYTES),
+    'POST /apps/:id/storage/import': sql('import', D1_SQL_BYTES),
+    'POST /apps/:id/storage/d1': answer(async (looker, { request }) =>
+      looking.database(looker, await readJson<'POST /apps/:id/storage/d1'>(request)),
+    ),
+    'POST /apps/:id/storage/do': answer(async (looker, { request }) =>
+      looking.objects(looker, await readJson<'POST /apps/:id/storage/do'>(request)),
+    ),
+    'POST /apps/:id/storage/kv': answer(async (looker, { request }) =>
+      looking.keys(looker, await readJson<'POST /apps/:id/storage/kv'>(request)),
+    ),
+  };
+}
+
+/** A function that answers a call with what a reader answers, unchanged. */
+export function readingAnswer(apps: Apps) {
+  return (ask: (looker: Looker, call: Call) => Promise<Buffer>) => async (call: Call) => {
+    const [appId] = call.words as [string];
+    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+    const signal = leaving(call.response);
+    try {
+      send(call.response, await ask({ appId, signal }, call));
+    } catch (error) {
+      if (!signal.aborted) refuseReading(error);
+    }
+  };
+}
+
+/** Answers with a refusal of the readers, unchanged. */
+export function refuseReading(error: unknown): never {
+  if (!(error instanceof ReadingRefused)) throw error;
+  throw new Refusal(errorCodes[error.code].status, error.code, error.message);
+}
+
+function send(response: ServerResponse, json: Buffer): void {
+  response.writeHead(200, { 'content-type': 'application/json' }).end(json);
+}

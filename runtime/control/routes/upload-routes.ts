@@ -1,0 +1,257 @@
+// The handlers' calls about what Wrangler uploads, and what it changes of the release that serves.
+import { isDeepStrictEqual } from 'node:util';
+import type { Outward, RateLimit, Release, ServiceBinding, Workflow } from '../../../bundler/release.ts';
+import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
+import type { DescribedRelease, KeptPlaces } from '../../../handlers/contract/host/host-releases.ts';
+import type { HostCall, HostCalls } from '../../../handlers/contract/host/host-routes.ts';
+import type { HostStore } from '../../../sqlite/host/index.ts';
+import type { Apps } from '../../apps/apps.ts';
+import type { Deploy } from '../../builds/deploy/deploy.ts';
+import type { DeployRequests } from '../../builds/queue/requests.ts';
+import { readRelease } from '../../builds/release/release.ts';
+import type { Layout } from '../../disk/data-directory.ts';
+import type { DiskWatch } from '../../disk/disk-watch.ts';
+import { Refusal, requireRoom } from '../../refusal.ts';
+import type { Looking } from '../../storage/looking.ts';
+import { emptyNames, type StorageNames } from '../../storage/names.ts';
+import type { Stored } from '../../storage/places.ts';
+import type { Uploader, Uploads } from '../../uploads/uploads.ts';
+import { type Call, type HostRoutes, readJson } from '../host-call.ts';
+import type { Outbox } from '../outbox.ts';
+
+/** Longest wait for the end of a deploy, in ms: other deploys may come before it. */
+const DEPLOY_MS = 10 * 60_000;
+const FLUSH_MS = 1_000;
+const ID = /^[0-9a-z]{16}$/;
+
+export type UploadCall = Extract<
+  HostCall,
+  | `${string}/uploads/${string}`
+  | `${string}/versions`
+  | `${string}/versions/:deploy`
+  | `${string}/triggers`
+  | `${string}/release`
+  | 'POST /places'
+>;
+
+export interface UploadOptions {
+  store: HostStore;
+  paths: Layout;
+  disk: DiskWatch;
+  apps: Apps;
+  requests: DeployRequests;
+  outbox: Outbox;
+  uploads: Uploads;
+  looking: Looking;
+}
+
+/** The functions that answer these calls. */
+export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCall> {
+  const { disk, requests, uploads } = options;
+  const last = new Map<string, Promise<unknown>>();
+  const oneByOne = <T>(appId: string, work: () => Promise<T>): Promise<T> => {
+    const done = (last.get(appId) ?? Promise.resolve()).then(work, work);
+    const settled = done.catch(() => {}).finally(() => last.get(appId) === settled && last.delete(appId));
+    last.set(appId, settled);
+    return done;
+  };
+  return {
+    'POST /uploads/assets': (call) => {
+      requireRoom(disk);
+      return uploads.startAssets(call.request, uploader(options, call));
+    },
+    'POST /uploads/assets/:session': async (call) => {
+      requireRoom(disk);
+      const complete = await uploads.keepAssets(call.request, call.words[0]!);
+      return { complete };
+    },
+    'POST /uploads/versions': (call) => {
+      requireRoom(disk);
+      return uploads.take(call.request, uploader(options, call), call.query.get('author') ?? '');
+    },
+    'GET /apps/:id/versions': ({ words }) => uploads.list(words[0]!),
+    'POST /apps/:id/versions/:deploy': async ({ request, words }) => {
+      requireRoom(disk);
+      const [appId, id] = words as [string, string];
+      const { owner, ...by } = await readJson<'POST /apps/:id/versions/:deploy'>(request);
+      requireApp(options, appId);
+      return uploads.deploying(appId, id, owner, async (version, directory) => {
+        const { tag, message, created_at, notes } = version;
+        const deploy = requests.upload(appId, { id, tag, message, created_at, directory, notes }, by);
+        const fact = await untilEnded(options, deploy);
+        if (deploy.fact.status === 'live') await uploads.drop(id);
+        return fact;
+      });
+    },
+    'PUT /apps/:id/triggers': async ({ request, words }) => {
+      const [appId] = words as [string];
+      const asked = await readJson<'PUT /apps/:id/triggers'>(request);
+      // The changes run one after another: each goes on from the release that the one before has made.
+      return oneByOne(appId, () => retrigger(options, appId, asked));
+    },
+    'POST /places': async ({ request }) => {
+      const ids = (await readJson<'POST /places'>(request)).filter((id) => options.apps.get(id));
+      return Promise.all(ids.map((id) => places(options, id)));
+    },
+    'GET /apps/:id/release': async ({ words, query }) => {
+      const [appId] = words as [string];
+      requireApp(options, appId);
+      const { store, paths } = options;
+      const names = { ...emptyNames(), ...store.apps.storageNames(appId) };
+      const asked = query.get('deploy');
+      if (asked !== null && !ID.test(asked)) return { release: null };
+      const bundle = asked === null ? null : await uploads.bundle(appId, asked);
+      if (bundle !== null) return { release: describedBundle(asked!, bundle, names) };
+      const release =
+        asked === null ? await liveRelease(options, appId) : await readRelease(paths.release(appId, asked));
+      return { release: release && described(release, names) };
+    },
+  };
+}
+
+function uploader({ apps }: UploadOptions, { query }: Call): Uploader {
+  const appId = query.get('app');
+  if (appId !== null && !apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+  return { owner: query.get('owner') ?? '', appId };
+}
+
+function requireApp({ apps }: UploadOptions, id: string): void {
+  if (!apps.get(id)) throw new Refusal(404, 'app_not_found', 'no such app');
+}
+
+async function retrigger(
+  options: UploadOptions,
+  appId: string,
+  { author, crons, consumer, without, workflow }: HostCalls['PUT /apps/:id/triggers']['body'],
+): Promise<{ deploy: DeployFact | null }> {
+  const live = await liveRelease(options, appId);
+  if (live === null) throw new Refusal(404, 'release_unavailable', 'nothing is deployed yet');
+  const { crons: before = [], consumers = [] } = live.triggers ?? {};
+  const kept = consumers.filter(({ queue }) => queue !== consumer?.queue && queue !== without);
+  const triggers = { crons: crons ?? before, consumers: consumer ? [...kept, consumer] : kept };
+  const workflows = live.workflows?.map((each) => {
+    if (each.name !== workflow?.name) return each;
+    const { binding, className } = each;
+    return { binding, className, ...workflow };
+  });
+  const isSame =
+    isDeepStrictEqual(triggers, { crons: before, consumers }) && isDeepStrictEqual(workflows, live.workflows);
+  if (isSame) return { deploy: null };
+  requireRoom(options.disk);
+  const message = workflow
+    ? `Settings of the Workflow ${workflow.name}`
+    : crons
+      ? 'Cron triggers'
+      : `Consumer of the queue ${consumer?.queue ?? without}`;
+  const deploy = options.requests.retrigger(
+    appId,
+    { ...triggers, ...(workflow && { workflows }) },
+    { author, message },
+  );
+  return { deploy: await untilEnded(options, deploy) };
+}
+
+async function places({ looking }: UploadOptions, appId: string): Promise<KeptPlaces> {
+  const { databases, namespaces, buckets, producers, consumers, workflows } = await looking.places(appId);
+  const named = (kept: Stored[]) => kept.map(({ id, binding }) => ({ id, binding }));
+  return {
+    app_id: appId,
+    databases: named(databases),
+    namespaces: named(namespaces),
+    buckets: named(buckets),
+    producers,
+    consumers,
+    workflows: workflows.map(({ name, className, binding }) => ({
+      id: name,
+      class_name: className,
+      binding,
+    })),
+  };
+}
+
+async function untilEnded({ outbox }: UploadOptions, deploy: Deploy): Promise<DeployFact> {
+  await deploy.untilEnded(AbortSignal.timeout(DEPLOY_MS));
+  // Waits for the facts, so that a list of deploys that is asked for next has this one.
+  await outbox.flushed(FLUSH_MS);
+  return deploy.fact;
+}
+
+async function liveRelease(options: UploadOptions, appId: string): Promise<Release | null> {
+  requireApp(options, appId);
+  const live = options.apps.get(appId)?.liveDeployId ?? null;
+  return live === null ? null : readRelease(options.paths.release(appId, live));
+}
+
+/** A release as the project names things. */
+function described(release: Release, names: StorageNames): DescribedRelease {
+  const keyed = (bound: { binding: string; storageId: string }[] = [], ids: Record<string, string> = {}) =>
+    bound.map(({ binding, storageId }) => ({
+      binding,
+      key: Object.keys(ids).find((id) => ids[id] === storageId) ?? binding,
+    }));
+  return describedBundle(
+    release.deployId,
+    {
+      ...release,
+      databases: keyed(release.databases, names.databases),
+      namespaces: keyed(release.namespaces, names.namespaces),
+      buckets: keyed(release.buckets, names.buckets),
+    },
+    names,
+  );
+}
+
+type Keyed = { binding: string; key: string }[];
+
+function describedBundle(
+  deployId: string,
+  bundle: Pick<Release, 'worker' | 'vars' | 'assets' | 'durableObjects' | 'triggers'> & {
+    workflows?: Workflow[];
+    rateLimits?: RateLimit[];
+    services?: ServiceBinding[];
+    outward?: Outward[];
+    versionMetadata?: { binding: string };
+    databases: Keyed;
+    namespaces: Keyed;
+    buckets?: Keyed;
+  },
+  { appliedTags }: StorageNames,
+): DescribedRelease {
+  const {
+    worker,
+    vars,
+    assets,
+    triggers,
+    durableObjects,
+    databases,
+    namespaces,
+    buckets = [],
+    workflows = [],
+    rateLimits = [],
+    services = [],
+    outward = [],
+    versionMetadata,
+  } = bundle;
+  const named = (keyed: Keyed) => keyed.map(({ binding, key }) => ({ binding, id: key }));
+  return {
+    deploy_id: deployId,
+    compatibility_date: worker?.compatibilityDate ?? null,
+    compatibility_flags: worker?.compatibilityFlags ?? [],
+    // An upload's tag stands for all before it.
+    migration_tag: appliedTags.at(-1)?.replace(/^…/, '') ?? null,
+    vars,
+    assets: assets?.binding ?? null,
+    durable_objects: durableObjects.map(({ binding, className }) => ({ binding, class_name: className })),
+    databases: named(databases),
+    namespaces: named(namespaces),
+    buckets: named(buckets),
+    workflows: workflows.map(({ name, className, binding }) => ({ name, class_name: className, binding })),
+    rate_limits: rateLimits,
+    services,
+    outward,
+    version_metadata: versionMetadata?.binding ?? null,
+    crons: triggers?.crons ?? [],
+    producers: triggers?.producers ?? [],
+    consumers: triggers?.consumers ?? [],
+  };
+}

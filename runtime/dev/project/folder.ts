@@ -1,0 +1,146 @@
+// A folder's project as a bundle: planned, built and bundled as a deploy does it, in the folder itself and as whoever asks.
+import { existsSync, realpathSync, rmSync } from 'node:fs';
+import { basename, delimiter, join } from 'node:path';
+import type { Bundled } from '../../../bundler/bundle.ts';
+import type { BuildCommand } from '../../../bundler/project/build-command.ts';
+import { COMPILED_FUNCTIONS } from '../../../bundler/project/cloudflare-pages.ts';
+import { insidePath } from '../../../bundler/project/inside.ts';
+import type { Plan } from '../../../bundler/project/plan.ts';
+import type { BuildSettings } from '../../../handlers/contract/host/host-calls.ts';
+import { packageManager } from '../../builds/commands/package-manager.ts';
+import { functionsCommand } from '../../builds/commands/pages-functions.ts';
+import { run } from '../../builds/commands/run.ts';
+import { Bundler } from '../../builds/release/bundler.ts';
+
+const STEP_TIMEOUT_MS = 600_000;
+/** The bundler's process stays for good: the longest time of a timer, in ms. */
+const STAYS_MS = 2 ** 31 - 1;
+const ASSETS_MB = 2_048;
+/** Files that a plan depends on. */
+const PLANNED =
+  /^(wrangler\.(toml|jsonc?)|package\.json|package-lock\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?)$/;
+/** Files of Pages Functions, from the folder. */
+const FUNCTIONS = /(^|\/)functions\//;
+
+export interface FolderOptions {
+  folder: string;
+  settings: BuildSettings;
+  /** The environment of its Wrangler configuration; null: the top level. */
+  environment: string | null;
+  /** Where the bundler keeps what it has compiled of its own code; null: nowhere. */
+  compiled: string | null;
+  /** Where package managers that are not installed are kept. */
+  cache: string;
+  /** Told of steps of the build, with their times in ms. */
+  onStep: (words: string, ms: number) => void;
+  /** Gets what a build's command prints, and notes about the project. */
+  onLine: (line: string) => void;
+}
+
+export class Folder {
+  readonly #options: FolderOptions;
+  readonly #bundler = new Bundler(STAYS_MS);
+  #plan: Plan | null = null;
+
+  constructor(options: FolderOptions) {
+    this.#options = options;
+    this.#bundler.codeDirectory = options.compiled;
+    this.#bundler.warm();
+  }
+
+  /** Whether a command has to run before the project can be bundled. */
+  get hasBuild(): boolean {
+    return this.#plan !== null && this.#plan.build.length > 0;
+  }
+
+  /** Runs what a deploy runs before it bundles. @param changed as `bundle` has it */
+  async build(changed: string[] | null, signal: AbortSignal): Promise<void> {
+    const plans = (path: string) => PLANNED.test(basename(path)) || FUNCTIONS.test(path);
+    if (this.#plan === null || changed === null || changed.some(plans)) this.#plan = await this.#planned();
+    const plan = this.#plan;
+    for (const command of plan.build) await this.#build(plan, command, signal);
+    if (plan.hasFunctions) await this.#compileFunctions(plan, signal);
+    signal.throwIfAborted();
+  }
+
+  /**
+   * Bundles what the folder has now into `out`. It must have been built.
+   * @throws {BuildFailure} for a fault of the project
+   */
+  bundle(out: string): Promise<Bundled> {
+    const { folder, environment, settings } = this.#options;
+    const plan = this.#plan!;
+    return this.#bundler.bundle(
+      {
+        worktree: folder,
+        settings: { ...settings, root_directory: plan.folder || null },
+        out,
+        environment,
+        assetsMb: ASSETS_MB,
+        before: plan.pages,
+      },
+      STEP_TIMEOUT_MS,
+    );
+  }
+
+  close(): void {
+    this.#bundler.close();
+  }
+
+  async #planned(): Promise<Plan> {
+    const { folder, environment, settings, onLine } = this.#options;
+    const manifests = existsSync(join(folder, 'package.json')) ? ['package.json'] : [];
+    const plan = await this.#bundler.plan(
+      { worktree: folder, settings, environment, manifests },
+      STEP_TIMEOUT_MS,
+    );
+    if (plan.hasDependencies && !existsSync(join(folder, 'node_modules')))
+      onLine('package.json names packages, and none is installed here: npm install');
+    // Of functions/ that are gone: the bundler would take it for the project's Worker.
+    if (!plan.hasFunctions)
+      rmSync(join(realpathSync(folder), plan.folder, COMPILED_FUNCTIONS), { recursive: true, force: true });
+    return plan;
+  }
+
+  #build(plan: Plan, build: BuildCommand, signal: AbortSignal): Promise<void> {
+    const manager = build.kind === 'script' ? packageManager(plan, this.#options.cache) : null;
+    const title = build.kind === 'script' ? `${manager!.name} run build` : build.command;
+    const own = build.kind === 'script' ? plan.folder : join(plan.folder, build.cwd);
+    const words = build.kind === 'script' ? manager!.build : ['sh', '-c', build.command];
+    return this.#run(plan, title, words, own, 'build.cwd', signal);
+  }
+
+  /** Compiles functions/ of a Pages project to where the bundler looks for its Worker. */
+  #compileFunctions(plan: Plan, signal: AbortSignal): Promise<void> {
+    const { title, arguments: words } = functionsCommand(plan);
+    return this.#run(plan, title, words, plan.folder, 'functions', signal);
+  }
+
+  async #run(
+    plan: Plan,
+    title: string,
+    words: string[],
+    cwd: string,
+    what: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { folder, onStep, onLine } = this.#options;
+    const from = performance.now();
+    const programs = [plan.folder, plan.installFolder].map((each) =>
+      join(folder, each, 'node_modules', '.bin'),
+    );
+    await run({
+      arguments: words,
+      title,
+      cwd: insidePath(folder, folder, cwd || '.', what),
+      environment: {
+        ...(process.env as Record<string, string>),
+        PATH: [...programs, process.env.PATH].join(delimiter),
+      },
+      timeoutMs: STEP_TIMEOUT_MS,
+      signal,
+      onLine,
+    });
+    onStep(`\`${title}\` ended`, performance.now() - from);
+  }
+}

@@ -1,0 +1,146 @@
+// The folder's project as a release.
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { glob, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { BuildFailure } from '../../../bundler/failure.ts';
+import type { Release } from '../../../bundler/release.ts';
+import { newId } from '../../../handlers/contract/id.ts';
+import { NO_SETTINGS } from '../../builds/release/build-input.ts';
+import { placeBundle, readRelease } from '../../builds/release/release.ts';
+import { type Layout, writeAtomic } from '../../disk/data-directory.ts';
+import { removeTree } from '../../disk/remove.ts';
+import { emptyNames, type StorageNames } from '../../storage/names.ts';
+import { compiledDirectory } from '../../threads/compile-cache.ts';
+import { Folder } from './folder.ts';
+
+export interface Made {
+  deployId: string;
+  directory: string;
+  release: Release;
+  /** The names to keep once it serves. */
+  storage: StorageNames;
+  /** What changes with what the release does. */
+  digest: string;
+}
+
+export interface ProjectOptions {
+  folder: string;
+  appId: string;
+  paths: Layout;
+  /** Where the storage names of the app are kept. */
+  names: string;
+  /** The environment of its Wrangler configuration; null: the top level. */
+  environment: string | null;
+  /** Told of steps of the build, with their times in ms. */
+  onStep: (words: string, ms: number) => void;
+  /** Gets what a build's command prints, and notes about the project. */
+  onLine: (line: string) => void;
+}
+
+export class Project {
+  readonly #options: ProjectOptions;
+  readonly #folder: Folder;
+  #notes = '';
+  /** The release that serves. */
+  #live: Made | null = null;
+
+  constructor(options: ProjectOptions) {
+    this.#options = options;
+    const { paths, appId } = options;
+    this.#folder = new Folder({
+      ...options,
+      settings: NO_SETTINGS,
+      compiled: compiledDirectory() ?? paths.compiled,
+      cache: paths.cache(appId),
+    });
+  }
+
+  /** Whether a command has to run before the project can be bundled. */
+  get hasBuild(): boolean {
+    return this.#folder.hasBuild;
+  }
+
+  /**
+   * Makes a release of what the folder has now.
+   * @param changed paths that have changed since the last time; null: all may have
+   * @throws {BuildFailure} for a fault of the project
+   * @throws the signal's reason once it is aborted
+   */
+  async make(changed: string[] | null, signal: AbortSignal): Promise<Made> {
+    const { paths, appId, onStep } = this.#options;
+    await this.#folder.build(changed, signal);
+    const from = performance.now();
+    const deployId = newId();
+    const directory = paths.release(appId, deployId);
+    const out = `${directory}.new`;
+    try {
+      const { bundle, notes } = await this.#folder.bundle(out);
+      this.#tell(notes);
+      signal.throwIfAborted();
+      const live = this.#live && (await readRelease(this.#live.directory));
+      const digest = await digestOf(bundle, out);
+      const placed = await placeBundle(
+        bundle,
+        { deployId, sha: '', storage: this.#names(), live, isPreview: false },
+        out,
+        directory,
+      );
+      onStep('bundled', performance.now() - from);
+      return { deployId, directory, digest, ...placed };
+    } catch (error) {
+      await removeTree(out);
+      throw error;
+    }
+  }
+
+  /** Keeps what belongs to a release that serves from now on, for good, and removes the releases before it. */
+  serves(made: Made): void {
+    if (this.#live?.deployId === made.deployId) return;
+    writeAtomic(this.#options.names, JSON.stringify(made.storage));
+    this.#live = made;
+  }
+
+  /** Whether a release does what the one does that serves. */
+  isSame({ digest }: Made): boolean {
+    return this.#live?.digest === digest;
+  }
+
+  /** Removes all releases but the one that serves. */
+  async tidy(): Promise<void> {
+    const { paths, appId } = this.#options;
+    const directory = paths.releases(appId);
+    const names = await readdir(directory).catch(() => []);
+    for (const name of names) if (name !== this.#live?.deployId) await removeTree(join(directory, name));
+  }
+
+  close(): void {
+    this.#folder.close();
+  }
+
+  #names(): StorageNames {
+    try {
+      return { ...emptyNames(), ...JSON.parse(readFileSync(this.#options.names, 'utf8')) };
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return emptyNames();
+      throw new BuildFailure(`${this.#options.names} cannot be read: ${(error as Error).message}`);
+    }
+  }
+
+  /** Says what there is to say about the project, once. */
+  #tell(notes: string[]): void {
+    const all = notes.join('\n');
+    if (all !== this.#notes) for (const note of notes) this.#options.onLine(note);
+    this.#notes = all;
+  }
+}
+
+async function digestOf(bundle: object, directory: string): Promise<string> {
+  const hash = createHash('sha256').update(JSON.stringify(bundle));
+  const files: string[] = [];
+  for await (const entry of glob('**', { cwd: directory, withFileTypes: true }))
+    if (entry.isFile()) files.push(join(entry.parentPath, entry.name));
+  for (const path of files.sort())
+    hash.update(path.slice(directory.length)).update('\0').update(readFileSync(path));
+  return hash.digest('base64');
+}

@@ -1,0 +1,200 @@
+// The versions of a folder's app: one is made after each save, and serves when it starts. Only one is made at a time.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { BuildFailure } from '../../../bundler/failure.ts';
+import type { Fleet } from '../../fleets/life/fleet.ts';
+import { reason } from '../../log.ts';
+import { toSourcePlaces } from '../../telemetry/errors/source-places.ts';
+import { type Terminal, took } from '../terminal.ts';
+import type { Made, Project } from './project.ts';
+import { isVariables, readVariables } from './variables.ts';
+import { missingHere, secretWarnings } from './warnings.ts';
+
+export interface VersionsOptions {
+  folder: string;
+  /** The environment of the Wrangler configuration; null: the top level. */
+  environment: string | null;
+  project: Project;
+  fleet: Fleet;
+  terminal: Terminal;
+  /** Whether there is an AI server. */
+  hasAi: boolean;
+  /** Called with another text each time that pages would show something else. */
+  onChange: (text: string) => void;
+}
+
+export class Versions {
+  readonly #options: VersionsOptions;
+  #variables: Record<string, string> = {};
+  /** The variables of the version that serves. */
+  #served: Record<string, string> | null = null;
+  /** The last warning of bindings that lead to nothing here. */
+  #missing = '';
+  /** Paths that have changed since the last version was made; null when all files are to be looked at. */
+  #changed: string[] | null = null;
+  /** The version that is being made. */
+  #making: AbortController | null = null;
+  #work: Promise<void> = Promise.resolve();
+  /** Settles when the version that serves has been tried as a deploy does. */
+  #trial: Promise<void> = Promise.resolve();
+  #failure: string | null = null;
+  readonly #first = Promise.withResolvers<void>();
+  #isFirst = true;
+  #ended = false;
+
+  constructor(options: VersionsOptions) {
+    this.#options = options;
+  }
+
+  /** The secrets that a process gets which starts now. */
+  get variables(): Record<string, string> {
+    return this.#variables;
+  }
+
+  /** What is wrong with the newest version; null when it serves. */
+  get failure(): string | null {
+    return this.#failure;
+  }
+
+  /** Whether the first version is being made. */
+  get isFirst(): boolean {
+    return this.#isFirst;
+  }
+
+  /** Settles when the first version serves, or does not. */
+  get first(): Promise<void> {
+    return this.#first.promise;
+  }
+
+  /** Makes the first version. */
+  start(): void {
+    this.#readVariables();
+    this.#next('');
+  }
+
+  /** Gives up the version that is being made, and makes no more. */
+  end(): void {
+    this.#ended = true;
+    this.#making?.abort(new Error('it was ended'));
+  }
+
+  /** Resolves when nothing is done for a version any more. */
+  async settled(): Promise<void> {
+    await Promise.all([this.#work, this.#trial]);
+  }
+
+  /** Files of the folder were changed or removed. @param paths of them, from the folder */
+  saved(paths: string[]): void {
+    if (this.#ended) return;
+    if (paths.some(isVariables)) this.#readVariables();
+    this.#changed?.push(...paths);
+    // The version that is being made is out of date.
+    this.#making?.abort(new Error('there is a newer save'));
+    this.#next(this.#shown(paths));
+  }
+
+  /** What was done to files, in words. */
+  #shown(paths: string[]): string {
+    const { saved = [], removed = [] } = Object.groupBy(paths, (path) =>
+      existsSync(join(this.#options.folder, path)) ? 'saved' : 'removed',
+    );
+    const words = (of: string[], what: string) =>
+      of.length === 0
+        ? []
+        : [`${of.slice(0, 3).join(', ')}${of.length > 3 ? ` and ${of.length - 3} more` : ''} ${what}`];
+    return [...words(saved, 'saved'), ...words(removed, 'removed')].join('; ');
+  }
+
+  #readVariables(): void {
+    this.#variables = readVariables(this.#options.folder, this.#options.environment, (words) =>
+      this.#options.terminal.say(words, 'yellow'),
+    );
+  }
+
+  /** Makes the next version when the one before has ended. @param why what was saved; empty at the start */
+  #next(why: string): void {
+    const making = new AbortController();
+    this.#making = making;
+    this.#work = this.#work.then(async () => {
+      if (making.signal.aborted) return;
+      if (why !== '') this.#options.terminal.say(why, 'dim');
+      await this.#make(making.signal);
+      await this.#options.project.tidy().catch(() => {});
+      if (making.signal.aborted) return;
+      this.#isFirst = false;
+      this.#first.resolve();
+    });
+  }
+
+  async #make(signal: AbortSignal): Promise<void> {
+    const from = performance.now();
+    const changed = this.#changed;
+    this.#changed = [];
+    try {
+      const made = await this.#options.project.make(changed, signal);
+      await this.#serve(made, from);
+      this.#failure = null;
+    } catch (error) {
+      // The next version also looks at the changes of one that was given up, and after a failure at all files.
+      this.#changed = signal.aborted && changed !== null ? [...changed, ...(this.#changed ?? [])] : null;
+      if (!signal.aborted) this.#failed(error);
+    }
+  }
+
+  async #serve(made: Made, from: number): Promise<void> {
+    const { project, fleet, terminal } = this.#options;
+    const variables = this.#variables;
+    if (project.isSame(made) && variables === this.#served && this.#failure === null) {
+      terminal.say('it makes no difference to the app, which runs on', 'dim');
+      return;
+    }
+    this.#warn(made);
+    const started = performance.now();
+    try {
+      await fleet.swap(made, {
+        commit: async () => project.serves(made),
+        log: (line) => terminal.say(line, 'dim'),
+        isUntried: true,
+      });
+    } catch (error) {
+      throw new NotStarted(await toSourcePlaces(made.directory, reason(error)));
+    }
+    this.#served = variables;
+    terminal.say(`started in ${took(performance.now() - started)}`, 'dim');
+    terminal.say(`serves what is saved, after ${took(performance.now() - from)}`, 'green');
+    this.#options.onChange(made.deployId);
+    this.#trial = this.#try(made);
+  }
+
+  /** Says what a deploy would say or refuse of a version that serves. Never rejects. */
+  async #try(made: Made): Promise<void> {
+    const { fleet, terminal } = this.#options;
+    const words = await fleet
+      .try(made)
+      .catch((error: unknown) => [`a deploy of this fails: ${reason(error)}`]);
+    if (this.#ended || fleet.liveDeployId !== made.deployId) return;
+    for (const each of words) terminal.say(each, 'yellow');
+  }
+
+  #failed(error: unknown): void {
+    const { fleet, terminal, onChange } = this.#options;
+    const words = reason(error);
+    this.#failure = words;
+    const old = fleet.liveDeployId === null ? '' : '\nThe version before answers on.';
+    const what = error instanceof BuildFailure ? 'the build failed' : 'it does not start';
+    terminal.fail(`${what}: ${words}${old}`);
+    if (fleet.liveDeployId === null) onChange(`failed ${Date.now()}`);
+  }
+
+  #warn({ release }: Made): void {
+    const warnings = secretWarnings(release, Object.keys(this.#variables));
+    const missing = missingHere(release, this.#options.hasAi);
+    // Said again only when it has changed.
+    if (missing !== '' && missing !== this.#missing) warnings.push(missing);
+    this.#missing = missing;
+    for (const words of warnings) this.#options.terminal.say(words, 'yellow');
+  }
+}
+
+/** A version that was built and does not start. */
+class NotStarted extends Error {}

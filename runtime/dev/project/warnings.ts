@@ -1,0 +1,35 @@
+// What a developer is warned of in a version: bindings that lead to nothing here, and secrets that are wrong.
+import type { Release } from '../../../bundler/release.ts';
+import { dividedSecrets } from '../../fleets/config/secret-bindings.ts';
+import { queuesElsewhere } from '../../fleets/config/services.ts';
+
+/**
+ * The bindings that lead to something which does not run here.
+ * @param hasAi whether there is an AI server
+ * @returns a sentence; empty when there are none
+ */
+export function missingHere(release: Release, hasAi: boolean): string {
+  const others = (release.services ?? []).flatMap(({ binding, service }) =>
+    service === null ? [] : [`${binding} (the app ${service})`],
+  );
+  const servers = (release.outward ?? []).flatMap(({ type, binding }) => {
+    if (type === 'send_email') return [`${binding} (a mail server)`];
+    return type === 'ai' && !hasAi ? [`${binding} (an AI server, which RUNNER_AI_URL names)`] : [];
+  });
+  const queues = queuesElsewhere(release).map((queue) => `the queue ${queue}, which another app consumes`);
+  const missing = [...others, ...servers, ...queues];
+  if (missing.length === 0) return '';
+  return `what the app calls and does not run here, so that the calls fail: ${missing.join(', ')}`;
+}
+
+/** Warnings of secrets that a release needs, or may not have. @param names of the secrets in `.dev.vars` */
+export function secretWarnings(release: Release, names: string[]): string[] {
+  const missing = (release.requiredSecrets ?? []).filter((name) => !names.includes(name));
+  const { taken } = dividedSecrets(release, names);
+  const warnings: string[] = [];
+  if (missing.length > 0)
+    warnings.push(`secrets.required: .dev.vars has no ${missing.join(', ')}; a deploy without it fails`);
+  if (taken.length > 0)
+    warnings.push(`.dev.vars: ${taken.join(', ')} is a binding's name, and the binding is given`);
+  return warnings;
+}

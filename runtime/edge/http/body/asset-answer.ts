@@ -1,0 +1,74 @@
+// Ranges and lists of tags for static files. workerd's asset service answers a GET with the whole file whatever its `Range`
+// says, and knows one tag of `If-None-Match` only. Safari plays no video without ranges.
+import { type AnswerHead, readAnswerHead } from '../head/answer-head.ts';
+import { headerValue } from '../head/fields.ts';
+import type { RequestHead } from '../head/head.ts';
+
+/** The tag that workerd gives a file: its second number is the file's size in hexadecimal. */
+const ASSET_TAG = /^(?:W\/)?("[0-9a-f]+-([0-9a-f]+)-[0-9a-f]+")$/;
+/** One range. Several may be answered with the whole (RFC 9110, 14.2). */
+const RANGE = /^bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))$/i;
+
+/** An answer made of another: what its client gets of it. */
+export class PartialAnswer {
+  readonly head: AnswerHead;
+  #skipped: number;
+  #left: number;
+
+  /** @param skipped, length bytes of the whole body before the part, and in it */
+  constructor(head: AnswerHead, skipped: number, length: number) {
+    this.head = head;
+    this.#skipped = skipped;
+    this.#left = length;
+  }
+
+  /** Whether no more of the whole body is needed. */
+  get done(): boolean {
+    return this.#left === 0;
+  }
+
+  /** Returns what is in the part of the next pieces of the whole body. */
+  take(pieces: Buffer[]): Buffer[] {
+    const taken: Buffer[] = [];
+    for (const piece of pieces) {
+      const from = Math.min(this.#skipped, piece.length);
+      const part = piece.subarray(from, from + this.#left);
+      this.#skipped -= from;
+      this.#left -= part.length;
+      if (part.length > 0) taken.push(part);
+    }
+    return taken;
+  }
+}
+
+/** Returns the answer that a request's `Range` or `If-None-Match` makes of a whole static file; null when it makes none. */
+export function partialAnswer(request: RequestHead, answer: AnswerHead): PartialAnswer | null {
+  const { method, headers } = request;
+  if (answer.status !== 200 || (method !== 'GET' && method !== 'HEAD')) return null;
+  const [, tag, size] = ASSET_TAG.exec(headerValue(answer.headers, 'etag') ?? '') ?? [];
+  const length = Number(headerValue(answer.headers, 'content-length') ?? Number.NaN);
+  // A Worker that has changed the file has changed its length, or left it out.
+  if (tag === undefined || Number.parseInt(size!, 16) !== length) return null;
+  const known = headerValue(headers, 'if-none-match');
+  if (known === '*' || known?.includes(tag)) {
+    return new PartialAnswer(changed(answer, '304 Not Modified', ''), 0, 0);
+  }
+  const range = RANGE.exec(headerValue(headers, 'range') ?? '');
+  const condition = headerValue(headers, 'if-range');
+  if (method === 'HEAD' || range === null || (condition !== undefined && condition !== tag)) return null;
+  const [, first, last, suffix] = range;
+  const from = suffix === undefined ? Number(first) : Math.max(0, length - Number(suffix));
+  const to = suffix === undefined && last !== '' ? Math.min(Number(last), length - 1) : length - 1;
+  if (suffix === undefined && last !== '' && Number(last) < from) return null;
+  if (from >= length) {
+    const lines = `content-range: bytes */${length}\r\ncontent-length: 0\r\n`;
+    return new PartialAnswer(changed(answer, '416 Range Not Satisfiable', lines), 0, 0);
+  }
+  const part = to - from + 1;
+  const lines = `accept-ranges: bytes\r\ncontent-range: bytes ${from}-${to}/${length}\r\ncontent-length: ${part}\r\n`;
+  return new PartialAnswer(changed(answer, '206 Partial Content', lines), from, part);
+}
+
+function changed({ lines }: AnswerHead, status: string, more: string): AnswerHead {
+  return readAnswerHead(`HTTP/1.1 ${status}\r\n${lines}${more}\r\n`, 'GET')!;
+}

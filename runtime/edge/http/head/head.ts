@@ -1,0 +1,248 @@
+// The head of a request: what is not exactly HTTP/1.1, or can be read in two ways, is refused before it is routed.
+import type { Asker } from '../../log/asker.ts';
+import { badRequest, NOT_HTTP, type OwnRefusal, UNKNOWN_EXPECTATION } from '../../refusals.ts';
+import type { Framing } from '../body/body.ts';
+import { readAuthority } from './authority.ts';
+import { connectionOptions, FIELDS_MAX, readFields, readLength } from './fields.ts';
+import type { IdentifiedLines } from './identified-lines.ts';
+import { type RequestLine, readRequestLine } from './request-line.ts';
+
+/** What a request asks for, as routing sees it. */
+export interface RequestHead {
+  method: string;
+  /** Lower case, without the port. */
+  host: string;
+  /** The path without its query. */
+  path: string;
+  /** Path and query, as sent on. Starts with a slash, but for `OPTIONS *`. */
+  target: string;
+  /** Names and values in turn, as received. */
+  headers: string[];
+  /** The `Host` value, without the dot at the end of its host. */
+  authority: string;
+  /** All of its fields, which the next request of the same connection mostly has too. */
+  fields: HeadFields;
+  /** Length of the whole head, in bytes. */
+  bytes: number;
+  /** Of HTTP/1.x. */
+  minorVersion: number;
+  framing: Framing;
+  hasBody: boolean;
+  /** What the `Connection` fields list, in lower case. */
+  options: Set<string> | null;
+  /** Whether the client waits for a 100 before it sends its body. */
+  awaitsContinue: boolean;
+  /** The protocol that the client wants on its connection instead, if that may be granted. */
+  upgrade: string | null;
+}
+
+/** The fields of a head, and what they say. */
+export interface HeadFields {
+  /** Names and values in turn, as received. */
+  headers: string[];
+  authority: string;
+  host: string;
+  /** Of the HTTP/1.x that they were read as. */
+  minorVersion: number;
+  framing: Framing;
+  options: Set<string> | null;
+  awaitsContinue: boolean;
+  /** The protocol that is asked for, if a GET may have it. */
+  upgrade: string | null;
+  /** Whether there is a `Range` or an `If-None-Match`. */
+  isConditional: boolean;
+  /** What `forwardedHeaders` made of them, which keeps it here. */
+  crossing: CrossingFields | null;
+  /** What records of its requests share, which `Exchange` keeps here. */
+  asker: Asker | null;
+}
+
+/** What a process is told of a request because of its fields and its connection. */
+export interface CrossingFields {
+  lines: IdentifiedLines;
+  client: string;
+  /** What was known of where the client is. */
+  located: string;
+}
+
+type Refused = { refusal: OwnRefusal };
+
+/** The fields that say how a request is read. */
+interface Special {
+  authority: string | null;
+  framing: Framing | null;
+  expect: string | null;
+  upgrade: string | null;
+  isConditional: boolean;
+}
+
+/** Bytes without the empty lines before a head, which some clients send behind a body (RFC 9112, 2.2). */
+export function withoutEmptyLines(bytes: Buffer): Buffer {
+  let at = 0;
+  while (bytes[at] === 13 && bytes[at + 1] === 10) at += 2;
+  return at === 0 ? bytes : bytes.subarray(at);
+}
+
+/** Reads the head at the front of `bytes`, of a `length` that includes its empty line. */
+export function readHead(bytes: Buffer, length: number): RequestHead | Refused {
+  const lineEnd = bytes.indexOf('\r\n');
+  const line = readRequestLine(bytes, lineEnd);
+  if ('refusal' in line) return line;
+  const fields = readHeadFields(bytes.toString('latin1', lineEnd + 2, length), line.minorVersion);
+  return 'refusal' in fields ? fields : headOf(line, fields, length);
+}
+
+/**
+ * Reads a head whose fields have been read before.
+ * @param bytes with the first line at their front, of the HTTP/1.x that the fields were read as
+ * @param lineEnd where the first line ends
+ * @param length of the whole head
+ */
+export function readHeadAgain(
+  bytes: Buffer,
+  lineEnd: number,
+  fields: HeadFields,
+  length: number,
+): RequestHead | Refused {
+  const line = readRequestLine(bytes, lineEnd);
+  return 'refusal' in line ? line : headOf(line, fields, length);
+}
+
+/** Reads the fields of a head, behind which its empty line stands. */
+function readHeadFields(text: string, minorVersion: number): HeadFields | Refused {
+  const headers = readFields(text, 0, text.length - 2);
+  if (headers === null) return { refusal: NOT_HTTP };
+  if (headers.length > 2 * FIELDS_MAX) return TOO_MANY_FIELDS;
+  const special = readSpecial(headers, minorVersion);
+  if ('refusal' in special) return special;
+  const { expect } = special;
+  const named = special.authority === null ? null : readAuthority(special.authority);
+  if (named === null) return badRequest('The request needs one valid Host header.');
+  // HTTP/1.0 knows no expectations.
+  const expects = minorVersion > 0 && expect !== null;
+  if (expects && expect.toLowerCase() !== '100-continue') return { refusal: UNKNOWN_EXPECTATION };
+  const options = connectionOptions(headers);
+  if (options === 'too long') return badRequest('The Connection header lists too much.');
+  const framing = special.framing ?? 0;
+  return {
+    headers,
+    ...named,
+    minorVersion,
+    framing,
+    options,
+    awaitsContinue: expects && framing !== 0,
+    upgrade: mayUpgrade(minorVersion, special, options) ? special.upgrade : null,
+    isConditional: special.isConditional,
+    crossing: null,
+    asker: null,
+  };
+}
+
+function headOf(line: RequestLine, fields: HeadFields, bytes: number): RequestHead | Refused {
+  const { method, minorVersion } = line;
+  const { authority, framing } = fields;
+  const isPath = line.target.startsWith('/');
+  const target = isPath ? line.target : originForm(line.target, authority, method);
+  if (target === null) return badRequest('The request target is not a path of this host.');
+  return {
+    method,
+    host: fields.host,
+    path: isPath ? line.path : target.replace(/\?.*$/, ''),
+    target,
+    headers: fields.headers,
+    authority,
+    fields,
+    bytes,
+    minorVersion,
+    framing,
+    hasBody: framing !== 0,
+    options: fields.options,
+    awaitsContinue: fields.awaitsContinue,
+    upgrade: method === 'GET' ? fields.upgrade : null,
+  };
+}
+
+function readSpecial(headers: string[], minorVersion: number): Special | Refused {
+  const special: Special = {
+    authority: null,
+    framing: null,
+    expect: null,
+    upgrade: null,
+    isConditional: false,
+  };
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i]!;
+    const value = headers[i + 1]!;
+    // Only the names looked for have these lengths.
+    switch (name.length) {
+      case 4:
+        if (name.toLowerCase() !== 'host') break;
+        if (special.authority !== null) return badRequest('The request has more than one Host header.');
+        special.authority = value;
+        break;
+      case 5:
+        if (name.toLowerCase() === 'range') special.isConditional = true;
+        break;
+      case 6:
+        if (name.toLowerCase() === 'expect') special.expect = value;
+        break;
+      case 7:
+        if (name.toLowerCase() === 'upgrade') {
+          special.upgrade = special.upgrade === null ? value : `${special.upgrade}, ${value}`;
+        }
+        break;
+      case 13:
+        if (name.toLowerCase() === 'if-none-match') special.isConditional = true;
+        break;
+      case 14:
+        if (name.toLowerCase() !== 'content-length') break;
+        if (special.framing !== null) return badRequest('The request says twice how long it is.');
+        special.framing = readLength(value);
+        if (special.framing === null) return badRequest('The Content-Length is not a number.');
+        break;
+      case 17:
+        if (name.toLowerCase() !== 'transfer-encoding') break;
+        if (special.framing !== null) return badRequest('The request says twice how long it is.');
+        if (value.toLowerCase() !== 'chunked') return UNKNOWN_ENCODING;
+        if (minorVersion === 0) return badRequest('An HTTP/1.0 request cannot have a Transfer-Encoding.');
+        special.framing = 'chunked';
+        break;
+    }
+  }
+  return special;
+}
+
+/** Only a request without a body. `h2c` would take requests past the checks here. */
+function mayUpgrade(
+  minorVersion: number,
+  { upgrade, framing }: Special,
+  options: Set<string> | null,
+): boolean {
+  if (upgrade === null || minorVersion === 0 || framing !== null) return false;
+  return options?.has('upgrade') === true && !/\bh2c\b/i.test(upgrade);
+}
+
+/** Path and query of a target that is no path; null when it is of no use here or names another host than `Host` does. */
+function originForm(target: string, authority: string, method: string): string | null {
+  if (target === '*') return method === 'OPTIONS' ? target : null;
+  const absolute = /^https?:\/\/([^/?]*)(.*)$/i.exec(target);
+  const named = absolute === null ? null : readAuthority(absolute[1]!);
+  if (absolute === null || named?.authority.toLowerCase() !== authority.toLowerCase()) return null;
+  const rest = absolute[2]!;
+  return rest.startsWith('/') ? rest : `/${rest}`;
+}
+
+const TOO_MANY_FIELDS: Refused = {
+  refusal: {
+    status: 431,
+    code: 'headers_too_large',
+    detail: `The request has more than ${FIELDS_MAX} header fields.`,
+  },
+};
+const UNKNOWN_ENCODING: Refused = {
+  refusal: {
+    status: 501,
+    code: 'unknown_transfer_encoding',
+    detail: 'The only Transfer-Encoding known here is chunked, once.',
+  },
+};

@@ -1,0 +1,221 @@
+// Which headers cross the gateway, and which it writes itself.
+
+import { ACCOUNT_HEADER } from '../../../../handlers/contract/people/sign-in.ts';
+import { wallClock } from '../../../sockets/clock.ts';
+import type { AnswerHead } from './answer-head.ts';
+import { type ClientConnection, COLO, cfJson, countryOf } from './cf.ts';
+import { isHopByHop, keptBytes, withCookie } from './fields.ts';
+import type { CrossingFields, RequestHead } from './head.ts';
+import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
+import { isRequestId, isTraceparent } from './ids.ts';
+import type { HeadPart } from './outgoing.ts';
+
+/** How our own proxy in front says which connection it has to the client. */
+export const CLIENT_PROTOCOL = 'x-cellar-client-protocol';
+export const CLIENT_TLS = 'x-cellar-client-tls';
+
+/** Written by the gateway, whoever called. `Forwarded` is left out: no proxy in front of us is known to clean it. */
+const OWN = new Set([
+  'host',
+  'content-length',
+  'expect',
+  'forwarded',
+  'x-real-ip',
+  'cf-connecting-ip',
+  'cf-connecting-ipv6',
+  'true-client-ip',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  CLIENT_PROTOCOL,
+  CLIENT_TLS,
+  'x-request-id',
+  'traceparent',
+]);
+
+/** Written by Cloudflare's edge, which apps may run behind, and never by a client. */
+const OF_CLOUDFLARE = /^(?:cf-|cdn-loop$)/;
+
+/** Their requests say how long they are even if there is nothing (RFC 9110, 8.6). */
+const EXPECT_A_BODY = new Set(['POST', 'PUT', 'PATCH']);
+
+/** Who called, as the headers say it. */
+export interface Caller {
+  /** The peer's address. */
+  peer: string;
+  /** Whether the peer's X-Forwarded-* headers are believed. */
+  trusted: boolean;
+  /** Whether the peer is our own proxy, which says what connection it has to the client. */
+  isOwnProxy: boolean;
+  /** Whether spans of its requests are exported. */
+  isSampled: boolean;
+  /** What is known of where an address is, as `cfJson` takes it. */
+  locate(address: string): string;
+  /** The client's address, given the `X-Forwarded-For` the peer sent. */
+  client(forwardedFor: string | undefined): string;
+  /** Whether a trusted proxy that is not our own has sent the request, given the `X-Forwarded-For` the peer sent. */
+  isByTrustedProxy(forwardedFor: string | undefined): boolean;
+}
+
+/** What a client says of itself and of its request's place in a larger one. Absent unless it may be believed. */
+interface Claims {
+  requestId?: string;
+  traceparent?: string;
+  forwardedFor?: string;
+  forwardedHost?: string;
+  forwardedProto?: string;
+  connection: ClientConnection;
+  /** Lines of Cloudflare's headers, by their names in lower case. */
+  ofCloudflare?: Map<string, string>;
+}
+
+/** The headers a process gets. `Host` is passed unchanged; what a client claims about itself is not. */
+export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHeaders {
+  const { fields } = head;
+  const known = fields.crossing;
+  const crossing =
+    known !== null && known.located === caller.locate(known.client) ? known : crossingFields(head, caller);
+  // The fields are those of one connection, and so of one caller, who has one request at a time.
+  fields.crossing = crossing;
+  return crossing.lines.identify(crossing.client);
+}
+
+function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
+  const { authority } = head;
+  const claims: Claims = { connection: {} };
+  const passed = passOn(head, caller, claims);
+  const { forwardedFor, forwardedHost, forwardedProto, requestId, traceparent } = claims;
+  const client = caller.client(forwardedFor);
+  const located = caller.locate(client);
+  const proto = forwardedProto === 'https' ? 'https' : 'http';
+  const ofCloudflare = caller.isByTrustedProxy(forwardedFor) ? claims.ofCloudflare : undefined;
+  const country = ofCloudflare?.has('cf-ipcountry') ? null : countryOf(located);
+  const lines =
+    `host: ${authority}\r\n${passed}${[...(ofCloudflare?.values() ?? [])].join('')}` +
+    (country === null ? '' : `cf-ipcountry: ${country}\r\n`) +
+    `x-forwarded-for: ${forwardedPath(forwardedFor, caller)}\r\n` +
+    `x-forwarded-host: ${forwardedHost ?? authority}\r\nx-forwarded-proto: ${proto}\r\n` +
+    // For workerd, which takes both out: it makes the Worker's URL of the first, `request.cf` of the second.
+    `x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cfJson(head.minorVersion, claims.connection, located)}\r\n` +
+    `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n`;
+  const colo = ofCloudflare?.has('cf-ray') ? null : COLO;
+  return {
+    lines: new IdentifiedLines(lines, requestId, traceparent, caller.isSampled, colo),
+    client,
+    located,
+  };
+}
+
+/** The addresses that a request came through, the client first. Our own proxy names its peer by itself, and is part of us. */
+function forwardedPath(forwardedFor: string | undefined, { peer, isOwnProxy }: Caller): string {
+  if (forwardedFor === undefined) return peer;
+  return isOwnProxy ? forwardedFor : `${forwardedFor}, ${peer}`;
+}
+
+const LINE_END = ' HTTP/1.1\r\n';
+/** The last line of a head with which a connection ends. */
+export const CLOSES = 'connection: close\r\n';
+
+/** The head of a request to a process. @param lines those of `forwardedHeaders` @param more other lines, each with its end */
+export function requestHead(
+  { method, target, framing, upgrade }: RequestHead,
+  lines: Buffer,
+  more: string,
+): HeadPart[] {
+  let end = more;
+  if (framing === 'chunked') end += 'transfer-encoding: chunked\r\n';
+  else if (framing !== 0 || EXPECT_A_BODY.has(method)) end += `content-length: ${framing}\r\n`;
+  if (upgrade !== null) end += `connection: upgrade\r\nupgrade: ${upgrade}\r\n`;
+  return [method, ' ', target, LINE_END, lines, `${end}\r\n`];
+}
+
+/** The lines that may cross. What the gateway writes in its own words is left out, and added to `claims`. */
+function passOn({ headers, options }: RequestHead, caller: Caller, claims: Claims): string {
+  const { trusted } = caller;
+  let lines = '';
+  let cookies = '';
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i]!.toLowerCase();
+    const value = headers[i + 1]!;
+    if (OWN.has(name)) addClaim(claims, name, value, caller);
+    else if (isHopByHop(name) || options?.has(name) || isInternal(name)) continue;
+    else if (OF_CLOUDFLARE.test(name)) {
+      claims.ofCloudflare ??= new Map();
+      const before = claims.ofCloudflare.get(name) ?? '';
+      claims.ofCloudflare.set(name, `${before}${headers[i]}: ${value}\r\n`);
+    } else if (name === 'cookie') cookies = withCookie(cookies, value);
+    else if (trusted || !name.startsWith('x-forwarded-')) lines += `${headers[i]}: ${value}\r\n`;
+  }
+  return cookies === '' ? lines : `${lines}cookie: ${cookies}\r\n`;
+}
+
+/** Cellar's own headers. The API believes the account of a client that has the runner's token. */
+function isInternal(name: string): boolean {
+  return name.startsWith('x-cellar-') && name !== ACCOUNT_HEADER;
+}
+
+function addClaim(claims: Claims, name: string, value: string, { trusted, isOwnProxy }: Caller): void {
+  if (name === 'x-request-id') {
+    if (isRequestId(value)) claims.requestId ??= value;
+  } else if (name === 'traceparent') {
+    if (isTraceparent(value)) claims.traceparent ??= value;
+  } else if (name === CLIENT_PROTOCOL) {
+    if (isOwnProxy) claims.connection.protocol = value;
+  } else if (name === CLIENT_TLS) {
+    if (isOwnProxy) claims.connection.tls = value;
+  } else if (trusted) {
+    if (name === 'x-forwarded-host') claims.forwardedHost ??= value;
+    else if (name === 'x-forwarded-proto') claims.forwardedProto ??= value;
+    else if (name === 'x-forwarded-for') {
+      claims.forwardedFor = claims.forwardedFor === undefined ? value : `${claims.forwardedFor}, ${value}`;
+    }
+  }
+}
+
+/** The lines that a client gets of an answer before the answer, or of another protocol, each with its end. */
+export function answerLines({ lines, hasRequestId, hasDate }: AnswerHead, requestId: string): string {
+  const known = hasRequestId ? lines : `${lines}x-request-id: ${requestId}\r\n`;
+  return hasDate ? known : known + dateLine();
+}
+
+/**
+ * The head that a client gets of a process's answer.
+ * @param requestId stays as it is until the head was written
+ * @param chunked whether the body is sent in chunks
+ * @param ends whether the connection ends with the answer
+ */
+export function answerHead(
+  { start, hasRequestId, hasDate }: AnswerHead,
+  requestId: Buffer,
+  chunked: boolean,
+  ends: boolean,
+): HeadPart[] {
+  if (!hasRequestId && !hasDate && !chunked && !ends) return [start, requestId, usualEnd()];
+  const date = hasDate ? '' : dateLine();
+  const end = `${date}${chunked ? 'transfer-encoding: chunked\r\n' : ''}${ends ? CLOSES : ''}\r\n`;
+  return hasRequestId ? [start, end] : [start, requestId, '\r\n', end];
+}
+
+let second = 0;
+let date = '';
+let endWithDate: Buffer = Buffer.alloc(0);
+
+/** The `Date` of an answer, made once a second. */
+export function dateLine(): string {
+  keepTime();
+  return date;
+}
+
+/** What most heads have behind the request's id. */
+function usualEnd(): Buffer {
+  keepTime();
+  return endWithDate;
+}
+
+function keepTime(): void {
+  const current = Math.floor(wallClock() / 1000);
+  if (current === second) return;
+  second = current;
+  date = `date: ${new Date(current * 1000).toUTCString()}\r\n`;
+  endWithDate = keptBytes(`\r\n${date}\r\n`);
+}

@@ -1,0 +1,110 @@
+// A message on its way out through a socket.
+import type { BareSocket } from '../../../sockets/bare-socket.ts';
+import { Prefixes } from '../../../sockets/prefixes.ts';
+import { handedOn } from '../../../threads/collect-garbage.ts';
+
+/** Room for a small message, and for what one read gives with a head. A slow client keeps so much. */
+const SMALL_BYTES = 4 * 1024;
+const LARGE_BYTES = 96 * 1024;
+/** What a message is copied to, its head first. The system mostly takes all of it at once, and then the next one may be. */
+let small = new Prefixes(SMALL_BYTES);
+let large = new Prefixes(LARGE_BYTES);
+
+/** A part of a head: a text of bytes in latin1, or those bytes. */
+export type HeadPart = string | Buffer;
+
+/** Longest text that is written by its characters: each of so few costs less than a call that would take them all. */
+const SHORT = 16;
+const WRITTEN: readonly HeadPart[] = [];
+
+/** Writes a message with few calls: its head leaves with the first bytes of its body. */
+export class Outgoing {
+  readonly #socket: BareSocket;
+  readonly #chunked: boolean;
+  /** `WRITTEN` once it was. */
+  #head: readonly HeadPart[];
+
+  /**
+   * @param head with the empty line that ends it; its bytes stay as they are until the first `write` returns
+   * @param chunked whether the body is to be sent in chunks
+   */
+  constructor(socket: BareSocket, head: readonly HeadPart[], chunked: boolean) {
+    this.#socket = socket;
+    this.#head = head;
+    this.#chunked = chunked;
+  }
+
+  /** Whether anything of it was written. */
+  get begun(): boolean {
+    return this.#head === WRITTEN;
+  }
+
+  /**
+   * Writes what there is, and the body's end if this was the last of it. The pieces are the caller's again afterwards.
+   * Returns whether there is room for more.
+   */
+  write(pieces: Buffer[], last: boolean): boolean {
+    const head = this.#head;
+    this.#head = WRITTEN;
+    const bytes = lengthOf(pieces);
+    let before = '';
+    let after = '';
+    if (this.#chunked) {
+      if (bytes > 0) {
+        before = `${bytes.toString(16)}\r\n`;
+        after = '\r\n';
+      }
+      if (last) after += '0\r\n\r\n';
+    }
+    const length = lengthOf(head) + before.length + bytes + after.length;
+    return length === 0 || this.#writeGathered(head, before, pieces, after, length);
+  }
+
+  #writeGathered(
+    head: readonly HeadPart[],
+    before: string,
+    pieces: Buffer[],
+    after: string,
+    length: number,
+  ): boolean {
+    const socket = this.#socket;
+    const isShared = length <= LARGE_BYTES && socket.waiting === 0;
+    const isSmall = length <= SMALL_BYTES;
+    const room = isSmall ? small : large;
+    const bytes = isShared ? room.of(length) : Buffer.allocUnsafeSlow(length);
+    let at = 0;
+    for (const part of head) {
+      at = typeof part === 'string' ? putLatin1(part, bytes, at) : putBytes(part, bytes, at);
+    }
+    if (before !== '') at += bytes.write(before, at, 'latin1');
+    for (const piece of pieces) {
+      bytes.set(piece, at);
+      at += piece.length;
+    }
+    if (after !== '') bytes.write(after, at, 'latin1');
+    const hasRoom = socket.write(bytes);
+    if (socket.waiting === 0) return hasRoom;
+    // They must stay as they are until they have left.
+    handedOn(bytes.buffer.byteLength);
+    if (isShared && isSmall) small = new Prefixes(SMALL_BYTES);
+    else if (isShared) large = new Prefixes(LARGE_BYTES);
+    return hasRoom;
+  }
+}
+
+function putBytes(part: Buffer, bytes: Buffer, at: number): number {
+  bytes.set(part, at);
+  return at + part.length;
+}
+
+function putLatin1(text: string, bytes: Buffer, at: number): number {
+  if (text.length > SHORT) return at + bytes.write(text, at, 'latin1');
+  for (let i = 0; i < text.length; i++) bytes[at + i] = text.charCodeAt(i);
+  return at + text.length;
+}
+
+function lengthOf(parts: readonly HeadPart[]): number {
+  let length = 0;
+  for (const part of parts) length += part.length;
+  return length;
+}

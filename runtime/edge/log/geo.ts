@@ -1,0 +1,127 @@
+// Where addresses are, from databases in MaxMind's format. They are read whole at the start, and again when they change.
+import { readFile, stat } from 'node:fs/promises';
+import { isIP } from 'node:net';
+import { Reader } from 'mmdb-lib';
+import { log, logRarely, reason } from '../../log.ts';
+import { asciiJson } from '../http/body/ascii-json.ts';
+
+/** How often the files are looked at, in ms. Their makers bring out new ones each week. */
+const LOOK_MS = 60_000;
+/** Addresses, and records of the databases, that are remembered. An answer has a few hundred bytes. */
+const REMEMBERED = 4_096;
+/** Longest of a database's texts that is passed on, in characters. */
+const TEXT_LENGTH = 100;
+
+/** What is used of a record, in MaxMind's names; any of it may be missing. */
+interface Place {
+  country?: { iso_code?: string; is_in_european_union?: boolean };
+  registered_country?: { iso_code?: string };
+  continent?: { code?: string };
+  city?: { names?: { en?: string } };
+  subdivisions?: { iso_code?: string; names?: { en?: string } }[];
+  postal?: { code?: string };
+  location?: { latitude?: number; longitude?: number; time_zone?: string; metro_code?: number };
+  autonomous_system_number?: number;
+  autonomous_system_organization?: string;
+}
+
+interface File {
+  path: string;
+  /** When it changed last, as read; null while it could not be read. */
+  changedAt: number | null;
+  reader: Reader<never> | null;
+}
+
+/** Looks addresses up in any number of databases: of cities, of networks. */
+export class Geo {
+  readonly #files: File[];
+  readonly #known = new Map<string, string>();
+  readonly #timer: NodeJS.Timeout | null = null;
+
+  /** Nothing is read yet. @param paths of the databases; what one does not know another may */
+  constructor(paths: readonly string[]) {
+    this.#files = paths.map((path) => ({ path, changedAt: null, reader: null }));
+    if (paths.length > 0) this.#timer = setInterval(() => void this.look(), LOOK_MS).unref();
+  }
+
+  /** Reads what has changed. Never rejects: what was read before is used on, and the log says why. */
+  async look(): Promise<void> {
+    for (const file of this.#files) {
+      try {
+        const { mtimeMs } = await stat(file.path);
+        if (mtimeMs === file.changedAt) continue;
+        const bytes = await readFile(file.path);
+        file.changedAt = mtimeMs;
+        file.reader = new Reader<never>(bytes, { cache: new Remembered<number, never>() as never });
+        this.#known.clear();
+        log('info', 'a database of addresses was read', { path: file.path, bytes: bytes.length });
+      } catch (error) {
+        logRarely('warn', 'a database of addresses could not be read', {
+          path: file.path,
+          error: reason(error),
+        });
+      }
+    }
+  }
+
+  /** What is known of an address as fields of `request.cf`: a part of a JSON object in ASCII, such as `"country":"DE"`; '' when it is nothing. */
+  locate(address: string): string {
+    if (this.#files.length === 0) return '';
+    const known = this.#known.get(address);
+    if (known !== undefined) return known;
+    const located = isIP(address) === 0 ? '' : fieldsOf(this.#placeOf(address));
+    if (this.#known.size >= REMEMBERED) this.#known.delete(this.#known.keys().next().value!);
+    this.#known.set(address, located);
+    return located;
+  }
+
+  close(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+  }
+
+  #placeOf(address: string): Place {
+    const place: Place = {};
+    for (const { reader } of this.#files) {
+      try {
+        Object.assign(place, reader?.get(address));
+      } catch {
+        // A database that is damaged there knows nothing of the address.
+      }
+    }
+    return place;
+  }
+}
+
+/** A map that forgets what it was given first. */
+class Remembered<Key, Value> extends Map<Key, Value> {
+  override set(key: Key, value: Value): this {
+    if (this.size >= REMEMBERED) this.delete(this.keys().next().value!);
+    return super.set(key, value);
+  }
+}
+
+function fieldsOf(place: Place): string {
+  const { country, registered_country, continent, city, subdivisions, postal, location } = place;
+  const [region] = Array.isArray(subdivisions) ? subdivisions : [];
+  const fields = {
+    country: text(country?.iso_code ?? registered_country?.iso_code),
+    isEUCountry: country?.is_in_european_union === true ? '1' : undefined,
+    continent: text(continent?.code),
+    city: text(city?.names?.en),
+    region: text(region?.names?.en),
+    regionCode: text(region?.iso_code),
+    postalCode: text(postal?.code),
+    metroCode: text(location?.metro_code),
+    latitude: text(location?.latitude),
+    longitude: text(location?.longitude),
+    timezone: text(location?.time_zone),
+    asn: Number.isInteger(place.autonomous_system_number) ? place.autonomous_system_number : undefined,
+    asOrganization: text(place.autonomous_system_organization),
+  };
+  return asciiJson(fields).slice(1, -1);
+}
+
+function text(value: unknown): string | undefined {
+  if (typeof value === 'number') return String(value);
+  return typeof value === 'string' ? value.slice(0, TEXT_LENGTH).toWellFormed() : undefined;
+}

@@ -1,0 +1,159 @@
+// Gives a part of the host a process of the app to speak with, without waking the app.
+
+import { reason } from '../../log.ts';
+import { aborted } from '../../threads/aborted.ts';
+import { DATABASE_SOCKET } from '../config/cell-config.ts';
+import { stop } from '../life/ending.ts';
+import type { Leased, Running } from '../life/phase.ts';
+import { NO_MEMORY, type Supervisor } from '../life/supervisor.ts';
+import type { Cell } from '../process/cell.ts';
+import { type Lease, Leases } from './leases.ts';
+
+/** Longest time to wait for a process and to use it, in ms. */
+const LEASE_MS = 30_000;
+/** How long a process may take to answer after that, in ms. */
+const BLOCKED_MS = 1_000;
+/** Leases that may be waited for or held at once: each keeps what its holder works with in the host's memory. */
+const MOST_LEASES = 16;
+
+/** What the holder of a lease gets. */
+export interface LeasedCell {
+  /** The process's socket for the host: no request of a visitor comes there, and an entry of Cellar's own answers. */
+  socketPath: string;
+  /** The one at which its databases answer the host; nothing answers where the live release has none. */
+  databasePath: string;
+  /** Aborted when the lease ends before its holder is done. */
+  signal: AbortSignal;
+}
+
+export class Leasing {
+  readonly #process: Supervisor;
+  readonly #limits: { ms: number; most: number };
+  #count = 0;
+
+  constructor(process: Supervisor, limits = { ms: LEASE_MS, most: MOST_LEASES }) {
+    this.#process = process;
+    this.#limits = limits;
+  }
+
+  /** `Fleet.withCell` says what it does. */
+  async withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>, mayBlock = false): Promise<T> {
+    const { ms, most } = this.#limits;
+    if (this.#count >= most) throw new Error(`${purpose}: ${most} others use the app's process already`);
+    this.#count++;
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(new Error(`${purpose} did not end within ${ms / 1000} s`)), ms);
+    try {
+      return await this.#use(await this.#taken(late.signal, mayBlock), late.signal, use, mayBlock);
+    } finally {
+      clearTimeout(timer);
+      this.#count--;
+    }
+  }
+
+  async #use<T>(
+    { lease, phase }: Taken,
+    late: AbortSignal,
+    use: (cell: LeasedCell) => Promise<T>,
+    mayBlock: boolean,
+  ): Promise<T> {
+    const signal = AbortSignal.any([late, lease.signal]);
+    try {
+      return await Promise.race([
+        use(leasedCell(phase.cell, signal)),
+        aborted(signal),
+        phase.cell.exited.then(({ reason }) => Promise.reject(new Error(reason))),
+      ]);
+    } catch (error) {
+      if (mayBlock && late.aborted) await endBlocked(phase.cell, reason(late.reason));
+      throw error;
+    } finally {
+      lease.release();
+    }
+  }
+
+  /** A lease that comes too late is released at once. */
+  async #taken(late: AbortSignal, mayBlock: boolean): Promise<Taken> {
+    const taking = this.#take(late, mayBlock);
+    try {
+      return await Promise.race([taking, aborted(late)]);
+    } catch (error) {
+      taking.then(
+        ({ lease }) => lease.release(),
+        () => {},
+      );
+      throw error;
+    }
+  }
+
+  async #take(late: AbortSignal, mayBlock: boolean): Promise<Taken> {
+    return (
+      taken(this.#process, mayBlock) ??
+      (await this.#process.operations.run(async () => {
+        late.throwIfAborted();
+        await this.#bringUp();
+        const found = taken(this.#process, mayBlock);
+        if (found === null) throw new Error(this.#whyNone());
+        return found;
+      }))
+    );
+  }
+
+  /** Starts a process where there is none but could be. The app goes on resting, and a stopped one is stopped. */
+  async #bringUp(): Promise<void> {
+    const { phase, wanted } = this.#process;
+    if (phase.name !== 'idle' && phase.name !== 'asleep' && phase.name !== 'stopped') return;
+    if (this.#process.live === null) return;
+    if (!this.#process.hasMemory()) throw new Error(NO_MEMORY);
+    if (phase.name === 'stopped') await this.#lend(wanted);
+    else await this.#process.bringUpResting(wanted);
+  }
+
+  /** Starts a process of a stopped app, which goes with the last lease on it. */
+  async #lend(wanted: AbortSignal): Promise<void> {
+    const { operations } = this.#process;
+    const cell = await this.#process.launchLive(AbortSignal.any([operations.closing, wanted]));
+    const isLent = () => this.#process.phase === phase;
+    const leave = async () => {
+      if (isLent() && phase.leases.held === 0) await stop(this.#process);
+    };
+    const leases = new Leases(() => void operations.run(leave).catch(() => {}));
+    const phase: Leased = { name: 'leased', cell, leases };
+    this.#process.enter(phase);
+    void cell.exited.then(() => {
+      if (isLent()) this.#process.enter({ name: 'stopped' });
+    });
+  }
+
+  #whyNone(): string {
+    const { live, lastError } = this.#process;
+    if (live === null) return 'the app has no process: nothing has been deployed yet';
+    return `the app has no process${lastError === null ? '' : `: ${lastError}`}`;
+  }
+}
+
+/** Ends a process that is still at what a holder asked of it. */
+async function endBlocked(cell: Cell, why: string): Promise<void> {
+  if (await cell.answers('health', BLOCKED_MS)) return;
+  cell.kill(why);
+  await cell.exited;
+}
+
+function leasedCell(cell: Cell, signal: AbortSignal): LeasedCell {
+  return {
+    socketPath: cell.socketPath('health'),
+    databasePath: cell.socketPath(DATABASE_SOCKET),
+    signal,
+  };
+}
+
+interface Taken {
+  lease: Lease;
+  phase: Running | Leased;
+}
+
+/** A lease on the process that runs now; null when none does. */
+function taken({ phase }: Supervisor, mayBlock: boolean): Taken | null {
+  if (phase.name !== 'running' && phase.name !== 'leased') return null;
+  return { lease: phase.leases.hold(mayBlock), phase };
+}

@@ -1,0 +1,152 @@
+// Whether there is memory for one more process, and which processes have too much of it. The same reading of a process tells how
+// much it uses the processors.
+import { log, reason } from '../../log.ts';
+import { readUsage } from '../../processes/processes.ts';
+import { type Memory, readMemory } from '../../resources/memory.ts';
+import type { Cell } from '../process/cell.ts';
+import type { CoreUse } from '../process/core-use.ts';
+
+const MB = 1024 * 1024;
+/** Share of the container that may be used when no limit is set. */
+const DEFAULT_SHARE = 0.8;
+/** An app that uses no more than this, in bytes, is never too hungry. */
+const MODEST_BYTES = 64 * MB;
+/** Between two lines about it in the log, in ms: what is in use may go to and fro about the limit. */
+const TELL_EVERY_MS = 60_000;
+
+/** An app, as far as its memory goes. */
+export interface Eater {
+  /** Private memory of its process at the last sample, or of the process before; in bytes. */
+  footprint: number;
+  /** Sends its process away, for `why`: others need the memory. */
+  giveWay: (why: string) => void;
+  coreUse: CoreUse;
+}
+
+export class MemoryGauge {
+  readonly #root: string;
+  readonly #limitMb: number;
+  readonly #cellMb: number;
+  readonly #cells = new Map<Cell, Eater>();
+  #used = 0;
+  #limit = 0;
+  #sampling = false;
+  #toldAt = Number.NEGATIVE_INFINITY;
+
+  /**
+   * @param limitMb what the container may use, in MiB; 0 for 80 % of it
+   * @param cellMb what one app's process may use, in MiB
+   * @param root where `proc` and `sys` lie, for the container's memory
+   */
+  constructor(limitMb: number, cellMb: number, root = '/') {
+    this.#root = root;
+    this.#limitMb = limitMb;
+    this.#cellMb = cellMb;
+    this.#take(readMemory(root));
+  }
+
+  /** What the container uses and may use, and what is the cells' own, in bytes, as last read. */
+  get figures(): { used: number; limit: number; cells: number; inCells: number } {
+    const eaters = [...this.#cells.values()];
+    const inCells = eaters.reduce((sum, { footprint }) => sum + footprint, 0);
+    return { used: this.#used, limit: this.#limit, cells: eaters.length, inCells };
+  }
+
+  /** Whether the container uses more than it may. */
+  get over(): boolean {
+    return this.#used > this.#limit;
+  }
+
+  /** Looks after the memory of an app's process until it ends. */
+  watch(cell: Cell, eater: Eater): void {
+    this.#cells.set(cell, eater);
+    eater.coreUse.begin(cell.pid, cell.startedAt - cell.startMs);
+    void cell.exited.then(() => this.#cells.delete(cell));
+  }
+
+  /**
+   * Whether an app may start a process. Where memory is short, apps that use more than their share of it make room for
+   * those that do not, and get no other process meanwhile.
+   */
+  admits(eater: Eater): boolean {
+    if (!this.over) return true;
+    const leaving = this.#whoLeavesFor(eater);
+    if (leaving === null) return false;
+    for (const { footprint, giveWay } of leaving) {
+      giveWay(
+        `the host is short of memory (RUNNER_FLEET_MAX_RSS_MB), and the app, which used ${mb(footprint)} MiB, makes room for others`,
+      );
+    }
+    return true;
+  }
+
+  /**
+   * Reads what is in use, and ends each process that has more than it may. To be called about once a second.
+   * @returns when that is done; at once while the sample before goes on. Never rejects
+   */
+  async sample(): Promise<void> {
+    if (this.#sampling) return;
+    this.#sampling = true;
+    try {
+      const cells = [...this.#cells.keys()];
+      const { memory, processes } = await readUsage(
+        this.#root,
+        cells.map(({ pid }) => pid),
+      );
+      this.#take(memory);
+      for (const [index, cell] of cells.entries()) this.#weigh(cell, processes[index] ?? null);
+    } catch (error) {
+      log('warn', 'the memory in use could not be read', { error: reason(error) });
+    } finally {
+      this.#sampling = false;
+    }
+  }
+
+  /** The hungriest apps that must leave so that this one has room; null when it has no claim to it, or that is not enough. */
+  #whoLeavesFor({ footprint }: Eater): Eater[] | null {
+    const running = [...this.#cells.values()];
+    const inCells = running.reduce((sum, other) => sum + other.footprint, 0);
+    const share = Math.max(MODEST_BYTES, (this.#limit - this.#used + inCells) / (running.length + 1));
+    if (footprint > share) return null;
+    const hungry = running.filter((other) => other.footprint > share);
+    hungry.sort((a, b) => b.footprint - a.footprint);
+    const leaving: Eater[] = [];
+    let missing = this.#used + MODEST_BYTES - this.#limit;
+    while (missing > 0) {
+      const next = hungry.shift();
+      if (next === undefined) return null;
+      leaving.push(next);
+      missing -= next.footprint;
+    }
+    return leaving;
+  }
+
+  #weigh(cell: Cell, usage: Cell['usage']): void {
+    const eater = this.#cells.get(cell);
+    if (eater === undefined || usage === null) return;
+    cell.usage = usage;
+    eater.footprint = usage.privateBytes;
+    eater.coreUse.look(usage.cpuMs);
+    if (usage.privateBytes <= this.#cellMb * MB) return;
+    cell.kill(
+      `the app used ${mb(usage.privateBytes)} MiB of memory, more than RUNNER_CELL_MAX_MB (${this.#cellMb}) allows`,
+    );
+  }
+
+  /** The container's memory, or the host's own where that is more. */
+  #take({ total, used }: Memory): void {
+    this.#limit = this.#limitMb === 0 ? total * DEFAULT_SHARE : this.#limitMb * MB;
+    this.#used = Math.max(used, process.memoryUsage.rss());
+    if (!this.over || performance.now() - this.#toldAt < TELL_EVERY_MS) return;
+    this.#toldAt = performance.now();
+    log(
+      'warn',
+      'more memory is in use than RUNNER_FLEET_MAX_RSS_MB allows: apps that must start answer 503, unless hungrier ones make room',
+      { used_mb: mb(this.#used), limit_mb: mb(this.#limit) },
+    );
+  }
+}
+
+function mb(bytes: number): number {
+  return Math.round(bytes / MB);
+}

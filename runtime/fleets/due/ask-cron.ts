@@ -1,0 +1,38 @@
+// Has an app's process run a cron now.
+import type { Result } from '../../../handlers/contract/index.ts';
+import { askSocket } from '../../sockets/ask-socket.ts';
+import type { LeasedCell } from '../admission/leasing.ts';
+
+/** Longest answer of a process about a run: one message. */
+const ANSWER_BYTES = 64 * 1024;
+
+type Ran = Result<'crons.run'>;
+
+/**
+ * Runs a cron in a leased process. Answers after ten seconds also when the run goes on.
+ * @returns what became of it; `failed`: why it was not begun
+ * @throws {Error} when the process gives no such answer
+ */
+export async function askCron(
+  { socketPath, signal }: LeasedCell,
+  cron: string,
+): Promise<{ done: Ran } | { failed: string }> {
+  const body = JSON.stringify({ kind: 'cron', cron });
+  const asked = { method: 'POST', body, limitBytes: ANSWER_BYTES, signal };
+  const { status, text } = await askSocket(socketPath, asked);
+  if (status !== 200 || text === null)
+    throw new Error(`the process answered with status ${status} and no result`);
+  const { done, failed } = JSON.parse(text) as { done?: Partial<Ran>; failed?: unknown };
+  if (done === undefined) return { failed: String(failed) };
+  // The answer comes from the app's own process, so it may be anything.
+  const { outcome, duration_ms, error, trace_id } = done;
+  return {
+    done: {
+      cron,
+      outcome: outcome === 'ok' || outcome === 'running' ? outcome : 'failed',
+      duration_ms: Number.isSafeInteger(duration_ms) ? duration_ms! : null,
+      error: typeof error === 'string' ? error : null,
+      trace_id: typeof trace_id === 'string' ? trace_id : null,
+    },
+  };
+}

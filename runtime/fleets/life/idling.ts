@@ -1,0 +1,114 @@
+// Ends a process that nobody asks for anything, or whose memory others need, and starts one for work that falls due.
+import { EXCEEDED_CPU } from '../../edge/refusals.ts';
+import type { Cell } from '../process/cell.ts';
+import { type Stuck, Watchdog } from '../process/watchdog.ts';
+import { hibernate } from './ending.ts';
+import type { Running } from './phase.ts';
+import type { Supervisor } from './supervisor.ts';
+
+/** How long a process may take to say what work it has, in ms. After that it counts as without work. */
+const WORK_TIMEOUT_MS = 1_000;
+
+export class Idling {
+  readonly #process: Supervisor;
+  readonly #watchdog = new Watchdog((cell, why) => this.#endStuck(cell, why));
+  /** The process that was to end and stayed, because it works without a request. */
+  #working: Running | null = null;
+  /** How much of its work ran in Workflows. */
+  #steps = 0;
+  /** Whether the process is to go because others need its memory. */
+  #givesWay = false;
+
+  constructor(process: Supervisor) {
+    this.#process = process;
+  }
+
+  /** How many pieces of work in Workflows keep the process that runs. */
+  get steps(): number {
+    return this.#working !== null && this.#working === this.#process.phase ? this.#steps : 0;
+  }
+
+  /** To be called about once a second: ends a quiet process, and starts one for work that falls due. */
+  look(): void {
+    const { phase, operations } = this.#process;
+    const running = phase.name === 'running' ? phase : null;
+    const quiet = running !== null && this.#isQuiet(running);
+    if (operations.busy) return;
+    if (running !== null) {
+      const { upstream, leases } = running;
+      const used = upstream.active + upstream.tunnels + leases.held > 0;
+      // SQL of the app's owner has a deadline of its own.
+      if (leases.mayBlock) this.#watchdog.pause();
+      else this.#watchdog.look(running.cell, used || running === this.#working);
+    }
+    if (quiet) operations.run(() => this.#hibernate(running)).catch(() => {});
+    else if (this.#hasDueWork() && this.#process.hasMemory()) this.start().catch(() => {});
+  }
+
+  #endStuck(cell: Cell, why: Stuck): void {
+    const { phase } = this.#process;
+    if (why === 'silent') {
+      cell.kill('the process did not answer any more, and used no CPU time');
+      return;
+    }
+    if (phase.name === 'running') phase.upstream.refusal = EXCEEDED_CPU;
+    cell.kill(
+      `exceeded CPU: the app computed without a pause for longer than its limit of ${cell.cpuLimitMs} ms allows (limits.cpu_ms in its Wrangler configuration, up to RUNNER_CELL_CPU_MAX_S)`,
+    );
+  }
+
+  #hasDueWork(): boolean {
+    const { phase, rest } = this.#process;
+    return (phase.name === 'idle' || phase.name === 'asleep') && rest.isDue();
+  }
+
+  /**
+   * Starts a process for something else than requests, where the app has none. A sleeping app stays asleep for requests.
+   * @throws when it does not start; another start is then arranged
+   */
+  start(): Promise<void> {
+    const { phase, wanted, operations } = this.#process;
+    const start = async () => {
+      if (this.#process.phase !== phase || !this.#process.hasMemory()) return;
+      await this.#process.bringUpResting(wanted);
+    };
+    return operations.run(start);
+  }
+
+  /** Has the process go, for `why`: others need its memory. */
+  giveWay(why: string): void {
+    if (this.#givesWay) return;
+    this.#givesWay = true;
+    const leave = async () => {
+      this.#givesWay = false;
+      const { phase, options } = this.#process;
+      if (phase.name !== 'running') return;
+      options.say('warn', why);
+      await hibernate(this.#process, phase, why);
+    };
+    this.#process.operations.run(leave).catch(() => {});
+  }
+
+  #isQuiet({ upstream, leases }: Running): boolean {
+    return this.#process.activity.isQuiet(upstream) && leases.held === 0;
+  }
+
+  /** Ends the process of a quiet app, unless work is under way, or about to fall due. */
+  async #hibernate(phase: Running): Promise<void> {
+    const { activity } = this.#process;
+    if (this.#process.phase !== phase || !this.#isQuiet(phase)) return;
+    const work = await phase.cell.workAfterAnswers(WORK_TIMEOUT_MS);
+    const steps = work > 0 ? await phase.cell.stepsAtWork(WORK_TIMEOUT_MS) : 0;
+    const dueAt = await this.#process.nextDue();
+    // A request may have come while the process was asked.
+    if (this.#process.phase !== phase || !this.#isQuiet(phase)) return;
+    if (work > 0 || (dueAt !== null && dueAt <= Date.now() + activity.worthWaitingMs)) {
+      activity.keep();
+      this.#working = phase;
+      this.#steps = steps;
+      return;
+    }
+    this.#working = null;
+    await hibernate(this.#process, phase);
+  }
+}

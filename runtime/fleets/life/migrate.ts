@@ -1,0 +1,114 @@
+// D1 migrations. User SQL may loop for ever or try to attach files, so it runs in a workerd of its own, on the real
+// storage, while no other process has that.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Release } from '../../../bundler/release.ts';
+import { writeAtomic } from '../../disk/data-directory.ts';
+import { d1Worker } from '../config/bundled-services.ts';
+import type { Fields } from '../config/capnp.ts';
+import { D1, D1_WORKER, STATEMENTS, STATEMENTS_WORKER } from '../config/entry.ts';
+import { type TaskPlace, withTask } from '../process/task-cell.ts';
+
+/** What to migrate, and where: the storage has the databases in `do`, and `migrations.json` says what is known to be applied. */
+export interface MigrateOptions extends TaskPlace {
+  databases: Release['databases'];
+  log: (line: string) => void;
+  signal?: AbortSignal;
+}
+
+/** Longest run for all databases, in ms, process start and every file included. */
+const MIGRATE_TIMEOUT_MS = 60_000;
+/** Applied migrations that a message names. */
+const GONE_TOLD = 3;
+/** The table that records migrations where the project names none. */
+const USUAL_TABLE = 'd1_migrations';
+const WORKER = readFileSync(new URL('./migration-worker.js', import.meta.url), 'utf8');
+
+type Database = Release['databases'][number];
+type Answer = { applied: string[] } | { failed: { at: string; message: string; done: string[] } };
+
+/**
+ * Applies what is pending, each database in one transaction with its rows in the table of its migrations. Starts nothing when
+ * nothing can be pending. Nobody else may have the storage meanwhile.
+ * @throws {Error} naming database, file, line and SQLite's message; that database is as it was before
+ */
+export async function migrate(options: MigrateOptions): Promise<void> {
+  const known = readKnown(options.dataDirectory);
+  const pending = options.databases
+    .map((database) => {
+      const done = new Set(known[keyOf(database)]);
+      return { database, migrations: database.migrations.filter(({ name }) => !done.has(name)) };
+    })
+    .filter(({ migrations }) => migrations.length > 0);
+  if (pending.length === 0) return;
+
+  const deadline = AbortSignal.timeout(MIGRATE_TIMEOUT_MS);
+  const signal = options.signal ? AbortSignal.any([deadline, options.signal]) : deadline;
+  const { databases: _, log, ...place } = options;
+  const task = { name: 'migrate', what: 'migrations', services: services(), disks: ['do'], signal };
+  try {
+    await withTask(place, task, async (ask) => {
+      for (const { database, migrations } of pending) {
+        const { binding, storageId, migrationsTable: table = USUAL_TABLE } = database;
+        const takesOver = known[keyOf(database)] === undefined && !isUsualTable(database, options.databases);
+        const body = JSON.stringify({ table, takesOver, migrations });
+        const answer = (await ask(`/${encodeURIComponent(storageId)}`, body)) as Answer;
+        if ('failed' in answer) {
+          const { at, message, done } = answer.failed;
+          const gone = done.filter((applied) => !database.migrations.some(({ name }) => name === applied));
+          throw new Error(`migration of ${binding} failed at ${at}: ${message}${renamed(gone)}`);
+        }
+        known[keyOf(database)] = [...(known[keyOf(database)] ?? []), ...migrations.map(({ name }) => name)];
+        for (const name of answer.applied) log(`${binding}: applied ${name}`);
+      }
+    });
+  } catch (error) {
+    if (!deadline.aborted) throw error;
+    throw new Error(`migrations did not end within ${MIGRATE_TIMEOUT_MS / 1000} s and were undone`);
+  }
+  // Written last, and only to save the start of a process: the table in the database says what was applied.
+  writeAtomic(knownPath(options.dataDirectory), JSON.stringify(known));
+}
+
+/** Whether a database's migrations are recorded in the usual table, by this binding or another one of the release. */
+function isUsualTable({ storageId }: Database, databases: readonly Database[]): boolean {
+  return databases.some(
+    (each) =>
+      each.storageId === storageId && each.migrations.length > 0 && each.migrationsTable === undefined,
+  );
+}
+
+/** The name under which it is known what of a database's migrations is applied. */
+function keyOf({ storageId, migrationsTable }: Database): string {
+  return migrationsTable === undefined ? storageId : `${storageId} ${migrationsTable}`;
+}
+
+/** What a failure may come from, where migrations were applied that the project does not have. @param gone their names */
+function renamed(gone: string[]): string {
+  if (gone.length === 0) return '';
+  const told = gone.length > GONE_TOLD ? ['…', ...gone.slice(-GONE_TOLD)] : gone;
+  return `; the database has applied ${told.join(', ')}, which the project does not have: a migration keeps the name that it was applied by`;
+}
+
+function services(): Fields[] {
+  const worker = d1Worker([
+    { name: 'migration-worker.js', esModule: WORKER },
+    { name: D1, esModule: D1_WORKER },
+    { name: STATEMENTS, esModule: STATEMENTS_WORKER },
+  ]);
+  const bindings = [...(worker.bindings as Fields[]), { name: 'RELEASE', service: 'release' }];
+  return [{ name: 'app', worker: { ...worker, bindings } }];
+}
+
+function knownPath(dataDirectory: string): string {
+  return join(dataDirectory, 'migrations.json');
+}
+
+/** Names of applied migrations by `keyOf` a database. Lost or unreadable, it is found out again. */
+function readKnown(dataDirectory: string): Record<string, string[]> {
+  try {
+    return JSON.parse(readFileSync(knownPath(dataDirectory), 'utf8'));
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,175 @@
+// The files that workerd is started with: its config and the Worker's entry. They are written at launch, from the release's
+// description, and kept for the next launch. So a release of long ago gets what this Cellar can do.
+import { createHash } from 'node:crypto';
+import { existsSync, statSync } from 'node:fs';
+import { readdir, readFile, rm } from 'node:fs/promises';
+import { basename, join, relative } from 'node:path';
+import { RELEASE_FILE } from '../../../bundler/release.ts';
+import { threads } from '../../threads/worker.ts';
+import { inRoom } from '../admission/room.ts';
+import { QUEUE_DOOR_MODULE } from '../config/bundled-services.ts';
+import { CACHE_TEXTS } from '../config/cache.ts';
+import { ENTRY_TEXTS, RELOAD_WORKER } from '../config/entry.ts';
+import { internetService } from '../config/network.ts';
+import { OUTWARD_TEXTS } from '../config/outward.ts';
+import { RATE_LIMIT_MODULE } from '../config/rate-limits.ts';
+import { SERVICE_TEXTS_HASH } from '../config/services.ts';
+import { ENGINE_MODULE } from '../config/workflows.ts';
+import type * as writer from './write-cell-files.ts';
+import {
+  type CellFilesOrder,
+  CONFIG,
+  LAUNCH,
+  type Launch,
+  NO_SOCKET,
+  TRIAL_CONFIG,
+} from './write-cell-files.ts';
+
+/** To be raised with every change of what is written. The entry's texts and the network's rules are hashed, so they need not. */
+const FORMAT = 18;
+
+/** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
+const HEAP_SHARE = 0.75;
+
+const WRITER = new URL('./write-cell-files.ts', import.meta.url);
+/** Longest time for writing the files, in ms. */
+const WRITE_TIMEOUT_MS = 30_000;
+/** How the directories of these files begin, beside an app's sockets. */
+const PREFIX = 'cell-';
+
+/** What an app reaches outside of its process: services of the host, and private networks. */
+export type Surroundings = Pick<
+  CellFilesOrder,
+  'bucketSocket' | 'serviceSocket' | 'outwardSockets' | 'egress'
+>;
+
+/** What a launch needs of a release. */
+export interface CellFiles extends Launch {
+  /** Paths of the config that serves, and of the one that the release is tried with. */
+  config: string;
+  trialConfig: string;
+}
+
+/** The files of one app's releases, of those that it launched last. */
+export class CellFilesCache {
+  readonly #directory: string;
+  readonly #heapMb: number;
+  readonly #around: Surroundings;
+  readonly #uiUrl: () => string | null;
+  readonly #reloads: boolean;
+  readonly #cacheMb: number;
+  #last: CellFiles | null = null;
+  /** Settles when the writing that was asked for last has ended, also when it failed. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  /**
+   * @param directory where they lie: the app's own, and only the host's to change
+   * @param memoryMb what a process may use, in MiB
+   * @param around what this app reaches outside of its process; left out: nothing
+   * @param uiUrl where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing
+   * @param reloads whether pages in browsers load again when the app has changed
+   * @param cacheMb MiB of responses that the Cache API may keep; 0: none
+   */
+  constructor(
+    directory: string,
+    memoryMb: number,
+    {
+      bucketSocket = NO_SOCKET,
+      serviceSocket = NO_SOCKET,
+      outwardSockets = {},
+      egress = [],
+    }: Partial<Surroundings> = {},
+    uiUrl: () => string | null = () => null,
+    reloads = false,
+    cacheMb = 0,
+  ) {
+    this.#cacheMb = cacheMb;
+    this.#uiUrl = uiUrl;
+    this.#reloads = reloads;
+    this.#directory = directory;
+    this.#around = { bucketSocket, serviceSocket, outwardSockets, egress };
+    this.#heapMb = Math.floor(memoryMb * HEAP_SHARE);
+  }
+
+  /**
+   * The files of the release in a directory, for a process that has secrets of these names. Nothing is read or written when
+   * they were asked for just before.
+   * @throws {NoTurn} when the host has no room for another process
+   * @throws {Error} when the release's description is missing, names a path outside of it, or has too much for a launch
+   */
+  of(release: string, secrets: string[] = []): Promise<CellFiles> {
+    const found = this.#turn.then(() => inRoom(() => this.#find(release, secrets)));
+    this.#turn = found.catch(() => {});
+    return found;
+  }
+
+  async #find(release: string, secrets: string[]): Promise<CellFiles> {
+    const directory = join(this.#directory, this.#nameFor(release, secrets));
+    const config = join(directory, CONFIG);
+    const exists = existsSync(config);
+    if (exists && this.#last?.config === config) return this.#last;
+    if (!exists) await this.#write(release, directory, secrets);
+    const launch = JSON.parse(await readFile(join(directory, LAUNCH), 'utf8')) as Launch;
+    this.#last = {
+      ...launch,
+      config,
+      trialConfig: launch.hasWorker ? join(directory, TRIAL_CONFIG) : config,
+    };
+    return this.#last;
+  }
+
+  /** Names all that the files depend on. A release that was made anew at the same path has another description. */
+  #nameFor(release: string, secrets: string[]): string {
+    const { mtimeMs, size } = statSync(join(release, RELEASE_FILE));
+    const place = relative(this.#directory, release);
+    const inputs = [
+      FORMAT,
+      this.#heapMb,
+      this.#around,
+      SERVICE_TEXTS_HASH,
+      ENTRY_TEXTS,
+      RATE_LIMIT_MODULE,
+      QUEUE_DOOR_MODULE,
+      ENGINE_MODULE,
+      OUTWARD_TEXTS,
+      CACHE_TEXTS,
+      this.#cacheMb,
+      this.#uiUrl(),
+      this.#reloads && RELOAD_WORKER,
+      internetService(this.#around.egress),
+      place,
+      mtimeMs,
+      size,
+      ...secrets,
+    ];
+    const hash = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 16);
+    return `${PREFIX}${basename(release)}-${hash}`;
+  }
+
+  async #write(release: string, directory: string, secrets: string[]): Promise<void> {
+    const order = {
+      release,
+      directory,
+      secrets,
+      heapMb: this.#heapMb,
+      ...this.#around,
+      uiUrl: this.#uiUrl(),
+      reloads: this.#reloads,
+      cacheMb: this.#cacheMb,
+    };
+    await threads.run<typeof writer.writeCellFiles>(WRITER, 'writeCellFiles', [order], {
+      deadlineMs: WRITE_TIMEOUT_MS,
+      key: this.#directory,
+    });
+    await this.#removeOthers(directory);
+  }
+
+  /** Keeps the release before, which serves again when this one does not start. A process has read its files long since. */
+  async #removeOthers(directory: string): Promise<void> {
+    const kept = [directory, this.#last && join(this.#last.config, '..')];
+    for (const name of await readdir(this.#directory)) {
+      const path = join(this.#directory, name);
+      if (name.startsWith(PREFIX) && !kept.includes(path)) await rm(path, { recursive: true, force: true });
+    }
+  }
+}

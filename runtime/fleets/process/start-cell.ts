@@ -1,0 +1,204 @@
+// Starts a cell: spawns a workerd process and waits until it listens.
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { setInterval } from 'node:timers/promises';
+import { asUser, dieWithParent, type User } from '../../isolation/users.ts';
+import { logRarely, reason } from '../../log.ts';
+import type { Job } from '../../processes/child.ts';
+import { LineReader } from '../../processes/lines.ts';
+import type { OutputSink } from '../../processes/output-sink.ts';
+import { readUsage } from '../../processes/processes.ts';
+import { Spares } from '../../processes/spare.ts';
+import { endsForMemory, limitCell } from '../../resources/cell-groups.ts';
+import { endBeforeHost } from '../../resources/out-of-memory.ts';
+import { aborted } from '../../threads/aborted.ts';
+import { inRoom } from '../admission/room.ts';
+import { Cell, type CellExit, signalGroup } from './cell.ts';
+import { type CellPlace, makeCellDirectories, newSocketPath, takeSocket } from './cell-directories.ts';
+import { CellOutput } from './cell-output.ts';
+import { CoreUse } from './core-use.ts';
+import { evictOwner, OWNER_FILE, recordOwner } from './storage-claim.ts';
+
+/** How to start a cell. */
+export interface CellOptions extends CellPlace {
+  /** Path of the workerd program. */
+  workerd: string;
+  /** Memory that the process may use (`RUNNER_CELL_MAX_MB`), in MiB. */
+  memoryMb: number;
+  /** The environment of the process. Default: none. */
+  environment?: Record<string, string>;
+  /** Names of those sockets at which other apps reach the Worker, by what is asked there. Default: none. */
+  doors?: Record<string, string>;
+  /** Whether the disks are an app's storage: then no older process may have them. */
+  ownsStorage: boolean;
+  /** Has a debugger reach the process, and is told the port on loopback. Default: none does. */
+  onInspector?: ((port: number) => void) | null;
+  /** Gets what the process prints: lines of workerd's log as JSON, now and then plain text. */
+  output: OutputSink;
+  /** Longest wait for the sockets, in ms. */
+  startTimeoutMs?: number | undefined;
+  /** Gives up on starting and kills the process. */
+  signal?: AbortSignal;
+  /** Called when there is a process, which has not begun to run the app. */
+  onSpawned?: () => void;
+}
+
+const START_TIMEOUT_MS = 30_000;
+/** Processor time that a start may use, in ms. The largest use one or two seconds. */
+const START_CPU_MS = 10_000;
+/** How often a start that takes long is looked at, in ms. */
+const EXCESS_EVERY_MS = 1_000;
+/** Memory that workerd reserves and never writes to, in MiB: 550 here, and more for the threads of a larger machine. */
+const RESERVED_MB = 1_024;
+const MB = 1024 * 1024;
+
+/** Shells that wait to become cells: to start one first would take longer. The host ends them when it stops. */
+export const spares = new Spares((pid, exited) => {
+  endBeforeHost(pid);
+  limitCell(pid, exited);
+});
+
+/** The pinned workerd program itself, not the script that wraps it. */
+export function workerdPath(): string {
+  return createRequire(import.meta.url)('workerd').default;
+}
+
+/**
+ * Starts a process and waits until it listens on every socket.
+ * @throws {NoTurn} when the host has no room for another process
+ * @throws {Error} whose message is workerd's own, on one line, when it does not load
+ */
+export function startCell(options: CellOptions): Promise<Cell> {
+  return inRoom(() => start(options));
+}
+
+async function start(options: CellOptions): Promise<Cell> {
+  const { runDirectory, sockets, signal, startTimeoutMs = START_TIMEOUT_MS } = options;
+  signal?.throwIfAborted();
+  const from = performance.now();
+  // 1. A free place: nobody else on the storage, no socket file of a process that was killed.
+  const ownerFile = options.ownsStorage ? join(runDirectory, OWNER_FILE) : null;
+  if (ownerFile !== null) await evictOwner(ownerFile);
+  await makeCellDirectories(options);
+  // 2. The process, and word of it for whoever comes after a crash of this host.
+  const child = await startWorkerd(options);
+  const { pid } = child;
+  const output = new CellOutput(options.output, options.memoryMb);
+  const exited = watchExit(child, output);
+  // 3. Ready, against exit, deadline and abort.
+  const stop = new AbortController();
+  const deadline = AbortSignal.timeout(startTimeoutMs);
+  const giveUp = AbortSignal.any(signal ? [deadline, signal, stop.signal] : [deadline, stop.signal]);
+  try {
+    if (ownerFile !== null) record(ownerFile, pid, options.user);
+    options.onSpawned?.();
+    await Promise.race([
+      listening(child.channel, new Set(sockets), options.onInspector),
+      exited.then(({ reason }) => Promise.reject(new Error(reason))),
+      aborted(giveUp),
+      excess(pid, options.memoryMb, stop.signal),
+    ]);
+    for (const socket of sockets) takeSocket(options, socket);
+    return new Cell(child, exited, options, from);
+  } catch (error) {
+    signalGroup(child, 'SIGKILL');
+    await exited;
+    if (error !== deadline.reason) throw error;
+    throw new Error(
+      `not ready after ${startTimeoutMs / 1000} s: does a module loop or wait at its top level?`,
+    );
+  } finally {
+    stop.abort();
+    // Not before: a fork would take the processor from this start.
+    spares.prepare();
+  }
+}
+
+/**
+ * Writes down whose the storage is. Where the kernel ends the process with this one the file is a second safety only, and
+ * a full disk does not keep an app from starting.
+ */
+function record(file: string, pid: number, user: User | null): void {
+  try {
+    recordOwner(file, pid);
+  } catch (error) {
+    if (user === null && dieWithParent().length === 0) throw error;
+    logRarely('warn', 'the process of an app could not be written down', { file, error: reason(error) });
+  }
+}
+
+function startWorkerd(options: CellOptions): Promise<Job> {
+  const { workerd, user, directory, config, disks, runDirectory, sockets } = options;
+  const words = [
+    ...(user === null ? dieWithParent() : asUser(user)),
+    workerd,
+    'serve',
+    config,
+    // Required by the assets service and the bundled ones.
+    '--experimental',
+    '--control-fd=3',
+    // A unix socket would do better, and workerd hangs with one.
+    ...(options.onInspector ? ['--inspector-addr=127.0.0.1:0'] : []),
+    ...Object.entries(disks).map(([name, path]) => `--directory-path=${name}=${path}`),
+    ...sockets.map((name) => `--socket-addr=${name}=unix:${newSocketPath(runDirectory, name)}`),
+  ];
+  const dataLimitBytes = (options.memoryMb + RESERVED_MB) * MB;
+  const { environment = {} } = options;
+  return spares.run({ words, cwd: directory, environment, dataLimitBytes });
+}
+
+/** Resolves when each of `sockets` has been reported on the control pipe. */
+function listening(
+  control: Readable,
+  sockets: Set<string>,
+  onInspector: CellOptions['onInspector'],
+): Promise<void> {
+  return new Promise((resolve) => {
+    const lines = new LineReader((line) => {
+      const { event, socket, port } = parse(line);
+      if (event === 'listen-inspector') onInspector?.(Number(port));
+      if (event === 'listen') sockets.delete(String(socket));
+      if (sockets.size === 0) resolve();
+    });
+    control.on('data', (chunk) => lines.write(chunk));
+  });
+}
+
+/** Rejects when a process that starts uses more than any start needs. One that uses much works in the background. */
+async function excess(pid: number, memoryMb: number, ended: AbortSignal): Promise<never> {
+  const coreUse = new CoreUse();
+  coreUse.begin(pid);
+  ended.addEventListener('abort', () => coreUse.forgive());
+  for await (const _ of setInterval(EXCESS_EVERY_MS, null, { signal: ended })) {
+    const usage = await readUsage('/', [pid]).then(
+      ({ processes }) => processes[0],
+      () => null,
+    );
+    if (!usage) continue;
+    coreUse.look(usage.cpuMs);
+    if (usage.cpuMs > START_CPU_MS)
+      throw new Error(
+        `not ready after ${START_CPU_MS / 1000} s of processor time: does a module loop at its top level?`,
+      );
+    if (usage.privateBytes > memoryMb * MB)
+      throw new Error(`needs more memory to start than RUNNER_CELL_MAX_MB (${memoryMb}) allows`);
+  }
+  throw ended.reason;
+}
+
+function parse(line: string): { event?: unknown; socket?: unknown; port?: unknown } {
+  try {
+    return JSON.parse(line) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+async function watchExit(child: Job, output: CellOutput): Promise<CellExit> {
+  output.read('stdout', child.stdout);
+  output.read('stderr', child.stderr);
+  const forMemory = endsForMemory(child.pid);
+  const { code, killedBy } = await child.closed;
+  return { code, signal: killedBy, ...output.explain(code, killedBy, await forMemory) };
+}

@@ -1,0 +1,55 @@
+// Which process has an app's storage. Two at once lose writes, so a host that was killed must not leave one behind
+// that its successor does not know of.
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { until } from '../../threads/until.ts';
+
+/** The file's name, in the directory of an app's sockets. */
+export const OWNER_FILE = 'cell.pid';
+/** Longest wait for the end of a killed process, in ms. */
+const GONE = { everyMs: 10, timeoutMs: 5_000 };
+
+/** Writes down that process `pid` has the storage that `file` stands for. Whole or not at all. */
+export function recordOwner(file: string, pid: number): void {
+  const owner = identify(pid);
+  if (owner === null) return;
+  writeFileSync(`${file}.new`, `${owner}\n`, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+}
+
+/**
+ * Ends the process that `file` names, with its group, if it is still the same one: pid, start time and boot agree.
+ * @throws {Error} when the process does not end
+ */
+export async function evictOwner(file: string): Promise<void> {
+  const owner = readOwner(file);
+  if (owner === null) return;
+  const pid = Number.parseInt(owner, 10);
+  if (Number.isInteger(pid) && identify(pid) === owner) {
+    process.kill(-pid, 'SIGKILL');
+    if (!(await until(() => identify(pid) !== owner, GONE)))
+      throw new Error(`process ${pid} still has the app's storage; end it first`);
+  }
+  rmSync(file, { force: true });
+}
+
+function readOwner(file: string): string | null {
+  try {
+    return readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+/** `pid start-time boot-id` of a live process; `null` when there is none, and where there is no `/proc`. */
+function identify(pid: number): string | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The name, in parentheses, may hold anything; the state follows it, and the start time is 19 fields further on.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    if (fields[0] === 'Z') return null;
+    return `${pid} ${fields[19]} ${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}`;
+  } catch {
+    return null;
+  }
+}

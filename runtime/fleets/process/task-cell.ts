@@ -1,0 +1,104 @@
+// A workerd process for one task on an app's storage: the release's own files and words are its author's, and may loop for ever.
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { User } from '../../isolation/users.ts';
+import { askSocket } from '../../sockets/ask-socket.ts';
+import { capnp, type Fields } from '../config/capnp.ts';
+import type { Cell } from './cell.ts';
+import { lineSink } from './cell-output.ts';
+import { startCell } from './start-cell.ts';
+
+/** Who runs a task, and where. */
+export interface TaskPlace {
+  workerd: string;
+  /** Who runs it; `null`: the host's own user. */
+  user: User | null;
+  /** Memory that the process may use, in MiB. */
+  memoryMb: number;
+  /** The release's directory. */
+  directory: string;
+  /** The app's storage. */
+  dataDirectory: string;
+  runDirectory: string;
+}
+
+/** What a task is. */
+interface Task {
+  /** The name of its socket, which no other process of the app has. */
+  name: string;
+  /** Names the task in messages. */
+  what: string;
+  /** Its services: `app` answers. The release's files are the service `release`. */
+  services: Fields[];
+  /** Directories of the storage that it writes to; none where it needs none to itself. */
+  disks: string[];
+  signal: AbortSignal;
+}
+
+/** Longest answer: names of files, or one message. */
+const ANSWER_BYTES = 1024 * 1024;
+
+/**
+ * Starts a process, has `use` ask its Worker, and ends it.
+ * @throws {Error} when it does not start, ends early, or answers with another status than 200
+ */
+export async function withTask<T>(
+  place: TaskPlace,
+  task: Task,
+  use: (ask: (path: string, body: string) => Promise<unknown>) => Promise<T>,
+): Promise<T> {
+  const cell = await start(place, task);
+  try {
+    return await use((path, body) => ask(cell, task, path, body));
+  } finally {
+    if (task.signal.aborted) cell.kill();
+    await cell.stop();
+  }
+}
+
+async function ask(cell: Cell, { name, what, signal }: Task, path: string, body: string): Promise<unknown> {
+  const request = { method: 'POST', limitBytes: ANSWER_BYTES, path, body, signal };
+  const answered = askSocket(cell.socketPath(name), request).then(({ status, text }) => {
+    if (text === null) throw new Error(`${what} failed with more than ${ANSWER_BYTES} bytes to say`);
+    if (status !== 200) throw new Error(`${what} failed: ${text}`);
+    return JSON.parse(text) as unknown;
+  });
+  const ended = cell.exited.then(({ reason }) => Promise.reject(new Error(`${what} failed: ${reason}`)));
+  return Promise.race([answered, ended]);
+}
+
+async function start(place: TaskPlace, { name, services, disks, signal }: Task): Promise<Cell> {
+  const { dataDirectory, ...options } = place;
+  const directory = join(place.runDirectory, name);
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const config = join(directory, `${name}.capnp`);
+  await writeFile(config, configOf(name, services, disks));
+  try {
+    return await startCell({
+      ...options,
+      config,
+      disks: Object.fromEntries(disks.map((disk) => [disk, join(dataDirectory, disk)])),
+      sockets: [name],
+      ownsStorage: disks.length > 0,
+      output: lineSink(() => {}),
+      signal,
+    });
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+function configOf(name: string, services: Fields[], disks: string[]): string {
+  const config = capnp({
+    structuredLogging: true,
+    services: [
+      ...disks.map((disk) => ({ name: disk, disk: { writable: true } })),
+      // The process reads the files itself: how many there are, and how long they are, their author decides.
+      { name: 'release', disk: { path: '.', allowDotfiles: true } },
+      { name: 'internet', network: { allow: [] } },
+      ...services,
+    ],
+    sockets: [{ name, http: {}, service: 'app' }],
+  });
+  return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${config};\n`;
+}

@@ -1,0 +1,270 @@
+// Rules of the kernel's packet filter (nftables) for the users that builds and apps run as: none of them reaches this
+// machine's own services, its networks or a provider's metadata. The rules are a table of this Cellar's own.
+import { existsSync, readFileSync } from 'node:fs';
+import { isIPv4, isIPv6 } from 'node:net';
+import { log, reason } from '../log.ts';
+import { runChild } from '../processes/child.ts';
+import { Egress, HELD_V4, HELD_V6 } from './egress.ts';
+import { PRIVATE_V4, PRIVATE_V6 } from './private-networks.ts';
+import type { AppUsers } from './users.ts';
+
+/** What apps may reach that others may not. */
+export interface CellNetwork {
+  /** Private addresses and CIDR ranges. */
+  egress: readonly string[];
+  /** Ports of this Cellar, which stay closed to apps on every address of this machine. */
+  ownPorts: readonly number[];
+}
+
+/** Something on a private network that builds need all the same. */
+export interface Endpoint {
+  address: string;
+  port: number;
+}
+
+const NFT = ['/usr/sbin/nft', '/sbin/nft', '/usr/bin/nft'];
+const TIMEOUT_MS = 10_000;
+const RESOLV_CONF = '/etc/resolv.conf';
+const DNS_PORT = 53;
+
+/** The rules of one Cellar, in place. */
+export class Firewall {
+  readonly #table: string;
+  /** Users of builds that the rules hold for. */
+  readonly #known = new Set<number>();
+  /** The commands that let builds reach what they reach. */
+  #letThrough = '';
+
+  /** Use `openFirewall`. */
+  constructor(table: string) {
+    this.#table = table;
+  }
+
+  /** Has the rules hold for an app's users, if they do not yet. Await it before a build runs, or a new app's process. */
+  async cover({ build, cell }: AppUsers): Promise<void> {
+    if (build === null || cell === null || this.#known.has(build.uid)) return;
+    await nft(add(this.#table, 'cells', [cell.uid]) + buildElements(this.#table, build.uid));
+    this.#known.add(build.uid);
+  }
+
+  /** Lets builds reach these, wherever they are, and this machine's name servers of now. What was let through before stays so. */
+  async letBuildsReach(endpoints: Endpoint[]): Promise<void> {
+    const commands =
+      allowed(this.#table, 'resolvers', nameServers()) + allowed(this.#table, 'registries', endpoints);
+    if (commands === this.#letThrough) return;
+    await nft(commands);
+    this.#letThrough = commands;
+  }
+
+  /** Takes the rules away. Never rejects. */
+  async close(): Promise<void> {
+    await nft(`delete table inet ${this.#table}\n`).catch((error: unknown) =>
+      log('warn', 'the rules for builds and apps could not be taken away', { error: reason(error) }),
+    );
+  }
+}
+
+/**
+ * Puts the rules of this Cellar in place of those that one before it may have left. Name servers are let through.
+ * @param name no other Cellar on this machine may have the same
+ * @param users of apps, as far as there are any: the rules hold for their processes. `cover` has them hold for builds, one
+ *   app at a time, for there may be thousands
+ * @param network what apps may reach; nothing when left out
+ * @returns why it cannot be, for the operator, when it cannot
+ */
+export async function openFirewall(
+  name: string,
+  users: AppUsers[],
+  { egress, ownPorts }: CellNetwork = { egress: [], ownPorts: [] },
+): Promise<Firewall | string> {
+  const table = name.replaceAll('-', '_');
+  const cells = users.flatMap(({ cell }) => (cell === null ? [] : [cell.uid]));
+  try {
+    await nft(
+      [
+        // Made if it is missing, so that there is one to delete.
+        `table inet ${table}\ndelete table inet ${table}\n`,
+        rules(table),
+        add(table, 'cells', cells),
+        allowed(table, 'resolvers', nameServers()),
+        opened(table, new Egress(egress)),
+        add(table, 'own_ports', [...ownPorts]),
+      ].join(''),
+    );
+    return new Firewall(table);
+  } catch (error) {
+    return reason(error);
+  }
+}
+
+/**
+ * The rules. A build may speak to itself over loopback, because frameworks do, and to nothing else on this machine: its
+ * first packet goes out, and the answer to it, which has the user of whoever listens there, comes back only when that
+ * is the build's own. Its next try is refused.
+ */
+function rules(table: string): string {
+  return `table inet ${table} {
+  set builds { type uid; }
+  set cells { type uid; }
+  set private4 { type ipv4_addr; flags interval; auto-merge; elements = { ${PRIVATE_V4.join(', ')} } }
+  set private6 { type ipv6_addr; flags interval; auto-merge; elements = { ${PRIVATE_V6.join(', ')} } }
+  set resolvers4 { type ipv4_addr . inet_service; }
+  set resolvers6 { type ipv6_addr . inet_service; }
+  set registries4 { type ipv4_addr . inet_service; }
+  set registries6 { type ipv6_addr . inet_service; }
+  set own_ports { type inet_service; }
+  set named4 { type ipv4_addr; flags interval; auto-merge; }
+  set named6 { type ipv6_addr; flags interval; auto-merge; }
+  set opened4 { type ipv4_addr; flags interval; auto-merge; }
+  set opened6 { type ipv6_addr; flags interval; auto-merge; }
+  set held4 { type ipv4_addr; flags interval; auto-merge; elements = { ${HELD_V4.join(', ')} } }
+  set held6 { type ipv6_addr; flags interval; auto-merge; elements = { ${HELD_V6.join(', ')} } }
+  set let_through4 { type ipv4_addr; }
+  set let_through6 { type ipv6_addr; }
+  map marks { type uid : mark; }
+  set marked { type mark; }
+  set listeners { type mark . uid; }
+  set refused { type mark . inet_service; flags dynamic,timeout; timeout 3s; }
+
+  chain output {
+    type filter hook output priority mangle; policy accept;
+    meta skuid @builds goto builds
+    meta skuid @cells goto cells
+    oifname "lo" ct direction reply ct mark @marked tcp flags & (syn | ack) == syn | ack goto answers
+  }
+  chain resolvers {
+    meta l4proto { tcp, udp } ip daddr . th dport @resolvers4 accept
+    meta l4proto { tcp, udp } ip6 daddr . th dport @resolvers6 accept
+  }
+  chain builds {
+    oifname "lo" ct direction reply ct mark @marked tcp flags & (syn | ack) == syn | ack goto answers
+    jump resolvers
+    meta l4proto tcp ip daddr . tcp dport @registries4 accept
+    meta l4proto tcp ip6 daddr . tcp dport @registries6 accept
+    fib daddr type local goto own_machine
+    goto networks
+  }
+  chain cells {
+    jump resolvers
+    fib daddr type local th dport @own_ports goto refuse
+    ip daddr @named4 accept
+    ip6 daddr @named6 accept
+    fib daddr type local goto refuse
+    ip daddr @held4 goto refuse
+    ip6 daddr @held6 goto refuse
+    ip daddr @opened4 accept
+    ip6 daddr @opened6 accept
+    goto networks
+  }
+  chain own_machine {
+    meta l4proto != tcp goto refuse
+    ct state untracked goto refuse
+    ct direction reply accept
+    ct state new ct mark set meta skuid map @marks
+    tcp flags & (syn | ack) == syn ct mark . tcp dport @refused goto refuse
+    accept
+  }
+  chain answers {
+    ct mark . meta skuid @listeners accept
+    update @refused { ct mark . tcp sport }
+    drop
+  }
+  chain networks {
+    fib daddr type { broadcast, anycast, multicast } goto refuse
+    ip daddr @private4 goto refuse
+    ip6 daddr @private6 goto refuse
+    accept
+  }
+  chain refuse {
+    meta l4proto tcp reject with tcp reset
+    reject
+  }
+  # Once other rules have led a packet elsewhere: from an address of this machine to a container's, say.
+  chain led_elsewhere {
+    type filter hook output priority filter; policy accept;
+    ct status dnat meta skuid @builds goto led
+    ct status dnat meta skuid @cells goto led_cell
+  }
+  chain led_cell {
+    ct original ip daddr @named4 accept
+    ct original ip6 daddr @named6 accept
+    ct original ip daddr @held4 goto led
+    ct original ip6 daddr @held6 goto led
+    ct original ip daddr @opened4 accept
+    ct original ip6 daddr @opened6 accept
+    goto led
+  }
+  chain led {
+    fib daddr type local accept
+    ct mark @marked goto networks
+    ct original ip daddr @let_through4 accept
+    ct original ip6 daddr @let_through6 accept
+    goto networks
+  }
+}
+`;
+}
+
+function buildElements(table: string, uid: number): string {
+  return [
+    add(table, 'builds', [uid]),
+    add(table, 'marks', [`${uid} : ${uid}`]),
+    add(table, 'marked', [uid]),
+    add(table, 'listeners', [`${uid} . ${uid}`]),
+  ].join('');
+}
+
+function allowed(table: string, set: 'resolvers' | 'registries', endpoints: Endpoint[]): string {
+  const family = (number: 4 | 6, is: (address: string) => boolean) => {
+    const own = endpoints.filter(({ address }) => is(address));
+    return [
+      add(
+        table,
+        `${set}${number}`,
+        own.map(({ address, port }) => `${address} . ${port}`),
+      ),
+      add(
+        table,
+        `let_through${number}`,
+        own.map(({ address }) => address),
+      ),
+    ].join('');
+  };
+  return family(4, isIPv4) + family(6, isIPv6);
+}
+
+/** What the operator opens to apps. */
+function opened(table: string, { named, ranges }: Egress): string {
+  const elements = (set: string, networks: string[]) =>
+    add(
+      table,
+      `${set}4`,
+      networks.filter((network) => !network.includes(':')),
+    ) +
+    add(
+      table,
+      `${set}6`,
+      networks.filter((network) => network.includes(':')),
+    );
+  return elements('named', named) + elements('opened', ranges);
+}
+
+function add(table: string, set: string, values: (string | number)[]): string {
+  return values.length === 0 ? '' : `add element inet ${table} ${set} { ${values.join(', ')} }\n`;
+}
+
+/** The name servers of this machine. */
+function nameServers(): Endpoint[] {
+  const lines = existsSync(RESOLV_CONF) ? readFileSync(RESOLV_CONF, 'utf8') : '';
+  const addresses = [...lines.matchAll(/^nameserver\s+([^\s%]+)/gm)].map(([, address]) => address!);
+  // What the resolver asks when the file names none.
+  const asked = addresses.length > 0 ? addresses : ['127.0.0.1', '::1'];
+  return asked.map((address) => ({ address, port: DNS_PORT }));
+}
+
+/** Runs commands of nft's, all of them or none. @throws {Error} with what it says */
+async function nft(commands: string): Promise<void> {
+  const program = NFT.find((path) => existsSync(path));
+  if (program === undefined) throw new Error('there is no nft; install nftables');
+  await runChild([program, '-f', '-'], { title: 'nft', input: commands, timeoutMs: TIMEOUT_MS });
+}

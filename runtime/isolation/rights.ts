@@ -1,0 +1,104 @@
+// Which user may do what with the files of a data directory.
+import { chmodSync, chownSync, mkdirSync, renameSync, rmdirSync, statSync } from 'node:fs';
+import { readdir, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import { log, reason } from '../log.ts';
+import { endFirst, limited } from '../resources/limited.ts';
+import { run, runAs, type User } from './users.ts';
+
+/** Files whose rights are changed before others get their turn. */
+const ENTRIES_AT_ONCE = 256;
+/** Longest removal of what a user left, in ms. */
+const REMOVE_TIMEOUT_MS = 60_000;
+/** For chown: the owner stays. */
+const SAME = -1;
+/** Rights to pass through a directory: its owner's and its group's, not to see what is in it. */
+const PASSED_BY_GROUP = 0o710;
+
+/** Gives directories, with all that is in them, to a user. Those that are the user's already are left as they are. */
+export async function handOver(directories: string[], { uid, gid }: User, timeoutMs: number): Promise<void> {
+  const foreign = directories.filter((path) => statSync(path).uid !== uid);
+  if (foreign.length === 0) return;
+  // Of a symbolic link, the link itself.
+  await run([...limited(), 'chown', '-R', '-h', '-P', `${uid}:${gid}`, '--', ...foreign], timeoutMs);
+}
+
+/** Makes a directory of the host's, if it is missing, through which `user` may pass as well, and nobody else. */
+export function makePassage(directory: string, user: User | null): void {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  if (user === null) return;
+  const { gid, mode } = statSync(directory);
+  if (gid === user.gid && (mode & 0o777) === PASSED_BY_GROUP) return;
+  chownSync(directory, SAME, user.gid);
+  chmodSync(directory, PASSED_BY_GROUP);
+}
+
+/** Makes a directory of `user`'s own, if it is missing, in one of the host's. */
+export function makeOwn(directory: string, user: User | null): void {
+  makePassage(dirname(directory), user);
+  const isNew = mkdirSync(directory, { recursive: true, mode: 0o700 }) !== undefined;
+  if (isNew && user !== null) chownSync(directory, user.uid, user.gid);
+  // What is written as root meanwhile has to be handed over when users are back: `handOver` looks at this directory alone.
+  else if (user === null && process.getuid?.() === 0) chownSync(directory, 0, 0);
+}
+
+/** Makes a directory of `user`'s own anew. What is in it goes in the background. */
+export function renewOwn(directory: string, user: User | null): void {
+  dropOwn(directory, user);
+  makeOwn(directory, user);
+}
+
+/** Takes away a directory of `user`'s, if it is there: nobody finds it from now on, and what lies in it goes later. */
+export function dropOwn(directory: string, user: User | null): void {
+  if (removeEmpty(directory)) return;
+  const aside = `${directory}-${Date.now()}`;
+  renameSync(directory, aside);
+  removeOwn([aside], user).catch((error: unknown) =>
+    log('warn', 'what an app left could not be removed', { path: aside, error: reason(error) }),
+  );
+}
+
+/** Lets `user` read a directory of the host's with all that is in it. Nothing is done where it may already. */
+export async function letRead(directory: string, user: User): Promise<void> {
+  makePassage(dirname(directory), user);
+  if (statSync(directory).gid === user.gid) return;
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+  for (const [index, entry] of entries.entries()) {
+    const mode = entry.isDirectory() ? 0o750 : 0o640;
+    if (entry.isDirectory() || entry.isFile()) grant(join(entry.parentPath, entry.name), mode, user);
+    if (index % ENTRIES_AT_ONCE === 0) await setImmediate();
+  }
+  // Last of all: cut short, it is done again.
+  grant(directory, 0o750, user);
+}
+
+/**
+ * Removes directories of `user`'s own. As that user, for the owner could swap what is in them for links meanwhile.
+ * @throws {Error} when something is left
+ */
+export async function removeOwn(directories: string[], user: User | null): Promise<void> {
+  const full = directories.filter((path) => !removeEmpty(path));
+  if (user === null) for (const path of full) await rm(path, { recursive: true });
+  else if (full.length > 0) {
+    await runAs(user, [...endFirst(), 'find', '-P', ...full, '-mindepth', '1', '-delete'], REMOVE_TIMEOUT_MS);
+    for (const path of full) rmdirSync(path);
+  }
+}
+
+/** @returns whether it is not there any more */
+function removeEmpty(directory: string): boolean {
+  try {
+    rmdirSync(directory);
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ENOTEMPTY' && code !== 'ENOENT') throw error;
+    return code === 'ENOENT';
+  }
+}
+
+function grant(path: string, mode: number, { gid }: User): void {
+  chmodSync(path, mode);
+  chownSync(path, SAME, gid);
+}

@@ -1,0 +1,179 @@
+// The users of the machine that apps get when the host is root: one for an app's builds and one for its process, so that
+// neither may read anything of Cellar's or of other apps, nor touch the other.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { BUILD_UIDS } from '../../sqlite/host/build-users.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import { directoriesOfUsers, type Layout, openToUsers } from '../disk/data-directory.ts';
+import { log } from '../log.ts';
+import { runChild } from '../processes/child.ts';
+import { findProgram } from '../processes/programs.ts';
+
+/** A user of the machine. Nobody else is in its group. */
+export interface User {
+  uid: number;
+  gid: number;
+}
+
+/** Who runs what is an app's; `null`: the host's own user. */
+export interface AppUsers {
+  build: User | null;
+  cell: User | null;
+}
+
+/** A user that has nothing, to try with what users can do. */
+export const NOBODY: User = { uid: 65_534, gid: 65_534 };
+const CLEAN = { PATH: '/usr/bin:/bin' };
+const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv'];
+/** Words of setpriv's: without a way to more rights, and not longer than the process that starts it. */
+const BOUND = ['--no-new-privs', '--pdeathsig', 'KILL', '--'];
+/** Installs of packages unpack files of other owners. See capabilities(7). */
+const RIGHTS_OVER_FILES = '-all,+chown,+dac_override,+fowner,+fsetid';
+const PROBE_TIMEOUT_MS = 10_000;
+/** Prints the first of its paths that it cannot enter, or run. */
+const PROBE =
+  'for p; do if [ -d "$p" ]; then cd "$p"; else [ -x "$p" ]; fi 2>/dev/null || { echo "$p"; exit 1; }; done';
+/** What root has to be able to do with users, by number: see capabilities(7). */
+const CAPABILITIES = {
+  CAP_CHOWN: 0,
+  CAP_DAC_OVERRIDE: 1,
+  CAP_FOWNER: 3,
+  CAP_KILL: 5,
+  CAP_SETGID: 6,
+  CAP_SETUID: 7,
+};
+/** What root has to be able to do to give up rights for good, by number. */
+const CAP_SETPCAP = 8;
+
+/** The words before a command that make it run as `user`: without other groups, and bound like all that is an app's. */
+export function asUser({ uid, gid }: User): string[] {
+  const user = ['--reuid', String(uid), '--regid', String(gid), '--clear-groups'];
+  return [setpriv() ?? 'setpriv', ...user, ...BOUND];
+}
+
+/**
+ * The words before a command that make it run as root with no more than its rights over files. What root may do to the machine
+ * it cannot, nor what its uid alone may: reach processes that have more.
+ */
+export function asBoundRoot(): string[] {
+  return [setpriv() ?? 'setpriv', '--inh-caps', '-all', '--bounding-set', RIGHTS_OVER_FILES, ...BOUND];
+}
+
+/** Whether `asBoundRoot` takes rights away: `setpriv` leaves all of them, and says nothing, where it may not. */
+export function canBindRoot(): boolean {
+  return hasCapability(CAP_SETPCAP);
+}
+
+/** Runs a command of the system's as `user`. @throws when it fails, or takes longer */
+export async function runAs(user: User, command: string[], timeoutMs: number): Promise<void> {
+  await run([...asUser(user), ...command], timeoutMs);
+}
+
+/** Runs a command of the system's. @throws when it fails, or takes longer */
+export async function run(command: string[], timeoutMs: number): Promise<void> {
+  await runChild(command, { environment: CLEAN, timeoutMs });
+}
+
+let dying: string[] | undefined;
+
+/** The words before a command that make the kernel end it with the process that starts it, where `setpriv` can do that. */
+export function dieWithParent(): string[] {
+  if (dying === undefined) {
+    const words = [setpriv() ?? 'setpriv', ...BOUND];
+    const { status, error } = spawnSync(words[0]!, [...words.slice(1), '/bin/true']);
+    // What fails for want of descriptors or processes may work later.
+    if (error !== undefined && (error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    dying = status === 0 ? words : [];
+  }
+  return dying;
+}
+
+/**
+ * Whether apps have users of their own on this machine, and which an app's builds and process run as. Where there are none
+ * for them, the log has a warning.
+ * @param uids the users that apps were given
+ * @param workerd path of the program that the processes run
+ */
+export function appUsers(
+  paths: Layout,
+  uids: HostStore['buildUsers'],
+  workerd: string,
+): { hasUsers: boolean; users: (appId: string) => AppUsers } {
+  if (process.getuid?.() === 0) openToUsers(paths);
+  const why = whyNoUsers([...directoriesOfUsers(paths), workerd]);
+  if (why === null) {
+    const users = (appId: string) => {
+      const uid = uids.uid(appId);
+      return { build: sameGroup(uid), cell: cellUser(uid) };
+    };
+    return { hasUsers: true, users };
+  }
+  const what = "builds and apps run as the host's own user, and nothing but their sandboxes keeps them apart";
+  log('warn', `${what}: deploy only code you trust`, { why });
+  return { hasUsers: false, users: () => ({ build: null, cell: null }) };
+}
+
+/** Every user that an app was given so far. */
+export function allUids(uids: HostStore['buildUsers']): number[] {
+  return uids.all().flatMap((uid) => [uid, cellUser(uid).uid]);
+}
+
+/**
+ * Why apps cannot have users of their own on this machine, for the operator; `null` when they can.
+ * @param paths directories that they must be able to enter, and programs to run, beside Node and npm
+ */
+export function whyNoUsers(paths: string[]): string | null {
+  if (process.getuid?.() !== 0) return 'only root can run them as others';
+  if (setpriv() === null) return `there is no ${SETPRIV[0]}; install util-linux`;
+  const lacking = lackingCapability();
+  if (lacking !== undefined) return `this root lacks ${lacking}`;
+  const all = [...paths, process.execPath, findProgram('npm')].filter((path) => path !== null);
+  const last = sameGroup(BUILD_UIDS.first + 2 * BUILD_UIDS.count - 1);
+  if (!(['uid_map', 'gid_map'] as const).every((map) => isMapped(map, last.uid))) {
+    return `there is no user ${last.uid} in this container; where it is rootless, give whoever runs it ${last.uid + 1} ids in /etc/subuid and /etc/subgid`;
+  }
+  const [file, ...words] = asUser(last);
+  const probe = spawnSync(file!, [...words, 'sh', '-c', PROBE, 'sh', ...all], {
+    cwd: '/',
+    env: CLEAN,
+    encoding: 'utf8',
+    timeout: PROBE_TIMEOUT_MS,
+  });
+  if (probe.status === 0) return null;
+  const path = probe.stdout?.trim();
+  if (path) return `other users cannot reach ${path}: some directory above it is closed to them`;
+  return `setpriv failed: ${probe.error?.message ?? probe.stderr.trim()}`;
+}
+
+/** Whether the user namespace of this process has an id. See user_namespaces(7). */
+function isMapped(map: 'uid_map' | 'gid_map', id: number): boolean {
+  const ranges = readFileSync(`/proc/self/${map}`, 'latin1').trim().split('\n');
+  return ranges.some((range) => {
+    const [first, , count] = range.trim().split(/\s+/).map(Number);
+    return first! <= id && id < first! + count!;
+  });
+}
+
+function lackingCapability(): string | undefined {
+  return Object.entries(CAPABILITIES).find(([, number]) => !hasCapability(number))?.[0];
+}
+
+/** Whether this process has a capability, by its number. */
+function hasCapability(number: number): boolean {
+  const status = readFileSync('/proc/self/status', 'latin1');
+  const effective = BigInt(`0x${/^CapEff:\t([0-9a-f]+)$/m.exec(status)![1]}`);
+  return ((effective >> BigInt(number)) & 1n) === 1n;
+}
+
+/** Who runs the process of an app whose builds run as `uid`. */
+function cellUser(uid: number): User {
+  return sameGroup(uid + BUILD_UIDS.count);
+}
+
+function sameGroup(uid: number): User {
+  return { uid, gid: uid };
+}
+
+function setpriv(): string | null {
+  return SETPRIV.find((path) => existsSync(path)) ?? null;
+}

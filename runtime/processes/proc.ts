@@ -1,0 +1,155 @@
+// What the kernel tells of processes. It takes as long as there are processes: on the gateway's thread at boot only.
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { type Memory, readMemory } from '../resources/memory.ts';
+
+/**
+ * What a process has used. `cpuMs`: since its start. `privateBytes`: memory of its own, in swap too. `writtenBytes`: what it
+ * had the disk take since its start; 0 where the kernel does not say.
+ */
+export interface Usage {
+  cpuMs: number;
+  privateBytes: number;
+  writtenBytes: number;
+}
+
+/**
+ * The container's memory, its files below `root`, and what each process has used, in their order; null for one that
+ * has gone.
+ */
+export function readUsage(root: string, pids: number[]): { memory: Memory; processes: (Usage | null)[] } {
+  return { memory: readMemory(root), processes: pids.map(usage) };
+}
+
+/** Of a clock tick, in which the kernel states CPU time, in ms. */
+const TICK_MS = 10;
+
+function usage(pid: number): Usage | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The name, in parentheses, may hold anything.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const status = readFileSync(`/proc/${pid}/status`, 'latin1');
+    return {
+      cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
+      privateBytes: kilobytes(status, 'RssAnon') + kilobytes(status, 'VmSwap'),
+      writtenBytes: writtenBytes(pid),
+    };
+  } catch {
+    return null;
+  }
+}
+
+function writtenBytes(pid: number): number {
+  try {
+    const io = readFileSync(`/proc/${pid}/io`, 'latin1');
+    return Number(/^write_bytes: (\d+)$/m.exec(io)?.[1] ?? 0);
+  } catch {
+    // Not every container lets its root see this of other users.
+    return 0;
+  }
+}
+
+function kilobytes(status: string, name: string): number {
+  return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024;
+}
+
+/** Each process that is there: its number, its user, and its `/proc/PID/status`. */
+function* allProcesses(): Generator<{ pid: number; uid: number; status: string }> {
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      const status = readFileSync(`/proc/${name}/status`, 'latin1');
+      const uid = Number(/^Uid:\t(\d+)/m.exec(status)![1]);
+      yield { pid: Number(name), uid, status };
+    } catch {
+      // It has gone.
+    }
+  }
+}
+
+/** What a process and all below it use at this moment. */
+export interface UsageBelow {
+  /** Bytes of memory that they have to themselves, or share without a file. */
+  memoryBytes: number;
+  /** Threads that have a processor, or wait for one. */
+  busyThreads: number;
+}
+
+export function usageBelow(root: number): UsageBelow {
+  const parents = new Map<number, number>();
+  const bytes = new Map<number, number>();
+  for (const { pid, status } of allProcesses()) {
+    parents.set(pid, Number(/^PPid:\t(\d+)/m.exec(status)![1]));
+    bytes.set(
+      pid,
+      kilobytes(status, 'RssAnon') + kilobytes(status, 'RssShmem') + kilobytes(status, 'VmSwap'),
+    );
+  }
+  const isBelow = (pid: number | undefined): boolean =>
+    pid !== undefined && (pid === root || isBelow(parents.get(pid)));
+  const usage: UsageBelow = { memoryBytes: 0, busyThreads: 0 };
+  for (const [pid, own] of bytes) {
+    if (!isBelow(pid)) continue;
+    usage.memoryBytes += own;
+    usage.busyThreads += busyThreads(pid);
+  }
+  return usage;
+}
+
+function busyThreads(pid: number): number {
+  let threads: string[];
+  try {
+    threads = readdirSync(`/proc/${pid}/task`);
+  } catch {
+    // It has gone.
+    return 0;
+  }
+  return threads.filter((thread) => isBusy(pid, thread)).length;
+}
+
+function isBusy(pid: number, thread: string): boolean {
+  try {
+    return /^State:\tR/m.test(readFileSync(`/proc/${pid}/task/${thread}/status`, 'latin1'));
+  } catch {
+    // It has gone. The others count: a program could hide them behind threads that begin and end without end.
+    return false;
+  }
+}
+
+/** Threads of all processes of a user: what the kernel counts where it limits how many processes the user may have. */
+export function tasksOf(uid: number): number {
+  let tasks = 0;
+  for (const { uid: owner, status } of allProcesses())
+    if (owner === uid) tasks += Number(/^Threads:\t(\d+)/m.exec(status)![1]);
+  return tasks;
+}
+
+/**
+ * Kills the processes of `uids`, and those that work below `directory` or have their home there.
+ * @returns those that were there. They may take a while to end
+ */
+export function killProcesses(directory: string | null, uids: number[]): number[] {
+  const killed: number[] = [];
+  for (const { pid, uid, status } of allProcesses()) {
+    if (/^State:\t[ZX]/m.test(status)) continue;
+    if (!uids.includes(uid) && (directory === null || !isBelow(directory, pid))) continue;
+    try {
+      process.kill(pid, 'SIGKILL');
+      killed.push(pid);
+    } catch {
+      // It has gone.
+    }
+  }
+  return killed;
+}
+
+function isBelow(directory: string, pid: number): boolean {
+  try {
+    const cwd = readlinkSync(`/proc/${pid}/cwd`);
+    if (cwd === directory || cwd.startsWith(`${directory}/`)) return true;
+    return `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}`.includes(`\0HOME=${directory}/`);
+  } catch {
+    // It has gone, or belongs to somebody else.
+    return false;
+  }
+}

@@ -1,0 +1,50 @@
+// Writing the files of a snapshot into an empty directory. Every byte is checked on its way, and nothing is used before all
+// of it is there.
+import { mkdirSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { syncTree } from '../../../bundler/sync.ts';
+import { Damaged } from '../errors.ts';
+import type { FileEntry } from '../store/manifest.ts';
+import { PackReader } from '../store/packs.ts';
+import type { Store } from '../store/store.ts';
+
+/**
+ * Writes files below `directory`, and resolves when they are on the disk.
+ * @param pathOf where a file goes, below the directory
+ * @throws {Damaged} when something of them is missing or not as it was
+ */
+export async function extract(
+  store: Store,
+  files: FileEntry[],
+  directory: string,
+  pathOf = ({ path }: FileEntry) => path,
+): Promise<void> {
+  const packs = new PackReader(store);
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  for (const file of files) {
+    const path = join(directory, pathOf(file));
+    if (file.path.endsWith('/')) mkdirSync(path, { recursive: true, mode: 0o700 });
+    else {
+      mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+      await write(packs, file, path);
+    }
+  }
+  await syncTree(directory);
+}
+
+async function write(packs: PackReader, { path, size, mode, chunks }: FileEntry, to: string): Promise<void> {
+  // Never over something: a path that is twice in a snapshot is a mistake.
+  const file = await open(to, 'wx', mode | 0o600);
+  try {
+    let written = 0;
+    for (const chunk of chunks) {
+      const content = await packs.read(chunk);
+      await file.writeFile(content);
+      written += content.length;
+    }
+    if (written !== size) throw new Damaged(`${path} has ${written} bytes in it and should have ${size}`);
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,99 @@
+// An app's storage replaced by that of a snapshot, while everything else runs.
+import { lstatSync, mkdirSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Apps } from '../../apps/apps.ts';
+import type { Layout } from '../../disk/data-directory.ts';
+import { handOver } from '../../isolation/rights.ts';
+import type { AppUsers } from '../../isolation/users.ts';
+import type { StorageNames } from '../../storage/names.ts';
+import { objectId } from '../../storage/object-id.ts';
+import type { Buckets } from '../../storage/r2/buckets.ts';
+import { NotThere } from '../errors.ts';
+import type { Snapshots } from '../snapshots.ts';
+import { giveUpMoves, type Move, moveAll } from './moves.ts';
+
+export interface ReplaceOptions {
+  apps: Apps;
+  snapshots: Snapshots;
+  paths: Layout;
+  storageNames: (appId: string) => Partial<StorageNames>;
+  users: (appId: string) => AppUsers;
+  buckets: Buckets;
+}
+
+/** What is to be restored. `database`: the key of one D1 database; null for all storage of the app. */
+export interface Wanted {
+  snapshot: string;
+  app: string;
+  database: string | null;
+}
+
+const HAND_OVER_TIMEOUT_MS = 60_000;
+/** Where all D1 databases of an app lie. */
+const D1_KEY = 'D1Database';
+
+/**
+ * Replaces an app's storage, or one database of it. Requests are held meanwhile; what is replaced is in a snapshot of its
+ * own, and in the trash for a week. The app's code, variables and repository stay as they are.
+ * @returns the id of the snapshot of the state before; null when that state could not be read, as of a damaged database
+ * @throws {NotThere}, {Unusable}; then nothing has changed
+ */
+export async function replaceStorage(
+  options: ReplaceOptions,
+  wanted: Wanted,
+): Promise<{ before: string | null }> {
+  const { apps, snapshots, paths, users, buckets } = options;
+  const { snapshot, app, database } = wanted;
+  const work = join(paths.restoring, `${app}-${Date.now()}`);
+  const only = database === null ? null : databaseFile(options.storageNames(app), database);
+  await snapshots.extract({ snapshot, app, only, into: work });
+  try {
+    const { head, unread } = await snapshots.take(`before a restore of ${apps.get(app)?.wanted.slug ?? app}`);
+    const [data, files] = [paths.data(app), join(work, 'data')];
+    // An app that had nothing then has nothing afterwards.
+    for (const name of only === null ? ['data', ...(buckets.has(app) ? ['buckets'] : [])] : [])
+      mkdirSync(join(work, name), { recursive: true, mode: 0o700 });
+    const { cell } = users(app);
+    if (cell !== null) {
+      const theirs = readdirSync(files, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+      const directories = theirs.map(({ name }) => join(files, name));
+      await handOver(directories, cell, HAND_OVER_TIMEOUT_MS);
+    }
+    const aside = join(paths.trash, `${app}-${Date.now()}`);
+    await apps.replaceStorage(app, async () => {
+      if (only !== null) return moveAll(work, databaseMoves(files, data, only, aside));
+      // Its files may be moved then; the next who needs them has them opened again.
+      await buckets.forget(app);
+      moveAll(work, [
+        { from: files, to: data, aside: join(aside, 'data') },
+        { from: join(work, 'buckets'), to: paths.buckets(app), aside: join(aside, 'buckets') },
+      ]);
+    });
+    return { before: unread.includes(app) ? null : head.id };
+  } finally {
+    giveUpMoves(work);
+  }
+}
+
+/** @throws {NotThere} when the app has no such database */
+function databaseFile({ databases = {} }: Partial<StorageNames>, key: string): string {
+  const id = Object.hasOwn(databases, key) ? databases[key]! : null;
+  if (id === null) throw new NotThere(`the app has no database ${key}`);
+  return join('do', D1_KEY, `${objectId(D1_KEY, id)}.sqlite`);
+}
+
+/** What SQLite keeps beside the file belongs to the old one. Which migrations are applied is found out again. */
+function databaseMoves(files: string, data: string, file: string, aside: string): Move[] {
+  // None of the app's processes runs. What they may have left must not lead elsewhere.
+  for (const path of [join(data, dirname(dirname(file))), join(data, dirname(file))])
+    if (!lstatSync(path).isDirectory()) throw new Error(`${path} is no directory`);
+  const away = ['-wal', '-shm', '-journal'].map((suffix) => `${file}${suffix}`);
+  return [
+    ...[...away, 'migrations.json'].map((name) => ({
+      from: join(data, name),
+      to: join(aside, name),
+      aside: null,
+    })),
+    { from: join(files, file), to: join(data, file), aside: join(aside, file) },
+  ];
+}

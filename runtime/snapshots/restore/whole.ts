@@ -1,0 +1,122 @@
+// A whole Cellar out of a snapshot, in an empty data directory. It is not running.
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { prepareCopy } from '../../../sqlite/host/snapshots.ts';
+import { claim, type Layout } from '../../disk/data-directory.ts';
+import { createRepository } from '../../git/repository.ts';
+import { reason } from '../../log.ts';
+import { Damaged, NotThere, Unusable } from '../errors.ts';
+import { type Head, listSnapshots, type Part, readManifest } from '../store/manifest.ts';
+import type { Store } from '../store/store.ts';
+import { nameOf } from '../verify.ts';
+import { extract } from './extract.ts';
+import { finishMoves, moveAll } from './moves.ts';
+
+/**
+ * Restores all that a snapshot has.
+ * @param id of a snapshot, or `latest`
+ * @param without apps that are left out, by id or slug: they are there afterwards, without code and data
+ * @throws {Unusable}, {NotThere}; then the directory is as it was
+ * @throws {Error} when the directory is not empty
+ */
+export async function restoreWhole(
+  store: Store,
+  id: string,
+  paths: Layout,
+  without: string[] = [],
+): Promise<{ head: Head; leftOut: string[] }> {
+  const release = claim(paths);
+  try {
+    finishMoves(paths.restoring);
+    assertEmpty(paths);
+    const [newest] = (await listSnapshots(store)).reverse();
+    const { head, parts } = await readManifest(store, id === 'latest' ? (newest ?? id) : id);
+    const leftOut = partsCalled(without, parts, head.id);
+    const work = join(paths.restoring, 'whole');
+    const files = join(work, 'files');
+    try {
+      const wanted = parts.filter((part) => !leftOut.includes(part));
+      await extractParts(store, head.id, wanted, files);
+      try {
+        prepareCopy(
+          join(files, basename(paths.database)),
+          leftOut.map((part) => part.id),
+        );
+      } catch (error) {
+        throw new Unusable(reason(error));
+      }
+      for (const name of ['repos', 'data', 'releases']) mkdirSync(join(files, name), { recursive: true });
+      // So that their owners can push to them.
+      for (const part of leftOut) await createRepository(join(files, 'repos', `${part.id}.git`));
+    } catch (error) {
+      rmSync(paths.restoring, { recursive: true, force: true });
+      throw error;
+    }
+    const names = readdirSync(files);
+    moveAll(
+      work,
+      names.map((name) => ({ from: join(files, name), to: join(paths.root, name), aside: null })),
+    );
+    rmSync(paths.restoring, { recursive: true, force: true });
+    return { head, leftOut: leftOut.map(({ slug }) => slug) };
+  } finally {
+    release();
+    rmSync(paths.lock, { force: true });
+  }
+}
+
+/** The apps of a snapshot that are called so. @throws {NotThere} when it has no such app */
+function partsCalled(names: string[], parts: Part[], id: string): Part[] {
+  return names.map((name) => {
+    const found = parts.find((part) => part.kind === 'app' && (part.id === name || part.slug === name));
+    if (found === undefined) throw new NotThere(`snapshot ${id} has no app ${name}`);
+    return found;
+  });
+}
+
+/** Extracts all parts. @throws {Damaged} that names every part that is damaged, and how to leave apps out */
+async function extractParts(store: Store, id: string, parts: Part[], files: string): Promise<void> {
+  const damaged: { part: Part; why: string }[] = [];
+  for (const part of parts) {
+    try {
+      await extract(store, part.files, files);
+    } catch (error) {
+      if (!(error instanceof Damaged)) throw error;
+      damaged.push({ part, why: error.message });
+    }
+  }
+  if (damaged.length === 0) return;
+  const named = damaged.map(({ part, why }) => `${nameOf(part)} (${why})`).join(', ');
+  const options = damaged.map(({ part }) => `--without ${part.slug}`).join(' ');
+  const canLeave = damaged.every(({ part }) => part.kind === 'app');
+  throw new Damaged(
+    `snapshot ${id} cannot restore ${named}. Restore another snapshot${canLeave ? `, or leave this out: npm run restore -- ${id} ${options}` : ''}`,
+  );
+}
+
+/** What may lie there: what a snapshot never has. */
+function assertEmpty(paths: Layout): void {
+  const may = [
+    paths.lock,
+    paths.pid,
+    paths.address,
+    paths.snapshots,
+    // A start that its settings stopped makes it.
+    paths.compiled,
+    paths.secretsKey,
+    paths.signInKey,
+    paths.alertKey,
+    paths.token,
+    paths.apiKey,
+  ];
+  const names = readdirSync(paths.root).filter((name) => !may.includes(join(paths.root, name)));
+  if (names.length > 0)
+    throw new Error(
+      `${paths.root} is not empty (it has ${names.slice(0, 5).join(', ')}): a whole Cellar is restored into an empty directory only`,
+    );
+}
+
+/** What no snapshot has, and somebody has to bring for all to work. */
+export function missingAfter(paths: Layout): string[] {
+  return existsSync(paths.secretsKey) ? [] : [paths.secretsKey];
+}

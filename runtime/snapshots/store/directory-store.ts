@@ -1,0 +1,65 @@
+// Snapshots in a directory of this machine.
+import { constants } from 'node:fs';
+import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { syncFile } from '../../../bundler/sync.ts';
+import { MissingObject, type Store, type Stored, UNFINISHED } from './store.ts';
+
+/** The directory is its operator's, who may put other things among the snapshots: a FIFO is not waited for. */
+const READ = constants.O_RDONLY | constants.O_NONBLOCK;
+
+export class DirectoryStore implements Store {
+  readonly #directory: string;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  async list(folder: string): Promise<Stored[]> {
+    const names = await readdir(join(this.#directory, folder)).catch(unlessMissing([]));
+    const found = names.map((name) => `${folder}${name}`).sort();
+    const stored = found.map(async (name) => {
+      const stats = await stat(join(this.#directory, name)).catch(unlessMissing(null));
+      return stats?.isFile() ? [{ name, bytes: stats.size, writtenAt: stats.mtimeMs }] : [];
+    });
+    return (await Promise.all(stored)).flat();
+  }
+
+  async read(name: string, part?: { offset: number; length: number }): Promise<Buffer> {
+    const file = await open(join(this.#directory, name), READ).catch(unlessMissing(null));
+    if (file === null) throw new MissingObject(name);
+    try {
+      if (!(await file.stat()).isFile()) throw new MissingObject(name);
+      if (part === undefined) return await file.readFile();
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(part.length), 0, part.length, part.offset);
+      return buffer.subarray(0, bytesRead);
+    } finally {
+      await file.close();
+    }
+  }
+
+  async write(name: string, bytes: Buffer): Promise<void> {
+    const [path, beside] = [join(this.#directory, name), join(this.#directory, UNFINISHED, basename(name))];
+    for (const each of [path, beside]) await mkdir(dirname(each), { recursive: true, mode: 0o700 });
+    const file = await open(beside, 'w', 0o600);
+    try {
+      await file.writeFile(bytes);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(beside, path);
+    await syncFile(dirname(path));
+  }
+
+  async remove(name: string): Promise<void> {
+    await rm(join(this.#directory, name), { force: true });
+  }
+}
+
+function unlessMissing<T>(otherwise: T): (error: NodeJS.ErrnoException) => T {
+  return (error) => {
+    if (error.code !== 'ENOENT') throw error;
+    return otherwise;
+  };
+}

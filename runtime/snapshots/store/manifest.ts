@@ -1,0 +1,253 @@
+// What a snapshot consists of: one object, written last, that names every file and where its chunks lie. Its first line is
+// JSON and says what this is, with the checksum of all that follows: lines of JSON, compressed with zstd.
+import { createHash } from 'node:crypto';
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import * as z from 'zod';
+import { reason } from '../../log.ts';
+import { Damaged, NotThere, Unusable } from '../errors.ts';
+import type { Chunk } from './packs.ts';
+import { MissingObject, type Store } from './store.ts';
+
+/** To be raised with every change that an older Cellar would misread. */
+const FORMAT = 1;
+const FOLDER = 'snapshots/';
+/** Longest first line, in bytes, and all that follows, decompressed. */
+const HEAD_BYTES = 2 ** 17;
+const BODY_BYTES = 2 ** 31;
+
+const failureSchema = z.object({ app: z.string(), slug: z.string(), error: z.string() });
+const headSchema = z.object({
+  cellar: z.literal('snapshot'),
+  format: z.number(),
+  id: z.string(),
+  /** Which Cellar it is of. */
+  of: z.string(),
+  created_at: z.string(),
+  why: z.string(),
+  /** Bytes that were written for it, this object aside, and bytes of all its files. */
+  written: z.number(),
+  bytes: z.number(),
+  apps: z.number(),
+  /** Apps that could not be read, and what they have in here is of the snapshot before. */
+  failures: z.array(failureSchema),
+  /** SHA-256 of this line without this field, and of all that follows. */
+  checksum: z.string(),
+});
+
+/** What the first line says. */
+export type Head = z.output<typeof headSchema>;
+
+/** A file, or a directory, whose path ends with `/`. */
+export interface FileEntry {
+  /** Below the data directory. */
+  path: string;
+  size: number;
+  mode: number;
+  /** Tells whether it has changed since; empty when that cannot be told. */
+  stamp: string;
+  chunks: Chunk[];
+}
+
+/** What belongs together: the host's database, the control plane, or an app. */
+export interface Part {
+  kind: 'host' | 'control' | 'app';
+  /** Of an app; else empty. */
+  id: string;
+  slug: string;
+  files: FileEntry[];
+}
+
+export interface Manifest {
+  head: Head;
+  parts: Part[];
+}
+
+const SHA256 = /^[0-9a-f]{64}$/;
+const partLine = z.strictObject({
+  kind: z.enum(['host', 'control', 'app']),
+  id: z.string().regex(/^[0-9a-z]*$/),
+  slug: z.string(),
+});
+const fileLine = z.strictObject({
+  path: z.string().refine(isInside, 'leads out of the data directory'),
+  size: z.int().min(0),
+  mode: z.int().min(0).max(0o777),
+  stamp: z.string(),
+  chunks: z.array(z.int().min(0)),
+});
+
+/** A path of plain names: nothing that leads elsewhere. */
+function isInside(path: string): boolean {
+  const names = path.replace(/\/$/, '').split('/');
+  return names.every((name) => name !== '' && name !== '.' && name !== '..' && !name.includes('\0'));
+}
+
+/** Writes a manifest. With it, the snapshot exists. @returns the bytes that it has */
+export async function writeManifest(
+  store: Store,
+  about: Omit<Head, 'cellar' | 'format' | 'checksum'>,
+  parts: Part[],
+): Promise<{ head: Head; bytes: number }> {
+  const body = zstdCompressSync(Buffer.concat([...lines(parts)]));
+  const unsigned: Omit<Head, 'checksum'> = { cellar: 'snapshot', format: FORMAT, ...about };
+  const head: Head = { ...unsigned, checksum: checksum(unsigned, body) };
+  const bytes = Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body]);
+  await store.write(manifestName(about.id), bytes);
+  return { head, bytes: bytes.length };
+}
+
+function* lines(parts: Part[]): Generator<Buffer> {
+  const packs = new Map<string, number>();
+  const numbers = new Map<Chunk, number>();
+  for (const { files } of parts) {
+    for (const chunk of files.flatMap(({ chunks }) => chunks)) {
+      if (numbers.has(chunk)) continue;
+      numbers.set(chunk, numbers.size);
+      if (!packs.has(chunk.pack)) {
+        packs.set(chunk.pack, packs.size);
+        yield line({ pack: chunk.pack });
+      }
+      const { hash: name, offset, length, size } = chunk;
+      yield line({ chunk: [name, packs.get(chunk.pack), offset, length, size] });
+    }
+  }
+  for (const { kind, id, slug, files } of parts) {
+    yield line({ part: { kind, id, slug } });
+    for (const file of files)
+      yield line({ file: { ...file, chunks: file.chunks.map((chunk) => numbers.get(chunk)) } });
+  }
+}
+
+function line(value: object): Buffer {
+  return Buffer.from(`${JSON.stringify(value)}\n`);
+}
+
+/** The id that a time has. */
+export function idAt(time: Date): string {
+  return time.toISOString().replace(/[:.]/g, '-');
+}
+
+/**
+ * The id of a snapshot that is taken now, where these are there. It comes behind them also when the clock was set back since the
+ * last one: else that stayed the newest, and each one that came after it would be the first to go.
+ */
+export function idBehind(ids: string[], now: Date): string {
+  const last = ids.at(-1);
+  const next = last === undefined ? 0 : timeOf(last) + 1;
+  return idAt(next > now.getTime() ? new Date(next) : now);
+}
+
+/** When a snapshot was taken, in ms since 1970: at about that time, where the clock was set back. */
+export function timeOf(id: string): number {
+  return Date.parse(id.replace(/^(.{10}T..)-(..)-(..)-(...Z)$/, '$1:$2:$3.$4'));
+}
+
+/** Returns the name of a snapshot's own object in the store. */
+export function manifestName(id: string): string {
+  return FOLDER + id;
+}
+
+/** Ids of the snapshots in a store, the oldest first. */
+export async function listSnapshots(store: Store): Promise<string[]> {
+  return (await store.list(FOLDER)).map(({ name }) => name.slice(FOLDER.length));
+}
+
+/** @throws {NotThere}, {Damaged}, {Unusable} when a newer Cellar wrote it */
+export async function readManifest(store: Store, id: string): Promise<Manifest> {
+  const bytes = await readObject(store, id);
+  const end = bytes.indexOf('\n');
+  const { head, unsigned } = parseHead(id, bytes.subarray(0, Math.max(0, end)));
+  const body = bytes.subarray(end + 1);
+  if (checksum(unsigned, body) !== head.checksum)
+    throw new Damaged(`${FOLDER}${id} is damaged: its checksum is wrong`);
+  try {
+    return { head, parts: parseBody(zstdDecompressSync(body, { maxOutputLength: BODY_BYTES })) };
+  } catch (error) {
+    throw new Damaged(`${FOLDER}${id} is damaged: ${reason(error)}`);
+  }
+}
+
+/** The first line of a snapshot. @throws as `readManifest` does */
+export async function readHead(store: Store, id: string): Promise<Head> {
+  const bytes = await readObject(store, id, { offset: 0, length: HEAD_BYTES });
+  return parseHead(id, bytes.subarray(0, Math.max(0, bytes.indexOf('\n')))).head;
+}
+
+/** Removes a snapshot: its packs stay until nothing needs them. */
+export async function removeManifest(store: Store, id: string): Promise<void> {
+  await store.remove(manifestName(id));
+}
+
+async function readObject(
+  store: Store,
+  id: string,
+  part?: { offset: number; length: number },
+): Promise<Buffer> {
+  if (!/^[\w-]{1,64}$/.test(id))
+    throw new NotThere(`there is no snapshot ${JSON.stringify(id.slice(0, 64))}`);
+  return store.read(manifestName(id), part).catch((error: unknown) => {
+    throw error instanceof MissingObject ? new NotThere(`there is no snapshot ${id}`) : error;
+  });
+}
+
+function parseHead(id: string, text: Buffer): { head: Head; unsigned: object } {
+  const damaged = () => new Damaged(`${FOLDER}${id} is damaged: its first line is not that of a snapshot`);
+  let said: { cellar?: unknown; format?: unknown; checksum?: unknown };
+  try {
+    said = JSON.parse(text.toString('utf8'));
+  } catch {
+    throw damaged();
+  }
+  // Before the rest, which a newer one may say in another way.
+  if (said?.cellar === 'snapshot' && typeof said.format === 'number' && said.format > FORMAT)
+    throw new Unusable(
+      `snapshot ${id} was written by a newer Cellar (format ${said.format}, this one knows ${FORMAT})`,
+    );
+  const parsed = headSchema.safeParse(said);
+  if (!parsed.success || parsed.data.id !== id) throw damaged();
+  const { checksum: _, ...unsigned } = said;
+  return { head: parsed.data, unsigned };
+}
+
+function checksum(unsigned: object, body: Buffer): string {
+  return createHash('sha256').update(JSON.stringify(unsigned)).update(body).digest('hex');
+}
+
+function parseBody(body: Buffer): Part[] {
+  const packs: string[] = [];
+  const chunks: Chunk[] = [];
+  const parts: Part[] = [];
+  for (let from = 0, to = 0; from < body.length; from = to + 1) {
+    to = body.indexOf('\n', from);
+    if (to === -1) throw new Error('its last line is cut');
+    const { pack, chunk, part, file } = JSON.parse(body.toString('utf8', from, to));
+    if (typeof pack === 'string' && SHA256.test(pack)) packs.push(pack);
+    else if (chunk) chunks.push(readChunk(chunk, packs));
+    else if (part) parts.push({ ...partLine.parse(part), files: [] });
+    else {
+      const entry = fileLine.parse(file);
+      at(parts, parts.length - 1).files.push({ ...entry, chunks: entry.chunks.map((n) => at(chunks, n)) });
+    }
+  }
+  return parts;
+}
+
+/**
+ * There is one for each 64 KiB of all data. By a schema they would take most of the time that a snapshot of few changes takes
+ * to begin.
+ * @throws {Error} when it is no chunk
+ */
+function readChunk(said: unknown, packs: string[]): Chunk {
+  const [hash, ...numbers] = Array.isArray(said) ? said : [];
+  const [pack, offset, length, size] = numbers;
+  const isChunk = typeof hash === 'string' && SHA256.test(hash) && numbers.length === 4;
+  if (!isChunk || !numbers.every((number) => Number.isSafeInteger(number) && number >= 0))
+    throw new Error('a line of it that should describe a chunk does not');
+  return { hash, pack: at(packs, pack), offset, length, size };
+}
+
+function at<T>(list: T[], index: number): T {
+  const found = list[index];
+  if (found === undefined) throw new Error('it names something that is not in it');
+  return found;
+}

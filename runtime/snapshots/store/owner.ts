@@ -1,0 +1,19 @@
+// Whose snapshots a store has.
+import { Unusable } from '../errors.ts';
+import { MissingObject, type Store } from './store.ts';
+
+const OWNER = 'cellar.json';
+
+/** Claims the store for this Cellar. @throws {Unusable} when another Cellar has it */
+export async function requireOwn(store: Store, of: string): Promise<void> {
+  const found = await store.read(OWNER).catch((error: unknown) => {
+    if (error instanceof MissingObject) return null;
+    throw error;
+  });
+  if (found === null) return store.write(OWNER, Buffer.from(`${JSON.stringify({ cellar: of })}\n`));
+  const { cellar } = JSON.parse(found.toString('utf8')) as { cellar: string };
+  if (cellar !== of)
+    throw new Unusable(
+      `the place of snapshots has those of another Cellar (${cellar}, this one is ${of}): give this one a place of its own in RUNNER_SNAPSHOT_URL`,
+    );
+}

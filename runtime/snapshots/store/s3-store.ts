@@ -1,0 +1,149 @@
+// Snapshots in any store that speaks S3.
+import { hash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AwsClient } from 'aws4fetch';
+import { reason } from '../../log.ts';
+import { Backoff } from '../../processes/backoff.ts';
+import { MissingObject, type Store, type Stored } from './store.ts';
+
+/** Where the store is, and whose. */
+export interface S3Place {
+  endpoint: string;
+  region: string;
+  bucket: string;
+  /** Before every name; empty, or ending with `/`. */
+  prefix: string;
+  accessKey: string;
+  secretKey: string;
+}
+
+/** Longest time for one try of one object, which has 16 MiB and a little, in ms. */
+const DEADLINE_MS = 5 * 60_000;
+/** Tries of a request whose connection fails, or that the store is too busy for. The wait before each is longer: 6.5 s in all. */
+const TRIES = 6;
+/** Characters of a refusal that are shown. */
+const REFUSAL_LENGTH = 300;
+
+export class S3Store implements Store {
+  readonly #client: AwsClient;
+  readonly #bucket: string;
+  readonly #prefix: string;
+
+  constructor({ endpoint, region, bucket, prefix, accessKey, secretKey }: S3Place) {
+    this.#client = new AwsClient({
+      accessKeyId: accessKey,
+      secretAccessKey: secretKey,
+      service: 's3',
+      region,
+    });
+    this.#bucket = `${endpoint.replace(/\/$/, '')}/${bucket}`;
+    this.#prefix = prefix;
+  }
+
+  async list(folder: string): Promise<Stored[]> {
+    const found: Stored[] = [];
+    const prefix = this.#prefix + folder;
+    for (let token: string | null = ''; token !== null; ) {
+      const query = new URLSearchParams({ 'list-type': '2', prefix });
+      if (token !== '') query.set('continuation-token', token);
+      const xml = (await this.#ask('GET', `?${query}`)).toString('utf8');
+      for (const [, entry] of xml.matchAll(/<Contents>(.*?)<\/Contents>/gs)) {
+        const name = element(entry!, 'Key').slice(this.#prefix.length);
+        const writtenAt = Date.parse(element(entry!, 'LastModified'));
+        found.push({ name, bytes: Number(element(entry!, 'Size')), writtenAt });
+      }
+      token = element(xml, 'NextContinuationToken') || null;
+    }
+    return found;
+  }
+
+  async read(name: string, part?: { offset: number; length: number }): Promise<Buffer> {
+    const range = part && `bytes=${part.offset}-${part.offset + part.length - 1}`;
+    return this.#ask('GET', this.#path(name), { headers: range ? { range } : {} });
+  }
+
+  async write(name: string, bytes: Buffer<ArrayBuffer>): Promise<void> {
+    await this.#ask('PUT', this.#path(name), { body: bytes });
+  }
+
+  async remove(name: string): Promise<void> {
+    await this.#ask('DELETE', this.#path(name));
+  }
+
+  #path(name: string): string {
+    return `/${this.#prefix}${name}`;
+  }
+
+  /**
+   * Makes a request, again where that may help.
+   * @returns the whole body of the answer
+   * @throws {MissingObject}; {Error} with the address and the reason
+   */
+  async #ask(method: string, path: string, init: Init = {}): Promise<Buffer> {
+    const backoff = new Backoff();
+    // A query may say more than its reader should know.
+    const [address] = (this.#bucket + path).split('?');
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#try(method, path, init);
+      } catch (error) {
+        if (error instanceof MissingObject) throw error;
+        const isLast = error instanceof Refused || tries === TRIES;
+        if (isLast)
+          throw new Error(`${method} ${address}: ${causeOf(error)}${tries > 1 ? ` (${tries} tries)` : ''}`);
+        await sleep(backoff.next(0).delayMs);
+      }
+    }
+  }
+
+  /** @throws {MissingObject}; {Refused} when another try would not help; {Error} */
+  async #try(method: string, path: string, { headers = {}, body }: Init): Promise<Buffer> {
+    // The store itself checks what arrives.
+    const sum = hash('sha256', body ?? '');
+    const request = await this.#client.sign(this.#bucket + path, {
+      method,
+      headers: { ...headers, 'x-amz-content-sha256': sum },
+      body: body ?? null,
+      redirect: 'error',
+      signal: AbortSignal.timeout(DEADLINE_MS),
+    });
+    const answer = await fetch(request);
+    const bytes = Buffer.from(await answer.arrayBuffer());
+    if (answer.ok) return bytes;
+    const text = bytes.toString('utf8');
+    const code = element(text, 'Code');
+    if (answer.status === 404 && code !== 'NoSuchBucket') throw new MissingObject(path);
+    const why = `${code} ${element(text, 'Message')}`.trim() || text;
+    const words = `answered ${answer.status}: ${why.slice(0, REFUSAL_LENGTH)}`;
+    const isBusy = answer.status >= 500 || BUSY.includes(answer.status) || code === 'RequestTimeout';
+    throw isBusy ? new Error(words) : new Refused(words);
+  }
+}
+
+interface Init {
+  headers?: Record<string, string>;
+  body?: Buffer<ArrayBuffer>;
+}
+
+/** Statuses below 500 after which another try may help. */
+const BUSY = [408, 429];
+
+/** The store understood the request and does not carry it out. */
+class Refused extends Error {}
+
+/** Returns what lies behind `fetch failed` and `terminated`. */
+function causeOf(error: unknown): string {
+  if (error instanceof DOMException && error.name === 'TimeoutError')
+    return `no whole answer within ${DEADLINE_MS / 1000} s`;
+  // A name with several addresses fails once for each.
+  if (error instanceof AggregateError && error.errors.length > 0) return causeOf(error.errors[0]);
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause === undefined ? reason(error) : causeOf(cause);
+}
+
+/** The text of an XML element that has no other in it; empty when there is none. */
+function element(xml: string, name: string): string {
+  const [, text = ''] = new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml) ?? [];
+  const entities: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+  return text.replace(/&(\w+);/g, (entity, word: string) => entities[word] ?? entity);
+}

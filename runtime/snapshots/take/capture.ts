@@ -1,0 +1,280 @@
+// What becomes part of a snapshot: the files of the host's own directories and of the apps', those that have not changed
+// since the snapshot before without being read.
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readSync,
+  statSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import type { Layout } from '../../disk/data-directory.ts';
+import { dropOwn, handOver, makePassage, renewOwn } from '../../isolation/rights.ts';
+import type { User } from '../../isolation/users.ts';
+import type { FileEntry, Part } from '../store/manifest.ts';
+import { type Chunk, chunkSize, type PackWriter } from '../store/packs.ts';
+import { type Listed, type ListOptions, list } from './listing.ts';
+import { Reader } from './reader.ts';
+
+/** An app as the host's database has it. */
+export interface CapturedApp {
+  id: string;
+  slug: string;
+  liveDeployId: string | null;
+  /** Who has its files; `null`: the host's own user. */
+  user: User | null;
+}
+
+/** Begins or ends to keep the files of an app's objects that it drops. */
+export type HoldBuckets = (appId: string, isHeld: boolean) => Promise<void>;
+
+/** Directories of an app's data that hold nothing of its own. */
+const NOT_DATA = ['alarms'];
+/** Times that a directory is listed until nothing new is in it. */
+const ROUNDS = 5;
+const PIECE_BYTES = 256 * 1024;
+const HAND_OVER_TIMEOUT_MS = 60_000;
+/** Paths in a repository of what git has not finished. */
+const GIT_AT_WORK = /(^|\/)(tmp_|incoming-)|\.lock$/;
+
+/** Reads files into packs. */
+export class Capture {
+  readonly #paths: Layout;
+  readonly #packs: PackWriter;
+  readonly #holdBuckets: HoldBuckets;
+  /** Files of the snapshot before, by path. */
+  readonly #before: ReadonlyMap<string, FileEntry>;
+
+  constructor(paths: Layout, packs: PackWriter, holdBuckets: HoldBuckets, before: readonly Part[]) {
+    this.#paths = paths;
+    this.#packs = packs;
+    this.#holdBuckets = holdBuckets;
+    const files = before.flatMap(({ files }) => files);
+    this.#before = new Map(files.map((file) => [file.path, file]));
+  }
+
+  /** @param copy path of a copy of the host's database */
+  async hostDatabase(copy: string): Promise<Part> {
+    const { content } = readOwn(copy);
+    const path = this.#paths.database.slice(this.#paths.root.length + 1);
+    const file = await this.#store({ path, mode: 0o600, stamp: '' }, statSync(copy).size, content);
+    return { kind: 'host', id: '', slug: '', files: [file] };
+  }
+
+  /** The control plane's database and objects. */
+  async control(): Promise<Part> {
+    const files = new Map<string, FileEntry>();
+    await this.#storage(this.#paths.control, { user: null, theirs: false, skip: ['tmp'] }, files);
+    return { kind: 'control', id: '', slug: '', files: [...files.values()] };
+  }
+
+  /**
+   * All of an app: its repository, the release that serves, its storage. Each database is as of one moment, and they
+   * are read one after another.
+   */
+  async app({ id, slug, liveDeployId, user }: CapturedApp): Promise<Part> {
+    const files = new Map<string, FileEntry>();
+    await this.#repository(this.#paths.repository(id), files);
+    if (liveDeployId !== null) await this.#own(this.#paths.release(id, liveDeployId), {}, files);
+    await this.#storageOf(id, user, files);
+    return { kind: 'app', id, slug, files: [...files.values()] };
+  }
+
+  /** The storage of an app alone, as `app` reads it. */
+  async storage({ id, user }: CapturedApp): Promise<FileEntry[]> {
+    const files = new Map<string, FileEntry>();
+    await this.#storageOf(id, user, files);
+    return [...files.values()];
+  }
+
+  async #storageOf(id: string, user: User | null, files: Files): Promise<void> {
+    await this.#storage(this.#paths.data(id), { user, theirs: true, skip: NOT_DATA }, files);
+    // The bucket service has these, as a user of its own.
+    const buckets = this.#paths.buckets(id);
+    const hold = (isHeld: boolean) => this.#holdBuckets(id, isHeld);
+    await this.#storage(buckets, { user: user && ownerOf(buckets), theirs: false, skip: [], hold }, files);
+  }
+
+  /**
+   * Refs before objects: what a ref names then is there, for git only adds objects. Loose refs before packed ones, for
+   * git moves them in that direction.
+   */
+  async #repository(root: string, files: Files): Promise<void> {
+    await this.#own(root, { skip: ['objects', 'packed-refs'], but: GIT_AT_WORK }, files);
+    await this.#own(root, { only: ['packed-refs'] }, files);
+    await this.#own(root, { only: ['objects'], but: GIT_AT_WORK }, files);
+  }
+
+  /** Files of the host's own, again until there are no new ones: git may put many objects into one file meanwhile. */
+  async #own(root: string, { but, ...where }: Own, files: Files): Promise<void> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const listed = list(root, { databases: false, ...where });
+      const fresh = listed.filter(
+        ({ path }) => but?.test(path) !== true && !files.has(this.#pathOf(root, path)),
+      );
+      if (fresh.length === 0) return;
+      for (const file of fresh)
+        await this.#take(root, file, ({ path }) => readIfThere(join(root, path)), files);
+    }
+  }
+
+  /**
+   * Storage, which changes while it is read. Large values lie in files that are written before the database that names
+   * them and removed after it forgot them: so files come first, then databases, then files again that have come since, of which
+   * none goes from the reading of a database on where they can be held.
+   */
+  async #storage(root: string, { user, theirs, skip, hold }: StoragePlace, files: Files): Promise<void> {
+    if (!existsSync(root)) return;
+    // Before the files are looked at: what changes hands looks changed.
+    if (theirs) await giveTo(user, root);
+    const scratch = join(this.#paths.snapshotting, 'reader');
+    let starting: Promise<Reader> | null = null;
+    let isHeld = false;
+    const start = async () => {
+      renewOwn(scratch, user);
+      return Reader.start({ root, user, copy: join(scratch, 'copy') });
+    };
+    const read = async (file: Listed) => {
+      if (file.kind === 'sqlite' && hold !== undefined && !isHeld) {
+        isHeld = true;
+        await hold(true);
+      }
+      // Directly in the directory of an app's data lies what the host has written down, where only the host can write.
+      if (theirs && !file.path.includes('/')) return readIfThere(join(root, file.path));
+      starting ??= start();
+      return (await starting).read(file);
+    };
+    try {
+      for (const kind of ['plain', 'sqlite', 'plain']) {
+        for (const file of list(root, { databases: true, skip })) {
+          const isTurn = file.kind === kind || file.kind === 'directory';
+          const taken = files.get(this.#pathOf(root, file.path));
+          // It may have been written to while it was read.
+          const isSure = taken?.stamp === file.stamp && (file.stamp !== '' || file.kind === 'directory');
+          if (isTurn && !isSure) await this.#take(root, file, read, files);
+        }
+      }
+    } finally {
+      if (isHeld) await hold?.(false);
+      const reader = await (starting as Promise<Reader> | null)?.catch(() => null);
+      reader?.end();
+      if (starting !== null) dropOwn(scratch, user);
+    }
+  }
+
+  async #take(root: string, file: Listed, read: Read, files: Files): Promise<void> {
+    const { mode, stamp } = file;
+    const path = this.#pathOf(root, file.path);
+    const before = this.#before.get(path);
+    if (file.kind === 'directory') files.set(path, { path, size: 0, mode, stamp: '', chunks: [] });
+    else if (stamp !== '' && before?.stamp === stamp) files.set(path, { ...before, mode });
+    else {
+      const found = await read(file);
+      if (found !== null)
+        files.set(path, await this.#store({ path, mode, stamp }, found.size, found.content));
+    }
+  }
+
+  async #store(
+    about: Pick<FileEntry, 'path' | 'mode' | 'stamp'>,
+    size: number,
+    content: Pieces,
+  ): Promise<FileEntry> {
+    const chunks: Chunk[] = [];
+    for await (const piece of cut(content, chunkSize(size))) chunks.push(await this.#packs.add(piece));
+    return { ...about, size, chunks };
+  }
+
+  #pathOf(root: string, path: string): string {
+    return join(root, path).slice(this.#paths.root.length + 1);
+  }
+}
+
+type Files = Map<string, FileEntry>;
+type Pieces = Iterable<Buffer> | AsyncIterable<Buffer>;
+type Read = (file: Listed) => Promise<Content | null> | Content | null;
+
+interface Content {
+  size: number;
+  content: Pieces;
+}
+
+/** Which of the files in a directory of the host's. */
+interface Own extends Pick<ListOptions, 'skip' | 'only'> {
+  /** Paths that are left out. */
+  but?: RegExp;
+}
+
+interface StoragePlace {
+  user: User | null;
+  /** Whether directories in it are to be the user's, and are not yet where the app has not run since they were copied. */
+  theirs: boolean;
+  skip: string[];
+  /** Begins or ends to keep files that are dropped; where they are the app's own, nobody can. */
+  hold?: (isHeld: boolean) => Promise<void>;
+}
+
+/** Gives what lies in a directory of the host's to its user, where the app has not run since it was copied. */
+async function giveTo(user: User | null, root: string): Promise<void> {
+  if (user === null) return;
+  const directories = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  makePassage(root, user);
+  const paths = directories.map(({ name }) => join(root, name));
+  await handOver(paths, user, HAND_OVER_TIMEOUT_MS);
+}
+
+/** Content in pieces of exactly `size` bytes, but for the last. Each is to be used before the next is asked for. */
+async function* cut(content: Pieces, size: number): AsyncIterable<Buffer> {
+  const piece = Buffer.alloc(size);
+  let filled = 0;
+  for await (let bytes of content) {
+    while (bytes.length > 0) {
+      const copied = bytes.copy(piece, filled);
+      filled += copied;
+      bytes = bytes.subarray(copied);
+      if (filled < size) continue;
+      yield piece;
+      filled = 0;
+    }
+  }
+  if (filled > 0) yield piece.subarray(0, filled);
+}
+
+/** The user whose a directory is; null for this process's own, and where there is none. */
+function ownerOf(directory: string): User | null {
+  const { uid } = lstatSync(directory, { throwIfNoEntry: false }) ?? { uid: process.getuid!() };
+  return uid === process.getuid!() ? null : { uid, gid: uid };
+}
+
+function readIfThere(path: string): Content | null {
+  try {
+    return readOwn(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    return null;
+  }
+}
+
+/** A file that nobody but the host writes. */
+function readOwn(path: string): Content {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+  const { size } = fstatSync(file);
+  function* pieces(): Generator<Buffer> {
+    try {
+      const piece = Buffer.alloc(PIECE_BYTES);
+      for (let left = size; left > 0; ) {
+        const read = readSync(file, piece, 0, Math.min(left, piece.length), null);
+        if (read === 0) throw new Error(`${path} became shorter while it was read`);
+        left -= read;
+        yield piece.subarray(0, read);
+      }
+    } finally {
+      closeSync(file);
+    }
+  }
+  return { size, content: pieces() };
+}

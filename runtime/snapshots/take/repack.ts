@@ -1,0 +1,49 @@
+// Packs of which a snapshot needs little. Snapshots before need the rest of them; when those have gone, it would only take room.
+import { reason } from '../../log.ts';
+import type { Part } from '../store/manifest.ts';
+import { type Chunk, PackReader, type PackWriter, packName } from '../store/packs.ts';
+import type { Store } from '../store/store.ts';
+
+/** A pack of whose bytes a snapshot needs less than this share is left behind. */
+const NEEDED_SHARE = 0.3;
+/** Bytes that are written anew for one snapshot: the next ones have their turn. */
+const MOST_BYTES = 128 * 2 ** 20;
+
+/**
+ * Writes the chunks of such packs anew and has the files name these. The packs themselves go when no snapshot needs them.
+ * @param sizes bytes of the packs that there were before this snapshot, by their names in the store
+ */
+export async function repack(
+  store: Store,
+  packs: PackWriter,
+  parts: Part[],
+  { sizes, warn }: { sizes: ReadonlyMap<string, number>; warn: (message: string) => void },
+): Promise<void> {
+  const files = parts.flatMap((part) => part.files);
+  const moved = new Map<string, Chunk>();
+  const reader = new PackReader(store);
+  let left = MOST_BYTES;
+  for (const [pack, chunks] of chunksByPack(files.flatMap((file) => file.chunks))) {
+    const needed = chunks.reduce((sum, { length }) => sum + length, 0);
+    if (needed >= (sizes.get(packName(pack)) ?? 0) * NEEDED_SHARE || needed > left) continue;
+    try {
+      for (const chunk of chunks) moved.set(chunk.hash, await packs.addAgain(await reader.read(chunk)));
+      left -= needed;
+    } catch (error) {
+      warn(`a pack of which little is needed stays: ${reason(error)}`);
+    }
+  }
+  if (moved.size === 0) return;
+  for (const file of files) file.chunks = file.chunks.map((chunk) => moved.get(chunk.hash) ?? chunk);
+}
+
+/** Each chunk once, by its pack; those that are being written have none yet. */
+function chunksByPack(chunks: Chunk[]): Map<string, Chunk[]> {
+  const found = new Map<string, Map<string, Chunk>>();
+  for (const chunk of chunks) {
+    if (chunk.pack === '') continue;
+    const known = found.get(chunk.pack) ?? new Map<string, Chunk>();
+    found.set(chunk.pack, known.set(chunk.hash, chunk));
+  }
+  return new Map([...found].map(([pack, known]) => [pack, [...known.values()]]));
+}

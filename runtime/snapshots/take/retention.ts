@@ -1,0 +1,72 @@
+// Which snapshots are kept, and the packs that these need.
+import { reason } from '../../log.ts';
+import { listSnapshots, readHead, readManifest, removeManifest, timeOf } from '../store/manifest.ts';
+import { packName } from '../store/packs.ts';
+import { type Store, UNFINISHED } from '../store/store.ts';
+
+export interface Keep {
+  /** Snapshots that are kept, and so many besides that deploys asked for. */
+  count: number;
+  /** Days that one is kept; 0: no limit. */
+  days: number;
+  /** Packs that were written within so many ms are left alone: another host may write to the same place. */
+  youngMs: number;
+}
+
+const DAY_MS = 24 * 3_600_000;
+/** How the reason of a snapshot begins that a deploy asked for: whoever may push can ask for many. */
+export const FOR_CLASSES = 'before deleted classes';
+
+/**
+ * Removes snapshots that are too many or too old, but never the newest, and then packs that no snapshot needs.
+ * @param sweep whether a snapshot before was cut, and has left packs
+ * @returns the ids of removed snapshots
+ */
+export async function removeOld(
+  store: Store,
+  keep: Keep,
+  { sweep, warn }: { sweep: boolean; warn: (message: string) => void },
+): Promise<string[]> {
+  const ids = await listSnapshots(store);
+  const oldest = keep.days === 0 ? Number.NEGATIVE_INFINITY : Date.now() - keep.days * DAY_MS;
+  const tooMany = await beyond(store, ids, keep.count);
+  const removed = ids.slice(0, -1).filter((id) => tooMany.has(id) || timeOf(id) < oldest);
+  for (const id of removed) await removeManifest(store, id);
+  if (removed.length === 0 && !sweep) return [];
+  try {
+    await removeUnneeded(
+      store,
+      ids.filter((id) => !removed.includes(id)),
+      keep.youngMs,
+    );
+  } catch (error) {
+    warn(`packs that no snapshot needs stay: ${reason(error)}`);
+  }
+  return removed;
+}
+
+/** The snapshots that are too many. Those that deploys asked for are counted by themselves, and push out no others. */
+async function beyond(store: Store, ids: string[], count: number): Promise<Set<string>> {
+  if (ids.length <= count) return new Set();
+  const ofDeploys: string[] = [];
+  const others: string[] = [];
+  for (const id of ids) {
+    const head = await readHead(store, id).catch(() => null);
+    (head?.why.startsWith(FOR_CLASSES) ? ofDeploys : others).push(id);
+  }
+  return new Set([ofDeploys, others].flatMap((kind) => kind.slice(0, Math.max(0, kind.length - count))));
+}
+
+/** @throws {Error} when a snapshot cannot be read: what it needs is not known, and nothing is removed */
+async function removeUnneeded(store: Store, ids: string[], youngMs: number): Promise<void> {
+  const needed = new Set<string>();
+  for (const id of ids) {
+    const { parts } = await readManifest(store, id);
+    for (const { files } of parts)
+      for (const { chunks } of files) for (const { pack } of chunks) needed.add(packName(pack));
+  }
+  const before = Date.now() - youngMs;
+  for (const { name, writtenAt } of await store.list(packName('')))
+    if (!needed.has(name) && writtenAt <= before) await store.remove(name);
+  for (const { name } of await store.list(UNFINISHED)) await store.remove(name);
+}

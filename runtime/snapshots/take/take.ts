@@ -1,0 +1,189 @@
+// Taking a snapshot, in a process of its own.
+import { rmSync } from 'node:fs';
+import type { Verified } from '../../../handlers/contract/admin.ts';
+import { cutText } from '../../../handlers/contract/text.ts';
+import { appsOfCopy, type CopiedApp } from '../../../sqlite/host/snapshots.ts';
+import { layout } from '../../disk/data-directory.ts';
+import { reason } from '../../log.ts';
+import {
+  type Head,
+  idBehind,
+  listSnapshots,
+  type Part,
+  readManifest,
+  writeManifest,
+} from '../store/manifest.ts';
+import { requireOwn } from '../store/owner.ts';
+import { type Chunk, PackWriter, packName } from '../store/packs.ts';
+import { openStore, type StorePlace } from '../store/place.ts';
+import { type Store, UNFINISHED } from '../store/store.ts';
+import { type BadPacks, NEVER_VERIFIED, readRecord, record } from '../verify.ts';
+import { Capture, type HoldBuckets } from './capture.ts';
+import { repack } from './repack.ts';
+import { type Keep, removeOld } from './retention.ts';
+
+/** What is to be done. */
+export interface TakeJob {
+  kind: 'take';
+  /** The data directory. */
+  root: string;
+  store: StorePlace;
+  /** Names this Cellar. */
+  of: string;
+  why: string;
+  keep: Keep;
+  /** Whether apps' files are read as users of their own. */
+  hasUsers: boolean;
+}
+
+export interface Taken {
+  head: Head;
+  /** Bytes that were written for it. */
+  bytes: number;
+  /** Ids of the apps that could not be read: it has them as of the snapshot before. */
+  unread: string[];
+  /** Ids of snapshots that were removed for it. */
+  removed: string[];
+  /** What is known of all snapshots now; null when nothing was. */
+  verified: Verified | null;
+}
+
+/** What the job needs of the host. */
+export interface Host {
+  /** Makes a copy of the host's database. @returns its path */
+  copyDatabase(): Promise<string>;
+  holdBuckets: HoldBuckets;
+  warn(message: string): void;
+}
+
+/** Apps that were deployed while they were read are read again so often. */
+const ROUNDS = 4;
+const MOST_FAILURES = 50;
+
+/**
+ * Takes a snapshot. An app that cannot be read does not keep the others from being in it.
+ * @throws {Unusable} when the store has snapshots of another Cellar
+ */
+export async function take(job: TakeJob, host: Host): Promise<Taken> {
+  const store = openStore(job.store);
+  await requireOwn(store, job.of);
+  const left = await store.list(UNFINISHED);
+  await store.write(`${UNFINISHED}mark`, Buffer.from('\n'));
+  const sizes = new Map((await store.list(packName(''))).map(({ name, bytes }) => [name, bytes]));
+  const ids = await listSnapshots(store);
+  const before = await lastSnapshot(store, ids, host);
+  const known = await readRecord(store);
+  const bad = findBadPacks(before, sizes, known?.bad ?? {});
+  for (const [name, problem] of Object.entries(bad))
+    host.warn(`${name} is ${problem}: what the snapshot needs of it is written anew`);
+  const isGood = ({ pack }: Chunk) => !Object.hasOwn(bad, packName(pack));
+  const good = before.map((part) => ({
+    ...part,
+    // The others are read again, as if they had changed.
+    files: part.files.filter(({ chunks }) => chunks.every(isGood)),
+  }));
+  const packs = new PackWriter(store, [...chunksOf(before)].filter(isGood));
+  const paths = layout(job.root);
+  const capture = new Capture(paths, packs, host.holdBuckets, good);
+  const created = new Date();
+  const { copy, apps, failures } = await captureApps(job, host, capture, before);
+  const parts = [await capture.hostDatabase(copy), await capture.control(), ...apps];
+  await repack(store, packs, parts, { sizes, warn: host.warn });
+  await packs.finish();
+  const about = {
+    id: idBehind(ids, created),
+    of: job.of,
+    created_at: created.toISOString(),
+    why: job.why,
+    written: packs.written,
+    bytes: parts.flatMap(({ files }) => files).reduce((sum, { size }) => sum + size, 0),
+    apps: apps.length,
+    failures: failures.slice(0, MOST_FAILURES),
+  };
+  const { head, bytes } = await writeManifest(store, about, parts);
+  const removed = await removeOld(store, job.keep, { sweep: left.length > 0, warn: host.warn });
+  for (const name of packs.names) delete bad[name];
+  const verified =
+    Object.keys(bad).length + (known?.damaged.length ?? 0) === 0
+      ? null
+      : await record(store, bad, known ?? NEVER_VERIFIED);
+  await store.remove(`${UNFINISHED}mark`);
+  rmSync(paths.snapshotting, { recursive: true, force: true });
+  const unread = failures.map(({ app }) => app);
+  return { head, bytes: packs.written + bytes, unread, removed, verified };
+}
+
+/** The parts of the newest of these snapshots that can be read. */
+async function lastSnapshot(store: Store, ids: string[], host: Host): Promise<Part[]> {
+  for (const id of ids.toReversed()) {
+    try {
+      return (await readManifest(store, id)).parts;
+    } catch (error) {
+      host.warn(`the snapshot before is not used: ${reason(error)}`);
+    }
+  }
+  return [];
+}
+
+/**
+ * Returns the packs that must not be used again: those that a verification found bad, and those of the snapshot before that
+ * have gone or are too short, which the list of packs shows.
+ */
+function findBadPacks(before: Part[], sizes: ReadonlyMap<string, number>, known: BadPacks): BadPacks {
+  const bad = { ...known };
+  for (const { pack, offset, length } of chunksOf(before)) {
+    const name = packName(pack);
+    const bytes = sizes.get(name);
+    if (bytes === undefined) bad[name] = 'missing';
+    else if (bytes < offset + length) bad[name] = 'damaged';
+  }
+  return bad;
+}
+
+function* chunksOf(parts: Part[]): Generator<Chunk> {
+  for (const { files } of parts) for (const { chunks } of files) yield* chunks;
+}
+
+/**
+ * Reads every app, and again those that were deployed meanwhile: the copy of the host's database names the release and
+ * the storage that are in the snapshot.
+ */
+async function captureApps(
+  job: TakeJob,
+  host: Host,
+  capture: Capture,
+  before: Part[],
+): Promise<{ copy: string; apps: Part[]; failures: Head['failures'] }> {
+  const captured = new Map<string, { state: string; part: Part; failure: Head['failures'][number] | null }>();
+  for (let round = 0; round < ROUNDS; round++) {
+    const copy = await host.copyDatabase();
+    const apps = appsOfCopy(copy);
+    const changed = apps.filter((app) => captured.get(app.id)?.state !== stateOf(app));
+    if (changed.length === 0) {
+      const found = apps.map(({ id }) => captured.get(id)!);
+      return {
+        copy,
+        apps: found.map(({ part }) => part),
+        failures: found.flatMap((each) => each.failure ?? []),
+      };
+    }
+    for (const app of changed) {
+      const { id, slug } = app;
+      const user = job.hasUsers && app.uid !== null ? { uid: app.uid, gid: app.uid } : null;
+      const state = stateOf(app);
+      try {
+        const part = await capture.app({ id, slug, liveDeployId: app.liveDeployId, user });
+        captured.set(id, { state, part, failure: null });
+      } catch (error) {
+        host.warn(`app ${slug} could not be read: ${reason(error)}`);
+        const part = before.find((each) => each.id === id) ?? { kind: 'app', id, slug, files: [] };
+        captured.set(id, { state, part, failure: { app: id, slug, error: cutText(reason(error), 500) } });
+      }
+    }
+  }
+  throw new Error('apps were deployed again and again while they were read; it is tried again later');
+}
+
+function stateOf({ liveDeployId, storageNames }: CopiedApp): string {
+  return JSON.stringify([liveDeployId, storageNames]);
+}

@@ -1,0 +1,294 @@
+// The buckets of one app: what each operation does to the index and the files.
+import { randomBytes } from 'node:crypto';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  type BlobRow,
+  type ObjectIndex,
+  type ObjectRow,
+  openObjectIndex,
+  type UploadRow,
+  type UsageRow,
+} from '../../../../sqlite/storage/objects.ts';
+import { log, reason } from '../../../log.ts';
+import { ALGORITHMS } from '../bytes/algorithms.ts';
+import { Blobs } from '../bytes/blobs.ts';
+import type { Removals } from '../bytes/removals.ts';
+import { smallBlob } from '../bytes/small-blobs.ts';
+import { Sync } from '../bytes/sync.ts';
+import { internalError, noSuchKey, noSuchUpload, OBJECT_BYTES, tooLarge } from '../errors.ts';
+import type { RequestOf } from '../requests.ts';
+import { Changes } from './changes.ts';
+import { type Part, partOf, requireCondition } from './conditions.ts';
+import { type Listed, listObjects } from './listing.ts';
+import { chosenParts, describe, keyBytes, requireDigests, uploadEtag } from './object-rules.ts';
+
+const INDEX = 'index.sqlite';
+/** The directory, in that of an app's buckets, of the files that hold its objects' bytes. */
+export const BLOBS = 'blobs';
+/** An upload that was not completed by then goes, in ms: as R2 has it. */
+const UPLOAD_MS = 7 * 24 * 60 * 60_000;
+/** Uploads of an app, open or lately ended. */
+const UPLOADS = 100_000;
+const UPLOADS_AT_ONCE = 20;
+/** So often an index that stays open is looked through for such uploads, in ms. */
+const TIDY_EVERY_MS = 60 * 60_000;
+
+/** The bytes of a `put`, and how many they are. */
+export interface Body {
+  size: number;
+  bytes: AsyncIterable<Buffer>;
+}
+
+/** An object that was found, and the part of it that was asked for. Release it when its files are not needed any more. */
+export interface Found {
+  object: ObjectRow;
+  part: Part;
+  blobs: BlobRow[];
+  release: () => void;
+}
+
+export class BucketStore {
+  readonly #index: ObjectIndex;
+  readonly #blobs: Blobs;
+  readonly #changes: Changes;
+  #tidied: Promise<void> = Promise.resolve();
+  #tidying: NodeJS.Timeout | undefined;
+
+  private constructor(index: ObjectIndex, blobs: Blobs, path: string) {
+    this.#index = index;
+    this.#blobs = blobs;
+    this.#changes = new Changes(index, blobs, new Sync(() => open(`${path}-wal`, 'r+')));
+  }
+
+  /**
+   * Opens the buckets of an app.
+   * @param removals of the files that are dropped
+   * @param sweeps whether what was cut short may have left something
+   */
+  static async open(directory: string, removals: Removals, sweeps: boolean): Promise<BucketStore> {
+    const path = join(directory, INDEX);
+    const blobs = new Blobs(join(directory, BLOBS), removals);
+    await blobs.prepare();
+    // Before anything is written anew.
+    const files = sweeps ? await blobs.list() : [];
+    const index = openObjectIndex(path);
+    const store = new BucketStore(index, blobs, path);
+    const tidy = (files: string[]) => {
+      store.#tidied = store.#tidied
+        .then(() => store.#tidy(files))
+        .catch((error: unknown) => log('warn', 'buckets were not tidied up', { error: reason(error) }));
+    };
+    tidy(files);
+    store.#tidying = setInterval(() => tidy([]), TIDY_EVERY_MS).unref();
+    return store;
+  }
+
+  /** No operation may be under way. */
+  async close(): Promise<void> {
+    clearInterval(this.#tidying);
+    await this.#tidied;
+    await this.#changes.close();
+    await this.#blobs.close();
+    this.#index.close();
+  }
+
+  /** @throws {R2Error} */
+  head(bucket: string, { object }: RequestOf<'head'>): ObjectRow {
+    const row = this.#index.object(bucket, keyBytes(object));
+    if (row === undefined) throw noSuchKey();
+    return row;
+  }
+
+  /**
+   * Finds an object's bytes. They stay as they are until `release` is called, whatever becomes of the object.
+   * @param onUnmet called with the object when the condition does not hold
+   * @throws {R2Error}
+   */
+  get(bucket: string, request: RequestOf<'get'>, onUnmet: (object: ObjectRow) => void): Found {
+    const object = this.#index.object(bucket, keyBytes(request.object));
+    if (object === undefined) throw noSuchKey();
+    try {
+      requireCondition(request.onlyIf, object);
+    } catch (error) {
+      onUnmet(object);
+      throw error;
+    }
+    const part = partOf(request, object.size);
+    const { version } = object;
+    return { object, part, blobs: this.#index.blobs(version), release: this.#changes.read(version) };
+  }
+
+  /** The file of a blob that `get` has found. */
+  openBlob({ file }: BlobRow) {
+    return this.#blobs.open(file);
+  }
+
+  /** All bytes of a small blob that `get` has found. @throws {Error} when its file is shorter */
+  smallBlob({ file, size }: BlobRow): Promise<Buffer> {
+    return smallBlob(file, async () => {
+      const bytes = await this.#blobs.read(file);
+      if (bytes.length !== size) throw new Error('a blob is shorter than the index says');
+      return bytes;
+    });
+  }
+
+  /**
+   * Puts an object. Whoever reads it before this resolves gets the one before.
+   * @throws {R2Error}
+   */
+  async put(bucket: string, request: RequestOf<'put'>, { size, bytes }: Body): Promise<ObjectRow> {
+    const key = keyBytes(request.object);
+    if (size > OBJECT_BYTES) throw tooLarge();
+    const described = describe(request);
+    const given = ALGORITHMS.filter((algorithm) => request[algorithm] !== undefined);
+    const { file, digests } = await this.#blobs.write(bytes, size, [
+      'md5',
+      ...given.filter((a) => a !== 'md5'),
+    ]);
+    const md5 = digests.md5!.toString('hex');
+    const row: ObjectRow = {
+      bucket,
+      key,
+      version: newVersion(),
+      size,
+      etag: md5,
+      uploaded: Date.now(),
+      checksums: '{}',
+      ...described,
+    };
+    const blob: BlobRow = { owner: row.version, part: 1, file, size, etag: md5, md5 };
+    return this.#changes.keep(file, (drop) => {
+      row.checksums = JSON.stringify(requireDigests(given, request, digests));
+      const before = this.#index.object(bucket, key);
+      requireCondition(request.onlyIf, before);
+      drop(this.#index.putObject(row), before?.version);
+      this.#index.putBlob(blob);
+      return row;
+    });
+  }
+
+  /** Deletes objects; those that are not there are no error. @throws {R2Error} */
+  async delete(bucket: string, { object, objects = [] }: RequestOf<'delete'>): Promise<void> {
+    const keys = [...(object === undefined ? [] : [object]), ...objects].map(keyBytes);
+    await this.#changes.commit((drop) => {
+      for (const key of keys) {
+        const before = this.#index.object(bucket, key);
+        if (before !== undefined) drop(this.#index.deleteObject(bucket, key), before.version);
+      }
+    });
+  }
+
+  /** @throws {R2Error} */
+  list(bucket: string, request: RequestOf<'list'>): Listed {
+    return listObjects((from, limit) => this.#index.page(bucket, from, limit), request);
+  }
+
+  /** @returns the id of the upload @throws {R2Error} */
+  async createUpload(bucket: string, request: RequestOf<'createMultipartUpload'>): Promise<string> {
+    const key = keyBytes(request.object);
+    const described = describe(request);
+    if (this.#index.countUploads() >= UPLOADS) {
+      await this.#dropOldUploads();
+      if (this.#index.countUploads() >= UPLOADS)
+        throw tooLarge(`An app may have ${UPLOADS} multipart uploads within seven days.`);
+    }
+    const id = randomBytes(128).toString('base64url');
+    this.#index.addUpload({ id, bucket, key, created: Date.now(), ...described });
+    await this.#changes.flush();
+    return id;
+  }
+
+  /** @returns the etag of the part @throws {R2Error} */
+  async uploadPart(bucket: string, request: RequestOf<'uploadPart'>, { size, bytes }: Body): Promise<string> {
+    const key = keyBytes(request.object);
+    const { uploadId, partNumber } = request;
+    if (size > OBJECT_BYTES) throw tooLarge();
+    const { file, digests } = await this.#blobs.write(bytes, size, ['md5']);
+    const etag = randomBytes(128).toString('base64url');
+    const md5 = digests.md5!.toString('hex');
+    return this.#changes.keep(file, (drop) => {
+      if (this.#upload(bucket, key, uploadId)?.state !== 'open') throw noSuchUpload();
+      drop(this.#index.putBlob({ owner: uploadId, part: partNumber, file, size, etag, md5 }));
+      return etag;
+    });
+  }
+
+  /** @throws {R2Error} */
+  async completeUpload(bucket: string, request: RequestOf<'completeMultipartUpload'>): Promise<ObjectRow> {
+    const key = keyBytes(request.object);
+    return this.#changes.commit((drop) => {
+      const upload = this.#upload(bucket, key, request.uploadId);
+      if (upload === undefined) throw internalError();
+      if (upload.state !== 'open') throw noSuchUpload();
+      const parts = chosenParts(this.#index.blobs(upload.id), request.parts);
+      const { id, storage_class, http_metadata, custom_metadata } = upload;
+      const row: ObjectRow = {
+        bucket,
+        key,
+        version: newVersion(),
+        size: parts.reduce((sum, { size }) => sum + size, 0),
+        etag: uploadEtag(parts),
+        uploaded: Date.now(),
+        checksums: '{}',
+        ...{ storage_class, http_metadata, custom_metadata },
+      };
+      const before = this.#index.object(bucket, key);
+      drop(this.#index.putObject(row), before?.version);
+      for (const { part } of parts) this.#index.giveBlob(id, part, row.version);
+      drop(this.#index.deleteBlobs(id));
+      this.#index.setUploadState(id, 'completed');
+      return row;
+    });
+  }
+
+  /** @throws {R2Error} */
+  async abortUpload(bucket: string, request: RequestOf<'abortMultipartUpload'>): Promise<void> {
+    const upload = this.#upload(bucket, keyBytes(request.object), request.uploadId);
+    if (upload === undefined) throw internalError();
+    if (upload.state !== 'open') return;
+    await this.#changes.commit((drop) => {
+      drop(this.#index.deleteBlobs(upload.id));
+      this.#index.setUploadState(upload.id, 'aborted');
+    });
+  }
+
+  /** Every bucket that ever had an object. */
+  usage(): UsageRow[] {
+    return this.#index.usage();
+  }
+
+  /** Bytes of all files, those of unfinished uploads too. */
+  get keptBytes(): number {
+    return this.#index.keptBytes();
+  }
+
+  #upload(bucket: string, key: Buffer, id: string): UploadRow | undefined {
+    const upload = this.#index.upload(id);
+    return upload?.bucket === bucket && upload.key.equals(key) ? upload : undefined;
+  }
+
+  /** Removes what was cut short, of the `files` that were there before this process wrote any. */
+  async #tidy(files: string[]): Promise<void> {
+    await this.#dropOldUploads();
+    await this.#blobs.sweep(files, (file) => this.#index.hasFile(file));
+  }
+
+  async #dropOldUploads(): Promise<void> {
+    const before = Date.now() - UPLOAD_MS;
+    for (;;) {
+      const ids = this.#index.oldUploads(before, UPLOADS_AT_ONCE);
+      if (ids.length === 0) return;
+      await this.#changes.commit((drop) => {
+        for (const id of ids) {
+          drop(this.#index.deleteBlobs(id));
+          this.#index.deleteUpload(id);
+        }
+      });
+    }
+  }
+}
+
+function newVersion(): string {
+  return randomBytes(16).toString('hex');
+}

@@ -1,0 +1,74 @@
+// Lists the keys of a bucket, a page at a time.
+import type { ObjectRow } from '../../../../sqlite/storage/objects.ts';
+import { invalidLimit, LIST_KEYS } from '../errors.ts';
+import type { RequestOf } from '../requests.ts';
+
+/** Objects in one answer with their metadata: as R2 has it, so that it stays small. */
+const DESCRIBED_KEYS = 100;
+
+/** A page of a bucket. */
+export interface Listed {
+  objects: ObjectRow[];
+  /** What keys begin with that have the delimiter later on, each once. */
+  delimitedPrefixes: string[];
+  /** Where the next page begins; null at the end. */
+  cursor: string | null;
+}
+
+type Page = (from: Buffer, limit: number) => ObjectRow[];
+
+/**
+ * A page of keys, in the order of their bytes. What shares a delimited prefix is passed over in one step.
+ * @param page gives so many objects from a key on
+ * @throws {R2Error}
+ */
+export function listObjects(page: Page, request: RequestOf<'list'>): Listed {
+  const { limit: asked = LIST_KEYS, include = [], delimiter = '' } = request;
+  if (asked < 1 || asked > LIST_KEYS) throw invalidLimit();
+  const limit = include.length > 0 ? Math.min(asked, DESCRIBED_KEYS) : asked;
+  const prefix = Buffer.from(request.prefix ?? '', 'utf8');
+  const mark = Buffer.from(delimiter, 'utf8');
+  const found: Listed = { objects: [], delimitedPrefixes: [], cursor: null };
+  let from = beginning(request, prefix);
+  // With a delimiter, most of many rows may share a prefix: more are read once some did not.
+  let batch = mark.length === 0 ? limit + 1 : 1;
+  for (let count = 0; ; batch *= 2) {
+    // One more tells whether there is another page.
+    const rows = page(from, Math.min(batch, limit - count + 1));
+    if (rows.length === 0) return found;
+    for (const row of rows) {
+      if (!startsWith(row.key, prefix)) return found;
+      if (count === limit) return { ...found, cursor: from.toString('base64') };
+      count++;
+      const at = mark.length === 0 ? -1 : row.key.indexOf(mark, prefix.length);
+      if (at !== -1) {
+        const shared = row.key.subarray(0, at + mark.length);
+        found.delimitedPrefixes.push(shared.toString('utf8'));
+        from = after(shared);
+        batch = 1;
+        break;
+      }
+      found.objects.push(row);
+      from = Buffer.concat([row.key, Buffer.alloc(1)]);
+    }
+  }
+}
+
+/** The first key that may be listed. */
+function beginning({ startAfter, cursor }: RequestOf<'list'>, prefix: Buffer): Buffer {
+  const keys = [prefix];
+  if (startAfter !== undefined) keys.push(Buffer.from(`${startAfter}\0`, 'utf8'));
+  if (cursor !== undefined) keys.push(Buffer.from(cursor, 'base64'));
+  return keys.reduce((a, b) => (Buffer.compare(a, b) < 0 ? b : a));
+}
+
+function startsWith(key: Buffer, prefix: Buffer): boolean {
+  return key.subarray(0, prefix.length).equals(prefix);
+}
+
+/** The first of all keys that come after those that begin with `prefix`. No byte of UTF-8 is 255. */
+function after(prefix: Buffer): Buffer {
+  const next = Buffer.from(prefix);
+  next[next.length - 1]!++;
+  return next;
+}

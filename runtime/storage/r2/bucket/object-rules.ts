@@ -1,0 +1,101 @@
+// What R2 asks of an object before it is kept: of its key, its metadata, its digests, and the parts of an upload.
+import { createHash } from 'node:crypto';
+import type { BlobRow, ObjectRow } from '../../../../sqlite/storage/objects.ts';
+import type { Algorithm, Digests } from '../bytes/algorithms.ts';
+import {
+  badDigest,
+  badUpload,
+  internalError,
+  invalidKey,
+  invalidPart,
+  invalidRequest,
+  KEY_BYTES,
+  METADATA_BYTES,
+  metadataTooLarge,
+  PART_BYTES,
+  partTooSmall,
+} from '../errors.ts';
+import type { RequestOf } from '../requests.ts';
+
+const STORAGE_CLASSES = ['Standard', 'InfrequentAccess'];
+
+/** A key as the index has it. @throws {R2Error} when it is too long */
+export function keyBytes(key: string): Buffer {
+  const bytes = Buffer.from(key, 'utf8');
+  if (bytes.length > KEY_BYTES) throw invalidKey();
+  return bytes;
+}
+
+type Described = Pick<ObjectRow, 'storage_class' | 'http_metadata' | 'custom_metadata'>;
+
+/** What a request says of an object, as the index has it. @throws {R2Error} */
+export function describe({
+  customFields = [],
+  httpFields = {},
+  storageClass = '',
+}: Pick<RequestOf<'put'>, 'customFields' | 'httpFields' | 'storageClass'>): Described {
+  const size = customFields.reduce((sum, { k, v }) => sum + metadataBytes(k) + metadataBytes(v), 0);
+  if (size > METADATA_BYTES) throw metadataTooLarge();
+  if (storageClass !== '' && !STORAGE_CLASSES.includes(storageClass))
+    throw invalidRequest('The storage class specified is not valid.');
+  return {
+    storage_class: storageClass || 'Standard',
+    http_metadata: JSON.stringify(httpFields),
+    custom_metadata: JSON.stringify(customFields),
+  };
+}
+
+/** As V8 writes strings: one byte for each character, or two where one of them needs two. */
+function metadataBytes(text: string): number {
+  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= 256) return text.length * 2;
+  return text.length;
+}
+
+const ALGORITHM_NAMES: Record<Algorithm, string> = {
+  md5: 'MD5',
+  sha1: 'SHA-1',
+  sha256: 'SHA-256',
+  sha384: 'SHA-384',
+  sha512: 'SHA-512',
+};
+
+/** @returns the digests that were given, as hex @throws {R2Error} when one differs */
+export function requireDigests(
+  given: Algorithm[],
+  request: RequestOf<'put'>,
+  digests: Digests,
+): Record<string, string> {
+  const checked: Record<string, string> = {};
+  for (const algorithm of given) {
+    const [wanted, actual] = [request[algorithm]!, digests[algorithm]!];
+    if (!wanted.equals(actual)) throw badDigest(ALGORITHM_NAMES[algorithm], wanted, actual);
+    checked[algorithm] = actual.toString('hex');
+  }
+  return checked;
+}
+
+/** The parts of an upload that are to be the object, in order. @throws {R2Error} */
+export function chosenParts(uploaded: BlobRow[], chosen: { part: number; etag: string }[]): BlobRow[] {
+  if (new Set(chosen.map(({ part }) => part)).size < chosen.length) throw internalError();
+  const byNumber = new Map(uploaded.map((row) => [row.part, row]));
+  const parts = chosen.map(({ part, etag }) => {
+    const row = byNumber.get(part);
+    if (row?.etag !== etag) throw invalidPart();
+    return row;
+  });
+  if (parts.slice(0, -1).some(({ size }) => size < PART_BYTES)) throw partTooSmall();
+  parts.sort((a, b) => a.part - b.part);
+  const sizes = parts.map(({ size }) => size);
+  const last = sizes.pop() ?? 0;
+  const [first] = sizes;
+  if (first !== undefined && (last > first || sizes.some((size) => size < PART_BYTES || size !== first)))
+    throw badUpload();
+  return parts;
+}
+
+/** The etag of an object that was uploaded in parts. */
+export function uploadEtag(parts: BlobRow[]): string {
+  const hash = createHash('md5');
+  for (const { md5 } of parts) hash.update(md5, 'hex');
+  return `${hash.digest('hex')}-${parts.length}`;
+}

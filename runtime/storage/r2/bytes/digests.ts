@@ -1,0 +1,117 @@
+// Digests of bodies. Those of large bodies are made in threads of their own: MD5, which every object needs, takes longer
+// than all else that is done to a byte.
+import { availableParallelism } from 'node:os';
+import type { Worker } from 'node:worker_threads';
+import { startThread } from '../../../threads/thread.ts';
+import type { Algorithm, Digests } from './algorithms.ts';
+import type { ToDigest } from './digest-thread.ts';
+
+const MOST_THREADS = 4;
+/** MiB of JavaScript objects that a thread may have. Bytes that are hashed do not count. */
+const HEAP_MB = 32;
+/** MiB of machine code: V8 would reserve 500 for each thread, which count to what the process may have. */
+const CODE_MB = 8;
+/** A thread that hashes nothing ends after so long, in ms. */
+const IDLE_MS = 30_000;
+
+/** The digests of one body, whose pieces come one after another. */
+export interface Digesting {
+  /** Resolves when the piece, which is in shared memory, is not needed any more. @throws {Error} when the thread ended */
+  update(piece: Uint8Array): Promise<unknown>;
+  /** Each digest that was asked for. @throws {Error} when the thread ended */
+  end(): Promise<Digests>;
+  /** To be called in place of `end` when the body is not wanted any more. */
+  drop(): void;
+}
+
+/** A few threads that hash. */
+export class DigestThreads {
+  readonly #threads: DigestThread[] = [];
+
+  /** Begins to hash a body, in the thread that has the fewest. */
+  begin(algorithms: Algorithm[]): Digesting {
+    const [least] = this.#threads.toSorted((a, b) => a.bodies - b.bodies);
+    const isFull = this.#threads.length >= Math.min(MOST_THREADS, availableParallelism());
+    if (least !== undefined && (least.bodies === 0 || isFull)) return least.begin(algorithms);
+    const thread = new DigestThread(() => this.#threads.splice(this.#threads.indexOf(thread), 1));
+    this.#threads.push(thread);
+    return thread.begin(algorithms);
+  }
+}
+
+class DigestThread {
+  readonly #worker: Worker;
+  readonly #onEnd: () => void;
+  /** Those who wait for an answer. Answers come in the order of what was asked. */
+  readonly #waiting: { resolve: (answer: Digests | null) => void; reject: (error: Error) => void }[] = [];
+  /** Of bodies that are being hashed. */
+  bodies = 0;
+  #lastBody = 0;
+  #ended: Error | null = null;
+  #idle: NodeJS.Timeout | undefined;
+
+  /** @param onEnd called when the thread takes no bodies any more */
+  constructor(onEnd: () => void) {
+    this.#onEnd = onEnd;
+    this.#worker = startThread(new URL('./digest-thread.ts', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB, codeRangeSizeMb: CODE_MB },
+    });
+    this.#worker.on('message', (answer: Record<Algorithm, Uint8Array> | null) =>
+      this.#waiting.shift()?.resolve(answer && asBuffers(answer)),
+    );
+    this.#worker.on('error', (error: Error) => this.#end(error));
+    this.#worker.on('exit', () => this.#end(new Error('it exited')));
+    // The process ends when the host does, whatever goes on.
+    this.#worker.unref();
+  }
+
+  begin(algorithms: Algorithm[]): Digesting {
+    clearTimeout(this.#idle);
+    this.bodies++;
+    const body = ++this.#lastBody;
+    this.#worker.postMessage({ body, begins: algorithms } satisfies ToDigest);
+    return {
+      update: (piece) => this.#ask({ body, piece }),
+      end: async () => {
+        try {
+          return (await this.#ask({ body, ends: true }))!;
+        } finally {
+          this.#leave();
+        }
+      },
+      drop: () => {
+        this.#worker.postMessage({ body, dropped: true } satisfies ToDigest);
+        this.#leave();
+      },
+    };
+  }
+
+  #ask(told: ToDigest): Promise<Digests | null> {
+    if (this.#ended !== null) return Promise.reject(this.#ended);
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
+      this.#worker.postMessage(told);
+    });
+  }
+
+  #leave(): void {
+    if (--this.bodies > 0 || this.#ended !== null) return;
+    this.#idle = setTimeout(() => {
+      this.#end(new Error('nobody needed it'));
+      void this.#worker.terminate();
+    }, IDLE_MS).unref();
+  }
+
+  #end({ message }: Error): void {
+    if (this.#ended !== null) return;
+    clearTimeout(this.#idle);
+    this.#ended = new Error(`a thread that hashes has ended: ${message}`);
+    this.#onEnd();
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#ended);
+  }
+}
+
+/** A copy that came from another thread is no `Buffer` any more. */
+function asBuffers(digests: Record<Algorithm, Uint8Array>): Digests {
+  return Object.fromEntries(Object.entries(digests).map(([name, bytes]) => [name, Buffer.from(bytes)]));
+}

@@ -1,0 +1,96 @@
+// How much of errors is kept. What is too much goes piece by piece: the oldest occurrences first, those of the app that has
+// most; groups, which have the status that people gave them, only when no occurrence is left, or when there are too many.
+import type { Database } from 'better-sqlite3';
+import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
+import type { ErrorQueries } from '../../../sqlite/telemetry/errors.ts';
+import { mostOf } from '../store/most.ts';
+
+/** Bytes of occurrences that are kept of one app; and what errors of all apps may take in their file, with their groups. */
+const APP_BYTES = 16 * 1024 * 1024;
+const ALL_BYTES = 256 * 1024 * 1024;
+/** Groups of all apps. */
+const ALL_GROUPS = 5_000;
+/** Occurrences and groups that are removed at once. */
+const OCCURRENCES_PIECE = 100;
+const GROUPS_PIECE = 10;
+/** An app gives up groups for one that has so many fewer: else apps that all make them up would do nothing but give them up. */
+const GROUPS_FEWER = 20;
+
+export interface ErrorBoundsOptions {
+  /** Bounds, for tests. */
+  appBytes?: number;
+  allBytes?: number;
+  allGroups?: number;
+}
+
+export class ErrorBounds {
+  /** Since the start. */
+  readonly dropped = { error_occurrences: 0, error_groups: 0 };
+  readonly #database: Database;
+  readonly #queries: ErrorQueries;
+  readonly #appBytes: number;
+  readonly #allBytes: number;
+  readonly #allGroups: number;
+  /** How many groups each app has while they are written; null: not counted yet. */
+  #groups: Map<string, number> | null = null;
+
+  constructor(
+    database: Database,
+    queries: ErrorQueries,
+    { appBytes = APP_BYTES, allBytes = ALL_BYTES, allGroups = ALL_GROUPS }: ErrorBoundsOptions,
+  ) {
+    this.#database = database;
+    this.#queries = queries;
+    this.#appBytes = appBytes;
+    this.#allBytes = allBytes;
+    this.#allGroups = allGroups;
+  }
+
+  /** Whether there is room for one more group of an app, if need be in the place of some of the app that has most. */
+  hasRoomForGroup(appId: string): boolean {
+    if (this.#queries.countAll() < this.#allGroups) return true;
+    this.#groups ??= new Map(this.#queries.sizes().map(({ app_id, groups }) => [app_id, groups]));
+    const its = this.#groups.get(appId) ?? 0;
+    const most = mostOf(this.#groups, ([, groups]) => groups);
+    if (most === null || most[1] < its + GROUPS_FEWER) return false;
+    const removed = this.#removeGroups(most[0]);
+    this.#groups.set(most[0], most[1] - removed).set(appId, its + 1);
+    return removed > 0;
+  }
+
+  /** Makes room for what was just written of apps: pieces that are removed later might be fewer than those that come. */
+  makeRoom(appIds: Iterable<string>): void {
+    this.#groups = null;
+    for (const appId of appIds) this.#removeOccurrences(appId, this.#appBytes);
+    if (this.#isFull) this.prune();
+  }
+
+  /** Removes a piece of what is too much. @returns whether more may be left */
+  prune(): boolean {
+    const sizes = this.#queries.sizes();
+    const largest = mostOf(sizes, ({ bytes }) => bytes);
+    if (largest === null) return false;
+    const bytesLeft = this.#isFull ? 0 : this.#appBytes;
+    if (this.#removeOccurrences(largest.app_id, bytesLeft) > 0) return true;
+    const groups = sizes.reduce((sum, each) => sum + each.groups, 0);
+    if (groups <= this.#allGroups && !this.#isFull) return false;
+    return this.#removeGroups(mostOf(sizes, (each) => each.groups)!.app_id) > 0;
+  }
+
+  #removeGroups(appId: string): number {
+    const removed = this.#queries.removeOf(appId, GROUPS_PIECE);
+    this.dropped.error_groups += removed;
+    return removed;
+  }
+
+  get #isFull(): boolean {
+    return bytesInUse(this.#database) > this.#allBytes;
+  }
+
+  #removeOccurrences(appId: string, bytesLeft: number): number {
+    if (this.#queries.bytes(appId) <= bytesLeft) return 0;
+    const removed = this.#queries.removeOccurrences(appId, bytesLeft, OCCURRENCES_PIECE);
+    this.dropped.error_occurrences += removed;
+    return removed;
+  }
+}

@@ -1,0 +1,292 @@
+// The errors of apps, grouped: those that their Workers report, and the ends of their processes.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { GroupedError } from '../../../handlers/contract/telemetry/grouped-errors.ts';
+import {
+  ERRORS_MIGRATIONS,
+  type ErrorQueries,
+  errorQueries,
+  type GroupRow,
+  type GroupStatus,
+} from '../../../sqlite/telemetry/errors.ts';
+import { Listeners } from '../listeners.ts';
+import { idAt } from '../logs/log-rows.ts';
+import { type Answers, AskRefusal, type Part } from '../part.ts';
+import type { Asks, Batch, FollowKind, OpenGroup, StreamPiece, ThreadOptions } from '../protocol.ts';
+import type { Store } from '../store/store.ts';
+import { ErrorBounds, type ErrorBoundsOptions } from './error-bounds.ts';
+import { ErrorGroups, type Occurrence } from './error-groups.ts';
+import { ErrorIntake, type ErrorIntakeOptions, type ToldError } from './error-intake.ts';
+import { type ErrorFollow, ErrorListener } from './error-listener.ts';
+import { shownGroup } from './error-shown.ts';
+import { errorOfFailure } from './failures.ts';
+
+const DAY_MS = 24 * 3_600_000;
+/** While they cannot be written, no more errors wait than these. */
+const PENDING_MAX = 200;
+/** Errors are written this long after they came, in ms, or when there are so many. */
+const WRITE_MS = 200;
+const WRITE_AT_ONCE = 1_000;
+/** At the end, errors wait so long for their places, in ms. */
+const CLOSE_MS = 1_000;
+/** Groups that a listener who comes back is sent. */
+const MISSED = 500;
+/** Lines of the log that an occurrence is shown with: those of its trace, from before it and a little after, in ms. */
+const LINES = 20;
+const LINES_BEFORE_MS = 60_000;
+const LINES_AFTER_MS = 5_000;
+/** A line is kept no more than this after it was printed, in ms: what was kept later need not be looked at. */
+const LINES_KEPT_MS = 20_000;
+/** Groups that are removed at once. */
+const PIECE = 50;
+/** Whoever is told of groups is told of one at most so often, in ms; and so many times are remembered. */
+const TELL_EVERY_MS = 60_000;
+const TOLD = 20_000;
+
+/** Lines of an app's log, for the occurrences that are shown. */
+type LogsOf = (params: Asks['logs']['params']) => Promise<Asks['logs']['answer']> | Asks['logs']['answer'];
+
+export interface ErrorsOptions
+  extends Pick<ThreadOptions, 'retentionDays'>,
+    Pick<ErrorIntakeOptions, 'stacks' | 'allLength'>,
+    ErrorBoundsOptions {}
+
+export class Errors implements Part {
+  readonly name = 'errors';
+  readonly answers: Answers;
+  #dropped = 0;
+  /** Errors of apps of which nothing is known but that they were. */
+  #untold = new Map<string, number>();
+  readonly #queries: ErrorQueries;
+  readonly #groups: ErrorGroups;
+  readonly #bounds: ErrorBounds;
+  readonly #intake: ErrorIntake;
+  readonly #retentionMs: number;
+  readonly #logsOf: LogsOf;
+  readonly #onGroups: (groups: OpenGroup[]) => void;
+  /** When `#onGroups` was last told of a group, as `performance.now()` has it, by app and fingerprint. */
+  readonly #toldAt = new Map<string, number>();
+  #pending: Occurrence[] = [];
+  #timer: NodeJS.Timeout | null = null;
+  readonly #listeners = new Listeners<ErrorListener>();
+
+  constructor(
+    store: Store,
+    { stacks, retentionDays, allLength, ...bounds }: ErrorsOptions,
+    logsOf: LogsOf,
+    onGroups: (groups: OpenGroup[]) => void = () => {},
+  ) {
+    this.#onGroups = onGroups;
+    const database = store.open('errors', ERRORS_MIGRATIONS);
+    this.#queries = errorQueries(database);
+    this.#bounds = new ErrorBounds(database, this.#queries, bounds);
+    this.#intake = new ErrorIntake({
+      stacks,
+      onOccurrence: (occurrence) => {
+        this.#pending.push(occurrence);
+        if (this.#pending.length >= WRITE_AT_ONCE) this.#write();
+        else this.#writeSoon();
+      },
+      onDropped: (appId, count) => {
+        this.#dropped += count;
+        this.#addUntold(appId, count);
+      },
+      allLength,
+    });
+    this.#retentionMs = retentionDays * DAY_MS;
+    this.#logsOf = logsOf;
+    this.#groups = new ErrorGroups(this.#queries, this.#bounds);
+    this.answers = {
+      errors: (params) => this.#list(params),
+      'errors/get': (params) => this.#get(params),
+      'errors/status': (params) => this.#setStatus(params),
+      'errors/open': ({ appIds }) =>
+        Object.fromEntries(appIds.map((id) => [id, this.#queries.countOpen(id)])),
+    };
+  }
+
+  get dropped(): { errors: number; error_occurrences: number; error_groups: number } {
+    return { errors: this.#dropped, ...this.#bounds.dropped };
+  }
+
+  take({ failures }: Pick<Batch, 'failures'>): void {
+    for (const { appId, deployId: release, at, ...failure } of failures)
+      this.report({ appId, release, at, traceId: null, error: errorOfFailure(failure) });
+  }
+
+  /** Takes an error that somebody has told of. */
+  report(told: ToldError): void {
+    const { appId, error } = told;
+    if (error.untold > 0) this.#addUntold(appId, error.untold);
+    this.#intake.take(told);
+  }
+
+  /** Resolves when no error waits for its places. */
+  settled(): Promise<void> {
+    return this.#intake.settled();
+  }
+
+  flush(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    if (this.#pending.length + this.#untold.size === 0) return;
+    const changed = this.#groups.write(this.#pending, this.#untold);
+    this.#pending = [];
+    this.#untold = new Map();
+    for (const group of changed) this.#show(group, group.status);
+    this.#tell(changed);
+  }
+
+  /** Writes what has come, with the places that are found by then; of the others the number. */
+  async close(): Promise<void> {
+    await Promise.race([this.settled(), sleep(CLOSE_MS, undefined, { ref: false })]);
+    this.#intake.giveUp();
+    this.flush();
+  }
+
+  prune(now: number): boolean {
+    this.#intake.tidy();
+    const removed = this.#queries.removeBefore(now - this.#retentionMs, PIECE);
+    return removed === PIECE || this.#bounds.prune();
+  }
+
+  forget(appId: string): boolean {
+    this.#listeners.end(appId);
+    this.#intake.forget(appId);
+    this.#groups.forget(appId);
+    this.#pending = this.#pending.filter((each) => each.appId !== appId);
+    this.#untold.delete(appId);
+    return this.#queries.removeOf(appId, PIECE) === PIECE;
+  }
+
+  apps(): string[] {
+    return this.#queries.apps();
+  }
+
+  follow(
+    appId: string,
+    kind: FollowKind,
+    params: unknown,
+    push: (pieces: StreamPiece[]) => void,
+  ): (() => void) | undefined {
+    if (kind !== 'errors') return undefined;
+    this.flush();
+    const follow = params as ErrorFollow;
+    const listener = new ErrorListener(follow, this.#listeners.sender(appId, push));
+    const end = this.#listeners.add(appId, listener);
+    if (follow.after !== null) {
+      // Of whatever status they are by now: one that has another may have been in this one before.
+      for (const group of this.#queries.changedAfter(appId, follow.after, MISSED))
+        listener.take(group.change, shownGroup(this.#queries, group));
+    }
+    return end;
+  }
+
+  #addUntold(appId: string, count: number): void {
+    this.#untold.set(appId, (this.#untold.get(appId) ?? 0) + count);
+    this.#writeSoon();
+  }
+
+  #writeSoon(): void {
+    this.#timer ??= setTimeout(() => this.#write(), WRITE_MS);
+  }
+
+  /** A failure is tried again with what comes next. */
+  #write(): void {
+    try {
+      this.flush();
+    } catch {
+      // The thread's own turn comes, and says so.
+      if (this.#pending.length > PENDING_MAX) {
+        this.#dropped += this.#pending.length;
+        this.#pending = [];
+      }
+    }
+  }
+
+  #list({ appId, status, limit, afterAt, afterId }: Asks['errors']['params']): Asks['errors']['answer'] {
+    this.flush();
+    const after = afterAt === undefined || afterId === undefined ? null : { at: afterAt, id: afterId };
+    const rows = this.#queries.list(appId, status, after, limit + 1);
+    const last = rows.length > limit ? rows[limit - 1]! : null;
+    return {
+      items: rows.slice(0, limit).map((row) => shownGroup(this.#queries, row)),
+      next: last === null ? null : { at: last.last_seen_at, id: last.id },
+    };
+  }
+
+  async #get({ appId, fingerprint }: Asks['errors/get']['params']): Promise<Asks['errors/get']['answer']> {
+    this.flush();
+    const group = this.#groupOf(appId, fingerprint);
+    const occurrences = await Promise.all(
+      this.#queries.occurrences(group.id).map(async ({ id: _id, at, ...occurrence }) => {
+        const { trace_id: traceId } = occurrence;
+        const log = traceId === null ? [] : await this.#linesAround(appId, at, traceId);
+        return { at: new Date(at).toISOString(), ...occurrence, log };
+      }),
+    );
+    return { ...shownGroup(this.#queries, group), occurrences };
+  }
+
+  async #linesAround(appId: string, at: number, traceId: string) {
+    const since = at - LINES_BEFORE_MS;
+    const until = at + LINES_AFTER_MS;
+    const before = idAt(until + LINES_KEPT_MS);
+    const { items } = await this.#logsOf({ appId, limit: LINES, since, until, before, traceId });
+    return items.reverse().map(({ at, level, text }) => ({ at, level, text }));
+  }
+
+  #setStatus({ appId, fingerprint, status }: Asks['errors/status']['params']): GroupedError {
+    this.flush();
+    const group = this.#groupOf(appId, fingerprint);
+    const changed: GroupRow = {
+      ...group,
+      status,
+      resolved_release: status === 'resolved' ? (group.last_release ?? '') : null,
+      regressed_at: status === 'open' ? group.regressed_at : null,
+      change: this.#groups.nextChange(),
+    };
+    this.#queries.update(changed);
+    this.#show(changed, group.status);
+    return shownGroup(this.#queries, changed);
+  }
+
+  /** Tells of open groups that have an error more: of each now and then. */
+  #tell(groups: GroupRow[]): void {
+    const now = performance.now();
+    const due = groups.filter(({ app_id, fingerprint, status }) => {
+      const before = this.#toldAt.get(`${app_id} ${fingerprint}`) ?? Number.NEGATIVE_INFINITY;
+      return status === 'open' && now - before >= TELL_EVERY_MS;
+    });
+    if (due.length === 0) return;
+    if (this.#toldAt.size > TOLD) this.#toldAt.clear();
+    for (const { app_id, fingerprint } of due) this.#toldAt.set(`${app_id} ${fingerprint}`, now);
+    this.#onGroups(
+      due.map(({ app_id, fingerprint, kind, message, place, count, regressed_at, last_release }) => ({
+        appId: app_id,
+        fingerprint,
+        kind,
+        message,
+        place,
+        count,
+        regressed: regressed_at !== null,
+        release: last_release,
+      })),
+    );
+  }
+
+  #groupOf(appId: string, fingerprint: string): GroupRow {
+    const group = this.#queries.find(appId, fingerprint);
+    if (group === undefined) throw new AskRefusal('error_not_found', `there is no error ${fingerprint}`);
+    return group;
+  }
+
+  /** Shows a group to those who follow the status that it has, or had. */
+  #show(group: GroupRow, before: GroupStatus): void {
+    const listeners = [...(this.#listeners.of(group.app_id) ?? [])].filter(
+      ({ status }) => status === group.status || status === before,
+    );
+    if (listeners.length === 0) return;
+    const shown = shownGroup(this.#queries, group);
+    for (const listener of listeners) listener.take(group.change, shown);
+  }
+}

@@ -1,0 +1,164 @@
+// Places in a bundled module, as workerd names them, turned into places in the project's own files.
+import { open } from 'node:fs/promises';
+import { SourceMap } from 'node:module';
+import { basename, join } from 'node:path';
+import { RELEASE_FILE, type Release } from '../../../bundler/release.ts';
+import { cutText } from '../../../handlers/contract/text.ts';
+import { dividedSecrets } from '../../fleets/config/secret-bindings.ts';
+import { threads } from '../../threads/worker.ts';
+import { FROM_ENV } from './missing-bindings.ts';
+
+const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
+/** Bytes of a source map, and characters of a message, that are read. */
+const MAP_BYTES = 32 * 2 ** 20;
+const MESSAGE_LENGTH = 16_000;
+/** Characters of a file's and a function's name: a map may have any. */
+const NAME_LENGTH = 500;
+const DEADLINE_MS = 5_000;
+
+/**
+ * Replaces each `index.js:4:11` in a message by the file, line and column that it was bundled from. A place without a
+ * source map, or that the map does not know, stays as it is. Maps are as large as what was bundled: a thread reads them,
+ * and a message whose maps it cannot read in time stays as it is.
+ * @param directory the release's, with the maps beside its modules
+ */
+export async function toSourcePlaces(directory: string, message: string): Promise<string> {
+  const told = message.slice(0, MESSAGE_LENGTH);
+  return threads
+    .run<typeof replacePlaces>(new URL(import.meta.url), 'replacePlaces', [directory, told], {
+      deadlineMs: DEADLINE_MS,
+      key: directory,
+    })
+    .catch(() => told);
+}
+
+/** Runs in the thread. Each source map is parsed once. */
+export async function replacePlaces(directory: string, message: string): Promise<string> {
+  const names = new Set([...message.matchAll(PLACE)].map(([, name]) => name!));
+  const maps = new Map<string, SourceMap | null>();
+  for (const name of names) maps.set(name, await readMap(directory, name));
+  return message.replaceAll(PLACE, (place, name: string, line: string, column: string) => {
+    const origin = maps.get(name)?.findOrigin(Number(line), Number(column));
+    return origin && 'fileName' in origin
+      ? `${nameIn(origin.fileName)}:${origin.lineNumber}:${origin.columnNumber}`
+      : place;
+  });
+}
+
+/** A place in a module, and in the file that it was bundled from. */
+export interface SourcePlace {
+  file: string;
+  line: number;
+  column: number;
+  /** What the source calls the thing there, where the bundle has another name for it. */
+  name: string | null;
+  /** Whether the bundle has other names than the source. */
+  renamed: boolean;
+  /** The text that is written there, where an error is made: `new Error('…')`. It tells throws in one function apart. */
+  words: string | null;
+  /** What the code there has just read from `env`, where the release has nothing of that name. */
+  unbound: string | null;
+}
+
+/**
+ * The places in a project's own files of places in its release's modules, in their order; null for those without a source
+ * map.
+ * @param directory the release's
+ * @param places such as `index.js:4:11`
+ * @throws {Error} when the maps cannot be read in time
+ */
+export async function toSources(directory: string, places: string[]): Promise<(SourcePlace | null)[]> {
+  return threads.run<typeof findSources>(new URL(import.meta.url), 'findSources', [directory, places], {
+    deadlineMs: DEADLINE_MS,
+    key: directory,
+  });
+}
+
+/** Runs in the thread. It keeps the source map that it read last: releases never change. */
+export async function findSources(directory: string, places: string[]): Promise<(SourcePlace | null)[]> {
+  const found: (SourcePlace | null)[] = [];
+  for (const place of places) {
+    const [, module, line, column] = /^(.*):(\d+):(\d+)$/.exec(place) ?? [];
+    const { map, code } = module === undefined ? NOTHING : await read(directory, module);
+    const origin = map?.findOrigin(Number(line), Number(column));
+    if (!map || !origin || !('fileName' in origin)) found.push(null);
+    else {
+      const words = wordsAt(code, Number(line), Number(column));
+      const { lineNumber, columnNumber } = origin;
+      const file = nameIn(origin.fileName);
+      const name = origin.name ? nameIn(origin.name) : null;
+      const renamed = ((map.payload as { names?: unknown[] }).names?.length ?? 0) > 0;
+      const unbound = await unboundAt(directory, code, Number(line), Number(column));
+      found.push({ file, line: lineNumber, column: columnNumber, name, renamed, words, unbound });
+    }
+  }
+  return found;
+}
+
+function nameIn(name: string): string {
+  return cutText(name, NAME_LENGTH, '…');
+}
+
+interface ReadModule {
+  map: SourceMap | null;
+  /** Its lines. */
+  code: string[];
+}
+
+const NOTHING: ReadModule = { map: null, code: [] };
+/** How a bundle makes an error, with the text up to where it is put together with others. */
+const MADE = /^new [\w$.]+\(\s*(?:"((?:[^"\\]|\\.)*)"|`((?:[^`$\\]|\\.)*))/;
+const MADE_LENGTH = 300;
+let kept: ({ path: string } & ReadModule) | null = null;
+
+async function read(directory: string, module: string): Promise<ReadModule> {
+  const path = join(directory, 'modules', basename(module));
+  if (kept?.path !== path) {
+    const map = await readMap(directory, module);
+    kept = { path, map, code: map === null ? [] : ((await readBounded(path))?.split('\n') ?? []) };
+  }
+  return kept;
+}
+
+function wordsAt(code: string[], line: number, column: number): string | null {
+  const [, quoted, template] =
+    MADE.exec(code[line - 1]?.slice(column - 1, column - 1 + MADE_LENGTH) ?? '') ?? [];
+  return quoted ?? template ?? null;
+}
+
+/** Characters before a place that are looked at. */
+const FROM_ENV_LENGTH = 200;
+
+async function unboundAt(
+  directory: string,
+  code: string[],
+  line: number,
+  column: number,
+): Promise<string | null> {
+  const before = code[line - 1]?.slice(Math.max(0, column - 1 - FROM_ENV_LENGTH), column - 1) ?? '';
+  const [, name] = FROM_ENV.exec(before) ?? [];
+  const text = name === undefined ? null : await readBounded(join(directory, RELEASE_FILE));
+  if (name === undefined || text === null) return null;
+  const release = JSON.parse(text) as Release;
+  const isBound = Object.hasOwn(release.vars, name) || dividedSecrets(release, [name]).given.length === 0;
+  return isBound ? null : name;
+}
+
+async function readMap(directory: string, module: string): Promise<SourceMap | null> {
+  try {
+    const text = await readBounded(join(directory, 'modules', `${basename(module)}.map`));
+    return text === null ? null : new SourceMap(JSON.parse(text));
+  } catch {
+    return null;
+  }
+}
+
+/** A file of a release; null when there is none, or it is too large. */
+async function readBounded(path: string): Promise<string | null> {
+  try {
+    await using file = await open(path);
+    return (await file.stat()).size > MAP_BYTES ? null : await file.readFile('utf8');
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,282 @@
+// One line of a cell's output as a record: what the line says, within bounds, in characters that harm nobody who reads it.
+import type { TailedPart } from '../../../handlers/contract/host/host-calls.ts';
+import { cutText } from '../../../handlers/contract/text.ts';
+import { plainText } from '../../processes/lines.ts';
+import { parseObject, readMarked } from './marked.ts';
+
+export const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+export type Level = (typeof LEVELS)[number];
+/** Whose words they are: the app's own, those of workerd around it, those of its builds, those of the supervisor. */
+export const SOURCES = ['app', 'workerd', 'build', 'supervisor'] as const;
+export type Source = (typeof SOURCES)[number];
+export type Fields = Record<string, string | number | boolean | null>;
+
+/** One entry of an app's log. */
+export interface LogRecord {
+  /** ms since 1970. */
+  at: number;
+  level: Level;
+  source: Source;
+  /** May have several lines. */
+  text: string;
+  fields: Fields | null;
+  /** As the app says: 32 hexadecimal digits. */
+  traceId: string | null;
+  /** The deploy whose release printed it. */
+  release: string | null;
+  /** For those who follow it as a tail; it is not kept. */
+  tail?: TailedPart;
+}
+
+/** What the entry of a Worker reports of an exception. All of it is the app's word. */
+export interface ReportedError {
+  /** The same for each time that one error is told; null when the app does not say. */
+  id: string | null;
+  type: string;
+  message: string;
+  stack: string | null;
+  mechanism: string | null;
+  handler: string | null;
+  method: string | null;
+  path: string | null;
+  /** How many errors before it were not told, because there were too many. */
+  untold: number;
+}
+
+/** What the entry of a Worker reports of a run of a cron that has ended. All of it is the app's word. */
+export interface ReportedRun {
+  cron: string;
+  trigger: 'schedule' | 'manual';
+  /** In ms since 1970. */
+  startedAt: number;
+  durationMs: number;
+  outcome: 'ok' | 'failed';
+  error: string | null;
+}
+
+/** A data point that a Worker writes. All of it is the app's word. */
+export interface ReportedPoint {
+  dataset: string;
+  index: string | null;
+  blobs: (string | null)[];
+  /** Null: no finite number. */
+  doubles: (number | null)[];
+}
+
+/** A line that was read. */
+export interface ReadLine {
+  record: Omit<LogRecord, 'release'>;
+  error: ReportedError | null;
+  run: ReportedRun | null;
+  point: ReportedPoint | null;
+}
+
+/** Characters of a text, of all fields together, of one field's name and of one field's text. */
+export const TEXT_LENGTH = 16_384;
+const FIELDS_LENGTH = 4_096;
+const NAME_LENGTH = 100;
+const FIELD_LENGTH = 1_000;
+/** Characters of printed values, as JSON. */
+const VALUES_LENGTH = 8_192;
+const MARK = ' …';
+/** A time that is so long before the line came, in ms, or after it, is not believed. */
+const LATE_MS = 10_000;
+/** The beginning of a line of workerd's log, for one that was cut because it was too long. */
+const CUT_LINE = /^\{"timestamp":"?(\d{1,16})"?,"level":"([a-z]+)",(?:"source":"[^"\\]*",)?"message":"/;
+/** A run that is said to have taken longer, in ms, is not believed. */
+const RUN_MS = 24 * 3_600_000;
+/** More errors than a cell can throw between two that it tells. */
+const UNTOLD_MOST = 1_000_000;
+/** Blobs of a data point, and doubles. */
+const POINT_MEMBERS = 20;
+/** What V8 and workerd print of themselves when they are out of memory or crash: nothing of it is in the app's code. */
+const CRASH_TRACE =
+  /^(<--- .* --->$|\[\d+:0x[0-9a-f]+\] +\d+ ms: |\*\*\* Received signal #\d+: |stack: (\S+@0x[0-9a-f]+ ?)+)/;
+/** Behind what workerd says of itself: addresses in its program, with the path where that lies. */
+const WORKERD_STACK = /\nstack: \/.*$/s;
+const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
+
+/**
+ * Reads a line that a cell printed. The trace of a crash is an empty record: the supervisor says why the process ended.
+ * @param pipe where it was printed: what is no line of workerd's log is an error on `stderr`
+ * @param now ms since 1970
+ */
+export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): ReadLine {
+  const logged = line.startsWith('{"') ? (whole(line) ?? cut(line)) : null;
+  if (logged === null)
+    return {
+      record: plain(CRASH_TRACE.test(line) ? '' : line, pipe === 'stderr' ? 'error' : 'info', 'app', now),
+      error: null,
+      run: null,
+      point: null,
+    };
+  const { timestamp, level, message } = logged;
+  // Of its own lines workerd writes the time as a text.
+  const source = typeof timestamp === 'string' ? 'workerd' : 'app';
+  const time = Number(timestamp);
+  const at = time <= now && time > now - LATE_MS ? Math.floor(time) : now;
+  const marked = source === 'app' ? readMarked(message) : null;
+  const words = source === 'app' ? (marked?.text ?? message) : message.replace(WORKERD_STACK, '');
+  const record = plain(words, levelOf(level), source, at);
+  if (marked === null) return { record, error: null, run: null, point: null };
+  const { trace_id, fields, error, run, point, values } = marked.said;
+  const traceId = typeof trace_id === 'string' && TRACE_ID.test(trace_id) ? trace_id : null;
+  return {
+    record: { ...record, traceId, fields: fieldsOf(fields ?? run), ...valuesOf(values) },
+    error: errorOf(error),
+    run: runOf(run, now),
+    point: pointOf(point),
+  };
+}
+
+/** A record of an app's line that is a JSON object, as many loggers print it, with its members as fields. */
+export function withFields<Any extends Pick<LogRecord, 'source' | 'text' | 'fields'>>(record: Any): Any {
+  const { source, text, fields } = record;
+  if (source !== 'app' || fields !== null || !text.startsWith('{')) return record;
+  return { ...record, fields: fieldsOf(parseObject(text)) };
+}
+
+/** A text as a record may have it: bounded, and without control characters but the ends of its lines. */
+export function shownText(text: string): string {
+  // What is removed may be longer than what is kept, but not without end.
+  const bounded = text.length > 2 * TEXT_LENGTH ? text.slice(0, 2 * TEXT_LENGTH) : text;
+  const shown = cutText(plainText(bounded), TEXT_LENGTH, MARK).trimEnd();
+  return bounded === text || shown.endsWith(MARK) ? shown : shown + MARK;
+}
+
+interface Logged {
+  timestamp: unknown;
+  level: string;
+  message: string;
+}
+
+function whole(line: string): Logged | null {
+  const { timestamp, level, message } = parseObject(line) ?? {};
+  return typeof level === 'string' && typeof message === 'string' && timestamp !== undefined
+    ? { timestamp, level, message }
+    : null;
+}
+
+/** What is there of a line whose end is missing. */
+function cut(line: string): Logged | null {
+  const head = CUT_LINE.exec(line);
+  if (head === null) return null;
+  const timestamp = head[0].startsWith('{"timestamp":"') ? head[1] : Number(head[1]);
+  // The reader of lines has put a character there. An escape may have lost its end.
+  const rest = line.slice(head[0].length).replace(/…$/, '');
+  for (let missing = 0; missing <= 6; missing++) {
+    try {
+      const message = JSON.parse(`"${rest.slice(0, rest.length - missing)}"`) as string;
+      return { timestamp, level: head[2]!, message: message + MARK };
+    } catch {
+      // One character less.
+    }
+  }
+  return null;
+}
+
+function plain(words: string, level: Level, source: Source, at: number): Omit<LogRecord, 'release'> {
+  return { at, level, source, text: shownText(words), fields: null, traceId: null };
+}
+
+function levelOf(level: string): Level {
+  if (level === 'log') return 'info';
+  return (LEVELS as readonly string[]).includes(level) ? (level as Level) : 'info';
+}
+
+function valuesOf(given: unknown): { tail: TailedPart } | null {
+  if (!Array.isArray(given)) return null;
+  const values = JSON.stringify(given);
+  return values.length > VALUES_LENGTH ? null : { tail: { values } };
+}
+
+/** The fields of a record, as many as there is room for. */
+function fieldsOf(given: unknown): Fields | null {
+  if (typeof given !== 'object' || given === null) return null;
+  const fields: Fields = {};
+  let room = FIELDS_LENGTH;
+  for (const [name, value] of Object.entries(given)) {
+    const key = cutText(plainText(cutText(name, NAME_LENGTH, MARK)), NAME_LENGTH + MARK.length);
+    const shown = fieldOf(value);
+    room -= key.length + (typeof shown === 'string' ? shown.length : 8);
+    if (room < 0) break;
+    // Not by assignment: a field may be called `__proto__`.
+    Object.defineProperty(fields, key, {
+      value: shown,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    });
+  }
+  return Object.keys(fields).length === 0 ? null : fields;
+}
+
+function fieldOf(value: unknown): Fields[string] {
+  if (value === null || typeof value === 'number' || typeof value === 'boolean') return value;
+  if (typeof value === 'string') return cutText(plainText(cutText(value, FIELD_LENGTH)), FIELD_LENGTH, MARK);
+  try {
+    return cutText(plainText(JSON.stringify(value)), FIELD_LENGTH, MARK);
+  } catch {
+    // Nested deeper than can be written.
+    return MARK.trim();
+  }
+}
+
+function errorOf(given: unknown): ReportedError | null {
+  if (typeof given !== 'object' || given === null) return null;
+  const { id, type, message, stack, mechanism, handler, method, path, untold } = given as Record<
+    string,
+    unknown
+  >;
+  return {
+    id: short(id),
+    type: short(type) ?? 'Error',
+    message: text(message) ?? '',
+    stack: text(stack),
+    mechanism: short(mechanism),
+    handler: short(handler),
+    method: short(method),
+    path: short(path),
+    untold: Number.isSafeInteger(untold) ? Math.min(Math.max(untold as number, 0), UNTOLD_MOST) : 0,
+  };
+}
+
+function runOf(given: unknown, now: number): ReportedRun | null {
+  if (typeof given !== 'object' || given === null) return null;
+  const { cron, trigger, started_at, duration_ms, outcome, error } = given as Record<string, unknown>;
+  const expression = short(cron);
+  if (expression === null) return null;
+  const durationMs = Math.round(Number(duration_ms));
+  const startedAt = Math.round(Number(started_at));
+  return {
+    cron: expression,
+    trigger: trigger === 'manual' ? 'manual' : 'schedule',
+    startedAt: startedAt > now - RUN_MS && startedAt <= now ? startedAt : now,
+    durationMs: durationMs >= 0 && durationMs <= RUN_MS ? durationMs : 0,
+    outcome: outcome === 'ok' ? 'ok' : 'failed',
+    error: short(error),
+  };
+}
+
+function pointOf(given: unknown): ReportedPoint | null {
+  if (typeof given !== 'object' || given === null) return null;
+  const { dataset, index, blobs, doubles } = given as Record<string, unknown>;
+  const name = short(dataset);
+  if (name === null || !Array.isArray(blobs) || !Array.isArray(doubles)) return null;
+  return {
+    dataset: name,
+    index: short(index),
+    blobs: blobs
+      .slice(0, POINT_MEMBERS)
+      .map((blob) => (typeof blob === 'string' ? blob.toWellFormed() : null)),
+    doubles: doubles.slice(0, POINT_MEMBERS).map((double) => (typeof double === 'number' ? double : null)),
+  };
+}
+
+function text(value: unknown): string | null {
+  return typeof value === 'string' ? shownText(value) : null;
+}
+
+function short(value: unknown): string | null {
+  return typeof value === 'string' ? cutText(plainText(cutText(value, FIELD_LENGTH)), FIELD_LENGTH) : null;
+}

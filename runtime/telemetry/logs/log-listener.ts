@@ -1,0 +1,60 @@
+// Somebody who follows an app's log: what it wants to see, as server-sent events.
+import type { TailedPart } from '../../../handlers/contract/host/host-calls.ts';
+import type { LogLine } from '../../../handlers/contract/telemetry/logs.ts';
+import { type EventSender, eventOf } from '../event-sender.ts';
+import { LEVELS, type Level } from './log-lines.ts';
+
+/** What a listener asks for. */
+export interface LogFollow {
+  /** The least. */
+  level: Level | null;
+  /** A text that lines have in them, in lower or upper case. */
+  search: string | null;
+  /** The id of the last line that it has seen; null: only what comes from now on. */
+  after: number | null;
+  /** Over RPC each event is a notification of this method. */
+  rpcMethod: string | null;
+  /** Whether it wants what tails show besides lines. */
+  isTail: boolean;
+}
+
+const RESET = 'event: reset\ndata: {"reason":"lines are missing here; read the list again"}\n\n';
+
+export class LogListener {
+  readonly events: EventSender;
+  readonly #rpcMethod: string | null;
+  readonly #isTail: boolean;
+  readonly #least: number;
+  readonly #matches: (line: LogLine) => boolean;
+
+  constructor({ level, search, rpcMethod, isTail }: LogFollow, events: EventSender) {
+    this.events = events;
+    this.#rpcMethod = rpcMethod;
+    this.#isTail = isTail;
+    this.#least = level === null ? 0 : LEVELS.indexOf(level);
+    this.#matches = matcher(search ?? undefined);
+  }
+
+  /** Shows it a line. */
+  take(line: LogLine, tail?: TailedPart): void {
+    if (LEVELS.indexOf(line.level) < this.#least || !this.#matches(line)) return;
+    const shown = this.#isTail && tail ? { ...line, tail } : line;
+    this.events.send(() => eventOf(shown, line.id, this.#rpcMethod), Number(line.id));
+  }
+
+  /** Tells it that it has missed lines which are not there any more, or are too many. */
+  reset(): void {
+    this.events.say(RESET);
+  }
+}
+
+/** Whether a line has a text in it, in lower or upper case. */
+export function matcher(search: string | undefined): (line: { text: string; fields: unknown }) => boolean {
+  if (search === undefined) return () => true;
+  const wanted = search.toLowerCase();
+  return ({ text, fields }) => {
+    if (text.toLowerCase().includes(wanted)) return true;
+    if (fields === null) return false;
+    return (typeof fields === 'string' ? fields : JSON.stringify(fields)).toLowerCase().includes(wanted);
+  };
+}

@@ -1,0 +1,231 @@
+// Where an app's requests come from and go to: devices, paths, referrers, each by the hour and by the day (UTC).
+import type { Database } from 'better-sqlite3';
+import type { BreakdownParams, Ranked } from '../../../handlers/contract/host/host-routes.ts';
+import type { Result } from '../../../handlers/contract/index.ts';
+import {
+  BREAKDOWN_MIGRATIONS,
+  type BreakdownKind,
+  type BreakdownPlace,
+  type BreakdownQueries,
+  type BreakdownRow,
+  breakdownQueries,
+} from '../../../sqlite/telemetry/breakdowns.ts';
+import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
+import type { Immediate, Part, Taken } from '../part.ts';
+import type { ThreadOptions } from '../protocol.ts';
+import type { Store } from '../store/store.ts';
+import type { CountedRequest } from '../traces/request-lines.ts';
+import { deviceKey, readDevice } from './devices.ts';
+import { foldPath } from './paths.ts';
+import { OTHER, Tally } from './tally.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** Up to so many hours are read by the hour, more of them by the day. */
+const BY_HOUR_MAX = 48;
+const HOURS_KEPT_MS = (BY_HOUR_MAX + 2) * HOUR_MS;
+/** Longest key, in characters. */
+const KEY_MAX = 200;
+/** Keys in memory after a write. */
+const CACHED_KEYS_MAX = 200_000;
+/** Keys in memory that could not be written: beyond, all of them are given up. */
+const UNWRITTEN_KEYS_MAX = 400_000;
+/** What belongs to an hour or a day that is over for so long is written and left, in ms. */
+const OVER_MS = 60_000;
+/** What all apps may have, in bytes. */
+const BYTES_MAX = 1024 * 1024 * 1024;
+/** Rows that are removed at once. */
+const PIECE = 500;
+
+/** The key of requests without a referrer. No host has such a name. */
+const NO_REFERRER = '(none)';
+
+interface Cached {
+  place: BreakdownPlace;
+  tally: Tally;
+}
+
+interface Last {
+  app: string;
+  hour: number;
+  tallies: [hour: Record<BreakdownKind, Tally>, day: Record<BreakdownKind, Tally>];
+}
+
+const KINDS = ['devices', 'paths', 'refs'] as const;
+
+export class Breakdowns implements Part {
+  readonly name = 'breakdowns';
+  readonly dropped = { breakdowns: 0 };
+  readonly answers: Immediate<'devices' | 'paths' | 'refs'>;
+  readonly #database: Database;
+  readonly #rows: BreakdownQueries;
+  readonly #retentionMs: number;
+  readonly #cached = new Map<string, Cached>();
+  readonly #unwritten = new Set<Cached>();
+  #last: Last | null = null;
+
+  constructor(store: Store, { retentionDays }: Pick<ThreadOptions, 'retentionDays'>) {
+    this.#database = store.open('breakdowns', BREAKDOWN_MIGRATIONS);
+    this.#rows = breakdownQueries(this.#database);
+    this.#retentionMs = retentionDays * DAY_MS;
+    this.answers = {
+      devices: (params) => this.#list('devices', params, shownDevice),
+      paths: (params) => this.#list('paths', params, (key) => ({ path: key === OTHER ? null : key })),
+      refs: (params) => this.#list('refs', params, (key) => shownReferrer(key, params.own ?? [])),
+    };
+  }
+
+  take({ requests }: Taken): void {
+    for (const request of requests) {
+      const isError = request.status >= 500;
+      const [hour, day] = this.#talliesOf(request.appId, request.endedAt);
+      const keys = keysOf(request);
+      for (const kind of KINDS) {
+        hour[kind].add(keys[kind], isError);
+        day[kind].add(keys[kind], isError);
+      }
+    }
+  }
+
+  flush(): void {
+    try {
+      this.#database.transaction(() => this.#write())();
+    } catch (error) {
+      this.#giveUpUnwritten();
+      throw error;
+    }
+    this.#last = null;
+    for (const { tally } of this.#unwritten) tally.written();
+    this.#unwritten.clear();
+    this.#letGo(Date.now());
+  }
+
+  prune(now: number): boolean {
+    const hoursMs = Math.min(HOURS_KEPT_MS, this.#retentionMs);
+    const hours = this.#rows.deleteBefore(HOUR_MS, now - hoursMs, PIECE);
+    const days = this.#rows.deleteBefore(DAY_MS, now - this.#retentionMs - DAY_MS, PIECE);
+    return hours + days + this.#removeTooMuch() >= PIECE;
+  }
+
+  /** The oldest go first, of whatever app: each has only so many keys. @returns how many went */
+  #removeTooMuch(): number {
+    if (bytesInUse(this.#database) < BYTES_MAX) return 0;
+    const removed =
+      this.#rows.deleteBefore(HOUR_MS, Number.MAX_SAFE_INTEGER, PIECE) ||
+      this.#rows.deleteBefore(DAY_MS, Number.MAX_SAFE_INTEGER, PIECE);
+    this.dropped.breakdowns += removed;
+    return removed;
+  }
+
+  forget(appId: string): boolean {
+    this.#last = null;
+    for (const [name, cached] of this.#cached) {
+      if (cached.place.app !== appId) continue;
+      this.#cached.delete(name);
+      this.#unwritten.delete(cached);
+    }
+    return this.#rows.deleteOf(appId, PIECE) === PIECE;
+  }
+
+  apps(): string[] {
+    return this.#rows.apps();
+  }
+
+  #list<Shown>(
+    kind: BreakdownKind,
+    { appId, hours, limit, offset }: BreakdownParams,
+    show: (key: string) => Shown,
+  ): Ranked<Shown & Omit<BreakdownRow, 'key'>> {
+    this.flush();
+    const length = hours <= BY_HOUR_MAX ? HOUR_MS : DAY_MS;
+    const from = Date.now() - hours * HOUR_MS;
+    const place = { app: appId, kind, length };
+    const rows = this.#rows.top(place, from - (from % length), limit + 1, offset);
+    const items = rows.slice(0, limit).map(({ key, ...counts }) => ({ ...show(key), ...counts }));
+    return { items, next: rows.length > limit ? offset + limit : null };
+  }
+
+  /** The tallies of an hour and its day. Those used last are mostly used next. */
+  #talliesOf(app: string, time: number): Last['tallies'] {
+    const hour = time - (time % HOUR_MS);
+    if (this.#last?.hour === hour && this.#last.app === app) return this.#last.tallies;
+    const of = (length: number): Record<BreakdownKind, Tally> => ({
+      devices: this.#at(app, 'devices', length, time),
+      paths: this.#at(app, 'paths', length, time),
+      refs: this.#at(app, 'refs', length, time),
+    });
+    this.#last = { app, hour, tallies: [of(HOUR_MS), of(DAY_MS)] };
+    return this.#last.tallies;
+  }
+
+  #at(app: string, kind: BreakdownKind, length: number, time: number): Tally {
+    const at = time - (time % length);
+    const name = `${app} ${kind} ${length} ${at}`;
+    let cached = this.#cached.get(name);
+    if (cached === undefined) {
+      const place = { app, kind, length, at };
+      cached = { place, tally: new Tally(this.#rows.all(place)) };
+      this.#cached.set(name, cached);
+    }
+    this.#unwritten.add(cached);
+    return cached.tally;
+  }
+
+  #write(): void {
+    for (const { place, tally } of this.#unwritten) {
+      for (const [key, counts] of tally.changes()) {
+        if (counts === null) this.#rows.delete(place, key);
+        else this.#rows.save(place, { key, ...counts });
+      }
+    }
+  }
+
+  /** What cannot be written is given up when it is too much. */
+  #giveUpUnwritten(): void {
+    let keys = 0;
+    for (const { tally } of this.#unwritten) keys += tally.keys;
+    if (keys <= UNWRITTEN_KEYS_MAX) return;
+    this.dropped.breakdowns += keys;
+    this.#last = null;
+    this.#unwritten.clear();
+    this.#cached.clear();
+  }
+
+  /** Leaves what is over, and everything when that is too much. */
+  #letGo(now: number): void {
+    let keys = 0;
+    for (const [name, { place, tally }] of this.#cached) {
+      if (place.at + place.length < now - OVER_MS) this.#cached.delete(name);
+      else keys += tally.keys;
+    }
+    if (keys > CACHED_KEYS_MAX) this.#cached.clear();
+  }
+}
+
+function keysOf({ userAgent, path, referrer }: CountedRequest): Record<BreakdownKind, string> {
+  return {
+    devices: deviceKey(userAgent),
+    paths: foldPath(path).slice(0, KEY_MAX),
+    refs: referrerKey(referrer),
+  };
+}
+
+function shownDevice(key: string): Omit<Result<'devices.list'>['items'][number], 'requests' | 'errors'> {
+  return key === OTHER ? { kind: 'other', client: null, os: null } : readDevice(key);
+}
+
+function shownReferrer(
+  key: string,
+  own: readonly string[],
+): Omit<Result<'refs.list'>['items'][number], 'requests' | 'errors'> {
+  if (key === OTHER) return { referrer: null, source: 'other' };
+  if (key === NO_REFERRER) return { referrer: null, source: 'none' };
+  return { referrer: key, source: own.includes(key) ? 'own' : 'site' };
+}
+
+/** The host name of a referrer. What is no address of a page counts as none. */
+function referrerKey(referrer: string): string {
+  if (referrer === '') return NO_REFERRER;
+  const host = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/@]*@)?(\[[0-9a-f:.]+\]|[^/:?#]+)/i.exec(referrer)?.[1];
+  return host === undefined ? NO_REFERRER : host.toLowerCase().slice(0, KEY_MAX);
+}

@@ -1,0 +1,91 @@
+// The buckets of one length, in memory while something is added to them and in their table.
+import type { BucketQueries, BucketRow } from '../../../sqlite/telemetry/buckets.ts';
+import { addRow, type Bucket, emptyBucket, toRow } from './bucket.ts';
+
+/** Buckets in memory after a write. */
+const CACHED_MAX = 2_000;
+/** Buckets in memory that could not be written: beyond, all of them are given up. */
+const UNWRITTEN_MAX = 50_000;
+
+interface Cached {
+  appId: string;
+  at: number;
+  bucket: Bucket;
+}
+
+export class Buckets {
+  readonly lengthMs: number;
+  readonly #rows: BucketQueries;
+  readonly #cached = new Map<string, Cached>();
+  readonly #unwritten = new Set<Cached>();
+  /** The one added to last, which is mostly added to next. */
+  #last: Cached | null = null;
+
+  /** @param lengthMs of one bucket */
+  constructor(rows: BucketQueries, lengthMs: number) {
+    this.#rows = rows;
+    this.lengthMs = lengthMs;
+  }
+
+  /** The bucket of an app at a time, to be added to. */
+  at(appId: string, time: number): Bucket {
+    const at = time - (time % this.lengthMs);
+    if (this.#last?.at === at && this.#last.appId === appId) return this.#last.bucket;
+    const key = `${appId} ${at}`;
+    let cached = this.#cached.get(key);
+    if (cached === undefined) {
+      const bucket = emptyBucket();
+      const row = this.#rows.find(appId, at);
+      if (row !== undefined) addRow(bucket, row);
+      cached = { appId, at, bucket };
+      this.#cached.set(key, cached);
+    }
+    this.#unwritten.add(cached);
+    this.#last = cached;
+    return cached.bucket;
+  }
+
+  /** Writes what was added to. Call `written` when that is on the disk. @returns the apps that it was of */
+  write(): Set<string> {
+    for (const { appId, at, bucket } of this.#unwritten) this.#rows.save(appId, at, toRow(bucket));
+    return new Set([...this.#unwritten].map(({ appId }) => appId));
+  }
+
+  written(): void {
+    this.#last = null;
+    this.#unwritten.clear();
+    if (this.#cached.size > CACHED_MAX) this.#cached.clear();
+  }
+
+  /** What was added to could not be written. @returns how many buckets are given up because there are too many */
+  notWritten(): number {
+    const given = this.#unwritten.size > UNWRITTEN_MAX ? this.#unwritten.size : 0;
+    if (given > 0) {
+      this.#last = null;
+      this.#unwritten.clear();
+      this.#cached.clear();
+    }
+    return given;
+  }
+
+  /** As written, from `from` on and before `to`. */
+  range(appId: string, from: number, to: number): (BucketRow & { at: number })[] {
+    return this.#rows.range(appId, from, to);
+  }
+
+  /** Forgets what is in memory of an app, and removes up to `limit` rows of it. @returns whether more is left */
+  forget(appId: string, limit: number): boolean {
+    this.#last = null;
+    for (const [key, cached] of this.#cached) {
+      if (cached.appId !== appId) continue;
+      this.#cached.delete(key);
+      this.#unwritten.delete(cached);
+    }
+    return this.#rows.deleteOf(appId, limit) === limit;
+  }
+
+  /** Removes up to `limit` rows that begin before `at`, the oldest first. @returns how many */
+  removeBefore(at: number, limit: number): number {
+    return this.#rows.deleteBefore(at, limit);
+  }
+}

@@ -1,0 +1,86 @@
+// The last run of each cron: when, for how long, and how it ended.
+import type { CronRun } from '../../../handlers/contract/apps/crons.ts';
+import {
+  CRON_MIGRATIONS,
+  type CronRunQueries,
+  type CronRunRow,
+  cronRunQueries,
+} from '../../../sqlite/telemetry/cron-runs.ts';
+import type { ReportedRun } from '../logs/log-lines.ts';
+import type { Immediate, Part } from '../part.ts';
+import type { Store } from '../store/store.ts';
+
+/** Crons of one app whose last run is kept: an app can tell of any number. */
+const KEPT_MAX = 200;
+/** Rows that are removed at once. */
+const PIECE = 500;
+
+export class CronRuns implements Part {
+  readonly name = 'crons';
+  readonly dropped = { cron_runs: 0 };
+  readonly answers: Immediate<'crons/last'>;
+  readonly #rows: CronRunQueries;
+  /** By app and cron. */
+  readonly #unwritten = new Map<string, Map<string, CronRunRow>>();
+
+  constructor(store: Store) {
+    this.#rows = cronRunQueries(store.open('crons', CRON_MIGRATIONS));
+    this.answers = {
+      'crons/last': ({ appId }) => {
+        this.flush();
+        return Object.fromEntries(this.#rows.of(appId).map((row) => [row.cron, shown(row)]));
+      },
+    };
+  }
+
+  /** Takes the word of an app's process that a run has ended. */
+  report(appId: string, traceId: string | null, run: ReportedRun): void {
+    const rows = this.#unwritten.get(appId) ?? new Map<string, CronRunRow>();
+    this.#unwritten.set(appId, rows);
+    if (rows.size >= KEPT_MAX && !rows.has(run.cron)) {
+      this.dropped.cron_runs++;
+      return;
+    }
+    const { cron, trigger, startedAt, durationMs, outcome, error } = run;
+    rows.set(cron, {
+      app_id: appId,
+      cron,
+      trigger,
+      started_at: startedAt,
+      duration_ms: durationMs,
+      outcome,
+      error,
+      trace_id: traceId,
+    });
+  }
+
+  take(): void {}
+
+  flush(): void {
+    if (this.#unwritten.size === 0) return;
+    this.#rows.transaction(() => {
+      for (const [appId, rows] of this.#unwritten) {
+        for (const row of rows.values()) this.#rows.put(row);
+        this.dropped.cron_runs += this.#rows.trim(appId, KEPT_MAX);
+      }
+    });
+    this.#unwritten.clear();
+  }
+
+  prune(): boolean {
+    return false;
+  }
+
+  forget(appId: string): boolean {
+    this.#unwritten.delete(appId);
+    return this.#rows.deleteOf(appId, PIECE) === PIECE;
+  }
+
+  apps(): string[] {
+    return this.#rows.apps();
+  }
+}
+
+function shown({ trigger, started_at, duration_ms, outcome, error, trace_id }: CronRunRow): CronRun {
+  return { at: new Date(started_at).toISOString(), trigger, outcome, duration_ms, error, trace_id };
+}

@@ -1,0 +1,166 @@
+// Figures of each app: minute buckets, and hour buckets for what is longer ago.
+import type { Database } from 'better-sqlite3';
+import type { Result } from '../../../handlers/contract/index.ts';
+import { bucketQueries, METRICS_MIGRATIONS, writtenQueries } from '../../../sqlite/telemetry/buckets.ts';
+import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
+import type { Immediate, Part, Taken } from '../part.ts';
+import type { Asks, ThreadOptions } from '../protocol.ts';
+import type { Store } from '../store/store.ts';
+import { addRequest, addRow, addUsage, emptyBucket } from './bucket.ts';
+import { Buckets } from './buckets.ts';
+import { percentiles, total } from './histogram.ts';
+
+/** Raised when figures mean something else than before. */
+const SCHEMA = 1;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+/** Minutes are kept so long; before that there are hours. */
+const MINUTES_KEPT_MS = 74 * HOUR_MS;
+/** Of an overview: hours that are counted by themselves, and how long what was used counts as the present. */
+const OVERVIEW_HOURS = 24;
+const PRESENT_MS = 2 * MINUTE_MS;
+/** What all apps may have, in bytes. */
+const BYTES_MAX = 1024 * 1024 * 1024;
+/** Rows that are removed at once. */
+const PIECE = 500;
+
+type Items = Result<'metrics.get'>['items'];
+
+/** Steps by the hours that they are good for, in ms: a few hundred of them at most. */
+const STEPS: readonly [hours: number, stepMs: number][] = [
+  [6, MINUTE_MS],
+  [24, 5 * MINUTE_MS],
+  [72, 15 * MINUTE_MS],
+  [168, HOUR_MS],
+  [Number.POSITIVE_INFINITY, 6 * HOUR_MS],
+];
+
+export class Metrics implements Part {
+  readonly name = 'metrics';
+  readonly dropped = { buckets: 0 };
+  readonly answers: Immediate<'metrics' | 'metrics/version' | 'metrics/overview'>;
+  readonly #database: Database;
+  readonly #retentionMs: number;
+  readonly #minutes: Buckets;
+  readonly #hours: Buckets;
+  readonly #written: ReturnType<typeof writtenQueries>;
+
+  constructor(store: Store, { retentionDays }: Pick<ThreadOptions, 'retentionDays'>) {
+    this.#database = store.open('metrics', METRICS_MIGRATIONS);
+    this.#retentionMs = retentionDays * DAY_MS;
+    this.#minutes = new Buckets(bucketQueries(this.#database, 'minutes'), MINUTE_MS);
+    this.#hours = new Buckets(bucketQueries(this.#database, 'hours'), HOUR_MS);
+    this.#written = writtenQueries(this.#database);
+    this.answers = {
+      metrics: ({ appId, hours }) => {
+        this.flush();
+        return this.#read(appId, hours, Date.now());
+      },
+      'metrics/overview': ({ appIds }) => {
+        this.flush();
+        const now = Date.now();
+        return Object.fromEntries(appIds.map((appId) => [appId, this.#overview(appId, now)]));
+      },
+      'metrics/version': ({ appId }) => {
+        this.flush();
+        const at = this.#written.at(appId);
+        return { schema: SCHEMA, watermark: at === null ? null : new Date(at).toISOString() };
+      },
+    };
+  }
+
+  take({ requests, usage }: Taken): void {
+    for (const request of requests) {
+      for (const buckets of [this.#minutes, this.#hours])
+        addRequest(buckets.at(request.appId, request.endedAt), request);
+    }
+    for (const used of usage) {
+      for (const buckets of [this.#minutes, this.#hours]) addUsage(buckets.at(used.appId, used.at), used);
+    }
+  }
+
+  flush(): void {
+    const both = [this.#minutes, this.#hours];
+    try {
+      this.#database.transaction(() => {
+        const now = Date.now();
+        for (const appId of this.#minutes.write()) this.#written.save(appId, now);
+        this.#hours.write();
+      })();
+    } catch (error) {
+      for (const buckets of both) this.dropped.buckets += buckets.notWritten();
+      throw error;
+    }
+    for (const buckets of both) buckets.written();
+  }
+
+  prune(now: number): boolean {
+    const minutes = this.#minutes.removeBefore(now - Math.min(MINUTES_KEPT_MS, this.#retentionMs), PIECE);
+    const hours = this.#hours.removeBefore(now - this.#retentionMs, PIECE);
+    return minutes + hours + this.#removeTooMuch() >= PIECE;
+  }
+
+  /** The oldest go first, of whatever app: each has only so many buckets. @returns how many went */
+  #removeTooMuch(): number {
+    if (bytesInUse(this.#database) < BYTES_MAX) return 0;
+    const removed =
+      this.#minutes.removeBefore(Number.MAX_SAFE_INTEGER, PIECE) ||
+      this.#hours.removeBefore(Number.MAX_SAFE_INTEGER, PIECE);
+    this.dropped.buckets += removed;
+    return removed;
+  }
+
+  forget(appId: string): boolean {
+    this.#written.delete(appId);
+    const left = [this.#minutes, this.#hours].map((buckets) => buckets.forget(appId, PIECE));
+    return left.includes(true);
+  }
+
+  apps(): string[] {
+    return this.#written.apps();
+  }
+
+  #overview(appId: string, now: number): Asks['metrics/overview']['answer'][string] {
+    const from = now - (now % HOUR_MS) - (OVERVIEW_HOURS - 1) * HOUR_MS;
+    const requests = Array.from({ length: OVERVIEW_HOURS }, () => 0);
+    const day = emptyBucket();
+    for (const row of this.#hours.range(appId, from, now + 1)) {
+      requests[Math.floor((row.at - from) / HOUR_MS)]! += row.requests;
+      addRow(day, row);
+    }
+    const minute = now - (now % MINUTE_MS);
+    const lately = this.#minutes.range(appId, minute - PRESENT_MS, now + 1);
+    return {
+      requests,
+      errors: day.errors,
+      duration_ms_p99: percentiles(day.latency, [0.99])[0]!,
+      requests_per_minute: lately.find(({ at }) => at === minute - MINUTE_MS)?.requests ?? 0,
+      memory_bytes: Math.max(0, ...lately.map(({ memory_bytes }) => memory_bytes)) || null,
+    };
+  }
+
+  #read(appId: string, hours: number, now: number): Result<'metrics.get'> {
+    const stepMs = STEPS.find(([most]) => hours <= most)![1];
+    const buckets = stepMs < HOUR_MS ? this.#minutes : this.#hours;
+    const to = now - (now % stepMs) + stepMs;
+    const from = to - Math.ceil((hours * HOUR_MS) / stepMs) * stepMs;
+    const steps = Array.from({ length: (to - from) / stepMs }, emptyBucket);
+    for (const row of buckets.range(appId, from, to))
+      addRow(steps[Math.floor((row.at - from) / stepMs)]!, row);
+    const items: Items = steps.map(({ latency, duration_ms, memory_bytes, ...sums }, index) => {
+      const [p50, p90, p99] = percentiles(latency, [0.5, 0.9, 0.99]) as [number, number, number];
+      const timed = total(latency);
+      return {
+        at: new Date(from + index * stepMs).toISOString(),
+        ...sums,
+        duration_ms_p50: p50,
+        duration_ms_p90: p90,
+        duration_ms_p99: p99,
+        duration_ms_mean: timed === 0 ? null : Math.round((duration_ms / timed) * 100) / 100,
+        memory_bytes: memory_bytes === 0 ? null : memory_bytes,
+      };
+    });
+    return { step_s: stepMs / 1000, items, next_cursor: null };
+  }
+}

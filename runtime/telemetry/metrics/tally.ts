@@ -1,0 +1,67 @@
+// Requests by some key, of which clients may send any number: the frequent keys are kept, and all others count together.
+import type { BreakdownRow } from '../../../sqlite/telemetry/breakdowns.ts';
+
+/** The key of all that had no room. */
+export const OTHER = '';
+/** Keys besides `OTHER`. A key that has the fewest requests makes room for a new one, and those count as others. */
+export const KEYS_MAX = 200;
+
+interface Counts {
+  requests: number;
+  errors: number;
+}
+
+export class Tally {
+  readonly #counts = new Map<string, Counts>();
+  /** Keys whose counts are not written, also such as have gone. */
+  readonly #changed = new Set<string>();
+
+  /** @param rows as written before */
+  constructor(rows: BreakdownRow[]) {
+    for (const { key, requests, errors } of rows) this.#counts.set(key, { requests, errors });
+  }
+
+  get keys(): number {
+    return this.#counts.size;
+  }
+
+  /** Counts a request. */
+  add(key: string, isError: boolean): void {
+    let counts = this.#counts.get(key);
+    if (counts === undefined) {
+      const named = this.#counts.size - (this.#counts.has(OTHER) ? 1 : 0);
+      if (key !== OTHER && named >= KEYS_MAX) this.#makeRoom();
+      counts = { requests: 0, errors: 0 };
+      this.#counts.set(key, counts);
+    }
+    counts.requests++;
+    if (isError) counts.errors++;
+    this.#changed.add(key);
+  }
+
+  /** What is to be written: the counts of each changed key; null for one that has gone. */
+  *changes(): Generator<[key: string, counts: Counts | null]> {
+    for (const key of this.#changed) yield [key, this.#counts.get(key) ?? null];
+  }
+
+  written(): void {
+    this.#changed.clear();
+  }
+
+  #makeRoom(): void {
+    let least: string | null = null;
+    let fewest = Number.POSITIVE_INFINITY;
+    for (const [key, { requests }] of this.#counts) {
+      if (key === OTHER || requests >= fewest) continue;
+      least = key;
+      fewest = requests;
+    }
+    const gone = this.#counts.get(least!)!;
+    this.#counts.delete(least!);
+    this.#changed.add(least!).add(OTHER);
+    const others = this.#counts.get(OTHER) ?? { requests: 0, errors: 0 };
+    others.requests += gone.requests;
+    others.errors += gone.errors;
+    this.#counts.set(OTHER, others);
+  }
+}

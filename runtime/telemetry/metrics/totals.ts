@@ -1,0 +1,238 @@
+// What apps did since the start of telemetry's thread, added up, as Prometheus reads it. Beside the figures that are kept:
+// a counter must not go down when what is old is removed.
+import type { HostStats } from '../../../handlers/contract/admin.ts';
+import type { Immediate, Part, Taken } from '../part.ts';
+import { type Family, labelsText, prometheusText, type Sample } from './prometheus.ts';
+
+/** Upper bounds of durations, in s, as OpenTelemetry has them for HTTP. */
+const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
+const MS = 1000;
+
+interface Total {
+  /** Requests by class of status. */
+  requests: number[];
+  rateLimited: number;
+  shed: number;
+  bytesIn: number;
+  bytesOut: number;
+  heldMs: number;
+  durationMs: number;
+  /** Durations below each bound and above the one before; the last one has no bound. */
+  durations: number[];
+  cpuMs: number;
+  memoryBytes: number;
+  wakes: number;
+}
+
+export class Totals implements Part {
+  readonly name = 'totals';
+  readonly dropped = {};
+  readonly answers: Immediate<'prometheus'> = {
+    // As bytes, which change their thread without being copied: with many apps there are megabytes of them.
+    prometheus: ({ stats }) =>
+      new TextEncoder().encode(prometheusText([...hostFamilies(stats), ...this.#appFamilies()])),
+  };
+  /** Slugs of all apps, by id. */
+  readonly #names: ReadonlyMap<string, string>;
+  readonly #totals = new Map<string, Total>();
+
+  /** @param names slugs of all apps, by id, as they are at any time */
+  constructor(names: ReadonlyMap<string, string>) {
+    this.#names = names;
+  }
+
+  take({ requests, usage }: Pick<Taken, 'requests' | 'usage'>): void {
+    for (const request of requests) {
+      const total = this.#of(request.appId);
+      const found = Math.min(Math.max(Math.floor(request.status / 100), 1), CLASSES.length) - 1;
+      total.requests[found]!++;
+      if (request.status === 429) total.rateLimited++;
+      if (request.refused === 'shed') total.shed++;
+      total.bytesIn += request.bytesIn;
+      total.bytesOut += request.bytesOut;
+      total.heldMs += request.heldMs;
+      // A WebSocket lasts as long as its user stays.
+      if (request.upgraded) continue;
+      total.durationMs += request.durationMs;
+      const bound = BOUNDS.findIndex((each) => request.durationMs <= each * MS);
+      total.durations[bound === -1 ? BOUNDS.length : bound]!++;
+    }
+    for (const { appId, cpuMs, memoryBytes, wakes } of usage) {
+      const total = this.#of(appId);
+      total.cpuMs += cpuMs;
+      total.memoryBytes = memoryBytes;
+      total.wakes += wakes;
+    }
+  }
+
+  /** They are not kept. */
+  flush(): void {}
+
+  prune(): boolean {
+    return false;
+  }
+
+  forget(appId: string): boolean {
+    this.#totals.delete(appId);
+    return false;
+  }
+
+  apps(): string[] {
+    return [...this.#totals.keys()];
+  }
+
+  #of(appId: string): Total {
+    let total = this.#totals.get(appId);
+    if (total === undefined) {
+      total = nothing();
+      this.#totals.set(appId, total);
+    }
+    return total;
+  }
+
+  #appFamilies(): Family[] {
+    const named = ([appId, total]: [string, Total]): App => ({
+      labels: labelsText({ app: this.#names.get(appId) ?? appId }),
+      total,
+    });
+    const apps = [...this.#totals].map(named);
+    // Those that nobody has asked yet have zeros here: a counter that begins above zero has lost its first increments. They
+    // have nothing else, for each series takes memory of Prometheus, and there may be thousands of apps that sleep.
+    const quiet = [...this.#names.keys()]
+      .filter((appId) => !this.#totals.has(appId))
+      .map((appId) => named([appId, NOTHING]));
+    const sum = (name: string, help: string, of: (total: Total) => number): Family => ({
+      name: `cellar_app_${name}`,
+      type: 'counter',
+      help,
+      samples: apps.map(({ labels, total }) => ({ labels, value: of(total) })),
+    });
+    return [
+      {
+        name: 'cellar_app_requests_total',
+        type: 'counter',
+        help: 'Requests at the edge by class of status.',
+        samples: requestSamples([...apps, ...quiet]),
+      },
+      sum('rate_limited_total', 'Requests refused with 429.', ({ rateLimited }) => rateLimited),
+      sum('shed_total', 'Requests refused for want of memory.', ({ shed }) => shed),
+      sum('received_bytes_total', 'Bytes of bodies of requests.', ({ bytesIn }) => bytesIn),
+      sum('sent_bytes_total', 'Bytes of bodies of answers.', ({ bytesOut }) => bytesOut),
+      sum('held_seconds_total', 'Time that requests were held.', ({ heldMs }) => heldMs / MS),
+      sum('cpu_seconds_total', 'Processor time of its processes.', ({ cpuMs }) => cpuMs / MS),
+      sum('wakes_total', 'Starts of a process after a rest.', ({ wakes }) => wakes),
+      {
+        name: 'cellar_app_memory_bytes',
+        type: 'gauge',
+        help: 'Private memory of its process when it was last looked at.',
+        samples: apps.map(({ labels, total }) => ({ labels, value: total.memoryBytes })),
+      },
+      {
+        name: 'cellar_app_request_duration_seconds',
+        type: 'histogram',
+        help: 'From the head of a request to the end of its answer.',
+        samples: durationSamples(apps),
+      },
+    ];
+  }
+}
+
+interface App {
+  /** As `labelsText` has them. */
+  labels: string;
+  total: Total;
+}
+
+function nothing(): Total {
+  return {
+    requests: CLASSES.map(() => 0),
+    rateLimited: 0,
+    shed: 0,
+    bytesIn: 0,
+    bytesOut: 0,
+    heldMs: 0,
+    durationMs: 0,
+    durations: [...BOUNDS, null].map(() => 0),
+    cpuMs: 0,
+    memoryBytes: 0,
+    wakes: 0,
+  };
+}
+
+const NOTHING = nothing();
+
+const CLASS_LABELS = CLASSES.map((status) => labelsText({ status }));
+
+function* requestSamples(apps: App[]): Generator<Sample> {
+  for (const { labels, total } of apps)
+    for (const [index, status] of CLASS_LABELS.entries())
+      yield { labels: `${labels},${status}`, value: total.requests[index]! };
+}
+
+const BOUND_LABELS = [...BOUNDS.map(String), '+Inf'].map((le) => labelsText({ le }));
+
+function* durationSamples(apps: App[]): Generator<Sample> {
+  for (const { labels, total } of apps) {
+    let below = 0;
+    for (const [index, bound] of BOUND_LABELS.entries()) {
+      below += total.durations[index]!;
+      yield { suffix: '_bucket', labels: `${labels},${bound}`, value: below };
+    }
+    yield { suffix: '_sum', labels, value: total.durationMs / MS };
+    yield { suffix: '_count', labels, value: below };
+  }
+}
+
+/** The host's own figures, its gateway's and its control plane's. */
+function hostFamilies(stats: HostStats): Family[] {
+  const one = (type: Family['type'], name: string, help: string, value: number): Family => ({
+    name: `cellar_${name}`,
+    type,
+    help,
+    samples: [{ labels: '', value }],
+  });
+  const { queues, cells, wakes, memory, disk, telemetry, control_plane, event_loop_delay } = stats;
+  return [
+    one('gauge', 'start_time_seconds', 'When the host started.', Date.parse(stats.started_at) / MS),
+    one('gauge', 'host_resident_memory_bytes', "Memory of the host's process.", stats.rss_bytes),
+    one(
+      'gauge',
+      'gateway_loop_delay_p50_seconds',
+      "How late the gateway's thread comes to what is due, lately: the median.",
+      event_loop_delay.p50_ms / MS,
+    ),
+    one(
+      'gauge',
+      'gateway_loop_delay_p99_seconds',
+      'The same: the 99th percentile.',
+      event_loop_delay.p99_ms / MS,
+    ),
+    one('gauge', 'cells', 'Processes of apps that run.', cells.running),
+    one('gauge', 'cells_memory_bytes', 'Private memory of them all.', cells.memory_bytes),
+    one('gauge', 'open_streams', 'Requests and upgraded connections that are open.', cells.open_streams),
+    one('counter', 'wakes_total', 'Starts that requests waited for.', wakes.count),
+    one('counter', 'wakes_failed_total', 'Those that failed.', wakes.failed),
+    one('gauge', 'memory_used_bytes', 'What counts against RUNNER_FLEET_MAX_RSS_MB.', memory.used_bytes),
+    one('gauge', 'memory_limit_bytes', 'How much may be used.', memory.limit_bytes),
+    one('gauge', 'disk_free_bytes', 'Free on the disk of the data directory.', disk.free_bytes),
+    one('gauge', 'disk_floor_bytes', 'How much must stay free.', disk.floor_bytes),
+    {
+      name: 'cellar_queue_length',
+      type: 'gauge',
+      help: 'What waits for its turn.',
+      samples: Object.entries(queues).map(([queue, value]) => ({ labels: labelsText({ queue }), value })),
+    },
+    {
+      name: 'cellar_telemetry_dropped_total',
+      type: 'counter',
+      help: 'What telemetry had no room for.',
+      samples: Object.entries(telemetry.dropped).map(([what, value]) => ({
+        labels: labelsText({ what }),
+        value,
+      })),
+    },
+    one('gauge', 'control_plane_up', 'Whether the control plane answers.', Number(control_plane.answers)),
+    one('counter', 'control_plane_restarts_total', 'Restarts of the control plane.', control_plane.restarts),
+  ];
+}

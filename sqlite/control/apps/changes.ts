@@ -1,0 +1,126 @@
+// The statements of what may be changed of an app, its life apart. Each returns a row when it changed something.
+import type { BuildSettings } from '../../../handlers/contract/host/host-calls.ts';
+import { LIVE_APP } from './apps.ts';
+
+/** What a transition changes besides the app's generation. */
+export type Change =
+  | { kind: 'rename'; slug: string }
+  /** `limit` variables, and `bytes` of all names and values, are the most an app may have */
+  | { kind: 'env_set'; name: string; value: string; limit: number; bytes: number }
+  | { kind: 'env_delete'; name: string }
+  /**
+   * `proof`: null leaves it pending. `names` takes it from an app that has it pending; `points` does not. `reason`: why it is
+   * pending. `reservedFrom`: names that were removed after this time are their owner's.
+   */
+  | {
+      kind: 'domain_add';
+      hostname: string;
+      limit: number;
+      proof: DomainProof | null;
+      reason: string | null;
+      reservedFrom: string;
+    }
+  | { kind: 'domain_prove'; hostname: string }
+  | { kind: 'domain_remove'; hostname: string }
+  /** undefined leaves a limit as it is */
+  | { kind: 'limits'; clientRpm: number | null | undefined; appRpm: number | null | undefined }
+  /** what is left out stays as it is */
+  | { kind: 'builds'; settings: { [Name in keyof BuildSettings]?: string | null | undefined } }
+  /** undefined leaves a setting as it is */
+  | { kind: 'previews'; branches: boolean | undefined; storage: 'empty' | 'copy' | undefined };
+
+/** How DNS proves a hostname: it points to this machine, or has a record that names the app. */
+export type DomainProof = 'points' | 'names';
+
+/** Bytes of one variable. */
+const BYTES = 'length(CAST(name AS BLOB)) + length(CAST(value AS BLOB))';
+
+/** @param at the time of the change, ISO 8601 */
+export function changeOf(db: D1Database, id: string, change: Change, at: string): D1PreparedStatement {
+  switch (change.kind) {
+    case 'rename':
+      return db
+        .prepare('UPDATE apps SET slug = ?2 WHERE id = ?1 AND deleted_at IS NULL RETURNING slug')
+        .bind(id, change.slug);
+    case 'env_set':
+      return db
+        .prepare(
+          `INSERT INTO env (app_id, name, value, created_at, updated_at)
+           SELECT ?1, ?2, ?3, ?4, ?4
+           WHERE ${LIVE_APP}
+             AND (SELECT count(*) FROM env WHERE app_id = ?1 AND name <> ?2) < ?5
+             AND (SELECT coalesce(sum(${BYTES}), 0) FROM env WHERE app_id = ?1 AND name <> ?2)
+               + length(CAST(?2 AS BLOB)) + length(CAST(?3 AS BLOB)) <= ?6
+           ON CONFLICT (app_id, name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at
+           RETURNING name, value, created_at, updated_at`,
+        )
+        .bind(id, change.name, change.value, at, change.limit, change.bytes);
+    case 'env_delete':
+      return db
+        .prepare('DELETE FROM env WHERE app_id = ?1 AND name = ?2 RETURNING name')
+        .bind(id, change.name);
+    case 'domain_add':
+      return db
+        .prepare(
+          `INSERT INTO domains (hostname, app_id, created_at, proved_at, checked_at, reason)
+           SELECT ?2, ?1, ?3, CASE WHEN ?5 IS NOT NULL THEN ?3 END, ?3, ?6
+           WHERE ${LIVE_APP} AND (SELECT count(*) FROM domains WHERE app_id = ?1 AND hostname <> ?2) < ?4
+             AND NOT EXISTS (SELECT 1 FROM removed_domains WHERE hostname = ?2 AND removed_at > ?7
+               AND owner_id <> (SELECT owner_id FROM apps WHERE id = ?1))
+           ON CONFLICT (hostname) DO UPDATE SET app_id = excluded.app_id, created_at = excluded.created_at,
+             proved_at = excluded.proved_at, checked_at = excluded.checked_at, reason = NULL
+           WHERE domains.proved_at IS NULL AND (?5 = 'names' OR ?5 = 'points' AND domains.app_id = ?1)
+           RETURNING hostname, app_id, created_at, proved_at, checked_at, reason`,
+        )
+        .bind(id, change.hostname, at, change.limit, change.proof, change.reason, change.reservedFrom);
+    case 'domain_prove':
+      return db
+        .prepare(
+          `UPDATE domains SET proved_at = ?3, checked_at = ?3, reason = NULL
+           WHERE app_id = ?1 AND hostname = ?2 AND proved_at IS NULL
+           RETURNING hostname, app_id, created_at, proved_at, checked_at, reason`,
+        )
+        .bind(id, change.hostname, at);
+    case 'domain_remove':
+      return db
+        .prepare('DELETE FROM domains WHERE app_id = ?1 AND hostname = ?2 RETURNING hostname')
+        .bind(id, change.hostname);
+    case 'limits':
+      return db
+        .prepare(
+          `UPDATE apps SET
+             client_rpm = CASE WHEN ?2 THEN ?3 ELSE client_rpm END,
+             app_rpm = CASE WHEN ?4 THEN ?5 ELSE app_rpm END
+           WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
+        )
+        .bind(
+          id,
+          change.clientRpm === undefined ? 0 : 1,
+          change.clientRpm ?? null,
+          change.appRpm === undefined ? 0 : 1,
+          change.appRpm ?? null,
+        );
+    case 'builds': {
+      const { root_directory, install_command, build_command, output_directory } = change.settings;
+      const values = [root_directory, install_command, build_command, output_directory];
+      return db
+        .prepare(
+          `UPDATE apps SET
+             root_directory = CASE WHEN ?2 THEN ?3 ELSE root_directory END,
+             install_command = CASE WHEN ?4 THEN ?5 ELSE install_command END,
+             build_command = CASE WHEN ?6 THEN ?7 ELSE build_command END,
+             output_directory = CASE WHEN ?8 THEN ?9 ELSE output_directory END
+           WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
+        )
+        .bind(id, ...values.flatMap((value) => [value === undefined ? 0 : 1, value ?? null]));
+    }
+    case 'previews':
+      return db
+        .prepare(
+          `UPDATE apps SET previews_branches = coalesce(?2, previews_branches),
+             previews_storage = coalesce(?3, previews_storage)
+           WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
+        )
+        .bind(id, change.branches === undefined ? null : Number(change.branches), change.storage ?? null);
+  }
+}

@@ -1,0 +1,148 @@
+// Rows of `deploys`: the host's, copied.
+import type { AsOf, DeployFact, DeployStatus } from '../../../handlers/contract/host/host-calls.ts';
+import { type Page, pageOf } from '../page.ts';
+import type { Reader } from '../reads.ts';
+import { readOfApp } from './apps.ts';
+
+/** One deploy. `steps` and `version` are JSON. */
+export type DeployRow = Omit<
+  DeployFact,
+  'steps' | 'can_roll_back' | 'requested_by' | 'version' | 'warnings'
+> & {
+  steps: string;
+  can_roll_back: 0 | 1;
+  requested_by: string | null;
+  version: string | null;
+};
+
+const COLUMNS = `id, app_id, sha, ref, message, author, trigger, status, can_roll_back, steps, error, created_at,
+  started_at, finished_at, requested_by, version`;
+
+/**
+ * Deploys of an app, newest first.
+ * @param filter.before the `seq` to go on from
+ * @returns null for an unknown app
+ */
+export async function listDeploys(
+  db: Reader,
+  appId: string,
+  filter: { status: DeployStatus | null; before: number | null; limit: number },
+): Promise<Page<DeployRow> | null> {
+  const statement = db
+    .prepare(
+      `SELECT ${COLUMNS}, seq FROM deploys
+       WHERE app_id = ?1 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR seq < ?3)
+       ORDER BY seq DESC LIMIT ?4`,
+    )
+    .bind(appId, filter.status, filter.before, filter.limit + 1);
+  const rows = await readOfApp<DeployRow & { seq: number }>(db, appId, statement);
+  if (rows === null) return null;
+  const { rows: kept, next } = pageOf(rows, filter.limit, ({ seq }) => [String(seq)]);
+  return { rows: kept.map(({ seq: _, ...row }) => row), next };
+}
+
+/** The newest deploy of each of these apps that has one, by the app's id. `at`: when it ended, began or was asked for. */
+export async function lastDeploys(
+  db: Reader,
+  appIds: string[],
+): Promise<Map<string, Pick<DeployRow, 'id' | 'message' | 'author' | 'status'> & { at: string }>> {
+  const statement = db
+    .prepare(
+      `SELECT app_id, deploys.id, message, author, status, coalesce(finished_at, started_at, created_at) AS at
+       FROM json_each(?1) AS asked JOIN deploys ON app_id = asked.value
+         AND seq = (SELECT max(seq) FROM deploys WHERE app_id = asked.value)`,
+    )
+    .bind(JSON.stringify(appIds));
+  type Row = Pick<DeployRow, 'id' | 'app_id' | 'message' | 'author' | 'status'> & { at: string };
+  const [deploys] = await db.batch<Row>([statement]);
+  return new Map(deploys!.results.map(({ app_id, ...deploy }) => [app_id, deploy]));
+}
+
+/** @returns null for an unknown app, undefined for an unknown deploy of it */
+export async function findDeploy(
+  db: Reader,
+  appId: string,
+  deployId: string,
+): Promise<DeployRow | null | undefined> {
+  const statement = db
+    .prepare(`SELECT ${COLUMNS} FROM deploys WHERE id = ? AND app_id = ?`)
+    .bind(deployId, appId);
+  const rows = await readOfApp<DeployRow>(db, appId, statement);
+  return rows === null ? null : rows[0];
+}
+
+/** The statement that writes a deploy as the host has it, unless what is there was seen later. */
+export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }: AsOf): D1PreparedStatement {
+  return db
+    .prepare(
+      `INSERT INTO deploys (id, app_id, sha, ref, message, author, trigger, status, steps, error, created_at,
+         started_at, finished_at, observed_outbox, observed_seq, can_roll_back, requested_by, warnings, version, seq)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+         (SELECT coalesce(max(seq), 0) + 1 FROM deploys WHERE app_id = ?2)
+       WHERE EXISTS (SELECT 1 FROM apps WHERE id = ?2)
+       ON CONFLICT (id) DO UPDATE SET status = excluded.status, steps = excluded.steps, error = excluded.error,
+         message = excluded.message, author = excluded.author, sha = excluded.sha,
+         started_at = excluded.started_at, finished_at = excluded.finished_at, can_roll_back = excluded.can_roll_back, warnings = excluded.warnings,
+         observed_outbox = excluded.observed_outbox, observed_seq = excluded.observed_seq
+         WHERE observed_outbox IS NOT excluded.observed_outbox OR observed_seq <= excluded.observed_seq`,
+    )
+    .bind(
+      deploy.id,
+      deploy.app_id,
+      deploy.sha,
+      deploy.ref,
+      deploy.message,
+      deploy.author,
+      deploy.trigger,
+      deploy.status,
+      JSON.stringify(deploy.steps),
+      deploy.error,
+      deploy.created_at,
+      deploy.started_at,
+      deploy.finished_at,
+      outbox,
+      seq,
+      deploy.can_roll_back ? 1 : 0,
+      deploy.requested_by ?? null,
+      JSON.stringify(deploy.warnings ?? []),
+      deploy.version ? JSON.stringify(deploy.version) : null,
+    );
+}
+
+/** Deploys that are unfinished here, and those that serve and are not here as live. */
+export async function doubtfulDeploys(
+  db: D1Database,
+  limit: number,
+): Promise<{ app_id: string; id: string }[]> {
+  const { results } = await db
+    .prepare(
+      `SELECT app_id, id FROM deploys WHERE status IN ('queued', 'building')
+       UNION ALL
+       SELECT id, live_deploy_id FROM apps WHERE live_deploy_id IS NOT NULL AND deleted_at IS NULL
+         AND NOT EXISTS (SELECT 1 FROM deploys WHERE id = live_deploy_id AND status = 'live')
+       LIMIT ?`,
+    )
+    .bind(limit)
+    .all<{ app_id: string; id: string }>();
+  return results;
+}
+
+/**
+ * Writes deploys as the host has them, and ends those that it has lost.
+ * @param lost ids of deploys that the host does not know
+ */
+export async function mendDeployRows(
+  db: D1Database,
+  known: DeployFact[],
+  lost: string[],
+  asOf: AsOf,
+  at: string,
+): Promise<void> {
+  const end = db.prepare(
+    `UPDATE deploys SET status = 'failed', error = 'the host has no record of this deploy', finished_at = ?2
+     WHERE id = ?1 AND status IN ('queued', 'building') AND (observed_outbox IS NOT ?3 OR observed_seq <= ?4)`,
+  );
+  const ends = lost.map((id) => end.bind(id, at, asOf.outbox, asOf.seq));
+  const writes = [...known.map((deploy) => writeDeploy(db, deploy, asOf)), ...ends];
+  if (writes.length > 0) await db.batch(writes);
+}

@@ -1,0 +1,35 @@
+// What reconcile compares the host's apps with.
+import { liftRevision } from '../meta.ts';
+
+/** Every app with its generation, tombstones too, and what must never be moved to the trash. */
+export interface ControlState {
+  revision: number;
+  apps: { id: string; generation: number; deleted: boolean }[];
+  spared: Set<string>;
+}
+
+export async function readControlState(db: D1Database): Promise<ControlState> {
+  const [meta, apps, spared] = await db.batch<Record<string, unknown>>([
+    db.prepare('SELECT revision FROM meta'),
+    db.prepare('SELECT id, generation, deleted_at IS NOT NULL AS deleted FROM apps ORDER BY id'),
+    db.prepare('SELECT id FROM spared_apps'),
+  ]);
+  return {
+    revision: meta!.results[0]!.revision as number,
+    apps: apps!.results.map((row) => ({
+      id: row.id as string,
+      generation: row.generation as number,
+      deleted: row.deleted === 1,
+    })),
+    spared: new Set(spared!.results.map((row) => row.id as string)),
+  };
+}
+
+/** Takes note that this database is an older copy: the counter goes above the host's, and `ids` are left alone. */
+export async function acceptOlder(db: D1Database, highest: number, ids: string[]): Promise<void> {
+  if (ids.length > 0) {
+    const statement = db.prepare('INSERT INTO spared_apps (id) VALUES (?) ON CONFLICT DO NOTHING');
+    await db.batch(ids.map((id) => statement.bind(id)));
+  }
+  await liftRevision(db, highest);
+}

@@ -1,0 +1,33 @@
+// An app's variables: reading them.
+
+import { type Page, pageOf } from '../page.ts';
+import type { Reader } from '../reads.ts';
+import { readOfApp } from './apps.ts';
+
+export interface EnvRow {
+  name: string;
+  value: string;
+  updated_at: string;
+}
+
+/** @returns null for an unknown app */
+export async function listEnv(
+  db: Reader,
+  appId: string,
+  { after, limit }: { after: string; limit: number },
+): Promise<Page<EnvRow> | null> {
+  const statement = db
+    .prepare('SELECT name, value, updated_at FROM env WHERE app_id = ? AND name > ? ORDER BY name LIMIT ?')
+    .bind(appId, after, limit + 1);
+  const rows = await readOfApp<EnvRow>(db, appId, statement);
+  return rows && pageOf(rows, limit, ({ name }) => [name]);
+}
+
+/** How many variables an app has besides the one of this name. */
+export async function countOtherEnv(db: D1Database, appId: string, name: string): Promise<number> {
+  const counted = await db
+    .prepare('SELECT count(*) AS count FROM env WHERE app_id = ? AND name <> ?')
+    .bind(appId, name)
+    .first<{ count: number }>();
+  return counted!.count;
+}

@@ -1,0 +1,197 @@
+// What changes an app's wanted state. Each transition is one transaction that also raises the app's generation and
+// reads back the whole wanted state, to be sent to the host.
+import type { AsOf, ObservedApp, WantedApp } from '../../../handlers/contract/host/host-calls.ts';
+import { raiseRevision } from '../meta.ts';
+import { APP_COLUMNS, type AppRow, selectApp } from './apps.ts';
+
+/** An app and all that the host is to make of it. */
+export interface Wanted {
+  row: AppRow;
+  wanted: WantedApp;
+}
+
+/** A transition that was written. */
+export interface Transition extends Wanted {
+  changed: Record<string, string | number | null> | null;
+}
+
+/** What `insertApp` did. */
+export type Insertion = Wanted | 'slug_taken' | 'account_not_found' | 'quota_exceeded' | 'guest';
+
+/**
+ * Adds an app. The owner's apps are counted by the statement that adds, so two at once cannot both be the last.
+ * @param app.owner an account's id; null for the first account
+ * @param app.quota the most apps that the owner may have
+ */
+export async function insertApp(
+  db: D1Database,
+  app: { id: string; slug: string; owner: string | null; quota: number; at: string },
+): Promise<Insertion> {
+  const owner = `(SELECT id FROM accounts WHERE CASE WHEN ?1 IS NULL THEN role = 'owner' ELSE id = ?1 END)`;
+  const insert = db
+    .prepare(
+      `INSERT INTO apps (id, slug, owner_id, desired_state, generation, created_at, seq)
+       SELECT ?2, ?3, ${owner}, 'running', (SELECT revision FROM meta), ?5, (SELECT coalesce(max(seq), 0) + 1 FROM apps)
+       WHERE ${owner} IS NOT NULL
+         AND NOT EXISTS (SELECT 1 FROM accounts WHERE id = ${owner} AND is_guest)
+         AND (SELECT count(*) FROM apps WHERE owner_id = ${owner} AND deleted_at IS NULL) < ?4`,
+    )
+    .bind(app.owner, app.id, app.slug, app.quota, app.at);
+  const findOwner = db.prepare(`SELECT id, is_guest FROM accounts WHERE id = ${owner}`).bind(app.owner);
+  try {
+    const [, , found, ...read] = await db.batch([
+      raiseRevision(db),
+      insert,
+      findOwner,
+      ...wantedOf(db, app.id),
+    ]);
+    const account = found!.results[0] as { id: string; is_guest: 0 | 1 } | undefined;
+    if (account === undefined) return 'account_not_found';
+    return wantedFrom(read) ?? (account.is_guest === 1 ? 'guest' : 'quota_exceeded');
+  } catch (error) {
+    if (isUniqueViolation(error, 'apps.slug')) return 'slug_taken';
+    throw error;
+  }
+}
+
+/** Takes back an app that the host never had, or that it has confirmed the end of. */
+export async function removeApp(db: D1Database, id: string): Promise<void> {
+  await db.prepare('DELETE FROM apps WHERE id = ?').bind(id).run();
+}
+
+/**
+ * Writes a transition. Without a change it only raises the generation.
+ * @returns null for an unknown app; `changed` is what the change returned, null when it changed nothing
+ */
+export async function transition(
+  db: D1Database,
+  id: string,
+  change?: D1PreparedStatement,
+): Promise<Transition | null> {
+  // What changed nothing is no transition: `changes()` tells of the statement before.
+  const condition = change ? 'AND changes() > 0' : '';
+  const raise = db
+    .prepare(
+      `UPDATE apps SET generation = (SELECT revision FROM meta)
+       WHERE id = ? AND deleted_at IS NULL ${condition}`,
+    )
+    .bind(id);
+  const [, ...results] = await db.batch([
+    raiseRevision(db),
+    ...(change ? [change] : []),
+    raise,
+    ...wantedOf(db, id),
+  ]);
+  const changed = change ? results.shift()!.results[0] : undefined;
+  const read = wantedFrom(results.slice(1));
+  return read && { ...read, changed: (changed as Transition['changed'] | undefined) ?? null };
+}
+
+/** Reads what the host is to make of an app. Null for an unknown one. */
+export async function readWanted(db: D1Database, id: string): Promise<Wanted | null> {
+  return wantedFrom(await db.batch(wantedOf(db, id)));
+}
+
+/**
+ * Marks an app deleted.
+ * @returns the generation to delete it with, or null for an unknown app
+ */
+export async function buryApp(db: D1Database, id: string, at: string): Promise<number | null> {
+  const bury = db
+    .prepare(
+      `UPDATE apps SET deleted_at = ?2, generation = (SELECT revision FROM meta)
+       WHERE id = ?1 AND deleted_at IS NULL RETURNING generation`,
+    )
+    .bind(id, at);
+  const [, buried] = await db.batch<{ generation: number }>([raiseRevision(db), bury]);
+  return buried!.results[0]?.generation ?? null;
+}
+
+/** Raises the generation of a tombstone above what the host has seen. */
+export async function raiseTombstone(db: D1Database, id: string): Promise<number | null> {
+  const raise = db
+    .prepare(
+      `UPDATE apps SET generation = (SELECT revision FROM meta)
+       WHERE id = ? AND deleted_at IS NOT NULL RETURNING generation`,
+    )
+    .bind(id);
+  const [, raised] = await db.batch<{ generation: number }>([raiseRevision(db), raise]);
+  return raised!.results[0]?.generation ?? null;
+}
+
+/** Writes the host's facts about an app, unless newer ones are there, and reads the row back. */
+export async function observeApp(db: D1Database, observed: ObservedApp, asOf: AsOf): Promise<AppRow | null> {
+  const [, read] = await db.batch<AppRow>([writeObserved(db, observed, asOf), selectApp(db, observed.id)]);
+  return read!.results[0] ?? null;
+}
+
+/** Writes the host's facts about many apps, where newer ones are not there and something differs. */
+export async function observeApps(db: D1Database, observed: ObservedApp[], asOf: AsOf): Promise<void> {
+  const differs =
+    '(observed_generation, process_state, live_deploy_id, deployed_at, last_error) IS NOT (?2, ?3, ?4, ?5, ?6)';
+  if (observed.length > 0) {
+    await db.batch(observed.map((app) => writeObserved(db, app, asOf, `AND ${differs}`)));
+  }
+}
+
+/**
+ * The statement that writes the host's facts about an app, unless newer ones are there.
+ * @param condition more that has to hold; `?2` to `?6` are the facts, in the order of `ObservedApp`
+ */
+export function writeObserved(
+  db: D1Database,
+  observed: ObservedApp,
+  { outbox, seq }: AsOf,
+  condition = '',
+): D1PreparedStatement {
+  const { id, generation, process_state, live_deploy_id, deployed_at, last_error } = observed;
+  return db
+    .prepare(
+      `UPDATE apps SET observed_generation = ?2, process_state = ?3, live_deploy_id = ?4, deployed_at = ?5,
+         last_error = ?6, observed_outbox = ?7, observed_seq = ?8
+       WHERE id = ?1 AND observed_generation <= ?2 AND (observed_outbox IS NOT ?7 OR observed_seq <= ?8) ${condition}`,
+    )
+    .bind(id, generation, process_state, live_deploy_id, deployed_at, last_error, outbox, seq);
+}
+
+/** Whether D1 refused a row because `column` (`table.column`) has the value already. */
+export function isUniqueViolation(error: unknown, column: string): boolean {
+  return error instanceof Error && error.message.includes(`UNIQUE constraint failed: ${column}`);
+}
+
+function wantedOf(db: D1Database, id: string): D1PreparedStatement[] {
+  return [
+    db.prepare(`SELECT ${APP_COLUMNS} FROM apps WHERE id = ? AND deleted_at IS NULL`).bind(id),
+    db.prepare('SELECT name, value FROM env WHERE app_id = ? ORDER BY name').bind(id),
+    db
+      .prepare('SELECT hostname FROM domains WHERE app_id = ? AND proved_at IS NOT NULL ORDER BY hostname')
+      .bind(id),
+  ];
+}
+
+function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
+  const [apps, env, domains] = results;
+  const row = apps!.results[0] as AppRow | undefined;
+  if (row === undefined) return null;
+  const variables = env!.results as { name: string; value: string }[];
+  const hostnames = (domains!.results as { hostname: string }[]).map(({ hostname }) => hostname);
+  const wanted: WantedApp = {
+    id: row.id,
+    slug: row.slug,
+    owner: row.owner_id,
+    generation: row.generation,
+    desired_state: row.desired_state,
+    asleep: row.asleep_since !== null,
+    hostnames,
+    env: Object.fromEntries(variables.map(({ name, value }) => [name, value])),
+    builds: {
+      root_directory: row.root_directory,
+      install_command: row.install_command,
+      build_command: row.build_command,
+      output_directory: row.output_directory,
+    },
+    limits: { clientRpm: row.client_rpm, appRpm: row.app_rpm },
+    previews: { branches: row.previews_branches === 1, storage: row.previews_storage },
+  };
+  return { row, wanted };
+}

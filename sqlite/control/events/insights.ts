@@ -1,0 +1,64 @@
+// Insights: one value each, by title.
+import { LIVE_APP, readOfApp } from '../apps/apps.ts';
+import { type Page, pageOf } from '../page.ts';
+import type { Reader } from '../reads.ts';
+
+export interface InsightRow {
+  title: string;
+  value: number | string;
+  icon: string | null;
+  created_at: string;
+  updated_at: string;
+}
+
+const COLUMNS = 'title, value, icon, created_at, updated_at';
+
+/**
+ * Sets an insight, or adds to it. An icon that is left out stays.
+ * Beyond `limit` insights of the app, those that were set longest ago go.
+ * @returns null for an unknown app, undefined when what is there is no number, or the sum would be none
+ */
+export async function setInsight(
+  db: D1Database,
+  appId: string,
+  insight: { title: string; value: number | string; add: boolean; icon: string | null; at: string },
+  limit: number,
+): Promise<InsightRow | null | undefined> {
+  const value = insight.add ? 'value + excluded.value' : 'excluded.value';
+  const condition = insight.add
+    ? `WHERE typeof(value) IN ('integer', 'real') AND abs(value + excluded.value) <= ${Number.MAX_VALUE}`
+    : '';
+  const statement = db
+    .prepare(
+      `INSERT INTO insights (app_id, title, value, icon, created_at, updated_at, seq)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?5, (SELECT coalesce(max(seq), 0) + 1 FROM insights WHERE app_id = ?1)
+       WHERE ${LIVE_APP}
+       ON CONFLICT (app_id, title) DO UPDATE SET
+         value = ${value}, icon = coalesce(excluded.icon, icon), updated_at = excluded.updated_at,
+         seq = excluded.seq ${condition}
+       RETURNING ${COLUMNS}`,
+    )
+    .bind(appId, insight.title, insight.value, insight.icon, insight.at);
+  // The insights that were set longest ago make room.
+  const pushOut = db
+    .prepare(
+      `DELETE FROM insights WHERE app_id = ?1 AND title IN (
+         SELECT title FROM insights WHERE app_id = ?1 ORDER BY seq DESC LIMIT -1 OFFSET ?2)`,
+    )
+    .bind(appId, limit);
+  const rows = await readOfApp<InsightRow>(db, appId, statement, pushOut);
+  return rows === null ? null : rows[0];
+}
+
+/** @returns null for an unknown app */
+export async function listInsights(
+  db: Reader,
+  appId: string,
+  { after, limit }: { after: string; limit: number },
+): Promise<Page<InsightRow> | null> {
+  const statement = db
+    .prepare(`SELECT ${COLUMNS} FROM insights WHERE app_id = ? AND title > ? ORDER BY title LIMIT ?`)
+    .bind(appId, after, limit + 1);
+  const rows = await readOfApp<InsightRow>(db, appId, statement);
+  return rows && pageOf(rows, limit, ({ title }) => [title]);
+}

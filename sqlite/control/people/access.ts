@@ -1,0 +1,107 @@
+// Who may do what, and which names this Cellar answers to.
+import { onceMore, type Reader } from '../reads.ts';
+
+export type Role = 'view' | 'push' | 'admin';
+
+/** What a key may do on a slug. `account_id` is null for an unknown key, `app_id` for an unknown slug. */
+export interface Access {
+  account_id: string | null;
+  app_id: string | null;
+  role: Role | null;
+}
+
+/** @param keyHash SHA-256 of the key, hexadecimal */
+export async function findAccess(db: D1Database, keyHash: string, slug: string): Promise<Access> {
+  const access = await db
+    .prepare(
+      `SELECT keys.account_id, apps.id AS app_id,
+         CASE WHEN apps.owner_id = keys.account_id THEN 'admin' ELSE collaborators.role END AS role
+       FROM (SELECT 1)
+       LEFT JOIN keys ON keys.hash = ?1
+       LEFT JOIN apps ON apps.slug = ?2 AND apps.deleted_at IS NULL
+       LEFT JOIN collaborators ON collaborators.app_id = apps.id AND collaborators.account_id = keys.account_id`,
+    )
+    .bind(keyHash, slug)
+    .first<Access>();
+  return access!;
+}
+
+/** The slug of the app that had `slug` before, if the account owns it or has a role on it; else null. */
+export async function slugSince(db: D1Database, slug: string, accountId: string): Promise<string | null> {
+  const found = await db
+    .prepare(
+      `SELECT apps.slug FROM former_slugs JOIN apps ON apps.id = former_slugs.app_id
+       WHERE former_slugs.slug = ?1 AND apps.deleted_at IS NULL AND (apps.owner_id = ?2
+         OR EXISTS (SELECT 1 FROM collaborators WHERE collaborators.app_id = apps.id AND account_id = ?2))`,
+    )
+    .bind(slug, accountId)
+    .first<{ slug: string }>();
+  return found?.slug ?? null;
+}
+
+/**
+ * The account of an API key; null for an unknown key.
+ * @param keyHash SHA-256 of the key, hexadecimal
+ */
+export async function keyAccount(db: D1Database, keyHash: string): Promise<string | null> {
+  const statement = db.prepare('SELECT account_id FROM keys WHERE hash = ?').bind(keyHash);
+  return (await onceMore(() => statement.first<{ account_id: string }>()))?.account_id ?? null;
+}
+
+/** Whether an account is an admin of the machine; null for an unknown account. */
+export async function isAdmin(db: D1Database, accountId: string): Promise<boolean | null> {
+  const statement = db.prepare('SELECT is_admin FROM accounts WHERE id = ?').bind(accountId);
+  const found = await onceMore(() => statement.first<{ is_admin: 0 | 1 }>());
+  return found === null ? null : found.is_admin === 1;
+}
+
+/** What an account may do on an app; null for an unknown app, role null for an account without one. */
+export async function appAccess(
+  db: Reader,
+  accountId: string,
+  app: { id: string } | { slug: string },
+): Promise<{ role: Role | null } | null> {
+  const [column, value] = 'id' in app ? ['id', app.id] : ['slug', app.slug];
+  const statement = db
+    .prepare(
+      `SELECT CASE WHEN apps.owner_id = ?1 THEN 'admin' ELSE collaborators.role END AS role
+       FROM apps LEFT JOIN collaborators ON app_id = apps.id AND account_id = ?1
+       WHERE apps.${column} = ?2 AND apps.deleted_at IS NULL`,
+    )
+    .bind(accountId, value);
+  const [found] = await db.batch<{ role: Role | null }>([statement]);
+  return found!.results[0] ?? null;
+}
+
+/** Whether a hostname is that of an app that is to run and has a release, asleep or not, or is a proved domain of any app. */
+export async function mayHaveCertificate(
+  db: D1Database,
+  slug: string | null,
+  hostname: string,
+): Promise<boolean> {
+  const found = await db
+    .prepare(
+      `SELECT 1 FROM apps WHERE deleted_at IS NULL
+         AND (slug = ?1 AND desired_state = 'running' AND live_deploy_id IS NOT NULL
+           OR id = (SELECT app_id FROM domains WHERE hostname = ?2 AND proved_at IS NOT NULL))`,
+    )
+    .bind(slug, hostname)
+    .first();
+  return found !== null;
+}
+
+/** The id of the app that answers at a hostname: by its slug (null when the hostname is no such) or a proved domain. */
+export async function findAppAt(
+  db: D1Database,
+  slug: string | null,
+  hostname: string,
+): Promise<string | null> {
+  const found = await db
+    .prepare(
+      `SELECT id FROM apps WHERE deleted_at IS NULL
+         AND (slug = ?1 OR id = (SELECT app_id FROM domains WHERE hostname = ?2 AND proved_at IS NOT NULL))`,
+    )
+    .bind(slug, hostname)
+    .first<{ id: string }>();
+  return found?.id ?? null;
+}

@@ -1,0 +1,163 @@
+// Accounts and their API keys.
+import { type Page, pageOf } from '../page.ts';
+import type { Reader } from '../reads.ts';
+
+/**
+ * Makes the first account when there is none, and its key when that is not stored yet.
+ * @param key.hash SHA-256 of the key, hexadecimal
+ */
+export async function ensureFirstAccount(
+  db: D1Database,
+  account: { id: string; name: string; at: string },
+  key: { id: string; name: string; hash: string },
+): Promise<void> {
+  await db.batch([
+    db
+      .prepare(
+        `INSERT INTO accounts (id, name, role, is_admin, created_at) VALUES (?, ?, 'owner', 1, ?)
+         ON CONFLICT (role) WHERE role = 'owner' DO NOTHING`,
+      )
+      .bind(account.id, account.name, account.at),
+    db
+      .prepare(
+        `INSERT INTO keys (id, account_id, name, hash, created_at)
+         SELECT ?, id, ?, ?, ? FROM accounts WHERE role = 'owner'
+         ON CONFLICT (hash) DO NOTHING`,
+      )
+      .bind(key.id, key.name, key.hash, account.at),
+  ]);
+}
+
+export interface AccountRow {
+  id: string;
+  name: string;
+  email: string | null;
+  /** `owner`: the first account, an admin too. `guest`: invited to an app, and owns none. */
+  role: 'owner' | 'admin' | 'member' | 'guest';
+  created_at: string;
+}
+
+/** `role` as it is told: `accounts.role` knows the first account only. */
+const ACCOUNT = `id, name, email, created_at,
+  CASE WHEN role = 'owner' THEN role WHEN is_admin THEN 'admin' WHEN is_guest THEN 'guest' ELSE 'member' END AS role`;
+
+export interface KeyRow {
+  id: string;
+  account_id: string;
+  name: string;
+  created_at: string;
+}
+
+/** Adds a member. @returns false when another account has the address */
+export async function insertAccount(db: D1Database, row: AccountRow): Promise<boolean> {
+  const inserted = await db
+    .prepare(
+      `INSERT INTO accounts (id, name, email, role, created_at) VALUES (?, ?, ?, 'member', ?)
+       ON CONFLICT (email) DO NOTHING RETURNING id`,
+    )
+    .bind(row.id, row.name, row.email, row.created_at)
+    .first();
+  return inserted !== null;
+}
+
+/** Whether an account has an address. */
+export async function hasEmail(db: D1Database, email: string): Promise<boolean> {
+  return (await db.prepare('SELECT 1 FROM accounts WHERE email = ?').bind(email).first()) !== null;
+}
+
+/** @returns the account with its new name; null when there is none with this id */
+export function renameAccount(db: D1Database, id: string, name: string): Promise<AccountRow | null> {
+  return db
+    .prepare(`UPDATE accounts SET name = ?2 WHERE id = ?1 RETURNING ${ACCOUNT}`)
+    .bind(id, name)
+    .first<AccountRow>();
+}
+
+/** One account, by its id; with null, the first account. @returns null when there is none with this id */
+export async function findAccount(db: Reader, id: string | null): Promise<AccountRow | null> {
+  const statement =
+    id === null
+      ? db.prepare(`SELECT ${ACCOUNT} FROM accounts WHERE role = 'owner'`)
+      : db.prepare(`SELECT ${ACCOUNT} FROM accounts WHERE id = ?`).bind(id);
+  const [found] = await db.batch<AccountRow>([statement]);
+  return found!.results[0] ?? null;
+}
+
+/** Accounts, oldest first. */
+export async function listAccounts(
+  db: Reader,
+  { after, limit }: { after: string; limit: number },
+): Promise<Page<AccountRow>> {
+  const statement = db.prepare(`SELECT ${ACCOUNT} FROM accounts WHERE id > ? ORDER BY id LIMIT ?`);
+  const [accounts] = await db.batch<AccountRow>([statement.bind(after, limit + 1)]);
+  return pageOf(accounts!.results, limit, ({ id }) => [id]);
+}
+
+/** Deletes a member who owns no app, tombstones included, with keys and roles. */
+export async function deleteAccount(
+  db: D1Database,
+  id: string,
+): Promise<'deleted' | 'account_not_found' | 'account_in_use' | 'account_protected'> {
+  const [found] = await db.batch<{ role: string; apps: number }>([
+    db
+      .prepare(
+        'SELECT role, (SELECT count(*) FROM apps WHERE owner_id = accounts.id) AS apps FROM accounts WHERE id = ?',
+      )
+      .bind(id),
+    db
+      .prepare(
+        `DELETE FROM accounts WHERE id = ?1 AND role <> 'owner'
+           AND NOT EXISTS (SELECT 1 FROM apps WHERE owner_id = ?1)`,
+      )
+      .bind(id),
+  ]);
+  const account = found!.results[0];
+  if (account === undefined) return 'account_not_found';
+  if (account.role === 'owner') return 'account_protected';
+  return account.apps > 0 ? 'account_in_use' : 'deleted';
+}
+
+/** @param hash SHA-256 of the key, hexadecimal. @returns false for an unknown account */
+export async function insertKey(db: D1Database, row: KeyRow, hash: string): Promise<boolean> {
+  const inserted = await db
+    .prepare(
+      `INSERT INTO keys (id, account_id, name, hash, created_at)
+       SELECT ?, id, ?, ?, ? FROM accounts WHERE id = ? RETURNING id`,
+    )
+    .bind(row.id, row.name, hash, row.created_at, row.account_id)
+    .first();
+  return inserted !== null;
+}
+
+/** @returns null for an unknown account */
+export async function listKeys(
+  db: Reader,
+  accountId: string,
+  { after, limit }: { after: string; limit: number },
+): Promise<Page<KeyRow> | null> {
+  const [account, keys] = await db.batch<KeyRow>([
+    db.prepare('SELECT id FROM accounts WHERE id = ?').bind(accountId),
+    db
+      .prepare(
+        'SELECT id, account_id, name, created_at FROM keys WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?',
+      )
+      .bind(accountId, after, limit + 1),
+  ]);
+  return account!.results.length === 0 ? null : pageOf(keys!.results, limit, ({ id }) => [id]);
+}
+
+/**
+ * @param accountId the account that must have the key; null for any
+ * @returns false for an unknown key
+ */
+export async function deleteKey(db: D1Database, id: string, accountId: string | null): Promise<boolean> {
+  const statement = db.prepare(
+    'DELETE FROM keys WHERE id = ?1 AND (?2 IS NULL OR account_id = ?2) RETURNING id',
+  );
+  return (await statement.bind(id, accountId).first()) !== null;
+}
+
+/** Removes all API keys of an account. */
+export async function deleteKeysOf(db: D1Database, accountId: string): Promise<void> {
+  await db.prepare('DELETE FROM keys WHERE account_id = ?').bind(accountId).run();
+}

@@ -1,0 +1,289 @@
+// Links by which people become accounts, or set the password of one.
+import { type Page, pageOf } from '../page.ts';
+import type { Reader } from '../reads.ts';
+
+export interface InviteRow {
+  id: string;
+  email: string | null;
+  /** What the link makes of an account on this machine. */
+  role: 'admin' | 'member' | 'guest';
+  app_id: string | null;
+  app_role: 'view' | 'push' | 'admin' | null;
+  account_id: string | null;
+  created_at: string;
+  expires_at: string | null;
+  used_at: string | null;
+  /** Whether it was asked for at the sign-in, and went to the account's address: the second factor stays as it is. */
+  is_recovery: 0 | 1;
+  /** The admin of the app who made it; null for those of the machine's admins. */
+  made_by: string | null;
+}
+
+/** An invite with the name of its app. */
+export interface ListedInvite extends InviteRow {
+  app_slug: string | null;
+}
+
+/** What a link that can still be used is for. */
+export interface OpenInvite extends ListedInvite {
+  /** Of the account whose password it sets; null when it makes one. */
+  account_name: string | null;
+  account_email: string | null;
+}
+
+const COLUMNS =
+  'id, email, app_id, app_role, account_id, created_at, expires_at, used_at, is_recovery, made_by';
+/** The columns, `role` and `app_slug`. */
+const LISTED = `${COLUMNS.replace(/\w+/g, 'invites.$&')},
+  CASE WHEN invites.is_guest THEN 'guest' ELSE invites.role END AS role, apps.slug AS app_slug`;
+/** The inviter still is an admin of the app, where the invite needs one. */
+const BY_RIGHT = `(made_by IS NULL OR EXISTS (SELECT 1 FROM apps AS its WHERE its.id = invites.app_id AND its.deleted_at IS NULL
+  AND (its.owner_id = made_by OR EXISTS (SELECT 1 FROM collaborators AS admins
+    WHERE admins.app_id = its.id AND admins.account_id = made_by AND admins.role = 'admin'))))`;
+/** `?1` is the hash of a link, `?2` the time. */
+const IS_OPEN = `hash = ?1 AND used_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) AND ${BY_RIGHT}`;
+/** An open link that makes an account, or gives an existing one its role on the app. */
+const IS_FREE = `${IS_OPEN} AND account_id IS NULL`;
+
+/** Invites that the admins of an app make within a day, and one of them for all apps. */
+const APP_INVITES = 20;
+const DAY_MS = 24 * 3_600_000;
+
+/**
+ * Adds an invite.
+ * @param hash SHA-256 of the secret in the link, hexadecimal
+ * @returns whether the app and the account are there that it names, and one more is within the quota of whoever made it
+ */
+export async function insertInvite(
+  db: D1Database,
+  row: Omit<InviteRow, 'used_at' | 'is_recovery'>,
+  hash: string,
+): Promise<boolean> {
+  const inserted = await db
+    .prepare(
+      `INSERT INTO invites (hash, id, email, role, app_id, app_role, account_id, created_at, expires_at, made_by, is_guest)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?13
+       WHERE (?5 IS NULL OR EXISTS (SELECT 1 FROM apps WHERE id = ?5 AND deleted_at IS NULL))
+         AND (?7 IS NULL OR EXISTS (SELECT 1 FROM accounts WHERE id = ?7))
+         AND (?10 IS NULL OR ?12 > (SELECT count(*) FROM invites
+           WHERE made_by IS NOT NULL AND created_at > ?11 AND (app_id = ?5 OR made_by = ?10)))
+       RETURNING id`,
+    )
+    .bind(
+      hash,
+      row.id,
+      row.email,
+      row.role === 'admin' ? 'admin' : 'member',
+      row.app_id,
+      row.app_role,
+      row.account_id,
+      row.created_at,
+      row.expires_at,
+      row.made_by,
+      new Date(Date.parse(row.created_at) - DAY_MS).toISOString(),
+      APP_INVITES,
+      row.role === 'guest' ? 1 : 0,
+    )
+    .first();
+  return inserted !== null;
+}
+
+/** Links that an account gets for its new password within an hour. */
+const RECOVERIES = 3;
+
+/**
+ * Adds a link with which the account of an address sets a new password, unless it got enough of them since `since`.
+ * @returns whether it was added: not for an address that no account has
+ */
+export async function insertRecovery(
+  db: D1Database,
+  email: string,
+  link: { id: string; hash: string; created_at: string; expires_at: string },
+  since: string,
+): Promise<boolean> {
+  const inserted = await db
+    .prepare(
+      `INSERT INTO invites (id, hash, role, account_id, created_at, expires_at, is_recovery)
+       SELECT ?1, ?2, 'member', accounts.id, ?3, ?4, 1 FROM accounts WHERE email = ?5 AND ?6 >
+         (SELECT count(*) FROM invites WHERE account_id = accounts.id AND is_recovery = 1 AND created_at > ?7)
+       RETURNING id`,
+    )
+    .bind(link.id, link.hash, link.created_at, link.expires_at, email, RECOVERIES, since)
+    .first();
+  return inserted !== null;
+}
+
+/**
+ * Adds the link of the first start, for the first account, unless it was added before or somebody has the account.
+ * @returns whether it can still be used
+ */
+export async function ensureWelcome(
+  db: D1Database,
+  link: { id: string; hash: string; at: string },
+): Promise<boolean> {
+  const [, found] = await db.batch<{ used_at: string | null }>([
+    db
+      .prepare(
+        `INSERT INTO invites (id, hash, role, account_id, created_at)
+         SELECT ?, ?, 'admin', id, ? FROM accounts WHERE role = 'owner' AND email IS NULL ON CONFLICT (hash) DO NOTHING`,
+      )
+      .bind(link.id, link.hash, link.at),
+    db.prepare('SELECT used_at FROM invites WHERE hash = ?').bind(link.hash),
+  ]);
+  return found!.results[0]?.used_at === null;
+}
+
+/**
+ * Invites that can be used, oldest first; not the link of the first start, and not those that were asked for at the sign-in.
+ * @param app the app that they are to give a role on; null for all
+ */
+export async function listInvites(
+  db: Reader,
+  at: string,
+  app: string | null,
+  { after, limit }: { after: string; limit: number },
+): Promise<Page<ListedInvite>> {
+  const statement = db.prepare(
+    `SELECT ${LISTED} FROM invites LEFT JOIN apps ON apps.id = app_id
+     WHERE used_at IS NULL AND expires_at > ?1 AND is_recovery = 0 AND ${BY_RIGHT} AND (?2 IS NULL OR app_id = ?2)
+       AND invites.id > ?3 ORDER BY invites.id LIMIT ?4`,
+  );
+  const [found] = await db.batch<ListedInvite>([statement.bind(at, app, after, limit + 1)]);
+  return pageOf(found!.results, limit, ({ id }) => [id]);
+}
+
+export async function findInvite(db: D1Database, id: string): Promise<ListedInvite | null> {
+  const sql = `SELECT ${LISTED} FROM invites LEFT JOIN apps ON apps.id = app_id WHERE invites.id = ?`;
+  return db.prepare(sql).bind(id).first<ListedInvite>();
+}
+
+/**
+ * Ends an invite. It stays: those of an app's admins are counted.
+ * @param app the app that it must give a role on; null for any
+ * @returns false for an invite that is not there, or cannot be used any more
+ */
+export async function revokeInvite(
+  db: D1Database,
+  id: string,
+  app: string | null,
+  at: string,
+): Promise<boolean> {
+  const statement = db.prepare(
+    `UPDATE invites SET expires_at = ?3 WHERE id = ?1 AND used_at IS NULL AND expires_at > ?3
+       AND (?2 IS NULL OR app_id = ?2) RETURNING id`,
+  );
+  return (await statement.bind(id, app, at).first()) !== null;
+}
+
+/** The invite of a link; null when it cannot be used, or not any more. */
+export async function openInvite(db: D1Database, hash: string, at: string): Promise<OpenInvite | null> {
+  return openInviteStatement(db, hash, at).first<OpenInvite>();
+}
+
+/**
+ * Gives the invite of a link its account, which is made if it has none: with the role of the invite, and with its address when
+ * an admin of an app invites. An account without an address gets the name and the address; another keeps its own. Doing it
+ * again changes nothing.
+ * @param account.id of the account, if one is made
+ * @returns the invite as it is then, without an account when the address is another's; null when the link cannot be used
+ */
+export async function claimInvite(
+  db: D1Database,
+  hash: string,
+  account: { id: string; name: string; email: string; at: string },
+): Promise<OpenInvite | null> {
+  const { id, name, email, at } = account;
+  const results = await db.batch<OpenInvite>([
+    db
+      .prepare(
+        `INSERT INTO accounts (id, name, email, role, is_admin, is_guest, created_at)
+         SELECT ?3, ?4, CASE WHEN made_by IS NULL THEN ?5 ELSE email END, 'member', role = 'admin', is_guest, ?2
+         FROM invites WHERE ${IS_FREE}
+         ON CONFLICT (email) DO NOTHING`,
+      )
+      .bind(hash, at, id, name, email),
+    db
+      .prepare(
+        `UPDATE invites SET account_id = ?3
+         WHERE ${IS_FREE} AND EXISTS (SELECT 1 FROM accounts WHERE id = ?3)`,
+      )
+      .bind(hash, at, id),
+    db
+      .prepare(
+        `UPDATE accounts SET name = ?3, email = ?4
+         WHERE email IS NULL AND id = (SELECT account_id FROM invites WHERE ${IS_OPEN})
+           AND NOT EXISTS (SELECT 1 FROM accounts WHERE email = ?4)`,
+      )
+      .bind(hash, at, name, email),
+    db
+      .prepare(
+        `INSERT INTO collaborators (app_id, account_id, role, created_at)
+         SELECT app_id, account_id, app_role, ?2 FROM invites
+         WHERE ${IS_OPEN} AND app_id IS NOT NULL AND account_id IS NOT NULL
+         ON CONFLICT (app_id, account_id) DO NOTHING`,
+      )
+      .bind(hash, at),
+    openInviteStatement(db, hash, at),
+  ]);
+  return results.at(-1)!.results[0] ?? null;
+}
+
+/**
+ * Gives an account that there is what an invite has to give, and ends the invite: a role on an app, unless it has a higher
+ * one; the role on the machine, unless it has a higher one there.
+ * @returns the app's slug; null when the invite gives none, undefined when the link cannot be used
+ */
+export async function joinByInvite(
+  db: D1Database,
+  hash: string,
+  account: string,
+  at: string,
+): Promise<string | null | undefined> {
+  const used = db
+    .prepare(
+      `UPDATE invites SET used_at = ?2, account_id = ?3 WHERE ${IS_FREE} AND EXISTS (SELECT 1 FROM accounts WHERE id = ?3)
+       RETURNING (SELECT slug FROM apps WHERE id = app_id) AS slug`,
+    )
+    .bind(hash, at, account);
+  const results = await db.batch<{ slug: string | null }>([
+    db
+      .prepare(
+        `INSERT INTO collaborators (app_id, account_id, role, created_at)
+         SELECT app_id, ?3, app_role, ?2 FROM invites JOIN apps ON apps.id = app_id
+         WHERE ${IS_FREE} AND apps.owner_id <> ?3
+         ON CONFLICT (app_id, account_id) DO UPDATE SET role = excluded.role
+         WHERE instr('view push admin', excluded.role) > instr('view push admin', collaborators.role)`,
+      )
+      .bind(hash, at, account),
+    db
+      .prepare(
+        `UPDATE accounts SET is_guest = 0,
+           is_admin = max(is_admin, (SELECT role = 'admin' FROM invites WHERE ${IS_FREE}))
+         WHERE id = ?3 AND EXISTS (SELECT 1 FROM invites WHERE ${IS_FREE} AND is_guest = 0)`,
+      )
+      .bind(hash, at, account),
+    used,
+  ]);
+  return results.at(-1)!.results[0]?.slug;
+}
+
+/** Ends a link: it was used. With it end all that its account was sent because somebody asked for a new password. */
+export async function closeInvite(db: D1Database, hash: string, at: string): Promise<void> {
+  await db
+    .prepare(
+      `UPDATE invites SET used_at = ?1 WHERE used_at IS NULL AND (hash = ?2
+         OR is_recovery = 1 AND account_id = (SELECT account_id FROM invites WHERE hash = ?2))`,
+    )
+    .bind(at, hash)
+    .run();
+}
+
+function openInviteStatement(db: D1Database, hash: string, at: string): D1PreparedStatement {
+  return db
+    .prepare(
+      `SELECT ${LISTED}, accounts.name AS account_name, accounts.email AS account_email
+       FROM invites LEFT JOIN apps ON apps.id = app_id LEFT JOIN accounts ON accounts.id = account_id
+       WHERE ${IS_OPEN}`,
+    )
+    .bind(hash, at);
+}

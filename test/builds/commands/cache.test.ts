@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { trimCache } from '../../../runtime/builds/commands/cache.ts';
+import { closeBundler } from '../../../runtime/builds/release/build.ts';
+import { buildCommit } from '../../support/builds/projects.ts';
+import { temporaryDirectory } from '../../support/temporary.ts';
+
+after(closeBundler);
+
+/** A cache with directories of so many MiB. */
+function fill(directory: string, megabytes: Record<string, number>): string {
+  for (const [name, size] of Object.entries(megabytes)) {
+    mkdirSync(join(directory, name), { recursive: true });
+    writeFileSync(join(directory, name, 'content'), Buffer.alloc(size * 2 ** 20, 1));
+  }
+  return directory;
+}
+
+test('whole caches go, the largest first, until the rest fits', async (t) => {
+  const cache = fill(temporaryDirectory(t), { npm: 3, pnpm: 5, yarn: 1, bun: 2 });
+  assert.deepEqual(await trimCache(cache, 12), []);
+  assert.deepEqual(await trimCache(cache, 4), ['pnpm', 'npm']);
+  assert.deepEqual(readdirSync(cache).sort(), ['bun', 'yarn']);
+  assert.deepEqual(await trimCache(cache, 0), ['bun', 'yarn']);
+  assert.deepEqual(await trimCache(cache, 0), []);
+  assert.deepEqual(await trimCache(join(cache, 'none'), 1), []);
+});
+
+test('a build that leaves more than the limit loses its caches and says so; with 0 nothing is kept', async (t) => {
+  const directory = temporaryDirectory(t);
+  const script = 'mkdir -p $npm_config_cache && head -c 3000000 /dev/zero > $npm_config_cache/x';
+  const files = {
+    'index.js': 'export default { fetch() { return new Response("ok") } }',
+    'package.json': JSON.stringify({ scripts: { build: script } }),
+  };
+  const build = (cacheMb: number) =>
+    buildCommit(directory, files, {
+      limits: { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb, floorMb: 256, memoryMb: 2048 },
+    });
+  const kept = await build(4);
+  await kept.result;
+  const file = join(kept.input.cacheDirectory, 'npm', 'x');
+  assert.ok(existsSync(file));
+  const over = await build(2);
+  await over.result;
+  assert.ok(!existsSync(file));
+  assert.ok(over.lines.includes('the caches have more than 2 MiB: dropped that of npm'));
+  await (await build(0)).result;
+  assert.ok(!existsSync(file));
+});

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { findLockFiles } from '../../../bundler/project/lock-files.ts';
+import { readPackageJson } from '../../../bundler/project/project.ts';
+import { packageManager } from '../../../runtime/builds/commands/package-manager.ts';
+import { closeBundler } from '../../../runtime/builds/release/build.ts';
+import { buildCommit, type Files, makeDirectory, writeFiles } from '../../support/builds/projects.ts';
+
+const directory = makeDirectory();
+after(() => {
+  closeBundler();
+  directory.remove();
+});
+
+function choose(files: Files) {
+  const project = mkdtempSync(join(directory.path, 'project-'));
+  writeFiles(project, files);
+  const packageName = readPackageJson(project)?.packageManager ?? null;
+  return packageManager(
+    { packageManager: packageName, lockFiles: findLockFiles(project, project) },
+    '/cache',
+  );
+}
+
+/** The manager and version that a project gets. */
+const chosen = (files: Files) => {
+  const { name, version, lockFile } = choose(files);
+  return [name, version, lockFile].map(String).join(' ');
+};
+
+test('the package manager is the one that package.json names, else the lock file, else npm', () => {
+  const named = (packageManager: string) => ({ 'package.json': JSON.stringify({ packageManager }) });
+  assert.equal(chosen({}), 'npm null null');
+  assert.equal(chosen({ 'package-lock.json': '{}', 'yarn.lock': '' }), 'npm null package-lock.json');
+  assert.equal(chosen({ 'yarn.lock': '# yarn lockfile v1\n' }), 'yarn 1.22.22 yarn.lock');
+  assert.equal(chosen({ 'yarn.lock': '__metadata:\n  version: 8\n' }), 'yarn 4.18.1 yarn.lock');
+  assert.equal(chosen({ 'pnpm-lock.yaml': "lockfileVersion: '9.0'\n" }), 'pnpm 10.34.8 pnpm-lock.yaml');
+  assert.equal(chosen({ 'pnpm-lock.yaml': 'lockfileVersion: 5.4\n' }), 'pnpm 7.33.7 pnpm-lock.yaml');
+  const both = { 'package-lock.json': '{}', 'pnpm-lock.yaml': "lockfileVersion: '6.0'\n" };
+  assert.equal(chosen({ ...both, ...named('pnpm@9.1.2+sha512.abc') }), 'pnpm 9.1.2 pnpm-lock.yaml');
+  assert.equal(chosen({ 'bun.lock': '{}' }), 'bun 1.4.5 bun.lock');
+  assert.equal(chosen(named('bun@1.2.0')), 'bun 1.2.0 null');
+  assert.equal(chosen(named('yarn@3.2.1')), 'yarn 3.2.1 null');
+  assert.throws(
+    () => choose(named('pnpm@https://example.com/x.tgz')),
+    /must be npm, pnpm, yarn or bun with an exact/,
+  );
+  assert.throws(() => choose(named('pnpm@latest')), /not "pnpm@latest"/);
+  assert.throws(
+    () => choose({ 'pnpm-lock.yaml': "lockfileVersion: '77.0'\n" }),
+    /has format 77: name the version/,
+  );
+});
+
+test('what a lock file fixes is installed as it says, with build tools whatever NODE_ENV is', () => {
+  assert.deepEqual(choose({ 'package-lock.json': '{}' }).install.slice(0, 4), [
+    'npm',
+    'ci',
+    '--prefer-offline',
+    '--include=dev',
+  ]);
+  assert.deepEqual(choose({}).install.slice(0, 3), ['npm', 'install', '--include=dev']);
+  assert.deepEqual(choose({ 'pnpm-lock.yaml': '' }).install.slice(3), [
+    '--',
+    'pnpm@10.34.8',
+    'install',
+    '--frozen-lockfile',
+    '--prod=false',
+    '--store-dir=/cache/pnpm',
+  ]);
+});
+
+test('lock files beside the one that is used are named, unless package.json says which counts', async () => {
+  const { unusedLockFiles } = choose({ 'yarn.lock': '', 'pnpm-lock.yaml': '', 'package-lock.json': '{}' });
+  assert.deepEqual(unusedLockFiles, ['pnpm-lock.yaml', 'yarn.lock']);
+  const named = JSON.stringify({ packageManager: 'yarn@1.22.22' });
+  const both = { 'yarn.lock': '', 'package-lock.json': '{}' };
+  assert.deepEqual(choose({ ...both, 'package.json': named }).unusedLockFiles, []);
+});
+
+const WORKER = "import { Hono } from 'hono';\nexport default new Hono();\n";
+const MANIFEST = {
+  dependencies: { hono: '4.13.19' },
+  // A build may call other programs of the registry, by npx.
+  scripts: { build: 'echo built by $npm_config_user_agent && npx --yes semver@7.7.3 -r 2.x 1.0.0 2.3.4' },
+};
+
+for (const [manager, version] of [
+  ['pnpm', '10.34.8'],
+  ['yarn', '1.22.22'],
+  ['yarn', '4.18.1'],
+  ['bun', '1.4.5'],
+] as const) {
+  test(`${manager} ${version} installs and builds, from the registry and the app's own cache`, async () => {
+    const manifest = JSON.stringify({ ...MANIFEST, packageManager: `${manager}@${version}` });
+    const { input, lines, result } = await buildCommit(directory.path, {
+      'package.json': manifest,
+      'index.js': WORKER,
+    });
+    await result.catch((error: unknown) => assert.fail(`${error}\n${lines.join('\n')}`));
+    assert.ok(
+      lines.includes(`▸ install: ${manager} install, ${version}, without a lock file`),
+      lines.join('\n'),
+    );
+    assert.ok(existsSync(join(input.releaseDirectory, 'modules', 'index.js')));
+    assert.ok(existsSync(join(input.cacheDirectory, manager)), 'it cached what it fetched');
+    const says = manager === 'bun' ? `bun install v${version}` : `built by ${manager}/${version}`;
+    assert.ok(
+      lines.some((line) => line.includes(says)),
+      lines.join('\n'),
+    );
+    assert.ok(lines.includes('2.3.4'), lines.join('\n'));
+  });
+}

@@ -1,0 +1,87 @@
+// An install whose registry cannot be reached: the deploy's log names the registry while npm still retries in silence.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { closeBundler } from '../../../runtime/builds/release/build.ts';
+import { NO_SETTINGS } from '../../../runtime/builds/release/build-input.ts';
+import { buildCommit, makeDirectory } from '../../support/builds/projects.ts';
+import { eventually } from '../../support/e2e/processes.ts';
+
+const directory = makeDirectory();
+/** Takes connections, and never answers. */
+const silent = createServer(() => {});
+silent.listen(0, '127.0.0.1');
+await once(silent, 'listening');
+const { port } = silent.address() as { port: number };
+const registry = `http://ada:s3cret@127.0.0.1:${port}/`;
+// What the configuration of this machine names goes before a project's own: builds get it once.
+process.env.npm_config_registry = registry;
+after(() => {
+  silent.close();
+  closeBundler();
+  directory.remove();
+});
+
+const WORKER = 'export default { fetch() { return new Response("ok") } }';
+const PACKAGE = { dependencies: { 'is-odd': '3.0.1' } };
+const LOCK = {
+  lockfileVersion: 3,
+  packages: { '': PACKAGE, 'node_modules/is-odd': { version: '3.0.1' } },
+};
+const FILES = {
+  '.npmrc': `registry=${registry}\n`,
+  'index.js': WORKER,
+  'package.json': JSON.stringify(PACKAGE),
+  'package-lock.json': JSON.stringify(LOCK),
+};
+const REPORT = /^the package registry .* cannot be reached/;
+
+/** Starts a build that installs from the registry, and ends it when the log names the registry. @returns that line */
+async function reported(): Promise<string> {
+  const abort = new AbortController();
+  const { result, lines } = await buildCommit(directory.path, FILES, {
+    signal: abort.signal,
+    registryTimes: { afterMs: 100, deadlineMs: 2_000 },
+  });
+  const ended = assert.rejects(result);
+  await eventually(() => lines.some((line) => REPORT.test(line)), 'the log names the registry');
+  abort.abort();
+  await ended;
+  assert.doesNotMatch(lines.join('\n'), /s3cret/);
+  return lines.find((line) => REPORT.test(line))!;
+}
+
+test('a registry that never answers is named, and one that refuses', async () => {
+  const goesOn = 'the install goes on with what its cache has';
+  assert.equal(
+    await reported(),
+    `the package registry 127.0.0.1:${port} cannot be reached (timeout, no answer within 2 s): ${goesOn}`,
+  );
+  silent.close();
+  assert.equal(
+    await reported(),
+    `the package registry 127.0.0.1:${port} cannot be reached (ECONNREFUSED): ${goesOn}`,
+  );
+});
+
+test('a registry that cannot be reached ends no install that does without it', async () => {
+  const settings = { ...NO_SETTINGS, install_command: 'npm --version; until [ -e go ]; do sleep 0.1; done' };
+  const { input, result, lines } = await buildCommit(directory.path, FILES, {
+    settings,
+    registryTimes: { afterMs: 100, deadlineMs: 2_000 },
+  });
+  await eventually(() => lines.some((line) => REPORT.test(line)), 'the log names the registry');
+  writeFileSync(join(input.scratch, 'project', 'go'), '');
+  await result;
+  assert.equal(lines.filter((line) => REPORT.test(line)).length, 1, lines.join('\n'));
+});
+
+test('the registry of a short install is not asked', async () => {
+  const settings = { ...NO_SETTINGS, install_command: 'npm --version' };
+  const { result, lines } = await buildCommit(directory.path, FILES, { settings });
+  await result;
+  assert.ok(!lines.some((line) => REPORT.test(line)), lines.join('\n'));
+});

@@ -1,0 +1,472 @@
+// The queue of deploys by itself: real stores, repositories and builds, without the rest of a host.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { PassThrough } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { after, type TestContext, test } from 'node:test';
+import type { DeployFact, WantedApp } from '../../../handlers/contract/host/host-calls.ts';
+import { newId } from '../../../handlers/contract/id.ts';
+import { DEPLOYS_LIMIT } from '../../../handlers/contract/sizes.ts';
+import { Apps } from '../../../runtime/apps/apps.ts';
+import { OutwardServices } from '../../../runtime/apps/outward-services.ts';
+import { Secrets } from '../../../runtime/apps/secrets.ts';
+import type { Deploy } from '../../../runtime/builds/deploy/deploy.ts';
+import { MissedDeploys } from '../../../runtime/builds/queue/missed-pushes.ts';
+import { DeployQueue } from '../../../runtime/builds/queue/queue.ts';
+import { DeployRequests } from '../../../runtime/builds/queue/requests.ts';
+import { closeBundler } from '../../../runtime/builds/release/build.ts';
+import { removeOldReleases } from '../../../runtime/builds/release/old-releases.ts';
+import { Outbox } from '../../../runtime/control/outbox.ts';
+import { pushes } from '../../../runtime/control/pushes.ts';
+import { claim, keptSecret, layout } from '../../../runtime/disk/data-directory.ts';
+import { MemoryGauge } from '../../../runtime/fleets/admission/memory.ts';
+import { Slots } from '../../../runtime/fleets/admission/slots.ts';
+import { WakeFigures } from '../../../runtime/fleets/admission/wake-figures.ts';
+import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
+import { BranchChanges } from '../../../runtime/git/branch-changes.ts';
+import { DEPLOY_REF } from '../../../runtime/git/repository.ts';
+import { Walls } from '../../../runtime/isolation/walls.ts';
+import { Previews } from '../../../runtime/previews/previews.ts';
+import { Buckets } from '../../../runtime/storage/r2/buckets.ts';
+import { openHostStore } from '../../../sqlite/host/index.ts';
+import type { PreviewRow } from '../../../sqlite/host/previews.ts';
+import { commit } from '../../support/builds/projects.ts';
+import { eventually } from '../../support/e2e/processes.ts';
+import { workerd } from '../../support/fleets/release.ts';
+import { temporaryDirectory } from '../../support/temporary.ts';
+
+const APP = 'a'.repeat(16);
+
+after(closeBundler);
+
+/** A queue with apps, by their owners, whose repositories have a commit of these files. `push` pushes to the first. */
+async function makeQueue(
+  t: TestContext,
+  files: Record<string, string>,
+  owners: string[] = ['ada'],
+  snapshot: () => Promise<string> = () => Promise.reject(new Error('nobody takes snapshots here')),
+) {
+  const directory = temporaryDirectory(t);
+  const paths = layout(`${directory}/data`);
+  const release = claim(paths);
+  const store = openHostStore(paths.database);
+  const secrets = new Secrets(store, keptSecret(paths.secretsKey));
+  const shared = {
+    store,
+    paths,
+    secrets,
+    users: () => ({ build: null, cell: null }),
+    onFacts: () => {},
+    say: () => {},
+    snapshot,
+  };
+  const apps = new Apps({
+    onUsage: () => {},
+    onNamed: () => {},
+    onDeleted: () => {},
+    ...shared,
+    workerd,
+    uiUrl: () => null,
+    onFailure: () => {},
+    baseDomain: 'localhost',
+    idleMs: 0,
+    slots: new Slots(4, 10_000),
+    memoryMb: 512,
+    cacheMb: 0,
+    memory: new MemoryGauge(0, 512),
+    buckets: new Buckets({ ...shared, service: { maxMb: 0, floorMb: 0 } }),
+    services: () => ({ socket: '/dev/null/none', open: async () => {} }),
+    egress: [],
+    outward: new OutwardServices({ ...shared, ai: null, mail: null }),
+    wakes: new WakeFigures(),
+    wake: () => Promise.reject(new Error('nobody wakes this app')),
+    output: () => lineSink(() => {}),
+  });
+  const { repository, sha } = commit(directory, files);
+  const ids = owners.map((_, n) => String.fromCharCode(97 + n).repeat(16));
+  for (const [n, id] of ids.entries()) {
+    cpSync(repository, paths.repository(id), { recursive: true });
+    await apps.apply({
+      id,
+      slug: `app-${n}`,
+      owner: owners[n]!,
+      generation: n + 1,
+      desired_state: 'running',
+      asleep: false,
+      hostnames: [],
+      limits: { clientRpm: null, appRpm: null },
+      env: { GATE: `${directory}/gate` },
+    });
+  }
+  const limits = { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
+  const queue = new DeployQueue({
+    ...{ ...shared, apps, limits, walls: new Walls('cellar-unused') },
+    urlOf: () => null,
+    copyIntoPreview: async () => {},
+    cpuMaxS: 300,
+  });
+  const requests = new DeployRequests(queue, { store, paths, apps });
+  t.after(async () => {
+    await queue.close();
+    await apps.close();
+    store.close();
+    release();
+  });
+  const pushTo = (appId: string, commit = sha) =>
+    requests.commit({ appId, sha: commit, ref: DEPLOY_REF, trigger: 'push' });
+  return { directory, paths, store, queue, requests, apps, ids, sha, pushTo, push: () => pushTo(APP) };
+}
+
+/** Waits for the end of a deploy and answers it. */
+async function ended(deploy: Deploy): Promise<Readonly<DeployFact>> {
+  const output = new PassThrough();
+  deploy.follow(output, async () => '');
+  output.resume();
+  await once(output, 'end', { signal: AbortSignal.timeout(60_000) });
+  return deploy.fact;
+}
+
+const WORKER = 'export default { fetch() { return new Response("ok") } }';
+
+test('pushes take their places in the order they come, before anything is read of them', async (t) => {
+  const { store, push, sha } = await makeQueue(t, { 'index.js': WORKER });
+  const asked = [push(), push(), push()];
+  const rows = store.deploys.newest(APP, 10).reverse();
+  assert.deepEqual(
+    rows.map(({ status }) => status),
+    ['building', 'superseded', 'queued'],
+  );
+  const deploys = await Promise.all(asked);
+  assert.deepEqual(
+    deploys.map(({ fact }) => fact.id),
+    rows.map(({ id }) => id),
+  );
+  const facts = await Promise.all(deploys.map(ended));
+  assert.deepEqual(
+    facts.map(({ status }) => status),
+    ['live', 'superseded', 'live'],
+  );
+  for (const { id } of facts) {
+    const { message, author, ...row } = store.deploys.find(APP, id)!;
+    assert.deepEqual([row.sha, message, author], [sha, 'A commit', 'Ada <ada@example.com>']);
+  }
+});
+
+test('a deploy of a sleeping app does not begin to build before the app is wanted awake', async (t) => {
+  const { apps, push, store } = await makeQueue(t, { 'index.js': WORKER });
+  const wanted: WantedApp = { ...apps.get(APP)!.wanted, generation: 2 };
+  await apps.apply({ ...wanted, asleep: true });
+  const deploy = await push();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(store.deploys.find(APP, deploy.fact.id)!.steps, []);
+  await apps.apply({ ...wanted, generation: 3 });
+  assert.equal((await ended(deploy)).status, 'live');
+});
+
+test('a queue that is closed ends what builds and what waits as interrupted, and takes no more', async (t) => {
+  const files = { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "echo begun; sleep 1000"}}' };
+  const { store, queue, push } = await makeQueue(t, files);
+  const building = await push();
+  const waiting = await push();
+  const output = new PassThrough();
+  building.follow(output, async () => '');
+  for await (const text of output) if (/^begun$/m.test(String(text))) break;
+  await queue.close();
+  for (const { fact } of [building, waiting]) {
+    const { status, error, finished_at } = store.deploys.find(APP, fact.id)!;
+    assert.equal(status, 'failed');
+    assert.match(error!, /^interrupted: the host was stopped/);
+    assert.ok(finished_at);
+  }
+  assert.deepEqual(store.deploys.unfinished(), []);
+  await assert.rejects(push(), /Cellar is stopping/);
+});
+
+test('a deploy that waits or builds can be cancelled by somebody, and the next one goes on', async (t) => {
+  const build = 'echo begun; while [ -e "$GATE" ]; do sleep 0.05; done';
+  const files = { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build } }) };
+  const { directory, store, queue, push } = await makeQueue(t, files);
+  writeFileSync(`${directory}/gate`, '');
+  const building = await push();
+  const output = new PassThrough();
+  building.follow(output, async () => '');
+  for await (const text of output) if (/^begun$/m.test(String(text))) break;
+  const waiting = await push();
+  const byAda = async ({ fact }: Deploy) => {
+    const { status, error, finished_at } = await queue.cancel(APP, fact.id, 'Ada');
+    assert.deepEqual([status, error], ['cancelled', 'cancelled by Ada']);
+    assert.ok(finished_at);
+    assert.equal(store.deploys.find(APP, fact.id)!.status, 'cancelled');
+    assert.match(store.deploys.log(APP, fact.id)!, /^deploy cancelled by Ada$/m);
+    await assert.rejects(queue.cancel(APP, fact.id, 'Ada'), { code: 'transition_conflict' });
+  };
+  await byAda(waiting);
+  await byAda(building);
+  rmSync(`${directory}/gate`);
+  const last = await ended(await push());
+  assert.equal(last.status, 'live');
+  await assert.rejects(queue.cancel(APP, last.id, 'Ada'), { code: 'transition_conflict' });
+  await assert.rejects(queue.cancel(APP, 'z'.repeat(16), 'Ada'), { code: 'deploy_not_found' });
+});
+
+test('the tip of main and an earlier commit are deployed again, and neither counts as what came to main last', async (t) => {
+  const { store, requests, push, sha } = await makeQueue(t, { 'index.js': WORKER });
+  const first = await ended(await push());
+  const tip = await ended(await requests.again(APP, null));
+  const again = await ended(await requests.again(APP, first.id, 'Ada'));
+  assert.deepEqual(
+    [first, tip, again].map(({ requested_by }) => requested_by),
+    [undefined, undefined, 'Ada'],
+  );
+  for (const fact of [tip, again])
+    assert.deepEqual([fact.status, fact.trigger, fact.sha], ['live', 'redeploy', sha]);
+  assert.deepEqual(
+    store.deploys.newest(APP, 5).map(({ id }) => id),
+    [first.id],
+  );
+  await assert.rejects(requests.again(APP, 'z'.repeat(16)), { code: 'deploy_not_found' });
+});
+
+test('the live release is deployed again with other triggers, which counts neither as a push nor as a rollback', async (t) => {
+  const { store, requests, push } = await makeQueue(t, {
+    'index.js': 'export default { fetch() { return new Response("ok") }, scheduled() {} }',
+  });
+  const first = await ended(await push());
+  const changed = await ended(
+    requests.retrigger(APP, { crons: ['30 4 * * *'] }, { message: 'crons', author: 'Ada' }),
+  );
+  assert.deepEqual([changed.error, changed.trigger, changed.sha], [null, 'upload', '']);
+  assert.deepEqual(
+    store.deploys.newest(APP, 5).map(({ id }) => id),
+    [first.id],
+  );
+  assert.equal(store.deploys.last(APP, 1)[0]!.releaseOf, null);
+  await assert.rejects(requests.again(APP, changed.id), /was uploaded, so there is no commit/);
+});
+
+test('nobody goes back to a release that is being removed', async (t) => {
+  const { store, requests, push } = await makeQueue(t, { 'index.js': WORKER });
+  const first = await ended(await push());
+  await ended(await push());
+  // As it is between the note of its end and the end of its files.
+  store.deploys.save({ ...store.deploys.find(APP, first.id)!, can_roll_back: false });
+  assert.throws(() => requests.rollback(APP, first.id), { code: 'release_unavailable' });
+});
+
+test('a release is not removed before it is on the disk that nobody goes back to it', async (t) => {
+  const { store, paths, apps, queue, push } = await makeQueue(t, { 'index.html': 'hello' });
+  const fact = await ended(await push());
+  await queue.close();
+  const old = { ...fact, id: newId(), status: 'failed' as const, can_roll_back: true };
+  store.deploys.save(old);
+  mkdirSync(paths.release(APP, old.id));
+  const remove = () => removeOldReleases({ store, paths, apps, onFacts: () => {} }, APP, null);
+  const sync = t.mock.method(store, 'synced', () => Promise.reject(new Error('EIO: i/o error')));
+  await assert.rejects(remove(), /EIO/);
+  assert.ok(existsSync(paths.release(APP, old.id)));
+  sync.mock.restore();
+  await remove();
+  assert.equal(store.deploys.find(APP, old.id)!.can_roll_back, false);
+  assert.ok(!existsSync(paths.release(APP, old.id)));
+  assert.ok(existsSync(paths.release(APP, fact.id)));
+});
+
+test('of an app that never served, too, so many deploys are kept with their logs', async (t) => {
+  const { store, paths, apps, queue, push } = await makeQueue(t, { 'README.md': 'nothing to deploy' });
+  const fact = await ended(await push());
+  assert.equal(fact.status, 'failed');
+  await queue.close();
+  for (let n = 0; n < DEPLOYS_LIMIT; n++) store.deploys.save({ ...fact, id: newId() });
+  await removeOldReleases({ store, paths, apps, onFacts: () => {} }, APP, null);
+  assert.equal(store.deploys.last(APP, 2 * DEPLOYS_LIMIT).length, DEPLOYS_LIMIT);
+  assert.equal(store.deploys.find(APP, fact.id), undefined);
+});
+
+test('the last push counts as deployed however many uploads and rollbacks came after it', async (t) => {
+  const { store, paths, apps, requests, push } = await makeQueue(t, { 'index.html': 'hello' });
+  const pushed = await ended(await push());
+  assert.equal((await ended(requests.rollback(APP, pushed.id))).status, 'live');
+  for (let n = 0; n < 2 * DEPLOYS_LIMIT; n++)
+    store.deploys.save({
+      ...pushed,
+      id: newId(),
+      trigger: n % 2 ? 'upload' : 'rollback',
+      status: 'replaced',
+    });
+  await removeOldReleases({ store, paths, apps, onFacts: () => {} }, APP, null);
+  const [last] = store.deploys.last(APP, 1);
+  let looks = 0;
+  const missed = new MissedDeploys({
+    ...{ store, paths, requests, everyMs: 10, hasRoom: () => true, changes: new BranchChanges() },
+    paused: () => ++looks > 2,
+  });
+  missed.start();
+  await eventually(() => looks > 2, 'it has looked twice');
+  await missed.stop();
+  assert.deepEqual(store.deploys.last(APP, 1), [last]);
+});
+
+test("long builds of some hold up neither another account's build nor a rollback", async (t) => {
+  const build = 'echo begun; while [ -e "$GATE" ]; do sleep 0.05; done';
+  const files = { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build } }) };
+  const owners = ['ada', 'ada', 'ada', 'grace', 'joan'];
+  const { directory, store, requests, ids, push, pushTo } = await makeQueue(t, files, owners);
+  const [, second, third, others, deployed] = ids as [string, string, string, string, string];
+  const first = await ended(await pushTo(deployed));
+  assert.equal(first.status, 'live');
+  writeFileSync(`${directory}/gate`, '');
+  const ours = [await push(), await pushTo(second), await pushTo(third)];
+  const theirs = await pushTo(others);
+  assert.deepEqual(
+    [...ours, theirs].map(({ fact }) => fact.status),
+    ['building', 'building', 'queued', 'building'],
+  );
+  const back = await ended(requests.rollback(deployed, first.id));
+  assert.equal(back.status, 'live');
+  assert.equal(store.deploys.find(third, ours[2]!.fact.id)!.status, 'queued');
+  rmSync(`${directory}/gate`);
+  for (const deploy of [...ours, theirs]) assert.equal((await ended(deploy)).status, 'live');
+});
+
+test('a deploy does not wait for the snapshot of the one before, and does itself what that left', async (t) => {
+  const config = `name = "app"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Counter"]
+[[migrations]]
+tag = "v2"
+deleted_classes = ["Counter"]
+`;
+  const asked = Promise.withResolvers<void>();
+  let snapshots = 0;
+  const snapshot = () => {
+    asked.resolve();
+    return ++snapshots === 1 ? new Promise<string>(() => {}) : Promise.resolve('KEY');
+  };
+  const files = { 'index.js': WORKER, 'wrangler.toml': config };
+  const { directory, store, push } = await makeQueue(t, files, ['ada'], snapshot);
+  assert.equal((await ended(await push())).status, 'live');
+  const { deletedClasses } = store.apps.storageNames(APP) as { deletedClasses: object };
+  const kept = `${layout(`${directory}/data`).data(APP)}/do/${Object.keys(deletedClasses)[0]}`;
+  mkdirSync(kept, { recursive: true });
+  const second = await ended(await push());
+  await asked.promise;
+  const third = await ended(await push());
+  assert.deepEqual([second.status, third.status], ['live', 'live']);
+  const said = /\(Counter\): snapshot KEY has it/;
+  await eventually(() => said.test(store.deploys.log(APP, third.id)!), 'the data is moved');
+  assert.match(store.deploys.log(APP, second.id)!, /is not moved; the next deploy does that: a newer deploy/);
+  const [queued] = /^▸ queued: .*$/m.exec(store.deploys.log(APP, third.id)!)!;
+  assert.equal(queued, `▸ queued: until what deploy ${second.id} left is removed`);
+  assert.ok(!existsSync(kept));
+});
+
+test('of an app that is deleted no deploy is kept', async (t) => {
+  const { store, queue, apps, push } = await makeQueue(t, { 'index.js': WORKER });
+  const { id } = await ended(await push());
+  assert.ok(store.deploys.log(APP, id)!.length > 0);
+  await apps.delete(APP, 9);
+  await queue.forget(APP);
+  assert.equal(store.deploys.find(APP, id), undefined);
+});
+
+/** A queue whose app is pushed to as git does it, and its previews. */
+async function makePushes(t: TestContext) {
+  const made = await makeQueue(t, { 'index.html': 'hello' });
+  const { store, apps, requests } = made;
+  const previews = new Previews(made);
+  const outbox = new Outbox(store, async () => {});
+  return { ...made, previews, push: pushes({ apps, requests, previews, outbox, urlOf: (slug) => slug }) };
+}
+
+/** Has each branch that is pushed deployed as a preview. */
+async function previewBranches(apps: Apps): Promise<void> {
+  await apps.apply({ ...apps.get(APP)!.wanted, generation: 9, previews: { branches: true } } as WantedApp);
+}
+
+test('a push that cannot be recorded while its other branches are worked on is refused, and the host goes on', async (t) => {
+  const { apps, previews, push, queue, sha } = await makePushes(t);
+  const ref = 'refs/heads/topic';
+  await previews.push(APP, ref, sha);
+  await queue.close();
+  const output = new PassThrough();
+  const updates = [
+    { before: sha, after: sha, ref: DEPLOY_REF },
+    { before: sha, after: '0'.repeat(40), ref },
+  ];
+  push(APP, updates, output);
+  assert.match(await text(output), /^main was not deployed: Cellar is stopping/);
+  await eventually(() => apps.previews(APP).length === 0, 'the preview of the deleted branch goes');
+});
+
+test('nobody is told the address of a preview that is not on the disk', async (t) => {
+  const { apps, push, sha, store } = await makePushes(t);
+  await previewBranches(apps);
+  const updates = [{ before: '0'.repeat(40), after: sha, ref: 'refs/heads/topic' }];
+  const sync = t.mock.method(store, 'synced', () => Promise.reject(new Error('EIO: i/o error')));
+  const refused = new PassThrough();
+  push(APP, updates, refused);
+  assert.equal(await text(refused), 'topic was not deployed: EIO: i/o error\n');
+  sync.mock.restore();
+  const output = new PassThrough();
+  push(APP, updates, output);
+  assert.match(await text(output), /\ntopic--app-0 shows this push\n$/);
+});
+
+test('of a push whose branch fails the pusher reads so, and follows the deploy of main', async (t) => {
+  const { apps, previews, push, sha } = await makePushes(t);
+  await previewBranches(apps);
+  const refs = [DEPLOY_REF, 'refs/heads/broken', 'refs/heads/topic'];
+  const deploy = previews.push.bind(previews);
+  t.mock.method(previews, 'push', async (...[appId, ref, at]: Parameters<typeof deploy>) => {
+    if (ref === refs[1]) throw new Error('EIO: i/o error');
+    return deploy(appId, ref, at);
+  });
+  const output = new PassThrough();
+  push(
+    APP,
+    refs.map((ref) => ({ before: '0'.repeat(40), after: sha, ref })),
+    output,
+  );
+  const said = await text(output);
+  assert.match(said, /^broken was not deployed: EIO: i\/o error\n/);
+  assert.match(said, /^▸ preview: topic--app-0, when it is built$/m);
+  assert.match(said, /\napp-0 serves this push\n$/);
+  assert.doesNotMatch(said, /This push was not deployed/);
+});
+
+test('a preview that was pushed to while its time ended stays', async (t) => {
+  const { apps, paths, queue, requests, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
+  const previews = new Previews({ store, paths, apps, requests, queue });
+  await previews.push(APP, 'refs/heads/topic', sha);
+  const [{ id, createdAt, expiresAt }] = apps.previews(APP) as [PreviewRow];
+  await eventually(() => Date.now() > createdAt, 'a moment passes');
+  const pushed = previews.push(APP, 'refs/heads/topic', sha);
+  await previews.expire(expiresAt);
+  await pushed;
+  assert.deepEqual(
+    apps.previews(APP).map((row) => row.id),
+    [id],
+  );
+  const [renewed] = apps.previews(APP);
+  await previews.expire(renewed!.expiresAt);
+  assert.deepEqual(apps.previews(APP), []);
+});
+
+test('missed deploys are looked for again after a look that failed', async (t) => {
+  const { paths, requests, store } = await makeQueue(t, { 'index.html': 'hello' });
+  let looks = 0;
+  const missed = new MissedDeploys({
+    ...{ store, paths, requests, everyMs: 10, hasRoom: () => true, changes: new BranchChanges() },
+    paused: () => {
+      if (++looks === 1) throw new Error('the disk cannot be read');
+      return false;
+    },
+  });
+  missed.start();
+  await eventually(() => store.deploys.newest(APP, 1).length > 0, 'the commit of main is deployed');
+  await missed.stop();
+});

@@ -1,0 +1,36 @@
+// Which of the waiting deploys begins next.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Deploy } from '../../../runtime/builds/deploy/deploy.ts';
+import { nextDeploy } from '../../../runtime/builds/queue/turns.ts';
+
+interface Waiting {
+  owner: string;
+  builds: boolean;
+}
+
+const upload = (owner: string): Waiting => ({ owner, builds: false });
+const build = (owner: string): Waiting => ({ owner, builds: true });
+
+/** The owner and kind of the deploy that begins next. */
+function next(running: Waiting[], waiting: Waiting[]): Waiting | null {
+  const deploys = (list: Waiting[]) => list as unknown as Deploy[];
+  const ownerOf = (deploy: Deploy) => (deploy as unknown as Waiting).owner;
+  return nextDeploy(deploys(running), deploys(waiting), ownerOf) as unknown as Waiting | null;
+}
+
+test("uploads and rollbacks of one account leave places to another's", () => {
+  assert.deepEqual(next([upload('a')], [upload('a')]), upload('a'));
+  const both = [upload('a'), upload('a')];
+  assert.equal(next(both, [upload('a'), upload('a')]), null);
+  assert.deepEqual(next(both, [upload('a'), upload('b')]), upload('b'));
+  assert.equal(next([...both, upload('b'), upload('b')], [upload('c')]), null);
+});
+
+test('an upload of the account with the fewest comes first, whoever waits longest', () => {
+  assert.deepEqual(next([upload('a')], [upload('a'), upload('b')]), upload('b'));
+});
+
+test('builds do not wait for uploads that may not begin', () => {
+  assert.deepEqual(next([upload('a'), upload('a')], [upload('a'), build('a')]), build('a'));
+});

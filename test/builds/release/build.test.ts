@@ -1,0 +1,538 @@
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { BuildFailure } from '../../../bundler/failure.ts';
+import type { Release } from '../../../bundler/release.ts';
+import { closeBundler } from '../../../runtime/builds/release/build.ts';
+import { type BuildInput, NO_SETTINGS } from '../../../runtime/builds/release/build-input.ts';
+import { buildCommit, commit, exampleApp, type Files, makeDirectory } from '../../support/builds/projects.ts';
+import { eventually } from '../../support/e2e/processes.ts';
+
+const directory = makeDirectory();
+after(() => {
+  closeBundler();
+  directory.remove();
+});
+
+const WORKER = 'export default { fetch() { return new Response("ok") } }';
+const build = (content: Files | string, more: Partial<BuildInput> = {}) =>
+  buildCommit(directory.path, content, more);
+
+/** Asserts that a build fails with a message for the author, and leaves nothing behind. */
+async function assertFails(
+  content: Files,
+  message: RegExp,
+  more: Partial<BuildInput> = {},
+): Promise<string[]> {
+  const { input, lines, result } = await build(content, more);
+  await assert.rejects(result, (error: unknown) => {
+    assert.ok(error instanceof BuildFailure, String(error));
+    assert.match(error.message, message);
+    return true;
+  });
+  for (const path of [input.scratch, input.releaseDirectory, `${input.releaseDirectory}.new`]) {
+    assert.ok(!existsSync(path), `${path} is left`);
+  }
+  return lines;
+}
+
+function files(path: string): string[] {
+  return readdirSync(path, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(path.length + 1))
+    .sort();
+}
+
+test('a one-file Worker becomes a release', async () => {
+  const { input, lines, log, result } = await build(exampleApp('hello'));
+  const { release } = await result;
+  assert.deepEqual(files(input.releaseDirectory), [
+    'modules/index.js',
+    'modules/index.js.map',
+    'release.json',
+  ]);
+  const written = JSON.parse(readFileSync(join(input.releaseDirectory, 'release.json'), 'utf8')) as Release;
+  assert.deepEqual(written, JSON.parse(JSON.stringify(release)));
+  assert.equal(written.sha, input.sha);
+  assert.deepEqual(written.exports, ['default']);
+  assert.deepEqual(
+    log.steps.map(({ name, status }) => `${name} ${status}`),
+    ['checkout done', 'install skipped', 'build skipped', 'bundle done', 'release done'],
+  );
+  assert.ok(lines.includes(`▸ checkout: ${input.sha.slice(0, 12)}`));
+});
+
+test('a Worker with packages and a database is installed, bundled and given its migrations', async () => {
+  const { input, result } = await build(exampleApp('guestbook'));
+  const { release, storage } = await result;
+  const [database] = release.databases;
+  assert.equal(database!.binding, 'DB');
+  assert.deepEqual(
+    database!.migrations.map(({ name }) => name),
+    ['0001_entries.sql', '0002_entry_times.sql'],
+  );
+  for (const { path } of database!.migrations) assert.ok(existsSync(join(input.releaseDirectory, path)));
+  assert.deepEqual(storage.databases, { '6d1f6c1e-2f8e-4a53-9d7b-3c8f7f3b9a10': database!.storageId });
+  assert.match(readFileSync(join(input.releaseDirectory, 'modules/index.js'), 'utf8'), /class.*Hono/);
+});
+
+test('a page built by Vite is released with the Worker of its API', async () => {
+  const { input, lines, result } = await build(exampleApp('spa'));
+  const { release } = await result;
+  assert.deepEqual(release.assets, {
+    directory: 'assets',
+    binding: 'ASSETS',
+    notFoundHandling: 'single-page-application',
+    htmlHandling: 'auto-trailing-slash',
+    runWorkerFirst: ['/api/*'],
+    rules: {},
+  });
+  const assets = files(join(input.releaseDirectory, 'assets'));
+  assert.ok(
+    assets.includes('index.html') && assets.some((path) => /^assets\/index-.*\.js$/.test(path)),
+    String(assets),
+  );
+  assert.ok(lines.some((line) => line.includes('observability ignored')));
+});
+
+test('a package of a workspace is built in its folder, with what the workspace has beside it', async () => {
+  const { lines, input, result } = await build(
+    {
+      'package.json': '{"workspaces": ["apps/*", "packages/*"]}',
+      'packages/words/package.json': '{"name": "words", "version": "1.0.0"}',
+      'packages/words/index.js': 'export const word = "of a neighbour";',
+      'package-lock.json': JSON.stringify({
+        lockfileVersion: 3,
+        packages: {
+          '': { workspaces: ['apps/*', 'packages/*'] },
+          'apps/web': { dependencies: { words: '*' } },
+          'packages/words': { version: '1.0.0' },
+          'node_modules/web': { resolved: 'apps/web', link: true },
+          'node_modules/words': { resolved: 'packages/words', link: true },
+        },
+      }),
+      'apps/web/package.json': JSON.stringify({
+        name: 'web',
+        dependencies: { words: '*' },
+        scripts: { build: 'exit 3' },
+      }),
+      'apps/web/wrangler.jsonc':
+        '{ "name": "web", "main": "made.js", "compatibility_date": "2026-10-01", "d1_databases": [{ "binding": "DB" }] }',
+      'apps/web/migrations/1_a.sql': 'SELECT 1',
+      'apps/web/index.js': 'export { word } from "words"; export default { fetch() {} }',
+      'apps/other/wrangler.jsonc': '{}',
+    },
+    { settings: { ...NO_SETTINGS, root_directory: 'apps/web', build_command: 'cp index.js made.js' } },
+  );
+  const { release } = await result;
+  assert.ok(
+    lines.some((line) => /^▸ install: npm ci, by package-lock\.json/.test(line)),
+    lines.join('\n'),
+  );
+  assert.ok(
+    lines.some((line) => line.startsWith('▸ build: cp index.js made.js')),
+    lines.join('\n'),
+  );
+  assert.match(readFileSync(join(input.releaseDirectory, 'modules/made.js'), 'utf8'), /of a neighbour/);
+  assert.equal(release.databases[0]!.migrations.length, 1);
+});
+
+test('install and output are what the settings say', async () => {
+  const { input, lines, result } = await build(
+    { 'package.json': '{"dependencies": {"no-such": "1"}}', 'src/page.html': '<h1>A page</h1>' },
+    {
+      settings: {
+        ...NO_SETTINGS,
+        install_command: 'mkdir web',
+        build_command: 'cp src/page.html web/index.html',
+        output_directory: 'web',
+      },
+    },
+  );
+  await result;
+  assert.deepEqual(files(join(input.releaseDirectory, 'assets')), ['index.html']);
+  assert.ok(
+    lines.some((line) => line.startsWith('▸ install: mkdir web')),
+    lines.join('\n'),
+  );
+});
+
+test('a Durable Object keeps its storage in the next deploy', async () => {
+  const first = await (await build(exampleApp('chat'))).result;
+  const [room] = first.release.classes;
+  assert.equal(room!.className, 'Room');
+  assert.equal(room!.sql, true);
+  const second = await (await build(exampleApp('chat'), { storage: first.storage })).result;
+  assert.deepEqual(second.release.classes, first.release.classes);
+});
+
+test('a static site is released without a Worker', async () => {
+  const { input, result } = await build(exampleApp('site'));
+  const { release } = await result;
+  assert.equal(release.worker, null);
+  assert.equal(release.assets?.notFoundHandling, '404-page');
+  assert.deepEqual(files(join(input.releaseDirectory, 'assets')), [
+    '404.html',
+    'about.html',
+    'index.html',
+    'style.css',
+  ]);
+});
+
+test('a syntax error is told with its file, line and column', async () => {
+  const source = 'export default {\n  fetch( {\n    return 1\n  }\n}';
+  await assertFails(
+    { 'src/worker.ts': source, 'package.json': '{"main": "src/worker.ts"}' },
+    /^src\/worker\.ts:3:12: /,
+  );
+});
+
+test('nothing deployable fails before anything is installed, and says what was looked for', async () => {
+  const lines = await assertFails(
+    { 'README.md': 'Hello', 'package.json': '{"dependencies": {"no-such": "1"}}' },
+    /nothing to deploy: looked for wrangler\.json.*index\.html.*package\.json/,
+  );
+  assert.ok(!lines.some((line) => line.startsWith('▸ install')));
+});
+
+test('what a configuration shows to be impossible fails before anything is installed', async () => {
+  const dependencies = '{"dependencies": {"no-such": "1"}}';
+  const impossible: [config: object, message: RegExp][] = [
+    [{ main: 'index.js', compatibility_date: '2999-01-01' }, /2999-01-01 is in the future/],
+    [
+      { main: 'src/gone.js' },
+      /^wrangler\.jsonc: main: there is no src\/gone\.js: check the path, and that it is committed/,
+    ],
+    [
+      { main: 'main.py', compatibility_flags: ['python_workers'] },
+      /main\.py: Workers in Python are not supported: write it in JavaScript/,
+    ],
+    [
+      { main: 'index.js', queues: { consumers: [{ queue: 'jobs', max_retries: 101 }] } },
+      /consumers: jobs: max_retries must be/,
+    ],
+    [{}, /nothing to deploy: set "main"/],
+    [{ assets: { directory: 'gone' } }, /^wrangler\.jsonc: assets\.directory: there is no gone/],
+  ];
+  for (const [config, message] of impossible) {
+    const lines = await assertFails(
+      {
+        'wrangler.jsonc': JSON.stringify({ name: 'x', ...config }),
+        'index.js': WORKER,
+        'package.json': dependencies,
+      },
+      message,
+    );
+    assert.ok(!lines.some((line) => line.startsWith('▸ install')), lines.join('\n'));
+  }
+});
+
+test('what a build may write still, its configuration may name', async () => {
+  const { result } = await build({
+    'wrangler.jsonc': '{ "name": "x", "main": "made/index.js", "compatibility_date": "2026-10-01" }',
+    'package.json': JSON.stringify({ scripts: { build: 'mkdir made && cp worker.js made/index.js' } }),
+    'worker.js': WORKER,
+  });
+  assert.deepEqual((await result).release.exports, ['default']);
+});
+
+test('a configuration that is at fault is no fault of the checkout', async () => {
+  const { log, lines, result } = await build({ 'wrangler.toml': 'name = ', 'index.js': WORKER });
+  await assert.rejects(result, /^BuildFailure: wrangler\.toml:1:7/);
+  assert.deepEqual(
+    log.steps.map(({ name, status }) => `${name} ${status}`),
+    ['checkout done'],
+  );
+  assert.ok(!lines.some((line) => line.includes('checkout failed')));
+});
+
+test('CLOUDFLARE_ENV chooses the environment, of wrangler.toml and for the build that writes another', async () => {
+  const config = ['top', 'staging'].map(
+    (name) => `${name === 'top' ? '' : `[env.${name}]`}\nvars = { AT = "${name}" }`,
+  );
+  const wrangler = `name = "x"\nmain = "index.js"\ncompatibility_date = "2026-10-01"\n${config.join('\n')}`;
+  const project = { 'wrangler.toml': wrangler, 'index.js': WORKER };
+  const write = `
+    import { mkdirSync, writeFileSync } from 'node:fs';
+    mkdirSync('.wrangler/deploy', { recursive: true });
+    mkdirSync('dist');
+    writeFileSync('.wrangler/deploy/config.json', '{"configPath": "../../dist/wrangler.json"}');
+    const vars = { AT: 'built for ' + process.env.CLOUDFLARE_ENV };
+    writeFileSync('dist/wrangler.json', JSON.stringify({ name: 'x-staging', main: '../index.js', vars }));`;
+  const built = {
+    ...project,
+    'package.json': '{"scripts": {"build": "node write.mjs"}}',
+    'write.mjs': write,
+  };
+  const at = async (files: Files, env: Record<string, string>) =>
+    (await (await build(files, { env })).result).release.vars.AT;
+  assert.equal(await at(project, {}), 'top');
+  assert.equal(await at(project, { CLOUDFLARE_ENV: 'staging' }), 'staging');
+  assert.equal(await at(built, { CLOUDFLARE_ENV: 'staging' }), 'built for staging');
+});
+
+test('a build step that takes too long is ended and named', async () => {
+  await assertFails(
+    { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "sleep 1000"}}' },
+    /`npm run build` took longer than 6 s/,
+    { limits: { stepTimeoutMs: 6000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 } },
+  );
+});
+
+test('a failing build script fails the deploy, with its output in the log', async () => {
+  const lines = await assertFails(
+    { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "echo broken here; exit 7"}}' },
+    /`npm run build` failed with exit code 7/,
+  );
+  assert.ok(lines.includes('broken here'));
+});
+
+test('a failing build script is told where the deploy does not need what it writes', async () => {
+  const { lines, result } = await build({
+    'wrangler.jsonc': '{ "name": "x", "main": "index.js", "compatibility_date": "2026-10-01" }',
+    'index.js': WORKER,
+    'package.json': '{"scripts": {"build": "echo broken here; exit 7"}}',
+  });
+  assert.equal((await result).release.worker?.main, 'index.js');
+  const at = lines.indexOf('broken here');
+  assert.equal(
+    lines[at + 1],
+    'warning: `npm run build` failed with exit code 7; what is deployed is there without it, so the deploy goes on',
+  );
+});
+
+test('a failed install says why, and neither where things lie on this machine nor how npm is called', async () => {
+  const manifest = { dependencies: { a: 'file:./a' }, scripts: { build: 'node missing.js' } };
+  const lines = await assertFails(
+    {
+      'index.js': WORKER,
+      'a/package.json': '{"name": "a", "version": "1.0.0"}',
+      'package.json': JSON.stringify(manifest),
+      'package-lock.json': JSON.stringify({ lockfileVersion: 3, packages: { '': {} } }),
+    },
+    /`npm ci` failed with exit code 1: .*can only install packages when your package\.json and package-lock\.json .* are in sync/,
+  );
+  assert.ok(
+    lines.some((line) => /Missing: a@.* from lock file/.test(line)),
+    lines.join('\n'),
+  );
+  assert.doesNotMatch(lines.join('\n'), /Usage:|--install-strategy|debug-0\.log|_logs/);
+});
+
+test('a failed build names files as they are in the project', async () => {
+  const lines = await assertFails(
+    { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "node missing.js"}}' },
+    /`npm run build` failed with exit code 1$/,
+  );
+  assert.ok(
+    lines.some((line) => line.includes("Cannot find module '/project/missing.js'")),
+    lines.join('\n'),
+  );
+});
+
+test("the app's variables reach its build, and not its bundle; the host's reach neither", async () => {
+  process.env.CELLAR_TEST_SECRET = 'of the host';
+  const { input, lines, result } = await build(
+    {
+      'wrangler.toml': 'name = "x"\nmain = "index.js"\n[build]\ncommand = "env; echo cwd=$PWD"\ncwd = "sub"',
+      'sub/keep': '',
+      'index.js':
+        'export default { fetch() { return new Response(String(globalThis.process?.env.GREETING)) } }',
+    },
+    { env: { GREETING: 'from-the-app' } },
+  );
+  delete process.env.CELLAR_TEST_SECRET;
+  await result;
+  assert.ok(lines.includes('GREETING=from-the-app'));
+  assert.ok(lines.includes('cwd=/project/sub'));
+  assert.ok(lines.includes('HOME=/home'));
+  assert.ok(!lines.some((line) => line.includes('of the host')));
+  for (const path of files(input.releaseDirectory)) {
+    assert.ok(!readFileSync(join(input.releaseDirectory, path), 'utf8').includes('from-the-app'), path);
+  }
+});
+
+test('no installer writes what it compiles of itself, which would go with the build', async () => {
+  const root = { dependencies: { a: 'file:a' } };
+  const { lines, result } = await build({
+    'index.js': WORKER,
+    'a/package.json': '{"name": "a", "version": "1.0.0"}',
+    'package.json': JSON.stringify({ ...root, scripts: { build: 'echo temporary: $(ls $TMPDIR)' } }),
+    'package-lock.json': JSON.stringify({
+      lockfileVersion: 3,
+      packages: { '': root, a: { version: '1.0.0' }, 'node_modules/a': { resolved: 'a', link: true } },
+    }),
+  });
+  await result;
+  const told = lines.join('\n');
+  assert.match(told, /▸ install: npm ci,/);
+  assert.match(told, /\ntemporary:\n/);
+});
+
+test('a worktree over its limit is refused, as committed or as built', async () => {
+  const limits = { stepTimeoutMs: 60_000, worktreeMb: 2, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
+  await assertFails(
+    { 'index.js': WORKER, 'big.txt': 'x'.repeat(3 * 2 ** 20) },
+    /has 4 MiB, more than the 2 MiB/,
+    { limits },
+  );
+  // It may be looked at while it writes.
+  const script = 'head -c 5000000 /dev/zero > big';
+  await assertFails(
+    { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build: script } }) },
+    /^the build has [3-7] MiB, more than the 2 MiB/,
+    { limits },
+  );
+});
+
+test('submodules and files in Git LFS are mentioned in the log', async () => {
+  const attributes = { 'ä b/.gitattributes': '*.png filter=lfs diff=lfs merge=lfs -text' };
+  const first = await build({ 'index.js': WORKER, '.gitattributes': '*.sh eol=lf', ...attributes });
+  await first.result;
+  assert.deepEqual(
+    first.lines.filter((line) => line.includes('LFS')).map((line) => line.split(' gives')[0]),
+    ['ä b/.gitattributes'],
+  );
+  const { repository, sha: parent } = first.input;
+  const identity = ['-c', 'user.name=a', '-c', 'user.email=a'];
+  const git = (...rest: string[]) =>
+    execFileSync('git', ['--git-dir', repository, ...identity, ...rest], { encoding: 'utf8' }).trim();
+  git('update-index', '--add', '--cacheinfo', `160000,${parent},vendor/library`);
+  const sha = git('commit-tree', '-m', 'With a submodule', git('write-tree'));
+  const second = await build({}, { repository, sha });
+  await second.result;
+  assert.ok(second.lines.some((line) => line.startsWith('vendor/library is a submodule')));
+});
+
+test('what its user runs besides takes nothing of the processes that a build may have', async (t) => {
+  const others = Array.from({ length: 40 }, () => spawn('sleep', ['1234'], { stdio: 'ignore' }));
+  t.after(() => others.forEach((other) => void other.kill()));
+  const { lines, result } = await build({
+    'index.html': 'hello',
+    'package.json': JSON.stringify({ scripts: { build: 'grep processes /proc/self/limits' } }),
+  });
+  await result.catch(() => {});
+  const limit = lines
+    .map((line) => /Max processes +(\d+)/.exec(line)?.[1])
+    .find((found) => found !== undefined);
+  assert.ok(Number(limit) >= 2048 + others.length, lines.join('\n'));
+});
+
+test('an aborted build ends with the reason and leaves nothing', async () => {
+  const abort = new AbortController();
+  const { input, lines, result } = await build(
+    { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "echo started; sleep 1000"}}' },
+    { signal: abort.signal },
+  );
+  const ended = assert.rejects(result, /the host stops/);
+  await eventually(() => lines.includes('started'), 'the build runs');
+  abort.abort(new Error('the host stops'));
+  await ended;
+  assert.ok(!existsSync(input.scratch) && !existsSync(input.releaseDirectory));
+});
+
+test('a lock file that an install replaces by a pipe holds up nothing', async () => {
+  const { result, lines } = await build({
+    'index.js': WORKER,
+    'package-lock.json': JSON.stringify({ lockfileVersion: 3, packages: { '': {} } }),
+    'package.json': JSON.stringify({
+      workspaces: ['none'],
+      scripts: { postinstall: 'rm package-lock.json && mkfifo yarn.lock', build: 'echo built' },
+    }),
+  });
+  await result;
+  assert.ok(lines.includes('built'));
+});
+
+test('rules of assets that are too large are refused, and so is a pipe in their place', async () => {
+  const site = (build: string) => ({
+    'public/index.html': '',
+    'package.json': JSON.stringify({ scripts: { build } }),
+  });
+  await assertFails(
+    site('head -c 150000000 /dev/zero > public/_headers'),
+    /^assets: _headers has more than 256 KiB$/,
+  );
+  const { result, input } = await build(site('mkfifo public/_redirects'));
+  await result;
+  assert.deepEqual(files(join(input.releaseDirectory, 'assets')), ['index.html']);
+});
+
+test('the sources of a project are never its site', async () => {
+  const vite = {
+    'index.html': '<script type="module" src="/src/main.ts"></script>',
+    'vite.config.ts': 'export default { build: { outDir: "./pages" } }',
+    'package.json': JSON.stringify({ scripts: { build: 'mkdir -p pages && echo built > pages/index.html' } }),
+  };
+  const { result, input, lines } = await build(vite);
+  await result;
+  assert.deepEqual(files(join(input.releaseDirectory, 'assets')), ['index.html']);
+  assert.ok(lines.includes('static site: 1 file in pages'), lines.join('\n'));
+  await assertFails(
+    { ...vite, 'package.json': JSON.stringify({ scripts: { build: 'true' } }) },
+    /the build wrote no folder with an index\.html, .* "assets": \{ "directory": "\.\/dist" \}/,
+  );
+});
+
+test('a build whose process was killed names the setting for memory, and the most that it had', async () => {
+  await assertFails(
+    { 'package.json': '{"scripts": {"build": "sleep 2; exit 137"}}', 'index.js': WORKER },
+    /exit code 137: something killed .* \(the most that was seen: \d+ MiB\).* 2048 MiB \(RUNNER_BUILD_MEMORY_MB\)/,
+  );
+});
+
+const GIT_BUILD = `
+  echo "sees $WORKERS_CI_COMMIT_SHA $WORKERS_CI_BRANCH $WORKERS_CI_BUILD_UUID"
+  echo "at $(git rev-parse HEAD) $(git rev-parse --abbrev-ref HEAD) $(git describe --tags)"
+  echo "log $(git log -1 --format=%s), $(git rev-list --count HEAD)"
+  echo "changed [$(git diff-index HEAD && git status --porcelain && git remote)]"`;
+
+/** Adds commits and a tag behind the first of them to a repository. @returns the newest commit */
+function addCommits(repository: string, count: number): string {
+  const git = (...words: string[]) =>
+    execFileSync('git', ['--git-dir', repository, ...words], { encoding: 'utf8' }).trim();
+  git('tag', 'v1.0.0', 'HEAD');
+  const author = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com'];
+  for (let n = 1; n <= count; n++) {
+    const sha = git(...author, 'commit-tree', '-m', `Commit ${n}`, '-p', 'HEAD', 'HEAD^{tree}');
+    git('update-ref', 'HEAD', sha);
+  }
+  return git('rev-parse', 'HEAD');
+}
+
+test('git in a build sees the commit, its branch, the commits before it and their tags', async () => {
+  const { repository } = commit(directory.path, { 'index.js': WORKER });
+  const sha = addCommits(repository, 3);
+  const settings = { ...NO_SETTINGS, build_command: GIT_BUILD };
+  const { lines, input, result } = await build(
+    {},
+    { repository, sha, ref: 'refs/heads/feature/one', settings },
+  );
+  await result;
+  for (const line of [
+    `sees ${sha} feature/one ${input.deployId}`,
+    `at ${sha} feature/one v1.0.0-3-g${sha.slice(0, 7)}`,
+    'log Commit 3, 4',
+    'changed []',
+  ])
+    assert.ok(lines.includes(line), lines.join('\n'));
+});
+
+test('a Pages project that is served from its root is told its address, and does not serve its commits', async () => {
+  const { lines, input, result } = await build(
+    { 'index.html': '<h1>x</h1>', 'wrangler.json': '{"name": "site", "pages_build_output_dir": "."}' },
+    { settings: { ...NO_SETTINGS, build_command: 'git log --format=%s && env' } },
+  );
+  await result;
+  assert.ok(lines.includes('A commit'), lines.join('\n'));
+  for (const variable of [
+    'CF_PAGES=1',
+    `CF_PAGES_COMMIT_SHA=${input.sha}`,
+    'CF_PAGES_BRANCH=main',
+    'CF_PAGES_URL=http://app.localhost:8787',
+  ])
+    assert.ok(lines.includes(variable), variable);
+  assert.deepEqual(files(join(input.releaseDirectory, 'assets')), ['index.html']);
+});

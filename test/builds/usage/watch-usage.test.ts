@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { watchUsage } from '../../../runtime/builds/usage/watch-usage.ts';
+import { startJob } from '../../../runtime/processes/child.ts';
+import { usageBelow } from '../../../runtime/processes/proc.ts';
+import { eventually } from '../../support/e2e/processes.ts';
+
+/** Starts shells below one: some that work without end, and some that wait. @returns the id of the one */
+async function startShells(t: TestContext, busy: number, waiting: number): Promise<number> {
+  const start = `for n in $(seq ${busy}); do while :; do :; done & done; for n in $(seq ${waiting}); do sleep 600 & done; wait`;
+  const job = await startJob(['nice', '-n', '19', 'sh', '-c', start], { stdin: 'ignore' });
+  t.after(() => job.end());
+  await eventually(() => usageBelow(job.pid).busyThreads >= busy, 'they work');
+  return job.pid;
+}
+
+const never = () => new AbortController().signal;
+
+test('a command that keeps more threads busy than it may is ended, and says so', async (t) => {
+  const pid = await startShells(t, 4, 0);
+  await assert.rejects(
+    watchUsage(pid, { memoryMb: 1_000, busyThreads: 3 }, never()),
+    /other programs keep the processors of this machine busy.* a build may keep 3 threads busy/,
+  );
+});
+
+test('a command whose threads mostly wait may go on', async (t) => {
+  const pid = await startShells(t, 2, 8);
+  const watched = watchUsage(pid, { memoryMb: 1_000, busyThreads: 6 }, AbortSignal.timeout(4_000));
+  await assert.rejects(watched, { name: 'AbortError' });
+});
+
+test('where any number may be busy, the memory of all together still has an end', async (t) => {
+  const pid = await startShells(t, 2, 0);
+  await assert.rejects(
+    watchUsage(pid, { memoryMb: 0.001, busyThreads: null }, never()),
+    /a build may use 0\.001 MiB of memory/,
+  );
+});

@@ -1,0 +1,121 @@
+// Static files of workerd's asset service: ranges, and lists of tags.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { call, RawClient, startGateway, startWorkerd } from '../../support/edge/peers.ts';
+
+const FILM = Array.from({ length: 60_000 }, (_, i) => String(10_000 + i)).join('');
+/** Answers with a text of its own. */
+const APP = `
+export default {
+  fetch(request) {
+    const { searchParams } = new URL(request.url);
+    return new Response('0123456789', { headers: { etag: searchParams.get('tag') } });
+  },
+};
+`;
+const parts = new AsyncDisposableStack();
+let port: number;
+let tag: string;
+
+before(async () => {
+  const cell = parts.use(await startWorkerd(APP, { 'film.mp4': FILM, 'empty.mp4': '' }));
+  const gateway = parts.use(await startGateway(cell.socketPath));
+  port = gateway.port;
+  tag = (await get({})).headers.etag!;
+});
+after(() => parts.disposeAsync());
+
+async function get(headers: Record<string, string>, { path = '/film.mp4', method = 'GET' } = {}) {
+  return call(port, path, { method, headers });
+}
+
+test('a range of a file is answered with that part', async () => {
+  for (const [range, from, to] of [
+    ['bytes=2-4', 2, 4],
+    ['bytes=0-0', 0, 0],
+    ['bytes=0-', 0, 299_999],
+    ['bytes=299999-', 299_999, 299_999],
+    ['bytes=150000-400000', 150_000, 299_999],
+    ['bytes=-5', 299_995, 299_999],
+    ['bytes=-400000', 0, 299_999],
+    ['Bytes=70000-200000', 70_000, 200_000],
+  ] as const) {
+    const { status, headers, body } = await get({ range });
+    assert.equal(status, 206, range);
+    assert.equal(headers['content-range'], `bytes ${from}-${to}/300000`);
+    assert.equal(headers['content-length'], String(to - from + 1));
+    assert.equal(headers['content-type'], 'video/mp4');
+    assert.equal(headers.etag, tag);
+    assert.ok(body === FILM.slice(from, to + 1), range);
+  }
+});
+
+test('a range behind the end is refused with the size', async () => {
+  for (const [path, range, size] of [
+    ['/film.mp4', 'bytes=300000-', 300_000],
+    ['/film.mp4', 'bytes=-0', 300_000],
+    ['/empty.mp4', 'bytes=0-1', 0],
+  ] as const) {
+    const { status, headers, body } = await get({ range }, { path });
+    assert.equal(status, 416, range);
+    assert.equal(headers['content-range'], `bytes */${size}`);
+    assert.equal(body, '');
+  }
+});
+
+test('what is no single range of bytes, or asks for another version, gets the whole file', async () => {
+  for (const headers of [
+    { range: 'bytes=0-1,4-5' },
+    { range: 'bytes=5-4' },
+    { range: 'bytes=a-b' },
+    { range: 'bytes=-' },
+    { range: 'items=0-1' },
+    { range: 'bytes=0-1', 'if-range': '"another"' },
+    { range: 'bytes=0-1', 'if-range': `W/${tag}` },
+    { range: 'bytes=0-1', 'if-range': 'Thu, 01 Jan 2026 00:00:00 GMT' },
+  ]) {
+    const { status, body } = await get(headers);
+    assert.equal(status, 200, JSON.stringify(headers));
+    assert.equal(body.length, FILM.length);
+  }
+  assert.equal((await get({ range: 'bytes=0-1', 'if-range': tag })).status, 206);
+  const head = await get({ range: 'bytes=0-1' }, { method: 'HEAD' });
+  assert.equal(head.status, 200);
+  assert.equal(head.headers['content-length'], '300000');
+});
+
+test('a client that names the version it has is told that it is the newest', async () => {
+  for (const known of [tag, `W/${tag}`, `"another", ${tag}`, `"a", W/${tag}, "b"`, '*'])
+    for (const method of ['GET', 'HEAD']) {
+      const { status, headers, body } = await get({ 'if-none-match': known, range: 'bytes=0-1' }, { method });
+      assert.equal(status, 304, `${method} ${known}`);
+      assert.equal(headers.etag, tag);
+      assert.equal(headers['content-length'], undefined);
+      assert.equal(body, '');
+    }
+  assert.equal((await get({ 'if-none-match': '"another", "more"' })).status, 200);
+  assert.equal((await get({ 'if-none-match': '"another"', range: 'bytes=0-1' })).status, 206);
+});
+
+test("a Worker's own answer stays as it is", async () => {
+  for (const own of ['"own"', tag]) {
+    const path = `/own?tag=${encodeURIComponent(own)}`;
+    for (const asked of [{ range: 'bytes=0-1' }, { 'if-none-match': own }, { 'if-none-match': '*' }]) {
+      const { status, body } = await get(asked, { path });
+      assert.deepEqual([status, body], [200, '0123456789']);
+    }
+  }
+});
+
+test('a connection serves on behind a range', async () => {
+  using client = new RawClient(port);
+  for (const [range, body] of [
+    ['bytes=0-4', '10000'],
+    ['bytes=299995-', '69999'],
+    ['bytes=5-9', '10001'],
+  ]) {
+    client.received = '';
+    client.send(`GET /film.mp4 HTTP/1.1\r\nHost: a\r\nRange: ${range}\r\n\r\n`);
+    await client.expect(`\r\n\r\n${body}`);
+  }
+});

@@ -1,0 +1,288 @@
+// Leases: who speaks with a process of an app on the host's behalf, whatever the app does.
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { Leases } from '../../../runtime/fleets/admission/leases.ts';
+import { type LeasedCell, Leasing } from '../../../runtime/fleets/admission/leasing.ts';
+import { stop } from '../../../runtime/fleets/life/ending.ts';
+import type { FleetOptions } from '../../../runtime/fleets/life/fleet.ts';
+import type { ReleaseRef } from '../../../runtime/fleets/life/launch.ts';
+import { Supervisor } from '../../../runtime/fleets/life/supervisor.ts';
+import { eventually } from '../../support/e2e/processes.ts';
+import { assertGone, type Harness, harness } from '../../support/fleets/harness.ts';
+import { call } from '../../support/fleets/release.ts';
+
+/** A fleet whose process goes at the first look that finds it quiet, and its release 1. */
+async function app(t: TestContext, options: Partial<FleetOptions> = {}) {
+  const made = harness(t, { idleMs: 0, ...options });
+  return { ...made, live: await made.release(1) };
+}
+
+/** A lease that is held until `release` is called. */
+interface Held {
+  cell: LeasedCell;
+  release: () => void;
+  /** What came of it. */
+  result: Promise<string>;
+}
+
+async function hold({ fleet }: Pick<Harness, 'fleet'>): Promise<Held> {
+  const begun = Promise.withResolvers<LeasedCell>();
+  const end = Promise.withResolvers<void>();
+  const result = fleet.withCell('a test', async (cell) => {
+    begun.resolve(cell);
+    await end.promise;
+    return 'done';
+  });
+  result.catch(begun.reject);
+  return { cell: await begun.promise, release: end.resolve, result };
+}
+
+/** What the host's own entry answers: the work under way. */
+async function speak({ socketPath }: LeasedCell): Promise<string> {
+  return (await call(socketPath, '/')).text;
+}
+
+/** Speaks so often that a process which is told to go would be gone meanwhile, and looks as the host's clock does. */
+async function speakOn({ cell }: Held, { fleet }: Pick<Harness, 'fleet'>): Promise<void> {
+  for (let round = 0; round < 50; round++) {
+    fleet.tick();
+    assert.equal(await speak(cell), '0');
+  }
+}
+
+/** Looks as the host's clock does; the first look may see a request since the one before. */
+function looks({ fleet }: Pick<Harness, 'fleet'>): void {
+  for (let look = 0; look < 3; look++) fleet.tick();
+}
+
+test('a lease on a running app uses its process, which stays while it is held', async (t) => {
+  const counting = await app(t);
+  const { fleet, live } = counting;
+  await fleet.start(live);
+  const { pid } = fleet;
+  const held = await hold(counting);
+  await speakOn(held, counting);
+  assert.deepEqual([fleet.pid, fleet.state], [pid, 'running']);
+  assert.equal((await counting.ask('/version')).text, '1', 'visitors are served beside it');
+  held.release();
+  assert.equal(await held.result, 'done');
+  looks(counting);
+  await counting.rested();
+  assertGone(pid);
+});
+
+test('a hibernated app gets a process for a lease, which serves requests too and goes again', async (t) => {
+  const counting = await app(t);
+  const { fleet, live } = counting;
+  fleet.restore('idle', live, { dueAt: null });
+  const held = await hold(counting);
+  const { pid } = fleet;
+  await speakOn(held, counting);
+  assert.equal((await counting.ask('/version')).text, '1');
+  assert.equal(fleet.pid, pid);
+  held.release();
+  await held.result;
+  looks(counting);
+  await counting.rested();
+  assertGone(pid);
+});
+
+test('a sleeping app sleeps on through a lease, and its requests wake it as ever', async (t) => {
+  const woken = Promise.withResolvers<void>();
+  const counting = await app(t, { wake: () => woken.promise });
+  const { fleet, live, states } = counting;
+  fleet.restore('asleep', live, { dueAt: null });
+  const held = await hold(counting);
+  assert.equal(await speak(held.cell), '0');
+  const { pid } = fleet;
+  looks(counting);
+  assert.deepEqual([fleet.state, states], ['stopped', []], 'nobody is told of a process');
+  const asked = counting.ask('/version');
+  await fleet.start(live);
+  woken.resolve();
+  assert.equal((await asked).text, '1');
+  assert.equal(fleet.pid, pid, 'the lease’s process serves now');
+  held.release();
+  assert.equal(await held.result, 'done');
+
+  await fleet.sleep();
+  await fleet.withCell('a test', speak);
+  assert.equal(fleet.state, 'stopped');
+  looks(counting);
+  await counting.rested();
+});
+
+test('a stopped app gets a process for leases alone: it takes no request, and goes with the last of them', async (t) => {
+  const counting = await app(t);
+  const { fleet, live, states } = counting;
+  fleet.restore('stopped', live, null);
+  const [one, other] = await Promise.all([hold(counting), hold(counting)]);
+  assert.equal(await speak(one.cell), '0');
+  assert.equal((await counting.ask('/version')).status, 503);
+  assert.deepEqual([fleet.state, fleet.pid], ['stopped', null]);
+  one.release();
+  await one.result;
+  assert.equal(await speak(other.cell), '0', 'there is another lease');
+  other.release();
+  await other.result;
+  await eventually(
+    () =>
+      speak(other.cell).then(
+        () => false,
+        () => true,
+      ),
+    'the process goes',
+  );
+  assert.deepEqual(states, [], 'nobody is told of a process');
+  assert.equal(await fleet.withCell('a test', speak), '0', 'and comes back for the next');
+  await fleet.start(live);
+  assert.equal((await counting.ask('/version')).text, '1');
+});
+
+test('a stopped app that is started while it is leased serves from the same process', async (t) => {
+  const counting = await app(t);
+  const { fleet, live } = counting;
+  fleet.restore('stopped', live, null);
+  const held = await hold(counting);
+  await fleet.start(live);
+  assert.equal((await counting.ask('/version')).text, '1');
+  const { pid } = fleet;
+  held.release();
+  assert.equal(await held.result, 'done');
+  assert.equal((await counting.ask('/version')).text, '1');
+  assert.equal(fleet.pid, pid);
+});
+
+test('a deploy waits for a lease, and a lease for a deploy', async (t) => {
+  const counting = await app(t);
+  const { fleet, live } = counting;
+  await fleet.start(live);
+  const before = fleet.pid;
+  const next = await counting.release(2);
+  const held = await hold(counting);
+  let committed = false;
+  const swapped = fleet.swap(next, {
+    commit: async () => {
+      committed = true;
+    },
+    log: () => {},
+  });
+  await counting.until(() => fleet.state === 'starting');
+  await speakOn(held, counting);
+  const after = fleet.withCell('a test', async (cell) => [await speak(cell), fleet.pid]);
+  assert.equal(committed, false);
+  held.release();
+  await swapped;
+  assertGone(before);
+  assert.deepEqual(await after, ['0', fleet.pid]);
+  assert.equal((await counting.ask('/version')).text, '2');
+});
+
+test('a deploy to a stopped app waits for the process that was lent, and leaves none', async (t) => {
+  const counting = await app(t);
+  const { fleet, live } = counting;
+  fleet.restore('stopped', live, null);
+  const held = await hold(counting);
+  let committed = false;
+  const commit = async () => {
+    committed = true;
+  };
+  const adopted = fleet.adopt(await counting.release(2), { commit, log: () => {} }, 'stopped');
+  await speakOn(held, counting);
+  assert.equal(committed, false);
+  held.release();
+  await adopted;
+  assert.deepEqual([fleet.state, fleet.liveDeployId], ['stopped', 'release-2']);
+  await assert.rejects(speak(held.cell));
+});
+
+test('a host that stops waits for a lease, and gives no other', async (t) => {
+  const counting = await app(t);
+  const { fleet, live } = counting;
+  await fleet.start(live);
+  const held = await hold(counting);
+  const closed = fleet.close();
+  await speakOn(held, counting);
+  held.release();
+  assert.equal(await held.result, 'done');
+  await closed;
+  await assert.rejects(fleet.withCell('a test', speak), /^Error: the host is stopping$/);
+});
+
+test('a lease ends with its process, and with its time', async (t) => {
+  const counting = await app(t);
+  const { fleet, live } = counting;
+  await fleet.start(live);
+  const held = await hold(counting);
+  process.kill(fleet.pid!, 'SIGKILL');
+  await assert.rejects(held.result, /^Error: workerd was ended by SIGKILL/);
+
+  const leasing = await leasingOf(t, { ms: 3_000, most: 2 });
+  let ended: LeasedCell | null = null;
+  const late = leasing.withCell('waiting', (cell) => {
+    ended = cell;
+    return new Promise(() => {});
+  });
+  await assert.rejects(late, /^Error: waiting did not end within 3 s$/);
+  assert.equal(ended!.signal.aborted, true);
+});
+
+test('a process that a holder keeps from answering is ended with the lease’s time, and the next one gets another', async (t) => {
+  const leasing = await leasingOf(t, { ms: 3_000, most: 2 }, 'idle');
+  const sql = 'WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s) SELECT count(*) FROM s';
+  const body = JSON.stringify([{ sql, params: [] }]);
+  const endless = leasing.withCell(
+    'SQL',
+    ({ databasePath }) => call(databasePath, '/query/database1', { method: 'POST', body }),
+    true,
+  );
+  await assert.rejects(endless, /^Error: SQL did not end within 3 s$/);
+  const again = () => leasing.withCell('a test', speak).catch(() => null);
+  await eventually(async () => (await again()) === '0', 'the next one has a process');
+});
+
+test('more leases than there may be are refused, and an app that never ran has none', async (t) => {
+  const leasing = await leasingOf(t, { ms: 10_000, most: 2 });
+  const end = Promise.withResolvers<void>();
+  const held = [1, 2].map(() => leasing.withCell('a test', () => end.promise));
+  await assert.rejects(leasing.withCell('a third', speak), /^Error: a third: 2 others use the app's process/);
+  end.resolve();
+  await Promise.all(held);
+  assert.equal(await leasing.withCell('a fourth', speak), '0');
+
+  const { fleet } = harness(t);
+  await assert.rejects(fleet.withCell('a test', speak), /nothing has been deployed yet/);
+});
+
+/** Leases on an app that has no process yet, with limits of their own. */
+async function leasingOf(
+  t: TestContext,
+  limits: { ms: number; most: number },
+  name: 'stopped' | 'idle' = 'stopped',
+): Promise<Leasing> {
+  const { options, release } = harness(t);
+  const supervisor = new Supervisor(
+    options,
+    () => {},
+    () => {},
+  );
+  supervisor.live = (await release(1)) as ReleaseRef;
+  supervisor.resume({ name });
+  t.after(() => supervisor.operations.close(() => stop(supervisor)));
+  return new Leasing(supervisor, limits);
+}
+
+test('a drain waits for leases as long as it may, and ends those that are left', async () => {
+  const leases = new Leases(() => {});
+  assert.equal(await leases.drain(10_000), 0);
+  const [one, other] = [leases.hold(), leases.hold()];
+  const drained = leases.drain(10_000);
+  one.release();
+  other.release();
+  assert.equal(await drained, 0);
+
+  const busy = new Leases(() => {});
+  const { signal } = busy.hold();
+  assert.equal(await busy.drain(20), 1);
+  assert.match(String(signal.reason), /stopped or replaced/);
+});

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { totalmem } from 'node:os';
+import { dirname, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { MemoryGauge } from '../../../runtime/fleets/admission/memory.ts';
+import { readMemory } from '../../../runtime/resources/memory.ts';
+import { temporaryDirectory } from '../../support/temporary.ts';
+
+const MB = 1024 * 1024;
+
+/** A root with these files in it, as the kernel shows them. */
+function rootWith(t: TestContext, files: Record<string, string>): string {
+  const root = temporaryDirectory(t);
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), content);
+  }
+  return root;
+}
+
+test('in a cgroup v2 the working set is what is in use less what can be taken back', (t) => {
+  const root = rootWith(t, {
+    'proc/self/cgroup': '0::/cellar.service\n',
+    'sys/fs/cgroup/cellar.service/memory.max': `${512 * MB}\n`,
+    'sys/fs/cgroup/cellar.service/memory.current': `${300 * MB}\n`,
+    'sys/fs/cgroup/cellar.service/memory.stat': `anon 1\ninactive_file ${100 * MB}\nactive_file 5\n`,
+  });
+  assert.deepEqual(readMemory(root), { source: 'cgroup v2', total: 512 * MB, used: 200 * MB });
+});
+
+test('a host that has made room for its control groups keeps to the limit of the one they all lie in', (t) => {
+  const root = rootWith(t, {
+    'proc/self/cgroup': '0::/cellar.service/cellar-host\n',
+    'sys/fs/cgroup/cellar.service/memory.max': `${512 * MB}\n`,
+    'sys/fs/cgroup/cellar.service/memory.current': `${300 * MB}\n`,
+    'sys/fs/cgroup/cellar.service/cellar-host/memory.max': 'max\n',
+    'sys/fs/cgroup/cellar.service/cellar-host/memory.current': `${100 * MB}\n`,
+  });
+  assert.deepEqual(readMemory(root), { source: 'cgroup v2', total: 512 * MB, used: 300 * MB });
+});
+
+test('a cgroup v2 without a limit has all of the machine, and may be shown as the root of a container', (t) => {
+  const root = rootWith(t, {
+    'proc/self/cgroup': '0::/not/shown/here\n',
+    'sys/fs/cgroup/memory.max': 'max\n',
+    'sys/fs/cgroup/memory.current': `${MB}\n`,
+    'sys/fs/cgroup/memory.stat': 'inactive_file 0\n',
+  });
+  assert.deepEqual(readMemory(root), { source: 'cgroup v2', total: totalmem(), used: MB });
+});
+
+test('in a cgroup v1 the same is told by other names', (t) => {
+  const root = rootWith(t, {
+    'proc/self/cgroup': '9:cpu,cpuacct:/\n4:memory:/cellar\n0::/\n',
+    'sys/fs/cgroup/memory/cellar/memory.limit_in_bytes': `${256 * MB}\n`,
+    'sys/fs/cgroup/memory/cellar/memory.usage_in_bytes': `${200 * MB}\n`,
+    'sys/fs/cgroup/memory/cellar/memory.stat': `inactive_file 7\ntotal_inactive_file ${50 * MB}\n`,
+  });
+  assert.deepEqual(readMemory(root), { source: 'cgroup v1', total: 256 * MB, used: 150 * MB });
+});
+
+test('a cgroup v1 limit above all memory is none', (t) => {
+  const root = rootWith(t, {
+    'proc/self/cgroup': '4:memory:/\n',
+    'sys/fs/cgroup/memory/memory.limit_in_bytes': '9223372036854771712\n',
+    'sys/fs/cgroup/memory/memory.usage_in_bytes': `${MB}\n`,
+  });
+  assert.deepEqual(readMemory(root), { source: 'cgroup v1', total: totalmem(), used: MB });
+});
+
+test('without a cgroup it is the machine’s memory that counts', (t) => {
+  const root = rootWith(t, { 'proc/meminfo': 'MemTotal: 9 kB\nMemAvailable:   1024 kB\n' });
+  assert.deepEqual(readMemory(root), { source: 'machine', total: totalmem(), used: totalmem() - MB });
+});
+
+test('this machine can be read, and the limit is what was set, or most of what there is', () => {
+  const { total, used } = readMemory();
+  assert.ok(total > 0 && used > 0 && used <= total, `${used} of ${total}`);
+  assert.equal(new MemoryGauge(1, 512).over, true);
+  assert.equal(new MemoryGauge(2 ** 40, 512).over, false);
+  assert.equal(new MemoryGauge(0, 512).over, used > total * 0.8);
+});

@@ -1,0 +1,170 @@
+// Apps that print as much as they can.
+import assert from 'node:assert/strict';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { PassThrough } from 'node:stream';
+import { finished } from 'node:stream/promises';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { BYTES_PER_S, CellOutput, lineSink } from '../../../runtime/fleets/process/cell-output.ts';
+import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
+import type { OutputSink } from '../../../runtime/processes/output-sink.ts';
+import { eventually } from '../../support/e2e/processes.ts';
+import { call, cellOptions, makeRelease } from '../../support/fleets/release.ts';
+import { temporaryDirectory } from '../../support/temporary.ts';
+
+const FLOOD = `
+export default { async fetch(request, env, context) {
+  const length = Number(new URL(request.url).search.slice(1));
+  if (length === 0) return new Response('ok');
+  const line = 'x'.repeat(length);
+  for (;;) {
+    for (let i = 0; i < 200; i++) console.log(line);
+    await scheduler.wait(0);
+  }
+} }`;
+/** 100,000 lines a second, as far as the machine lets it; answers how many there were and how long they took. */
+const PACED = `
+export default { async fetch() {
+  const begun = Date.now();
+  let printed = 0;
+  for (; printed < 200_000; printed += 500) {
+    for (let i = 0; i < 500; i++) console.log('a line of an app');
+    await scheduler.wait(Math.max(0, begun + (printed + 500) / 100 - Date.now()));
+  }
+  return Response.json({ printed, ms: Date.now() - begun });
+} }`;
+const MEASURED_MS = 3_000;
+
+/** A sink that counts what it is given, and what it is told was dropped. */
+function counting(): OutputSink & { bytes: number; lines: number; lost: number } {
+  const sink = lineSink(() => counted.lines++);
+  const counted = {
+    bytes: 0,
+    lines: 0,
+    lost: 0,
+    isCrowded: false,
+    write: (...given: Parameters<OutputSink['write']>) => {
+      const [, piece, dropped] = given;
+      counted.bytes += piece.length;
+      // The line that the rest of the first piece belongs to has lost its beginning.
+      if (dropped !== null) counted.lost += dropped + Math.min(piece.length, 1);
+      sink.write(...given);
+    },
+    end: sink.end,
+  };
+  return counted;
+}
+
+for (const length of [1, 100, 10_000]) {
+  test(`an app that prints lines of ${length} bytes without end costs the host little`, async (t) => {
+    const root = temporaryDirectory(t);
+    const { directory } = await makeRelease(`${root}/r`, FLOOD);
+    const output = counting();
+    const cell = await startCell({ ...(await cellOptions(root, directory)), output });
+    t.after(() => cell.kill());
+    const flooding = call(cell.socketPath('http'), `/?${length}`).catch(() => null);
+    const delay = monitorEventLoopDelay({ resolution: 1 });
+    delay.enable();
+    const before = process.cpuUsage();
+    const began = performance.now();
+    await sleep(MEASURED_MS);
+    const { user, system } = process.cpuUsage(before);
+    delay.disable();
+    const elapsed = performance.now() - began;
+    const share = (user + system) / 1000 / elapsed;
+    t.diagnostic(`${(100 * share).toFixed(1)} % of a core, p99 of the loop ${delay.percentile(99) / 1e6} ms`);
+    assert.ok(share < 0.25, `${share} of a core`);
+    // What a second may have, and what was saved up for four.
+    assert.ok(output.bytes < (elapsed / 1000 + 5) * BYTES_PER_S, `${output.bytes} bytes`);
+    await eventually(() => output.lost > 0, 'lines are dropped');
+    assert.equal((await call(cell.socketPath('http'), '/')).text, 'ok', 'it is not blocked for long');
+    cell.kill();
+    await flooding;
+    assert.match((await cell.exited).reason, /its last lines:\nx+/);
+  });
+}
+
+test('an app that prints 100,000 lines a second is not held up by its pipe, and each line is kept or counted', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, PACED);
+  const output = counting();
+  const cell = await startCell({ ...(await cellOptions(root, directory)), output });
+  t.after(() => cell.kill());
+  let printed = 0;
+  // Again where others keep the processors busy: a pipe that holds the app up does so each time.
+  await eventually(async () => {
+    const round = JSON.parse((await call(cell.socketPath('http'), '/')).text);
+    printed += round.printed;
+    const perSecond = (round.printed / round.ms) * 1000;
+    t.diagnostic(`${Math.round(perSecond)} lines a second`);
+    return perSecond > 50_000;
+  }, 'it prints more than 50,000 lines a second');
+  await cell.stop();
+  t.diagnostic(`${output.lines} kept, ${output.lost} dropped`);
+  assert.equal(output.lines + output.lost, printed);
+  assert.ok(output.lines > 5_000);
+});
+
+/** What a process that printed `pieces` is known to have said. */
+async function printed(pieces: string[], isCrowded = false) {
+  const lines: string[] = [];
+  const dropped: number[] = [];
+  const sink = lineSink((line) => lines.push(line));
+  const output = new CellOutput(
+    {
+      isCrowded,
+      end: sink.end,
+      write: (pipe, piece, lost) => {
+        if (lost !== null) dropped.push(lost);
+        sink.write(pipe, piece, lost);
+      },
+    },
+    512,
+  );
+  const stream = new PassThrough({ highWaterMark: 1024 * 1024 });
+  output.read('stdout', stream);
+  for (const piece of pieces) {
+    stream.write(piece);
+    // So that each is read by itself.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  stream.end();
+  await finished(stream);
+  return { lines, dropped, output };
+}
+
+test('a quiet app’s burst of lines is passed on whole', async () => {
+  const { lines, dropped } = await printed(Array.from({ length: 5_000 }, (_, i) => `line ${i}\n`));
+  assert.equal(lines.length, 5_000);
+  assert.equal(lines.at(-1), 'line 4999');
+  assert.deepEqual(dropped, []);
+});
+
+test('lines around what was dropped are whole ones', async () => {
+  // So much that seconds go by before the app may print again.
+  const burst = `${'x'.repeat(100)}\n`.repeat(40_000) + 'short\n'.repeat(2);
+  const { lines, dropped, output } = await printed([burst, 'dropped\nbegins to be dr', 'opped\nlast\n']);
+  assert.deepEqual([lines.length, dropped], [40_002, [3]]);
+  assert.match(output.explain(1, null).reason, /short\nshort\ndropped\nbegins to be dropped\nlast$/);
+});
+
+test('an end for want of memory says whose memory it was, and is over a limit only where that is the app’s own', async () => {
+  const { output } = await printed(['the last words\n']);
+  const limit = /^the app needed more memory than RUNNER_CELL_MAX_MB/;
+  assert.match(output.explain(null, 'SIGKILL', 'limit').limit!, limit);
+  assert.deepEqual(output.explain(null, 'SIGKILL', 'machine'), {
+    reason:
+      'the kernel ended the process because the machine, or the container that Cellar runs in, ran out of memory',
+    limit: null,
+  });
+  // One of the processes that it had started was killed; it ended by itself later.
+  assert.match(output.explain(1, null, 'machine').reason, /^workerd exited with code 1; its last lines:/);
+});
+
+test('where much of others waits, an app that has printed much does without first', async () => {
+  // Nearly all that was saved up: it takes two seconds to come back to half of it.
+  const much = 'short\n'.repeat(170_000);
+  assert.deepEqual((await printed([much, 'kept\n'])).dropped, []);
+  assert.deepEqual((await printed([much, 'dropped\n'], true)).dropped, [1]);
+  assert.deepEqual((await printed(['kept\n'], true)).dropped, []);
+});

@@ -1,0 +1,93 @@
+// Apps that keep a core busy: their processes work in the background, and come back when they are calm.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { type TestContext, test } from 'node:test';
+import { CoreUse } from '../../../runtime/fleets/process/core-use.ts';
+import { openBackground } from '../../../runtime/resources/background.ts';
+import { ControlGroups, openControlGroups } from '../../../runtime/resources/cgroup.ts';
+import { eventually } from '../../support/e2e/processes.ts';
+import { harness } from '../../support/fleets/harness.ts';
+
+const opened = openControlGroups(`cellar-test-${process.pid}`);
+const groups = opened instanceof ControlGroups && opened.limits.processors ? opened : null;
+const NEEDS_PROCESSORS = groups === null ? { skip: 'the processors cannot be shared out here' } : {};
+openBackground(groups?.background() ?? null);
+process.once('exit', () => void groups?.close());
+
+const BURNING = 'export default { fetch() { for (;;); } };';
+
+/** Resolves when a process works in the background, or does so no more. */
+async function until(isInBackground: boolean, pid: number): Promise<void> {
+  const isNow = () => readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes('/background');
+  await eventually(() => isNow() === isInBackground, `it works in the background: ${isInBackground}`);
+}
+
+function startProcess(t: TestContext): number {
+  const child = spawn('sleep', ['600'], { env: {} });
+  t.after(async () => {
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  });
+  return child.pid!;
+}
+
+test(
+  'a process that uses half a core goes to the background, and comes back after ten calm seconds',
+  NEEDS_PROCESSORS,
+  async (t) => {
+    const pid = startProcess(t);
+    const use = new CoreUse();
+    use.begin(pid, 0);
+    use.look(400, 1_000);
+    await until(false, pid);
+    use.look(1_000, 2_000);
+    await until(true, pid);
+    use.look(1_100, 3_000);
+    // Calm for seven seconds only.
+    use.look(1_800, 10_000);
+    use.look(2_400, 11_000);
+    use.look(2_500, 20_000);
+    await until(true, pid);
+    use.look(2_600, 21_500);
+    await until(false, pid);
+  },
+);
+
+test('the next process of a busy app begins in the background', NEEDS_PROCESSORS, async (t) => {
+  const use = new CoreUse();
+  use.begin(startProcess(t), 0);
+  use.look(900, 1_000);
+  const next = startProcess(t);
+  use.begin(next, 1_100);
+  await until(true, next);
+});
+
+test('readings too close to each other tell nothing', NEEDS_PROCESSORS, async (t) => {
+  const pid = startProcess(t);
+  const use = new CoreUse();
+  use.begin(pid, 0);
+  use.look(20, 10);
+  use.look(30, 20);
+  use.look(100, 1_000);
+  await until(false, pid);
+});
+
+test(
+  'an app in an endless loop burns what others leave, and so does its next process',
+  NEEDS_PROCESSORS,
+  async (t) => {
+    const app = harness(t);
+    await app.fleet.start(await app.release(1, { code: BURNING, migrations: {} }));
+    const look = setInterval(app.tick, 200);
+    t.after(() => clearInterval(look));
+    const asked = app.ask('/loop').catch(() => 'cut');
+    const pid = app.fleet.pid!;
+    await until(true, pid);
+    process.kill(pid, 'SIGKILL');
+    await asked;
+    await app.until(() => app.fleet.pid !== null && app.fleet.pid !== pid);
+    await until(true, app.fleet.pid!);
+  },
+);

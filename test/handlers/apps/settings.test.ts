@@ -1,0 +1,230 @@
+// What is set on an app: variables, domains, limits, its slug. Each reaches the host as part of the whole state.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { TestControl } from '../../support/handlers/control.ts';
+import { HOST_STATS } from '../../support/handlers/host.ts';
+
+let control: TestControl;
+before(async () => {
+  control = await TestControl.start({ RUNNER_MAX_APPS_PER_USER: '100' });
+});
+after(() => control.stop());
+
+test('a variable is set, replaced, listed and removed, and the host is sent all of them', async () => {
+  const { id } = await control.create('variables');
+  const path = `/v1/apps/${id}/env`;
+  const set = await control.api('POST', path, { name: 'COLOR', value: 'red' });
+  assert.equal(set.status, 201);
+  assert.deepEqual(Object.keys(set.body).sort(), ['name', 'updated_at', 'value']);
+  const replaced = await control.api('POST', path, { name: 'COLOR', value: 'blue' });
+  assert.deepEqual([replaced.status, replaced.body.value], [200, 'blue']);
+  await control.call('env.set', { id, name: 'A', value: '' });
+  const { items } = (await control.api('GET', path)).body;
+  assert.deepEqual(
+    items.map(({ name, value }: { name: string; value: string }) => [name, value]),
+    [
+      ['A', ''],
+      ['COLOR', 'blue'],
+    ],
+  );
+  assert.deepEqual(control.host.wanted.get(id)!.env, { A: '', COLOR: 'blue' });
+  assert.equal((await control.api('DELETE', `${path}/COLOR`)).status, 204);
+  assert.deepEqual(control.host.wanted.get(id)!.env, { A: '' });
+  const gone = await control.api('DELETE', `${path}/COLOR`);
+  assert.deepEqual([gone.status, gone.body.code], [404, 'env_not_found']);
+  assert.equal((await control.api('GET', '/v1/apps/nope/env')).body.code, 'app_not_found');
+  assert.equal(
+    (await control.api('POST', '/v1/apps/nope/env', { name: 'A', value: '' })).body.code,
+    'app_not_found',
+  );
+});
+
+test('reserved and ill-formed names, and values that no process takes, are refused', async () => {
+  const { id } = await control.create('reserved');
+  const names = [
+    'RUNNER_X',
+    'SERVICE_X',
+    'CELLAR_',
+    'GIT_DIR',
+    'LD_PRELOAD',
+    'DYLD_X',
+    'npm_config_registry',
+  ];
+  names.push('NPM_CONFIG_REGISTRY', 'PATH', 'HOME', 'SHELL', 'USER', 'TMPDIR', 'PWD', 'CI', 'NODE_OPTIONS');
+  names.push('NODE_PATH', 'BASH_ENV', 'ENV', '1A', 'A-B', 'A=B', '', 'Ä', 'A\nB', 'A'.repeat(129));
+  for (const name of names) {
+    const { status, body } = await control.api('POST', `/v1/apps/${id}/env`, { name, value: 'x' });
+    assert.deepEqual([status, body.errors[0].path], [400, 'name'], name);
+  }
+  for (const value of ['a\0b', 'x'.repeat(16_385), 7, null]) {
+    const { body } = await control.api('POST', `/v1/apps/${id}/env`, { name: 'OK', value });
+    assert.equal(body.errors[0].path, 'value');
+  }
+  assert.equal((await control.api('POST', `/v1/apps/${id}/env`, { name: 'PATHS', value: '1' })).status, 201);
+});
+
+test('an app has at most 100 variables; replacing one is no more', async () => {
+  const { id } = await control.create('many');
+  const calls = Array.from({ length: 100 }, (_, n) => ({
+    jsonrpc: '2.0',
+    id: n,
+    method: 'env.set',
+    params: { id, name: `V${n}`, value: 'x' },
+  }));
+  for (let n = 0; n < 100; n += 10) await control.rpc(calls.slice(n, n + 10));
+  const over = await control.api('POST', `/v1/apps/${id}/env`, { name: 'MORE', value: 'x' });
+  assert.deepEqual([over.status, over.body.code], [403, 'quota_exceeded']);
+  assert.equal((await control.api('POST', `/v1/apps/${id}/env`, { name: 'V7', value: 'y' })).status, 200);
+  assert.equal(Object.keys(control.host.wanted.get(id)!.env).length, 100);
+});
+
+test('a domain is attached in its normal form, to one app only, and detached', async () => {
+  const { id } = await control.create('domains');
+  const { id: other } = await control.create('domains-2');
+  const path = `/v1/apps/${id}/domains`;
+  const added = await control.api('POST', path, { hostname: 'Shop.Example.COM.' });
+  assert.equal(added.status, 201);
+  assert.deepEqual([added.body.hostname, added.body.app_id], ['shop.example.com', id]);
+  assert.deepEqual(control.host.wanted.get(id)!.hostnames, ['shop.example.com']);
+  for (const app of [id, other]) {
+    const taken = await control.api('POST', `/v1/apps/${app}/domains`, { hostname: 'shop.example.com' });
+    assert.deepEqual([taken.status, taken.body.code], [409, 'domain_taken']);
+  }
+  const unicode = await control.api('POST', path, { hostname: 'bücher.example' });
+  assert.equal(unicode.body.hostname, 'xn--bcher-kva.example');
+  assert.equal((await control.api('GET', path)).body.items.length, 2);
+  assert.equal((await control.api('DELETE', `${path}/SHOP.example.com`)).status, 204);
+  assert.equal((await control.api('DELETE', `${path}/shop.example.com`)).body.code, 'domain_not_found');
+  assert.equal(
+    (await control.api('POST', `/v1/apps/${other}/domains`, { hostname: 'shop.example.com' })).status,
+    201,
+  );
+  assert.deepEqual(control.host.wanted.get(id)!.hostnames, ['xn--bcher-kva.example']);
+});
+
+test('what is no hostname, or belongs to this Cellar, cannot be attached', async () => {
+  const { id } = await control.create('hostless');
+  const names = [
+    'localhost',
+    'x.localhost',
+    'api.localhost',
+    'example',
+    '*.example.com',
+    '10.0.0.1',
+    '[::1]',
+  ];
+  names.push('a..example', '-a.example', 'user@a.example', '');
+  names.push(`${'a'.repeat(64)}.example`, 'a b.example', '0x7f.1', 'a.1');
+  for (const hostname of names) {
+    const { status, body } = await control.api('POST', `/v1/apps/${id}/domains`, { hostname });
+    assert.deepEqual([status, body.errors?.[0].path], [400, 'hostname'], hostname);
+  }
+});
+
+test('a deleted app gives its domains back', async () => {
+  const { id } = await control.create('briefly');
+  await control.api('POST', `/v1/apps/${id}/domains`, { hostname: 'briefly.example' });
+  await control.api('DELETE', `/v1/apps/${id}`);
+  const { id: next } = await control.create('next');
+  assert.equal(
+    (await control.api('POST', `/v1/apps/${next}/domains`, { hostname: 'briefly.example' })).status,
+    201,
+  );
+});
+
+test('limits are read and set; null is the default, 0 is off, one left out stays', async () => {
+  const { id } = await control.create('limited');
+  const defaults = { clientRpm: 1800, appRpm: 0 };
+  assert.deepEqual(await control.call('limits.get', { id }), { clientRpm: null, appRpm: null, defaults });
+  const set = await control.call('limits.set', { id, clientRpm: 60, appRpm: 0 });
+  assert.deepEqual(set, { clientRpm: 60, appRpm: 0, defaults });
+  assert.deepEqual(control.host.wanted.get(id)!.limits, { clientRpm: 60, appRpm: 0 });
+  assert.deepEqual(await control.call('limits.set', { id, clientRpm: null }), {
+    clientRpm: null,
+    appRpm: 0,
+    defaults,
+  });
+  for (const clientRpm of [-1, 1.5, '60', true]) {
+    assert.equal((await control.refusal('limits.set', { id, clientRpm })).errors[0].path, 'clientRpm');
+  }
+  assert.equal((await control.refusal('limits.get', { id: 'nope' })).code, 'app_not_found');
+});
+
+test('where an app is and how it is built is set field by field, and reaches the host as it is kept', async () => {
+  const { id } = await control.create('in-a-folder');
+  const none = { root_directory: null, install_command: null, build_command: null, output_directory: null };
+  assert.deepEqual(await control.call('builds.get', { id }), none);
+  const set = await control.call('builds.set', { id, root_directory: './apps//web/', build_command: 'make' });
+  assert.deepEqual(set, { ...none, root_directory: 'apps/web', build_command: 'make' });
+  assert.deepEqual(control.host.wanted.get(id)!.builds, set);
+  const less = await control.call('builds.set', { id, build_command: null, output_directory: './' });
+  assert.deepEqual(less, { ...none, root_directory: 'apps/web', output_directory: '.' });
+  assert.deepEqual(await control.call('builds.get', { id }), less);
+
+  const told = async (change: object) => {
+    const { errors } = await control.refusal('builds.set', { id, ...change });
+    return errors.map(({ path, message }: { path: string; message: string }) => `${path} ${message}`);
+  };
+  assert.deepEqual(await told({ root_directory: '/srv/app' }), [
+    'root_directory must be relative to the root of the repository',
+  ]);
+  assert.deepEqual(await told({ output_directory: 'dist/../../other' }), [
+    'output_directory must not have a part . or ..',
+  ]);
+  assert.deepEqual(await told({ root_directory: '' }), ['root_directory must name a folder, or be null']);
+  assert.deepEqual(await told({ root_directory: 'a\0b' }), [
+    'root_directory must not have control characters or backslashes',
+  ]);
+  assert.deepEqual(await told({ build_command: 'a\0b' }), ['build_command must not have a NUL character']);
+  assert.deepEqual(await told({ install_command: ' ' }), ['install_command must be a command, or null']);
+  assert.match((await told({ install_command: '語'.repeat(1366) }))[0], /^install_command .* 4096 bytes/);
+  assert.equal((await control.refusal('builds.get', { id: 'nope' })).code, 'app_not_found');
+});
+
+test('a renamed app keeps its id and data, its addresses change, its old slug is free', async () => {
+  const { id } = await control.create('before');
+  await control.create('occupied');
+  const renamed = await control.api('POST', `/v1/apps/${id}/rename`, { slug: 'afterwards' });
+  assert.equal(renamed.status, 200);
+  assert.deepEqual(
+    [renamed.body.id, renamed.body.url, renamed.body.git_url],
+    [id, 'http://afterwards.localhost:8787', 'http://git.localhost:8787/afterwards'],
+  );
+  assert.equal(control.host.wanted.get(id)!.slug, 'afterwards');
+  const taken = await control.api('POST', `/v1/apps/${id}/rename`, { slug: 'occupied' });
+  assert.deepEqual([taken.status, taken.body.code], [409, 'slug_taken']);
+  assert.equal((await control.api('POST', `/v1/apps/${id}/rename`, { slug: 'git' })).status, 400);
+  assert.equal((await control.api('POST', '/v1/apps/nope/rename', { slug: 'whatever' })).status, 404);
+  await control.create('before');
+});
+
+test('a change that the host cannot be told now stays, answers 503, and is brought about by reconcile', async () => {
+  const { id } = await control.create('patient');
+  control.host.failing = 500;
+  const { status, body } = await control.api('POST', `/v1/apps/${id}/env`, { name: 'LATER', value: '1' });
+  control.host.failing = null;
+  assert.deepEqual([status, body.code], [503, 'host_unavailable']);
+  assert.deepEqual(control.host.wanted.get(id)!.env, {});
+  assert.equal((await control.internal('/internal/reconcile', {})).body.pushed, 1);
+  assert.deepEqual(control.host.wanted.get(id)!.env, { LATER: '1' });
+});
+
+test('many changes at once all hold, and the host ends with the newest state', async () => {
+  const { id } = await control.create('busy');
+  const set = (n: number) => control.api('POST', `/v1/apps/${id}/env`, { name: `N${n}`, value: `${n}` });
+  const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => set(n)));
+  assert.ok(answers.every(({ status }) => status === 201));
+  assert.equal(Object.keys(control.host.wanted.get(id)!.env).length, 12);
+});
+
+test('stats count what is here and have the host’s own figures', async () => {
+  const { apps, accounts, domains, deploys, host } = (await control.api('GET', '/v1/admin/stats')).body;
+  assert.equal(apps.total, control.host.wanted.size);
+  assert.equal(apps.by_status.created, apps.total);
+  assert.deepEqual([accounts, deploys], [1, { total: 0, unfinished: 0 }]);
+  assert.ok(domains >= 3);
+  assert.deepEqual(host, HOST_STATS);
+  control.host.failing = 500;
+  assert.equal((await control.api('GET', '/v1/admin/stats')).body.host, null);
+  control.host.failing = null;
+});

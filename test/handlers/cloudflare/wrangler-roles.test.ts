@@ -1,0 +1,143 @@
+// Who may do what over `/client/v4`: every call that Wrangler makes, as every kind of caller. What a call needs is what the
+// operation of the API needs that does the same.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { TestControl } from '../../support/handlers/control.ts';
+
+// By its path: it is written for workerd, whose types are not here.
+const { calls } = (await import(new URL('../../../handlers/cloudflare/index.ts', import.meta.url).href)) as {
+  calls: { method: string; path: string; needs: string }[];
+};
+
+const ROLES = ['none', 'view', 'push', 'admin', 'owner'] as const;
+const RANK = { account: 0, view: 1, push: 2, admin: 3 } as const;
+/** What no caller below `push` may read: a variable of the Worker, and the names of what the app keeps. */
+const HIDDEN = [
+  'the value of a variable',
+  'hidden-database',
+  'hidden-namespace',
+  'hidden-bucket',
+  'hidden-queue',
+];
+
+let control: TestControl;
+let people: { role: (typeof ROLES)[number]; account: string; key: string }[];
+
+before(async () => {
+  control = await TestControl.start({ RUNNER_MAX_APPS_PER_USER: '1000' });
+  people = await Promise.all(
+    ROLES.map(async (role) => {
+      const { id: account } = await control.call('accounts.create', {
+        name: role,
+        email: `${role}@example.com`,
+      });
+      const { key } = await control.call('keys.create', { account });
+      return { role, account, key };
+    }),
+  );
+  for (const slug of ['shared', 'deleted']) await sharedApp(slug);
+  const workflows = [{ id: 'hidden-workflow', class_name: 'Orders', binding: 'ORDERS' }];
+  control.host.kept = {
+    databases: [{ id: 'hidden-database', binding: 'DB' }],
+    namespaces: [{ id: 'hidden-namespace', binding: 'KV' }],
+    buckets: [{ id: 'hidden-bucket', binding: 'BUCKET' }],
+    producers: ['hidden-queue'],
+    consumers: [],
+    workflows,
+  };
+  control.host.release = {
+    deploy_id: '0123456789abcdef',
+    compatibility_date: '2026-10-01',
+    compatibility_flags: [],
+    migration_tag: null,
+    vars: { GREETING: 'the value of a variable' },
+    assets: null,
+    durable_objects: [],
+    workflows: workflows.map(({ id, ...rest }) => ({ name: id, ...rest })),
+    databases: [],
+    namespaces: [],
+    buckets: [],
+    rate_limits: [],
+    services: [],
+    outward: [],
+    version_metadata: null,
+    crons: [],
+    producers: [],
+    consumers: [],
+  };
+});
+after(() => control.stop());
+
+/** Bodies of calls that check them before they know which app they are about. */
+const BODIES: Record<string, unknown> = {
+  '/query': { sql: 'SELECT 1' },
+  '/raw': { sql: 'SELECT 1' },
+  '/import': { action: 'init', etag: 'x' },
+  '/export': {},
+  '/bulk': [{ key: 'a', value: 'b' }],
+  '/bulk/delete': ['a'],
+  '/bulk/get': { keys: ['a'] },
+  '/batch/delete': { instances: ['a'] },
+  '/status': { status: 'pause' },
+};
+
+/** Makes an app of the owner, on which each of the others has the role of that name. */
+async function sharedApp(slug: string): Promise<void> {
+  const { account: owner } = people.find(({ role }) => role === 'owner')!;
+  const { body } = await control.api('POST', '/v1/apps', { slug, owner });
+  for (const { role, account } of people) {
+    if (role !== 'none' && role !== 'owner')
+      await control.call('collaborators.set', { id: body.id, account, role });
+  }
+}
+
+for (const { method, path, needs } of calls) {
+  if (needs === 'none') continue;
+  test(`${method} ${path} needs ${needs}`, async () => {
+    const slug = method === 'DELETE' && path.includes('/services/') ? 'deleted' : 'shared';
+    const names: Record<string, string> = {
+      script: slug,
+      consumer: slug,
+      database: 'hidden-database',
+      namespace: 'hidden-namespace',
+      bucket: 'hidden-bucket',
+      queue: 'hidden-queue',
+      workflow: 'hidden-workflow',
+    };
+    const end = Object.keys(BODIES).find((each) => path.endsWith(each));
+    const given =
+      end === undefined
+        ? { script_name: slug, class_name: 'Orders', name: 'x', title: 'x', queue_name: 'x' }
+        : BODIES[end];
+    const body = path.endsWith('/bulk') && method === 'DELETE' ? ['a'] : given;
+    for (const { role, account, key } of people) {
+      const address = path
+        .replace(':account', account)
+        .replace(/:(\w+)\+?/g, (_, name: string) => names[name] ?? 'some');
+      const { status, text } = await control.fetch(method, `/client/v4${address}`, {
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        ...(method !== 'GET' && { body: JSON.stringify(body) }),
+      });
+      const rank = role === 'none' ? 0 : RANK[role === 'owner' ? 'admin' : role];
+      const isEnough = rank >= RANK[needs as keyof typeof RANK];
+      const seen = `${role}: ${status} ${text}`;
+      if (isEnough) assert.ok(status !== 403 && status !== 401, seen);
+      else {
+        // A list has nothing of such an app, and what nobody may know of is not there.
+        assert.ok([200, 403, 404].includes(status), seen);
+        if (status === 200) assert.match(text, /"result":(\[\]|\{"buckets":\[\]\})/, seen);
+      }
+      if (rank < RANK.push)
+        for (const hidden of HIDDEN)
+          assert.ok(!text.includes(hidden) || status === 403 || status === 404, seen);
+    }
+  });
+}
+
+test('each call of Wrangler that shows or changes what the API guards needs the same role', () => {
+  const needs = Object.fromEntries(calls.map(({ method, path, needs }) => [`${method} ${path}`, needs]));
+  const script = '/accounts/:account/workers/scripts/:script';
+  for (const read of [`GET ${script}/settings`, `GET ${script}/versions/:version`, `GET ${script}/secrets`])
+    assert.equal(needs[read], 'push', read);
+  assert.equal(needs['DELETE /accounts/:account/workers/services/:script'], 'admin');
+});

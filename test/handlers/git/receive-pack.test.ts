@@ -1,0 +1,142 @@
+// What the git door reads of a push: the commands, whatever their coding, and nothing behind them.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { after, before, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { request } from 'undici';
+import { API_KEY, TestControl } from '../../support/handlers/control.ts';
+
+const NONE = '0'.repeat(40);
+const OLD = 'a'.repeat(40);
+const NEW = 'b'.repeat(40);
+const PUSHER = 'cellar_key-of-pusher';
+const CAPABILITIES = '\0 report-status-v2 side-band-64k object-format=sha1 agent=git/2.39.5';
+
+let control: TestControl;
+before(async () => {
+  control = await TestControl.start();
+  const { id } = await control.create('repository');
+  const database = await control.database();
+  const hash = createHash('sha256').update(PUSHER).digest('hex');
+  const insert = (sql: string, ...values: string[]) =>
+    database
+      .prepare(sql)
+      .bind(...values)
+      .run();
+  await insert("INSERT INTO accounts (id, name, role, created_at) VALUES ('pusher', 'pusher', 'member', '')");
+  await insert("INSERT INTO keys VALUES ('pusher', 'pusher', '', ?, '')", hash);
+  await insert("INSERT INTO collaborators VALUES (?, 'pusher', 'push', '')", id);
+});
+after(() => control.stop());
+
+function line(text: string): string {
+  return (Buffer.byteLength(text) + 4).toString(16).padStart(4, '0') + text;
+}
+
+function commands(...list: [before: string, after: string, ref: string][]): string {
+  const lines = list.map(([old, next, ref], n) =>
+    line(`${old} ${next} ${ref}${n === 0 ? CAPABILITIES : ''}`),
+  );
+  return `${lines.join('')}0000`;
+}
+
+/** Pushes a body. A list of chunks is sent chunked. */
+async function push(body: Buffer | string | Buffer[], headers: Record<string, string> = {}, key = PUSHER) {
+  const response = await request(`${control.url}/v1/git/repository/git-receive-pack`, {
+    method: 'POST',
+    headers: {
+      authorization: `Basic ${btoa(`git:${key}`)}`,
+      'content-type': 'application/x-git-receive-pack-request',
+      ...headers,
+    },
+    body: Array.isArray(body) ? Readable.from(body) : body,
+  });
+  return { status: response.statusCode, text: await response.body.text() };
+}
+
+const PACK = Buffer.from(`PACK${'x'.repeat(300_000)}`);
+const received = () => Buffer.from(control.host.sent.at(-1)!.body);
+
+test('a push that creates and updates passes whole, plain, chunked and gzipped', async () => {
+  const head = commands(
+    [NONE, NEW, 'refs/heads/main'],
+    [OLD, NEW, 'refs/heads/side'],
+    [NONE, NEW, 'refs/tags/v1'],
+  );
+  const body = Buffer.concat([Buffer.from(head), PACK]);
+  assert.equal((await push(body)).status, 200);
+  assert.deepEqual(received(), body);
+
+  const bytewise = [...Buffer.from(head)].map((byte) => Buffer.of(byte));
+  assert.equal((await push([...bytewise, PACK])).status, 200);
+  assert.deepEqual(received(), body);
+
+  for (const coding of ['gzip', 'x-gzip']) {
+    const packed = gzipSync(body);
+    const before = control.host.sent.length;
+    assert.equal((await push(packed, { 'content-encoding': coding })).status, 200);
+    assert.equal(control.host.sent.length, before + 1);
+    assert.equal(control.host.sent.at(-1)!.headers['content-encoding'], coding);
+    assert.equal(control.host.sent.at(-1)!.headers['content-length'], String(packed.length));
+  }
+  const split = gzipSync(body);
+  const pieces = Array.from({ length: split.length }, (_, n) => split.subarray(n, n + 1));
+  assert.equal((await push(pieces, { 'content-encoding': 'gzip' })).status, 200);
+});
+
+test('a deletion, or a tag that moves, needs admin, wherever it stands and however it is coded', async () => {
+  const sent = control.host.sent.length;
+  const refused = [
+    commands([OLD, NONE, 'refs/heads/side']),
+    commands([NONE, NEW, 'refs/heads/main'], [OLD, NONE, 'refs/tags/v1']),
+    commands([OLD, NEW, 'refs/tags/v1']),
+    line(`shallow ${OLD}\n`) + commands([OLD, NONE, 'refs/heads/main']),
+  ];
+  for (const body of refused) {
+    for (const answer of [await push(body), await push(gzipSync(body), { 'content-encoding': 'gzip' })]) {
+      assert.equal(answer.status, 200);
+      const shown = answer.text.replaceAll('\x01', '|');
+      assert.match(shown, /^0013\|000eunpack ok\n[\s\S]*ng refs\/\S+ (deleting|moving)[\s\S]*\|00000000$/);
+    }
+    assert.equal(
+      (await push(body.replace('report-status-v2', 'report-nothing-x'))).status,
+      403,
+      'no report was asked for',
+    );
+  }
+  assert.equal(control.host.sent.length, sent, 'the host was not asked');
+  for (const body of refused) assert.equal((await push(body, {}, API_KEY)).status, 200, 'an admin may');
+});
+
+test('what cannot be understood is refused; an empty probe passes', async () => {
+  assert.equal((await push('0000')).status, 200);
+  assert.equal(received().toString(), '0000');
+  const strange = [
+    '',
+    '000',
+    'zzzz',
+    '0001',
+    '0004',
+    line('push-cert\0'),
+    line(`${OLD} ${NEW}`),
+    line(`${OLD} ${NEW} refs/heads/main`),
+    `${line(`${OLD} ${NEW} refs/heads/main${CAPABILITIES}`)}ffff`,
+  ];
+  for (const body of strange) assert.equal((await push(body)).status, 403, body);
+  const valid = commands([NONE, NEW, 'refs/heads/main']);
+  assert.equal((await push(valid, { 'content-encoding': 'gzip' })).status, 403, 'not gzip at all');
+  assert.equal((await push(valid, { 'content-encoding': 'br' })).status, 403);
+  const endless = line(`${NONE} ${NEW} refs/heads/${'x'.repeat(60_000)}`).repeat(80);
+  assert.equal((await push(endless)).status, 403);
+  assert.equal((await push(gzipSync(endless), { 'content-encoding': 'gzip' })).status, 403);
+  assert.equal(
+    (await push(endless, {}, API_KEY)).status,
+    403,
+    'nor may an admin have git keep so much in memory',
+  );
+  const packed = gzipSync(`${endless.repeat(20)}0000`);
+  assert.equal((await push(packed, { 'content-encoding': 'gzip' }, API_KEY)).status, 403);
+  const large = Buffer.concat([Buffer.from('zzzz'), Buffer.alloc(40_000_000)]);
+  assert.equal((await push(large)).status, 403, 'a large body is read to its end, and its refusal heard');
+});

@@ -1,0 +1,215 @@
+// The typed client. It checks every answer against the contract, so these calls check the answers too.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import { CellarClient, Refused, UnexpectedAnswer } from '../../../client/index.ts';
+import { SNAPSHOT_DEADLINE_MS, SOURCE_DEADLINE_MS } from '../../../handlers/contract/host/deadlines.ts';
+import { type OperationName, operations } from '../../../handlers/contract/index.ts';
+import { notYet } from '../../../handlers/contract/not-yet.ts';
+import type { Operation } from '../../../handlers/contract/operation.ts';
+import { TestControl, TOKEN } from '../../support/handlers/control.ts';
+
+const isNotYet = (name: string) => (notYet as readonly string[]).includes(name);
+
+let control: TestControl;
+let client: CellarClient;
+before(async () => {
+  control = await TestControl.start();
+  client = new CellarClient({ url: control.url, token: TOKEN });
+});
+after(() => control.stop());
+
+test('every operation that is there answers what the contract says', async () => {
+  const called = new Set<string>();
+  const call: CellarClient['call'] = (name, ...rest) => {
+    called.add(name);
+    return client.call(name, ...rest);
+  };
+  const { id } = await call('apps.create', { slug: 'typed' });
+  const account = await call('accounts.create', { name: 'A', email: 'a@example.com' });
+  assert.equal((await call('accounts.rename', { account: account.id, name: 'B' })).name, 'B');
+  const key = await call('keys.create', { account: account.id });
+  await call('apps.list', { limit: 1 });
+  await call('apps.overview', {});
+  await call('apps.get', { id });
+  await call('apps.get_by_slug', { slug: 'typed' });
+  await call('apps.templates', {});
+  await call('apps.update', { id, desired_state: 'stopped' });
+  await call('apps.rename', { id, slug: 'typed-2' });
+  await call('deploys.list', { id, status: 'live' });
+  await call('git.remote', { id });
+  await call('env.set', { id, name: 'A', value: '1' });
+  await call('env.list', { id });
+  await call('env.delete', { id, name: 'A' });
+  await call('domains.add', { id, hostname: 'a.example' });
+  await call('domains.list', { id });
+  await call('domains.remove', { id, hostname: 'a.example' });
+  await call('limits.set', { id, appRpm: 5 });
+  await call('limits.get', { id });
+  await call('builds.set', { id, root_directory: 'apps/web' });
+  assert.equal((await call('builds.get', { id })).root_directory, 'apps/web');
+  assert.deepEqual(await call('previews.get', { id }), { branches: false, storage: 'empty' });
+  assert.equal((await call('previews.set', { id, branches: true })).branches, true);
+  await call('events.log', { id, channel: 'a/b', event: 'e', tags: { a: 1 } });
+  assert.equal((await call('events.list', { id, channel: 'a/b' })).items.length, 1);
+  await call('events.channels', { id });
+  await call('users.identify', { id, user_id: 'u/ü?', properties: { a: true } });
+  assert.equal((await call('users.list', { id })).items[0]!.user_id, 'u/ü?');
+  assert.equal((await call('users.props', { id, user_id: 'u/ü?' })).user_id, 'u/ü?');
+  await call('insights.set', { id, title: 't', value: { $inc: 1 } });
+  await call('insights.list', { id });
+  await call('admin.stats', {});
+  await call('accounts.list', {});
+  assert.equal((await call('accounts.me', {})).role, 'owner');
+  await call('keys.list', { account: account.id });
+  await call('collaborators.set', { id, account: account.id, role: 'view' });
+  await call('collaborators.list', { id });
+  await call('collaborators.remove', { id, account: account.id });
+  const invite = await call('invites.create', { email: 'b@example.com', app: { id, role: 'push' } });
+  assert.deepEqual((await call('invites.list', {})).items[0]!.app, { id, slug: 'typed-2', role: 'push' });
+  await call('invites.revoke', { id: invite.id });
+  const guest = await call('collaborators.invite', { id, email: 'c@example.com', role: 'view' });
+  assert.equal((await call('collaborators.invites', { id })).items[0]!.id, guest.id);
+  await call('collaborators.revoke_invite', { id, invite: guest.id });
+  await call('keys.revoke', { id: key.id });
+  await call('accounts.delete', { id: account.id });
+  assert.equal(await call('apps.delete', { id }), null);
+  // Streams are followed below; what needs the host, a repository or a release is in the end-to-end tests.
+  const elsewhere =
+    /^((alerts|secrets|storage|snapshots|source|metrics|devices|paths|refs|spans|datapoints|logs|errors|crons|workflows)\..*|admin\.(settings|snapshot|restore)|domains\.check|previews\.(list|log|promote|delete)|apps\.(figures|sleep)|deploys\.(get|log|rollback|create|cancel)|.*\.stream)$/;
+  const left = operations
+    .map(({ name }) => name as string)
+    .filter((name) => !called.has(name) && !elsewhere.test(name) && !isNotYet(name));
+  assert.deepEqual(left, []);
+});
+
+test('what is declared and not there yet answers 501 with its own code', async () => {
+  const { id } = await client.call('apps.create', { slug: 'later' });
+  const refused = async (run: Promise<unknown>) => {
+    const error = await run.then(
+      () => assert.fail('it answered'),
+      (reason: unknown) => reason,
+    );
+    assert.ok(error instanceof Refused);
+    return [error.problem.status, error.problem.code];
+  };
+  const params = {
+    id,
+    fingerprint: 'f',
+    status: 'open',
+    database_id: 'd',
+    class_name: 'C',
+    bucket: 'b',
+    key: 'k',
+  };
+  for (const operation of operations) {
+    const { name, input } = operation as Operation;
+    if (!isNotYet(name) || name.endsWith('.stream')) continue;
+    const fields = Object.entries(params).filter(([field]) => field in input.shape);
+    const call = client.call(name as OperationName, Object.fromEntries(fields) as never);
+    assert.deepEqual(await refused(call), [501, 'not_implemented'], name);
+  }
+});
+
+test('a refusal is thrown with its problem, over REST and RPC', async () => {
+  for (const name of ['apps.get', 'limits.get'] as const) {
+    await assert.rejects(
+      client.call(name, { id: 'no' }),
+      (error: Refused) => error.problem.code === 'app_not_found',
+    );
+  }
+});
+
+test('an idempotency key is sent, and a stream is followed and resumed', async () => {
+  const { id } = await client.call('apps.create', { slug: 'followed' });
+  const event = { id, channel: 'c', event: 'one' };
+  await client.call('events.log', event, { idempotencyKey: 'k' });
+  await client.call('events.log', event, { idempotencyKey: 'k' });
+  await client.call('events.log', { ...event, event: 'two' });
+  const abort = new AbortController();
+  const seen: unknown[] = [];
+  for await (const event of client.stream(
+    'events.stream',
+    { id, last_event_id: '0' },
+    { signal: abort.signal },
+  )) {
+    assert.ok(!event.reset);
+    seen.push([event.id, event.data.event]);
+    if (seen.length === 2) break;
+  }
+  abort.abort();
+  assert.deepEqual(seen, [
+    ['1', 'one'],
+    ['2', 'two'],
+  ]);
+});
+
+test('a stream that cannot be resumed says so, and goes on', async () => {
+  const { id } = await client.call('apps.create', { slug: 'resumed' });
+  await client.call('events.log', { id, channel: 'c', event: 'one' });
+  const stream = client.stream('events.stream', { id, last_event_id: '7' });
+  const { value } = await stream.next();
+  assert.ok(value?.reset && /read the list again/.test(value.reason));
+  await stream.return(undefined);
+});
+
+test('a stream whose reader is slow says how much was left out', async (t) => {
+  const server = createServer((_, response) => {
+    response
+      .writeHead(200, { 'content-type': 'text/event-stream' })
+      .end('event: skipped\ndata: {"count":7}\n\n');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { value } = await new CellarClient({ url, token: TOKEN })
+    .stream('logs.stream', { id: 'slow' })
+    .next();
+  assert.ok(value?.reset && /^7 events/.test(value.reason));
+});
+
+test('it waits as long as the API may take, also for hours', async (t) => {
+  const waits: number[] = [];
+  t.mock.method(AbortSignal, 'timeout', (ms: number) => {
+    waits.push(ms);
+    return AbortSignal.abort();
+  });
+  for (const name of ['apps.list', 'source.diff', 'deploys.create', 'admin.snapshot'] as const)
+    await assert.rejects(client.call(name, { id: 'any' } as never), { name: 'AbortError' });
+  const most = [150_000, SOURCE_DEADLINE_MS, SOURCE_DEADLINE_MS + 150_000, SNAPSHOT_DEADLINE_MS];
+  assert.ok(
+    waits.every((wait, n) => wait > most[n]!),
+    `${waits}`,
+  );
+});
+
+test('an answer that is no Cellar’s is told apart from a refusal', async (t) => {
+  const answers: [number, string][] = [
+    [502, '<html>Bad Gateway</html>'],
+    [200, '<html>Sign in</html>'],
+    [503, '{"message": "no"}'],
+    [503, 'null'],
+    [200, '{"message": "hello"}'],
+    [200, 'null'],
+  ];
+  const server = createServer((_, response) => {
+    const [status, text] = answers[0]!;
+    response.writeHead(status).end(text);
+  }).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const other = new CellarClient({ url: `http://127.0.0.1:${port}`, token: TOKEN });
+  for (const [status, text] of [...answers]) {
+    const isUnexpected = (error: unknown) =>
+      error instanceof UnexpectedAnswer && error.status === status && error.message.includes(text);
+    await assert.rejects(other.call('apps.list', {}), isUnexpected);
+    await assert.rejects(other.call('limits.get', { id: 'a' }), isUnexpected);
+    await assert.rejects(other.call('admin.snapshot', {}), isUnexpected);
+    await assert.rejects(other.stream('events.stream', { id: 'a' }).next(), isUnexpected);
+    answers.shift();
+  }
+});

@@ -1,0 +1,299 @@
+// Every operation through both transports, with inputs made from the contract's schemas: what fits is never refused as
+// ill-formed, junk is always refused clearly and changes nothing, and both transports answer the same.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import * as fc from 'fast-check';
+import { type ErrorCode, errorCodes, type ProblemBody } from '../../../handlers/contract/errors.ts';
+import { operations } from '../../../handlers/contract/index.ts';
+import { notYet } from '../../../handlers/contract/not-yet.ts';
+import { type Operation, pathNames } from '../../../handlers/contract/operation.ts';
+import { alertKind } from '../../../handlers/contract/telemetry/alerts.ts';
+import {
+  fittingInput,
+  type Input,
+  inputSchema,
+  junkInput,
+  junkTexts,
+} from '../../support/handlers/arbitraries.ts';
+import { TestControl, TOKEN } from '../../support/handlers/control.ts';
+import { randomCases } from '../../support/random.ts';
+
+const cases = randomCases(4);
+/** Longest wait for an answer, in ms. */
+const DEADLINE_MS = 5_000;
+/** Refusals that any operation may answer with. */
+const COMMON: readonly ErrorCode[] = ['invalid_input', 'malformed_json', 'body_too_large'];
+
+const declared: readonly Operation[] = operations;
+const isDeleting = ({ method }: Operation) => method === 'DELETE';
+const deletingLast = [
+  ...declared.filter((operation) => !isDeleting(operation)),
+  ...declared.filter(isDeleting),
+];
+const isNotYet = ({ name }: Operation) => (notYet as readonly string[]).includes(name);
+/** What a path or a statement may be is more than its schema says. */
+const hasOwnRules = ({ name }: Operation) => /^(source|storage|alerts|builds)\./.test(name);
+
+let control: TestControl;
+let countRows: () => Promise<unknown>;
+/** How many rows each table had when it was last known. */
+let rows: unknown = null;
+before(async () => {
+  control = await TestControl.start({ RUNNER_MAX_APPS_PER_USER: '1000000' });
+  const database = await control.database();
+  const { results } = await database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();
+  const counts = results
+    .map(({ name }: { name: string }) => name)
+    .filter((name: string) => !/^(_cf|sqlite)_/.test(name))
+    .map((name: string) => `(SELECT count(*) FROM ${name}) AS ${name}`);
+  countRows = () => database.prepare(`SELECT ${counts.join(', ')}`).first();
+});
+after(() => control.stop());
+
+/** An answer, from whichever transport: with a problem, or with an output. */
+interface Outcome {
+  status: number;
+  problem: ProblemBody | null;
+  output: unknown;
+}
+
+for (const [kind, inputs] of [
+  ['what fits its schema is never ill-formed', fittingInput],
+  ['junk is refused clearly and writes no row', junkInput],
+] as const) {
+  test(`of every operation, ${kind}, over REST and RPC alike`, { timeout: 120_000 }, async () => {
+    const known = await fixture();
+    rows = null;
+    for (const operation of deletingLast) {
+      const property = fc.asyncProperty(inputs(operation, known), async (input) => {
+        const refused = await runBoth(operation, input);
+        const illFormed = refused?.code === 'invalid_input';
+        assert.ok(inputs === junkInput || hasOwnRules(operation) || !illFormed, JSON.stringify(refused));
+      });
+      await fc
+        .assert(property, { ...cases, seed: seedOf(operation.name), endOnFailure: true })
+        .catch(describeFailure(operation));
+    }
+  });
+}
+
+/** One for each operation, which stays the same when others are added. */
+function seedOf(name: string): number {
+  return [...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) | 0, cases.seed);
+}
+
+test('an id that is none is an unknown one, whatever it is', { timeout: 120_000 }, async () => {
+  const { id, ...known } = await fixture();
+  const odd = junkTexts.filter((text) => text.isWellFormed());
+  for (const operation of deletingLast.filter(({ kind }) => kind !== 'stream')) {
+    const names = new Set(['id', 'account', 'owner', ...pathNames(operation.path ?? '')]);
+    const [input] = fc.sample(fittingInput(operation, { ...known, id: fc.constant('nope') }), {
+      ...cases,
+      numRuns: 1,
+    });
+    for (const name of Object.keys(inputSchema(operation).properties ?? {}).filter((field) =>
+      names.has(field),
+    )) {
+      const params = odd.map((text) => ({ ...input, [name]: text }));
+      const calls = params.map((one, n) => ({ jsonrpc: '2.0', id: n, method: operation.name, params: one }));
+      for (const { error, id: n } of (await control.rpc(calls)).body) {
+        if (error) checkProblem(operation, error.data, error.data.status);
+        assert.notEqual(error?.data.code, 'internal_error', `${operation.name} of ${JSON.stringify(odd[n])}`);
+      }
+    }
+  }
+});
+
+test('what is written reads back as it was answered', { timeout: 120_000 }, async () => {
+  const { id } = await control.create('reads-back');
+  const readers: Partial<Record<string, (output: Input) => Promise<unknown>>> = {
+    'events.log': async () => (await control.call('events.list', { id, limit: 1 })).items[0],
+    'env.set': async ({ name }) => findItem('env.list', id, 'name', name),
+    'insights.set': async ({ title }) => findItem('insights.list', id, 'title', title),
+    'users.identify': ({ user_id }) => control.call('users.props', { id, user_id }),
+    'builds.set': () => control.call('builds.get', { id }),
+    'limits.set': () => control.call('limits.get', { id }),
+    'domains.add': async ({ hostname }) => findItem('domains.list', id, 'hostname', hostname),
+  };
+  for (const operation of declared) {
+    const read = readers[operation.name];
+    if (read === undefined) continue;
+    // Newest first means by the event's own time, when it has one.
+    const known = {
+      id: fc.constant(id),
+      hostname: fc.domain(),
+      url: fc.webUrl(),
+      on: fc.constant(['crash']),
+      at: fc.constant(undefined),
+    };
+    const inputs = fc.oneof(fittingInput(operation, known), junkInput(operation, known));
+    const property = fc.asyncProperty(inputs, async (input) => {
+      const { problem, output } = await overRpc(operation, input);
+      if (problem === null) assert.deepEqual(await read(output as Input), output);
+    });
+    await fc.assert(property, { ...cases, endOnFailure: true }).catch(describeFailure(operation));
+  }
+});
+
+/** The item of a whole list, page by page, whose field has the value. */
+async function findItem(method: string, id: string, field: string, value: unknown): Promise<unknown> {
+  for (let cursor: string | undefined; ; ) {
+    const { items, next_cursor } = await control.call(method, { id, limit: 20, ...(cursor && { cursor }) });
+    const found = items.find((item: Input) => item[field] === value);
+    if (found !== undefined || next_cursor === null) return found;
+    cursor = next_cursor;
+  }
+}
+
+function describeFailure({ name }: Operation): (error: Error) => never {
+  return (error) => {
+    throw new Error(`${name}: ${error.message}\n${(error.cause as Error | undefined)?.stack ?? ''}`);
+  };
+}
+
+/** A new app, an account and a key, so that some inputs name what there is. */
+async function fixture(): Promise<Record<string, fc.Arbitrary<unknown>>> {
+  const number = Math.random().toString(36).slice(2, 10);
+  const { id } = await control.create(`fuzz-${number}`);
+  const account = await control.call('accounts.create', { name: 'Ada', email: `${number}@example.com` });
+  const some = (...values: string[]) =>
+    fc.constantFrom(...values, 'nope', ...junkTexts.filter((text) => text !== '' && text.length <= 200));
+  return {
+    id: fc.oneof({ weight: 2, arbitrary: fc.constant(id) }, some(account.id)),
+    account: some(account.id),
+    owner: some(account.id),
+    hostname: fc.domain(),
+    url: fc.webUrl(),
+    on: fc.subarray([...alertKind.options], { minLength: 1 }),
+  };
+}
+
+/**
+ * Asks both transports, REST first where it can carry the input; what REST has changed is not done again.
+ * @returns the refusal, null when it was carried out
+ */
+async function runBoth(operation: Operation, input: Input): Promise<ProblemBody | null> {
+  rows ??= await countRows();
+  const rest = restRequest(operation, input);
+  const first = rest && (await overRest(operation, rest));
+  const carriedOut = first !== null && first.problem === null;
+  const second = carriedOut && operation.method !== 'GET' ? null : await overRpc(operation, input);
+  if (operation.kind === 'bytes' && second !== null) second.output = null;
+  if (first !== null && second !== null) assert.deepEqual(second, first);
+  const { problem } = (second ?? first)!;
+  if (problem === null) rows = operation.method === 'GET' ? rows : null;
+  else assert.deepEqual(await countRows(), rows, 'a refused call wrote something');
+  return problem;
+}
+
+async function overRest(operation: Operation, { path, init }: RestRequest): Promise<Outcome> {
+  const { status, type, text } = await send(path, init);
+  if (status >= 400) {
+    assert.equal(type, 'application/problem+json', text);
+    return { status, problem: checkProblem(operation, JSON.parse(text), status), output: null };
+  }
+  assert.ok(status === operation.status || (operation.replaces && status === 200), `status ${status}`);
+  if (operation.kind === 'bytes') return { status, problem: null, output: null };
+  const output = operation.kind === 'stream' ? type : status === 204 ? null : JSON.parse(text);
+  return { status, problem: null, output: checkOutput(operation, output) };
+}
+
+async function overRpc(operation: Operation, params: Input): Promise<Outcome> {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: operation.name, params });
+  const { status, type, text } = await send('/rpc', { method: 'POST', body });
+  assert.equal(status, 200, text);
+  if (operation.kind === 'stream' && type === 'text/event-stream') {
+    return { status: 200, problem: null, output: checkOutput(operation, type) };
+  }
+  const { error, result } = JSON.parse(text);
+  if (error === undefined) {
+    return { status: operation.status, problem: null, output: checkOutput(operation, result) };
+  }
+  const problem = checkProblem(operation, error.data, error.data.status);
+  return { status: problem.status, problem, output: null };
+}
+
+/** The answer, of a stream without its body. */
+async function send(
+  path: string,
+  init: RequestInit,
+): Promise<{ status: number; type: string; text: string }> {
+  const deadline = AbortSignal.timeout(DEADLINE_MS);
+  const headers = {
+    authorization: `Bearer ${TOKEN}`,
+    ...(init.body != null && { 'content-type': 'application/json' }),
+    ...init.headers,
+  };
+  const response = await fetch(control.url + path, { ...init, headers, signal: deadline });
+  assert.ok(response.headers.get('x-request-id'));
+  const type = response.headers.get('content-type') ?? '';
+  if (type !== 'text/event-stream') return { status: response.status, type, text: await response.text() };
+  await response.body!.cancel();
+  return { status: response.status, type, text: '' };
+}
+
+function checkProblem(operation: Operation, problem: ProblemBody, status: number): ProblemBody {
+  const text = JSON.stringify(problem);
+  const codes: readonly string[] = [...COMMON, ...operation.errors];
+  const known = codes.includes(problem.code) || (problem.code === 'not_implemented' && isNotYet(operation));
+  assert.ok(known, `not among its errors: ${text}`);
+  assert.equal(status, errorCodes[problem.code].status, text);
+  assert.equal(problem.status, status);
+  assert.ok(problem.title && problem.detail);
+  if (problem.code === 'invalid_input')
+    assert.ok(
+      problem.errors!.every(({ message }) => message),
+      text,
+    );
+  return problem;
+}
+
+function checkOutput(operation: Operation, output: unknown): unknown {
+  if (operation.kind === 'stream') assert.equal(output, 'text/event-stream');
+  else {
+    const { error } = operation.output.safeParse(output);
+    assert.equal(error, undefined, `${error?.message} in ${JSON.stringify(output)}`);
+  }
+  return output;
+}
+
+interface RestRequest {
+  path: string;
+  init: RequestInit;
+}
+
+/** The REST request that says the same as the input, or null when none does. */
+function restRequest(operation: Operation, input: Input): RestRequest | null {
+  if (operation.path === null) return null;
+  const inPath = pathNames(operation.path);
+  if (!inPath.every((name) => isSegment(input[name]))) return null;
+  const path = operation.path.replace(/:(\w+)\+?/g, (_, name: string) =>
+    encodeURIComponent(input[name] as string),
+  );
+  const rest = Object.entries(input).filter(([name]) => !inPath.includes(name));
+  if (operation.method === 'POST' || operation.method === 'PATCH') {
+    return { path, init: { method: operation.method, body: JSON.stringify(Object.fromEntries(rest)) } };
+  }
+  const { properties = {} } = inputSchema(operation);
+  if (!rest.every(([name, value]) => isQueryValue(value, properties[name]?.type))) return null;
+  if (rest.some(([name]) => !name.isWellFormed() || name in (operation.queryNames ?? {}))) return null;
+  const names = Object.entries(operation.queryNames ?? {});
+  const restName = (field: string) => names.find(([, name]) => name === field)?.[0] ?? field;
+  const query = new URLSearchParams(rest.map(([name, value]) => [restName(name), String(value)]));
+  return { path: rest.length > 0 ? `${path}?${query}` : path, init: { method: operation.method } };
+}
+
+/** What a path can carry: not nothing, and not what means another path. */
+function isSegment(value: unknown): boolean {
+  return typeof value === 'string' && value.isWellFormed() && !['', '.', '..'].includes(value);
+}
+
+/** What a query can carry so that it is read as it was meant. */
+function isQueryValue(value: unknown, type: unknown): boolean {
+  if (type === 'integer' || type === 'number') {
+    return typeof value === 'number' && /^-?\d{1,15}(\.\d{1,9})?$/.test(String(value));
+  }
+  // The text `true` would be read as the truth value.
+  if (type === 'boolean') return typeof value === 'boolean';
+  return typeof value === 'string' && value.isWellFormed();
+}

@@ -1,0 +1,223 @@
+// The packet filter's rules for users of builds and apps, with real sockets. Needs root, and `nft`.
+import assert from 'node:assert/strict';
+import { execFile, execFileSync } from 'node:child_process';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { type TestContext, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { type CellNetwork, type Endpoint, Firewall, openFirewall } from '../../runtime/isolation/firewall.ts';
+import { type AppUsers, asUser, type User } from '../../runtime/isolation/users.ts';
+import { Walls } from '../../runtime/isolation/walls.ts';
+import { NEEDS_RULES, RULES } from '../support/rules.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const TABLE = RULES.replaceAll('-', '_');
+const users = (n: number): AppUsers => ({
+  build: { uid: 100_000 + n, gid: 100_000 + n },
+  cell: { uid: 110_000 + n, gid: 110_000 + n },
+});
+const NOTHING: CellNetwork = { egress: [], ownPorts: [] };
+
+async function open(t: TestContext, all: AppUsers[], network = NOTHING): Promise<Firewall> {
+  const firewall = await openFirewall(RULES, all, network);
+  assert.ok(firewall instanceof Firewall, String(firewall));
+  t.after(() => firewall.close());
+  for (const each of all) await firewall.cover(each);
+  return firewall;
+}
+
+async function putUp(t: TestContext, registries: () => Promise<Endpoint[]>): Promise<Walls> {
+  const walls = new Walls(RULES);
+  // Hooks run in their order: the sandbox that is tried in the directory would make it anew when it is removed before.
+  t.after(() => walls.close());
+  await walls.open([users(1)], temporaryDirectory(t), registries, NOTHING);
+  return walls;
+}
+
+async function listen(t: TestContext): Promise<number> {
+  const server: Server = createServer((_, response) => response.end('ok'));
+  await new Promise<void>((resolve) => server.listen(0, '::', resolve));
+  t.after(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+/** What a program of Node's, with `get(host, port)` at hand, prints as `user`: JSON. */
+async function as(user: User, script: string) {
+  const program = `
+    const get = (host, port) => new Promise((resolve) => {
+      const sent = require('node:http').get({ host, port, timeout: 30_000, agent: false }, (response) => { response.resume(); resolve('reached'); });
+      sent.on('error', ({ code }) => resolve(code));
+      sent.on('timeout', () => { sent.destroy(); resolve('no answer'); });
+    });
+    const listen = (host) => new Promise((resolve) => {
+      const server = require('node:http').createServer((_, response) => response.end('own'));
+      server.listen(0, host, () => resolve(server.address().port));
+    });
+    (async () => { ${script} })().then((found) => { console.log(JSON.stringify(found)); process.exit(); });`;
+  const [file, ...words] = [...asUser(user), process.execPath, '-e', program];
+  const { stdout } = await promisify(execFile)(file!, words, { env: {}, cwd: '/', timeout: 60_000 });
+  return JSON.parse(stdout);
+}
+
+const ownAddresses = Object.values(networkInterfaces())
+  .flatMap((list) => list ?? [])
+  .filter(({ address }) => !address.startsWith('fe80'))
+  .map(({ address }) => address);
+
+test('neither a build nor an app reaches a service of this machine', NEEDS_RULES, async (t) => {
+  const { build, cell } = users(1);
+  const port = await listen(t);
+  const script = `return Promise.all(${JSON.stringify(ownAddresses)}.map((host) => get(host, ${port})));`;
+  const all = (word: string) => ownAddresses.map(() => word);
+  assert.deepEqual(await as(build!, script), all('reached'), 'without rules they do');
+  await open(t, [users(1)]);
+  assert.deepEqual(await as(build!, script), all('ECONNREFUSED'));
+  assert.deepEqual(await as(cell!, script), all('ECONNREFUSED'));
+  assert.deepEqual(await as({ uid: 100_009, gid: 100_009 }, script), all('reached'), 'others are left alone');
+});
+
+test('nor private networks and metadata, at once', NEEDS_RULES, async (t) => {
+  await open(t, [users(1)]);
+  const hosts = [
+    '10.1.2.3',
+    '172.20.0.1',
+    '192.168.1.1',
+    '100.64.1.1',
+    '169.254.169.254',
+    '168.63.129.16',
+    'fd00:ec2::254',
+    'fe80::1',
+  ];
+  const script = `return Promise.all(${JSON.stringify(hosts)}.map((host) => get(host, 80)));`;
+  for (const user of Object.values(users(1))) {
+    const found: string[] = await as(user!, script);
+    // Where there is no way to a network at all, that is said instead.
+    const allowed = ['ECONNREFUSED', 'ENETUNREACH', 'EHOSTUNREACH', 'EINVAL'];
+    for (const [n, code] of found.entries()) assert.ok(allowed.includes(code), `${hosts[n]}: ${code}`);
+    assert.equal(found[0], 'ECONNREFUSED');
+  }
+});
+
+test('an app reaches what the operator opens, and builds do not', NEEDS_RULES, async (t) => {
+  const { build, cell } = users(1);
+  const [port, own] = [await listen(t), await listen(t)];
+  await open(t, [users(1)], { egress: ['127.0.0.1'], ownPorts: [own] });
+  const script = `return Promise.all([get('127.0.0.1', ${port}), get('127.0.0.1', ${own}), get('127.0.0.2', ${port})]);`;
+  const refused = 'ECONNREFUSED';
+  assert.deepEqual(await as(cell!, script), ['reached', refused, refused], 'its own ports stay closed');
+  assert.deepEqual(await as(build!, script), [refused, refused, refused]);
+});
+
+test('a range opens neither this machine nor metadata to an app', NEEDS_RULES, async (t) => {
+  const port = await listen(t);
+  await open(t, [users(1)], { egress: ['0.0.0.0/0'], ownPorts: [] });
+  const held = `return Promise.all([get('127.0.0.1', ${port}), get('169.254.169.254', 80)]);`;
+  assert.deepEqual(await as(users(1).cell!, held), ['ECONNREFUSED', 'ECONNREFUSED']);
+});
+
+test('a build reaches what it listens on itself, and no other build', NEEDS_RULES, async (t) => {
+  const [one, two] = [users(1).build!, users(2).build!];
+  await open(t, [users(1), users(2)]);
+  const hosts = JSON.stringify(ownAddresses);
+  const own = `const port = await listen('::'); const found = [];
+    for (let round = 0; round < 20; round++) for (const host of ${hosts}) found.push(await get(host, port));
+    return [...new Set(found)];`;
+  assert.deepEqual(await as(one, own), ['reached']);
+  const waits = `const port = await listen('::'); await get('127.0.0.1', port);
+    const before = await get('127.0.0.1', 9);
+    return [before, await get('127.0.0.1', port)];`;
+  assert.deepEqual(await as(one, waits), ['ECONNREFUSED', 'reached'], 'a port that nobody has');
+  const child = execFile(
+    asUser(two)[0]!,
+    [
+      ...asUser(two).slice(1),
+      process.execPath,
+      '-e',
+      "const s = require('node:http').createServer((_, r) => r.end('two')); s.listen(0, '::', () => console.log(s.address().port))",
+    ],
+    { env: {}, cwd: '/' },
+  );
+  t.after(() => child.kill('SIGKILL'));
+  const port = Number(await new Promise((resolve) => child.stdout!.once('data', resolve)));
+  assert.equal(await as(one, `return get('127.0.0.1', ${port});`), 'ECONNREFUSED');
+  assert.equal(await as({ uid: 0, gid: 0 }, `return get('127.0.0.1', ${port});`), 'reached');
+});
+
+test(
+  'a registry on a private address is let through, by its port, for builds alone',
+  NEEDS_RULES,
+  async (t) => {
+    const firewall = await open(t, [users(1)]);
+    const [registry, other] = [await listen(t), await listen(t)];
+    await firewall.letBuildsReach([
+      { address: '127.0.0.1', port: registry },
+      { address: '::1', port: registry },
+    ]);
+    const script = `return Promise.all([get('127.0.0.1', ${registry}), get('::1', ${registry}), get('127.0.0.1', ${other})]);`;
+    assert.deepEqual(await as(users(1).build!, script), ['reached', 'reached', 'ECONNREFUSED']);
+    assert.deepEqual(await as(users(1).cell!, script), ['ECONNREFUSED', 'ECONNREFUSED', 'ECONNREFUSED']);
+  },
+);
+
+test('an app that comes later is covered too', NEEDS_RULES, async (t) => {
+  const firewall = await open(t, []);
+  const port = await listen(t);
+  await firewall.cover(users(3));
+  await firewall.cover(users(3));
+  const script = `return get('127.0.0.1', ${port});`;
+  assert.equal(await as(users(3).build!, script), 'ECONNREFUSED');
+  assert.equal(await as(users(3).cell!, script), 'ECONNREFUSED');
+});
+
+test('a registry that has moved since the start is reached by the next build', NEEDS_RULES, async (t) => {
+  const { build } = users(1);
+  const port = await listen(t);
+  const script = `return get('127.0.0.1', ${port});`;
+  let registries: Endpoint[] = [];
+  const walls = await putUp(t, async () => registries);
+  await walls.cover(users(1));
+  await walls.reach();
+  assert.equal(await as(build!, script), 'ECONNREFUSED');
+  registries = [{ address: '127.0.0.1', port }];
+  await walls.cover(users(1));
+  await walls.reach();
+  assert.equal(await as(build!, script), 'reached');
+});
+
+test(
+  'only what uses the network waits for registries that are looked up, and one look-up runs at a time',
+  NEEDS_RULES,
+  async (t) => {
+    const found = Promise.withResolvers<Endpoint[]>();
+    let lookups = 0;
+    const walls = await putUp(t, () => {
+      lookups++;
+      return found.promise;
+    });
+    await walls.cover(users(1));
+    await walls.cover(users(2));
+    assert.equal(lookups, 1);
+    let isReached = false;
+    const reached = walls.reach().then(() => {
+      isReached = true;
+    });
+    await setImmediate();
+    assert.equal(isReached, false);
+    found.resolve([]);
+    await reached;
+  },
+);
+
+test('rules that a killed host left are replaced, and taken away at the end', NEEDS_RULES, async () => {
+  const tables = () => execFileSync('nft', ['list', 'tables'], { encoding: 'utf8' });
+  const left = await openFirewall(RULES, [users(1)]);
+  assert.ok(left instanceof Firewall);
+  const firewall = await openFirewall(RULES, [users(2)]);
+  assert.ok(firewall instanceof Firewall);
+  const rules = execFileSync('nft', ['list', 'table', 'inet', TABLE], { encoding: 'utf8' });
+  assert.ok(rules.includes('110002') && !rules.includes('110001'));
+  await firewall.close();
+  assert.ok(!tables().includes(TABLE));
+});

@@ -1,0 +1,50 @@
+// Rights on files, as root gives them.
+import assert from 'node:assert/strict';
+import { lstatSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { handOver, letRead, makeOwn, removeOwn } from '../../runtime/isolation/rights.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+import { NEEDS_USERS } from '../support/users.ts';
+
+const USER = { uid: 32_000_002, gid: 32_000_002 };
+const owner = (path: string) => [lstatSync(path).uid, lstatSync(path).gid];
+const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
+
+test(
+  'what was written while there were no users is handed over when there are again',
+  NEEDS_USERS,
+  async (t) => {
+    const root = temporaryDirectory(t);
+    makeOwn(`${root}/data/do`, USER);
+    assert.deepEqual(owner(`${root}/data/do`), [USER.uid, USER.gid]);
+    assert.deepEqual([owner(`${root}/data`), mode(`${root}/data`)], [[0, USER.gid], '710']);
+    makeOwn(`${root}/data/do`, null);
+    writeFileSync(`${root}/data/do/one`, '');
+    symlinkSync('/etc/passwd', `${root}/data/do/link`);
+    makeOwn(`${root}/data/do`, USER);
+    await handOver([`${root}/data/do`], USER, 10_000);
+    for (const path of ['', '/one', '/link'])
+      assert.deepEqual(owner(`${root}/data/do${path}`), [USER.uid, USER.gid]);
+    assert.equal(statSync('/etc/passwd').uid, 0);
+  },
+);
+
+test('what may be read is the host’s still, and links are left alone', NEEDS_USERS, async (t) => {
+  const root = temporaryDirectory(t);
+  mkdirSync(`${root}/app/release/deep`, { recursive: true, mode: 0o700 });
+  for (const path of ['one', 'deep/two']) writeFileSync(`${root}/app/release/${path}`, '', { mode: 0o600 });
+  writeFileSync(`${root}/outside`, '', { mode: 0o600 });
+  symlinkSync(`${root}/outside`, `${root}/app/release/link`);
+  await letRead(`${root}/app/release`, USER);
+  for (const path of ['', '/one', '/deep', '/deep/two']) {
+    assert.deepEqual(owner(`${root}/app/release${path}`), [0, USER.gid], path);
+    assert.equal(mode(`${root}/app/release${path}`), /one|two/.test(path) ? '640' : '750', path);
+  }
+  assert.deepEqual([owner(`${root}/outside`), mode(`${root}/outside`)], [[0, 0], '600']);
+});
+
+test('directories that are not there are removed', NEEDS_USERS, async (t) => {
+  const root = temporaryDirectory(t);
+  await removeOwn([`${root}/a`], USER);
+  await removeOwn([`${root}/a`], null);
+});

@@ -1,0 +1,227 @@
+// The sandbox of root in a container, whose view of the machine bubblewrap makes: it mounts files, and takes a filter of
+// system calls, as podman and Docker do.
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { chmodSync, chownSync, closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { weighsSessions } from '../../runtime/isolation/sandbox.ts';
+import { ANSWERS, BPF, CALL, encodeFilter } from '../../runtime/isolation/seccomp.ts';
+import { asUser, NOBODY, type User } from '../../runtime/isolation/users.ts';
+import { makeView } from '../../runtime/isolation/walls.ts';
+import { findProgram } from '../../runtime/processes/programs.ts';
+import { NEEDS_SANDBOX } from '../support/sandbox.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const isRoot = process.getuid?.() === 0;
+const NEEDS_CONTAINER =
+  isRoot && findProgram('bwrap') !== null ? NEEDS_SANDBOX : { skip: 'it needs root, and bubblewrap' };
+const module = (name: string) =>
+  JSON.stringify(fileURLToPath(new URL(`../../runtime/isolation/${name}.ts`, import.meta.url)));
+/** Finds the sandbox of a view, and runs a command there as a user. Prints why there is none. */
+const FIND_AND_RUN = `
+import { spawnSync } from 'node:child_process';
+import { findSandbox } from ${module('sandbox')};
+const { probe, view, user, command } = JSON.parse(process.argv[1]);
+const sandbox = await findSandbox(probe, user);
+const [file, ...words] = typeof sandbox === 'string' ? ['echo', 'none:', sandbox] : [...sandbox(view, user), ...command];
+process.exitCode = spawnSync(file, words, { cwd: '/', stdio: 'inherit' }).status;
+`;
+/** Puts the walls up of a host whose apps have no users, and prints whether builds have a sandbox. */
+const PUT_UP = `
+import { Walls } from ${module('walls')};
+const walls = new Walls('cellar-in-container');
+await walls.open(null, JSON.parse(process.argv[1]), async () => [], { egress: [], ownPorts: [] });
+console.log(await walls.sandbox() === null ? 'no sandbox' : 'a sandbox');
+await walls.close();
+`;
+/** The numbers of pivot_root(2). */
+const PIVOT_ROOT = { x64: 155, arm64: 41 }[process.arch as string];
+
+/** A filter for seccomp(2): of the system calls, the one of this number is not there (ENOSYS), as in Docker's own filter. */
+function filterWithout(number: number): Buffer {
+  return encodeFilter([
+    [BPF.load, 0, 0, CALL.number],
+    [BPF.isEqual, 0, 1, number],
+    [BPF.answer, 0, 0, ANSWERS.error(38)],
+    [BPF.answer, 0, 0, ANSWERS.allow],
+  ]);
+}
+
+/** Where a host runs. */
+interface Container {
+  /** Flags of bubblewrap's. */
+  flags?: string[];
+  filter?: Buffer;
+  /** The host's own user, when that is not root. */
+  host?: User;
+  /** A capability that its root lacks, as setpriv(1) names it. */
+  lacks?: string;
+}
+
+/** What a script of Node's prints in a container, given one argument. */
+function runInContainer(t: TestContext, container: Container, script: string, argument: unknown): string {
+  const { flags = [], filter, host, lacks } = container;
+  const filterPath = join(temporaryDirectory(t), 'filter');
+  writeFileSync(filterPath, filter ?? '');
+  const descriptor = openSync(filterPath, 'r');
+  t.after(() => closeSync(descriptor));
+  const base = ['--bind', '/', '/', '--dev-bind', '/dev', '/dev', '--cap-add', 'ALL'];
+  const seccomp = filter ? ['--seccomp', '3'] : [];
+  const node = [process.execPath, '--input-type=module', '-e', script, JSON.stringify(argument)];
+  const without = lacks ? ['setpriv', '--bounding-set', `-${lacks}`] : [];
+  const words = [...base, ...flags, ...seccomp, '--', ...without, ...(host ? asUser(host) : []), ...node];
+  const stdio: ('ignore' | 'pipe' | number)[] = ['ignore', 'pipe', 'pipe', descriptor];
+  const { status, stdout, stderr } = spawnSync('bwrap', words, { stdio, encoding: 'utf8', timeout: 60_000 });
+  assert.equal(status, 0, stderr);
+  return stdout;
+}
+
+interface Build {
+  /** Whom it runs as; `null`: the host's own user. */
+  user: User | null;
+  read?: string[];
+  command: string[];
+}
+
+/** What a command prints in the sandbox that a host in this container has. */
+function runInSandbox(t: TestContext, container: Container, { user, read = [], command }: Build): string {
+  const scratch = temporaryDirectory(t);
+  const probe = makeView(join(scratch, 'probe'));
+  const view = { ...makeView(join(scratch, 'own')), read, cwd: '/tmp' };
+  if (container.host) execFileSync('chown', ['-R', `${container.host.uid}:${container.host.gid}`, scratch]);
+  if (user) for (const path of [view.temporary, view.shared]) chownSync(path, user.uid, user.gid);
+  return runInContainer(t, container, FIND_AND_RUN, { probe, view, user, command });
+}
+
+test('a file that is mounted in a directory of a build is seen as what is mounted', NEEDS_CONTAINER, (t) => {
+  const outside = temporaryDirectory(t);
+  const mounted = join(temporaryDirectory(t), 'certificates');
+  mkdirSync(mounted);
+  writeFileSync(join(outside, 'company.crt'), 'the certificate');
+  const path = join(mounted, 'company crt');
+  writeFileSync(path, '');
+  const flags = ['--ro-bind', join(outside, 'company.crt'), path];
+  const command = ['sh', '-c', 'cat "$0"; echo > "$0" || echo " is read-only"', path];
+  const printed = runInSandbox(t, { flags }, { user: NOBODY, read: [mounted], command });
+  assert.equal(printed, 'the certificate is read-only\n');
+});
+
+test(
+  'an ordinary user has a sandbox although something is mounted where that user may not enter',
+  NEEDS_CONTAINER,
+  (t) => {
+    const seen = temporaryDirectory(t);
+    chmodSync(seen, 0o755);
+    const closed = join(seen, 'closed');
+    mkdirSync(join(closed, 'mounted'), { recursive: true });
+    chmodSync(closed, 0o700);
+    writeFileSync(join(seen, 'file'), 'seen');
+    const flags = ['--tmpfs', join(closed, 'mounted')];
+    const build = { user: null, read: [seen], command: ['cat', join(seen, 'file')] };
+    assert.equal(runInSandbox(t, { flags, host: NOBODY }, build), 'seen');
+  },
+);
+
+test(
+  'what an ordinary user builds stays in one session, whose weight it cannot change',
+  NEEDS_CONTAINER,
+  (t) => {
+    if (!weighsSessions()) return t.skip('the kernel does not share the processors out by sessions');
+    // The session of whoever started the sandbox has no number there.
+    const tries = `setsid sh -c 'read -r pid name state parent group session rest < /proc/self/stat; echo "$session"'
+      for f in autogroup oom_score_adj; do { echo 0 > /proc/self/$f; } 2> /dev/null && echo "wrote $f"; done
+      unshare --user --mount sh -c 'mount -o remount,rw /proc; echo 0 > /proc/self/oom_score_adj' 2> /dev/null && echo 'wrote again'
+      echo done`;
+    const build = { user: null, command: ['sh', '-c', tries] };
+    assert.equal(runInSandbox(t, { host: NOBODY }, build), '0\ndone\n');
+  },
+);
+
+const NEEDS_FILTER =
+  PIVOT_ROOT === undefined ? { skip: 'the number of pivot_root is not known here' } : NEEDS_CONTAINER;
+
+test(
+  'where nobody may change the root of a mount namespace, a build with a user has a sandbox all the same',
+  NEEDS_FILTER,
+  (t) => {
+    const outside = temporaryDirectory(t);
+    chmodSync(outside, 0o755);
+    // Node is seen in every sandbox: of this clone too, where that lies in `/tmp`.
+    const [, top, ofNode = ''] = process.execPath.split('/');
+    const own = top === 'tmp' ? ofNode : '';
+    const tries = `pwd; id -u; ls -d ${outside} /root /../../root 2>/dev/null; ls -A /tmp | grep -cvxF '${own}'
+      ls -d /proc/1/root/ /proc/1/cwd/ /proc/1/fd/* /proc/1/task/1/root/ 2>/dev/null
+      nsenter --target 1 --mount ls -d ${outside} 2>/dev/null
+      unshare --user --map-root-user --mount sh -c 'umount -l / ; ls -d /root ${outside}' 2>/dev/null
+      unshare --user --map-root-user nsenter --root=/usr --wd=/ bin/ls -d ../../..${outside} 2>/dev/null; echo done`;
+    const build = { user: NOBODY, command: ['sh', '-c', tries] };
+    const printed = runInSandbox(t, { filter: filterWithout(PIVOT_ROOT!) }, build);
+    assert.equal(printed, '/tmp\n65534\n0\ndone\n');
+  },
+);
+
+test(
+  'where nobody may change the root of a mount namespace, a build that is root has no sandbox',
+  NEEDS_FILTER,
+  (t) => {
+    const container = { filter: filterWithout(PIVOT_ROOT!) };
+    const command = ['cat', '/proc/1/root/etc/hostname'];
+    assert.match(runInSandbox(t, container, { user: null, command }), /^none: .*pivot_root/);
+    const printed = runInContainer(t, container, PUT_UP, temporaryDirectory(t));
+    assert.match(printed, /warn {2}builds see this machine's files and processes/);
+    assert.match(printed, /^no sandbox$/m);
+  },
+);
+
+test(
+  'where nobody may change the root of a mount namespace, no process of a sandbox has the old root',
+  NEEDS_FILTER,
+  (t) => {
+    const outside = temporaryDirectory(t);
+    // Nobody but root may look.
+    const user = { uid: 0, gid: 0 };
+    const command = [
+      'sh',
+      '-c',
+      `ls -d /proc/1/root/tmp /proc/1/root${outside} /proc/1/cwd/../root 2>/dev/null; echo done`,
+    ];
+    const printed = runInSandbox(t, { filter: filterWithout(PIVOT_ROOT!) }, { user, command });
+    assert.equal(printed, '/proc/1/root/tmp\ndone\n');
+  },
+);
+
+test(
+  'a build that is root finds nothing of the host by the first process of its sandbox',
+  NEEDS_CONTAINER,
+  (t) => {
+    const outside = temporaryDirectory(t);
+    const command = [
+      'sh',
+      '-c',
+      `id -u; ls -d /proc/1/root/tmp /proc/1/root${outside} 2>/dev/null; echo done`,
+    ];
+    assert.equal(runInSandbox(t, {}, { user: null, command }), '0\ndone\n');
+  },
+);
+
+test('a build that is root has no rights over the machine', NEEDS_CONTAINER, (t) => {
+  const tries = `grep -E 'CapPrm|CapEff|CapBnd|NoNewPrivs' /proc/self/status
+    mount -t tmpfs none /tmp 2> /dev/null && echo mounted
+    mknod /tmp/device c 1 3 2> /dev/null && echo 'made a device'
+    { true >> /proc/sys/kernel/core_pattern; } 2> /dev/null && echo 'changed a setting'
+    touch /tmp/file; chown 4321 /tmp/file; stat -c %u /tmp/file`;
+  const printed = runInSandbox(t, {}, { user: null, command: ['sh', '-c', tries] });
+  const rights = '000000000000001b';
+  assert.equal(printed, `CapPrm:\t${rights}\nCapEff:\t${rights}\nCapBnd:\t${rights}\nNoNewPrivs:\t1\n4321\n`);
+});
+
+test('a host that may not take rights from builds that are root says so', NEEDS_CONTAINER, (t) => {
+  const warning = /warn {2}builds keep root's capabilities in their sandbox: .*CAP_SETPCAP/;
+  const putUp = (container: Container) => runInContainer(t, container, PUT_UP, temporaryDirectory(t));
+  const printed = putUp({ lacks: 'setpcap' });
+  assert.match(printed, warning);
+  assert.match(printed, /^a sandbox$/m);
+  assert.doesNotMatch(putUp({}), warning);
+});

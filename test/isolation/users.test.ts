@@ -1,0 +1,17 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const MODULE = fileURLToPath(new URL('../../runtime/isolation/users.ts', import.meta.url));
+/** Root of a user namespace that has no user but root, as the one of a rootless container has few. */
+const ROOTLESS = ['unshare', '--user', '--map-root-user'];
+
+test('a rootless container that has too few users says how many it needs', (t) => {
+  const [file, ...words] = ROOTLESS;
+  if (spawnSync(file!, [...words, 'true']).status !== 0) return t.skip('there are no user namespaces here');
+  const script = `import { whyNoUsers } from ${JSON.stringify(MODULE)}; console.log(whyNoUsers([]));`;
+  const node = [process.execPath, '--input-type=module', '-e', script];
+  const { stdout, stderr } = spawnSync(file!, [...words, ...node], { encoding: 'utf8' });
+  assert.match(stdout, /^there is no user 32199999 in this container; .*subuid/, stderr);
+});

@@ -1,0 +1,73 @@
+// An error that is told more than once, as by an object and by its caller, is counted once.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { large, openErrors } from '../../support/telemetry/errors.ts';
+
+const APP = 'app1';
+const OTHER = 'app2';
+
+test('an error whose occurrence has made room for others is counted once when it is told again', async (t) => {
+  const { errors, tell, list, occurrences } = openErrors(t, { appBytes: 0 });
+  await tell(APP, { id: 'a', method: null, path: null });
+  errors.flush();
+  assert.deepEqual(await occurrences(APP), [[]]);
+  await tell(APP, { id: 'a' });
+  const [{ count, sparkline }] = (await list(APP)) as [Awaited<ReturnType<typeof list>>[0]];
+  assert.deepEqual([count, sparkline.reduce((sum, each) => sum + each)], [1, 1]);
+});
+
+test('what is told again of an error whose occurrence has gone changes no other one, of its own app or another', async (t) => {
+  const { errors, tell, occurrences } = openErrors(t, { appBytes: 5_000 });
+  await tell(APP, { id: 'a', ...large });
+  errors.flush();
+  assert.deepEqual(await occurrences(APP), [[]]);
+  await tell(OTHER, { id: 'a', path: '/secret' });
+  errors.flush();
+  await tell(APP, { id: 'b', type: 'Small', path: '/own' });
+  errors.flush();
+  await tell(APP, { id: 'a', path: '/made/up' });
+  const paths = async (appId: string) => (await occurrences(appId)).flat().map(({ path }) => path);
+  assert.deepEqual([await paths(OTHER), await paths(APP)], [['/secret'], ['/own']]);
+});
+
+test('an app that tells errors without end makes no other app’s count twice', async (t) => {
+  const { errors, tell, list } = openErrors(t);
+  await tell(OTHER, { id: 'a' });
+  for (let n = 0; n < 5_000; n++) errors.report(told(APP, String(n)));
+  errors.flush();
+  await tell(OTHER, { id: 'a' });
+  assert.equal((await list(OTHER))[0]!.count, 1);
+
+  function told(appId: string, id: string) {
+    const error = { id, type: 'E', message: 'm', stack: null, mechanism: null, untold: 0 };
+    const where = { handler: null, method: null, path: null };
+    return { appId, release: null, at: Date.now(), traceId: null, error: { ...error, ...where } };
+  }
+});
+
+test('errors that could not be written count once when that is tried again, however often they were told', async (t) => {
+  const { errors, tell, list, refuse } = openErrors(t);
+  await tell(APP);
+  errors.flush();
+  refuse('Refused');
+  await tell(APP, { id: 'a' });
+  await tell(APP, { id: 'a' });
+  await tell(APP, { id: 'b', type: 'Refused' });
+  assert.throws(() => errors.flush(), /refused/);
+  await tell(APP, { id: 'a' });
+  assert.throws(() => errors.flush(), /refused/);
+  refuse(null);
+  await tell(APP, { id: 'b', type: 'Refused' });
+  const counts = (await list(APP)).map(({ kind, count }) => [kind, count]);
+  assert.deepEqual(new Set(counts.map(String)), new Set(['Error,2', 'Refused,1']));
+});
+
+test('an error of a group that was removed is counted anew', async (t) => {
+  const { errors, tell, list } = openErrors(t);
+  await tell(APP, { id: 'a' });
+  errors.flush();
+  while (errors.forget(OTHER) || errors.prune(Date.now() + 31 * 86_400_000));
+  assert.deepEqual(await list(APP), []);
+  await tell(APP, { id: 'a' });
+  assert.equal((await list(APP))[0]!.count, 1);
+});

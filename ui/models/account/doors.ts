@@ -1,0 +1,126 @@
+// Coming in: sign-in by password, passkey and second factor, and links that make an account.
+import { signal } from '@preact/signals';
+import type { LinkPurpose } from '../../../handlers/contract/people/sign-in.ts';
+import { Failure, serverRoute } from '../../api.ts';
+import { loadSession } from '../../session.ts';
+
+const WRONG = 'This e-mail address and password do not belong together.';
+
+/** The sign-in. `step` is what is asked for now; `wrong` says why the last try led nowhere. */
+export function signInModel() {
+  const step = signal<'password' | 'code' | 'backup' | 'forgot' | 'sent'>('password');
+  const wrong = signal<string | null>(null);
+
+  const attempt = async (run: () => Promise<void>, refused: string) => {
+    wrong.value = null;
+    try {
+      await run();
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      wrong.value = error.status === 401 || error.status === 400 ? refused : error.message;
+    }
+  };
+  return {
+    step,
+    wrong,
+    byPassword: (email: string, password: string) =>
+      attempt(async () => {
+        const answer = await serverRoute<{ twoFactorRedirect?: boolean }>('/api/auth/sign-in/email', {
+          email,
+          password,
+        });
+        if (answer.twoFactorRedirect) step.value = 'code';
+        else await loadSession();
+      }, WRONG),
+    /** Asks for a link for a new password. Nobody is told whether an account has the address. */
+    forgot: (email: string) =>
+      attempt(async () => {
+        await serverRoute('/forgot', { email });
+        step.value = 'sent';
+      }, 'This is no e-mail address.'),
+    /** @param isTrusted the second factor is not asked for in this browser for 30 days */
+    byCode: (code: string, isTrusted: boolean) =>
+      attempt(async () => {
+        const way = step.value === 'backup' ? 'verify-backup-code' : 'verify-totp';
+        await serverRoute(`/api/auth/two-factor/${way}`, {
+          code: code.replaceAll(' ', ''),
+          trustDevice: isTrusted,
+        });
+        await loadSession();
+      }, 'This code is wrong, or it was used before.'),
+    byPasskey: () =>
+      attempt(async () => {
+        const options = await serverRoute<PublicKeyCredentialRequestOptionsJSON>(
+          '/api/auth/passkey/generate-authenticate-options',
+        );
+        const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(options);
+        // Whoever closes the browser's window has changed their mind.
+        const found = await navigator.credentials.get({ publicKey }).catch(() => null);
+        if (found === null) return;
+        await serverRoute('/api/auth/passkey/verify-authentication', {
+          response: (found as PublicKeyCredential).toJSON(),
+        });
+        await loadSession();
+      }, 'No account here has this passkey.'),
+  };
+}
+
+/** Whether this browser takes passkeys on this page. */
+export function hasPasskeys(): boolean {
+  return typeof PublicKeyCredential !== 'undefined' && 'parseRequestOptionsFromJSON' in PublicKeyCredential;
+}
+
+/** @param path where the link is used: `/welcome` or `/invites/accept` */
+export function linkModel(path: '/welcome' | '/invites/accept', token: string) {
+  const purpose = signal<LinkPurpose | null>(null);
+  const failure = signal<Failure | null>(null);
+  const fields = signal<Record<string, string>>({});
+  const look = async () => {
+    failure.value = null;
+    try {
+      purpose.value = await serverRoute<LinkPurpose>('/invites/look', { token });
+    } catch (error) {
+      failure.value = error as Failure;
+    }
+  };
+  void look();
+  return {
+    purpose,
+    /** Why the link cannot be used, or what was typed cannot be taken. */
+    failure,
+    /** The same by field. */
+    fields,
+    look,
+    /** Has the signed-in account use the link. @returns whether it did */
+    async join(): Promise<boolean> {
+      failure.value = null;
+      try {
+        await serverRoute('/invites/join', { token });
+      } catch (error) {
+        failure.value = error as Failure;
+        return false;
+      }
+      // What the account may do on the machine can have changed.
+      await loadSession();
+      return true;
+    },
+    /** @returns whether one is signed in now */
+    async use(given: { name: string; email: string; password: string }): Promise<boolean> {
+      failure.value = null;
+      fields.value = {};
+      try {
+        await serverRoute(path, { token, ...given });
+      } catch (error) {
+        const { fields: wrong, code, message } = error as Failure;
+        if (code === 'email_taken') fields.value = { email: message };
+        else if (wrong.length > 0)
+          fields.value = Object.fromEntries(wrong.map((each) => [each.path, each.message]));
+        else failure.value = error as Failure;
+        return false;
+      }
+      await loadSession();
+      return true;
+    },
+    close() {},
+  };
+}

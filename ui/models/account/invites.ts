@@ -1,0 +1,42 @@
+// People of the machine, and the links that invite more.
+import { api, type Params, type Result } from '../../api.ts';
+import { resource } from '../../live.ts';
+import { pages } from '../pages.ts';
+
+export type Account = Result<'accounts.list'>['items'][number];
+export type Invite = Result<'invites.list'>['items'][number];
+
+/** `url` is null when it was sent, and is nobody else's business. */
+export type MadeLink = Pick<Result<'collaborators.invite'>, 'url' | 'mail'>;
+
+const LIMIT = 200;
+
+export function peopleModel() {
+  const accounts = pages(
+    (cursor, signal) => api('accounts.list', { limit: LIMIT, cursor }, { signal }),
+    ({ id }: Account) => id,
+  );
+  const invites = pages(
+    (cursor, signal) => api('invites.list', { limit: LIMIT, cursor }, { signal }),
+    ({ id }: Invite) => id,
+  );
+  const apps = resource((signal) => api('apps.list', { limit: LIMIT }, { signal }));
+  return {
+    accounts,
+    invites,
+    apps,
+    /** @returns the link, which is shown this once, and what became of its e-mail */
+    async invite(wanted: Params<'invites.create'>): Promise<MadeLink> {
+      const { url, mail } = await api('invites.create', wanted);
+      await invites.refresh();
+      return { url, mail };
+    },
+    revoke: (id: string) => api('invites.revoke', { id }),
+    deleteAccount: (id: string) => api('accounts.delete', { id }),
+    close() {
+      accounts.close();
+      invites.close();
+      apps.close();
+    },
+  };
+}

@@ -1,0 +1,187 @@
+// The deploys of an app, and one of them.
+import { computed, effect, signal } from '@preact/signals';
+import { api, type Result } from '../../api.ts';
+import { live, resource } from '../../live.ts';
+import { pages } from '../pages.ts';
+import { joinLines, linesOf, parseLog } from './deploy-log.ts';
+
+export type Deploy = Result<'deploys.get'>;
+
+/** Deploys that one page has. */
+const PAGE = 30;
+
+/** Deploys of what came to main. The others are of what was there. */
+const MOVES_MAIN: readonly Deploy['trigger'][] = ['push', 'commit', 'import'];
+
+/** Whether it waits or builds. */
+export function isUnderWay({ status }: Deploy): boolean {
+  return status === 'queued' || status === 'building';
+}
+
+/** How long it has run, or ran, in ms; null before it began. */
+export function tookMs({ started_at, finished_at }: Deploy, now: number): number | null {
+  if (started_at === null) return null;
+  const end = finished_at === null ? now : Date.parse(finished_at);
+  return Math.max(0, end - Date.parse(started_at));
+}
+
+/** Who made the commit: git's `Ada <ada@example.com>` without the address. */
+export function authorName(author: string): string {
+  return author.replace(/\s*<[^>]*>$/, '') || 'somebody';
+}
+
+/** How it came to be. Deploys of before do not tell who asked for a rollback and the like. */
+export function originOf({
+  trigger,
+  author,
+  requested_by,
+}: Pick<Deploy, 'trigger' | 'author' | 'requested_by'>): string {
+  const name = authorName(author);
+  if (requested_by !== null)
+    return `${requested_by} ${trigger === 'rollback' ? 'rolled back' : 'deployed again'}`;
+  const words: Record<Deploy['trigger'], string> = {
+    push: `${name} pushed`,
+    commit: `${name} committed`,
+    rollback: `Rollback to a commit of ${name}`,
+    redeploy: `Again, a commit of ${name}`,
+    import: `Import, last commit of ${name}`,
+    upload: `${name} uploaded`,
+    promote: `${name} promoted a preview`,
+  };
+  return words[trigger];
+}
+
+/** All deploys of an app, newest first, as they change. */
+export function deploysModel(app: string) {
+  const list = pages(
+    (cursor, signal) => api('deploys.list', { id: app, limit: PAGE, cursor }, { signal }),
+    ({ id }: Deploy) => id,
+    { grows: true },
+  );
+  /** The ids of those that have come since the list was read. */
+  const news = signal<ReadonlySet<string>>(new Set());
+  const stop = live(
+    'deploys.stream',
+    { id: app },
+    {
+      onItems(items) {
+        const deploys = items.filter((item): item is Deploy => 'status' in item);
+        if (deploys.length === 0 || list.of.data.peek() === null) return;
+        const { all, added } = mergeDeploys(list.items.peek(), deploys);
+        list.set(all);
+        if (added.length > 0) news.value = new Set([...news.peek(), ...added]);
+      },
+      onReset: () => void list.refresh(),
+    },
+  );
+  return {
+    list,
+    isNew: ({ id }: Deploy) => news.value.has(id),
+    close() {
+      stop();
+      list.close();
+    },
+  };
+}
+
+/** Puts what a stream told into a list, newest first. A deploy that goes live takes the place of the one before. */
+export function mergeDeploys(
+  list: readonly Deploy[],
+  told: readonly Deploy[],
+): { all: Deploy[]; added: string[] } {
+  const byId = new Map(list.map((deploy) => [deploy.id, deploy]));
+  const added = [...new Set(told.map(({ id }) => id))].filter((id) => !byId.has(id));
+  for (const deploy of told) byId.set(deploy.id, deploy);
+  const all = [...byId.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
+  return { all, added };
+}
+
+/** One deploy with its log, as both grow. */
+export function deployModel(app: string, id: string) {
+  const deploy = resource((signal) => api('deploys.get', { id: app, deploy_id: id }, { signal }));
+  const served = resource((signal) => api('apps.get', { id: app }, { signal }));
+  const lines = signal<readonly string[] | null>(null);
+  /** What the stream brought while the log was read. */
+  let early: string[] = [];
+  let isReading = true;
+  const log = resource(async (signal) => {
+    const text = await api('deploys.log', { id: app, deploy_id: id }, { signal });
+    lines.value = joinLines(linesOf(text.log), early);
+    early = [];
+    isReading = false;
+    return text.status;
+  });
+  let stop: (() => void) | null = null;
+  const follow = () =>
+    live(
+      'deploys.stream',
+      { id: app },
+      {
+        onItems(items) {
+          for (const item of items) {
+            if ('status' in item) {
+              if (item.id === id) deploy.set(item);
+            } else if (item.deploy_id === id) {
+              if (isReading) early.push(...item.lines);
+              else lines.value = [...(lines.peek() ?? []), ...item.lines];
+            }
+          }
+        },
+        onOpen: readAgain,
+        onReset: readAgain,
+      },
+    );
+  /** What was said before the stream was open, nobody has told. */
+  const readAgain = () => {
+    isReading = true;
+    void deploy.refresh();
+    void log.refresh();
+  };
+  const end = effect(() => {
+    const found = deploy.data.value;
+    if (found !== null && isUnderWay(found)) stop ??= follow();
+    else if (found !== null && stop !== null) {
+      // Its last lines and who serves now.
+      stop();
+      stop = null;
+      void log.refresh();
+      void served.refresh();
+    }
+  });
+  const parsed = computed(() => (lines.value === null ? null : parseLog(lines.value)));
+  /** The commit that main is at, as far as deploys tell; null while it is not known. */
+  const tip = signal<string | null>(null);
+  const compared = resource(async (signal) => {
+    const { items } = await api('deploys.list', { id: app, limit: 200 }, { signal });
+    tip.value = items.find(({ trigger }) => MOVES_MAIN.includes(trigger))?.sha ?? null;
+    return compareDeploy(app, id, items, signal);
+  });
+  return {
+    deploy,
+    served,
+    log,
+    parsed,
+    compared,
+    tip,
+    async cancel() {
+      deploy.set(await api('deploys.cancel', { id: app, deploy_id: id }));
+    },
+    close() {
+      end();
+      stop?.();
+      for (const each of [deploy, served, log, compared]) each.close();
+    },
+  };
+}
+
+/** What a deploy changed against the one that served before it; null when none did. */
+async function compareDeploy(app: string, id: string, items: readonly Deploy[], signal: AbortSignal) {
+  const at = items.findIndex((deploy) => deploy.id === id);
+  const own = items[at];
+  const before = items
+    .slice(at + 1)
+    .find(({ status, sha }) => (status === 'live' || status === 'replaced') && sha !== own?.sha);
+  // An upload is no commit: there is nothing to compare.
+  if (!own?.sha || !before?.sha) return null;
+  return { before, diff: await api('source.diff', { id: app, from: before.sha, to: own.sha }, { signal }) };
+}

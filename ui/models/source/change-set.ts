@@ -1,0 +1,191 @@
+// Changes to the rows of a table, collected until they are written in one transaction.
+import { computed, signal } from '@preact/signals';
+import { keptInPage } from '../../unsaved.ts';
+import { isSame, type SqlParameter, type SqlValue } from '../storage/values.ts';
+
+export interface TableColumn {
+  name: string;
+  type: string;
+  not_null: boolean;
+  default: string | null;
+  primary_key: number;
+  generated: boolean;
+}
+
+export interface Statement {
+  sql: string;
+  params: SqlParameter[];
+}
+
+/** Most changes of one transaction. */
+export const MOST_CHANGES = 100;
+
+type Row = readonly SqlValue[];
+
+/** Collects changes to a table whose rows are found by their primary key. */
+export function changeSet(table: string, columns: readonly TableColumn[]) {
+  const keys = columns
+    .filter(({ primary_key }) => primary_key > 0)
+    .sort((a, b) => a.primary_key - b.primary_key);
+  const places = new Map(columns.map(({ name }, i) => [name, i]));
+  const updates = signal<ReadonlyMap<string, { row: Row; values: ReadonlyMap<string, SqlValue> }>>(new Map());
+  const deletes = signal<ReadonlyMap<string, Row>>(new Map());
+  const inserts = signal<readonly { id: number; values: ReadonlyMap<string, SqlValue> }[]>([]);
+  let made = 0;
+
+  const keyOf = (row: Row) => JSON.stringify(keys.map(({ name }) => row[places.get(name)!]));
+  const count = computed(() => updates.value.size + deletes.value.size + inserts.value.length);
+  const where = (row: Row): Statement => {
+    const parts = keys.map(({ name }) => equal(name, row[places.get(name)!]!));
+    return { sql: parts.map(({ sql }) => sql).join(' AND '), params: parts.flatMap(({ params }) => params) };
+  };
+
+  return {
+    updates,
+    deletes,
+    inserts,
+    count,
+    /** Rows without a primary key, or with NULL in it, cannot be named. */
+    canChange: (row: Row) => keys.length > 0 && keys.every(({ name }) => row[places.get(name)!] !== null),
+    keyOf,
+    /** The value that a cell will have. */
+    valueOf(row: Row, column: string): SqlValue {
+      const changed = updates.value.get(keyOf(row))?.values;
+      return changed?.has(column) ? changed.get(column)! : row[places.get(column)!]!;
+    },
+    isChanged: (row: Row, column: string) => updates.value.get(keyOf(row))?.values.has(column) ?? false,
+    isDeleted: (row: Row) => deletes.value.has(keyOf(row)),
+    /** Changes a cell; back to what it was takes the change away. */
+    update(row: Row, column: string, value: SqlValue) {
+      const key = keyOf(row);
+      const values = new Map(updates.peek().get(key)?.values);
+      if (isSame(value, row[places.get(column)!]!)) values.delete(column);
+      else values.set(column, value);
+      const all = new Map(updates.peek());
+      if (values.size === 0) all.delete(key);
+      else all.set(key, { row, values });
+      updates.value = all;
+    },
+    /** Marks a row to be deleted, or takes that back. */
+    toggleDelete(row: Row) {
+      const key = keyOf(row);
+      const all = new Map(deletes.peek());
+      if (!all.delete(key)) all.set(key, row);
+      deletes.value = all;
+    },
+    /** Adds a row. What it has no value for gets the table's default. */
+    insert(values: ReadonlyMap<string, SqlValue>) {
+      inserts.value = [...inserts.peek(), { id: ++made, values }];
+    },
+    dropInsert(id: number) {
+      inserts.value = inserts.peek().filter((each) => each.id !== id);
+    },
+    clear() {
+      updates.value = new Map();
+      deletes.value = new Map();
+      inserts.value = [];
+    },
+    /** What is to be run, in this order, in one transaction. */
+    statements(): Statement[] {
+      const all: Statement[] = [];
+      for (const row of deletes.peek().values()) {
+        const { sql, params } = where(row);
+        all.push({ sql: `DELETE FROM ${quoted(table)} WHERE ${sql}`, params });
+      }
+      for (const [key, { row, values }] of updates.peek()) {
+        if (deletes.peek().has(key)) continue;
+        const sets = [...values].map(([column, value]) => {
+          const bound = bind(value);
+          return { sql: `${quoted(column)} = ${bound.sql}`, params: bound.params };
+        });
+        const found = where(row);
+        all.push({
+          sql: `UPDATE ${quoted(table)} SET ${sets.map(({ sql }) => sql).join(', ')} WHERE ${found.sql}`,
+          params: [...sets.flatMap(({ params }) => params), ...found.params],
+        });
+      }
+      for (const { values } of inserts.peek()) {
+        const bound = [...values.values()].map(bind);
+        all.push({
+          sql:
+            values.size === 0
+              ? `INSERT INTO ${quoted(table)} DEFAULT VALUES`
+              : `INSERT INTO ${quoted(table)} (${[...values.keys()].map(quoted).join(', ')}) VALUES (${bound
+                  .map(({ sql }) => sql)
+                  .join(', ')})`,
+          params: bound.flatMap(({ params }) => params),
+        });
+      }
+      return all;
+    },
+  };
+}
+
+export type ChangeSet = ReturnType<typeof changeSet>;
+
+/** The changes of all tables that were shown. */
+const all = new Map<string, ChangeSet>();
+keptInPage(all, () => [...all.values()].some(({ count }) => count.peek() > 0));
+
+/**
+ * Returns the changes to a table. They stay while one goes from screen to screen, until the page is left. A table whose
+ * columns have changed begins without changes.
+ * @param place names the database
+ */
+export function changesOf(
+  place: string,
+  { name, columns }: { name: string; columns: readonly TableColumn[] },
+) {
+  const key = JSON.stringify([place, name, columns]);
+  const changes = all.get(key) ?? changeSet(name, columns);
+  all.set(key, changes);
+  return changes;
+}
+
+/** A name as SQL has it. */
+export function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+function equal(column: string, value: SqlValue): Statement {
+  const { sql, params } = bind(value);
+  return { sql: `${quoted(column)} = ${sql}`, params };
+}
+
+/** What cannot be bound stands in the SQL: whole numbers beyond 2^53, and infinities. */
+function bind(value: SqlValue): Statement {
+  if (Number.isInteger(value) && !Number.isSafeInteger(value))
+    return { sql: Number(value).toExponential(), params: [] };
+  if (typeof value !== 'object' || value === null || '$bytes' in value) return { sql: '?', params: [value] };
+  if ('$bigint' in value) return { sql: value.$bigint, params: [] };
+  return {
+    sql: { Infinity: '9e999', '-Infinity': '-9e999', NaN: 'NULL', '-0': '-0.0' }[value.$number],
+    params: [],
+  };
+}
+
+/** A statement with its values in it, to be read. */
+export function readable({ sql, params }: Statement): string {
+  let at = 0;
+  return sql.replace(/\?|"(?:[^"]|"")*"/g, (found) => {
+    if (found !== '?') return found;
+    const value = params[at++]!;
+    if (value === null) return 'NULL';
+    if (typeof value === 'object') return `(${Math.floor((value.$bytes.length * 3) / 4)} bytes)`;
+    if (typeof value !== 'string') return String(value);
+    const text = value.length > 60 ? `${value.slice(0, 60)}…` : value;
+    return `'${text.replaceAll("'", "''")}'`;
+  });
+}
+
+/** Whether a statement only reads, as far as its words tell. */
+export function onlyReads(sql: string): boolean {
+  const bare = sql
+    .replace(/--[^\n]*|\/\*[\s\S]*?\*\//g, ' ')
+    .replace(/'(?:[^']|'')*'|"(?:[^"]|"")*"/g, "''")
+    .trim()
+    .toLowerCase();
+  if (/^(select|values|explain)\b/.test(bare)) return true;
+  if (/^pragma\b/.test(bare)) return !bare.includes('=');
+  return /^with\b/.test(bare) && !/\b(insert|update|delete|replace)\b/.test(bare);
+}

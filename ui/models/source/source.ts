@@ -1,0 +1,138 @@
+// The source of an app: its files at main or at another commit, one of them, and what is changed and not committed.
+import { computed, effect, signal } from '@preact/signals';
+import { api, type Result } from '../../api.ts';
+import { resource } from '../../live.ts';
+import { queryOf } from '../../router.ts';
+import { session } from '../../session.ts';
+import { draftsOf } from '../drafts.ts';
+import { bytesOf, textOf } from './blob.ts';
+import { buildTree, filterFiles, foldersOf, type TreeFile } from './tree.ts';
+
+/** Files of a tree that are read. */
+const FILES = 10_000;
+
+/** A file as it is at the commit. */
+export interface OpenFile {
+  path: string;
+  /** The commit that was asked for; empty: main. */
+  ref: string;
+  size: number;
+  /** Null for a binary file. */
+  text: string | null;
+  /** For an image: its bytes as an address. */
+  image: string | null;
+  /** There is more of it than what was read. */
+  isCut: boolean;
+}
+
+/** Folders that are open, by app: they stay so while one goes from file to file. */
+const openFolders = new Map<string, Set<string>>();
+
+/** @param path of the open file; empty: none. The commit is in the query (`ref`); without it, it is main. */
+export function sourceModel(app: string, path: string) {
+  const ref = computed(() => queryOf('ref'));
+  const drafts = draftsOf(app);
+  const tree = resource(async (signal) => {
+    const at = ref.peek();
+    const read = await api(
+      'source.tree',
+      { id: app, recursive: true, limit: FILES, ...(at && { ref: at }) },
+      { signal },
+    );
+    return { sha: read.sha, items: read.items, isCut: read.next_cursor !== null };
+  });
+  const draft = computed(() => (ref.value === '' ? (drafts.files.value.get(path) ?? null) : null));
+  const file = resource<OpenFile | null>(async (signal) => {
+    // A new file is nowhere yet.
+    if (path === '' || draft.peek()?.was === null) return null;
+    const at = ref.peek();
+    return openFile(await api('source.blob', { id: app, path, ...(at && { ref: at }) }, { signal }), at);
+  });
+  /** What main has that does not serve. */
+  const ahead = resource(async (signal) =>
+    path === '' && ref.peek() === '' ? api('source.diff', { id: app }, { signal }) : null,
+  );
+  let before = ref.peek();
+  const watch = effect(() => {
+    const at = ref.value;
+    if (at === before) return;
+    before = at;
+    void tree.refresh();
+    void file.refresh();
+    void ahead.refresh();
+  });
+
+  const open = openFolders.get(app) ?? new Set<string>();
+  openFolders.set(app, open);
+  for (const folder of foldersOf(path)) open.add(folder);
+  const folders = signal<ReadonlySet<string>>(new Set(open));
+  const files = computed<TreeFile[]>(() => {
+    const items: TreeFile[] = tree.data.value?.items ?? [];
+    if (ref.value !== '') return items;
+    const known = new Set(items.map((item) => item.path));
+    const added = drafts.list.value.filter((each) => each.was === null && !known.has(each.path));
+    return [...items, ...added.map((each) => ({ path: each.path, size: null }))];
+  });
+  const filter = computed(() => queryOf('q').trim());
+  const found = computed(() => filterFiles(files.value, filter.value));
+  return {
+    ref,
+    drafts,
+    draft,
+    tree,
+    file,
+    ahead,
+    files,
+    found,
+    filter,
+    nodes: computed(() => buildTree(found.value)),
+    folders,
+    toggle(folder: string) {
+      if (!open.delete(folder)) open.add(folder);
+      folders.value = new Set(open);
+    },
+    /**
+     * Commits all drafts to main.
+     * @returns the deploy that this begins
+     */
+    async commit(message: string): Promise<string> {
+      const { name, email } = session.peek()!.account;
+      const parent = tree.data.peek()?.sha ?? null;
+      const { deploy_id } = await api('source.commit', {
+        id: app,
+        message,
+        author_name: name,
+        author_email: email,
+        ...(parent !== null && { parent }),
+        files: drafts.list
+          .peek()
+          .map((each) =>
+            each.text === null
+              ? { path: each.path, delete: true as const }
+              : { path: each.path, content: each.text },
+          ),
+      });
+      drafts.clear();
+      return deploy_id;
+    },
+    close() {
+      watch();
+      tree.close();
+      file.close();
+      ahead.close();
+    },
+  };
+}
+
+function openFile(blob: Result<'source.blob'>, ref: string): OpenFile {
+  const { path, size, content_type, content_base64 } = blob;
+  const bytes = bytesOf(content_base64);
+  return {
+    path,
+    ref,
+    size,
+    text: textOf(blob),
+    image: content_type.startsWith('image/') ? `data:${content_type};base64,${content_base64}` : null,
+    isCut: bytes.length < size,
+  };
+}

@@ -1,0 +1,152 @@
+// The errors of an app, in groups, and one group.
+import { computed, effect, signal } from '@preact/signals';
+import { api, type Result } from '../../api.ts';
+import { live, resource } from '../../live.ts';
+import { queryOf } from '../../router.ts';
+import { pages } from '../pages.ts';
+import { textOf } from '../source/blob.ts';
+import { around, type Frame, parseStack, type SourceLine } from './stack.ts';
+
+export type GroupedError = Result<'errors.list'>['items'][number];
+export type ErrorStatus = GroupedError['status'];
+export type Occurrence = Result<'errors.get'>['occurrences'][number];
+
+const PAGE = 50;
+/** How often one group is read again while it is shown. */
+const EVERY_MS = 15_000;
+/** Frames of the project whose source is read. */
+const SNIPPETS = 5;
+export const statuses = ['open', 'resolved', 'ignored'] as const satisfies readonly ErrorStatus[];
+
+/** How an error was noticed, in words. */
+export const mechanisms: Record<string, string> = {
+  uncaught: 'was thrown and not caught',
+  unhandledrejection: 'a promise was rejected and nobody waited for it',
+  waitUntil: 'was thrown in waitUntil',
+  console: 'was printed with console.error',
+  load: 'was thrown while the app loaded',
+  crash: 'the process ended',
+};
+
+/** The status that the query names. */
+export function statusOf(named: string): ErrorStatus {
+  return statuses.find((status) => status === named) ?? 'open';
+}
+
+/** The groups in a status, the one that was seen last first. */
+export function errorsModel(app: string, status: ErrorStatus) {
+  const asked = { id: app, status };
+  const list = pages(
+    (cursor, signal) => api('errors.list', { ...asked, limit: PAGE, cursor }, { signal }),
+    ({ fingerprint }: GroupedError) => fingerprint,
+    { grows: true },
+  );
+  /** The fingerprints of those that have come since the list was read. */
+  const news = signal<ReadonlySet<string>>(new Set());
+  const stop = live('errors.stream', asked, {
+    onItems(items) {
+      if (list.of.data.peek() === null) return;
+      const known = new Set(list.items.peek().map(({ fingerprint }) => fingerprint));
+      const added = items.map(({ fingerprint }) => fingerprint).filter((one) => !known.has(one));
+      list.set(mergeErrors(list.items.peek(), items, status));
+      if (added.length > 0) news.value = new Set([...news.peek(), ...added]);
+    },
+    onReset: () => void list.refresh(),
+  });
+  return {
+    list,
+    isNew: ({ fingerprint }: GroupedError) => news.value.has(fingerprint),
+    close() {
+      stop();
+      list.close();
+    },
+  };
+}
+
+/** Puts what a stream told into a list: the one that was seen last first, and none that has another status by now. */
+export function mergeErrors(
+  list: readonly GroupedError[],
+  told: readonly GroupedError[],
+  status: ErrorStatus,
+): GroupedError[] {
+  const all = new Map([...list, ...told].map((group) => [group.fingerprint, group]));
+  return [...all.values()]
+    .filter((group) => group.status === status)
+    .sort((a, b) => b.last_seen_at.localeCompare(a.last_seen_at));
+}
+
+/** A frame with the lines of the source around it; null while they are read, empty when they cannot be. */
+export interface ShownFrame extends Frame {
+  source: readonly SourceLine[] | null;
+}
+
+/** One group. The occurrence that is shown is in the query (`n`, 0 is the last one). */
+export function errorModel(app: string, fingerprint: string) {
+  const group = resource((signal) => api('errors.get', { id: app, fingerprint }, { signal }), {
+    everyMs: EVERY_MS,
+  });
+  const index = computed(() => {
+    const last = (group.data.value?.occurrences.length ?? 1) - 1;
+    return Math.min(Math.max(0, Number(queryOf('n', '0')) || 0), Math.max(0, last));
+  });
+  const occurrence = computed<Occurrence | null>(() => group.data.value?.occurrences[index.value] ?? null);
+  const frames = signal<readonly ShownFrame[]>([]);
+  const files = new Map<string, Promise<string | null>>();
+  const commits = new Map<string, Promise<string | null>>();
+
+  const once = <Value>(kept: Map<string, Promise<Value>>, key: string, read: () => Promise<Value>) => {
+    let found = kept.get(key);
+    if (found === undefined) {
+      found = read();
+      kept.set(key, found);
+    }
+    return found;
+  };
+  const commitOf = (release: string) =>
+    once(commits, release, () =>
+      api('deploys.get', { id: app, deploy_id: release }).then(
+        ({ sha }) => sha,
+        () => null,
+      ),
+    );
+  const fileAt = (sha: string, path: string) =>
+    once(files, `${sha} ${path}`, () =>
+      api('source.blob', { id: app, path, ref: sha }).then(textOf, () => null),
+    );
+
+  const fill = async (of: readonly ShownFrame[], release: string | null) => {
+    const sha = release === null ? null : await commitOf(release);
+    let left = SNIPPETS;
+    const filled = await Promise.all(
+      of.map(async (frame) => {
+        if (frame.path === null || sha === null || left-- <= 0) return { ...frame, source: [] };
+        const text = await fileAt(sha, frame.path);
+        return { ...frame, source: text === null ? [] : around(text, frame.line) };
+      }),
+    );
+    if (frames.peek() === of) frames.value = filled;
+  };
+  let shown = '';
+  const watch = effect(() => {
+    const { stack = null, release = null } = occurrence.value ?? {};
+    const key = `${release} ${stack}`;
+    if (key === shown) return;
+    shown = key;
+    frames.value = parseStack(stack ?? '').map((frame) => ({ ...frame, source: null }));
+    void fill(frames.peek(), release);
+  });
+  return {
+    group,
+    index,
+    occurrence,
+    frames,
+    async setStatus(status: ErrorStatus) {
+      const changed = await api('errors.set_status', { id: app, fingerprint, status });
+      group.set({ ...group.data.peek()!, ...changed });
+    },
+    close() {
+      watch();
+      group.close();
+    },
+  };
+}

@@ -1,0 +1,192 @@
+// The log of an app: what was said, what is being said, and which of it is wanted.
+import { computed, effect, signal } from '@preact/signals';
+import { api, type Failure } from '../../api.ts';
+import { live, liveRows } from '../../live.ts';
+import { queryOf } from '../../router.ts';
+import { isWanted, type Level, type LogFilter, type LogLine, levels } from './log-line.ts';
+
+/** Lines of one page of the list. */
+const PAGE = 200;
+/** The server is asked so long after the last key. */
+const TYPING_MS = 350;
+/** Lines that are kept back while one reads. Older ones of them are skipped, and counted. */
+const HELD = 2_000;
+
+/** The wanted lines of an app's log, newest last. The filter is in the query: `q`, `level`, `trace`, `preview`. */
+export function logsModel(app: string) {
+  const { rows, dropped, add, addOlder, replace } = liveRows<LogLine>();
+  const filter = computed<LogFilter>(() => {
+    const level = queryOf('level');
+    return {
+      search: queryOf('q').trim().slice(0, 200),
+      level: (levels as readonly string[]).includes(level) ? (level as Level) : '',
+      trace: queryOf('trace'),
+      preview: queryOf('preview'),
+    };
+  });
+  /** What is there for the filter that was asked for last; null while nothing was read. */
+  const read = signal<LogFilter | null>(null);
+  const isAsking = signal(false);
+  const failure = signal<Failure | null>(null);
+  const cursor = signal<string | null>(null);
+  const held = signal<readonly LogLine[]>([]);
+  const skipped = signal(0);
+  const isPaused = signal(false);
+  /** Whether one has scrolled away from the newest line. */
+  const isAway = signal(false);
+  const isLive = signal(false);
+
+  let asking: AbortController | null = null;
+  let stop: (() => void) | null = null;
+
+  /** Takes in what has come: to the others, or kept back while one reads. */
+  const take = (lines: readonly LogLine[]) => {
+    if (!isPaused.peek() && !isAway.peek()) return add(lines);
+    const all = [...held.peek(), ...lines];
+    skipped.value += Math.max(0, all.length - HELD);
+    held.value = all.slice(-HELD);
+  };
+  const catchUp = () => {
+    if (skipped.peek() > 0) dropped.value += skipped.peek() + rows.peek().length;
+    if (held.peek().length > 0) add(held.peek());
+    held.value = [];
+    skipped.value = 0;
+  };
+
+  const ask = async (asked: LogFilter) => {
+    asking?.abort();
+    stop?.();
+    const own = new AbortController();
+    asking = own;
+    isAsking.value = true;
+    try {
+      const page = await api(
+        'logs.list',
+        { id: app, limit: PAGE, ...paramsOf(asked) },
+        { signal: own.signal },
+      );
+      if (own.signal.aborted) return;
+      replace(page.items.toReversed());
+      cursor.value = page.next_cursor;
+      read.value = asked;
+      failure.value = null;
+      held.value = [];
+      skipped.value = 0;
+      follow(asked, page.items[0]?.id);
+    } catch (error) {
+      if (own.signal.aborted) return;
+      failure.value = error as Failure;
+    } finally {
+      if (asking === own) isAsking.value = false;
+    }
+  };
+  /** @param after the id of the newest line that is there */
+  const follow = (asked: LogFilter, after: string | undefined) => {
+    const { trace_id: _, ...params } = paramsOf(asked);
+    const own = asking!;
+    let between: ReadonlySet<string> = new Set();
+    /** After an empty list there is no line to go on from: reads what came before the stream was open. */
+    const readBetween = async () => {
+      const page = await api(
+        'logs.list',
+        { id: app, limit: PAGE, ...paramsOf(asked) },
+        { signal: own.signal },
+      );
+      const known = new Set([...rows.peek(), ...held.peek()].map(({ id }) => id));
+      between = new Set(page.items.map(({ id }) => id));
+      addOlder(page.items.filter(({ id }) => !known.has(id)).toReversed());
+      cursor.value = page.next_cursor;
+    };
+    stop = live(
+      'logs.stream',
+      { id: app, ...params, ...(after && { last_event_id: after }) },
+      {
+        onItems: (lines) => take(lines.filter((line) => !between.has(line.id) && isWanted(line, asked))),
+        onReset: (skipped) => {
+          if (skipped === null) void ask(asked);
+          else dropped.value += skipped;
+        },
+        onOpen: () => {
+          isLive.value = true;
+          // What fails is read again with the next connection.
+          if (after === undefined && rows.peek().length === 0) readBetween().catch(() => {});
+        },
+        onLost: () => {
+          isLive.value = false;
+        },
+        onRefused: (refusal) => {
+          failure.value = refusal;
+        },
+      },
+    );
+  };
+
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let last = '';
+  const watch = effect(() => {
+    const asked = filter.value;
+    const key = JSON.stringify(asked);
+    if (key === last) return;
+    const isFirst = last === '';
+    last = key;
+    clearTimeout(timer);
+    timer = setTimeout(() => void ask(asked), isFirst ? 0 : TYPING_MS);
+  });
+  const shown = computed(() => {
+    const wanted = filter.value;
+    // Lines of one log are none of another.
+    return read.value?.preview === wanted.preview ? rows.value.filter((line) => isWanted(line, wanted)) : [];
+  });
+  return {
+    filter,
+    shown,
+    dropped,
+    failure,
+    /** The server has not answered for the filter as it is now: what is shown is of what was there. */
+    isSearching: computed(
+      () => isAsking.value || JSON.stringify(read.value) !== JSON.stringify(filter.value),
+    ),
+    isRead: computed(() => read.value !== null),
+    isLive,
+    isPaused,
+    /** Lines that have come and are not shown yet. */
+    waiting: computed(() => held.value.length + skipped.value),
+    hasOlder: computed(() => cursor.value !== null && rows.value.length < HELD),
+    retry: () => ask(filter.peek()),
+    pause() {
+      isPaused.value = true;
+    },
+    /** Shows what has come meanwhile, and all that comes from now on. */
+    goOn() {
+      isPaused.value = false;
+      isAway.value = false;
+      catchUp();
+    },
+    /** One has scrolled to the newest line, or away from it. */
+    scrolled(toEnd: boolean) {
+      isAway.value = !toEnd;
+      if (toEnd && !isPaused.peek()) catchUp();
+    },
+    async readOlder() {
+      const asked = { ...paramsOf(filter.peek()), cursor: cursor.peek()! };
+      const page = await api('logs.list', { id: app, limit: PAGE, ...asked });
+      addOlder(page.items.toReversed());
+      cursor.value = page.next_cursor;
+    },
+    close() {
+      clearTimeout(timer);
+      watch();
+      asking?.abort();
+      stop?.();
+    },
+  };
+}
+
+function paramsOf({ search, level, trace, preview }: LogFilter) {
+  return {
+    ...(preview !== '' && { preview }),
+    ...(search !== '' && { search }),
+    ...(level !== '' && { level }),
+    ...(/^[0-9a-f]{32}$/.test(trace) && { trace_id: trace }),
+  };
+}

@@ -1,0 +1,165 @@
+// How an app is: its figures over a range, its last deploys, open errors, and the last lines of its log.
+import { computed, effect } from '@preact/signals';
+import { api, type Result } from '../../api.ts';
+import { live, resource } from '../../live.ts';
+import { queryOf } from '../../router.ts';
+import { oneApp } from '../apps.ts';
+import { mergeDeploys } from '../deploys/deploys.ts';
+
+type Steps = Result<'metrics.get'>;
+type Step = Steps['items'][number];
+
+const HOUR_MS = 3_600_000;
+/** The ranges that one can choose, in hours. */
+export const RANGES = { '1h': 1, '6h': 6, '24h': 24, '7d': 168, '30d': 720 } as const;
+export type Range = keyof typeof RANGES;
+const OF_ALL: Range = '24h';
+/** Furthest that the API looks back, in hours. */
+const MOST_HOURS = 720;
+/** How often the present is read again, and figures of a range. */
+const PRESENT_MS = 10_000;
+const FIGURES_MS = 30_000;
+const LINES = 8;
+const DEPLOYS = 20;
+
+/** What can be drawn. */
+export type Drawn = 'requests' | 'errors' | 'latency' | 'wakes';
+
+/** The part of time that is shown: the last hours, or what was dragged over. Times in ms. */
+export interface Span {
+  hours: number;
+  from: number | null;
+  to: number | null;
+}
+
+/** Reads the part of time out of the query. */
+export function spanOf(range: string, from: string, to: string, now: number): Span {
+  const [begin, end] = [Number(from), Number(to)];
+  if (from !== '' && to !== '' && begin < end && end - begin >= 60_000 && begin < now) {
+    const hours = Math.min(MOST_HOURS, Math.max(1, Math.ceil((now - begin) / HOUR_MS)));
+    return { hours, from: begin, to: end };
+  }
+  return { hours: RANGES[range as Range] ?? RANGES[OF_ALL], from: null, to: null };
+}
+
+/** The steps that lie in a part of time. */
+export function stepsIn({ items, step_s }: Steps, { from, to }: Span): Step[] {
+  if (from === null || to === null) return items;
+  return items.filter(({ at }) => Date.parse(at) + step_s * 1e3 > from && Date.parse(at) < to);
+}
+
+/** All of several steps. Latencies are means of the steps', each as much as it had requests. */
+export function summary(steps: readonly Step[]) {
+  const sum = (of: (step: Step) => number) => steps.reduce((all, step) => all + of(step), 0);
+  const mean = (of: (step: Step) => number | null) => {
+    const timed = steps.filter((step) => of(step) !== null);
+    const weight = timed.reduce((all, { requests }) => all + requests, 0);
+    if (weight === 0) return null;
+    return timed.reduce((all, step) => all + of(step)! * step.requests, 0) / weight;
+  };
+  return {
+    requests: sum(({ requests }) => requests),
+    errors: sum(({ errors }) => errors),
+    wakes: sum(({ wakes }) => wakes),
+    p50: mean(({ duration_ms_p50 }) => duration_ms_p50),
+    p99: mean(({ duration_ms_p99 }) => duration_ms_p99),
+  };
+}
+
+/** The model of the overview of the app with this slug. */
+export function overviewModel(slug: string) {
+  const range = computed(() =>
+    queryOf('range', OF_ALL) in RANGES ? (queryOf('range', OF_ALL) as Range) : OF_ALL,
+  );
+  const asked = computed(() => `${range.value} ${queryOf('from')} ${queryOf('to')}`);
+  const span = computed(() => spanOf(range.value, queryOf('from'), queryOf('to'), Date.now()));
+
+  const { app, isIdle, close } = oneApp(slug, PRESENT_MS);
+  const deploys = resource(async (signal) => {
+    const { items } = await api('deploys.list', { id: slug, limit: DEPLOYS }, { signal });
+    return items;
+  });
+  const errors = resource((signal) => api('errors.list', { id: slug, limit: 5 }, { signal }), {
+    everyMs: FIGURES_MS,
+  });
+  const lines = resource(
+    async (signal) => (await api('logs.list', { id: slug, limit: LINES }, { signal })).items.toReversed(),
+    { everyMs: PRESENT_MS },
+  );
+  const crons = resource(async (signal) => (await api('crons.list', { id: slug }, { signal })).items, {
+    everyMs: FIGURES_MS,
+  });
+  const metrics = resource(
+    (signal) => api('metrics.get', { id: slug, hours: span.peek().hours }, { signal }),
+    {
+      everyMs: FIGURES_MS,
+    },
+  );
+  // The same length of time before, to compare with.
+  const earlier = resource(async (signal) => {
+    const { hours, from } = span.peek();
+    if (from !== null || hours * 2 > MOST_HOURS) return null;
+    const { items } = await api('metrics.get', { id: slug, hours: hours * 2 }, { signal });
+    return summary(items.slice(0, items.length / 2));
+  });
+  let first = true;
+  const again = effect(() => {
+    asked.value;
+    if (!first) for (const each of [metrics, earlier]) void each.refresh();
+    first = false;
+  });
+  const stop = live(
+    'deploys.stream',
+    { id: slug },
+    {
+      onItems(items) {
+        const told = items.filter((item) => 'status' in item);
+        const before = deploys.data.peek();
+        if (told.length === 0 || before === null) return;
+        deploys.set(mergeDeploys(before, told).all.slice(0, DEPLOYS));
+        void app.refresh();
+      },
+      onReset: () => void deploys.refresh(),
+    },
+  );
+  const steps = computed(() => metrics.data.value && stepsIn(metrics.data.value, span.value));
+  return {
+    app,
+    isIdle,
+    deploys,
+    errors,
+    lines,
+    crons,
+    metrics,
+    range,
+    span,
+    steps,
+    now: computed(() => steps.value && summary(steps.value)),
+    before: earlier.data,
+    /** Puts it to sleep, or wakes it, or starts or stops it. */
+    async sleep() {
+      app.set(await api('apps.sleep', { id: slug }));
+    },
+    async run(desired_state: 'running' | 'stopped') {
+      app.set(await api('apps.update', { id: slug, desired_state }));
+    },
+    /** Runs a cron now. */
+    async runCron(cron: string) {
+      const ran = await api('crons.run', { id: slug, cron });
+      await crons.refresh();
+      return ran;
+    },
+    /** Deploys the tip of main. @returns the deploy's id */
+    async deploy(): Promise<string> {
+      return (await api('deploys.create', { id: slug })).id;
+    },
+    close() {
+      again();
+      stop();
+      close();
+      for (const each of [deploys, errors, lines, crons, metrics, earlier]) each.close();
+    },
+  };
+}
+
+export type OverviewModel = ReturnType<typeof overviewModel>;

@@ -1,0 +1,56 @@
+// A name and a value as JSON, which something is made or sent with.
+import { useState } from 'preact/hooks';
+import { whyNoJson } from '../../models/storage/values.ts';
+import { Button } from './button.tsx';
+import { Dialog } from './dialog.tsx';
+import { TextArea, TextField } from './field.tsx';
+import { useSubmit } from './submit.ts';
+
+/** @param props.name the attributes of the field of the name @param props.submit gets the name and the parsed value */
+export function JsonDialog({
+  title,
+  name,
+  value: { label, first },
+  verb,
+  submit,
+  onClose,
+}: {
+  title: string;
+  name: Omit<Parameters<typeof TextField>[0], 'value' | 'onValue'>;
+  value: { label: string; first: string };
+  verb: string;
+  submit: (name: string, value: unknown) => Promise<unknown>;
+  onClose: () => void;
+}) {
+  const [named, setNamed] = useState('');
+  const [text, setText] = useState(first);
+  const wrong = whyNoJson(text);
+  const { busy, onSubmit } = useSubmit(async () => {
+    await submit(named, JSON.parse(text));
+  });
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form class="stack" onSubmit={onSubmit}>
+        <TextField
+          {...name}
+          value={named}
+          onValue={setNamed}
+          maxLength={100}
+          spellcheck={false}
+          autocomplete="off"
+        />
+        <TextArea label={label} value={text} onValue={setText} wrong={wrong} rows={6} spellcheck={false} />
+        <footer>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            look="primary"
+            type="submit"
+            disabled={busy || wrong !== null || (name.required === true && named === '')}
+          >
+            {verb}
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,27 @@
+// Forms.
+import { useState } from 'preact/hooks';
+import type { Failure } from '../../api.ts';
+import { sentText } from '../../unsaved.ts';
+import { showFaults } from '../status/faults.ts';
+import { failed } from '../status/toast.tsx';
+
+/** What a form does when it is sent: once at a time. A failure is shown at the fields that it names, else by a toast. */
+export function useSubmit(run: () => Promise<unknown>) {
+  const [busy, setBusy] = useState(false);
+  const onSubmit = async (event: Event) => {
+    event.preventDefault();
+    if (busy) return;
+    setBusy(true);
+    const sender = event.currentTarget as Element;
+    const saved = sentText(sender);
+    try {
+      await run();
+      saved();
+    } catch (error) {
+      if (!showFaults(sender.closest('form'), error as Failure)) failed(error);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return { busy, onSubmit };
+}

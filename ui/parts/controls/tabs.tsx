@@ -1,0 +1,44 @@
+// One of several views of the same thing.
+import { href, type Query, type Route } from '../../router.ts';
+
+/** Views that are screens or have their name in the query: each is a link. */
+export function Tabs({
+  label,
+  tabs,
+}: {
+  label: string;
+  tabs: readonly { text: string; to: Route; query?: Query; current: boolean }[];
+}) {
+  return (
+    <nav class="tabs" aria-label={label}>
+      {tabs.map(({ text, to, query, current }) => (
+        <a key={text} href={href(to, query)} aria-current={current ? 'page' : undefined}>
+          {text}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+/** One of a few values, side by side: a range, a status, a level. */
+export function Segments<Value extends string>({
+  label,
+  value,
+  onValue,
+  options,
+}: {
+  label: string;
+  value: Value;
+  onValue: (value: Value) => void;
+  options: readonly (readonly [Value, string])[];
+}) {
+  return (
+    <fieldset class="segments" aria-label={label}>
+      {options.map(([each, words]) => (
+        <button key={each} type="button" aria-pressed={each === value} onClick={() => onValue(each)}>
+          {words}
+        </button>
+      ))}
+    </fieldset>
+  );
+}

@@ -1,0 +1,136 @@
+// A view that has nothing to show: not yet, not at all, or not any more.
+import type { ComponentChildren } from 'preact';
+import type { Failure } from '../../api.ts';
+import type { Resource } from '../../live.ts';
+import { Button } from '../controls/button.tsx';
+import { type Icon, IconCircleAlert, IconLock, IconWifiOff } from '../icons.tsx';
+
+/** Grey bars where text will be, after 300 ms. */
+export function Skeleton({
+  width = '100%',
+  height = 16,
+}: {
+  width?: number | string;
+  height?: number | string;
+}) {
+  return <span class="skeleton" style={{ width: length(width), height: length(height) }} />;
+}
+
+/** A number is in px: styles take no length without its unit. */
+function length(value: number | string): string {
+  return typeof value === 'number' ? `${value}px` : value;
+}
+
+/** The same, in the shape of a list. */
+export function SkeletonRows({ rows = 5, height = 20 }: { rows?: number; height?: number }) {
+  return (
+    <div class="stack" style={{ padding: '16px' }} role="status" aria-label="Loading">
+      {Array.from({ length: rows }, (_, i) => (
+        <Skeleton key={i} height={height} width={`${92 - ((i * 17) % 40)}%`} />
+      ))}
+    </div>
+  );
+}
+
+/** Nothing here yet: says what would be here, and how it comes to be. `children`: what to do. */
+export function Empty({
+  title,
+  heading: Heading = 'h2',
+  icon: Sign,
+  children,
+}: {
+  title: string;
+  /** `h1` where this is all that the page has. */
+  heading?: 'h1' | 'h2';
+  icon?: Icon;
+  children?: ComponentChildren;
+}) {
+  return (
+    <div class="empty">
+      {Sign && <Sign size={24} />}
+      <Heading>{title}</Heading>
+      {children}
+    </div>
+  );
+}
+
+/** What could not be read, why, and the way out. */
+export function Failed({ failure, retry }: { failure: Failure; retry?: () => unknown }) {
+  const { title, icon: Sign, words } = said(failure);
+  return (
+    <div class="failed" role="alert">
+      <Sign size={24} />
+      <h2>{title}</h2>
+      <p>{words}</p>
+      {failure.code === 'app_not_found' && <a href="/">Go to the apps</a>}
+      {retry && failure.code !== 'forbidden' && !isMissing(failure) && (
+        <Button onClick={() => retry()}>Try again</Button>
+      )}
+    </div>
+  );
+}
+
+function isMissing({ code }: Failure): boolean {
+  return code?.endsWith('_not_found') ?? false;
+}
+
+function said(failure: Failure): { title: string; icon: Icon; words: string } {
+  const { code, message } = failure;
+  if (code === 'forbidden')
+    return {
+      title: 'Your role does not allow this',
+      icon: IconLock,
+      words: `${message} An administrator of the app can give you another role.`,
+    };
+  if (code === 'offline') return { title: 'No connection', icon: IconWifiOff, words: message };
+  if (code === 'host_unavailable' || code === 'app_unavailable')
+    return { title: 'No answer', icon: IconCircleAlert, words: message };
+  if (code === 'app_not_found')
+    return {
+      title: 'Not here',
+      icon: IconCircleAlert,
+      words: `${message} It may have another name now, or have been deleted.`,
+    };
+  if (isMissing(failure)) return { title: 'Not here', icon: IconCircleAlert, words: message };
+  return { title: 'This could not be read', icon: IconCircleAlert, words: message };
+}
+
+/** A sentence that stands out in a view: what failed, what to know. */
+export function Notice({
+  look,
+  icon: Sign,
+  children,
+}: {
+  look?: 'danger' | 'warn';
+  icon?: Icon;
+  children: ComponentChildren;
+}) {
+  return (
+    <div class={look ? `notice ${look}` : 'notice'} role={look === 'danger' ? 'alert' : undefined}>
+      {Sign && <Sign />}
+      <div class="grow">{children}</div>
+    </div>
+  );
+}
+
+/**
+ * What a resource has. Before that: `shape`, a skeleton of the same form, or why it could not be read. What was read stays
+ * when reading it again fails, with a grey edge.
+ */
+export function Loaded<Data>({
+  of,
+  shape,
+  children,
+}: {
+  of: Resource<Data>;
+  shape?: ComponentChildren;
+  children: (data: Data) => ComponentChildren;
+}) {
+  const data = of.data.value;
+  const failure = of.failure.value;
+  // What one may not see any more, or is not there any more, goes.
+  const isGone = failure?.status === 403 || failure?.status === 404;
+  if (data === null || isGone)
+    return failure ? <Failed failure={failure} retry={of.refresh} /> : (shape ?? <SkeletonRows />);
+  return <div class={failure ? 'stale' : undefined}>{children(data)}</div>;
+}

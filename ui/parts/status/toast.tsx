@@ -1,0 +1,95 @@
+// Short messages that go by themselves, and changes that can be taken back.
+import { signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import type { Failure } from '../../api.ts';
+
+interface Toast {
+  id: number;
+  text: string;
+  isDanger: boolean;
+  undo: (() => void) | null;
+}
+
+const SHOWN_MS = 5_000;
+const UNDO_MS = 10_000;
+const toasts = signal<readonly Toast[]>([]);
+let last = 0;
+
+function show(toast: Omit<Toast, 'id'>, shownMs: number): () => void {
+  const id = ++last;
+  toasts.value = [...toasts.value.slice(-3), { ...toast, id }];
+  const remove = () => {
+    toasts.value = toasts.value.filter((each) => each.id !== id);
+  };
+  setTimeout(remove, shownMs);
+  return remove;
+}
+
+/** Says what happened: "Copied", "The app sleeps". */
+export function toast(text: string) {
+  show({ text, isDanger: false, undo: null }, SHOWN_MS);
+}
+
+/** Says what went wrong with something that somebody did. Aborted calls are nobody's news. */
+export function failed(error: unknown) {
+  const { name, code, message } = error as Failure;
+  if (name === 'AbortError') return;
+  // Pages read again by themselves. What somebody does is done once.
+  const text =
+    code === 'offline' ? 'Cellar cannot be reached. Do it again when the connection is back.' : message;
+  show({ text, isDanger: true, undo: null }, SHOWN_MS * 2);
+}
+
+/**
+ * Takes something away with ten seconds to take it back: show it as gone before, `commit` does it for good when they are
+ * over or the page is left, `restore` shows it again when it was taken back or could not be done.
+ */
+export function undoable(text: string, commit: () => Promise<unknown>, restore: () => void) {
+  let isOpen = true;
+  const end = () => {
+    if (!isOpen) return false;
+    isOpen = false;
+    clearTimeout(timer);
+    removeEventListener('pagehide', run);
+    hide();
+    return true;
+  };
+  const run = () => {
+    if (!end()) return;
+    commit().catch((error) => {
+      restore();
+      failed(error);
+    });
+  };
+  const undo = () => end() && restore();
+  const hide = show({ text, isDanger: false, undo }, UNDO_MS);
+  const timer = setTimeout(run, UNDO_MS);
+  addEventListener('pagehide', run);
+}
+
+/** Where they are shown: once, by the frame. */
+export function Toasts() {
+  const ref = useRef<HTMLDivElement>(null);
+  const shown = toasts.value;
+  useEffect(() => {
+    // Shown anew, they lie over a dialog that was opened before.
+    ref.current!.hidePopover();
+    if (shown.length > 0) ref.current!.showPopover();
+  }, [shown]);
+  return (
+    <div role="status" aria-live="polite">
+      <div ref={ref} popover="manual" class="toasts">
+        {shown.map(({ id, text, isDanger, undo }) => (
+          <div key={id} class={isDanger ? 'toast danger' : 'toast'}>
+            <p>{text}</p>
+            {undo && (
+              <button type="button" class="button short" onClick={undo}>
+                Undo
+              </button>
+            )}
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}

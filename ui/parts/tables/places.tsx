@@ -1,0 +1,20 @@
+// A text in which the places in the source are links to them.
+import { findPlaces } from '../../models/places.ts';
+import { href } from '../../router.ts';
+
+/** @param props.gitRef the commit that the text is about; without it, main */
+export function Places({ text, app, gitRef }: { text: string; app: string; gitRef?: string | undefined }) {
+  return (
+    <>
+      {findPlaces(text).map(({ text, path, line }, i) =>
+        path === undefined ? (
+          text
+        ) : (
+          <a key={i} href={href({ name: 'source', app, path }, { line, ref: gitRef })}>
+            {text}
+          </a>
+        ),
+      )}
+    </>
+  );
+}

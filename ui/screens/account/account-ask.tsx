@@ -1,0 +1,50 @@
+// Asks for a few words before something of the account is done.
+import { useState } from 'preact/hooks';
+import { PASSWORD_MAX } from '../../../handlers/contract/people/sign-in.ts';
+import { Button } from '../../parts/controls/button.tsx';
+import { Dialog } from '../../parts/controls/dialog.tsx';
+import { TextField } from '../../parts/controls/field.tsx';
+import { useSubmit } from '../../parts/controls/submit.ts';
+
+/** Asks for one line. */
+export function Ask({
+  title,
+  label,
+  button,
+  start = '',
+  type = 'text',
+  run,
+  onClose,
+}: {
+  title: string;
+  label: string;
+  button: string;
+  start?: string;
+  type?: 'text' | 'password';
+  run: (text: string) => Promise<void>;
+  onClose: () => void;
+}) {
+  const [text, setText] = useState(start);
+  const { busy, onSubmit } = useSubmit(() => run(text));
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form class="stack" onSubmit={onSubmit}>
+        <TextField
+          label={label}
+          type={type}
+          value={text}
+          onValue={setText}
+          required
+          maxLength={PASSWORD_MAX}
+          autocomplete={type === 'password' ? 'current-password' : 'off'}
+        />
+        <footer>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button look="primary" type="submit" disabled={busy || text.trim() === ''}>
+            {button}
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,112 @@
+// The deploys of an app, newest first.
+
+import { api } from '../../api.ts';
+import { Head } from '../../layout/head.tsx';
+import { type Deploy, deploysModel, isUnderWay, originOf, tookMs } from '../../models/deploys/deploys.ts';
+import { Button, Link } from '../../parts/controls/button.tsx';
+import { duration, firstLine, shortSha } from '../../parts/format.ts';
+import { IconRefreshCw, IconRocket, IconRotateCcw } from '../../parts/icons.tsx';
+import { useModel } from '../../parts/model.ts';
+import { Empty } from '../../parts/status/states.tsx';
+import { Status } from '../../parts/status/status.tsx';
+import { Time } from '../../parts/status/time.tsx';
+import { Listed } from '../../parts/tables/pages.tsx';
+import type { Column } from '../../parts/tables/table.tsx';
+import { open } from '../../router.ts';
+import { Previews } from './deploys-previews.tsx';
+
+/** A deploy's message as a title. */
+export function titleOf({ message, sha }: Deploy): string {
+  return firstLine(message) || (sha === '' ? 'An upload' : `Commit ${shortSha(sha)}`);
+}
+
+const columns = (app: string): readonly Column<Deploy>[] => [
+  {
+    name: 'Deploy',
+    wide: true,
+    cell: (deploy) => (
+      <span class="stack lines">
+        <Link to={{ name: 'deploy', app, deploy: deploy.id }} class="main-cell cut">
+          {titleOf(deploy)}
+        </Link>
+        {(deploy.status === 'failed' || deploy.status === 'cancelled') && deploy.error && (
+          <span class="cut small danger">{firstLine(deploy.error)}</span>
+        )}
+      </span>
+    ),
+  },
+  { name: 'Status', cell: ({ status }) => <Status of={status} /> },
+  {
+    name: 'By',
+    cell: (deploy) => <span class="nowrap">{originOf(deploy)}</span>,
+  },
+  { name: 'Commit', skipSmall: true, cell: ({ sha }) => sha !== '' && <code>{shortSha(sha)}</code> },
+  {
+    name: 'Took',
+    number: true,
+    cell: (deploy) => duration(isUnderWay(deploy) ? null : tookMs(deploy, 0)),
+  },
+  {
+    name: 'When',
+    number: true,
+    cell: (deploy) => (
+      <Time at={deploy.started_at} otherwise={isUnderWay(deploy) ? 'waits' : 'never began'} />
+    ),
+  },
+  {
+    name: 'What to do',
+    silent: true,
+    cell: ({ id, status, can_roll_back }) =>
+      can_roll_back &&
+      status !== 'live' && (
+        <Button
+          needs="push"
+          look="quiet"
+          short
+          label="Roll back to this"
+          onClick={async () => {
+            const made = await api('deploys.rollback', { id: app, deploy_id: id });
+            open({ name: 'deploy', app, deploy: made.id });
+          }}
+        >
+          <IconRotateCcw />
+        </Button>
+      ),
+  },
+];
+
+export default function Deploys({ app }: { app: string }) {
+  const { list, isNew } = useModel(() => deploysModel(app));
+  const again = async () => {
+    const deploy = await api('deploys.create', { id: app });
+    open({ name: 'deploy', app, deploy: deploy.id });
+  };
+  return (
+    <>
+      <Head title="Deploys">
+        {list.items.value.length > 0 && (
+          <Button needs="push" onClick={again}>
+            <IconRefreshCw /> Deploy main again
+          </Button>
+        )}
+      </Head>
+      <div class="stack loose">
+        <div class="panel">
+          <Listed
+            of={list}
+            label="Deploys"
+            columns={columns(app)}
+            isNew={isNew}
+            empty={
+              <Empty title="No deploys yet" icon={IconRocket}>
+                <p>Push to main, or commit in the browser, and the deploy is shown here while it runs.</p>
+                <Link to={{ name: 'overview', app }}>How to bring code to this app</Link>
+              </Empty>
+            }
+          />
+        </div>
+        <Previews app={app} />
+      </div>
+    </>
+  );
+}

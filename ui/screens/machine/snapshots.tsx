@@ -1,0 +1,211 @@
+// Snapshots of everything, and bringing an app back from one.
+import { useEffect, useState } from 'preact/hooks';
+import { Head } from '../../layout/head.tsx';
+import { type Snapshot, snapshotsModel } from '../../models/machine.ts';
+import { Button } from '../../parts/controls/button.tsx';
+import { Dialog } from '../../parts/controls/dialog.tsx';
+import { Select } from '../../parts/controls/field.tsx';
+import { useSubmit } from '../../parts/controls/submit.ts';
+import { bytes, exactTime, plural } from '../../parts/format.ts';
+import { IconHistory, IconTriangleAlert } from '../../parts/icons.tsx';
+import { useModel } from '../../parts/model.ts';
+import { Empty, Notice } from '../../parts/status/states.tsx';
+import { Status } from '../../parts/status/status.tsx';
+import { Time } from '../../parts/status/time.tsx';
+import { failed, toast } from '../../parts/status/toast.tsx';
+import { Listed } from '../../parts/tables/pages.tsx';
+
+export default function Snapshots() {
+  const model = useModel(snapshotsModel);
+  const { snapshots } = model;
+  const [restoring, setRestoring] = useState<Snapshot | null>(null);
+  const state = model.stats.data.value?.host?.snapshots;
+  const damagedParts = (key: string) => {
+    const found = state?.verified.damaged.find((each) => each.key === key);
+    return found === undefined ? null : found.parts.map(({ name }) => name).join(', ');
+  };
+  return (
+    <>
+      <Head
+        title="Snapshots"
+        about="Each holds everything of this Cellar as it was at one moment. They are taken by themselves, and before what cannot be taken back."
+      >
+        <Button
+          disabled={model.verifying.value}
+          onClick={async () => {
+            const { snapshots, damaged } = await model.verify();
+            if (damaged.length === 0) toast(`${plural(snapshots, 'snapshot')} verified: all are whole`);
+            else
+              failed(new Error(`${plural(damaged.length, 'snapshot')} of ${snapshots} cannot restore all`));
+          }}
+        >
+          Verify
+        </Button>
+        <Button
+          look="primary"
+          disabled={model.taking.value}
+          onClick={async () => toast(`The snapshot is taken: ${bytes(await model.take())} written`)}
+        >
+          Take a snapshot
+        </Button>
+      </Head>
+      <div class="stack">
+        {state?.problem && (
+          <Notice look="warn" icon={IconTriangleAlert}>
+            The last snapshot has a fault: {state.problem}
+          </Notice>
+        )}
+        {state && state.verified.damaged.length > 0 && (
+          <Notice look="warn" icon={IconTriangleAlert}>
+            {plural(state.verified.damaged.length, 'snapshot')} cannot restore all.{' '}
+            {state.newest_damaged
+              ? 'The newest is one of them: take another one, which writes what is damaged anew.'
+              : 'The newest is whole.'}
+          </Notice>
+        )}
+        {state?.under_way && (
+          <Notice>
+            <Status
+              of="building"
+              word={
+                {
+                  take: 'A snapshot is being taken',
+                  restore: 'Storage is read from a snapshot',
+                  copy: 'Storage is copied for a preview',
+                  verify: 'All snapshots are verified',
+                }[state.under_way.what]
+              }
+            />
+            , since <Time at={state.under_way.since} />
+          </Notice>
+        )}
+        <div class="panel">
+          <Listed
+            of={snapshots}
+            label="Snapshots"
+            columns={[
+              {
+                name: 'Taken',
+                cell: ({ created_at, key }: Snapshot) => (
+                  <span title={key}>
+                    <Time at={created_at} />
+                  </span>
+                ),
+              },
+              {
+                name: 'What for',
+                wide: true,
+                cell: ({ key, why, failures }) => (
+                  <span class="cut">
+                    {why}
+                    {failures.length > 0 && (
+                      <span
+                        class="danger"
+                        title={failures.map(({ slug, error }) => `${slug}: ${error}`).join('\n')}
+                      >
+                        , {plural(failures.length, 'app')} as of before
+                      </span>
+                    )}
+                    {damagedParts(key) !== null && (
+                      <span class="danger">, cannot restore {damagedParts(key)}</span>
+                    )}
+                  </span>
+                ),
+              },
+              { name: 'Apps', number: true, label: 'apps', cell: ({ apps }) => apps },
+              {
+                name: 'Written',
+                number: true,
+                label: 'written',
+                cell: ({ written_bytes }) => bytes(written_bytes),
+              },
+              { name: 'Holds', number: true, label: 'holds', cell: (each) => bytes(each.bytes) },
+              {
+                name: 'What to do',
+                silent: true,
+                cell: (each) => (
+                  <Button short onClick={() => setRestoring(each)}>
+                    Restore
+                  </Button>
+                ),
+              },
+            ]}
+            empty={
+              <Empty title="No snapshots yet" icon={IconHistory}>
+                <p>The first is taken ten minutes after the first start, or now, if you ask for it.</p>
+              </Empty>
+            }
+          />
+        </div>
+      </div>
+      {restoring && <Restore {...{ model }} snapshot={restoring} onClose={() => setRestoring(null)} />}
+    </>
+  );
+}
+
+function Restore({
+  model,
+  snapshot,
+  onClose,
+}: {
+  model: ReturnType<typeof snapshotsModel>;
+  snapshot: Snapshot;
+  onClose: () => void;
+}) {
+  const [app, setApp] = useState('');
+  const [database, setDatabase] = useState('');
+  const [databases, setDatabases] = useState<string[]>([]);
+  const apps = model.apps.data.value?.items ?? [];
+  useEffect(() => {
+    setDatabase('');
+    setDatabases([]);
+    if (app !== '') model.databasesOf(app).then(setDatabases).catch(failed);
+  }, [app]);
+  const { busy, onSubmit } = useSubmit(async () => {
+    const before = await model.restore(snapshot.key, app, database);
+    const aside =
+      before === null
+        ? 'What was there before could not be read, and lies in the trash for a week'
+        : `What was there before is in snapshot ${before}`;
+    toast(`${database || app} is as it was. ${aside}`);
+    onClose();
+  });
+  return (
+    <Dialog title="Restore from this snapshot" onClose={onClose}>
+      <form class="stack" onSubmit={onSubmit}>
+        <p>
+          What the app keeps becomes what it was at {exactTime(snapshot.created_at)}. Its code stays as it is.
+          A snapshot of the state before is taken first, so that you can go back.
+        </p>
+        <Select
+          label="App"
+          value={app}
+          onValue={setApp}
+          options={[['', 'Choose an app'], ...apps.map(({ slug }) => [slug, slug] as const)]}
+        />
+        {databases.length > 0 && (
+          <Select
+            label="What of it"
+            value={database}
+            onValue={setDatabase}
+            options={[
+              ['', 'All that it keeps'],
+              ...databases.map((name) => [name, `The database ${name} alone`] as const),
+            ]}
+          />
+        )}
+        {busy && (
+          <p role="status">
+            <Status of="building" word="The snapshot is read. This may take a while." />
+          </p>
+        )}
+        <footer>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button look="primary" type="submit" disabled={busy || app === ''}>
+            {app === '' ? 'Restore' : `Restore ${database || app}`}
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

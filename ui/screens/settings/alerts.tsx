@@ -1,0 +1,204 @@
+// What happens to the app, told to a webhook.
+import { useState } from 'preact/hooks';
+import { Head } from '../../layout/head.tsx';
+import { type Alert, alertsModel } from '../../models/settings.ts';
+import { Code } from '../../parts/code/code.tsx';
+import { Button, RemoveButton } from '../../parts/controls/button.tsx';
+import { Dialog } from '../../parts/controls/dialog.tsx';
+import { Check, TextField } from '../../parts/controls/field.tsx';
+import { useSubmit } from '../../parts/controls/submit.ts';
+import { IconBell, IconPencil, IconPlus } from '../../parts/icons.tsx';
+import { useModel } from '../../parts/model.ts';
+import { Empty } from '../../parts/status/states.tsx';
+import { Status } from '../../parts/status/status.tsx';
+import { Time } from '../../parts/status/time.tsx';
+import { toast } from '../../parts/status/toast.tsx';
+import { Listed, remove } from '../../parts/tables/pages.tsx';
+
+type Kind = Alert['on'][number];
+const KINDS: readonly (readonly [Kind, string])[] = [
+  ['error', 'A new error, or one that comes back'],
+  ['error_rate', 'Too many requests fail'],
+  ['crash', 'The app crashes'],
+  ['deploy', 'A deploy fails'],
+  ['disk', 'The disk of the machine is short of room'],
+  ['certificate', 'A domain gets no certificate'],
+  ['snapshot', 'A snapshot of the app is damaged'],
+];
+const SHORT: Record<Kind, string> = {
+  error: 'errors',
+  error_rate: 'error rate',
+  crash: 'crashes',
+  deploy: 'deploys',
+  disk: 'disk',
+  certificate: 'certificates',
+  snapshot: 'snapshots',
+};
+
+export default function Alerts({ app }: { app: string }) {
+  const model = useModel(() => alertsModel(app));
+  const { alerts } = model;
+  const [editing, setEditing] = useState<Alert | 'new' | null>(null);
+  const [secret, setSecret] = useState<string | null>(null);
+  const test = async ({ id }: Alert) => {
+    const { status, error } = await model.test(id);
+    if (error !== null) throw new Error(`The test was not delivered: ${error}`);
+    toast(`The webhook answered ${status}`);
+  };
+  return (
+    <>
+      <Head title="Alerts" about="Cellar tells a webhook of yours when something happens to the app.">
+        <Button needs="admin" look="primary" onClick={() => setEditing('new')}>
+          <IconPlus /> Add an alert
+        </Button>
+      </Head>
+      <div class="panel">
+        <Listed
+          of={alerts}
+          label="Alerts"
+          columns={[
+            {
+              name: 'Webhook',
+              wide: true,
+              cell: ({ url }: Alert) => <span class="cut mono">{url}</span>,
+            },
+            {
+              name: 'Tells of',
+              cell: ({ on, error_rate }) =>
+                on.length === KINDS.length
+                  ? `everything, error rate over ${error_rate} %`
+                  : on
+                      .map((kind) =>
+                        kind === 'error_rate' ? `error rate over ${error_rate} %` : SHORT[kind],
+                      )
+                      .join(', '),
+            },
+            { name: 'Last delivery', cell: ({ last_delivery }) => <Delivery of={last_delivery} /> },
+            {
+              name: 'What to do',
+              silent: true,
+              cell: (alert) => (
+                <span class="row-actions">
+                  <Button short onClick={() => test(alert)}>
+                    Send a test
+                  </Button>
+                  <Button look="quiet" short label="Change this alert" onClick={() => setEditing(alert)}>
+                    <IconPencil />
+                  </Button>
+                  <RemoveButton
+                    label="Delete this alert"
+                    onClick={() =>
+                      remove(alerts, alert, 'The alert is deleted', () => model.delete(alert.id))
+                    }
+                  />
+                </span>
+              ),
+            },
+          ]}
+          empty={
+            <Empty title="No alerts" icon={IconBell}>
+              <p>A webhook can be one of a chat, of a pager, or a Worker of yours on this machine.</p>
+              <Button onClick={() => setEditing('new')}>Add an alert</Button>
+            </Empty>
+          }
+        />
+      </div>
+      {editing && (
+        <Editor
+          alert={editing === 'new' ? null : editing}
+          save={async (change) => setSecret(await model.set(change))}
+          onClose={() => setEditing(null)}
+        />
+      )}
+      {secret !== null && (
+        <Dialog title="The alert is set" onClose={() => setSecret(null)}>
+          <div class="stack">
+            <p>
+              Each message is signed with this secret. It is shown this once; your webhook needs it to know
+              that a message is Cellar’s.
+            </p>
+            <Code text={secret} wrap label="Copy the secret" />
+            <footer>
+              <Button look="primary" onClick={() => setSecret(null)}>
+                I have kept it
+              </Button>
+            </footer>
+          </div>
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+function Delivery({ of }: { of: Alert['last_delivery'] }) {
+  if (of === null) return <span class="muted">None yet</span>;
+  return (
+    <span title={of.error ?? `Answered ${of.status}`}>
+      <Status of={of.error === null ? 'done' : 'failed'} word={of.error === null ? 'delivered' : 'failed'} />{' '}
+      <span class="muted">
+        <Time at={of.at} />
+      </span>
+    </span>
+  );
+}
+
+function Editor({
+  alert,
+  save,
+  onClose,
+}: {
+  alert: Alert | null;
+  save: (change: { alert_id?: string; url: string; on: Kind[]; error_rate: number }) => Promise<void>;
+  onClose: () => void;
+}) {
+  const [url, setUrl] = useState(alert?.url ?? '');
+  const [on, setOn] = useState<Kind[]>(alert?.on ?? KINDS.map(([kind]) => kind));
+  const [rate, setRate] = useState(String(alert?.error_rate ?? 5));
+  const { busy, onSubmit } = useSubmit(async () => {
+    await save({ ...(alert && { alert_id: alert.id }), url, on, error_rate: Number(rate) });
+    onClose();
+  });
+  return (
+    <Dialog title={alert ? 'Change the alert' : 'Add an alert'} onClose={onClose}>
+      <form class="stack" onSubmit={onSubmit}>
+        <TextField
+          label="Address of the webhook"
+          name="url"
+          type="url"
+          placeholder="https://example.com/hook"
+          value={url}
+          onValue={setUrl}
+          required
+        />
+        <fieldset class="stack tight plain">
+          <legend>Tell of</legend>
+          {KINDS.map(([kind, words]) => (
+            <Check
+              key={kind}
+              label={words}
+              value={on.includes(kind)}
+              onValue={(value) => setOn(value ? [...on, kind] : on.filter((each) => each !== kind))}
+            />
+          ))}
+        </fieldset>
+        {on.includes('error_rate') && (
+          <TextField
+            label="Too many, in percent of the requests of five minutes"
+            type="number"
+            min={1}
+            max={100}
+            value={rate}
+            onValue={setRate}
+            required
+          />
+        )}
+        <footer>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button look="primary" type="submit" disabled={busy || on.length === 0}>
+            {alert ? 'Change the alert' : 'Add the alert'}
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,88 @@
+// Where in its repository an app is, and how it is built.
+import { useState } from 'preact/hooks';
+import { type Builds, buildsModel } from '../../models/settings.ts';
+import { Button } from '../../parts/controls/button.tsx';
+import { TextField } from '../../parts/controls/field.tsx';
+import { useSubmit } from '../../parts/controls/submit.ts';
+import { useModel } from '../../parts/model.ts';
+import { Loaded } from '../../parts/status/states.tsx';
+import { toast } from '../../parts/status/toast.tsx';
+
+/** What each field is for. Empty stands for what is found. */
+const FIELDS: { name: keyof Builds; label: string; placeholder: string; hint: string }[] = [
+  {
+    name: 'root_directory',
+    label: 'Root directory',
+    placeholder: 'the repository’s root',
+    hint: 'The folder of the app, such as apps/web. A package of a workspace is installed where the lock file is.',
+  },
+  {
+    name: 'install_command',
+    label: 'Install command',
+    placeholder: 'what the lock file says',
+    hint: 'Runs in the root directory, on every deploy.',
+  },
+  {
+    name: 'build_command',
+    label: 'Build command',
+    placeholder: 'build.command of Wrangler, or the script build',
+    hint: 'Runs in the root directory.',
+  },
+  {
+    name: 'output_directory',
+    label: 'Output directory',
+    placeholder: 'what the build writes',
+    hint: 'The static files, from the root directory. A Worker’s configuration names them itself.',
+  },
+];
+
+export function BuildSettings({ app }: { app: string }) {
+  const model = useModel(() => buildsModel(app));
+  return (
+    <section class="panel" aria-labelledby="builds">
+      <header>
+        <h2 id="builds">How it is built</h2>
+      </header>
+      <Loaded of={model.builds}>
+        {(builds) => (
+          <Form
+            key={JSON.stringify(builds)}
+            builds={builds}
+            save={async (change) => {
+              await model.set(change);
+              toast('The next deploy is built this way');
+            }}
+          />
+        )}
+      </Loaded>
+    </section>
+  );
+}
+
+function Form({ builds, save }: { builds: Builds; save: (change: Builds) => Promise<void> }) {
+  const [typed, setTyped] = useState(builds);
+  const { busy, onSubmit } = useSubmit(() => save(typed));
+  const isChanged = FIELDS.some(({ name }) => typed[name] !== builds[name]);
+  return (
+    <form class="body stack form" onSubmit={onSubmit}>
+      {FIELDS.map(({ name, label, placeholder, hint }) => (
+        <TextField
+          key={name}
+          label={label}
+          placeholder={placeholder}
+          hint={hint}
+          value={typed[name] ?? ''}
+          onValue={(value) => setTyped({ ...typed, [name]: value.trim() === '' ? null : value })}
+          maxLength={4096}
+          spellcheck={false}
+          autocomplete="off"
+        />
+      ))}
+      <div>
+        <Button needs="admin" type="submit" disabled={busy || !isChanged}>
+          Set how it is built
+        </Button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,206 @@
+// The app itself: its name, whether it runs, its end.
+
+import { useState } from 'preact/hooks';
+import { SLUG_RULE } from '../../../handlers/contract/apps/slug.ts';
+import { Head } from '../../layout/head.tsx';
+import { type App, appModel } from '../../models/settings.ts';
+import { Copy } from '../../parts/code/code.tsx';
+import { Button, Link } from '../../parts/controls/button.tsx';
+import { Dialog } from '../../parts/controls/dialog.tsx';
+import { TextField } from '../../parts/controls/field.tsx';
+import { useSubmit } from '../../parts/controls/submit.ts';
+import { useModel } from '../../parts/model.ts';
+import { Loaded } from '../../parts/status/states.tsx';
+import { AppStatus } from '../../parts/status/status.tsx';
+import { Time } from '../../parts/status/time.tsx';
+import { toast } from '../../parts/status/toast.tsx';
+import { open } from '../../router.ts';
+import { BuildSettings } from './settings-builds.tsx';
+import { PreviewsPanel } from './settings-previews.tsx';
+
+export default function Settings({ app: slug }: { app: string }) {
+  const model = useModel(() => appModel(slug));
+  const [deleting, setDeleting] = useState(false);
+  return (
+    <>
+      <Head title="Settings" />
+      <Loaded of={model.app}>
+        {(app) => (
+          <div class="stack loose">
+            <section class="panel" aria-labelledby="name">
+              <header>
+                <h2 id="name">Name</h2>
+              </header>
+              <Rename {...{ app, model }} />
+            </section>
+            <section class="panel" aria-labelledby="runs">
+              <header>
+                <h2 id="runs">Whether it runs</h2>
+                <AppStatus of={app.status} isIdle={model.isIdle.value} />
+              </header>
+              <div class="body stack">
+                <State {...{ app, model }} />
+              </div>
+            </section>
+            <BuildSettings app={slug} />
+            <PreviewsPanel app={slug} />
+            <section class="panel" aria-labelledby="facts">
+              <header>
+                <h2 id="facts">What it is known by</h2>
+              </header>
+              <dl class="facts body">
+                <dt>Id</dt>
+                <dd>
+                  <code>{app.id}</code> <Copy text={app.id} label="Copy the id" short />
+                </dd>
+                <dt>Address</dt>
+                <dd>
+                  <a href={app.url} target="_blank" rel="noreferrer">
+                    {app.url}
+                  </a>
+                </dd>
+                <dt>Git remote</dt>
+                <dd>
+                  <code>{app.git_url}</code> <Copy text={app.git_url} label="Copy the remote" short />
+                </dd>
+                <dt>Made</dt>
+                <dd>
+                  <Time at={app.created_at} />
+                </dd>
+              </dl>
+            </section>
+            <section class="panel danger-zone" aria-labelledby="delete">
+              <header>
+                <h2 id="delete">Delete the app</h2>
+                <Button needs="admin" look="danger" onClick={() => setDeleting(true)}>
+                  <span class="cut">Delete {app.slug}</span>
+                </Button>
+              </header>
+              <p class="body muted">
+                It stops answering at once. What it keeps lies in the trash for 7 days, and in the snapshots
+                that have it; its repository goes too.
+              </p>
+            </section>
+            {deleting && <Delete {...{ app, model }} onClose={() => setDeleting(false)} />}
+          </div>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+type Parts = { app: App; model: ReturnType<typeof appModel> };
+
+function Rename({ app, model }: Parts) {
+  const [slug, setSlug] = useState(app.slug);
+  const { busy, onSubmit } = useSubmit(async () => {
+    await model.rename(slug);
+    toast(`The app is ${slug} now`);
+    open({ name: 'settings', app: slug }, { replace: true });
+  });
+  return (
+    <form class="body stack form" onSubmit={onSubmit}>
+      <TextField
+        label="Name"
+        name="slug"
+        value={slug}
+        onValue={(value) => setSlug(value.toLowerCase())}
+        pattern="[a-z0-9]([a-z0-9\-]*[a-z0-9])?"
+        title={`It ${SLUG_RULE}.`}
+        minLength={3}
+        maxLength={40}
+        required
+        spellcheck={false}
+        autocomplete="off"
+        hint="Its address and its git remote change with it; the old ones answer no more. What it keeps stays."
+      />
+      <div>
+        <Button needs="admin" type="submit" disabled={busy || slug === app.slug || slug === ''}>
+          Rename the app
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+function State({ app, model }: Parts) {
+  if (app.desired_state === 'stopped')
+    return (
+      <>
+        <p>The app is stopped: it answers nobody, and no timer of it runs.</p>
+        {app.last_error && <p class="danger">{app.last_error}</p>}
+        <div class="row">
+          <Button needs="admin" look="primary" onClick={model.start}>
+            Start the app
+          </Button>
+        </div>
+      </>
+    );
+  const sleeps = app.asleep_since !== null;
+  return (
+    <>
+      <p>
+        {sleeps ? (
+          <>
+            The app has slept since <Time at={app.asleep_since} />. The next request wakes it.
+          </>
+        ) : app.live_deploy_id === null ? (
+          <>
+            Nothing is deployed yet. <Link to={{ name: 'overview', app: app.slug }}>Bring code to it</Link>
+          </>
+        ) : (
+          'The app answers. Without a request it hibernates by itself, and starts again with the next one.'
+        )}
+      </p>
+      {app.last_error && <p class="danger">{app.last_error}</p>}
+      <div class="row">
+        {sleeps ? (
+          <Button needs="admin" onClick={model.start}>
+            Wake it
+          </Button>
+        ) : (
+          app.live_deploy_id !== null && (
+            <Button needs="push" onClick={model.sleep}>
+              Put it to sleep
+            </Button>
+          )
+        )}
+        <Button needs="admin" onClick={model.stop}>
+          Stop the app
+        </Button>
+      </div>
+    </>
+  );
+}
+
+function Delete({ app, model, onClose }: Parts & { onClose: () => void }) {
+  const [typed, setTyped] = useState('');
+  const { busy, onSubmit } = useSubmit(async () => {
+    await model.delete();
+    toast(`${app.slug} is deleted`);
+    open({ name: 'apps' });
+  });
+  return (
+    <Dialog title={`Delete ${app.slug}`} onClose={onClose}>
+      <form class="stack" onSubmit={onSubmit}>
+        <p>
+          Visitors see that no app answers here. Its databases, objects, files and repository are moved to the
+          trash, and are gone after 7 days.
+        </p>
+        <TextField
+          label={`Type ${app.slug} to delete it`}
+          value={typed}
+          onValue={setTyped}
+          spellcheck={false}
+          autocomplete="off"
+        />
+        <footer>
+          <Button onClick={onClose}>Keep it</Button>
+          <Button look="danger primary" type="submit" disabled={busy || typed !== app.slug}>
+            Delete the app
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,150 @@
+// One file of the source: its head, and what is in it, to edit.
+import type { ComponentType } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import type EditorPart from '../../editor/editor.tsx';
+import { type Change, changeOf, type Draft } from '../../models/drafts.ts';
+import type { sourceModel } from '../../models/source/source.ts';
+import { Button, Link, RemoveButton } from '../../parts/controls/button.tsx';
+import { bytes } from '../../parts/format.ts';
+import { IconUndo2 } from '../../parts/icons.tsx';
+import { Empty, Failed, Notice, SkeletonRows } from '../../parts/status/states.tsx';
+import { Badge } from '../../parts/status/status.tsx';
+import { may } from '../../role.ts';
+import { open, queryOf } from '../../router.ts';
+
+type Model = ReturnType<typeof sourceModel>;
+
+const LOOKS: Record<Change, 'accent' | 'warn' | 'danger'> = {
+  added: 'accent',
+  modified: 'warn',
+  deleted: 'danger',
+};
+
+/** @param props.save commits, where somebody may */
+export function File({
+  app,
+  path,
+  model,
+  save,
+}: {
+  app: string;
+  path: string;
+  model: Model;
+  save: () => void;
+}) {
+  const { file, draft, drafts, ref } = model;
+  /** How often the change was given up: then the editor begins anew. */
+  const [discards, setDiscards] = useState(0);
+  const own = draft.value;
+  // What was read of another commit is not of this one.
+  const read = file.data.value?.ref === ref.value ? file.data.value : null;
+  const was = own ? own.was : (read?.text ?? null);
+  const isMain = ref.value === '';
+  const remove = () => {
+    drafts.remove(path, was);
+    if (was === null) open({ name: 'source', app, path: '' });
+  };
+  const discard = () => {
+    drafts.discard(path);
+    setDiscards((before) => before + 1);
+  };
+  const isThere = own !== null || read !== null;
+  return (
+    <>
+      <header>
+        <span class="only-small">
+          <Link to={{ name: 'source', app, path: '' }}>Files</Link>
+        </span>
+        <h2 class="mono cut">{path}</h2>
+        {own && <ChangeBadge draft={own} />}
+        {read && !own && <span class="muted small">{bytes(read.size)}</span>}
+        <span class="grow" />
+        {own && own.was !== null && (
+          <Button short look="quiet" onClick={discard}>
+            <IconUndo2 /> Discard the change
+          </Button>
+        )}
+        {isMain && isThere && own?.text !== null && (
+          <RemoveButton needs="push" label="Delete the file" onClick={remove} />
+        )}
+      </header>
+      {own === null && file.failure.value !== null && read === null ? (
+        <Failed failure={file.failure.value} retry={file.refresh} />
+      ) : own?.text === null ? (
+        <Empty title="This file is deleted with the next commit">
+          <Button onClick={() => drafts.discard(path)}>Keep it</Button>
+        </Empty>
+      ) : !isThere ? (
+        <SkeletonRows rows={10} height={16} />
+      ) : own === null && read?.image ? (
+        <p class="image">
+          <img src={read.image} alt={path} />
+        </p>
+      ) : own === null && read !== null && read.text === null ? (
+        <Empty title="A binary file">
+          <p>It has {bytes(read.size)}. Change it with git.</p>
+        </Empty>
+      ) : (
+        <>
+          {read?.isCut && (
+            <Notice look="warn">
+              Only its beginning is here: it has {bytes(read.size)}. Change it with git.
+            </Notice>
+          )}
+          <LazyEditor
+            key={`${ref.value} ${discards} ${may('push')}`}
+            path={path}
+            text={own?.text ?? read?.text ?? ''}
+            line={Number(queryOf('line')) || null}
+            isReadOnly={!isMain || !may('push') || (read?.isCut ?? false)}
+            onText={(text) => drafts.write(path, text, was)}
+            onSave={save}
+          />
+        </>
+      )}
+    </>
+  );
+}
+
+type EditorProps = Parameters<typeof EditorPart>[0];
+let loaded: ComponentType<EditorProps> | null = null;
+
+/** The editor, which is loaded when a file is opened first. */
+function LazyEditor(props: EditorProps) {
+  const [Part, setPart] = useState<ComponentType<EditorProps> | null>(() => loaded);
+  const [failure, setFailure] = useState(false);
+  // What is typed changes the text of the draft, not that of the editor, which has it already.
+  const [text] = useState(props.text);
+  const load = () =>
+    import('../../editor/editor.tsx').then(
+      ({ default: found }) => {
+        loaded = found;
+        setFailure(false);
+        setPart(() => found);
+      },
+      () => setFailure(true),
+    );
+  useEffect(() => {
+    if (loaded === null) void load();
+  }, []);
+  if (Part) return <Part {...props} text={text} />;
+  return (
+    <>
+      {failure && (
+        <Notice look="warn">
+          The editor could not be loaded.{' '}
+          <Button short onClick={load}>
+            Try again
+          </Button>
+        </Notice>
+      )}
+      <pre class="plain">{text}</pre>
+    </>
+  );
+}
+
+/** What a draft does to its file. */
+export function ChangeBadge({ draft }: { draft: Draft }) {
+  const change = changeOf(draft);
+  return <Badge look={LOOKS[change]}>{change}</Badge>;
+}

@@ -1,0 +1,53 @@
+// Figures that the app keeps about itself.
+import { Head } from '../../layout/head.tsx';
+import { insightsModel } from '../../models/telemetry/people.ts';
+import { Code } from '../../parts/code/code.tsx';
+import { exactCount } from '../../parts/format.ts';
+import { IconSparkles } from '../../parts/icons.tsx';
+import { useModel } from '../../parts/model.ts';
+import { Empty } from '../../parts/status/states.tsx';
+import { Time } from '../../parts/status/time.tsx';
+import { List } from '../../parts/tables/pages.tsx';
+import { session } from '../../session.ts';
+
+export default function Insights({ app }: { app: string }) {
+  const insights = useModel(() => insightsModel(app));
+  return (
+    <>
+      <Head
+        title="Insights"
+        about="Figures and words that the app keeps about itself. Each has one value: the last."
+      />
+      <List
+        of={insights}
+        empty={
+          <div class="panel">
+            <Empty title="No insights yet" icon={IconSparkles}>
+              <p>The app sets one, or counts one up, by an API key with the role push:</p>
+              <Code
+                text={`curl ${session.value?.urls.api}/v1/apps/${app}/insights -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"title": "Orders", "value": {"$inc": 1}}'`}
+              />
+            </Empty>
+          </div>
+        }
+      >
+        {(items) => (
+          <ul class="gauges">
+            {items.map(({ title, value, icon, updated_at }) => (
+              <li key={title} class="panel gauge">
+                <h2>
+                  {icon && <span aria-hidden="true">{icon} </span>}
+                  {title}
+                </h2>
+                <p class="reading">{typeof value === 'number' ? exactCount(value) : value}</p>
+                <p class="small muted">
+                  <Time at={updated_at} />
+                </p>
+              </li>
+            ))}
+          </ul>
+        )}
+      </List>
+    </>
+  );
+}
