@@ -6,6 +6,8 @@ import { test } from 'node:test';
 
 const TREES = ['bundler', 'cli', 'client', 'handlers', 'runtime', 'sqlite', 'ui'];
 
+const FILES_IN_A_FOLDER = 15;
+
 interface Import {
   from: string;
   /** A path of this repository, or the name of a package. */
@@ -92,7 +94,14 @@ rule(
     (!isOurs(found) && !found.to.startsWith('node:')) || found.to.startsWith('ui/') || isContract(found),
 );
 rule('nothing knows the control UI', '', ({ from, to }) => from.startsWith('ui/') || !to.startsWith('ui/'));
+rule('telemetry knows no fleets', 'runtime/telemetry/', ({ to }) => !to.startsWith('runtime/fleets/'));
 rule('the edge knows no fleets', 'runtime/edge/', ({ to }) => !to.startsWith('runtime/fleets/'));
+
+test('a folder has so few files that its list can be read', () => {
+  const folders = Map.groupBy(files, (file) => dirname(file));
+  const full = [...folders].filter(([, own]) => own.length > FILES_IN_A_FOLDER);
+  assert.deepEqual(full.map(([folder, own]) => `${folder} has ${own.length} files`), []);
+});
 
 test('there are no circles, not of types either', () => {
   const next = Map.groupBy(imports, ({ from }) => from);

@@ -1,4 +1,5 @@
 // The watch over the disk's room, on a small disk of its own.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';

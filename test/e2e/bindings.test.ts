@@ -1,4 +1,5 @@
 // Bindings to what lies outside of an app: each with a sample app that is pushed.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';

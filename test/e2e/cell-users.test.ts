@@ -1,4 +1,5 @@
 // Apps' processes under users of their own, on a real host: it needs root to start them.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

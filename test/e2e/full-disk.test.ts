@@ -1,4 +1,5 @@
 // A disk without a byte left: the host lives, boots, serves, and goes on by itself when there is room.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';

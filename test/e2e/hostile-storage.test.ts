@@ -1,5 +1,6 @@
 // An attacker who got out of workerd's sandbox leaves files to harm whoever looks into the app, and whoever may ask asks
 // for more than is theirs: nothing of another app or of the host comes out, and a neighbour serves all the while.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {

@@ -1,4 +1,5 @@
 // A disk with less room than must stay free: what takes more is refused with words, and the rest goes on.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
 // Snapshots of a real Cellar, and what is restored from them.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
 // What a running Cellar listens on, and what that gives to others on the machine: the users of apps and of builds.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';

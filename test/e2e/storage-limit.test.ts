@@ -1,4 +1,5 @@
 // Apps that fill the disk: they are stopped and told why, and nobody else is.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';

@@ -1,4 +1,5 @@
 // A push to a disk with little room. It takes a disk of its own, which only root can mount.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

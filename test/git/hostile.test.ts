@@ -1,4 +1,5 @@
 // Objects that stock git would not make: refused as they come in, so that nobody checks them out or fetches them.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';

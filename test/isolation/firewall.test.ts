@@ -1,4 +1,5 @@
 // The packet filter's rules for users of builds and apps, with real sockets. Needs root, and `nft`.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { createServer, type Server } from 'node:http';

@@ -1,4 +1,5 @@
 // Rights on files, as root gives them.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { lstatSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';

@@ -1,5 +1,6 @@
 // The sandbox of root in a container, whose view of the machine bubblewrap makes: it mounts files, and takes a filter of
 // system calls, as podman and Docker do.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';

@@ -1,3 +1,4 @@
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';

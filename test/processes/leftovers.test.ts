@@ -1,4 +1,5 @@
 // How what builds and apps left running is ended.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,5 @@
 // Jobs that a process of its own starts: all that they have of a child of this process's, and nothing more.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';

@@ -1,4 +1,5 @@
 // Programs that work on files of tenants: each has a memory limit, and is ended before apps when memory is short.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';

@@ -1,3 +1,4 @@
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

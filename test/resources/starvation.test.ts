@@ -1,4 +1,5 @@
 // What gives way while others leave it nothing of the processors. A probe that is halted is one that gets nothing.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';

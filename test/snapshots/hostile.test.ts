@@ -1,4 +1,5 @@
 // Snapshots of an app that changes its files while they are read: by a process of its own, as one that got out of its sandbox would.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,5 @@
 // A connection without a stream on top, against a socket of Node's at its other end.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';

@@ -1,3 +1,4 @@
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Prefixes } from '../../runtime/sockets/prefixes.ts';

@@ -1,4 +1,5 @@
 // Whose the files and the socket of an app's buckets are.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, statSync } from 'node:fs';

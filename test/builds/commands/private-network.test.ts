@@ -1,4 +1,5 @@
 // What builds reach of the machine's own services, on a real host: it needs root, and the packet filter.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,5 @@
 // Builds under a user of their own, on a real host: they need root to start.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import {
   chmodSync,

@@ -1,4 +1,5 @@
 // What a build's commands see of the machine, and how much of it they may use, on a real host.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import {

@@ -1,4 +1,5 @@
 // What a Worker reaches of the machine that it runs on, with real listeners and real addresses.
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { networkInterfaces } from 'node:os';

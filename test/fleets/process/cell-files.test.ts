@@ -1,3 +1,4 @@
+// Runs as root too.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
