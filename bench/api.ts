@@ -4,9 +4,9 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare';
 import { TestControl, TOKEN } from '../test/support/handlers/control.ts';
-import { effort, isQuick } from './effort.ts';
-import { median } from './figures.ts';
-import { type Asked, type Load, load, loadName } from './load.ts';
+import { effort, isQuick } from './support/bench-scale.ts';
+import { median } from './support/figures.ts';
+import { type Asked, type Load, load, loadName } from './support/load.ts';
 
 const ROUNDS = effort(5, 1);
 const SECONDS = effort(2, 1);

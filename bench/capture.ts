@@ -11,10 +11,10 @@ import type { Release } from '../bundler/release.ts';
 import { readHead } from '../runtime/edge/http/head/head.ts';
 import { type Caller, forwardedHeaders } from '../runtime/edge/http/head/headers.ts';
 import { cellOptions, makeRelease } from '../test/support/fleets/release.ts';
-import { end, type Process, type Subject, start } from './by-hand.ts';
-import { effort, words } from './effort.ts';
-import { median, privateKb, quartiles } from './figures.ts';
-import { type Asked, ask, cpuUs, loadName } from './load.ts';
+import { effort, words } from './support/bench-scale.ts';
+import { end, type Process, type Subject, start } from './support/by-hand.ts';
+import { median, privateKb, quartiles } from './support/figures.ts';
+import { type Asked, ask, cpuUs, loadName } from './support/load.ts';
 
 const PAIRS = effort(8, 1);
 const ROUNDS = effort(8, 1);

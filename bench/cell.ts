@@ -13,10 +13,10 @@ import { CellFilesCache } from '../runtime/fleets/process/cell-files.ts';
 import { type CellOptions, startCell, workerdPath } from '../runtime/fleets/process/start-cell.ts';
 import { Buckets } from '../runtime/storage/r2/buckets.ts';
 import { call, cellOptions, makeRelease } from '../test/support/fleets/release.ts';
-import { socketFlags } from './by-hand.ts';
-import { effort } from './effort.ts';
-import { median, privateKb } from './figures.ts';
-import { startMiniflare } from './miniflare-app.ts';
+import { effort } from './support/bench-scale.ts';
+import { socketFlags } from './support/by-hand.ts';
+import { median, privateKb } from './support/figures.ts';
+import { startMiniflare } from './support/miniflare-app.ts';
 
 const ROUNDS = effort(9, 1);
 /** Rounds before those that count, which only warm the machine's caches. */
@@ -234,7 +234,7 @@ async function byHand(scratch: string, { directory, config }: Started, path: str
 
 /** A Node process of its own, as a platform with one Miniflare for each app has it: the memory is both processes'. */
 async function miniflareProcess(scratch: string, directory: string): Promise<Start> {
-  const program = fileURLToPath(new URL('./miniflare-app.ts', import.meta.url));
+  const program = fileURLToPath(new URL('./support/miniflare-app.ts', import.meta.url));
   const begun = performance.now();
   const child = spawn(process.execPath, [program, scratch, directory], {
     stdio: ['pipe', 'pipe', 'inherit'],

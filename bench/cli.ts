@@ -1,8 +1,8 @@
 // What the command line takes to start, beside Node that does nothing.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { effort } from './effort.ts';
-import { median } from './figures.ts';
+import { effort } from './support/bench-scale.ts';
+import { median } from './support/figures.ts';
 
 const ROUNDS = effort(31, 3);
 const TARGET = 1.5;

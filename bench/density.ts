@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { workerdPath } from '../runtime/fleets/process/start-cell.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { descendants, eventually } from '../test/support/e2e/processes.ts';
-import { socketFlags } from './by-hand.ts';
-import { Copies, type State } from './copies.ts';
-import { effort, isQuick, words } from './effort.ts';
-import { median, privateKb } from './figures.ts';
+import { effort, isQuick, words } from './support/bench-scale.ts';
+import { socketFlags } from './support/by-hand.ts';
+import { Copies, type State } from './support/copies.ts';
+import { median, privateKb } from './support/figures.ts';
 
 const STATES: State[] = ['awake', 'sleeping', 'hibernating'];
 const AWAKE = isQuick ? [1] : [10, 100, 300];

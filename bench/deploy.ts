@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import type { DeployStep } from '../handlers/contract/host/host-calls.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { descendants, eventually } from '../test/support/e2e/processes.ts';
-import { effort, isQuick } from './effort.ts';
-import { median } from './figures.ts';
+import { effort, isQuick } from './support/bench-scale.ts';
+import { median } from './support/figures.ts';
 
 const ROUNDS = effort(15, 1);
 const COLD_ROUNDS = effort(5, 1);

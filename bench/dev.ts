@@ -10,8 +10,8 @@ import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
 import { request } from 'undici';
 import { freePort } from '../runtime/edge/caddy/caddy.ts';
-import { effort } from './effort.ts';
-import { median } from './figures.ts';
+import { effort } from './support/bench-scale.ts';
+import { median } from './support/figures.ts';
 
 const ROUNDS = effort(25, 1);
 const TARGET = 0.5;

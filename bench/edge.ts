@@ -4,10 +4,10 @@
 // do as much. Beside them stands a relay that does nothing but hand bytes on: what Node itself costs. At the end many
 // connections at once.
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
-import { effort, isQuick, words } from './effort.ts';
-import { median } from './figures.ts';
-import { type Asked, cpuMs, crowd, type Load, load, loadName } from './load.ts';
-import { BARE_RELAY, BUSY_NGINX, CADDY, HAPROXY, NGINX, startProxy } from './proxies.ts';
+import { effort, isQuick, words } from './support/bench-scale.ts';
+import { median } from './support/figures.ts';
+import { type Asked, cpuMs, crowd, type Load, load, loadName } from './support/load.ts';
+import { BARE_RELAY, BUSY_NGINX, CADDY, HAPROXY, NGINX, startProxy } from './support/proxies.ts';
 
 const ROUNDS = effort(5, 1);
 const SECONDS = effort(2, 1);

@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { heapFlags } from '../runtime/fleets/config/heap.ts';
 import { cellOptions, makeRelease } from '../test/support/fleets/release.ts';
-import { end, type Subject, start } from './by-hand.ts';
-import { effort } from './effort.ts';
-import { median, privateKb } from './figures.ts';
-import { cpuUs, times } from './load.ts';
+import { effort } from './support/bench-scale.ts';
+import { end, type Subject, start } from './support/by-hand.ts';
+import { median, privateKb } from './support/figures.ts';
+import { cpuUs, times } from './support/load.ts';
 
 const PAIRS = effort(3, 1);
 const REQUESTS = effort(15_000, 200);

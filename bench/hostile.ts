@@ -6,9 +6,9 @@ import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { effort, isQuick, words } from './effort.ts';
-import { type Attack, attacks, type Target } from './hostile-attacks.ts';
-import { startByHand } from './hostile-floor.ts';
+import { effort, isQuick, words } from './support/bench-scale.ts';
+import { type Attack, attacks, type Target } from './support/hostile-attacks.ts';
+import { startByHand } from './support/hostile-floor.ts';
 
 const SECONDS = effort(10, 0.3);
 /** Time an attack has before its effect is measured, in ms. */
@@ -104,7 +104,9 @@ function visitAll(sites: Site[]): Promise<Visits[]> {
 
 /** In a process of its own: what it takes of the bench's time would be taken for the gateway's. */
 function startAttacker(name: string, target: Target): ChildProcess {
-  return fork(join(import.meta.dirname, 'hostile-attacker.ts'), [JSON.stringify({ name, ...target })]);
+  return fork(join(import.meta.dirname, 'support/hostile-attacker.ts'), [
+    JSON.stringify({ name, ...target }),
+  ]);
 }
 
 /** Asks the good app at a steady rate, whether or not the answers come. */

@@ -2,7 +2,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Limiter } from '../runtime/edge/limits/rate-limits.ts';
-import { effort } from './effort.ts';
+import { effort } from './support/bench-scale.ts';
 
 const DECISIONS = effort(1_000_000, 10_000);
 const VISITORS = 10_000;

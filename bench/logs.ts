@@ -4,8 +4,8 @@
 // two seconds, and is like all others again when it was calm for ten: each flood begins as one that nobody knows.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { effort } from './effort.ts';
-import { cpuMs } from './load.ts';
+import { effort } from './support/bench-scale.ts';
+import { cpuMs } from './support/load.ts';
 
 const ROUNDS = effort(4, 1);
 const SECONDS = effort(8, 1);

@@ -3,7 +3,7 @@
 import { globSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { runPrograms } from '../scripts/test/programs.ts';
-import { isQuick } from './effort.ts';
+import { isQuick } from './support/bench-scale.ts';
 
 /** What every bench file exports; the other files here are helpers. */
 interface Bench {
@@ -15,27 +15,7 @@ const QUICK_DEADLINE_MS = 240_000;
 const QUICK_AT_ONCE = 3;
 /** They take longest in a quick run, where they come first: none of them is alone at the end. */
 const LONG = ['deploy', 'ui', 'wake', 'density', 'snapshot', 'hostile'];
-const HELPERS = [
-  'main.ts',
-  'bare-relay.ts',
-  'by-hand.ts',
-  'copies.ts',
-  'effort.ts',
-  'figures.ts',
-  'hostile-attacker.ts',
-  'hostile-attacks.ts',
-  'hostile-floor.ts',
-  'hostile-git.ts',
-  'load.ts',
-  'miniflare-app.ts',
-  'proxies.ts',
-  'r2-floor.ts',
-  'r2-in-cell.ts',
-  'wake-host.ts',
-  'wake-marks.ts',
-  'wake-ways.ts',
-];
-const names = globSync('*.ts', { cwd: import.meta.dirname, exclude: HELPERS })
+const names = globSync('*.ts', { cwd: import.meta.dirname, exclude: ['main.ts'] })
   .map((file) => basename(file, '.ts'))
   .sort();
 const name = process.argv[2] ?? '';

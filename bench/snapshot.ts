@@ -7,8 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { request } from 'undici';
 import { Cellar, LOCALHOST } from '../test/support/e2e/cellar.ts';
-import { Copies } from './copies.ts';
-import { effort, isQuick } from './effort.ts';
+import { effort, isQuick } from './support/bench-scale.ts';
+import { Copies } from './support/copies.ts';
 
 const APPS = effort(100, 3);
 /** Of each app's database. */

@@ -6,8 +6,8 @@ import { Agent, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
-import { effort, words } from './effort.ts';
-import { median } from './figures.ts';
+import { effort, words } from './support/bench-scale.ts';
+import { median } from './support/figures.ts';
 
 const MINUTES = effort(30, 1);
 const MINUTE_MS = effort(60_000, 2_000);

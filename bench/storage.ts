@@ -16,9 +16,9 @@ import { CellFilesCache } from '../runtime/fleets/process/cell-files.ts';
 import { startCell } from '../runtime/fleets/process/start-cell.ts';
 import { Buckets } from '../runtime/storage/r2/buckets.ts';
 import { cellOptions, makeRelease } from '../test/support/fleets/release.ts';
-import { effort, isQuick } from './effort.ts';
-import { median } from './figures.ts';
-import { startWithR2 } from './r2-in-cell.ts';
+import { effort, isQuick } from './support/bench-scale.ts';
+import { median } from './support/figures.ts';
+import { startWithR2 } from './support/r2-in-cell.ts';
 
 const ROUNDS = effort(5, 1);
 const MB = 2 ** 20;
@@ -147,7 +147,7 @@ async function cellAt(root: string, bucketSocket: string): Promise<Cell> {
 }
 
 async function startFloor(socket: string): Promise<ChildProcess> {
-  const program = fileURLToPath(new URL('./r2-floor.ts', import.meta.url));
+  const program = fileURLToPath(new URL('./support/r2-floor.ts', import.meta.url));
   const child = spawn(process.execPath, [program, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
   await once(child.stdout!, 'data');
   return child;

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { StorageReaders } from '../runtime/storage/reading.ts';
-import { effort } from './effort.ts';
-import { median } from './figures.ts';
+import { effort } from './support/bench-scale.ts';
+import { median } from './support/figures.ts';
 
 const ROUNDS = effort(15, 2);
 const ROWS = effort(1_000_000, 10_000);

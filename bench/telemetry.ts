@@ -8,9 +8,9 @@ import { bucketQueries, METRICS_MIGRATIONS, writtenQueries } from '../sqlite/tel
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
 import { taken } from '../test/support/telemetry/parts.ts';
-import { effort, words } from './effort.ts';
-import { median } from './figures.ts';
-import { cpuMs, type Load, load, loadName } from './load.ts';
+import { effort, words } from './support/bench-scale.ts';
+import { median } from './support/figures.ts';
+import { cpuMs, type Load, load, loadName } from './support/load.ts';
 
 const ROUNDS = effort(9, 1);
 const SECONDS = effort(2, 1);

@@ -11,8 +11,8 @@ import { Cellar } from '../test/support/e2e/cellar.ts';
 import { descendants } from '../test/support/e2e/processes.ts';
 import { becomeFirst, originOf } from '../test/support/ui/accounts.ts';
 import { NEEDS_CHROMIUM, UiBrowser } from '../test/support/ui/browser.ts';
-import { effort } from './effort.ts';
-import { median } from './figures.ts';
+import { effort } from './support/bench-scale.ts';
+import { median } from './support/figures.ts';
 
 const ROUNDS = effort(9, 1);
 const TABS = effort(100, 1);

@@ -5,8 +5,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { Project } from '../test/support/wrangler/wrangler.ts';
-import { effort } from './effort.ts';
-import { median } from './figures.ts';
+import { effort } from './support/bench-scale.ts';
+import { median } from './support/figures.ts';
 
 const ROUNDS = effort(15, 1);
 const TARGET = 1.3;

@@ -4,9 +4,9 @@
 import { mkdtempDisposableSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { effort, words } from './effort.ts';
-import type { Steps } from './wake-host.ts';
-import type { Marks } from './wake-marks.ts';
+import { effort, words } from './support/bench-scale.ts';
+import type { Steps } from './support/wake-host.ts';
+import type { Marks } from './support/wake-marks.ts';
 import {
   byHand,
   type HibernatingHost,
@@ -14,7 +14,7 @@ import {
   type SleepingHost,
   sleepingHost,
   type Way,
-} from './wake-ways.ts';
+} from './support/wake-ways.ts';
 
 /** The first rounds only warm the machine's caches. */
 const WARMING_ROUNDS = effort(1, 0);

@@ -10,19 +10,19 @@ import { rateLimits } from './bindings/rate-limits.ts';
 import { serviceBindings } from './bindings/services.ts';
 import { triggers } from './bindings/triggers.ts';
 import { workflows } from './bindings/workflows.ts';
+import { requireBundleSize } from './bundle-size-limit.ts';
 import { newestCompatibilityDate, supportedDate } from './configuration/compatibility-date.ts';
-import { nothingNamed } from './configuration/impossible.ts';
+import { nothingNamed } from './configuration/preflight.ts';
 import { pagesOfSite, readConfig, withPages } from './configuration/read-config.ts';
 import type { ReadConfig, WranglerConfig } from './configuration/wrangler-config.ts';
 import { BuildFailure } from './failure.ts';
-import { requireModest } from './modest.ts';
 import { entryPath } from './modules/entry.ts';
 import { bundleWorker, type WorkerSource } from './modules/worker.ts';
 import { assetRules, copyAssets, notRun } from './project/assets.ts';
 import { COMPILED_FUNCTIONS, hasPagesWorker } from './project/cloudflare-pages.ts';
-import { insidePath, show } from './project/inside.ts';
 import { copyNextCache, tagsMigration } from './project/next-cache.ts';
 import type { PageFolders } from './project/pages.ts';
+import { insidePath, show } from './project/path-containment.ts';
 import { type Place, placeOf } from './project/place.ts';
 import {
   findProject,
@@ -81,7 +81,7 @@ export interface BundleOptions {
  */
 export async function bundleProject(options: BundleOptions): Promise<Bundled> {
   const bundled = await bundleKind(options);
-  requireModest(bundled.bundle);
+  requireBundleSize(bundled.bundle);
   await syncTree(options.out);
   return { ...bundled, notes: bounded(bundled.notes) };
 }

@@ -12,7 +12,7 @@ import { ControlError } from './control/control-calls.ts';
 import { keptSecret, type Layout, writeAtomic } from './disk/data-directory.ts';
 import { emptyTrashUntil } from './disk/trash.ts';
 import { startInFront } from './edge/caddy/front.ts';
-import { spares } from './fleets/process/start-cell.ts';
+import { preforkPool } from './fleets/process/start-cell.ts';
 import { sourceThreads } from './git/source-thread.ts';
 import { log, reason } from './log.ts';
 import { assemble, type Parts } from './parts.ts';
@@ -58,7 +58,7 @@ export class Host {
    */
   async start(): Promise<Addresses> {
     const { apps, buckets, caddy, disk, geo, hasUsers, known, missed, outbox, paths, previews } = this.#parts;
-    const { queue, rounds, snapshots, storage, telemetry, walls } = this.#parts;
+    const { queue, rounds, snapshots, storage, telemetry, isolation } = this.#parts;
     queue.interruptUnfinished();
     telemetry.start();
     telemetry.keepOnly(apps.memories().map(({ id }) => id));
@@ -76,9 +76,9 @@ export class Host {
     disk.start({ makeRoom: (enough) => this.#makeRoom(enough), onLook: () => storage.look() });
     const users = hasUsers ? apps.memories().map(({ id }) => this.#parts.users(id)) : null;
     const network = { egress: this.config.RUNNER_EGRESS_ALLOW, ownPorts: [api, edge] };
-    await walls.open(users, paths.builds, registryEndpoints, network);
+    await isolation.open(users, paths.builds, registryEndpoints, network);
     await this.#spawner.open();
-    spares.prepare();
+    preforkPool.prepare();
     buckets.warm();
     await apps.resume();
     if (this.#closed) return known.addresses;
@@ -202,7 +202,7 @@ export class Host {
       store,
       telemetry,
       ui,
-      walls,
+      isolation,
     } = this.#parts;
     const closing = new Closing();
     // Before the port is free for another server, which would get the token of the command line.
@@ -221,13 +221,13 @@ export class Host {
     await closing.step('control UI', () => ui?.close());
     await closing.step('access log', () => accessLog.close());
     await closing.step('apps', () => apps.close());
-    await closing.step('spare processes', () => spares.close());
+    await closing.step('spare processes', () => preforkPool.close());
     await closing.step('telemetry', () => telemetry.close());
     await closing.step('storage readers', () => readers.close());
     await closing.step('buckets', () => buckets.close());
     await closing.step('AI and mail services', () => outward.close());
     await closing.step('bundler', closeBundler);
-    await closing.step('walls', () => walls.close());
+    await closing.step('walls', () => isolation.close());
     await closing.step('threads', () => {
       threads.close();
       sourceThreads.close();

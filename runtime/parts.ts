@@ -10,7 +10,7 @@ import { makeBase } from './parts/base.ts';
 import { makeControl } from './parts/control.ts';
 import { makeDeploys } from './parts/deploys.ts';
 import { makeEdge } from './parts/edge.ts';
-import { makeTelling } from './parts/telling.ts';
+import { makeObservability } from './parts/observability.ts';
 
 /** What `assemble` makes. */
 export type Parts = ReturnType<typeof assemble>;
@@ -28,21 +28,35 @@ export function assemble(config: Config) {
     caddyProgram &&
     new Caddy(caddyProgram, paths.caddy, (hostname, error) => {
       const app = appParts.apps.resolve(hostname)?.site;
-      if (app !== undefined) telling.alerts.tellOfCertificate(app, hostname, error);
+      if (app !== undefined) observability.alerts.tellOfCertificate(app, hostname, error);
     });
   const outbox = new Outbox(store, (events) => controlParts.control.call('/internal/host-events', events));
   const onFacts = () => outbox.notify();
-  const telling = makeTelling(base, described);
-  const appParts = makeApps(base, telling, {
+  const observability = makeObservability(base, described);
+  const appParts = makeApps(base, observability, {
     edge: () => edgeParts.edge,
     wake: (id) => controlParts.control.wake(id, base.wakeTimeoutMs),
     onFacts,
   });
   const { apps } = appParts;
-  const deploys = makeDeploys(base, telling, appParts, onFacts);
-  const controlParts = makeControl(base, telling, appParts, deploys, outbox, () => void rounds.reconcile());
+  const deploys = makeDeploys(base, observability, appParts, onFacts);
+  const controlParts = makeControl(
+    base,
+    observability,
+    appParts,
+    deploys,
+    outbox,
+    () => void rounds.reconcile(),
+  );
   const { control, ui } = controlParts;
-  const edgeParts = makeEdge(base, { apps, control, ui, failing, warnings, telemetry: telling.telemetry });
+  const edgeParts = makeEdge(base, {
+    apps,
+    control,
+    ui,
+    failing,
+    warnings,
+    telemetry: observability.telemetry,
+  });
   const rounds = new Rounds({
     control,
     trash: paths.trash,
@@ -56,9 +70,9 @@ export function assemble(config: Config) {
     void appParts.memory.sample();
     apps.tick();
     deploys.previews.tick();
-    telling.alerts.lookAtDisk(disk.shortage);
-    telling.errorRates.tick();
-    telling.deliveries.tick();
+    observability.alerts.lookAtDisk(disk.shortage);
+    observability.errorRates.tick();
+    observability.deliveries.tick();
     // What nobody waits for is on the disk a second later.
     store.synced().catch((error: unknown) =>
       logRarely('error', 'what the host has written down is not on the disk; it is tried again', {
@@ -91,7 +105,7 @@ export function assemble(config: Config) {
 
   return {
     ...base,
-    ...telling,
+    ...observability,
     ...appParts,
     ...deploys,
     ...controlParts,

@@ -18,7 +18,7 @@ const SAID_LINES = 30;
  * Its builds start as many processes as one user's builds may have: what builds beside it as the same user, without a sandbox,
  * could start none. It comes first, beside the groups, whose builds have sandboxes.
  */
-const FIRST = 'test/builds/commands/walls.test.ts';
+const FIRST = 'test/builds/commands/isolation.test.ts';
 
 const PATTERN = '--test-name-pattern=';
 const words = process.argv.slice(2);

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { effort, isQuick } from '../bench/effort.ts';
+import { effort, isQuick } from '../bench/support/bench-scale.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { memoryDuring } from '../test/support/e2e/memories.ts';
 import { eventually } from '../test/support/e2e/processes.ts';

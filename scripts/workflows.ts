@@ -1,7 +1,7 @@
 // Makes many instances of a Workflow that wait, and says what they take and how late they go on: `npm run workflows`, or
 // `npm run workflows -- 2000` for as many. The app may hibernate meanwhile; the waits are over one after another.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { privateKb } from '../bench/figures.ts';
+import { privateKb } from '../bench/support/figures.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { cells, eventually } from '../test/support/e2e/processes.ts';
 

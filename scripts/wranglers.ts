@@ -4,7 +4,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { globSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { isQuick } from '../bench/effort.ts';
+import { isQuick } from '../bench/support/bench-scale.ts';
 
 const INSTALL_DEADLINE_MS = 300_000;
 

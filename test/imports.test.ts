@@ -100,7 +100,10 @@ rule('the edge knows no fleets', 'runtime/edge/', ({ to }) => !to.startsWith('ru
 test('a folder has so few files that its list can be read', () => {
   const folders = Map.groupBy(files, (file) => dirname(file));
   const full = [...folders].filter(([, own]) => own.length > FILES_IN_A_FOLDER);
-  assert.deepEqual(full.map(([folder, own]) => `${folder} has ${own.length} files`), []);
+  assert.deepEqual(
+    full.map(([folder, own]) => `${folder} has ${own.length} files`),
+    [],
+  );
 });
 
 test('there are no circles, not of types either', () => {

@@ -4,7 +4,7 @@ import { dirname, join, posix } from 'node:path';
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
 import { MIGRATION_BYTES } from '../limits.ts';
-import { insidePath, isThere, pathWithin, show } from '../project/inside.ts';
+import { insidePath, isThere, pathWithin, show } from '../project/path-containment.ts';
 import { readProjectFile } from '../project/regular-file.ts';
 import type { DatabaseMigration } from '../release.ts';
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { DeployCall } from '../deploy-script/wrangler-call.ts';
 import { BuildFailure } from '../failure.ts';
 import { asWorker } from '../project/cloudflare-pages.ts';
-import { insidePath } from '../project/inside.ts';
+import { insidePath } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
 import type { Project } from '../project/project.ts';
 import { redirectedConfig } from './redirect.ts';

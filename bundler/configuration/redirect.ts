@@ -3,7 +3,7 @@
 import { dirname, join } from 'node:path';
 import { BuildFailure } from '../failure.ts';
 import { CONFIG_BYTES } from '../limits.ts';
-import { insidePath, isThere } from '../project/inside.ts';
+import { insidePath, isThere } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
 import { readProjectFile } from '../project/regular-file.ts';
 

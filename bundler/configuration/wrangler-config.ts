@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { BuildFailure } from '../failure.ts';
 import { CONFIG_BYTES } from '../limits.ts';
-import { show } from '../project/inside.ts';
+import { show } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
 import { readProjectFile } from '../project/regular-file.ts';
 import { nestedKeys, type Treatment, topLevelKeys } from './wrangler-keys.ts';

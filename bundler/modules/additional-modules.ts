@@ -6,7 +6,7 @@ import type { Plugin } from 'esbuild';
 import { BuildFailure } from '../failure.ts';
 import { ALL_MODULES_BYTES, MODULE_BYTES } from '../limits.ts';
 import { foldersOf } from '../project/folders.ts';
-import { isThere, show } from '../project/inside.ts';
+import { isThere, show } from '../project/path-containment.ts';
 import { readProjectFile } from '../project/regular-file.ts';
 import type { Module } from '../release.ts';
 import { DEFAULT_RULES, type Rule, typeOf } from './modules.ts';

@@ -1,6 +1,6 @@
 // A Worker's entry, as a Wrangler configuration names it.
 import { extname } from 'node:path';
-import { insidePath, isThere, pathWithin } from '../project/inside.ts';
+import { insidePath, isThere, pathWithin } from '../project/path-containment.ts';
 
 /** Endings of files that Wrangler looks for where `main` has no ending, in its order. */
 const ENDINGS = ['.ts', '.tsx', '.js', '.jsx', '.mjs'];

@@ -6,7 +6,7 @@ import { basename, dirname, join, matchesGlob, relative, sep } from 'node:path';
 import type { OnLoadResult, Plugin } from 'esbuild';
 import { BuildFailure } from '../failure.ts';
 import { ALL_MODULES_BYTES, MODULE_BYTES } from '../limits.ts';
-import { isInside, show } from '../project/inside.ts';
+import { isInside, show } from '../project/path-containment.ts';
 import { readProjectFile } from '../project/regular-file.ts';
 import type { Module } from '../release.ts';
 import type { NodePolyfills } from './node-polyfills.ts';

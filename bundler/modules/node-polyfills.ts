@@ -2,7 +2,7 @@
 import { realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
-import { isInside } from '../project/inside.ts';
+import { isInside } from '../project/path-containment.ts';
 
 const { resolve } = createRequire(import.meta.url);
 

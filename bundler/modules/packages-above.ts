@@ -2,7 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Plugin } from 'esbuild';
-import { isInside } from '../project/inside.ts';
+import { isInside } from '../project/path-containment.ts';
 import type { NodePolyfills } from './node-polyfills.ts';
 
 const MISSING = 'missing-package';

@@ -2,10 +2,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import { type BuildOptions, build, type Message, type Metafile, type Plugin } from 'esbuild';
-import { refusePython } from '../configuration/impossible.ts';
+import { refusePython } from '../configuration/preflight.ts';
 import { BuildFailure } from '../failure.ts';
 import { MODULE_BYTES } from '../limits.ts';
-import { isInside, show } from '../project/inside.ts';
+import { isInside, show } from '../project/path-containment.ts';
 import { SERVER_ADVICE } from '../project/project.ts';
 import { readProjectFile } from '../project/regular-file.ts';
 import type { Module } from '../release.ts';

@@ -5,7 +5,7 @@ import { BuildFailure } from '../failure.ts';
 import { MAX_ENTRIES, RULES_BYTES } from '../limits.ts';
 import type { AssetRules } from '../release.ts';
 import { PAGES_FILES } from './cloudflare-pages.ts';
-import { isInside, realInside, show } from './inside.ts';
+import { isInside, realInside, show } from './path-containment.ts';
 import type { Place } from './place.ts';
 
 /** Never served, wherever they lie: secrets of local development, and a repository's insides. */

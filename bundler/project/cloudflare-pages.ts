@@ -6,7 +6,7 @@ import type { ReadConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
 import { RULES_BYTES } from '../limits.ts';
 import { foldersOf } from './folders.ts';
-import { insidePath, isInside, isThere, show } from './inside.ts';
+import { insidePath, isInside, isThere, show } from './path-containment.ts';
 import type { Place } from './place.ts';
 import { readHead, readProjectFile } from './regular-file.ts';
 

@@ -1,6 +1,6 @@
 // Whether an install comes out of nothing but manifests, lock file and settings, so that what it made can be used again.
 import { dirname, join } from 'node:path';
-import { isThere } from './inside.ts';
+import { isThere } from './path-containment.ts';
 import { readPackageJson } from './project.ts';
 
 /** Scripts that package managers run after they have installed a project: what those do depends on its other files. */

@@ -1,6 +1,6 @@
 // The lock files of package managers.
 import { join } from 'node:path';
-import { isThere } from './inside.ts';
+import { isThere } from './path-containment.ts';
 import { readHead } from './regular-file.ts';
 
 /** Where a lock file says its format, in bytes. */

@@ -16,7 +16,7 @@ import { BuildFailure } from '../failure.ts';
 import { MAX_ENTRIES } from '../limits.ts';
 import type { Assets, Bundle, DatabaseMigration, Prefill } from '../release.ts';
 import { copyAssets } from './assets.ts';
-import { insidePath, isThere, show } from './inside.ts';
+import { insidePath, isThere, show } from './path-containment.ts';
 import type { Place } from './place.ts';
 
 /** Where OpenNext writes it, from the project's folder. */

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { foldersOf } from './folders.ts';
-import { isInside } from './inside.ts';
+import { isInside } from './path-containment.ts';
 
 /** By its path from the root, a text for each folder with an `index.html`, which changes with every writing of the page. */
 export type PageFolders = Record<string, string>;

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { BuildFailure } from '../failure.ts';
-import { insidePath, realInside } from './inside.ts';
+import { insidePath, realInside } from './path-containment.ts';
 
 export interface Place {
   /** Real path of the repository. Nothing outside it is used; paths are shown from here. */

@@ -2,7 +2,7 @@
 import { realpathSync } from 'node:fs';
 import { relative } from 'node:path';
 import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
-import { type NamedOutside, refuseImpossible } from '../configuration/impossible.ts';
+import { type NamedOutside, preflight } from '../configuration/preflight.ts';
 import { readConfig, withPages } from '../configuration/read-config.ts';
 import { redirectedConfig } from '../configuration/redirect.ts';
 import type { ReadConfig } from '../configuration/wrangler-config.ts';
@@ -11,10 +11,10 @@ import { type DeployScript, deployScript } from '../deploy-script/deploy-script.
 import { entryPath } from '../modules/entry.ts';
 import { type BuildCommand, buildCommands } from './build-command.ts';
 import { hasFunctions } from './cloudflare-pages.ts';
-import { insidePath } from './inside.ts';
 import { whyInstallAnew } from './install-inputs.ts';
 import { findLockFiles, type LockFile } from './lock-files.ts';
 import type { PageFolders } from './pages.ts';
+import { insidePath } from './path-containment.ts';
 import { type Place, placeOf } from './place.ts';
 import {
   findProject,
@@ -100,7 +100,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
       !scripts.some((name) => WRITING_SCRIPTS.includes(name)) &&
       !isRedirected;
     const config = isPages && isWhole ? withPages(place, read, output) : read;
-    const named = refuseImpossible(place.root, config, isWhole);
+    const named = preflight(place.root, config, isWhole);
     if (!isRedirected) outside = named;
   }
   return {

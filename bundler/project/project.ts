@@ -8,8 +8,8 @@ import { BuildFailure } from '../failure.ts';
 import { CONFIG_BYTES } from '../limits.ts';
 import { PAGES_WORKER } from './cloudflare-pages.ts';
 import { foldersOf } from './folders.ts';
-import { insidePath, isInside, isThere, pathWithin, show } from './inside.ts';
 import { findPages, type PageFolders, writtenPages } from './pages.ts';
+import { insidePath, isInside, isThere, pathWithin, show } from './path-containment.ts';
 import { inFolder, type Place } from './place.ts';
 import { readHead, readProjectFile } from './regular-file.ts';
 

@@ -1,7 +1,7 @@
 // Reads files of projects: a build may have put a pipe, which is read for ever, or very many bytes in the place of one.
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { BuildFailure } from '../failure.ts';
-import { realInside, show } from './inside.ts';
+import { realInside, show } from './path-containment.ts';
 
 const READING = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
 

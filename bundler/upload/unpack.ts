@@ -5,10 +5,10 @@ import { readFile } from 'node:fs/promises';
 import { basename, dirname, join, posix } from 'node:path';
 import { init, parse } from 'es-module-lexer';
 import { classMigrations } from '../bindings/classes.ts';
+import { requireBundleSize } from '../bundle-size-limit.ts';
 import { newestCompatibilityDate, supportedDate } from '../configuration/compatibility-date.ts';
 import { BuildFailure } from '../failure.ts';
 import { MAX_ENTRIES, MODULE_BYTES } from '../limits.ts';
-import { requireModest } from '../modest.ts';
 import { type Bundle, type Module, RELEASE_FILE, type Release } from '../release.ts';
 import { syncTree } from '../sync.ts';
 import { placeAssets } from './assets.ts';
@@ -81,7 +81,7 @@ export async function unpackUpload(options: UnpackOptions): Promise<Unpacked> {
     metadata.cellar_bundle === undefined
       ? await unpackWranglers(metadata, parts, options, notes)
       : { bundle: await unpackOurs(metadata, parts, options), secrets: {} };
-  requireModest(bundle);
+  requireBundleSize(bundle);
   await syncTree(out);
   const {
     'workers/message': message = '',

@@ -95,7 +95,7 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   /**
-   * Starts, stops, wakes or puts to sleep, as the table of `lifecycle.ts` says, and answers when the host has done it.
+   * Starts, stops, wakes or puts to sleep, as the table of `life-table.ts` says, and answers when the host has done it.
    * @param at time of the event, ISO 8601
    */
   live(id: string, event: LifeEvent, at: string): Promise<Outcome<AppRow>> {

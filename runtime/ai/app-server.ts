@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { answerHttp, bodyOf, type HttpAnswerer } from '../app-services/app-service-http.ts';
 import type { Budget, Held } from '../app-services/budget.ts';
-import type { SocketHandle } from '../app-services/door.ts';
+import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
 import { type FairQueue, QueueFull } from '../resources/fair-queue.ts';
 import { discard } from '../sockets/read-at-most.ts';

@@ -25,7 +25,7 @@ export interface Message {
   id: string;
   /** JSON. */
   body: string;
-  /** The key, as `webhookSecret` gives it. */
+  /** The key, as `secretText` prints it. */
   secret: Buffer;
 }
 

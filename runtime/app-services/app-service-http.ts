@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerOptions } from 'node:http';
 import { finished } from 'node:stream/promises';
 import type { Held } from './budget.ts';
-import type { SocketHandle } from './door.ts';
+import type { SocketHandle } from './listening-socket.ts';
 
 /** What an app may have of a service. Of Node's own limits, times are in ms. */
 export interface HttpLimits

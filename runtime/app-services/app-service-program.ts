@@ -2,7 +2,7 @@
 import { flushCompileCache } from 'node:module';
 import { log, reason } from '../log.ts';
 import type { AppServiceReply, AppServiceRequest, CountsFor } from './app-service-messages.ts';
-import type { SocketHandle } from './door.ts';
+import type { SocketHandle } from './listening-socket.ts';
 
 /** What serves one app. */
 interface Server {

@@ -9,7 +9,7 @@ import { LineReader } from '../processes/lines.ts';
 import { withDataLimit } from '../resources/process-limits.ts';
 import { compileCache } from '../threads/compile-cache.ts';
 import type { AppServiceReply, AppServiceRequest, CountsFor } from './app-service-messages.ts';
-import { makeDoor, type SocketHandle, sendable } from './door.ts';
+import { makeListeningSocket, type SocketHandle, sendable } from './listening-socket.ts';
 
 /** Longest wait of an app's start for the service, in ms. A process of it starts in about 200. */
 const OPEN_TIMEOUT_MS = 10_000;
@@ -154,7 +154,7 @@ export class AppService {
 
   #door(appId: string): SocketHandle {
     const { workshop, socket } = this.#options;
-    const door = this.#doors.get(appId) ?? makeDoor(workshop, socket(appId));
+    const door = this.#doors.get(appId) ?? makeListeningSocket(workshop, socket(appId));
     this.#doors.set(appId, door);
     return door;
   }

@@ -10,7 +10,7 @@ import type { LeasedCell } from '../fleets/admission/leasing.ts';
 import type { FleetUsage } from '../fleets/life/fleet.ts';
 import { createRepository } from '../git/repository.ts';
 import { type Level, log, logRarely, reason } from '../log.ts';
-import { endProcessesOf } from '../processes/leftovers.ts';
+import { endProcessesOf } from '../processes/orphaned-processes.ts';
 import { App, type MakeLiveSteps } from './app.ts';
 import { type FleetsOptions, fleetOf } from './fleet-of-app.ts';
 import { KeptActivity } from './kept-activity.ts';

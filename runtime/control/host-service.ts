@@ -14,7 +14,7 @@ import { GitTurns } from '../git/turns.ts';
 import type { Mailer } from '../mail/mail.ts';
 import { Refusal, requireRoom } from '../refusal.ts';
 import { QueueFull } from '../resources/fair-queue.ts';
-import type { Looking } from '../storage/looking.ts';
+import type { StorageQueries } from '../storage/storage-queries.ts';
 import {
   type Call,
   compile,
@@ -59,7 +59,7 @@ export interface HostServiceOptions
   paths: Layout;
   streams: LiveStreams;
   secrets: Secrets;
-  looking: Looking;
+  storageQueries: StorageQueries;
   domains: DomainChecks;
   imports: Imports;
   mailer: Mailer;

@@ -117,7 +117,7 @@ export function layoutOf(root: string) {
     snapshotting: join(root, 'snapshotting'),
     /** What is restored lies here until it is whole. */
     restoring: join(root, 'restoring'),
-    ballast: join(root, 'ballast'),
+    diskReserve: join(root, 'ballast'),
     caddy: join(root, 'caddy'),
     accessLog: join(root, 'log', 'access.ndjson'),
     telemetry: join(root, 'telemetry'),

@@ -1,7 +1,7 @@
 // Watches the room on the disk of the data directory. Short of it, the host refuses what takes more, and makes room.
 import { log, logRarely, reason } from '../log.ts';
-import { Ballast } from './ballast.ts';
 import { freeMegabytes, readFreeMegabytes } from './disk.ts';
+import { DiskReserve } from './disk-reserve.ts';
 
 /** Pauses between two looks, in ms: in quiet times, and when room is short or goes fast. */
 const CALM_MS = 2_000;
@@ -26,7 +26,7 @@ export interface DiskWatchOptions {
   /** A directory on the disk. */
   directory: string;
   /** Path of the file that is given up when the disk is almost full. */
-  ballast: string;
+  diskReserve: string;
   /** Below so many MiB, room is short. */
   floorMb: number;
 }
@@ -42,7 +42,7 @@ export interface DiskWatchActions {
 export class DiskWatch {
   readonly floorMb: number;
   readonly #directory: string;
-  readonly #ballast: Ballast;
+  readonly #diskReserve: DiskReserve;
   #freeMb: number;
   #lookedAt = performance.now();
   /** The first of the looks that found less room than the ballast has, since the last one that found more. */
@@ -58,12 +58,15 @@ export class DiskWatch {
   #stopped = false;
 
   /** Takes a first look: on a disk that is almost full the ballast is given up at once, so that the host can start. */
-  constructor({ directory, ballast, floorMb }: DiskWatchOptions) {
+  constructor({ directory, diskReserve, floorMb }: DiskWatchOptions) {
     this.floorMb = floorMb;
     this.#directory = directory;
-    this.#ballast = new Ballast(ballast, Math.max(1, Math.min(BALLAST_MB, Math.floor(floorMb / 4))));
+    this.#diskReserve = new DiskReserve(
+      diskReserve,
+      Math.max(1, Math.min(BALLAST_MB, Math.floor(floorMb / 4))),
+    );
     this.#freeMb = freeMegabytes(directory);
-    if (this.#freeMb < this.#ballast.megabytes && this.#ballast.drop())
+    if (this.#freeMb < this.#diskReserve.megabytes && this.#diskReserve.drop())
       this.#freeMb = freeMegabytes(directory);
     this.#short = this.#freeMb < floorMb;
   }
@@ -147,10 +150,10 @@ export class DiskWatch {
   #decide(): void {
     const free = this.#freeMb;
     const enoughMb = this.floorMb * ENOUGH;
-    if (free >= this.#ballast.megabytes) this.#almostFullSince = null;
+    if (free >= this.#diskReserve.megabytes) this.#almostFullSince = null;
     else {
       this.#almostFullSince ??= this.#lookedAt;
-      if (this.#lookedAt - this.#almostFullSince >= BALLAST_STAYS_MS && this.#ballast.drop())
+      if (this.#lookedAt - this.#almostFullSince >= BALLAST_STAYS_MS && this.#diskReserve.drop())
         log('warn', 'the disk is almost full: its reserve is given up', { free_mb: free });
     }
     if (!this.#short && free < this.floorMb) {
@@ -161,8 +164,8 @@ export class DiskWatch {
       log('info', 'the disk has room again', { free_mb: free });
     }
     if (this.#short) this.#begin(MAKE_ROOM_EVERY_MS, () => this.#makeRoom(enoughMb));
-    else if (free >= enoughMb + this.#ballast.megabytes && !this.#ballast.exists)
-      this.#begin(0, () => this.#ballast.take());
+    else if (free >= enoughMb + this.#diskReserve.megabytes && !this.#diskReserve.exists)
+      this.#begin(0, () => this.#diskReserve.take());
   }
 
   #tell(): void {

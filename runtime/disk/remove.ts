@@ -2,8 +2,8 @@
 // to everybody, and so to a host that is not root.
 import { rmdir } from 'node:fs/promises';
 import { runChild } from '../processes/child.ts';
-import { giveWay } from '../resources/give-way.ts';
 import { limited } from '../resources/limited.ts';
+import { atLowPriority } from '../resources/low-priority.ts';
 
 const TIMEOUT_MS = 5 * 60_000;
 /** A process that was just ended may write its last file. */
@@ -14,7 +14,7 @@ export async function removeTree(path: string): Promise<void> {
   if (await removeEmpty(path)) return;
   for (let attempt = 1; ; attempt++) {
     try {
-      await runChild([...limited(), ...(await giveWay()), 'rm', '-rf', '--', path], {
+      await runChild([...limited(), ...(await atLowPriority()), 'rm', '-rf', '--', path], {
         timeoutMs: TIMEOUT_MS,
       });
       return;

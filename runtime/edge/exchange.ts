@@ -18,13 +18,13 @@ import {
 import type { ForwardedHeaders } from './http/head/identified-lines.ts';
 import { Outgoing } from './http/head/outgoing.ts';
 import { serviceHeaders } from './http/head/service-headers.ts';
-import { askerOf } from './log/asker.ts';
+import { Tally } from './log/byte-counters.ts';
+import { clientInfoOf } from './log/client-info.ts';
 import type { RequestRecord } from './log/record.ts';
-import { Tally } from './log/tally.ts';
 import { failure, NO_ENTRYPOINT, NOT_HTTP, type Refusal } from './refusals.ts';
 import type { Call, Spans } from './target.ts';
 import type { Backend } from './upstream/backend.ts';
-import type { HeldRequest } from './upstream/hold.ts';
+import type { QueuedRequest } from './upstream/request-queue.ts';
 import { switchingHead, Tunnel } from './upstream/tunnel.ts';
 import type { Upstream } from './upstream/upstream.ts';
 import type { AnswerReader, Failure, UpstreamConnection } from './upstream/upstream-connection.ts';
@@ -42,7 +42,7 @@ export interface ExchangeOwner {
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /** A request and its answer. */
-export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
+export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   readonly head: RequestHead;
   readonly tally = new Tally();
   site = '';
@@ -123,7 +123,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
   /** What is known of it now that it is over. */
   record(): RequestRecord {
     const { head, tally } = this;
-    head.fields.asker ??= askerOf(head, this.connection, this.client);
+    head.fields.clientInfo ??= clientInfoOf(head, this.connection, this.client);
     const cell = this.#upstream;
     const isCold = cell !== null && cell.readyAt > tally.startedAt;
     return {
@@ -131,7 +131,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
       site: this.site,
       method: head.method,
       path: head.path,
-      asker: head.fields.asker,
+      clientInfo: head.fields.clientInfo,
       status: tally.status,
       durationMs: tally.durationMs,
       heldMs: this.heldMs,

@@ -7,12 +7,12 @@ import { Limiter } from './limits/rate-limits.ts';
 import { RefusalQueue } from './limits/refusal-queue.ts';
 import { CLOSING, HELD_TOO_LONG, INTERNAL, TOO_MANY_HELD, tooManyRequests } from './refusals.ts';
 import type { Resolve, Target } from './target.ts';
-import { Holds } from './upstream/hold.ts';
+import { RequestQueues } from './upstream/request-queue.ts';
 
 /** Sees each exchange to whoever answers it. */
 export class Router {
   readonly #resolve: Resolve;
-  readonly #holds: Holds;
+  readonly #requestQueues: RequestQueues;
   readonly #limiter = new Limiter();
   readonly #refusals = new RefusalQueue();
 
@@ -22,7 +22,7 @@ export class Router {
    */
   constructor(resolve: Resolve, holdTimeoutMs: number) {
     this.#resolve = resolve;
-    this.#holds = new Holds(holdTimeoutMs);
+    this.#requestQueues = new RequestQueues(holdTimeoutMs);
   }
 
   /** Decides, and has the exchange answered or passed on. */
@@ -66,7 +66,7 @@ export class Router {
 
   /** Refuses what is held, and what would be held from now on. */
   refuseHeld(): void {
-    this.#holds.close();
+    this.#requestQueues.close();
   }
 
   /** Forgets visitors that have gone, for when nobody comes. */
@@ -96,7 +96,7 @@ export class Router {
   }
 
   async #hold(exchange: Exchange, ready: Promise<void>): Promise<void> {
-    const outcome = await this.#holds.wait(exchange, ready);
+    const outcome = await this.#requestQueues.wait(exchange, ready);
     if (outcome === 'ready') this.admit(exchange);
     else if (outcome === 'late') exchange.refuse(HELD_TOO_LONG);
     else if (outcome === 'full') exchange.refuse(TOO_MANY_HELD);

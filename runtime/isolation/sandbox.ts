@@ -216,8 +216,9 @@ exec "$@"`;
 function entries(view: View): Entry[] {
   const all: Entry[] = [];
   const add = (how: Entry['how'], from: string, to = from) => {
-    const holds = ({ how: outer, to: path }: Entry) => outer === how && `${to}/`.startsWith(`${path}/`);
-    if (!all.some(holds)) all.push({ how, from, to });
+    const requestQueues = ({ how: outer, to: path }: Entry) =>
+      outer === how && `${to}/`.startsWith(`${path}/`);
+    if (!all.some(requestQueues)) all.push({ how, from, to });
   };
   for (const path of SYSTEM.filter(existsSync)) {
     if (lstatSync(path).isSymbolicLink()) add('link', readlinkSync(path), path);

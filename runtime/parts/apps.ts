@@ -11,11 +11,11 @@ import { WakeFigures } from '../fleets/admission/wake-figures.ts';
 import { appSenders } from '../mail/addresses.ts';
 import { Snapshots } from '../snapshots/snapshots.ts';
 import { storePlace } from '../snapshots/store/place.ts';
-import { Looking } from '../storage/looking.ts';
 import { Buckets } from '../storage/r2/buckets.ts';
 import { StorageReaders } from '../storage/reading.ts';
+import { StorageQueries } from '../storage/storage-queries.ts';
 import type { Base } from './base.ts';
-import type { TellingParts } from './telling.ts';
+import type { ObservabilityParts } from './observability.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -33,7 +33,7 @@ interface Later {
 
 export function makeApps(
   base: Base,
-  { alerts, telemetry, say }: TellingParts,
+  { alerts, telemetry, say }: ObservabilityParts,
   { edge, wake, onFacts }: Later,
 ) {
   const { config, paths, store, hasUsers, users, secrets, disk } = base;
@@ -96,7 +96,7 @@ export function makeApps(
     },
   });
   const readers = new StorageReaders();
-  const looking = new Looking({ store, paths, apps, users, readers });
+  const storageQueries = new StorageQueries({ store, paths, apps, users, readers });
   const storage = new StorageLimits({
     held: store.held,
     maxMb: config.RUNNER_APP_MAX_MB,
@@ -119,5 +119,5 @@ export function makeApps(
     holdBuckets: (appId, isHeld) => buckets.hold(appId, isHeld),
     onDamaged: (damaged) => alerts.tellOfSnapshots(damaged),
   });
-  return { apps, slots, wakes, memory, buckets, outward, readers, looking, storage, snapshots };
+  return { apps, slots, wakes, memory, buckets, outward, readers, storageQueries, storage, snapshots };
 }

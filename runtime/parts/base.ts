@@ -11,10 +11,10 @@ import { throwTrialsAway } from '../fleets/life/trial.ts';
 import { letGoWhenCopied } from '../fleets/process/copied.ts';
 import { workerdPath } from '../fleets/process/start-cell.ts';
 import { writeHooks } from '../git/repository.ts';
+import { Isolation } from '../isolation/isolation.ts';
 import { PublicAddresses } from '../isolation/private-networks.ts';
 import { allUids, appUsers } from '../isolation/users.ts';
-import { Walls } from '../isolation/walls.ts';
-import { endLeftovers } from '../processes/leftovers.ts';
+import { endOrphanedProcesses } from '../processes/orphaned-processes.ts';
 import { finishMoves } from '../snapshots/restore/moves.ts';
 
 export type Base = ReturnType<typeof makeBase>;
@@ -39,7 +39,7 @@ export function makeBase(config: Config) {
     secret: randomBytes(32).toString('base64url'),
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
     ...appUsers(paths, store.buildUsers, workerd),
-    walls: new Walls(paths.machineName, config.RUNNER_CELL_MAX_MB),
+    isolation: new Isolation(paths.machineName, config.RUNNER_CELL_MAX_MB),
     /** The addresses that the host itself may reach for a tenant. */
     reachable: new PublicAddresses(config.RUNNER_EGRESS_ALLOW),
     wakeTimeoutMs: config.RUNNER_WAKE_TIMEOUT_S * 1000,
@@ -55,7 +55,7 @@ function openDataDirectory(config: Config, paths: Layout) {
   // Before anything is written.
   const disk = new DiskWatch({
     directory: paths.root,
-    ballast: paths.ballast,
+    diskReserve: paths.diskReserve,
     floorMb: config.RUNNER_DISK_FLOOR_MB,
   });
   const token = config.RUNNER_TOKEN || keptSecret(paths.token);
@@ -64,7 +64,7 @@ function openDataDirectory(config: Config, paths: Layout) {
   writeHooks(paths.hooks);
   const store = openHostStore(paths.database);
   letGoWhenCopied(paths, store.buildUsers);
-  endLeftovers(paths.builds, allUids(store.buildUsers));
+  endOrphanedProcesses(paths.builds, allUids(store.buildUsers));
   rmSync(paths.builds, { recursive: true, force: true });
   mkdirSync(paths.builds, { mode: 0o700 });
   throwTrialsAway(paths);

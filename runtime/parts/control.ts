@@ -15,12 +15,12 @@ import { controlVariables, uiVariables } from '../variables.ts';
 import type { AppParts } from './apps.ts';
 import type { Base } from './base.ts';
 import type { DeployParts } from './deploys.ts';
-import type { TellingParts } from './telling.ts';
+import type { ObservabilityParts } from './observability.ts';
 
 /** @param onRestart called when the control plane's process was started again after its end */
 export function makeControl(
   base: Base,
-  telling: TellingParts,
+  observability: ObservabilityParts,
   appParts: AppParts,
   deploys: DeployParts,
   outbox: Outbox,
@@ -39,7 +39,7 @@ export function makeControl(
     onRestart,
     variables: () => controlVariables(config, known.addresses!, token),
     host: hostService({
-      ...telling,
+      ...observability,
       ...appParts,
       ...deploys,
       secret,

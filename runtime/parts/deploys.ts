@@ -14,14 +14,14 @@ import { readMemory } from '../resources/memory.ts';
 import { Uploads } from '../uploads/uploads.ts';
 import type { AppParts } from './apps.ts';
 import type { Base } from './base.ts';
-import type { TellingParts } from './telling.ts';
+import type { ObservabilityParts } from './observability.ts';
 
 export type DeployParts = ReturnType<typeof makeDeploys>;
 
 /** @param onFacts called after a transaction that added facts to the outbox */
 export function makeDeploys(
-  { config, store, paths, secrets, users, walls, disk, reachable, urlOf }: Base,
-  { say }: TellingParts,
+  { config, store, paths, secrets, users, isolation, disk, reachable, urlOf }: Base,
+  { say }: ObservabilityParts,
   { apps, snapshots, storage }: AppParts,
   onFacts: () => void,
 ) {
@@ -48,7 +48,7 @@ export function makeDeploys(
     secrets,
     limits,
     users,
-    walls,
+    isolation,
     urlOf,
     say: (appId, deployId, level, text) => say('build', appId, level, text, deployId),
     snapshot: async (appId) => {
@@ -63,7 +63,7 @@ export function makeDeploys(
   const requests = new DeployRequests(queue, { store, paths, apps });
   const uploads = new Uploads({ paths, store, apps, secrets, assetsMb: config.RUNNER_BUILD_MAX_MB });
   const previews = new Previews({ store, paths, apps, requests, queue });
-  const imports = new Imports({ paths, walls, limits, reachable });
+  const imports = new Imports({ paths, isolation, limits, reachable });
   const changes = new BranchChanges();
   const missed = new MissedDeploys({
     store,

@@ -1,6 +1,6 @@
 // A child's output as lines of bounded length.
 import { stripVTControlCharacters } from 'node:util';
-import { readMarked } from '../telemetry/logs/marked.ts';
+import { readLogEnvelope } from '../telemetry/logs/log-envelope.ts';
 
 /** Longest line passed on, in bytes; the rest of a longer one is dropped, up to its end. */
 const LINE_BYTES = 64 * 1024;
@@ -90,7 +90,7 @@ function characterEnd(bytes: Buffer): number {
 export function messageOf(line: string): string {
   try {
     const { message } = JSON.parse(line);
-    return typeof message === 'string' ? (readMarked(message)?.text ?? message) : line;
+    return typeof message === 'string' ? (readLogEnvelope(message)?.text ?? message) : line;
   } catch {
     return line;
   }

@@ -3,7 +3,7 @@
 import { createReadStream, type Dirent } from 'node:fs';
 import { mkdir, open, readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { Pieces } from '../processes/pieces.ts';
+import { FramedReader } from '../processes/framed-reader.ts';
 import type { StorageNames } from './names.ts';
 
 /** Bytes of a line: names of storage are a project's own. */
@@ -37,7 +37,7 @@ export async function unpackCopy(
   stream: AsyncIterable<Buffer>,
   places: CopyPlaces,
 ): Promise<{ names: Partial<StorageNames>; files: number }> {
-  const pieces = new Pieces(stream, {
+  const pieces = new FramedReader(stream, {
     lineBytes: LINE_BYTES,
     failure: (what) => new Error(`the copy ${what}`),
   });

@@ -1,7 +1,7 @@
 // A process of an app's user that answers questions about what the app keeps, one after another. What it says may be the work
 // of an attacker: it is bounded, and goes to those alone who may see what the app keeps.
 import { abandon, type Job, startJob } from '../processes/child.ts';
-import { Pieces } from '../processes/pieces.ts';
+import { FramedReader } from '../processes/framed-reader.ts';
 
 /** Longest line that an answer begins with. */
 const HEAD_BYTES = 100;
@@ -25,12 +25,12 @@ export interface Answer {
 
 export class ReaderProcess {
   readonly #job: Job;
-  readonly #output: Pieces;
+  readonly #output: FramedReader;
   #hasExited = false;
 
   private constructor(job: Job) {
     this.#job = job;
-    this.#output = new Pieces(job.stdout, {
+    this.#output = new FramedReader(job.stdout, {
       lineBytes: HEAD_BYTES,
       failure: (what) => new Error(`the reader's output ${what}`),
     });

@@ -7,7 +7,7 @@ import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
 import { type Answer, ReaderEnded, ReaderProcess } from './reader-process.ts';
 
 /** Who asks. */
-export interface Asker {
+export interface ClientInfo {
   appId: string;
   /** The account of the app. */
   owner: string;
@@ -75,15 +75,15 @@ export class StorageReaders {
    * @throws {ReadingRefused}, and the signal's reason when it aborts first
    */
   async ask(
-    asker: Asker,
+    clientInfo: ClientInfo,
     user: User | null,
     question: Question,
     settled: () => Promise<void> = () => Promise.resolve(),
   ): Promise<Buffer> {
-    const { appId, owner, signal } = asker;
+    const { appId, owner, signal } = clientInfo;
     try {
       return await this.#queue.run({ owner, key: appId, signal }, () =>
-        this.#inTurn(asker, user, question, settled),
+        this.#inTurn(clientInfo, user, question, settled),
       );
     } catch (error) {
       if (!(error instanceof QueueFull)) throw error;
@@ -100,7 +100,7 @@ export class StorageReaders {
   }
 
   async #inTurn(
-    { appId, signal }: Asker,
+    { appId, signal }: ClientInfo,
     user: User | null,
     question: Question,
     settled: () => Promise<void>,

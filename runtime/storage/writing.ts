@@ -5,9 +5,9 @@ import type { LeasedCell } from '../fleets/admission/leasing.ts';
 import { reason } from '../log.ts';
 import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
 import { askSocket, askSocketForBytes } from '../sockets/ask-socket.ts';
-import type { Looking } from './looking.ts';
 import { find, type Stored } from './places.ts';
 import { ReadingRefused } from './reading.ts';
+import type { StorageQueries } from './storage-queries.ts';
 
 /** Longest answer about a value: nothing, or one message. */
 const KV_ANSWER_BYTES = 64 * 1024;
@@ -23,7 +23,7 @@ const ENDED = "the app's process ended before it had answered; look whether the 
 /** Where writes go: to a process of the app. */
 interface Writing {
   apps: Apps;
-  looking: Looking;
+  storageQueries: StorageQueries;
 }
 
 /** SQL for one of an app's databases. */
@@ -49,7 +49,7 @@ export async function runSql(
   appId: string,
   { database, kind, body, signal }: DatabaseRequest,
 ): Promise<Buffer> {
-  const { databases } = await writing.looking.places(appId);
+  const { databases } = await writing.storageQueries.places(appId);
   const { storageId } = bound(find(databases, database), `database ${database}`);
   const path = `/${kind}/${encodeURIComponent(storageId)}`;
   const run = async () => {
@@ -69,7 +69,7 @@ export async function runSql(
 
 /** Has the app's process change a value of a namespace. @throws {ReadingRefused} also in the process's own words */
 export async function writeValue(writing: Writing, appId: string, { of, ...asked }: KvWrite): Promise<void> {
-  const { namespaces } = await writing.looking.places(appId);
+  const { namespaces } = await writing.storageQueries.places(appId);
   const { binding } = bound(find(namespaces, of), `namespace ${of}`);
   const body = JSON.stringify({ kind: 'kv', binding, ...asked });
   const answer = await withProcess(

@@ -7,11 +7,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
  * @throws what `holds` throws
  */
 export async function until(
-  holds: () => boolean | Promise<boolean>,
+  requestQueues: () => boolean | Promise<boolean>,
   { everyMs, timeoutMs }: { everyMs: number; timeoutMs: number },
 ): Promise<boolean> {
   const deadline = performance.now() + timeoutMs;
-  while (!(await holds())) {
+  while (!(await requestQueues())) {
     if (performance.now() > deadline) return false;
     await sleep(everyMs);
   }

@@ -185,8 +185,8 @@ test('many errors at once, told by many alerts, stop the thread for moments only
     longest = Math.max(longest, performance.now() - last);
     last = performance.now();
   };
-  const looking = setInterval(look);
-  t.after(() => clearInterval(looking));
+  const storageQueries = setInterval(look);
+  t.after(() => clearInterval(storageQueries));
   await it.alerts.tellOfErrors(groups);
   look();
   assert.ok(longest < 400, `${longest} ms`);

@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Ballast } from '../../runtime/disk/ballast.ts';
+import { DiskReserve } from '../../runtime/disk/disk-reserve.ts';
 import { DiskWatch } from '../../runtime/disk/disk-watch.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { SmallDisk } from '../support/small-disk.ts';
@@ -18,9 +18,9 @@ test('the reserve is kept until whoever fills the disk can have been stopped, an
   const data = join(directory, 'data');
   using disk = SmallDisk.mount(data, 100);
   if (disk === null) return t.skip(SmallDisk.why);
-  const ballast = join(data, 'ballast');
-  await new Ballast(ballast, 5).take();
-  const watch = new DiskWatch({ directory: data, ballast, floorMb: 20 });
+  const diskReserve = join(data, 'ballast');
+  await new DiskReserve(diskReserve, 5).take();
+  const watch = new DiskWatch({ directory: data, diskReserve, floorMb: 20 });
   t.after(() => watch.stop());
   const looks = { calm: 0, full: 0 };
   const { promise: seenFull, resolve } = Promise.withResolvers<boolean>();
@@ -28,21 +28,21 @@ test('the reserve is kept until whoever fills the disk can have been stopped, an
     makeRoom: async () => {},
     onLook: () => {
       looks[watch.freeMb < 5 ? 'full' : 'calm']++;
-      if (looks.full === 1) resolve(existsSync(ballast));
+      if (looks.full === 1) resolve(existsSync(diskReserve));
     },
   });
   await eventually(() => looks.calm > 0, 'there is room at first');
   // The next look of quiet times comes after 2 s: the whole disk is full by then.
   disk.fill();
   assert.ok(await seenFull, 'the first look that finds the disk full leaves the reserve');
-  await eventually(() => !existsSync(ballast), 'the reserve is given up');
+  await eventually(() => !existsSync(diskReserve), 'the reserve is given up');
   assert.ok(looks.full > 4, `it was looked ${looks.full} times before that`);
   assert.ok(disk.freeMb >= 5);
 });
 
 test('whoever waits for room long leaves nothing behind, and waits no more when it is given up', async (t) => {
   const directory = temporaryDirectory(t);
-  const watch = new DiskWatch({ directory, ballast: join(directory, 'ballast'), floorMb: 1 });
+  const watch = new DiskWatch({ directory, diskReserve: join(directory, 'ballast'), floorMb: 1 });
   t.after(() => watch.stop());
   let looks = 0;
   watch.start({ makeRoom: async () => {}, onLook: () => looks++ });

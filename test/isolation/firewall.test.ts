@@ -9,8 +9,8 @@ import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { type CellNetwork, type Endpoint, Firewall, openFirewall } from '../../runtime/isolation/firewall.ts';
+import { Isolation } from '../../runtime/isolation/isolation.ts';
 import { type AppUsers, asUser, type User } from '../../runtime/isolation/users.ts';
-import { Walls } from '../../runtime/isolation/walls.ts';
 import { NEEDS_RULES, RULES } from '../support/rules.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -29,12 +29,12 @@ async function open(t: TestContext, all: AppUsers[], network = NOTHING): Promise
   return firewall;
 }
 
-async function putUp(t: TestContext, registries: () => Promise<Endpoint[]>): Promise<Walls> {
-  const walls = new Walls(RULES);
+async function putUp(t: TestContext, registries: () => Promise<Endpoint[]>): Promise<Isolation> {
+  const isolation = new Isolation(RULES);
   // Hooks run in their order: the sandbox that is tried in the directory would make it anew when it is removed before.
-  t.after(() => walls.close());
-  await walls.open([users(1)], temporaryDirectory(t), registries, NOTHING);
-  return walls;
+  t.after(() => isolation.close());
+  await isolation.open([users(1)], temporaryDirectory(t), registries, NOTHING);
+  return isolation;
 }
 
 async function listen(t: TestContext): Promise<number> {
@@ -177,13 +177,13 @@ test('a registry that has moved since the start is reached by the next build', N
   const port = await listen(t);
   const script = `return get('127.0.0.1', ${port});`;
   let registries: Endpoint[] = [];
-  const walls = await putUp(t, async () => registries);
-  await walls.cover(users(1));
-  await walls.reach();
+  const isolation = await putUp(t, async () => registries);
+  await isolation.cover(users(1));
+  await isolation.reach();
   assert.equal(await as(build!, script), 'ECONNREFUSED');
   registries = [{ address: '127.0.0.1', port }];
-  await walls.cover(users(1));
-  await walls.reach();
+  await isolation.cover(users(1));
+  await isolation.reach();
   assert.equal(await as(build!, script), 'reached');
 });
 
@@ -193,15 +193,15 @@ test(
   async (t) => {
     const found = Promise.withResolvers<Endpoint[]>();
     let lookups = 0;
-    const walls = await putUp(t, () => {
+    const isolation = await putUp(t, () => {
       lookups++;
       return found.promise;
     });
-    await walls.cover(users(1));
-    await walls.cover(users(2));
+    await isolation.cover(users(1));
+    await isolation.cover(users(2));
     assert.equal(lookups, 1);
     let isReached = false;
-    const reached = walls.reach().then(() => {
+    const reached = isolation.reach().then(() => {
       isReached = true;
     });
     await setImmediate();

@@ -7,10 +7,10 @@ import { chmodSync, chownSync, closeSync, mkdirSync, openSync, writeFileSync } f
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { makeView } from '../../runtime/isolation/isolation.ts';
 import { weighsSessions } from '../../runtime/isolation/sandbox.ts';
 import { ANSWERS, BPF, CALL, encodeFilter } from '../../runtime/isolation/seccomp.ts';
 import { asUser, NOBODY, type User } from '../../runtime/isolation/users.ts';
-import { makeView } from '../../runtime/isolation/walls.ts';
 import { findProgram } from '../../runtime/processes/programs.ts';
 import { NEEDS_SANDBOX } from '../support/sandbox.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -31,8 +31,8 @@ process.exitCode = spawnSync(file, words, { cwd: '/', stdio: 'inherit' }).status
 `;
 /** Puts the walls up of a host whose apps have no users, and prints whether builds have a sandbox. */
 const PUT_UP = `
-import { Walls } from ${module('walls')};
-const walls = new Walls('cellar-in-container');
+import { Isolation } from ${module('walls')};
+const walls = new Isolation('cellar-in-container');
 await walls.open(null, JSON.parse(process.argv[1]), async () => [], { egress: [], ownPorts: [] });
 console.log(await walls.sandbox() === null ? 'no sandbox' : 'a sandbox');
 await walls.close();

@@ -7,10 +7,14 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { tasksOfBuild } from '../../runtime/builds/commands/confine.ts';
-import { openBackground, toBackground, toForeground } from '../../runtime/resources/background.ts';
 import { CellGroups, limitCell, openCellGroups, useCellGroups } from '../../runtime/resources/cell-groups.ts';
 import { ControlGroup, ControlGroups, openControlGroups } from '../../runtime/resources/cgroup.ts';
 import { delegate, mostTasks, ownGroup } from '../../runtime/resources/cgroup-place.ts';
+import {
+  openLowPriorityGroup,
+  toLowPriority,
+  toNormalPriority,
+} from '../../runtime/resources/low-priority-group.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -190,19 +194,19 @@ test('so does the process of an app, which has a group of its own', NEEDS_PROCES
   const [host, cell] = [burn(t), burn(t)];
   const all = openControlGroups(NAME) as ControlGroups;
   const cells = openCellGroups(NAME, 256);
-  openBackground(all.background());
+  openLowPriorityGroup(all.background());
   useCellGroups(cells instanceof CellGroups ? cells : null);
   t.after(async () => {
-    openBackground(null);
+    openLowPriorityGroup(null);
     useCellGroups(null);
     await all.close();
     if (cells instanceof CellGroups) await eventually(() => cells.close(), 'no group is left');
   });
   limitCell(cell.pid!, once(cell, 'exit'));
-  await toBackground(cell.pid!);
+  await toLowPriority(cell.pid!);
   const behind = await share(cell, host);
   assert.ok(behind < 0.2, String(behind));
-  await toForeground(cell.pid!);
+  await toNormalPriority(cell.pid!);
   const beside = await share(cell, host);
   assert.ok(beside > 0.5, String(beside));
 });

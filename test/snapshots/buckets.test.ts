@@ -95,11 +95,11 @@ test('buckets are held only while their index is read: not where nothing has cha
   const packs = new PackWriter(new DirectoryStore(temporaryDirectory(t)), []);
   let before: Part[] = [];
   const holdsOfCapture = async () => {
-    const holds: boolean[] = [];
-    const hold = async (_app: string, isHeld: boolean) => void holds.push(isHeld);
+    const requestQueues: boolean[] = [];
+    const hold = async (_app: string, isHeld: boolean) => void requestQueues.push(isHeld);
     const app = { id: APP_ID, slug: 'a', liveDeployId: null, user: null };
     before = [await new Capture(paths, packs, hold, before).app(app)];
-    return holds;
+    return requestQueues;
   };
   assert.deepEqual(await holdsOfCapture(), [true, false]);
   // Files that were written to just now are read again.

@@ -3,14 +3,14 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
 import type { TestContext } from 'node:test';
-import { makeDoor, type SocketHandle } from '../../runtime/app-services/door.ts';
+import { makeListeningSocket, type SocketHandle } from '../../runtime/app-services/listening-socket.ts';
 import { temporaryDirectory } from './temporary.ts';
 
 /** Makes the socket of an app, which goes with the test. */
 export function doorOf(t: TestContext): { door: SocketHandle; socket: string } {
   const directory = temporaryDirectory(t);
   const socket = join(directory, 'app.sock');
-  return { door: makeDoor(directory, socket), socket };
+  return { door: makeListeningSocket(directory, socket), socket };
 }
 
 /** Posts a body to a socket. */

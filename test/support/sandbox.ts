@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { makeView } from '../../runtime/isolation/isolation.ts';
 import { findSandbox } from '../../runtime/isolation/sandbox.ts';
 import { NOBODY } from '../../runtime/isolation/users.ts';
-import { makeView } from '../../runtime/isolation/walls.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'cellar-probe-'));
 const found = await findSandbox(makeView(scratch), process.getuid?.() === 0 ? NOBODY : null);

@@ -73,7 +73,7 @@ export class Buckets {
     return this.#host.json('POST /apps/:id/r2/uploads', [appId], { ...BUCKET, query }).catch(maybeDone);
   }
 
-  /** Puts a part of an upload. @param bytes with a length that is known @throws {Problem} as `bucketPut` */
+  /** Puts a part of an upload. @param bytes with a length that is known @throws {Problem} as `put` */
   async putPart(
     appId: string,
     { bucket, key }: ObjectPlace,

@@ -3,12 +3,12 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import type { BuildCommand } from '../../../bundler/project/build-command.ts';
-import { insidePath } from '../../../bundler/project/inside.ts';
+import { insidePath } from '../../../bundler/project/path-containment.ts';
 import type { Plan } from '../../../bundler/project/plan.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { handOver } from '../../isolation/rights.ts';
 import { reason } from '../../log.ts';
-import { endProcesses } from '../../processes/leftovers.ts';
+import { endProcesses } from '../../processes/orphaned-processes.ts';
 import { findProgram } from '../../processes/programs.ts';
 import { quote } from '../../processes/shell.ts';
 import type { BuildInput } from '../release/build-input.ts';
@@ -16,7 +16,7 @@ import { checkOwner, checkSize, sizeLimits, watchSize } from '../usage/size.ts';
 import { CommandOutput } from './command-output.ts';
 import { type ConfineOptions, confine } from './confine.ts';
 import { type BuildDirectories, buildEnvironment, commitVariables } from './environment.ts';
-import { KeptInstall } from './kept-install.ts';
+import { InstallCache } from './install-cache.ts';
 import { certificateFiles } from './network-settings.ts';
 import { type PackageManager, packageManager } from './package-manager.ts';
 import { reportUnreachableRegistry } from './registry-check.ts';
@@ -37,7 +37,7 @@ export async function installStep(
   directories: BuildDirectories,
   plan: Plan,
   digest: string | null,
-): Promise<KeptInstall | null> {
+): Promise<InstallCache | null> {
   const { log, settings } = input;
   if (settings.install_command !== null) {
     const line = settings.install_command;
@@ -59,7 +59,7 @@ export async function installStep(
     log.line(
       `${unusedLockFiles.join(', ')} not used beside ${lockFile}: remove what is old, or name one as "packageManager" in package.json`,
     );
-  const kept = await keptInstall(input, directories, plan, manager, digest);
+  const kept = await installCache(input, directories, plan, manager, digest);
   const run = async () => {
     await kept?.before();
     const { installFolder: folder } = plan;
@@ -77,19 +77,19 @@ export async function installStep(
 }
 
 /** `null` when an install depends on more than its inputs, or nothing may be kept. */
-async function keptInstall(
+async function installCache(
   { env, limits, user }: BuildInput,
   directories: BuildDirectories,
   plan: Plan,
   manager: PackageManager,
   digest: string | null,
-): Promise<KeptInstall | null> {
+): Promise<InstallCache | null> {
   const npm = findProgram('npm');
   if (digest === null || plan.installAnew !== null || manager.lockFile === null) return null;
   if (npm === null || limits.cacheMb === 0) return null;
   const environment = await buildEnvironment(directories, env, plan);
   if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
-  return new KeptInstall(directories, user, { digest, environment, manager, npm });
+  return new InstallCache(directories, user, { digest, environment, manager, npm });
 }
 
 /** Runs the commands that make the project ready for bundling, as one step of the deploy. */
@@ -157,7 +157,7 @@ export async function runInProject(
   plan: Plan,
   command: ProjectCommand,
 ): Promise<void> {
-  const { deployId, env, limits, user, walls, scratch, signal, log } = input;
+  const { deployId, env, limits, user, isolation, scratch, signal, log } = input;
   const { project } = directories;
   const what = command.folder === plan.folder ? 'root_directory' : 'build.cwd';
   const cwd = insidePath(resolve(project), project, command.folder, what);
@@ -174,7 +174,7 @@ export async function runInProject(
   const size = sizeLimits(scratch, directories.cache, limits);
   if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
   const place: ConfineOptions = {
-    walls,
+    isolation,
     deployId,
     scratch,
     directories,

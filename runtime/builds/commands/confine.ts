@@ -1,12 +1,12 @@
 // One command of a build within its walls: as its user, in the sandbox, with limits on memory and processes.
 import { chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { type Isolation, makeView } from '../../isolation/isolation.ts';
 import { asUser, dieWithParent, type User } from '../../isolation/users.ts';
-import { makeView, type Walls } from '../../isolation/walls.ts';
 import { quote } from '../../processes/shell.ts';
 import type { GroupState } from '../../resources/cgroup.ts';
 import { mostTasks } from '../../resources/cgroup-place.ts';
-import { giveWay, giveWayAsMany } from '../../resources/give-way.ts';
+import { atLowPriority, atLowPriorityAsMany } from '../../resources/low-priority.ts';
 import { canLimitTasks, withTaskLimit } from '../../resources/process-limits.ts';
 import { aborted } from '../../threads/aborted.ts';
 import { killed, memoryShare, tooMuchMemory } from '../usage/memory-share.ts';
@@ -21,7 +21,7 @@ const SHARE_OF_TASKS = 1 / 5;
 const OUT_OF_TASKS = /cannot fork|resource temporarily unavailable|EAGAIN|uv_thread_create|pthread_create/i;
 
 export interface ConfineOptions {
-  walls: Walls;
+  isolation: Isolation;
   /** Names the build. */
   deployId: string;
   /** A directory of the build's that only the host writes to. */
@@ -64,19 +64,19 @@ let running = 0;
 
 /** Makes `command` ready to be run. */
 export async function confine(command: string[], options: ConfineOptions): Promise<Confined> {
-  const { walls, deployId, user, directories, cwd } = options;
+  const { isolation, deployId, user, directories, cwd } = options;
   const memoryMb = memoryShare(options.memoryMb, running + 1);
   const own = join(options.scratch, `command-${++commands}`);
-  await walls.reach();
-  const sandbox = await walls.sandbox();
+  await isolation.reach();
+  const sandbox = await isolation.sandbox();
   const most = tasksOfBuild(mostTasks());
-  const group = await walls.group(`build-${deployId}-${commands}`, memoryMb, most);
+  const group = await isolation.group(`build-${deployId}-${commands}`, memoryMb, most);
   // The kernel limits no processes of root's.
   const uid = process.getuid!();
   const way =
     sandbox === null
-      ? { words: await giveWay(), tasks: null, busyThreads: null }
-      : await giveWayAsMany(group === null && canLimitTasks && (user?.uid ?? uid) !== 0);
+      ? { words: await atLowPriority(), tasks: null, busyThreads: null }
+      : await atLowPriorityAsMany(group === null && canLimitTasks && (user?.uid ?? uid) !== 0);
   const tasks = Math.min(most, way.tasks ?? most);
   const view = makeView(own);
   const variables = join(own, 'environment');

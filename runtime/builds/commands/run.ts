@@ -1,7 +1,7 @@
 // Runs one command of a build: in its own process group, with a deadline.
 import { BuildFailure } from '../../../bundler/failure.ts';
 import { type ChildError, startJob } from '../../processes/child.ts';
-import { starvation } from '../../resources/give-way.ts';
+import { starvation } from '../../resources/low-priority.ts';
 import { readOutput } from './output.ts';
 
 /** What a shell ends with where it finds no program, and what that mostly means. */

@@ -6,18 +6,18 @@ import { cutText } from '../../../handlers/contract/text.ts';
 import type { Secrets } from '../../apps/secrets.ts';
 import { describeCommit } from '../../git/repository.ts';
 import { type Level, log, reason } from '../../log.ts';
-import { starvation } from '../../resources/give-way.ts';
+import { starvation } from '../../resources/low-priority.ts';
 import { emptyNames } from '../../storage/names.ts';
+import { checkSecrets } from '../release/check-secrets.ts';
+import { checkServices } from '../release/check-services.ts';
 import { readRelease } from '../release/release.ts';
-import { checkSecrets } from '../release/secrets.ts';
-import { checkServices } from '../release/services.ts';
 import { DeletedClassData } from './deleted-class-data.ts';
 import type { DeployLog } from './deploy-log.ts';
 import { DeployRecord, type RecordOptions } from './deploy-record.ts';
 import { Follower } from './follower.ts';
-import { tellLeftClasses } from './left-classes.ts';
 import { makeLive } from './make-live.ts';
 import { type DeploySource, makeRelease, type ReleaseOptions, removeLeft } from './make-release.ts';
+import { reportOrphanedClasses } from './orphaned-classes.ts';
 
 /** How long a deploy waits for its sleeping app to be woken, in ms. */
 const WAKE_DEADLINE_MS = 10_000;
@@ -151,20 +151,20 @@ export class Deploy {
   }
 
   async #run(): Promise<void> {
-    const { paths, apps, users, walls, secrets } = this.#options;
+    const { paths, apps, users, isolation, secrets } = this.#options;
     const { id, app_id } = this.fact;
     this.#record.change({ status: 'building', started_at: new Date().toISOString() });
     try {
       await this.#waitForWake();
       const values = secrets.values(this.#origin);
       this.#log.hide([...Object.values(apps.get(app_id)?.wanted.env ?? {}), ...Object.values(values)]);
-      await walls.cover(users(app_id));
+      await isolation.cover(users(app_id));
       if (this.#origin !== app_id)
         await this.#options.copyIntoPreview(app_id, (line) => this.#log.line(line), this.#abort.signal);
       const before = { ...emptyNames(), ...this.#options.store.apps.storageNames(app_id) };
       const storage = await this.#makeRelease();
       const names = { before, after: { ...emptyNames(), ...storage } };
-      await tellLeftClasses(paths.release(app_id, id), names, this.#log);
+      await reportOrphanedClasses(paths.release(app_id, id), names, this.#log);
       await checkSecrets(paths.release(app_id, id), values, this.#log);
       const owned = { appId: app_id, apps, isPushed: this.#source.kind === 'commit' };
       const consumes = await checkServices(paths.release(app_id, id), owned, this.#log);

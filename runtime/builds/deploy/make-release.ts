@@ -6,15 +6,15 @@ import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { removeTree } from '../../disk/remove.ts';
+import type { Isolation } from '../../isolation/isolation.ts';
 import type { AppUsers } from '../../isolation/users.ts';
-import type { Walls } from '../../isolation/walls.ts';
 import { log, reason } from '../../log.ts';
-import { removeLitter } from '../../processes/leftovers.ts';
+import { removeOrphanedFiles } from '../../processes/orphaned-processes.ts';
 import { emptyNames } from '../../storage/names.ts';
 import { build } from '../release/build.ts';
 import { type BuildInput, NO_SETTINGS } from '../release/build-input.ts';
+import { requireServices } from '../release/check-services.ts';
 import { placeUpload, type Retriggered, reuseRelease } from '../release/releases.ts';
-import { requireServices } from '../release/services.ts';
 import { requireDisk } from '../usage/size.ts';
 import type { DeployLog } from './deploy-log.ts';
 
@@ -38,7 +38,7 @@ export interface ReleaseOptions {
   limits: BuildInput['limits'];
   /** The users that an app's builds and process run as. */
   users: (appId: string) => AppUsers;
-  walls: Walls;
+  isolation: Isolation;
   /** The address of an app, by its slug; `null` until the ports are known. */
   urlOf: (slug: string) => string | null;
 }
@@ -82,7 +82,7 @@ export async function removeLeft(path: string): Promise<void> {
 }
 
 async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Deployed): Promise<Made> {
-  const { store, paths, apps, limits, users, walls, urlOf } = options;
+  const { store, paths, apps, limits, users, isolation, urlOf } = options;
   const { id, app_id, sha, ref } = deploy;
   const app = apps.get(app_id);
   if (!app) throw new Error('the app was deleted');
@@ -111,11 +111,11 @@ async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Dep
     storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
     requireOutside: (named) => requireServices(named, { appId: app_id, apps, isPushed: true }),
     liveReleaseDirectory: app.liveDeployId === null ? null : paths.release(app_id, app.liveDeployId),
-    walls,
+    isolation,
     limits,
     log,
     signal,
-  }).finally(() => user && removeLitter(user));
+  }).finally(() => user && removeOrphanedFiles(user));
 }
 
 /** Takes the release of an earlier deploy. Its storage has the names that it has now. */

@@ -28,7 +28,7 @@ export interface MissedDeploysOptions {
 export class MissedDeploys {
   readonly #options: MissedDeploysOptions;
   #timer: NodeJS.Timeout | null = null;
-  #looking: Promise<void> = Promise.resolve();
+  #storageQueries: Promise<void> = Promise.resolve();
   #stopped = false;
 
   constructor(options: MissedDeploysOptions) {
@@ -37,7 +37,7 @@ export class MissedDeploys {
 
   /** Looks now, and from time to time. Before the first look it removes what pushes left that were cut. */
   start(): void {
-    this.#looking = this.#tidy();
+    this.#storageQueries = this.#tidy();
     this.#look();
     this.#timer = setInterval(() => this.#look(), this.#options.everyMs);
   }
@@ -46,7 +46,7 @@ export class MissedDeploys {
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearInterval(this.#timer);
-    await this.#looking;
+    await this.#storageQueries;
   }
 
   async #tidy(): Promise<void> {
@@ -59,7 +59,7 @@ export class MissedDeploys {
 
   /** A look that fails is made again at the next one's time. */
   #look(): void {
-    this.#looking = this.#looking
+    this.#storageQueries = this.#storageQueries
       .then(() => this.#lookAtAll())
       .catch((error: unknown) => log('warn', 'could not look for missed deploys', { error: reason(error) }));
   }

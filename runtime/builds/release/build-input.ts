@@ -1,8 +1,8 @@
 // What a build is made from, and within which limits.
-import type { NamedOutside } from '../../../bundler/configuration/impossible.ts';
+import type { NamedOutside } from '../../../bundler/configuration/preflight.ts';
 import type { BuildSettings } from '../../../handlers/contract/host/host-calls.ts';
+import type { Isolation } from '../../isolation/isolation.ts';
 import type { User } from '../../isolation/users.ts';
-import type { Walls } from '../../isolation/walls.ts';
 import type { StorageNames } from '../../storage/names.ts';
 import type { DeployLog } from '../deploy/deploy-log.ts';
 
@@ -49,7 +49,7 @@ export interface BuildInput {
   liveReleaseDirectory: string | null;
   /** Whether the release is a preview's: that has no crons. */
   isPreview: boolean;
-  walls: Walls;
+  isolation: Isolation;
   limits: {
     /** For each step. */
     stepTimeoutMs: number;

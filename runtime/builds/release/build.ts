@@ -9,14 +9,14 @@ import type { StorageNames } from '../../storage/names.ts';
 import { trimCache } from '../commands/cache.ts';
 import { buildStep, installStep } from '../commands/commands.ts';
 import { type BuildDirectories, makeDirectories } from '../commands/environment.ts';
-import type { KeptInstall } from '../commands/kept-install.ts';
+import type { InstallCache } from '../commands/install-cache.ts';
 import { compileFunctions } from '../commands/pages-functions.ts';
 import { checkout, type InstallInputs } from '../source/checkout.ts';
 import { makeHistory } from '../source/history.ts';
 import type { BuildInput } from './build-input.ts';
 import { Bundler } from './bundler.ts';
+import { warnOfLocalSecrets } from './check-secrets.ts';
 import { placeBundle, readRelease } from './release.ts';
-import { warnOfLocalSecrets } from './secrets.ts';
 
 export { BuildFailure } from '../../../bundler/failure.ts';
 
@@ -73,7 +73,7 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
 }
 
 /** Keeps files that the next build can use. A failure here does not fail the deploy. */
-async function tidyUp(input: BuildInput, installed: KeptInstall | null): Promise<void> {
+async function tidyUp(input: BuildInput, installed: InstallCache | null): Promise<void> {
   const failed = (error: unknown) =>
     logOfHost('warn', 'a build could not be tidied up', { app: input.appId, error: reason(error) });
   await installed?.keep().catch(failed);

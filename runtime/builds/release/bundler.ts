@@ -6,9 +6,9 @@ import type { Plan, PlanOptions } from '../../../bundler/project/plan.ts';
 import type { BundlerReply, BundlerRequest, BundlerResults } from '../../../bundler/protocol.ts';
 import { dieWithParent } from '../../isolation/users.ts';
 import { type Child, startChild } from '../../processes/child.ts';
-import { toBackground } from '../../resources/background.ts';
-import { starvation } from '../../resources/give-way.ts';
 import { endFirst } from '../../resources/limited.ts';
+import { starvation } from '../../resources/low-priority.ts';
+import { toLowPriority } from '../../resources/low-priority-group.ts';
 import { withDataLimit } from '../../resources/process-limits.ts';
 import { compiledDirectory } from '../../threads/compile-cache.ts';
 
@@ -202,7 +202,7 @@ class Helper {
   #watch(child: Child): void {
     this.#process = child.process;
     // How long it works, a project decides.
-    void toBackground(child.pid, 'bundler');
+    void toLowPriority(child.pid, 'bundler');
     child.stdout.resume();
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       this.#explanation = (this.#explanation + text).slice(-EXPLANATION);

@@ -6,7 +6,7 @@ import { MAX_ENTRIES } from '../../../bundler/limits.ts';
 import { gitEnvironment } from '../../git/environment.ts';
 import { gitProgram } from '../../git/program.ts';
 import { ChildError } from '../../processes/child.ts';
-import { giveWay } from '../../resources/give-way.ts';
+import { atLowPriority } from '../../resources/low-priority.ts';
 import { run } from '../commands/run.ts';
 import { gitRecords, type Listing } from './git-records.ts';
 
@@ -66,7 +66,7 @@ export async function checkout(options: Checkout): Promise<InstallInputs> {
   if (megabytes > worktreeMb) throw tooLarge(megabytes, worktreeMb);
   const git = [...gitProgram(), '--git-dir', repository, '--work-tree', project];
   await run({
-    arguments: [...(await giveWay()), ...git, 'read-tree', '--reset', '-u', sha],
+    arguments: [...(await atLowPriority()), ...git, 'read-tree', '--reset', '-u', sha],
     title: `git checkout ${sha.slice(0, 12)}`,
     cwd: project,
     environment,

@@ -3,7 +3,7 @@ import { BuildFailure } from '../../../bundler/failure.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { gitProgram } from '../../git/program.ts';
 import { ChildError, startJob } from '../../processes/child.ts';
-import { giveWay, starvation } from '../../resources/give-way.ts';
+import { atLowPriority, starvation } from '../../resources/low-priority.ts';
 
 /** Characters of a record; Linux has no longer path than 4096 bytes. */
 const RECORD_LENGTH = 16 * 1024;
@@ -28,11 +28,14 @@ export async function* gitRecords(words: string[], listing: Listing): AsyncGener
   const { repository, environment, timeoutMs, signal } = listing;
   const title = `git ${words[0]}`;
   signal.throwIfAborted();
-  const child = await startJob([...(await giveWay()), ...gitProgram(), '--git-dir', repository, ...words], {
-    title,
-    environment,
-    stdin: 'ignore',
-  });
+  const child = await startJob(
+    [...(await atLowPriority()), ...gitProgram(), '--git-dir', repository, ...words],
+    {
+      title,
+      environment,
+      stdin: 'ignore',
+    },
+  );
   let timedOut = false;
   const stop = () => {
     child.end();

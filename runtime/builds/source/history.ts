@@ -9,7 +9,7 @@ import { runGit } from '../../git/git.ts';
 import { gitProgram } from '../../git/program.ts';
 import { reason } from '../../log.ts';
 import { quote } from '../../processes/shell.ts';
-import { giveWay } from '../../resources/give-way.ts';
+import { atLowPriority } from '../../resources/low-priority.ts';
 import { run } from '../commands/run.ts';
 import type { BuildInput } from '../release/build-input.ts';
 
@@ -85,7 +85,7 @@ async function fetchInto(project: string, input: BuildInput): Promise<void> {
   ];
   for (const words of steps) {
     await run({
-      arguments: [...(await giveWay()), ...gitProgram(), ...words],
+      arguments: [...(await atLowPriority()), ...gitProgram(), ...words],
       title: `git ${words[0]}`,
       cwd: project,
       environment: { ...gitEnvironment(SETTINGS), HOME: project },

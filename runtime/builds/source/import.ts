@@ -16,10 +16,10 @@ import { gitProgram } from '../../git/program.ts';
 import { DEPLOY_REF } from '../../git/repository.ts';
 import { strictness } from '../../git/smart-http.ts';
 import { resolveCommit } from '../../git/source.ts';
+import type { Isolation } from '../../isolation/isolation.ts';
 import type { PublicAddresses } from '../../isolation/private-networks.ts';
 import { handOver } from '../../isolation/rights.ts';
 import type { User } from '../../isolation/users.ts';
-import type { Walls } from '../../isolation/walls.ts';
 import { reason } from '../../log.ts';
 import { startJob } from '../../processes/child.ts';
 import { searchPath } from '../../processes/programs.ts';
@@ -50,7 +50,7 @@ echo HEAD | git pack-objects --quiet --revs --delta-base-offset whole >/dev/null
 
 export interface ImportsOptions {
   paths: Layout;
-  walls: Walls;
+  isolation: Isolation;
   limits: BuildInput['limits'];
   /** The addresses that a repository may be at. */
   reachable: PublicAddresses;
@@ -109,13 +109,13 @@ export class Imports {
 
   /** Leaves a pack of the default branch in the project directory of `scratch`. @returns its commit */
   async #fetch(url: URL, addresses: string[], scratch: string, signal: AbortSignal): Promise<string> {
-    const { walls, limits } = this.#options;
+    const { isolation, limits } = this.#options;
     const user = process.getuid?.() === 0 ? NOBODY : null;
     const directories = makeDirectories(scratch, join(scratch, 'cache'));
     if (user) await handOver(Object.values(directories), user, DEADLINE_MS);
     const { SSL_CERT_FILE } = networkVariables();
     const confined = await confine(['/bin/sh', '-c', FETCH, 'sh', url.href], {
-      walls,
+      isolation,
       deployId: scratch.slice(-6),
       scratch,
       directories,

@@ -3,11 +3,11 @@ import { pipeline } from 'node:stream/promises';
 import type { HostCall, HostCalls } from '../../../handlers/contract/host/host-routes.ts';
 import type { Apps } from '../../apps/apps.ts';
 import { Refusal } from '../../refusal.ts';
-import type { Looking } from '../../storage/looking.ts';
 import { find } from '../../storage/places.ts';
 import type { Buckets } from '../../storage/r2/buckets.ts';
 import { type Body, BrokenBody, BucketClient, type DescribedObject } from '../../storage/r2/client.ts';
 import { badUpload, noSuchUpload, R2Error } from '../../storage/r2/errors.ts';
+import type { StorageQueries } from '../../storage/storage-queries.ts';
 import { type Call, type HostRoutes, readJson } from '../host-call.ts';
 
 const UNEQUAL_PARTS = 'all parts but the last have the same size, and the last has no more';
@@ -16,18 +16,18 @@ export type BucketCall = Extract<HostCall, `${string}/r2/${string}` | `${string}
 type Described = HostCalls['GET /apps/:id/r2/head']['answer'];
 
 export interface BucketOptions {
-  looking: Looking;
+  storageQueries: StorageQueries;
   apps: Apps;
   buckets: Buckets;
 }
 
 /** The functions that answer these calls. */
 export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCall> {
-  const { looking, buckets } = options;
+  const { storageQueries, buckets } = options;
   return {
     'GET /apps/:id/buckets': async ({ words }) => {
       const [appId] = words as [string];
-      const known = (await looking.places(appId)).buckets;
+      const known = (await storageQueries.places(appId)).buckets;
       const usage = known.length > 0 && buckets.has(appId) ? await buckets.usage(appId) : [];
       return known.map(({ id, binding, storageId }) => {
         const { objects = 0, bytes = 0 } = usage.find(({ bucket }) => bucket === storageId) ?? {};
@@ -101,14 +101,14 @@ export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCal
 
 /** Runs `work` with the bucket that a call names. @throws {Refusal} */
 async function during<T>(
-  { apps, looking, buckets }: BucketOptions,
+  { apps, storageQueries, buckets }: BucketOptions,
   { words, query }: Call,
   work: (bucket: BucketClient) => Promise<T>,
 ): Promise<T> {
   const [appId] = words as [string];
   if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
   const bucket = query.get('bucket') ?? '';
-  const found = find((await looking.places(appId)).buckets, bucket);
+  const found = find((await storageQueries.places(appId)).buckets, bucket);
   if (found === undefined) throw new Refusal(404, 'storage_not_found', `the app has no bucket ${bucket}`);
   try {
     return await work(new BucketClient(await buckets.open(appId), found.storageId));

@@ -1,4 +1,6 @@
 // The handlers' calls about secrets of Workers.
+
+import { CONNECTION_STRING, hyperdriveNames, isConnectionString } from '../../../bundler/bindings/secrets.ts';
 import type { SecretChanges } from '../../../handlers/contract/host/host-calls.ts';
 import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
 import { SECRETS_LIMIT } from '../../../handlers/contract/sizes.ts';
@@ -7,11 +9,6 @@ import { type Secrets, TooManySecrets } from '../../apps/secrets.ts';
 import { maskOf } from '../../builds/deploy/mask.ts';
 import { readRelease } from '../../builds/release/release.ts';
 import type { Layout } from '../../disk/data-directory.ts';
-import {
-  CONNECTION_STRING,
-  hyperdriveNames,
-  isConnectionString,
-} from '../../fleets/config/secret-bindings.ts';
 import { reason } from '../../log.ts';
 import { Refusal } from '../../refusal.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';

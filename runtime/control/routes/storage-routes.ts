@@ -5,8 +5,8 @@ import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
 import { D1_QUERY_BYTES, D1_SQL_BYTES } from '../../../handlers/contract/sizes.ts';
 import type { Apps } from '../../apps/apps.ts';
 import { Refusal } from '../../refusal.ts';
-import type { Looker, Looking } from '../../storage/looking.ts';
 import { ReadingRefused } from '../../storage/reading.ts';
+import type { Looker, StorageQueries } from '../../storage/storage-queries.ts';
 import { type DatabaseRequest, runSql, writeValue } from '../../storage/writing.ts';
 import { type Call, type HostRoutes, leaving, readBody, readJson } from '../host-call.ts';
 
@@ -15,37 +15,42 @@ export type StorageCall = Extract<HostCall, `${string}/storage${string}`>;
 /** The functions that answer these calls. Answers of the readers are passed on unchanged. */
 export function storageRoutes({
   apps,
-  looking,
+  storageQueries,
 }: {
   apps: Apps;
-  looking: Looking;
+  storageQueries: StorageQueries;
 }): Pick<HostRoutes, StorageCall> {
   const answer = readingAnswer(apps);
   const sql = (kind: DatabaseRequest['kind'], limitBytes: number) =>
     answer(({ appId, signal }, { request, query }) => {
       const body = () => readBody(request, limitBytes);
-      return runSql({ apps, looking }, appId, { database: query.get('database') ?? '', kind, body, signal });
+      return runSql({ apps, storageQueries }, appId, {
+        database: query.get('database') ?? '',
+        kind,
+        body,
+        signal,
+      });
     });
   return {
-    'GET /apps/:id/storage': answer((looker) => looking.overview(looker)),
+    'GET /apps/:id/storage': answer((looker) => storageQueries.overview(looker)),
     'POST /apps/:id/storage/kv/write': async ({ request, words }) => {
       const asked = await readJson<'POST /apps/:id/storage/kv/write'>(request);
-      await writeValue({ apps, looking }, words[0]!, asked).catch(refuseReading);
+      await writeValue({ apps, storageQueries }, words[0]!, asked).catch(refuseReading);
       return null;
     },
     'POST /apps/:id/storage/export': answer(async (looker, { request }) =>
-      looking.exportDatabase(looker, await readJson<'POST /apps/:id/storage/export'>(request)),
+      storageQueries.exportDatabase(looker, await readJson<'POST /apps/:id/storage/export'>(request)),
     ),
     'POST /apps/:id/storage/query': sql('query', D1_QUERY_BYTES),
     'POST /apps/:id/storage/import': sql('import', D1_SQL_BYTES),
     'POST /apps/:id/storage/d1': answer(async (looker, { request }) =>
-      looking.database(looker, await readJson<'POST /apps/:id/storage/d1'>(request)),
+      storageQueries.database(looker, await readJson<'POST /apps/:id/storage/d1'>(request)),
     ),
     'POST /apps/:id/storage/do': answer(async (looker, { request }) =>
-      looking.objects(looker, await readJson<'POST /apps/:id/storage/do'>(request)),
+      storageQueries.objects(looker, await readJson<'POST /apps/:id/storage/do'>(request)),
     ),
     'POST /apps/:id/storage/kv': answer(async (looker, { request }) =>
-      looking.keys(looker, await readJson<'POST /apps/:id/storage/kv'>(request)),
+      storageQueries.keys(looker, await readJson<'POST /apps/:id/storage/kv'>(request)),
     ),
   };
 }

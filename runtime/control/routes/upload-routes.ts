@@ -12,9 +12,9 @@ import { readRelease } from '../../builds/release/release.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import type { DiskWatch } from '../../disk/disk-watch.ts';
 import { Refusal, requireRoom } from '../../refusal.ts';
-import type { Looking } from '../../storage/looking.ts';
 import { emptyNames, type StorageNames } from '../../storage/names.ts';
 import type { Stored } from '../../storage/places.ts';
+import type { StorageQueries } from '../../storage/storage-queries.ts';
 import type { Uploader, Uploads } from '../../uploads/uploads.ts';
 import { type Call, type HostRoutes, readJson } from '../host-call.ts';
 import type { Outbox } from '../outbox.ts';
@@ -42,7 +42,7 @@ export interface UploadOptions {
   requests: DeployRequests;
   outbox: Outbox;
   uploads: Uploads;
-  looking: Looking;
+  storageQueries: StorageQueries;
 }
 
 /** The functions that answer these calls. */
@@ -151,8 +151,9 @@ async function retrigger(
   return { deploy: await untilEnded(options, deploy) };
 }
 
-async function places({ looking }: UploadOptions, appId: string): Promise<KeptPlaces> {
-  const { databases, namespaces, buckets, producers, consumers, workflows } = await looking.places(appId);
+async function places({ storageQueries }: UploadOptions, appId: string): Promise<KeptPlaces> {
+  const { databases, namespaces, buckets, producers, consumers, workflows } =
+    await storageQueries.places(appId);
   const named = (kept: Stored[]) => kept.map(({ id, binding }) => ({ id, binding }));
   return {
     app_id: appId,

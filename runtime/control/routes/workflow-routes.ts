@@ -8,7 +8,7 @@ import type { LeasedCell } from '../../fleets/admission/leasing.ts';
 import { reason } from '../../log.ts';
 import { Refusal } from '../../refusal.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
-import type { Looking } from '../../storage/looking.ts';
+import type { StorageQueries } from '../../storage/storage-queries.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
 import { readingAnswer, refuseReading } from './storage-routes.ts';
 
@@ -27,25 +27,25 @@ const REFUSED = [
 /** The functions that answer these calls. Answers of the readers are passed on unchanged. */
 export function workflowRoutes({
   apps,
-  looking,
+  storageQueries,
 }: {
   apps: Apps;
-  looking: Looking;
+  storageQueries: StorageQueries;
 }): Pick<HostRoutes, WorkflowCall> {
   const answer = readingAnswer(apps);
   return {
-    'GET /apps/:id/workflows': answer((looker) => looking.workflows(looker)),
+    'GET /apps/:id/workflows': answer((looker) => storageQueries.workflows(looker)),
     'POST /apps/:id/workflows/instances': answer(async (looker, { request }) =>
-      looking.instances(looker, await readJson<'POST /apps/:id/workflows/instances'>(request)),
+      storageQueries.instances(looker, await readJson<'POST /apps/:id/workflows/instances'>(request)),
     ),
     'POST /apps/:id/workflows/instance': answer(async (looker, { request }) =>
-      looking.instance(looker, await readJson<'POST /apps/:id/workflows/instance'>(request)),
+      storageQueries.instance(looker, await readJson<'POST /apps/:id/workflows/instance'>(request)),
     ),
     'POST /apps/:id/workflows/act': async ({ request, words }) => {
       const asked = await readJson<'POST /apps/:id/workflows/act'>(request);
       const app = apps.get(words[0]!);
       if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
-      const { binding } = await looking.workflow(words[0]!, asked.workflow).catch(refuseReading);
+      const { binding } = await storageQueries.workflow(words[0]!, asked.workflow).catch(refuseReading);
       if (app.wanted.desired_state === 'stopped')
         throw new Refusal(503, 'app_unavailable', 'the app is stopped, and runs no Workflows');
       return app.fleet

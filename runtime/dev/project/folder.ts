@@ -4,7 +4,7 @@ import { basename, delimiter, join } from 'node:path';
 import type { Bundled } from '../../../bundler/bundle.ts';
 import type { BuildCommand } from '../../../bundler/project/build-command.ts';
 import { COMPILED_FUNCTIONS } from '../../../bundler/project/cloudflare-pages.ts';
-import { insidePath } from '../../../bundler/project/inside.ts';
+import { insidePath } from '../../../bundler/project/path-containment.ts';
 import type { Plan } from '../../../bundler/project/plan.ts';
 import type { BuildSettings } from '../../../handlers/contract/host/host-calls.ts';
 import { packageManager } from '../../builds/commands/package-manager.ts';

@@ -1,6 +1,7 @@
 // What a developer is warned of in a version: bindings that lead to nothing here, and secrets that are wrong.
+
+import { dividedSecrets } from '../../../bundler/bindings/secrets.ts';
 import type { Release } from '../../../bundler/release.ts';
-import { dividedSecrets } from '../../fleets/config/secret-bindings.ts';
 import { queuesElsewhere } from '../../fleets/config/services.ts';
 
 /**

@@ -4,7 +4,7 @@ import { cutText } from '../../../handlers/contract/text.ts';
 import { keptBytes } from '../http/head/fields.ts';
 import { HEAD_BYTES } from '../refusals.ts';
 import type { LineFormat } from './access-log.ts';
-import type { Asker } from './asker.ts';
+import type { ClientInfo } from './client-info.ts';
 import type { RequestRecord } from './record.ts';
 
 /** Longest text taken over from a request, in characters: a line stays a line. */
@@ -37,13 +37,13 @@ let at = 0;
  * path and the referrer, and no other header is taken over.
  */
 function putAccessLine(record: RequestRecord, bytes: Buffer, start: number): number {
-  const { asker, site, requestId, traceId } = record;
-  if (asker.logged?.site !== site)
-    asker.logged = { site, bytes: keptBytes(askerFields(asker, site), 'utf8') };
+  const { clientInfo, site, requestId, traceId } = record;
+  if (clientInfo.logged?.site !== site)
+    clientInfo.logged = { site, bytes: keptBytes(askerFields(clientInfo, site), 'utf8') };
   room = bytes;
   at = start;
   putTime(record.endedAt);
-  put(asker.logged.bytes);
+  put(clientInfo.logged.bytes);
   // Methods, hosts, addresses and ids have been checked: nothing in them needs escaping.
   putShort(record.method);
   put(URI);
@@ -165,7 +165,7 @@ function answerFields(contentType: string | undefined): Buffer {
 }
 
 function askerFields(
-  { peerNetwork, clientNetwork, protocol, host, userAgent, referrer }: Asker,
+  { peerNetwork, clientNetwork, protocol, host, userAgent, referrer }: ClientInfo,
   site: string,
 ): string {
   const headers = fields(headerField('User-Agent', userAgent), headerField('Referer', referrer));

@@ -47,7 +47,7 @@ export class AccessLog<Entry> {
   #fullBytes = 0;
   /** The one that is being filled. */
   #piece: Piece | null = null;
-  readonly #spares: Buffer[] = [];
+  readonly #preforkPool: Buffer[] = [];
   #dropped = 0;
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> = Promise.resolve();
@@ -103,7 +103,7 @@ export class AccessLog<Entry> {
   #pieceWithRoom(): Piece {
     const { lineBytes } = this.#format;
     if (this.#piece !== null && this.#piece.used + lineBytes > this.#piece.bytes.length) this.#finishPiece();
-    this.#piece ??= { bytes: this.#spares.pop() ?? Buffer.allocUnsafeSlow(PIECE_BYTES), used: 0 };
+    this.#piece ??= { bytes: this.#preforkPool.pop() ?? Buffer.allocUnsafeSlow(PIECE_BYTES), used: 0 };
     return this.#piece;
   }
 
@@ -140,7 +140,8 @@ export class AccessLog<Entry> {
       this.#failing = true;
       await this.#letGo(this.#bytes);
     } finally {
-      for (const { bytes } of pieces) if (this.#spares.length < SPARES_MAX) this.#spares.push(bytes);
+      for (const { bytes } of pieces)
+        if (this.#preforkPool.length < SPARES_MAX) this.#preforkPool.push(bytes);
     }
   }
 

@@ -1,6 +1,6 @@
 // What is known of a request that is over: the access log and whoever else wants to know get one flat record of it.
 import { log, reason as messageOf } from '../../log.ts';
-import type { Asker } from './asker.ts';
+import type { ClientInfo } from './client-info.ts';
 
 /** A request that is over. Its texts hold on to the request's head in memory: keep a record only for a moment. */
 export interface RequestRecord {
@@ -11,7 +11,7 @@ export interface RequestRecord {
   method: string;
   /** Without the query; as long as the client made it. */
   path: string;
-  asker: Asker;
+  clientInfo: ClientInfo;
   /** 499 when the client left before an answer began. */
   status: number;
   /** From the head to the end of the answer. */

@@ -19,7 +19,7 @@ export interface Eater {
   /** Private memory of its process at the last sample, or of the process before; in bytes. */
   footprint: number;
   /** Sends its process away, for `why`: others need the memory. */
-  giveWay: (why: string) => void;
+  atLowPriority: (why: string) => void;
   coreUse: CoreUse;
 }
 
@@ -72,8 +72,8 @@ export class MemoryGauge {
     if (!this.over) return true;
     const leaving = this.#whoLeavesFor(eater);
     if (leaving === null) return false;
-    for (const { footprint, giveWay } of leaving) {
-      giveWay(
+    for (const { footprint, atLowPriority } of leaving) {
+      atLowPriority(
         `the host is short of memory (RUNNER_FLEET_MAX_RSS_MB), and the app, which used ${mb(footprint)} MiB, makes room for others`,
       );
     }

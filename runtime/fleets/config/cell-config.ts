@@ -1,17 +1,18 @@
 // A release as workerd's text config. It is written at launch, so that a release of long ago gets what this Cellar can do.
 import { isAbsolute, join, normalize } from 'node:path';
+import { dividedSecrets } from '../../../bundler/bindings/secrets.ts';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
 import { uuidOf } from '../../../handlers/contract/id.ts';
 import { CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts';
 import { cronWorker, QUEUE_DOOR, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
-import { CALLED, CAPTURE, ENTRY, EVENTS, PAGE, RELOAD, STEPS, TELLING, WORKERS } from './entry.ts';
+import { CALLED, CAPTURE, ENTRY, ERROR_REPORTER, EVENTS, PAGE, RELOAD, STEPS, WORKERS } from './entry.ts';
 import { heapFlags } from './heap.ts';
 import { internetService } from './network.ts';
 import { type OutwardSockets, outwardBindings, outwardModules, outwardServices } from './outward.ts';
 import { rateLimitBindings, rateLimitModules } from './rate-limits.ts';
-import { dividedSecrets, secretBindings } from './secret-bindings.ts';
+import { secretBindings } from './secret-bindings.ts';
 import {
   CAPNWEB,
   KNOWS_EXPORTS,
@@ -202,7 +203,7 @@ function appWorker(
     modules: [
       { name: ENTRY, esModule: embed(ENTRY) },
       { name: CAPTURE, esModule: embed(CAPTURE) },
-      { name: TELLING, esModule: embed(TELLING) },
+      { name: ERROR_REPORTER, esModule: embed(ERROR_REPORTER) },
       { name: EVENTS, esModule: embed(EVENTS) },
       ...(changedModules.length === 0 ? [] : [{ name: WORKERS, esModule: embed(WORKERS) }]),
       ...(release.workflows === undefined ? [] : [{ name: STEPS, esModule: embed(STEPS) }]),

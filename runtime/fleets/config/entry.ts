@@ -11,9 +11,9 @@ const ENTRY_WORKER = read('./workers/entry-worker.js');
 /** The text of `CAPTURE`. */
 export const CAPTURE_WORKER = read('./workers/capture-worker.js');
 /** The name of the module that tells what goes wrong, beside the entry. */
-export const TELLING = 'cellar-telling.js';
-/** The text of `TELLING`. */
-export const TELLING_WORKER = read('./workers/telling-worker.js');
+export const ERROR_REPORTER = 'cellar-error-reporter.js';
+/** The text of `ERROR_REPORTER`. */
+export const ERROR_REPORTER_WORKER = read('./workers/error-reporter-worker.js');
 /** The name of the module that knows which event the running code belongs to, beside the entry. */
 export const EVENTS = 'cellar-events.js';
 /** The text of `EVENTS`. */
@@ -49,7 +49,7 @@ export const CALLED_WORKER = read('./workers/called-worker.js');
 export const ENTRY_TEXTS = [
   ENTRY_WORKER,
   CAPTURE_WORKER,
-  TELLING_WORKER,
+  ERROR_REPORTER_WORKER,
   EVENTS_WORKER,
   CALLED_WORKER,
   PAGE_WORKER,

@@ -1,6 +1,6 @@
 // The ways in which an app's process ends: nobody needs it, the app sleeps or is stopped, it keeps too much on the disk, or
 // another process takes its place. The fleet's operations call them one at a time.
-import { endProcessesOf } from '../../processes/leftovers.ts';
+import { endProcessesOf } from '../../processes/orphaned-processes.ts';
 import type { ReleaseRef } from './launch.ts';
 import type { Leased, Running } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';

@@ -76,7 +76,7 @@ export class Idling {
   }
 
   /** Has the process go, for `why`: others need its memory. */
-  giveWay(why: string): void {
+  atLowPriority(why: string): void {
     if (this.#givesWay) return;
     this.#givesWay = true;
     const leave = async () => {

@@ -70,11 +70,11 @@ export class Supervisor implements Starter {
   /** Called when the app begins to serve requests. */
   readonly #onServing: () => void;
   /** Called when others need the memory of its process, with the reason. */
-  readonly #giveWay: (why: string) => void;
+  readonly #atLowPriority: (why: string) => void;
   /** The app as the memory's gauge sees it. */
   readonly #eater: Eater = {
     footprint: 0,
-    giveWay: (why) => this.#giveWay(why),
+    atLowPriority: (why) => this.#atLowPriority(why),
     coreUse: new CoreUse(),
   };
   /** The limit that the process before this one went over, if that is why it ended. */
@@ -88,10 +88,10 @@ export class Supervisor implements Starter {
   /** Aborted when starts that were asked for before are no longer wanted. */
   #unwanted = new AbortController();
 
-  constructor(options: SupervisorOptions, onServing: () => void, giveWay: (why: string) => void) {
+  constructor(options: SupervisorOptions, onServing: () => void, atLowPriority: (why: string) => void) {
     this.options = options;
     this.#onServing = onServing;
-    this.#giveWay = giveWay;
+    this.#atLowPriority = atLowPriority;
     this.activity = new Activity(options.idleMs, options.lastRequestAt);
     this.rest = new RestRecord(options.onRest);
   }

@@ -6,7 +6,7 @@ import { countLines, LineReader, messageOf } from '../../processes/lines.ts';
 import type { OutputPipe, OutputSink } from '../../processes/output-sink.ts';
 import { Allowance } from '../../resources/allowance.ts';
 import type { MemoryEnd } from '../../resources/cell-groups.ts';
-import { ToldErrors } from './told-errors.ts';
+import { ReportedErrors } from './reported-errors.ts';
 
 /** Why a process ended, for people. */
 export interface ExitReason {
@@ -69,7 +69,7 @@ export class CellOutput {
   #kept: Buffer | null = null;
   #keptBytes = 0;
   readonly #allowance = new Allowance(BYTES_PER_S, SAVED_S);
-  readonly #errors = new ToldErrors();
+  readonly #errors = new ReportedErrors();
 
   /** @param memoryMb what the process may use, for whoever reads that it ran out of it */
   constructor(sink: OutputSink, memoryMb: number) {

@@ -1,5 +1,5 @@
 // Whether an app keeps a core busy. Then its process works in the background, and visitors of others do not wait for it.
-import { toBackground, toForeground } from '../../resources/background.ts';
+import { toLowPriority, toNormalPriority } from '../../resources/low-priority-group.ts';
 
 /** Share of a core's time from which on a process counts as busy, and the share below which it counts as calm. */
 const BUSY = 0.5;
@@ -21,7 +21,7 @@ export class CoreUse {
     this.#pid = pid;
     this.#last = { cpuMs: 0, at };
     this.#busyAt = at;
-    if (this.#busy) void toBackground(pid);
+    if (this.#busy) void toLowPriority(pid);
   }
 
   /** To be called about once a second with the CPU time that the process has used since its start, in ms. */
@@ -33,13 +33,13 @@ export class CoreUse {
     if (share > CALM) this.#busyAt = now;
     if (!this.#busy && share > BUSY) {
       this.#busy = true;
-      void toBackground(this.#pid);
+      void toLowPriority(this.#pid);
     } else if (this.#busy && now - this.#busyAt > CALM_MS) this.forgive();
   }
 
   /** Treats the process like all others again. */
   forgive(): void {
-    if (this.#busy) void toForeground(this.#pid);
+    if (this.#busy) void toNormalPriority(this.#pid);
     this.#busy = false;
   }
 }

@@ -8,8 +8,8 @@ import { logRarely, reason } from '../../log.ts';
 import type { Job } from '../../processes/child.ts';
 import { LineReader } from '../../processes/lines.ts';
 import type { OutputSink } from '../../processes/output-sink.ts';
+import { PreforkPool } from '../../processes/prefork-pool.ts';
 import { readUsage } from '../../processes/processes.ts';
-import { Spares } from '../../processes/spare.ts';
 import { endsForMemory, limitCell } from '../../resources/cell-groups.ts';
 import { endBeforeHost } from '../../resources/out-of-memory.ts';
 import { aborted } from '../../threads/aborted.ts';
@@ -54,7 +54,7 @@ const RESERVED_MB = 1_024;
 const MB = 1024 * 1024;
 
 /** Shells that wait to become cells: to start one first would take longer. The host ends them when it stops. */
-export const spares = new Spares((pid, exited) => {
+export const preforkPool = new PreforkPool((pid, exited) => {
   endBeforeHost(pid);
   limitCell(pid, exited);
 });
@@ -111,7 +111,7 @@ async function start(options: CellOptions): Promise<Cell> {
   } finally {
     stop.abort();
     // Not before: a fork would take the processor from this start.
-    spares.prepare();
+    preforkPool.prepare();
   }
 }
 
@@ -145,7 +145,7 @@ function startWorkerd(options: CellOptions): Promise<Job> {
   ];
   const dataLimitBytes = (options.memoryMb + RESERVED_MB) * MB;
   const { environment = {} } = options;
-  return spares.run({ words, cwd: directory, environment, dataLimitBytes });
+  return preforkPool.run({ words, cwd: directory, environment, dataLimitBytes });
 }
 
 /** Resolves when each of `sockets` has been reported on the control pipe. */

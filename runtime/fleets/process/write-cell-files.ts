@@ -15,6 +15,8 @@ import {
   D1,
   D1_WORKER,
   ENTRY,
+  ERROR_REPORTER,
+  ERROR_REPORTER_WORKER,
   EVENTS,
   EVENTS_WORKER,
   entryModule,
@@ -26,8 +28,6 @@ import {
   STATEMENTS_WORKER,
   STEPS,
   STEPS_WORKER,
-  TELLING,
-  TELLING_WORKER,
   WORKERS,
   WORKERS_MODULE,
   withWorkers,
@@ -171,7 +171,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   if (worker !== null) {
     await write(ENTRY, entryModule(worker, release, uiUrl !== null));
     await write(CAPTURE, CAPTURE_WORKER);
-    await write(TELLING, TELLING_WORKER);
+    await write(ERROR_REPORTER, ERROR_REPORTER_WORKER);
     await write(EVENTS, EVENTS_WORKER);
     await write(CALLED, CALLED_WORKER);
     if (changed.size > 0) await write(WORKERS, WORKERS_MODULE);

@@ -182,7 +182,7 @@ export class Capture {
   async #store(
     about: Pick<FileEntry, 'path' | 'mode' | 'stamp'>,
     size: number,
-    content: Pieces,
+    content: FramedReader,
   ): Promise<FileEntry> {
     const chunks: Chunk[] = [];
     for await (const piece of cut(content, chunkSize(size))) chunks.push(await this.#packs.add(piece));
@@ -195,12 +195,12 @@ export class Capture {
 }
 
 type Files = Map<string, FileEntry>;
-type Pieces = Iterable<Buffer> | AsyncIterable<Buffer>;
+type FramedReader = Iterable<Buffer> | AsyncIterable<Buffer>;
 type Read = (file: Listed) => Promise<Content | null> | Content | null;
 
 interface Content {
   size: number;
-  content: Pieces;
+  content: FramedReader;
 }
 
 /** Which of the files in a directory of the host's. */
@@ -228,7 +228,7 @@ async function giveTo(user: User | null, root: string): Promise<void> {
 }
 
 /** Content in pieces of exactly `size` bytes, but for the last. Each is to be used before the next is asked for. */
-async function* cut(content: Pieces, size: number): AsyncIterable<Buffer> {
+async function* cut(content: FramedReader, size: number): AsyncIterable<Buffer> {
   const piece = Buffer.alloc(size);
   let filled = 0;
   for await (let bytes of content) {

@@ -2,7 +2,7 @@
 
 import type { User } from '../../isolation/users.ts';
 import { abandon, type Child, startChild } from '../../processes/child.ts';
-import { Pieces } from '../../processes/pieces.ts';
+import { FramedReader } from '../../processes/framed-reader.ts';
 import { readerProgram, readerWords } from '../../processes/reader.ts';
 import type { Listed } from './listing.ts';
 
@@ -28,7 +28,7 @@ export interface ReaderPlace {
 /** Reads one file after another. */
 export class Reader {
   readonly #child: Child;
-  readonly #output: Pieces;
+  readonly #output: FramedReader;
   #errors = '';
 
   static async start({ root, user, copy }: ReaderPlace): Promise<Reader> {
@@ -39,7 +39,7 @@ export class Reader {
 
   private constructor(child: Child) {
     this.#child = child;
-    this.#output = new Pieces(child.stdout, {
+    this.#output = new FramedReader(child.stdout, {
       lineBytes: LINE_BYTES,
       failure: (what) =>
         new Error([`the reader's output ${what}`, this.#errors.trim()].filter(Boolean).join(': ')),

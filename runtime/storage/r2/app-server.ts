@@ -2,14 +2,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { BlobRow } from '../../../sqlite/storage/objects.ts';
 import { answerHttp, type HttpAnswerer } from '../../app-services/app-service-http.ts';
-import type { SocketHandle } from '../../app-services/door.ts';
+import type { SocketHandle } from '../../app-services/listening-socket.ts';
 import { log, reason } from '../../log.ts';
 import { discard } from '../../sockets/read-at-most.ts';
 import { describeObject, describePage, sendError, sendJson } from './answers.ts';
 import type { Body, BucketStore, Found } from './bucket/bucket-store.ts';
 import type { Part } from './bucket/conditions.ts';
-import type { KeptOpen } from './bucket/kept-open.ts';
-import type { Room } from './bucket/room.ts';
+import type { OpenStoreCache } from './bucket/open-store-cache.ts';
+import type { Room } from './bucket/quota.ts';
 import { ResponseWriter, splitBody } from './bytes/body.ts';
 import { SMALL_BYTES } from './bytes/small-blobs.ts';
 import { duringTransfer } from './bytes/transfers.ts';
@@ -35,12 +35,12 @@ const LONG = 2;
 const BUCKET = /^[0-9a-z]{1,64}$/;
 
 export class AppServer {
-  readonly #stores: KeptOpen;
+  readonly #stores: OpenStoreCache;
   readonly #room: Room;
   readonly #writes = new Gate(WRITES);
   readonly #long = new Gate(LONG);
 
-  private constructor(stores: KeptOpen, room: Room) {
+  private constructor(stores: OpenStoreCache, room: Room) {
     this.#stores = stores;
     this.#room = room;
   }
@@ -48,7 +48,7 @@ export class AppServer {
   /** Listens at a socket to which only the app can come. */
   static async listen(
     door: SocketHandle,
-    stores: KeptOpen,
+    stores: OpenStoreCache,
     room: Room,
     { silenceMs = SILENCE_MS }: Pick<ServiceOptions, 'silenceMs'> = {},
   ): Promise<HttpAnswerer> {

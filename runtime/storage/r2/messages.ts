@@ -1,5 +1,5 @@
 // What the host tells the bucket service.
-import type { RoomOptions } from './bucket/room.ts';
+import type { RoomOptions } from './bucket/quota.ts';
 
 /** Name of an app's socket in the directory of its buckets. */
 export const SOCKET = 'r2.sock';

@@ -3,7 +3,7 @@
 import type { Database } from 'better-sqlite3';
 import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import type { ErrorQueries } from '../../../sqlite/telemetry/errors.ts';
-import { mostOf } from '../store/most.ts';
+import { maxBy } from '../store/max-by.ts';
 
 /** Bytes of occurrences that are kept of one app; and what errors of all apps may take in their file, with their groups. */
 const APP_BYTES = 16 * 1024 * 1024;
@@ -51,7 +51,7 @@ export class ErrorBounds {
     if (this.#queries.countAll() < this.#allGroups) return true;
     this.#groups ??= new Map(this.#queries.sizes().map(({ app_id, groups }) => [app_id, groups]));
     const its = this.#groups.get(appId) ?? 0;
-    const most = mostOf(this.#groups, ([, groups]) => groups);
+    const most = maxBy(this.#groups, ([, groups]) => groups);
     if (most === null || most[1] < its + GROUPS_FEWER) return false;
     const removed = this.#removeGroups(most[0]);
     this.#groups.set(most[0], most[1] - removed).set(appId, its + 1);
@@ -68,13 +68,13 @@ export class ErrorBounds {
   /** Removes a piece of what is too much. @returns whether more may be left */
   prune(): boolean {
     const sizes = this.#queries.sizes();
-    const largest = mostOf(sizes, ({ bytes }) => bytes);
+    const largest = maxBy(sizes, ({ bytes }) => bytes);
     if (largest === null) return false;
     const bytesLeft = this.#isFull ? 0 : this.#appBytes;
     if (this.#removeOccurrences(largest.app_id, bytesLeft) > 0) return true;
     const groups = sizes.reduce((sum, each) => sum + each.groups, 0);
     if (groups <= this.#allGroups && !this.#isFull) return false;
-    return this.#removeGroups(mostOf(sizes, (each) => each.groups)!.app_id) > 0;
+    return this.#removeGroups(maxBy(sizes, (each) => each.groups)!.app_id) > 0;
   }
 
   #removeGroups(appId: string): number {

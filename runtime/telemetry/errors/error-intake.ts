@@ -2,7 +2,7 @@
 import { cutText } from '../../../handlers/contract/text.ts';
 import type { ReportedError } from '../logs/log-lines.ts';
 import { AppAllowances } from '../store/app-allowances.ts';
-import { mostOf } from '../store/most.ts';
+import { maxBy } from '../store/max-by.ts';
 import type { Occurrence } from './error-groups.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import type { SourceStacks } from './source-stacks.ts';
@@ -78,7 +78,7 @@ export class ErrorIntake {
     }
     if (queue.errors.length > APP_WAITING) this.#dropNewest(appId, queue);
     while (this.#length > (this.#options.allLength ?? ALL_LENGTH)) {
-      const [most, its] = mostOf(this.#queues, ([, { length }]) => length)!;
+      const [most, its] = maxBy(this.#queues, ([, { length }]) => length)!;
       this.#dropNewest(most, its);
     }
   }

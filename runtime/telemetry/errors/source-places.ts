@@ -2,9 +2,9 @@
 import { open } from 'node:fs/promises';
 import { SourceMap } from 'node:module';
 import { basename, join } from 'node:path';
+import { dividedSecrets } from '../../../bundler/bindings/secrets.ts';
 import { RELEASE_FILE, type Release } from '../../../bundler/release.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
-import { dividedSecrets } from '../../fleets/config/secret-bindings.ts';
 import { threads } from '../../threads/worker.ts';
 import { FROM_ENV } from './missing-bindings.ts';
 

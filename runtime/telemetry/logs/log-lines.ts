@@ -2,7 +2,7 @@
 import type { TailedPart } from '../../../handlers/contract/host/host-calls.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { plainText } from '../../processes/lines.ts';
-import { parseObject, readMarked } from './marked.ts';
+import { parseObject, readLogEnvelope } from './log-envelope.ts';
 
 export const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type Level = (typeof LEVELS)[number];
@@ -115,7 +115,7 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
   const source = typeof timestamp === 'string' ? 'workerd' : 'app';
   const time = Number(timestamp);
   const at = time <= now && time > now - LATE_MS ? Math.floor(time) : now;
-  const marked = source === 'app' ? readMarked(message) : null;
+  const marked = source === 'app' ? readLogEnvelope(message) : null;
   const words = source === 'app' ? (marked?.text ?? message) : message.replace(WORKERD_STACK, '');
   const record = plain(words, levelOf(level), source, at);
   if (marked === null) return { record, error: null, run: null, point: null };

@@ -2,7 +2,7 @@
 // that come after wait with them.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SourceStacks } from '../errors/source-stacks.ts';
-import { mostOf } from '../store/most.ts';
+import { maxBy } from '../store/max-by.ts';
 import { type LogRecord, shownText } from './log-lines.ts';
 
 /** A line waits so long for its places, in ms; and where that was not enough, none of the app's waits for the next so many. */
@@ -60,7 +60,7 @@ export class LogStacks {
     }
     if (queue.records.length > WAITING_LINES || queue.length > WAITING_LENGTH) this.#showAsTheyAre(appId);
     while (this.#length > this.#allLength)
-      this.#showAsTheyAre(mostOf(this.#queues, ([, { length }]) => length)![0]);
+      this.#showAsTheyAre(maxBy(this.#queues, ([, { length }]) => length)![0]);
   }
 
   /** Shows all that waits. */

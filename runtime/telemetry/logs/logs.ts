@@ -6,7 +6,7 @@ import type { Answers, Part } from '../part.ts';
 import type { Batch, FollowKind, StreamPiece } from '../protocol.ts';
 import { AppAllowances } from '../store/app-allowances.ts';
 import { ByteBounds, type ByteBoundsOptions } from '../store/byte-bounds.ts';
-import { mostOf } from '../store/most.ts';
+import { maxBy } from '../store/max-by.ts';
 import type { Store } from '../store/store.ts';
 import { LogFilter } from './log-filter.ts';
 import { type LogRecord, shownText, withFields } from './log-lines.ts';
@@ -198,7 +198,7 @@ export class Logs implements Part {
 
   /** What cannot be written is dropped, of the app that has most. */
   #giveUpPending(): void {
-    const [appId, rows] = mostOf(this.#pending, ([, waiting]) => lengthOfAll(waiting))!;
+    const [appId, rows] = maxBy(this.#pending, ([, waiting]) => lengthOfAll(waiting))!;
     this.#pending.delete(appId);
     this.#pendingLength -= lengthOfAll(rows);
     this.#drop(appId, rows.length);

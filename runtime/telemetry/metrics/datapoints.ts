@@ -10,7 +10,7 @@ import type { ReportedPoint } from '../logs/log-lines.ts';
 import type { Answers, Part } from '../part.ts';
 import type { Asks, ThreadOptions } from '../protocol.ts';
 import { ByteBounds, type ByteBoundsOptions } from '../store/byte-bounds.ts';
-import { mostOf } from '../store/most.ts';
+import { maxBy } from '../store/max-by.ts';
 import type { Store } from '../store/store.ts';
 
 /** Points taken of an app between two writes, which is about a second; the others are dropped and counted. */
@@ -115,7 +115,7 @@ export class Datapoints implements Part {
     const sizes = new Map([...this.#unwritten].map(([appId, points]) => [appId, bytesOf(points)]));
     let all = [...sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
     while (all > UNWRITTEN_BYTES) {
-      const [appId, bytes] = mostOf(sizes, ([, its]) => its)!;
+      const [appId, bytes] = maxBy(sizes, ([, its]) => its)!;
       this.dropped.datapoints += this.#unwritten.get(appId)!.length;
       this.#unwritten.delete(appId);
       sizes.delete(appId);

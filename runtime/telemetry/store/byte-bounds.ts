@@ -1,7 +1,7 @@
 // How many bytes are kept of what apps write row by row, of one app and of all: then the app that has most loses its oldest.
 import type { Database } from 'better-sqlite3';
 import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
-import { mostOf } from './most.ts';
+import { maxBy } from './max-by.ts';
 
 /** Bytes of one app's rows; and what all rows may take in their file, where a row can take four times its bytes. */
 const APP_BYTES = 64 * 1024 * 1024;
@@ -54,7 +54,7 @@ export class ByteBounds {
 
   /** Removes a piece of what is too much. @returns how many rows */
   removePiece(): number {
-    const largest = mostOf(this.#rows.sizes(), ({ bytes }) => bytes);
+    const largest = maxBy(this.#rows.sizes(), ({ bytes }) => bytes);
     if (largest === null) return 0;
     const bytes = Math.max(largest.bytes - this.#appBytes, bytesInUse(this.#database) - this.#allBytes);
     if (bytes <= 0) return 0;

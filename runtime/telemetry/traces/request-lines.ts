@@ -83,7 +83,7 @@ export function handedBytes(line: string): number {
 
 /** The texts of a request, with the line's end. The client's own words come last: whatever they are, the request counts. */
 export function requestLine(record: RequestRecord): string {
-  const { host, userAgent = '', referrer = '' } = record.asker;
+  const { host, userAgent = '', referrer = '' } = record.clientInfo;
   return (
     `${record.site}\0${record.refused ?? ''}\0${record.release ?? ''}\0${record.traceId}\0` +
     `${record.spanId}\0${record.parentSpanId ?? ''}\0${record.method}\0` +

@@ -26,7 +26,7 @@ import { WakeFigures } from '../../../runtime/fleets/admission/wake-figures.ts';
 import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
 import { BranchChanges } from '../../../runtime/git/branch-changes.ts';
 import { DEPLOY_REF } from '../../../runtime/git/repository.ts';
-import { Walls } from '../../../runtime/isolation/walls.ts';
+import { Isolation } from '../../../runtime/isolation/isolation.ts';
 import { Previews } from '../../../runtime/previews/previews.ts';
 import { Buckets } from '../../../runtime/storage/r2/buckets.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
@@ -101,7 +101,7 @@ async function makeQueue(
   }
   const limits = { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
   const queue = new DeployQueue({
-    ...{ ...shared, apps, limits, walls: new Walls('cellar-unused') },
+    ...{ ...shared, apps, limits, isolation: new Isolation('cellar-unused') },
     urlOf: () => null,
     copyIntoPreview: async () => {},
     cpuMaxS: 300,

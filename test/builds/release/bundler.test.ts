@@ -7,8 +7,8 @@ import { after, test } from 'node:test';
 import type { BuildSettings } from '../../../handlers/contract/host/host-calls.ts';
 import { NO_SETTINGS } from '../../../runtime/builds/release/build-input.ts';
 import { Bundler } from '../../../runtime/builds/release/bundler.ts';
-import { openBackground } from '../../../runtime/resources/background.ts';
 import { openControlGroups } from '../../../runtime/resources/cgroup.ts';
+import { openLowPriorityGroup } from '../../../runtime/resources/low-priority-group.ts';
 import { outOfMemoryScore } from '../../../runtime/resources/out-of-memory.ts';
 import type { Files } from '../../support/builds/projects.ts';
 import { makeWorktrees, wranglerProject } from '../../support/bundler/worktree.ts';
@@ -53,11 +53,11 @@ test('its processes work in the background', async (t) => {
   const groups = openControlGroups(`cellar-test-${process.pid}`);
   if (typeof groups === 'string' || !groups.limits.processors)
     return t.skip('the processors cannot be shared out here');
-  openBackground(groups.background());
+  openLowPriorityGroup(groups.background());
   const bundler = start();
   await plan(bundler, hello());
   assert.match(readFileSync(`/proc/${bundler.pids[0]}/cgroup`, 'utf8'), /\/bundler$/m);
-  openBackground(null);
+  openLowPriorityGroup(null);
   bundler.close();
   await eventually(() => bundler.pids.length === 0, 'it has ended');
   await groups.close();

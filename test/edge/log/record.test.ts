@@ -58,7 +58,7 @@ test('a record says what a request was and what became of it', async () => {
     site: 'app',
     method: 'POST',
     path: '/path',
-    asker: {
+    clientInfo: {
       host: 'a.example',
       protocol: 'HTTP/1.1',
       userAgent: 'agent',

@@ -9,7 +9,7 @@ import type { Release } from '../../../bundler/release.ts';
 import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
 import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
 import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
-import { readMarked } from '../../../runtime/telemetry/logs/marked.ts';
+import { readLogEnvelope } from '../../../runtime/telemetry/logs/log-envelope.ts';
 import { eventually } from '../../support/e2e/processes.ts';
 import { started, TRACE } from '../../support/fleets/captured.ts';
 import { call, cellOptions, entry, makeRelease } from '../../support/fleets/release.ts';
@@ -482,7 +482,7 @@ for (const [form, main] of Object.entries({
     assert.doesNotMatch(page.text, /cellar-\w+\.js/);
     const plain = await get({ accept: 'application/json' });
     assert.deepEqual([plain.status, plain.text], [500, 'Internal Server Error']);
-    const told = () => lines.filter((line) => readMarked(JSON.parse(line).message)?.said.error);
+    const told = () => lines.filter((line) => readLogEnvelope(JSON.parse(line).message)?.said.error);
     await eventually(() => told().length >= 2, 'both errors are told');
     assert.equal(told().length, 2);
   });

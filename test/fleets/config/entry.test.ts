@@ -7,7 +7,7 @@ import type { Release } from '../../../bundler/release.ts';
 import type { Cell } from '../../../runtime/fleets/process/cell.ts';
 import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
 import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
-import { readMarked } from '../../../runtime/telemetry/logs/marked.ts';
+import { readLogEnvelope } from '../../../runtime/telemetry/logs/log-envelope.ts';
 import { eventually } from '../../support/e2e/processes.ts';
 import { call, cellOptions, entry, makeRelease } from '../../support/fleets/release.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
@@ -200,7 +200,7 @@ for (const [form, main] of Object.entries(FORMS)) {
     await eventually(logged('batch of q: from the cron'), 'the batch comes');
     assert.equal(await echoed(cell), 'echo hello own');
     await eventually(logged('closed 1000'), 'the object hears of the end');
-    const texts = () => lines.map((line) => readMarked(JSON.parse(line).message)?.text ?? line);
+    const texts = () => lines.map((line) => readLogEnvelope(JSON.parse(line).message)?.text ?? line);
     const others = () => texts().filter((text) => !/^(cron|batch|closed)/.test(text));
     await eventually(() => others().length > 0, 'the error is told');
     assert.equal(others().length, 1);

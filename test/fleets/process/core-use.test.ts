@@ -4,15 +4,15 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { CoreUse } from '../../../runtime/fleets/process/core-use.ts';
-import { openBackground } from '../../../runtime/resources/background.ts';
 import { ControlGroups, openControlGroups } from '../../../runtime/resources/cgroup.ts';
+import { openLowPriorityGroup } from '../../../runtime/resources/low-priority-group.ts';
 import { eventually } from '../../support/e2e/processes.ts';
 import { harness } from '../../support/fleets/harness.ts';
 
 const opened = openControlGroups(`cellar-test-${process.pid}`);
 const groups = opened instanceof ControlGroups && opened.limits.processors ? opened : null;
 const NEEDS_PROCESSORS = groups === null ? { skip: 'the processors cannot be shared out here' } : {};
-openBackground(groups?.background() ?? null);
+openLowPriorityGroup(groups?.background() ?? null);
 process.once('exit', () => void groups?.close());
 
 const BURNING = 'export default { fetch() { for (;;); } };';

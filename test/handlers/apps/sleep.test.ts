@@ -62,9 +62,12 @@ function holdHost(): () => void {
   return resolve;
 }
 /** Resolves when the host has been sent a state of the app that `holds`. */
-async function sent(id: string, holds: (wanted: { asleep: boolean; desired_state: string }) => boolean) {
+async function sent(
+  id: string,
+  requestQueues: (wanted: { asleep: boolean; desired_state: string }) => boolean,
+) {
   const end = Date.now() + 5_000;
-  while (!holds(control.host.wanted.get(id)!)) {
+  while (!requestQueues(control.host.wanted.get(id)!)) {
     assert.ok(Date.now() < end, 'the host was not sent the state');
     await new Promise((resolve) => setImmediate(resolve));
   }

@@ -8,7 +8,7 @@ import { DeployLog } from '../../../runtime/builds/deploy/deploy-log.ts';
 import { build } from '../../../runtime/builds/release/build.ts';
 import { type BuildInput, NO_SETTINGS } from '../../../runtime/builds/release/build-input.ts';
 import { removeTree } from '../../../runtime/disk/remove.ts';
-import { Walls } from '../../../runtime/isolation/walls.ts';
+import { Isolation } from '../../../runtime/isolation/isolation.ts';
 import { emptyNames } from '../../../runtime/storage/names.ts';
 
 /** A file's text, or where a symbolic link points. */
@@ -76,7 +76,7 @@ export async function buildCommit(
     requireOutside: () => {},
     liveReleaseDirectory: null,
     isPreview: false,
-    walls: new Walls('cellar-unused'),
+    isolation: new Isolation('cellar-unused'),
     limits: { stepTimeoutMs: 120_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 },
     log,
     signal: new AbortController().signal,

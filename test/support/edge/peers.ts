@@ -39,8 +39,8 @@ export async function within<T>(promise: Promise<T>, what: string, ms = DEADLINE
 
 /** Resolves once `condition` holds; for facts that no event tells. */
 export async function until(condition: () => boolean, what: string): Promise<void> {
-  const holds = await poll(condition, { everyMs: 2, timeoutMs: DEADLINE_MS });
-  if (!holds) throw new Error(`not so within ${DEADLINE_MS} ms: ${what}`);
+  const requestQueues = await poll(condition, { everyMs: 2, timeoutMs: DEADLINE_MS });
+  if (!requestQueues) throw new Error(`not so within ${DEADLINE_MS} ms: ${what}`);
 }
 
 /** Resolves with a count that changes no more, as when every buffer on the way is full. */

@@ -5,7 +5,7 @@ import type { Release } from '../../../bundler/release.ts';
 import type { Cell } from '../../../runtime/fleets/process/cell.ts';
 import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
 import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
-import { readMarked } from '../../../runtime/telemetry/logs/marked.ts';
+import { readLogEnvelope } from '../../../runtime/telemetry/logs/log-envelope.ts';
 import { eventually } from '../e2e/processes.ts';
 import { temporaryDirectory } from '../temporary.ts';
 import { call, cellOptions, makeRelease } from './release.ts';
@@ -55,7 +55,7 @@ export async function started(
   const lines: Line[] = [];
   const onLine = (line: string) => {
     const { level, message } = JSON.parse(line) as { level: string; message: string };
-    const marked = readMarked(message);
+    const marked = readLogEnvelope(message);
     const error = marked?.said.error as Told | undefined;
     lines.push({ level, text: marked?.text ?? message, trace: marked?.said.trace_id, error });
   };

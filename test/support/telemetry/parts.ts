@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Database } from 'better-sqlite3';
-import type { Asker } from '../../../runtime/edge/log/asker.ts';
+import type { ClientInfo } from '../../../runtime/edge/log/client-info.ts';
 import type { RequestRecord } from '../../../runtime/edge/log/record.ts';
 import type { Taken } from '../../../runtime/telemetry/part.ts';
 import { Store } from '../../../runtime/telemetry/store/store.ts';
@@ -48,7 +48,7 @@ export class RefusingStore extends Store {
 }
 
 /** What the thread gives its parts when these requests were handed over. */
-export function taken(requests: Partial<RequestRecord & Asker>[], rest: Partial<Taken> = {}): Taken {
+export function taken(requests: Partial<RequestRecord & ClientInfo>[], rest: Partial<Taken> = {}): Taken {
   const handed = new RequestLines();
   for (const given of requests) handed.add(record(given), requestLine(record(given)));
   return {

@@ -1,16 +1,16 @@
 // Requests that are over, for tests of telemetry.
-import type { Asker } from '../../../runtime/edge/log/asker.ts';
+import type { ClientInfo } from '../../../runtime/edge/log/client-info.ts';
 import type { RequestRecord } from '../../../runtime/edge/log/record.ts';
 
 /** A request that went well just now, but for what `given` says. */
-export function record(given: Partial<RequestRecord & Asker> = {}): RequestRecord {
+export function record(given: Partial<RequestRecord & ClientInfo> = {}): RequestRecord {
   const { host, protocol, userAgent, referrer, clientNetwork, peerNetwork, ...rest } = given;
   return {
     endedAt: Date.now(),
     site: '0123456789abcdef',
     method: 'GET',
     path: '/',
-    asker: {
+    clientInfo: {
       host: host ?? 'app.localhost',
       protocol: protocol ?? 'HTTP/1.1',
       userAgent: userAgent ?? 'test',

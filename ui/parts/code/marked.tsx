@@ -1,7 +1,7 @@
 // A text in which what was searched for stands out.
 
 /** Parts of a text that were found, and those between. */
-export function Marked({ text, search }: { text: string; search: string }) {
+export function LogEnvelope({ text, search }: { text: string; search: string }) {
   if (search === '') return <>{text}</>;
   const wanted = search.toLowerCase();
   const lower = text.toLowerCase();

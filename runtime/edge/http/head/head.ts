@@ -1,5 +1,5 @@
 // The head of a request: what is not exactly HTTP/1.1, or can be read in two ways, is refused before it is routed.
-import type { Asker } from '../../log/asker.ts';
+import type { ClientInfo } from '../../log/client-info.ts';
 import { badRequest, NOT_HTTP, type OwnRefusal, UNKNOWN_EXPECTATION } from '../../refusals.ts';
 import type { Framing } from '../body/body.ts';
 import { readAuthority } from './authority.ts';
@@ -54,7 +54,7 @@ export interface HeadFields {
   /** What `forwardedHeaders` made of them, which keeps it here. */
   crossing: CrossingFields | null;
   /** What records of its requests share, which `Exchange` keeps here. */
-  asker: Asker | null;
+  clientInfo: ClientInfo | null;
 }
 
 /** What a process is told of a request because of its fields and its connection. */
@@ -134,7 +134,7 @@ function readHeadFields(text: string, minorVersion: number): HeadFields | Refuse
     upgrade: mayUpgrade(minorVersion, special, options) ? special.upgrade : null,
     isConditional: special.isConditional,
     crossing: null,
-    asker: null,
+    clientInfo: null,
   };
 }
 

@@ -9,6 +9,7 @@ import {
   WorkerEntrypoint,
   WorkflowEntrypoint,
 } from 'cloudflare:workers';
+import { tell, toldRun } from './cellar-error-reporter.js';
 import {
   currentEvent,
   eventOf,
@@ -19,7 +20,6 @@ import {
   traceIdOf,
   traceparentOf,
 } from './cellar-events.js';
-import { tell, toldRun } from './cellar-telling.js';
 
 /** workerd's own: an app may put another in its place. */
 const { Request } = globalThis;

@@ -8,8 +8,8 @@ import { env, WorkerEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
 import { answerCall, CALL_HEADER } from './cellar-called.js';
 import { enter, expectCalls, expectCallsBy, guard, imported } from './cellar-capture.js';
+import { ManualRun, tell, toldRun } from './cellar-error-reporter.js';
 import { eventOf, keepEvent } from './cellar-events.js';
-import { ManualRun, tell, toldRun } from './cellar-telling.js';
 
 export * from 'cellar-app-entry';
 

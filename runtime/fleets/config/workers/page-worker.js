@@ -2,7 +2,7 @@
 // wrong, and where. On any other domain a Worker does not have this module.
 import { env } from 'cloudflare:workers';
 import { eventTraceId } from './cellar-capture.js';
-import { tell } from './cellar-telling.js';
+import { tell } from './cellar-error-reporter.js';
 
 /** Where the control UI is; empty where there is none. */
 const UI = 'cellar-ui-url';

@@ -38,13 +38,13 @@ async function call(context, service, name, values) {
   if (!socket) throw new Error(await whyNot(answer));
   socket.accept();
   const session = new RpcSession(new WebSocketTransport(socket));
-  let holds = false;
+  let requestQueues = false;
   try {
     const result = await session.getRemoteMain().call(name, values);
-    holds = holdsOn(result);
+    requestQueues = holdsOn(result);
     return result;
   } finally {
-    if (holds) context.waitUntil(closeAfterUse(session, socket));
+    if (requestQueues) context.waitUntil(closeAfterUse(session, socket));
     else socket.close(1000);
   }
 }

@@ -13,10 +13,13 @@ export function requireCondition(
   condition: Condition | undefined,
   object: { etag: string; uploaded: number } | undefined,
 ): void {
-  if (condition !== undefined && !holds(condition, object)) throw preconditionFailed();
+  if (condition !== undefined && !requestQueues(condition, object)) throw preconditionFailed();
 }
 
-function holds(condition: Condition, object: { etag: string; uploaded: number } | undefined): boolean {
+function requestQueues(
+  condition: Condition,
+  object: { etag: string; uploaded: number } | undefined,
+): boolean {
   const { etagMatches, etagDoesNotMatch, uploadedBefore, uploadedAfter } = condition;
   if (object === undefined) return etagMatches === undefined && uploadedAfter === undefined;
   const time = (ms: number) => (condition.secondsGranularity ? Math.floor(ms / 1000) : ms);

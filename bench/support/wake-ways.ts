@@ -1,0 +1,192 @@
+// The three ways to an app's first 200 that the wake bench compares: `workerd serve` by hand, an app that has hibernated,
+// and one that sleeps. Each way has its own copy of the storage.
+import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, globSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
+import { Cellar } from '../../test/support/e2e/cellar.ts';
+import { socketFlags } from './by-hand.ts';
+import type { Answer, Order, Steps } from './wake-host.ts';
+import type { Marks } from './wake-marks.ts';
+
+/** Longest wait for a first 200, in ms. */
+const READY_MS = 60_000;
+const POLL_MS = 1;
+const MARKS = /^marks (\{.*\})$/m;
+
+/** A way to have an app that does not run answer. */
+export interface Way {
+  /** Request, or start, to the first 200, in ms. The app runs then. */
+  wake: () => Promise<number>;
+  /** Has it not run any more. */
+  rest: () => Promise<void>;
+}
+
+/** What is started: a release with its config, and storage to copy. */
+export interface Deployed {
+  release: string;
+  data: string;
+  config: string;
+}
+
+/** As in a shell: nobody tells when it is ready, so it is asked until it answers. */
+export function byHand({ release, data, config }: Deployed, directory: string): Way {
+  cpSync(data, directory, { recursive: true });
+  const args = ['serve', config, '--experimental'];
+  for (const disk of ['do', 'kv']) args.push(`--directory-path=${disk}=${join(directory, disk)}`);
+  const socketFile = (name: string) => join(directory, `${name}.sock`);
+  args.push(...socketFlags(config, (name) => `unix:${socketFile(name)}`));
+  let child: ChildProcess;
+  const wake = async () => {
+    const begun = performance.now();
+    child = spawn(workerdPath(), args, { cwd: release, env: {}, stdio: 'ignore' });
+    for (;;) {
+      const answered = await get({ socketPath: socketFile('http') }).then(
+        () => true,
+        () => false,
+      );
+      const elapsed = performance.now() - begun;
+      if (answered) return elapsed;
+      if (elapsed > READY_MS) throw new Error(`no answer within ${READY_MS / 1000} s`);
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  };
+  const rest = async () => {
+    const exited = once(child, 'exit');
+    child.kill('SIGTERM');
+    await exited;
+    for (const file of globSync(socketFile('*'))) rmSync(file);
+  };
+  return { wake, rest };
+}
+
+/** Apps that have hibernated, in a host of their own. All of them `rest` together. */
+export interface HibernatingHost extends AsyncDisposable {
+  apps: Way[];
+  /** Of the first app's last wake. */
+  steps: () => Promise<Steps>;
+}
+
+/** Starts a host with `count` apps. */
+export async function hibernatingHost(
+  { release, data }: Deployed,
+  directory: string,
+  count: number,
+): Promise<HibernatingHost> {
+  mkdirSync(directory);
+  // The host looks for it there.
+  symlinkSync(release, join(directory, 'release'));
+  for (let index = 0; index < count; index++)
+    cpSync(data, join(directory, `${index}-data`), { recursive: true });
+  const child = fork(join(import.meta.dirname, 'wake-host.ts'), [directory, String(count)]);
+  const answered = async () => ((await once(child, 'message')) as [Answer])[0];
+  const order = (what: Order) => {
+    const next = answered();
+    child.send(what);
+    return next;
+  };
+  const { port } = (await answered()) as { port: number };
+  // One answer at a time: those who ask together get the same.
+  let resting: Promise<unknown> | null = null;
+  const rest = async () => {
+    resting ??= order('hibernate');
+    await resting;
+    resting = null;
+  };
+  return {
+    apps: Array.from({ length: count }, (_, index) => ({
+      wake: () => timeOf(() => get({ port, host: String(index) })),
+      rest,
+    })),
+    steps: async () => ((await order('steps')) as { steps: Steps[] }).steps[0]!,
+    [Symbol.asyncDispose]: async () => {
+      const exited = once(child, 'exit');
+      child.disconnect();
+      await exited;
+    },
+  };
+}
+
+/** A whole Cellar with guestbooks that sleep. */
+export interface SleepingHost extends AsyncDisposable {
+  apps: Way[];
+  /** Of the last wake. */
+  marks: () => Promise<Marks>;
+  /** What the first app runs, to be taken while it sleeps. */
+  deployed: () => Deployed;
+  /** Deploys another guestbook. */
+  add: () => Promise<void>;
+}
+
+/** Starts a Cellar with one guestbook, pushed and asleep. */
+export async function sleepingHost(mostApps: number): Promise<SleepingHost> {
+  const marksModule = new URL('./wake-marks.ts', import.meta.url).href;
+  const cellar = await new Cellar({
+    NODE_OPTIONS: `--import=${marksModule}`,
+    RUNNER_MAX_APPS_PER_USER: String(mostApps),
+  }).start();
+  const work = await cellar.checkout('guestbook');
+  const apps: SleepingHost['apps'] = [];
+  let printed = 0;
+  let first = { id: '', deployId: '' };
+  const add = async () => {
+    const slug = `guestbook-${apps.length}`;
+    const id = await cellar.create(slug);
+    const { code, stderr } = await cellar.push(work, slug);
+    if (code !== 0) throw new Error(stderr);
+    const path = `/v1/apps/${id}`;
+    const rest = async () => {
+      // The answer came as soon as the app served: this waits until the wake has ended for the control plane too.
+      await cellar.call('PATCH', path, { desired_state: 'running' });
+      const { status, body } = await cellar.call('POST', `${path}/sleep`);
+      if (status !== 200) throw new Error(`sleep answered ${status}: ${JSON.stringify(body)}`);
+    };
+    const wake = () => {
+      printed = cellar.output.length;
+      return timeOf(() => get({ port: cellar.edgePort, host: `${slug}.localhost` }));
+    };
+    if (apps.length === 0)
+      first = { id, deployId: (await cellar.call('GET', path)).body.live_deploy_id as string };
+    await rest();
+    apps.push({ wake, rest });
+  };
+  await add();
+  return {
+    apps,
+    add,
+    marks: async () => JSON.parse((await cellar.waitFor(MARKS, printed))[1]!) as Marks,
+    deployed: () => {
+      const run = join(cellar.data, 'run', first.id);
+      const files = readdirSync(run).find((name) => name.startsWith(`cell-${first.deployId}`))!;
+      return {
+        release: join(cellar.data, 'releases', first.id, first.deployId),
+        data: join(cellar.data, 'data', first.id),
+        config: join(run, files, 'cell.capnp'),
+      };
+    },
+    [Symbol.asyncDispose]: () => cellar[Symbol.asyncDispose](),
+  };
+}
+
+/** One request on a connection of its own. @throws {Error} when it is not answered with 200 */
+function get(to: { port: number; host: string } | { socketPath: string }): Promise<void> {
+  const address = 'port' in to ? { port: to.port, headers: { host: to.host } } : to;
+  return new Promise((resolve, reject) => {
+    const sent = request({ ...address, path: '/', agent: false, timeout: READY_MS }, (response) => {
+      response.resume();
+      response.once('end', () =>
+        response.statusCode === 200 ? resolve() : reject(new Error(`answered ${response.statusCode}`)),
+      );
+    });
+    sent.once('error', reject);
+    sent.end();
+  });
+}
+
+async function timeOf(work: () => Promise<void>): Promise<number> {
+  const begun = performance.now();
+  await work();
+  return performance.now() - begun;
+}

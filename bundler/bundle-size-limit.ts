@@ -1,0 +1,57 @@
+// How large the description of a release may be: the host reads it whole.
+import { BuildFailure } from './failure.ts';
+import { BUNDLE_BYTES, BUNDLE_VALUES } from './limits.ts';
+import type { Bundle } from './release.ts';
+
+/** Bindings of each kind. */
+const BINDINGS = 1_000;
+/** Characters of the JSON of a send_email binding, which goes with each e-mail. */
+const MAIL_BINDING_LENGTH = 32 * 1024;
+
+/** Refuses a bundle whose description is too large to be read whole by the host. */
+export function requireBundleSize(bundle: Bundle): void {
+  for (const [kind, list] of Object.entries({
+    'Durable Object bindings': bundle.durableObjects,
+    'class migrations': bundle.classMigrations,
+    'D1 databases': bundle.databases,
+    'KV namespaces': bundle.namespaces,
+    'required secrets': bundle.requiredSecrets ?? [],
+    'R2 buckets': bundle.buckets ?? [],
+    Workflows: bundle.workflows ?? [],
+    'rate limits': bundle.rateLimits ?? [],
+    'service bindings': bundle.services ?? [],
+    'bindings to what lies outside': bundle.outward ?? [],
+  })) {
+    if (list.length > BINDINGS)
+      throw new BuildFailure(`the project has ${list.length} ${kind}, more than the ${BINDINGS} it may have`);
+  }
+  for (const bound of bundle.outward ?? [])
+    if (bound.type === 'send_email' && JSON.stringify(bound).length > MAIL_BINDING_LENGTH)
+      throw new BuildFailure(
+        `the addresses of the send_email binding ${bound.binding} take more than ${MAIL_BINDING_LENGTH / 1024} KiB`,
+      );
+  const values = countValues(bundle);
+  if (values > BUNDLE_VALUES)
+    throw new BuildFailure(
+      `the project's modules, migrations, variables, rules and exports are ${values} names and values, more than the ${BUNDLE_VALUES} they may be`,
+    );
+  const bytes = Buffer.byteLength(JSON.stringify(bundle));
+  if (bytes > BUNDLE_BYTES)
+    throw new BuildFailure(
+      `the names of the project's modules, migrations, variables and exports take ${Math.ceil(bytes / 1024)} KiB, more than the ${BUNDLE_BYTES / 1024} KiB they may`,
+    );
+}
+
+/** Values and names of properties, at any depth. */
+function countValues(root: unknown): number {
+  let count = 0;
+  for (const waiting: unknown[] = [root]; waiting.length > 0; ) {
+    const value = waiting.pop();
+    count++;
+    if (typeof value !== 'object' || value === null) continue;
+    const inside = Object.values(value);
+    if (!Array.isArray(value)) count += inside.length;
+    for (const each of inside) waiting.push(each);
+  }
+  return count;
+}

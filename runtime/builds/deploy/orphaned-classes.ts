@@ -1,0 +1,25 @@
+// Says in a deploy's log that objects are left behind, where a class got another name and no migration says so.
+import type { StorageNames } from '../../storage/names.ts';
+import { readRelease } from '../release/release.ts';
+import type { DeployLog } from './deploy-log.ts';
+
+/**
+ * Names the classes that begin without objects, and those with objects that the Worker does not export any more.
+ * @param release its directory
+ * @param names the app's storage names before the deploy, and with it
+ */
+export async function reportOrphanedClasses(
+  release: string,
+  { before, after }: { before: StorageNames; after: StorageNames },
+  log: DeployLog,
+): Promise<void> {
+  const { exports } = (await readRelease(release)) ?? {};
+  if (exports === undefined) return;
+  const ids = Object.values(before.classes).map(({ id }) => id);
+  const made = Object.keys(after.classes).filter((name) => !ids.includes(after.classes[name]!.id));
+  const left = Object.keys(after.classes).filter((name) => !made.includes(name) && !exports.includes(name));
+  if (made.length === 0 || left.length === 0) return;
+  log.line(
+    `warning: ${made.join(', ')} begins without objects, and those of ${left.join(', ')}, which the Worker does not export any more, stay where they are: if a class has got another name, say so by "renamed_classes" in "migrations"`,
+  );
+}

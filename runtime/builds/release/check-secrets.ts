@@ -1,0 +1,75 @@
+// Checks a release's secrets, and says in the deploy's log what is missing.
+import { lstat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import {
+  CONNECTION_STRING,
+  dividedSecrets,
+  hyperdriveNames,
+  isConnectionString,
+} from '../../../bundler/bindings/secrets.ts';
+import { BuildFailure } from '../../../bundler/failure.ts';
+import type { DeployLog } from '../deploy/deploy-log.ts';
+import { readRelease } from './release.ts';
+
+/** Where Wrangler keeps secrets for local work. */
+const LOCAL_SECRETS = '.dev.vars';
+
+/**
+ * Compares the secrets that a release asks for, and its other bindings, with the secrets of the app.
+ * @throws {BuildFailure} naming each missing secret
+ */
+export async function checkSecrets(
+  release: string,
+  secrets: Record<string, string>,
+  log: DeployLog,
+): Promise<void> {
+  const described = await readRelease(release);
+  if (described === null) return;
+  const names = Object.keys(secrets);
+  const missing = (described.requiredSecrets ?? []).filter((name) => !names.includes(name));
+  if (missing.length > 0) {
+    throw new BuildFailure(
+      `secrets.required: the app has no secret ${missing.join(', ')}; ${howToSet(missing[0]!)}, then push again`,
+    );
+  }
+  const { given, taken } = dividedSecrets(described, names);
+  for (const name of given.filter((name) => Object.hasOwn(described.vars, name)))
+    log.line(`${name} is a secret and among the vars: the secret is given to the Worker`);
+  for (const name of hyperdriveNames(described.outward)) {
+    if (!names.includes(name))
+      log.line(
+        `the Hyperdrive binding ${name} has no connection string yet: it is the secret ${name}; ${howToSet(name)}`,
+      );
+    else if (!isConnectionString(secrets[name]!))
+      log.line(
+        `warning: the secret ${name} is no connection string, so the Hyperdrive binding ${name} cannot connect: ${howToSet(name)}, to a value such as ${CONNECTION_STRING}`,
+        'warn',
+      );
+  }
+  for (const name of taken)
+    log.line(`${name} is a secret and the name of a binding: the binding is given to the Worker`);
+}
+
+/** Says that a file of local secrets is no way to set them here. */
+export async function warnOfLocalSecrets(
+  project: string,
+  environment: string | null,
+  log: DeployLog,
+): Promise<void> {
+  const names = [LOCAL_SECRETS, ...(environment === null ? [] : [`${LOCAL_SECRETS}.${environment}`])];
+  // The name of an environment may be anything, and must not lead elsewhere.
+  for (const name of names.filter((name) => basename(name) === name)) {
+    const isThere = await lstat(join(project, name)).then(
+      () => true,
+      () => false,
+    );
+    if (!isThere) continue;
+    log.line(
+      `${name} is not read on a deploy. To give the Worker a secret, ${howToSet('NAME')}; and take the file out of the repository, whose readers can read it`,
+    );
+  }
+}
+
+function howToSet(name: string): string {
+  return `set it with \`cellar secrets set ${name}\` or in the app's settings`;
+}

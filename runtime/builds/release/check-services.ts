@@ -1,0 +1,66 @@
+// Checks the other apps that a release is bound to, and their queues, and says in the deploy's log what was found.
+
+import type { NamedOutside } from '../../../bundler/configuration/preflight.ts';
+import { BuildFailure } from '../../../bundler/failure.ts';
+import type { KnownApps } from '../../apps/known-apps.ts';
+import { queuesElsewhere } from '../../fleets/config/services.ts';
+import type { DeployLog } from '../deploy/deploy-log.ts';
+import { readRelease } from './release.ts';
+
+interface Owned {
+  appId: string;
+  apps: Pick<KnownApps, 'get' | 'hasSibling' | 'consumersOf'>;
+  /** Whether the release says by itself which queues it consumes; otherwise Wrangler says so after the deploy. */
+  isPushed: boolean;
+}
+
+/**
+ * Looks for the other apps that a configuration or a release names.
+ * @returns the apps that consume its queues of others, by queue; `undefined`: nobody yet
+ * @throws {BuildFailure} naming each binding to an app that is not there, and each queue that no app consumes, or several
+ */
+export function requireServices(
+  named: NamedOutside,
+  { appId, apps, isPushed }: Owned,
+): Map<string, string | undefined> {
+  const missing = (named.services ?? []).filter(
+    ({ service }) => service !== null && !apps.hasSibling(appId, service),
+  );
+  if (missing.length > 0) {
+    const list = missing.map(({ binding, service }) => `${binding} is bound to ${service}`).join(', ');
+    throw new BuildFailure(
+      `services: ${list}, and the owner of this app has no app of that name: create it, or correct "service"`,
+    );
+  }
+  const consumers = new Map<string, string | undefined>();
+  for (const queue of queuesElsewhere(named)) {
+    const slugs = apps.consumersOf(appId, queue).map((id) => apps.get(id)!.wanted.slug);
+    if (slugs.length > 1)
+      throw new BuildFailure(
+        `queues: ${queue} is consumed by several apps of the same owner: ${slugs.join(', ')}`,
+      );
+    if (slugs.length === 0 && isPushed)
+      throw new BuildFailure(
+        `queues: ${queue} is unknown: neither this project nor another app of the same owner consumes it; deploy its consumer first`,
+      );
+    consumers.set(queue, slugs[0]);
+  }
+  return consumers;
+}
+
+/**
+ * The same for a release, whose log says who consumes its queues.
+ * @returns the queues that it consumes
+ * @throws {BuildFailure} as `requireServices`
+ */
+export async function checkServices(release: string, owned: Owned, log: DeployLog): Promise<string[]> {
+  const described = await readRelease(release);
+  if (described === null) return [];
+  for (const [queue, consumer] of requireServices(described, owned))
+    log.line(
+      consumer === undefined
+        ? `queues: nobody consumes ${queue} yet; until then nothing can be sent to it`
+        : `queues: ${queue} is consumed by the app ${consumer}`,
+    );
+  return described.triggers?.consumers.map(({ queue }) => queue) ?? [];
+}

@@ -1,0 +1,31 @@
+// Finds and removes what a user left lying about. It runs in a thread: how much that is, a build decides.
+import { lstatSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+
+/**
+ * Removes what belongs to a user directly in `directories`, with all below it.
+ * @throws {Error} naming the first that could not be removed; all others have gone
+ */
+export function removeOrphanedFiles(directories: string[], uid: number): void {
+  const problems = directories.flatMap((directory) =>
+    names(directory).flatMap((name) => removeOwned(join(directory, name), uid)),
+  );
+  if (problems.length > 0) throw problems[0];
+}
+
+function removeOwned(path: string, uid: number): unknown[] {
+  try {
+    if (lstatSync(path).uid === uid) rmSync(path, { recursive: true, force: true });
+    return [];
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? [] : [error];
+  }
+}
+
+function names(directory: string): string[] {
+  try {
+    return readdirSync(directory);
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,44 @@
+// The parts that tell an app's owner how the app does: telemetry and alerts.
+import { type AlertedApp, Alerts } from '../alerts/alerts.ts';
+import { Deliveries } from '../alerts/deliveries.ts';
+import { ErrorRates } from '../alerts/error-rate.ts';
+import { keptSecret } from '../disk/data-directory.ts';
+import type { Level } from '../log.ts';
+import { LogFilter } from '../telemetry/logs/log-filter.ts';
+import type { Source } from '../telemetry/logs/log-lines.ts';
+import { Telemetry } from '../telemetry/telemetry.ts';
+import type { Base } from './base.ts';
+
+export type ObservabilityParts = ReturnType<typeof makeObservability>;
+
+/** @param describe an app as alerts show it; null when it was deleted */
+export function makeObservability(
+  { config, paths, store, reachable }: Base,
+  describe: (appId: string) => AlertedApp | null,
+) {
+  const telemetry = new Telemetry(
+    {
+      directory: paths.telemetry,
+      retentionDays: config.RUNNER_TELEMETRY_RETENTION_DAYS,
+      otlp:
+        config.OTEL_EXPORTER_OTLP_ENDPOINT === ''
+          ? null
+          : { endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT, headers: config.OTEL_EXPORTER_OTLP_HEADERS },
+      fleetLog: config.RUNNER_FLEET_LOG,
+      releases: paths.allReleases,
+    },
+    (groups) => void alerts.tellOfErrors(groups),
+  );
+  const alerts = new Alerts({ store, key: keptSecret(paths.alertKey), describe });
+  const errorRates = new ErrorRates({
+    alerts,
+    minutes: async (appId) => (await telemetry.ask('metrics', { appId, hours: 1 })).items,
+  });
+  const deliveries = new Deliveries({ alerts, store, reachable });
+  const words = LogFilter.parse(config.RUNNER_FLEET_LOG);
+  /** Writes a line into an app's log, if its level is to be kept. */
+  const say = (source: Source, appId: string, level: Level, text: string, deployId: string | null = null) => {
+    if (words.passes(source, level)) telemetry.say(appId, { at: Date.now(), source, level, text, deployId });
+  };
+  return { telemetry, alerts, errorRates, deliveries, say };
+}

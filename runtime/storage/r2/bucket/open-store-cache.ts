@@ -1,0 +1,82 @@
+// Keeps an app's buckets open while they are used, and some time after.
+import { join } from 'node:path';
+import { log, reason } from '../../../log.ts';
+import { Removals } from '../bytes/removals.ts';
+import { BLOBS, BucketStore } from './bucket-store.ts';
+
+/** Buckets that nobody uses are closed after so long, in ms: an open index takes memory and three files. */
+const UNUSED_MS = 30_000;
+
+export class OpenStoreCache {
+  readonly #directory: string;
+  readonly #removals: Removals;
+  #store: Promise<BucketStore> | null = null;
+  /** The end of the last closing: an index has one owner at a time. */
+  #shutting: Promise<void> = Promise.resolve();
+  /** Whether this process has looked for what the one before left. */
+  #swept = false;
+  #users = 0;
+  #closed = false;
+  #timer: NodeJS.Timeout | undefined;
+  #onUnused: () => void = () => {};
+
+  /** @param directory of an app's buckets */
+  constructor(directory: string) {
+    this.#directory = directory;
+    this.#removals = new Removals(join(directory, BLOBS));
+  }
+
+  /** Keeps the files that are dropped from now on, or removes those that were kept. */
+  hold(isHeld: boolean): Promise<void> {
+    return this.#removals.hold(isHeld);
+  }
+
+  /** Runs `work` with the buckets open. @throws what it throws */
+  async during<T>(work: (store: BucketStore) => Promise<T>): Promise<T> {
+    if (this.#closed) throw new Error('the buckets are closed');
+    this.#users++;
+    clearTimeout(this.#timer);
+    try {
+      this.#store ??= this.#open();
+      return await work(await this.#store);
+    } finally {
+      if (--this.#users === 0) this.#leave();
+    }
+  }
+
+  /** Resolves when nothing is under way and the buckets are closed for good. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    if (this.#users > 0) await new Promise<void>((resolve) => (this.#onUnused = resolve));
+    await this.#shut();
+  }
+
+  #leave(): void {
+    this.#onUnused();
+    if (!this.#closed) this.#timer = setTimeout(() => void this.#shut(), UNUSED_MS).unref();
+  }
+
+  async #open(): Promise<BucketStore> {
+    await this.#shutting;
+    try {
+      const store = await BucketStore.open(this.#directory, this.#removals, !this.#swept);
+      this.#swept = true;
+      return store;
+    } catch (error) {
+      this.#store = null;
+      throw error;
+    }
+  }
+
+  #shut(): Promise<void> {
+    const store = this.#store;
+    this.#store = null;
+    this.#shutting = this.#shutting
+      .then(async () => (await store)?.close())
+      .catch((error: unknown) =>
+        log('error', 'the index of an app could not be closed', { error: reason(error) }),
+      );
+    return this.#shutting;
+  }
+}

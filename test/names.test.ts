@@ -1,0 +1,64 @@
+// Names in back quotes: a comment or a page must not name a file or a function that is not there any more.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { test } from 'node:test';
+
+/** Names of other programs and of examples. */
+const FOREIGN = new Set([
+  'CommaExpected',
+  'a/b/c.ts',
+  'capnpConnectHost',
+  'forwardAuth',
+  'open-next.config.ts',
+  'src/index.ts',
+  'toMarkdown',
+  'trustForwardHeader',
+  'usr_01H8XGJWBWBAQ4',
+]);
+const COMMENT = /\/\*[\s\S]*?\*\/|(?<=^|[\s;{}(),])\/\/[^\n]*/g;
+const QUOTED = /`([^`\n]+)`/g;
+const FILE = /^[\w./-]+\.(?:ts|tsx|mjs)$/;
+/** A name in camel case, or of a function that is called, alone or behind those of its owners. */
+const NAME = /^(?:\w+\.)*(?:([a-z]\w*[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*)(?:\(.*\))?|(\w+)\(.*\))$/;
+
+const listed = execFileSync('git', ['ls-files', '-z', '-co', '--exclude-standard'], { encoding: 'utf8' });
+const files = listed.split('\0').filter((file) => file !== '' && existsSync(file));
+const fileNames = new Set(files.map((file) => basename(file)));
+const words = new Set<string>();
+const quoted: { in: string; name: string }[] = [];
+const quotedIn = (file: string, text: string) =>
+  quoted.push(...[...text.matchAll(QUOTED)].map(([, name]) => ({ in: file, name: name! })));
+
+for (const file of files) {
+  if (/\.(ts|tsx|js|mjs|sql|css|html)$/.test(file)) {
+    const code = readFileSync(file, 'utf8').replace(COMMENT, (comment) => {
+      quotedIn(file, comment);
+      return ' ';
+    });
+    for (const [word] of code.matchAll(/\w+/g)) words.add(word);
+  } else if (file.endsWith('.md') && file !== 'CHANGELOG.md') {
+    quotedIn(file, readFileSync(file, 'utf8').replace(/```[\s\S]*?```/g, ''));
+  }
+}
+
+function isThere({ in: file, name }: { in: string; name: string }): boolean {
+  if (FILE.test(name)) {
+    return name.includes('/')
+      ? existsSync(name) || existsSync(join(dirname(file), name))
+      : fileNames.has(name);
+  }
+  const [, camel, called] = NAME.exec(name) ?? [];
+  const word = camel ?? called;
+  return word === undefined || words.has(word) || FOREIGN.has(word);
+}
+
+test('each file and function that a comment or a page names is there', () => {
+  assert.ok(quoted.length > 1_000, 'the names are found');
+  const missing = quoted.filter((each) => !FOREIGN.has(each.name) && !isThere(each));
+  assert.deepEqual(
+    missing.map((each) => `${each.in}: ${each.name}`),
+    [],
+  );
+});
