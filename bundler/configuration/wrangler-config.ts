@@ -111,6 +111,8 @@ export interface WranglerConfig {
   }[];
   version_metadata?: { binding: string };
   limits?: { cpu_ms?: number };
+  /** Workers Sites, which came before assets. */
+  site?: { bucket: string };
   services?: { binding: string; service: string; entrypoint?: string; props?: Record<string, unknown> }[];
   triggers: { crons?: string[] };
   queues: {
@@ -184,12 +186,19 @@ export async function readWranglerConfig(
   const warned = warnings.filter((warning) => unknownKeysIn(warning) === null);
   return {
     warnings: [...unavailable, ...unknown.map(tellUnknown), ...warned].map((line) => `${file}: ${line}`),
-    config: value as unknown as WranglerConfig,
+    config: withSite(value as unknown as WranglerConfig),
     file,
     base: dirname(from),
     own: written === null ? null : ((own?.value ?? null) as WranglerConfig | null),
     notes: notes.map((line) => `${file}: ${line}`),
   };
+}
+
+/** Serves a site of Workers Sites that has no Worker as assets. */
+function withSite(config: WranglerConfig): WranglerConfig {
+  const { main, assets, site } = config;
+  if (main !== undefined || assets !== undefined || site === undefined) return config;
+  return { ...config, assets: { directory: site.bucket } };
 }
 
 /** Runs `read`, which writes its warnings to the console and in no other place. An example to copy is lines of one. */

@@ -1,6 +1,6 @@
 // What a worktree needs before it can be bundled, known before anything of it has run.
 import { realpathSync } from 'node:fs';
-import { relative } from 'node:path';
+import { dirname, join, relative, resolve, sep } from 'node:path';
 import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
 import { type NamedOutside, preflight } from '../configuration/preflight.ts';
 import { readConfig, withPages } from '../configuration/read-config.ts';
@@ -14,7 +14,7 @@ import { hasFunctions } from './cloudflare-pages.ts';
 import { whyInstallAnew } from './install-inputs.ts';
 import { findLockFiles, type LockFile } from './lock-files.ts';
 import type { PageFolders } from './pages.ts';
-import { insidePath } from './path-containment.ts';
+import { insidePath, isThere } from './path-containment.ts';
 import { type Place, placeOf } from './place.ts';
 import {
   findProject,
@@ -78,12 +78,20 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   const { place, why } = findPlace(realpathSync(worktree), settings);
   const manifest = packageJsonOf(place);
   const project = findProject(place, null, output);
-  const installed = installFolder(place);
-  const above = installed === place.folder ? null : packageJsonOf({ ...place, folder: installed });
   const read = project?.kind === 'wrangler' ? await readConfig(place, project, environment, false) : null;
+  const below = read !== null && manifest === null ? packageBelow(place, read) : null;
+  const installed = below ?? installFolder(place);
+  const above = installed === place.folder ? null : packageJsonOf({ ...place, folder: installed });
   const config = read?.config ?? null;
   const deploy = deployScript(manifest?.scripts ?? {});
   const build = buildCommands({ root: place.root, settings, config, deploy, manifest, above, installed });
+  if (
+    below !== null &&
+    build.length === 0 &&
+    above?.scripts.build !== undefined &&
+    !isWritten(place.root, read!)
+  )
+    build.push({ kind: 'command', command: 'npm run build', cwd: relative(place.folder, below) });
   if (project === null && build.length === 0) throw nothingDeployable(place, output);
   const isPages =
     read === null
@@ -110,6 +118,9 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     build: read !== null && isDeployable(place.root, read) ? build.map(forgiving) : build,
     notes: [
       ...(why === null ? [] : [why]),
+      ...(below === null
+        ? []
+        : [`${relative(place.root, below)} is the package: ${read!.file} names what lies in it`]),
       ...(deploy !== null && deploy.notRun.length > 0 ? [notRun(deploy)] : []),
     ],
     hasDependencies: [manifest, above].some((each) => each?.hasDependencies),
@@ -124,11 +135,28 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   };
 }
 
-/** Whether all that a configuration names is there before anything was built. */
-function isDeployable(root: string, { config: { main, assets, build }, base }: ReadConfig): boolean {
-  if (main === undefined || build.command) return false;
+/**
+ * The folder with the package.json of what a configuration names, for a project that has none of its own, as where
+ * `wrangler.toml` lies beside `backend/`; `null`: there is none.
+ */
+function packageBelow({ root, folder }: Place, { config, base }: ReadConfig): string | null {
+  for (const named of [config.main, config.assets?.directory]) {
+    if (named === undefined) continue;
+    for (let at = dirname(resolve(base, named)); at.startsWith(folder + sep); at = dirname(at))
+      if (isThere(root, join(at, 'package.json'))) return at;
+  }
+  return null;
+}
+
+/** Whether a Worker has all that its configuration names before anything was built. */
+function isDeployable(root: string, read: ReadConfig): boolean {
+  return read.config.main !== undefined && !read.config.build.command && isWritten(root, read);
+}
+
+/** Whether the files that a configuration names are there. */
+function isWritten(root: string, { config: { main, assets }, base }: ReadConfig): boolean {
   try {
-    entryPath(root, base, main, 'main');
+    if (main !== undefined) entryPath(root, base, main, 'main');
     if (assets?.directory !== undefined) insidePath(root, base, assets.directory, 'assets.directory');
     return true;
   } catch {

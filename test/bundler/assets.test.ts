@@ -192,3 +192,14 @@ test('the routes of a Pages project are taken or refused as Pages does, with the
   ] as const)
     await assert.rejects(routed(routes), message);
 });
+
+test('a site of Workers Sites without a Worker is served as assets, with a warning', async () => {
+  const config = 'name = "x"\ntype = "javascript"\n[site]\nbucket = "./dist"';
+  const { bundle, list } = await worktrees.bundle({
+    'wrangler.toml': config,
+    'dist/index.html': 'site',
+  });
+  assert.equal(bundle.worker, null);
+  assert.ok(list().includes('assets/index.html'));
+  assert.match(bundle.warnings!.join(), /"site" is not available here: name its bucket as "assets.directory"/);
+});

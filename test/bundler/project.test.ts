@@ -204,3 +204,26 @@ test('after a build the folder that it wrote is the site', () => {
     /could be docs\/index\.html or index\.ts/,
   );
 });
+
+test('a configuration beside the folder of its package has that installed, and built where something is missing', async () => {
+  const plan = (files: Files) => {
+    const worktree = worktrees.write(files);
+    return planBuild({ worktree, settings: NO_SETTINGS, environment: null, manifests: ['web/package.json'] });
+  };
+  const manifest = JSON.stringify({ scripts: { build: 'vite build' }, dependencies: { hono: '4' } });
+  const web = { 'web/package.json': manifest, 'web/package-lock.json': '{}', 'web/src/index.ts': '' };
+  const worker = await plan({ ...web, 'wrangler.toml': 'name = "x"\nmain = "web/src/index.ts"' });
+  assert.deepEqual([worker.folder, worker.installFolder, worker.hasDependencies], ['', 'web', true]);
+  assert.deepEqual([worker.lockFiles.length, worker.build], [1, []]);
+  assert.match(worker.notes.join(), /^web is the package: wrangler\.toml names what lies in it$/);
+
+  const site = 'name = "x"\nassets = { directory = "web/dist" }';
+  const built = [{ kind: 'command', command: 'npm run build', cwd: 'web' }];
+  assert.deepEqual((await plan({ ...web, 'wrangler.toml': site })).build, built);
+  assert.deepEqual((await plan({ ...web, 'wrangler.toml': site, 'web/dist/a': '' })).build, []);
+  // A package.json beside the configuration is the project's.
+  await assert.rejects(
+    plan({ ...web, 'wrangler.toml': site, 'package.json': '{}' }),
+    /web is a package that was not built/,
+  );
+});

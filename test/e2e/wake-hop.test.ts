@@ -152,6 +152,39 @@ for (const { name, start, skip } of PROXIES) {
   });
 }
 
+test('while Cellar drains, new requests through any of them are told to come again', async () => {
+  const behind = {
+    apiPort: Number(new URL(cellar.api).port),
+    edgePort: cellar.edgePort,
+    directory: cellar.directory,
+  };
+  await using stack = new AsyncDisposableStack();
+  const proxies = [];
+  for (const { name, start, skip } of PROXIES)
+    if (!skip) proxies.push({ name, port: stack.use(await start(behind)).port });
+  const ask = async (port: number) => {
+    const url = `http://hello.localhost:${port}/`;
+    const response = await fetch(url, { dispatcher: LOCALHOST, signal: AbortSignal.timeout(10_000) });
+    await response.text();
+    return [response.status, response.headers.has('retry-after')];
+  };
+  await cellar.deploy('hello', 'hello', {
+    'index.js': `export default { fetch(request) {
+      if (new URL(request.url).pathname === '/') return new Response('here');
+      const pull = (held) => scheduler.wait(100).then(() => held.enqueue(new Uint8Array(1)));
+      return new Response(new ReadableStream({ pull }));
+    } };`,
+  });
+  for (const { name, port } of proxies) assert.deepEqual(await ask(port), [200, false], name);
+  const held = await cellar.open('hello', '/held');
+  const stopped = cellar.stop();
+  await eventually(async () => (await ask(cellar.edgePort))[0] === 503, 'Cellar drains');
+  for (const { name, port } of proxies)
+    for (let n = 0; n < 3; n++) assert.deepEqual(await ask(port), [503, true], name);
+  await held.body?.cancel();
+  assert.deepEqual(await stopped, { code: 0, signal: null });
+});
+
 function whyNot(program: string, argument: string): string | false {
   return spawnSync(program, [argument]).error
     ? `${program} is not installed: apt-get install ${program}`
