@@ -87,6 +87,36 @@ test('text in the source editor is no shortcut', NEEDS_CHROMIUM, async () => {
   assert.equal(await typeEverywhere(at, 'main.ts'), 2);
 });
 
+test('keys that an input method takes choose nothing and close nothing', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  await page.goto(path('overview'));
+  await settled(ada);
+  await page.keyboard.press('/');
+  const field = page.getByRole('combobox', { name: 'Find an app' });
+  await field.waitFor();
+  const session = await page.context().newCDPSession(page);
+  const text = 'しょp';
+  await ada.evaluate(
+    "self.keys = []; addEventListener('keydown', ({ key, isComposing }) => self.keys.push(key + ' ' + isComposing), true)",
+  );
+  await session.send('Input.imeSetComposition', { text, selectionStart: 3, selectionEnd: 3 });
+  const press = (key: string) =>
+    session.send('Input.dispatchKeyEvent', {
+      type: 'rawKeyDown',
+      key,
+      code: key,
+      windowsVirtualKeyCode: 229,
+    });
+  const { pathname } = new URL(page.url());
+  for (const key of ['Enter', 'Escape', 'ArrowDown']) await press(key);
+  assert.deepEqual(await ada.evaluate('self.keys'), ['Enter true', 'Escape true', 'ArrowDown true']);
+  assert.deepEqual([new URL(page.url()).pathname, await field.inputValue()], [pathname, text]);
+  await session.send('Input.insertText', { text: 'shop' });
+  await session.detach();
+  await page.keyboard.press('Enter');
+  await field.waitFor({ state: 'detached' });
+});
+
 /** Answers the questions of the page. @returns asserts how many there were since, and of which kind */
 function answering(accept: () => boolean): (kinds: string[], when: string) => void {
   const asked: string[] = [];
