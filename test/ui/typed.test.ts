@@ -95,11 +95,11 @@ test('keys that an input method takes choose nothing and close nothing', NEEDS_C
   const field = page.getByRole('combobox', { name: 'Find an app' });
   await field.waitFor();
   const session = await page.context().newCDPSession(page);
-  const text = 'しょp';
+  const text = 'shop';
   await ada.evaluate(
     "self.keys = []; addEventListener('keydown', ({ key, isComposing }) => self.keys.push(key + ' ' + isComposing), true)",
   );
-  await session.send('Input.imeSetComposition', { text, selectionStart: 3, selectionEnd: 3 });
+  await session.send('Input.imeSetComposition', { text, selectionStart: 4, selectionEnd: 4 });
   const press = (key: string) =>
     session.send('Input.dispatchKeyEvent', {
       type: 'rawKeyDown',
