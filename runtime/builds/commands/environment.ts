@@ -1,8 +1,10 @@
 // What the commands of a build see of the machine: a clean environment, and of the host's only what an installer
 // needs to reach its registry.
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, mkdirSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
+import { isThere } from '../../../bundler/project/path-containment.ts';
 import type { Plan } from '../../../bundler/project/plan.ts';
+import { readHead } from '../../../bundler/project/regular-file.ts';
 import { searchPath } from '../../processes/programs.ts';
 import type { BuildInput } from '../release/build-input.ts';
 import { branchOf } from '../source/history.ts';
@@ -48,6 +50,11 @@ export function commitVariables(
   return { CF_PAGES_COMMIT_SHA: sha, CF_PAGES_BRANCH: branch, ...(url !== null && { CF_PAGES_URL: url }) };
 }
 
+const DEFAULT_REGISTRY = 'https://registry.npmjs.org/';
+const REGISTRY_FILES = ['.npmrc', '.yarnrc', '.yarnrc.yml', 'bunfig.toml'];
+const REGISTRY_FILE_BYTES = 64 * 1024;
+const NAMES_REGISTRY = /^\s*(?:registry|npmRegistryServer)\b/m;
+
 /**
  * The environment of a build's commands.
  * @param variables the app's own; platform names never come in, because the API refuses them
@@ -55,9 +62,11 @@ export function commitVariables(
 export async function buildEnvironment(
   { project, home, temporary, cache }: BuildDirectories,
   variables: Record<string, string>,
-  { isPages }: Pick<Plan, 'isPages'>,
+  { isPages, folder, installFolder }: Pick<Plan, 'isPages' | 'folder' | 'installFolder'>,
 ): Promise<Record<string, string>> {
-  const npm = await npmSettings();
+  const { npm_config_registry: ofMachine, ...npm } = await npmSettings();
+  const registry =
+    ofMachine === DEFAULT_REGISTRY && namesRegistry(project, [folder, installFolder]) ? undefined : ofMachine;
   const caches = cacheDirectories(cache);
   return {
     LANG: 'C.UTF-8',
@@ -78,6 +87,8 @@ export async function buildEnvironment(
     // Where there is no sandbox: the project is no part of a repository that it lies in.
     GIT_CEILING_DIRECTORIES: dirname(project),
     ...npm,
+    // A variable would come before what the project's own files say.
+    ...(registry && { npm_config_registry: registry, YARN_NPM_REGISTRY_SERVER: registry }),
     npm_config_cache: caches.npm,
     npm_config_update_notifier: 'false',
     npm_config_audit: 'false',
@@ -87,7 +98,19 @@ export async function buildEnvironment(
     YARN_ENABLE_TELEMETRY: 'false',
     // The bundler reads packages from files of the project, not from archives in a cache.
     YARN_NODE_LINKER: 'node-modules',
-    ...(npm.npm_config_registry && { YARN_NPM_REGISTRY_SERVER: npm.npm_config_registry }),
     BUN_INSTALL_CACHE_DIR: caches.bun,
   };
+}
+
+/** Whether files of a project name a registry for all packages. @param folders where they may lie, from the project */
+function namesRegistry(project: string, folders: string[]): boolean {
+  const root = realpathSync(project);
+  return ['', ...folders].some((folder) =>
+    REGISTRY_FILES.some((name) => {
+      const path = join(root, folder, name);
+      return (
+        isThere(root, path) && NAMES_REGISTRY.test(readHead(root, path, REGISTRY_FILE_BYTES).toString('utf8'))
+      );
+    }),
+  );
 }

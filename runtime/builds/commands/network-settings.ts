@@ -43,23 +43,30 @@ let settings: Promise<Record<string, string>> | undefined;
  * see. Only addresses and certificates: a token in that file is not for the code of apps.
  */
 export function npmSettings(): Promise<Record<string, string>> {
-  settings ??= runChild(['npm', 'config', 'get', ...NPM_SETTINGS], {
+  // npm refuses to print a registry with a password, and then prints nothing else either.
+  settings ??= askNpm(NPM_SETTINGS)
+    .catch(() => askNpm(NPM_SETTINGS.filter((name) => name !== 'registry')))
+    .then(
+      ({ output }) =>
+        Object.fromEntries(
+          [...output.toString('utf8').matchAll(/^([a-z-]+)=(.+)$/gm)].flatMap(([, name = '', value = '']) =>
+            !NPM_SETTINGS.includes(name) || value === 'null'
+              ? []
+              : [[`npm_config_${name.replace('-', '_')}`, value]],
+          ),
+        ),
+      () => ({}),
+    );
+  return settings;
+}
+
+function askNpm(names: string[]): Promise<{ output: Buffer }> {
+  return runChild(['npm', 'config', 'get', ...names], {
     // Not in a directory where other users can leave a configuration of npm.
     cwd: '/',
     timeoutMs: TIMEOUT_MS,
     environment: { ...definedVariables(), PATH: [...searchPath(), process.env.PATH].join(delimiter) },
-  }).then(
-    ({ output }) =>
-      Object.fromEntries(
-        [...output.toString('utf8').matchAll(/^([a-z-]+)=(.+)$/gm)].flatMap(([, name = '', value = '']) =>
-          !NPM_SETTINGS.includes(name) || value === 'null'
-            ? []
-            : [[`npm_config_${name.replace('-', '_')}`, value]],
-        ),
-      ),
-    () => ({}),
-  );
-  return settings;
+  });
 }
 
 /** The files and directories of certificates that builds are told of. */

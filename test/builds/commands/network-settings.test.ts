@@ -1,0 +1,14 @@
+// The settings of npm on this machine, as builds get them.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { npmSettings } from '../../../runtime/builds/commands/network-settings.ts';
+
+test('a registry with a password is not given to builds, and the other settings are', async () => {
+  process.env.npm_config_registry = 'http://ada:s3cret@127.0.0.1:9/';
+  process.env.npm_config_https_proxy = 'http://127.0.0.1:8/';
+  const settings = await npmSettings();
+  assert.deepEqual(
+    [settings.npm_config_registry, settings.npm_config_https_proxy],
+    [undefined, 'http://127.0.0.1:8/'],
+  );
+});
