@@ -201,5 +201,8 @@ test('a site of Workers Sites without a Worker is served as assets, with a warni
   });
   assert.equal(bundle.worker, null);
   assert.ok(list().includes('assets/index.html'));
-  assert.match(bundle.warnings!.join(), /"site" is not available here: name its bucket as "assets.directory"/);
+  assert.match(
+    bundle.warnings!.join(),
+    /"site" is not available here: name its bucket as "assets.directory"/,
+  );
 });
