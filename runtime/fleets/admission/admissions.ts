@@ -1,4 +1,4 @@
-// What a request to an app gets: a process at once, a wait while one starts, or a refusal. Requests wake the app.
+// Decides what a request to an app gets: a process, a wait for its start, or a refusal. Requests wake sleeping apps.
 import { setImmediate } from 'node:timers/promises';
 import type { Admission, Refused } from '../../edge/upstream/backend.ts';
 import { type Level, reason } from '../../log.ts';
@@ -9,15 +9,15 @@ import type { WakeFigures } from './wake-figures.ts';
 import { Wakes } from './wakes.ts';
 
 export interface AdmissionOptions {
-  /** How wakes went, of all fleets. */
+  /** Wake statistics of all fleets. */
   wakes: WakeFigures;
-  /** Has the control plane wake the app. Rejects when it does not serve then. */
+  /** Asks the control plane to wake the app. Rejects when the app does not serve afterwards. */
   wake: () => Promise<void>;
-  /** Says something of the process to the app's owner. */
+  /** Writes a line to the app's own log. */
   say: (level: Level, words: string) => void;
 }
 
-/** An app that gets no memory says so at most this often, in ms, however many requests come. */
+/** Shortest time between two log lines about requests refused for want of memory, in ms. */
 const TELL_SHED_EVERY_MS = 60_000;
 
 export class Admissions {
@@ -29,9 +29,9 @@ export class Admissions {
     (error) => this.#options.say('error', `the app was not woken: ${reason(error)}`),
   );
   #startAhead: Promise<unknown> | null = null;
-  /** When requests that were refused for want of memory were told of last. */
+  /** When the last such line was logged. */
   #shedAt = Number.NEGATIVE_INFINITY;
-  /** Starts after a rest, for requests, since `takeWakes` was called. */
+  /** Starts of a resting app for requests, since `takeWakes` was called. */
   #wakeCount = 0;
 
   constructor(options: AdmissionOptions, process: Supervisor, idling: Idling) {
@@ -40,7 +40,7 @@ export class Admissions {
     this.#idling = idling;
   }
 
-  /** @param coming settles with the start that has been asked for, if one has */
+  /** @param coming settles with the start that was requested, if any */
   admit(coming: Promise<void> | null): Admission {
     const phase = this.#process.phase;
     if (phase.name === 'running' && !phase.asleep) this.#process.activity.requests++;
@@ -60,52 +60,52 @@ export class Admissions {
     return this.isAsleep ? failedWake(this.#wakes.retryAfterS) : null;
   }
 
-  /** Whether the app sleeps; it may have a process for due work. */
+  /** Whether the app sleeps. It may still have a process for due work. */
   get isAsleep(): boolean {
     const { phase } = this.#process;
     return phase.name === 'asleep' || (phase.name === 'running' && phase.asleep);
   }
 
   /**
-   * The start that a wake makes while it asks the control plane: settles with what it failed with, or null when it did not
-   * fail. Null when no wake is under way.
+   * The start that runs while a wake asks the control plane. Resolves with its error, or null on success. Null when no wake
+   * is under way.
    */
   get startAhead(): Promise<unknown> | null {
     return this.#startAhead;
   }
 
-  /** The app serves: requests that wait for a wake may go on. */
+  /** The app serves: requests that wait for a wake continue. */
   arrived(): void {
     this.#wakes.arrived();
   }
 
-  /** A sleeping app that runs for due work serves everybody from now on. */
+  /** A sleeping app that runs for due work now takes requests. */
   awaken(phase: Running): void {
     this.countWake();
     this.#process.activity.begin(false);
     this.#process.enter({ ...phase, asleep: false });
   }
 
-  /** The app was started after a rest. */
+  /** Counts a start of a resting app. */
   countWake(): void {
     this.#wakeCount++;
   }
 
-  /** How many starts after a rest there were since the call before. */
+  /** Returns the number of starts of a resting app since the last call. */
   takeWakes(): number {
     const wakes = this.#wakeCount;
     this.#wakeCount = 0;
     return wakes;
   }
 
-  /** A request for a sleeping app. Due work may have a process already; then a wake needs none. */
+  /** Admits a request for a sleeping app. If due work already has a process, the wake uses that one. */
   #admitAsleep(): Admission {
     if (this.#process.phase.name === 'asleep' && !this.#process.hasMemory()) return this.#shed();
     const woken = this.#wakes.join();
     return woken === null ? failedWake(this.#wakes.retryAfterS) : { kind: 'hold', ready: woken };
   }
 
-  /** Refuses a request for want of memory, and says so now and then. */
+  /** Refuses a request for want of memory, with a rate-limited log line. */
   #shed(): Refused {
     const now = performance.now();
     if (now - this.#shedAt > TELL_SHED_EVERY_MS) {
@@ -115,15 +115,18 @@ export class Admissions {
     return overloaded();
   }
 
-  /** The process starts while the control plane is asked. It gets no request before the control plane agrees, and ends if that refuses. */
+  /**
+   * Starts the process while asking the control plane. It gets no request before the control plane agrees, and ends on a
+   * refusal.
+   */
   async #askToWake(): Promise<void> {
     if (this.#process.phase.name === 'asleep') {
-      // A start that fails is not made again for the same wake: its time is used up, or its release does not load.
+      // One wake does not retry a failed start: its time is used up, or its release does not load.
       this.#startAhead = this.#idling.start().then(
         () => null,
         (error: unknown) => error,
       );
-      // The process is made in this turn of the loop. Its start takes longer than the control plane does.
+      // The process is spawned in this turn of the event loop. Its start takes longer than the control plane's answer.
       await setImmediate();
     }
     try {
@@ -134,7 +137,7 @@ export class Admissions {
     if (this.isAsleep) throw new Error('the control plane let the app sleep on');
   }
 
-  /** Counts a wake, and the time that it took. */
+  /** Counts a wake and measures its duration. */
   async #timed(wake: () => Promise<void>): Promise<void> {
     const { wakes } = this.#options;
     const from = performance.now();
@@ -147,14 +150,14 @@ export class Admissions {
     }
   }
 
-  /** Starts a hibernated app, once for all who wait. Nobody who leaves cancels it for the others. */
+  /** Starts a hibernated app once for all waiting requests. A client that disconnects does not cancel the start. */
   #startHibernated(): void {
     const phase: Phase = { name: 'starting', gate: Promise.withResolvers(), hibernated: true };
     const wanted = this.#process.wanted;
     this.#process.enter(phase);
     this.#process.operations
       .run(async () => {
-        // An operation that came before may have started it, or stopped it.
+        // An earlier operation may have started or stopped it.
         if (this.#process.phase !== phase) return;
         this.#process.cancelRestart();
         await this.#timed(() => this.#process.bringUp(wanted));

@@ -1,10 +1,10 @@
-// Leases: parts of the host that speak with an app's process are counted, like its requests, so that it does not end under them.
+// Leases count the host's own users of an app's process, as requests are counted, so that it does not end while in use.
 
-/** One holder's right to a process. */
+/** One holder's right to use a process. */
 export interface Lease {
-  /** Aborted when the process ends although the lease is held. */
+  /** Aborted when the process ends while the lease is held. */
   signal: AbortSignal;
-  /** To be called once. */
+  /** Call once. */
   release: () => void;
 }
 
@@ -16,7 +16,7 @@ export class Leases {
   #blocking = 0;
   #drained: PromiseWithResolvers<void> | null = null;
 
-  /** @param onFree called when the last of them was released */
+  /** @param onFree called when the last lease is released */
   constructor(onFree: () => void) {
     this.#onFree = onFree;
   }
@@ -25,7 +25,7 @@ export class Leases {
     return this.#held;
   }
 
-  /** Whether a holder may have the process answer nobody else for a while. */
+  /** Whether a holder may block the process for a while. */
   get mayBlock(): boolean {
     return this.#blocking > 0;
   }
@@ -44,7 +44,7 @@ export class Leases {
 
   /**
    * Waits until no lease is held.
-   * @returns how many were ended because that took longer than `limitMs`
+   * @returns how many leases were aborted after `limitMs`
    */
   async drain(limitMs: number): Promise<number> {
     if (this.#held === 0) return 0;

@@ -1,4 +1,4 @@
-// Gives a part of the host a process of the app to speak with, without waking the app.
+// Leases a process of the app to a part of the host, without waking the app.
 
 import { reason } from '../../log.ts';
 import { aborted } from '../../threads/aborted.ts';
@@ -9,18 +9,18 @@ import { NO_MEMORY, type Supervisor } from '../life/supervisor.ts';
 import type { Cell } from '../process/cell.ts';
 import { type Lease, Leases } from './leases.ts';
 
-/** Longest time to wait for a process and to use it, in ms. */
+/** Longest time to wait for a process and use it, in ms. */
 const LEASE_MS = 30_000;
-/** How long a process may take to answer after that, in ms. */
+/** After that, the time that a blocked process has to answer, in ms. */
 const BLOCKED_MS = 1_000;
-/** Leases that may be waited for or held at once: each keeps what its holder works with in the host's memory. */
+/** Most leases that are waited for or held at once. Each keeps its holder's data in the host's memory. */
 const MOST_LEASES = 16;
 
 /** What the holder of a lease gets. */
 export interface LeasedCell {
-  /** The process's socket for the host: no request of a visitor comes there, and an entry of Cellar's own answers. */
+  /** The process's socket for the host. Cellar's own entrypoint answers there; no visitor's request arrives. */
   socketPath: string;
-  /** The one at which its databases answer the host; nothing answers where the live release has none. */
+  /** The socket where the app's databases answer the host. Nothing listens there when the live release has none. */
   databasePath: string;
   /** Aborted when the lease ends before its holder is done. */
   signal: AbortSignal;
@@ -36,7 +36,7 @@ export class Leasing {
     this.#limits = limits;
   }
 
-  /** `Fleet.withCell` says what it does. */
+  /** See `Fleet.withCell`. */
   async withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>, mayBlock = false): Promise<T> {
     const { ms, most } = this.#limits;
     if (this.#count >= most) throw new Error(`${purpose}: ${most} others use the app's process already`);
@@ -72,7 +72,7 @@ export class Leasing {
     }
   }
 
-  /** A lease that comes too late is released at once. */
+  /** Takes a lease. A lease that comes too late is released at once. */
   async #taken(late: AbortSignal, mayBlock: boolean): Promise<Taken> {
     const taking = this.#take(late, mayBlock);
     try {
@@ -99,7 +99,7 @@ export class Leasing {
     );
   }
 
-  /** Starts a process where there is none but could be. The app goes on resting, and a stopped one is stopped. */
+  /** Starts a process if the app may have one. The app stays at rest; a stopped app stays stopped. */
   async #bringUp(): Promise<void> {
     const { phase, wanted } = this.#process;
     if (phase.name !== 'idle' && phase.name !== 'asleep' && phase.name !== 'stopped') return;
@@ -109,7 +109,7 @@ export class Leasing {
     else await this.#process.bringUpResting(wanted);
   }
 
-  /** Starts a process of a stopped app, which goes with the last lease on it. */
+  /** Starts a process of a stopped app. It ends with the last lease. */
   async #lend(wanted: AbortSignal): Promise<void> {
     const { operations } = this.#process;
     const cell = await this.#process.launchLive(AbortSignal.any([operations.closing, wanted]));
@@ -132,7 +132,7 @@ export class Leasing {
   }
 }
 
-/** Ends a process that is still at what a holder asked of it. */
+/** Ends a process that is still busy with a holder's work. */
 async function endBlocked(cell: Cell, why: string): Promise<void> {
   if (await cell.answers('health', BLOCKED_MS)) return;
   cell.kill(why);
@@ -152,7 +152,7 @@ interface Taken {
   phase: Running | Leased;
 }
 
-/** A lease on the process that runs now; null when none does. */
+/** Leases the running process; null when none runs. */
 function taken({ phase }: Supervisor, mayBlock: boolean): Taken | null {
   if (phase.name !== 'running' && phase.name !== 'leased') return null;
   return { lease: phase.leases.hold(mayBlock), phase };

@@ -1,5 +1,5 @@
-// Whether there is memory for one more process, and which processes have too much of it. The same reading of a process tells how
-// much it uses the processors.
+// Decides whether there is memory for one more process, and which processes use too much. The same sample gives their CPU
+// use.
 import { log, reason } from '../../log.ts';
 import { readUsage } from '../../processes/processes.ts';
 import { type Memory, readMemory } from '../../resources/memory.ts';
@@ -7,18 +7,18 @@ import type { Cell } from '../process/cell.ts';
 import type { CoreUse } from '../process/core-use.ts';
 
 const MB = 1024 * 1024;
-/** Share of the container that may be used when no limit is set. */
+/** Default share of the container's memory that may be used. */
 const DEFAULT_SHARE = 0.8;
-/** An app that uses no more than this, in bytes, is never too hungry. */
+/** An app within this many bytes is never ended for its memory. */
 const MODEST_BYTES = 64 * MB;
-/** Between two lines about it in the log, in ms: what is in use may go to and fro about the limit. */
+/** Shortest time between two log lines about the limit, in ms: memory use may oscillate around it. */
 const TELL_EVERY_MS = 60_000;
 
-/** An app, as far as its memory goes. */
+/** An app as the memory gauge sees it. */
 export interface Eater {
-  /** Private memory of its process at the last sample, or of the process before; in bytes. */
+  /** Private memory of its process at the last sample, in bytes. Without a process: that of the last one. */
   footprint: number;
-  /** Sends its process away, for `why`: others need the memory. */
+  /** Ends its process for `why`: others need the memory. */
   atLowPriority: (why: string) => void;
   coreUse: CoreUse;
 }
@@ -36,7 +36,7 @@ export class MemoryGauge {
   /**
    * @param limitMb what the container may use, in MiB; 0 for 80 % of it
    * @param cellMb what one app's process may use, in MiB
-   * @param root where `proc` and `sys` lie, for the container's memory
+   * @param root where `proc` and `sys` are mounted
    */
   constructor(limitMb: number, cellMb: number, root = '/') {
     this.#root = root;
@@ -45,7 +45,7 @@ export class MemoryGauge {
     this.#take(readMemory(root));
   }
 
-  /** What the container uses and may use, and what is the cells' own, in bytes, as last read. */
+  /** Used memory, limit and the cells' own memory, in bytes, as last sampled. */
   get figures(): { used: number; limit: number; cells: number; inCells: number } {
     const eaters = [...this.#cells.values()];
     const inCells = eaters.reduce((sum, { footprint }) => sum + footprint, 0);
@@ -57,7 +57,7 @@ export class MemoryGauge {
     return this.#used > this.#limit;
   }
 
-  /** Looks after the memory of an app's process until it ends. */
+  /** Watches the memory of an app's process until it ends. */
   watch(cell: Cell, eater: Eater): void {
     this.#cells.set(cell, eater);
     eater.coreUse.begin(cell.pid, cell.startedAt - cell.startMs);
@@ -65,8 +65,8 @@ export class MemoryGauge {
   }
 
   /**
-   * Whether an app may start a process. Where memory is short, apps that use more than their share of it make room for
-   * those that do not, and get no other process meanwhile.
+   * Whether an app may start a process. When memory is short, apps over their share are ended for those below it, and may not
+   * start meanwhile.
    */
   admits(eater: Eater): boolean {
     if (!this.over) return true;
@@ -81,8 +81,8 @@ export class MemoryGauge {
   }
 
   /**
-   * Reads what is in use, and ends each process that has more than it may. To be called about once a second.
-   * @returns when that is done; at once while the sample before goes on. Never rejects
+   * Samples memory use and ends each process over its limit. Call about once a second.
+   * @returns when done; at once while the last sample still runs. Never rejects
    */
   async sample(): Promise<void> {
     if (this.#sampling) return;
@@ -102,7 +102,7 @@ export class MemoryGauge {
     }
   }
 
-  /** The hungriest apps that must leave so that this one has room; null when it has no claim to it, or that is not enough. */
+  /** The largest apps to end so that this one has memory; null when it is over its share, or that would not be enough. */
   #whoLeavesFor({ footprint }: Eater): Eater[] | null {
     const running = [...this.#cells.values()];
     const inCells = running.reduce((sum, other) => sum + other.footprint, 0);
@@ -133,7 +133,7 @@ export class MemoryGauge {
     );
   }
 
-  /** The container's memory, or the host's own where that is more. */
+  /** Uses the container's memory figures, or the host's own where they are larger. */
   #take({ total, used }: Memory): void {
     this.#limit = this.#limitMb === 0 ? total * DEFAULT_SHARE : this.#limitMb * MB;
     this.#used = Math.max(used, process.memoryUsage.rss());

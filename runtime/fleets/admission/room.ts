@@ -1,11 +1,11 @@
-// Starts on a host that may have no room for another process.
+// Runs the steps of a start on a host that may be out of processes.
 import { noRoomCode } from '../../processes/child.ts';
 import { assertRoomForChild } from '../../processes/descriptors.ts';
 import { NoTurn } from './slots.ts';
 
 /**
  * Runs a step of a start.
- * @throws {NoTurn} when the host has no room for another process: it is no fault of the app
+ * @throws {NoTurn} when the host cannot create another process, which is not the app's fault
  */
 export async function inRoom<T>(step: () => Promise<T>): Promise<T> {
   try {

@@ -1,18 +1,18 @@
-// Gives turns to the starts of processes. A start uses all the processor that it gets: a hundred at once would all be slow.
-// Accounts share the turns: many slow starts of one do not hold up another's.
+// Limits how many processes start at once: a start uses all the CPU it gets, and a hundred at once would all be slow.
+// Accounts share the slots, so slow starts of one account do not delay another's.
 
-/** A start that the host could not make, through no fault of the app. */
+/** A start that the host could not make, which is not the app's fault. */
 export class NoTurn extends Error {}
 
-/** A start that takes longer than this leaves its turn to others, and goes on beside them. In ms. */
+/** A start that takes longer than this frees its slot and continues without one. In ms. */
 const LONG_MS = 5_000;
-/** The most long starts that go on without a turn, for each turn that there is; one more for each account that needs a turn. */
+/** Most long starts without a slot, for each slot; one more for each account that needs a slot. */
 const LONG_PER_TURN = 4;
 
-/** After this time a start leaves its turn to an account that waits and has no start under way. In ms. */
+/** After this time a start frees its slot for a waiting account with no start under way. In ms. */
 const SHARE_MS = 1_000;
 
-/** Whose process starts. */
+/** The app whose process starts. */
 export interface Starter {
   /** The account of the app. */
   readonly owner: string;
@@ -22,7 +22,7 @@ interface Start {
   who: Starter;
   owner: string;
   hasTurn: boolean;
-  /** Whether it has had its turn for `SHARE_MS`. */
+  /** Whether it has held its slot for `SHARE_MS`. */
   hasHadShare: boolean;
 }
 
@@ -31,20 +31,20 @@ export class Slots {
   readonly #longMs: number;
   readonly #mostLong: number;
   readonly #shareMs: number;
-  /** With what begins each, the oldest first. */
+  /** Waiting starts, oldest first, each with the function that begins it. */
   readonly #waiting = new Map<Start, () => void>();
-  /** Starts under way, also those that have left their turn. */
+  /** Starts under way, including those that freed their slot. */
   readonly #running = new Set<Start>();
-  /** Those whose last start failed, or took long. */
+  /** Apps whose last start failed or took long. */
   readonly #doubtful = new WeakSet<Starter>();
   #free: number;
   #long = 0;
 
   /**
    * @param count starts at once
-   * @param timeoutMs time for all of a start: the wait for its turn, and what it takes then
-   * @param longMs time after which a start leaves its turn to others
-   * @param shareMs time after which a start leaves its turn to an account that has no start under way
+   * @param timeoutMs time for a whole start, the wait for its slot included
+   * @param longMs time after which a start frees its slot
+   * @param shareMs time after which a start frees its slot for an account that has no start under way
    */
   constructor(count: number, timeoutMs: number, longMs = LONG_MS, shareMs = SHARE_MS) {
     this.#free = count;
@@ -54,15 +54,15 @@ export class Slots {
     this.#mostLong = LONG_PER_TURN * count;
   }
 
-  /** Starts that wait for their turn. */
+  /** Starts that wait for a slot. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
   /**
-   * Runs `work` when its turn has come. It gets what is left of the time, in ms.
-   * @param who starts. Its last start decides whether this one comes behind others of its account
-   * @throws {NoTurn} when it does not come in time; the signal's reason when that aborts first
+   * Runs `work` once it has a slot, with the time that is left, in ms.
+   * @param who starts. If its last start failed or took long, others of its account go first
+   * @throws {NoTurn} when no slot is free in time; the signal's reason when that aborts first
    */
   async run<T>(who: Starter, work: (leftMs: number) => Promise<T>, signal: AbortSignal): Promise<T> {
     const end = performance.now() + this.#timeoutMs;
@@ -124,7 +124,7 @@ export class Slots {
     this.#running.add(start);
   }
 
-  /** Gives turns to waiting accounts that have no start under way, while other starts have had their share. */
+  /** Gives slots to waiting accounts without a start under way, if other starts have had theirs for `SHARE_MS`. */
   #share(): void {
     for (const start of this.#running) {
       if (!start.hasTurn || !start.hasHadShare) continue;
@@ -150,7 +150,7 @@ export class Slots {
     this.#waiting.get(next)!();
   }
 
-  /** The start that comes next: of the account with the fewest under way; there those that went well last time come first. */
+  /** The next start: of the account with the fewest under way, and there one whose last start went well. */
   #next(): Start | undefined {
     const starts = this.#startsByOwner();
     let [first, fewest] = [undefined as Start | undefined, Number.POSITIVE_INFINITY];

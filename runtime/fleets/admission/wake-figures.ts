@@ -1,6 +1,6 @@
-// Figures of all apps' starts that requests waited for: how many, how long, how many failed.
+// Wake statistics of all apps: count, duration and failures of starts that requests waited for.
 
-/** How many of the last starts the percentiles are made of. */
+/** How many of the last starts the percentiles cover. */
 const REMEMBERED = 1_000;
 
 /** Since the host's start; percentiles in ms, null before the first wake. */

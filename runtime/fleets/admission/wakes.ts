@@ -1,4 +1,4 @@
-// Wakes of a sleeping app: one at a time for all requests that wait, and a pause after each that failed.
+// Wakes a sleeping app: one wake at a time for all waiting requests, with a pause after each failure.
 
 const FIRST_DELAY_MS = 1_000;
 const LONGEST_DELAY_MS = 60_000;
@@ -8,12 +8,12 @@ export class Wakes {
   readonly #onFailure: (error: unknown) => void;
   #pending: PromiseWithResolvers<void> | null = null;
   #failures = 0;
-  /** As `performance.now()`, which no setting of the clock moves. */
+  /** As `performance.now()`, which is monotonic. */
   #retryAt = 0;
 
   /**
-   * @param ask has the app woken; rejects when it does not serve then
-   * @param onFailure gets the error of a wake that failed
+   * @param ask wakes the app; rejects when it does not serve afterwards
+   * @param onFailure gets the error of a failed wake
    */
   constructor(ask: () => Promise<void>, onFailure: (error: unknown) => void) {
     this.#ask = ask;
@@ -27,7 +27,7 @@ export class Wakes {
 
   /**
    * Begins a wake, or joins the one under way.
-   * @returns a promise that settles when the wake has ended, also a failed one; null while no wake may be tried
+   * @returns a promise that settles with the wake, whether or not it failed; null while no wake may be tried
    */
   join(): Promise<void> | null {
     if (this.#pending !== null) return this.#pending.promise;
@@ -44,7 +44,7 @@ export class Wakes {
     return pending.promise;
   }
 
-  /** The app serves: requests that wait may go on, before all of the wake's work is done. */
+  /** The app serves: waiting requests continue before the rest of the wake's work is done. */
   arrived(): void {
     this.#failures = 0;
     this.#retryAt = 0;

@@ -1,27 +1,27 @@
-// The services that workerd brings along: databases, namespaces, queues, crons. Class names and unique keys say where
-// their data lies: changing one starts them empty.
+// The services built into workerd: databases, namespaces, queues, crons. Class names and unique keys decide where their data
+// is stored: changing one loses access to existing data.
 import { readFileSync } from 'node:fs';
 import type { QueueConsumer } from '../../../bundler/release.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
 
-/** They ask for RPC: 2024-04-03 or later. */
+/** RPC needs 2024-04-03 or later. */
 export const SERVICE_DATE = '2026-01-01';
 /** Lets them call a Worker's `queue()` and `scheduled()`. */
 const CALLS_HANDLERS = 'service_binding_extra_handlers';
 
-/** Unique key of the queues. The alarm of one is for its next batch, retry or dead letter. */
+/** Unique key of the queues. A queue's alarm is its next batch, retry or dead letter. */
 export const QUEUE_KEY = 'QueueShard';
-/** Unique key of the crons. The alarm of each, under its expression, is for when it runs next. */
+/** Unique key of the crons. Each cron's alarm, named by its expression, is its next run. */
 export const CRON_KEY = 'Schedule';
 
-/** Each database is an object of its own. @param own modules that stand before workerd's own, which is `d1.js` to them */
+/** Each database is a Durable Object. @param own modules loaded before workerd's own, which they import as `d1.js` */
 export function d1Worker(own: Fields[] = []): Fields {
   const bindings = [{ name: 'DATABASE', durableObjectNamespace: 'D1Database' }];
   const worker = bundledWorker('d1.js', 'D1Database', bindings);
   return { ...worker, modules: [...own, ...(worker.modules as Fields[])] };
 }
 
-/** Disk `kv` has the large values. */
+/** Large values are on the disk `kv`. */
 export function kvWorker(): Fields {
   return bundledWorker('kv.js', 'KVNamespace', [
     { name: 'SHARD', durableObjectNamespace: 'KVNamespace' },
@@ -29,7 +29,7 @@ export function kvWorker(): Fields {
   ]);
 }
 
-/** The entrypoint by which other apps send to the queues that are consumed here. */
+/** The entrypoint through which other apps send to the queues consumed here. */
 export const QUEUE_DOOR = 'QueueDoor';
 export const QUEUE_DOOR_MODULE = readFileSync(new URL('./workers/queue-door.js', import.meta.url), 'utf8');
 
@@ -49,8 +49,8 @@ export function queueWorker(consumers: QueueConsumer[], target: string): Fields 
 }
 
 /**
- * Every expression has a schedule of its own, named like it: none waits for the run of another, and one that was
- * changed is a new one. A schedule's name is that of a binding too.
+ * Each expression has its own schedule, named after it: no cron waits for another's run, and a changed one starts anew. A
+ * schedule's name is also a binding's name.
  * @param target the service that is called
  */
 export function cronWorker(crons: string[], target: string): Fields {

@@ -7,9 +7,9 @@ const HTTP_CACHING_MODULE = readFileSync(
   new URL('./modules/http-caching-module.js', import.meta.url),
   'utf8',
 );
-/** The texts of the service. */
+/** Source texts of the service. */
 export const CACHE_TEXTS = [CACHE_WORKER, HTTP_CACHING_MODULE];
-/** The name of the service, and that of its disk. */
+/** The name of the service and of its disk. */
 export const CACHE_SERVICE = 'cache-service';
 export const CACHE_DISK = 'cache';
 
@@ -18,7 +18,7 @@ export function mayUseCaches(text: string): boolean {
   return /\bcaches\b/.test(text);
 }
 
-/** What a config has besides. @param cacheMb MiB of responses that are kept; 0: there is no such service */
+/** Config entries of the cache. @param cacheMb limit of cached responses, in MiB; 0: no such service */
 export function cacheServices(cacheMb: number): CapnpValue[] {
   if (cacheMb === 0) return [];
   return [

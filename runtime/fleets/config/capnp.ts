@@ -1,11 +1,11 @@
-// Cap'n Proto's text format, written from plain values, so that no string reaches a config unquoted.
+// Writes Cap'n Proto's text format from plain values, so that every string is quoted.
 
-/** A value of a config. A string is quoted; what must stay bare (a name, a file's content) is an `Expression`. */
+/** A value of a config. Strings are quoted; unquoted text (a name, an embedded file) is an `Expression`. */
 export type CapnpValue = string | number | boolean | Expression | CapnpValue[] | Fields;
 
 export type Fields = { [field: string]: CapnpValue };
 
-/** Text that is written as it is. Made only by the functions below. */
+/** Text that is written unquoted. Made only by the functions below. */
 export class Expression {
   readonly text: string;
   constructor(text: string) {
@@ -28,7 +28,7 @@ export function capnp(value: CapnpValue): string {
   return `(${fields.join(', ')})`;
 }
 
-/** A string literal. Every byte of its UTF-8 that is not plain ASCII is escaped, so nothing in it can end it. */
+/** A string literal. Escapes every UTF-8 byte that is not plain ASCII, so that no content can end the literal. */
 function quote(text: string): string {
   let literal = '"';
   for (const byte of Buffer.from(text, 'utf8')) {

@@ -1,4 +1,4 @@
-// A release as workerd's text config. It is written at launch, so that a release of long ago gets what this Cellar can do.
+// Writes a release as workerd's text config. It is written at each launch, so that old releases get this Cellar's features.
 import { isAbsolute, join, normalize } from 'node:path';
 import { dividedSecrets } from '../../../bundler/bindings/secrets.ts';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
@@ -25,46 +25,46 @@ import { storageBindings, storageServices } from './storage.ts';
 import { triedWorker } from './trial-entry.ts';
 import { workflowBindings, workflowEngine, workflowKey, workflowsOf } from './workflows.ts';
 
-/** The socket at which the host runs SQL of the app's owner. Only of a release with databases. */
+/** The socket where the host runs the owner's SQL. Only for a release with databases. */
 export const DATABASE_SOCKET = 'd1';
-/** The socket at which other apps' messages come. Only of a release that consumes queues. */
+/** The socket for other apps' messages. Only for a release that consumes queues. */
 export const QUEUE_SOCKET = 'queues';
-/** How assets behave for a site without a Worker, which states no compatibility date. */
+/** Compatibility date of assets for a site without a Worker, which states none. */
 const STATIC_SITE_DATE = '2026-01-01';
-/** From then on workerd takes `nodejs_compat` for granted and warns when it is asked for. */
+/** From this date workerd implies `nodejs_compat`, and warns when it is set. */
 const NODEJS_COMPAT_DEFAULT_DATE = '2026-08-04';
-/** From then on Workers know their own exports. */
+/** From this date Workers know their own exports. */
 const KNOWS_EXPORTS_DATE = '2025-11-17';
 /** Gives Workers `AsyncLocalStorage`, which the entry needs at any date. */
 const ASYNC_CONTEXT = 'nodejs_als';
 
-/** What a config says besides the release. */
+/** Config options besides the release. */
 export interface ConfigOptions {
-  /** The path that leads from the config's directory, where the entry lies too, to the release's. */
+  /** Relative path from the config's directory, which also holds the entry, to the release's. */
   toRelease: string;
-  /** What the assets' own files say about them. */
+  /** Rules from the assets' own files, such as `_headers`. */
   rules: AssetRules;
-  /** Most that the JavaScript heap may have, in MiB. V8 ends the process that needs more. */
+  /** Limit of the JavaScript heap, in MiB. V8 ends a process that exceeds it. */
   heapMb: number;
-  /** Names of the secrets that are in the process's environment. */
+  /** Names of the secrets in the process's environment. */
   secrets: string[];
-  /** Whether the Worker is only to say what it lacks; no cron calls it then. */
+  /** Whether this is a trial, which only checks what the Worker lacks. No cron calls it then. */
   isTrial: boolean;
-  /** Names of the app's modules that lie beside the config, changed; the others are the release's. */
+  /** Names of the app's modules with a changed copy beside the config. The others are the release's. */
   changedModules: string[];
-  /** The modules whose texts and source maps the page for errors reads; null when there is no such page. */
+  /** The modules whose texts and source maps the error page reads; null without an error page. */
   pageMaps: Module[] | null;
-  /** Whether pages in browsers load again when the app has changed. */
+  /** Whether browsers reload pages when the app has changed. */
   reloads: boolean;
-  /** The socket of the host's bucket service that is this app's own; nothing answers there for a trial. */
+  /** This app's own socket of the host's bucket service. Nothing listens there for a trial. */
   bucketSocket: string;
-  /** The socket at which the host takes this app's calls of other apps; nothing answers there for a trial. */
+  /** The socket where the host takes this app's calls of other apps. Nothing listens there for a trial. */
   serviceSocket: string;
   /** Whether other apps may call methods of the Worker's exports. */
   hasMethods: boolean;
-  /** MiB of responses that the Cache API keeps; 0: it keeps nothing. */
+  /** Limit of the Cache API, in MiB; 0: it caches nothing. */
   cacheMb: number;
-  /** The sockets of the host's services for what lies outside that are this app's own; nothing answers there for a trial. */
+  /** This app's own sockets of the host's outward services. Nothing listens there for a trial. */
   outwardSockets: OutwardSockets;
   /** Whether modules import `cloudflare:email`. */
   importsEmail: boolean;
@@ -73,9 +73,9 @@ export interface ConfigOptions {
 }
 
 /**
- * The text of a release's config. workerd is to run in the release's directory. Sockets: `http` serves the app; `health`
- * runs none of its code, and answers with the number of pieces of `waitUntil` work under way where there is a Worker.
- * Disks, given at start: `do` (Durable Objects, D1, and KV's index), `kv` (KV's large values).
+ * Returns the text of a release's config. workerd must run in the release's directory. Sockets: `http` serves the app.
+ * `health` runs none of its code; with a Worker it answers with the number of pending `waitUntil` tasks. Disks, given at
+ * start: `do` (Durable Objects, D1, KV's index), `kv` (KV's large values).
  * @throws {Error} naming the path when a module or the assets lie outside the release's directory
  */
 export function cellConfig(release: Release, options: ConfigOptions): string {
@@ -88,15 +88,15 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
     sockets: [
       {
         name: 'http',
-        // Written by the gateway: behind TLS the Worker sees an https URL. workerd takes the header out, so it
-        // is not X-Forwarded-Proto, which apps read too. Without the second one workerd would make `request.cf` of
-        // who is at the other end of the socket: this process's pid and user.
+        // The gateway writes the first header, so that the Worker sees an https URL behind TLS. workerd removes it, so it is
+        // not X-Forwarded-Proto, which apps also read. Without the second header workerd would put the socket peer's pid and
+        // user into `request.cf`.
         http: { forwardedProtoHeader: PROTO_HEADER, cfBlobHeader: CF_HEADER },
         service: options.reloads ? 'reload' : mainService(release),
       },
       {
         name: 'health',
-        // What other apps ask of the Worker's exports comes here, too.
+        // Other apps' calls of the Worker's exports arrive here too.
         http: { forwardedProtoHeader: PROTO_HEADER, cfBlobHeader: CF_HEADER },
         service: release.worker === null ? 'health' : { name: 'app', entrypoint: 'CellarState' },
       },
@@ -107,8 +107,8 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
 }
 
 /**
- * Unique keys of the namespaces whose alarms are work of the app's own, and must run in time. KV's are not among
- * them: they only clear away what has expired, which can wait until the process runs for something else.
+ * Returns unique keys of the namespaces whose alarms are the app's own work and must run in time. KV's are excluded: they
+ * only remove expired entries, which can wait until the process runs for another reason.
  */
 export function alarmKeys({ classes, triggers, workflows = [] }: Release): string[] {
   const keys = [
@@ -118,12 +118,12 @@ export function alarmKeys({ classes, triggers, workflows = [] }: Release): strin
   return triggers && usesQueues(triggers) ? [...keys, QUEUE_KEY] : keys;
 }
 
-/** The service that a visitor's requests go to. */
+/** The service that visitors' requests go to. */
 function mainService({ assets }: Release): string {
   return assets === null ? 'app' : 'assets';
 }
 
-/** Stands before the app and adds to its pages what has a browser load them again. */
+/** Stands before the app and adds the reload script to its pages. */
 function reloadWorker(release: Release): Fields {
   return {
     modules: [{ name: RELOAD, esModule: embed(RELOAD) }],
@@ -132,7 +132,7 @@ function reloadWorker(release: Release): Fields {
   };
 }
 
-/** Names of the sockets that the process of a release has. */
+/** Names of the sockets of a release's process. */
 export function socketsOf({ triggers, databases }: Release): string[] {
   return [
     'http',
@@ -142,7 +142,7 @@ export function socketsOf({ triggers, databases }: Release): string[] {
   ];
 }
 
-/** The sockets that lead past the app to what it uses. */
+/** Sockets that lead directly to the app's storage services, past its code. */
 function doorsOf(release: Release): CapnpValue[] {
   const sockets = socketsOf(release);
   const door = (name: string, service: string, entrypoint: string) =>

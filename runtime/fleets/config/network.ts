@@ -1,9 +1,9 @@
-// What an app may reach: public addresses of the internet, those that the operator opens, and none of this machine's.
+// What an app may reach: public addresses and those that the operator allows, but none of this machine's.
 import { Egress, HELD_V4, HELD_V6 } from '../../isolation/egress.ts';
 import { ownAddresses, PRIVATE_V4, PRIVATE_V6 } from '../../isolation/private-networks.ts';
 import type { Fields } from './capnp.ts';
 
-/** Addresses that nobody on the internet has, and that workerd takes for public. */
+/** Addresses that nobody on the internet uses, but that workerd counts as public. */
 const UNUSED = [
   '192.0.2.0/24',
   '198.51.100.0/24',
@@ -15,8 +15,7 @@ const UNUSED = [
 ];
 
 /**
- * The service `internet` of a cell's config. It holds the addresses that this machine has now: write it anew at each
- * launch.
+ * Returns the service `internet` of a cell's config. It lists this machine's current addresses: write it anew at each launch.
  * @param allowed private addresses and CIDR ranges that apps may reach
  */
 export function internetService(allowed: readonly string[]): Fields {
@@ -25,7 +24,7 @@ export function internetService(allowed: readonly string[]): Fields {
   return {
     name: 'internet',
     network: {
-      // Without private networks, as workerd knows them; of two that match, the narrower one counts.
+      // workerd's `public` has no private networks. If two entries match, the narrower one wins.
       allow: ['public', ...egress.networks],
       deny: egress.closed([...new Set(denied)]),
       tlsOptions: { trustBrowserCas: true },

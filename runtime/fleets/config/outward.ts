@@ -1,4 +1,4 @@
-// Bindings to what lies outside of the app and of its storage, in a cell. Those who use none have none of it.
+// Bindings to services outside the app and its storage, in a cell. Apps that use none get no such service.
 import { readFileSync } from 'node:fs';
 import type { Outward, Release } from '../../../bundler/release.ts';
 import { errorBody, notSet } from '../../ai/errors.ts';
@@ -7,14 +7,17 @@ import { BINDING_HEADER, bindingHeader } from '../../mail/headers.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
 import { fromSecret } from './secret-bindings.ts';
 
-/** The bindings that a service of the host answers, as their types are called. */
+/** Types of the bindings that a service of the host answers. */
 const SERVICES = ['ai', 'send_email'] as const;
 export type OutwardService = (typeof SERVICES)[number];
-/** The sockets at which the services answer an app. One that is missing does not run: its bindings say what to set. */
+/**
+ * The sockets of the outward services. Without its socket, a service is not running: its bindings say which setting is
+ * missing.
+ */
 export type OutwardSockets = Partial<Record<OutwardService, string | undefined>>;
 
 const AI_SERVICE = 'ai-service';
-/** Answers in place of an AI server, where there is none. */
+/** Answers in place of an AI server when none is configured. */
 const NO_AI = `export default { fetch: () => new Response(${JSON.stringify(errorBody(notSet()))}, { status: 503 }) };`;
 const NO_MAIL = `export default { fetch: () => new Response(${JSON.stringify(refusalBody(mailNotSet()))}, { status: 503 }) };`;
 const SERVICE_DATE = '2026-01-01';
@@ -25,16 +28,16 @@ interface OwnModule {
   text: string;
 }
 
-/** Modules of Cellar's own, by the type of the bindings that they make. */
+/** Cellar's own modules, by type of binding. */
 const MODULES: Partial<Record<Outward['type'], OwnModule>> = {
   hyperdrive: own('hyperdrive'),
   analytics_engine: own('analytics-engine'),
   send_email: own('send-email'),
   missing: own('missing'),
 };
-/** What workerd's `cloudflare:email` imports, and does not bring along. */
+/** The internal module that workerd's `cloudflare:email` imports, and that workerd lacks. */
 const EMAIL = { name: 'cloudflare-internal:email', text: textOf('email') };
-/** All that a config may have of them. */
+/** All texts of modules that a config may have for such bindings. */
 export const OUTWARD_TEXTS = [...Object.values(MODULES), EMAIL].map(({ text }) => text);
 
 /** Whether a module may import `cloudflare:email`. */
@@ -42,7 +45,7 @@ export function mayImportEmail(text: string): boolean {
   return text.includes('cloudflare:email');
 }
 
-/** The services of the host that a release asks, among those that there are. */
+/** The host's services that a release uses and that are running. */
 export function outwardServicesOf({ outward = [] }: Release, sockets: OutwardSockets): OutwardService[] {
   return SERVICES.filter(
     (service) => sockets[service] !== undefined && outward.some(({ type }) => type === service),
@@ -54,7 +57,7 @@ export function outwardServices({ outward = [] }: Release, sockets: OutwardSocke
   const hasAi = outward.some(({ type }) => type === 'ai');
   return [
     ...(hasAi ? [service(AI_SERVICE, sockets.ai, NO_AI)] : []),
-    // One for each binding: the header that says what the binding may send is workerd's to write, and no Worker's.
+    // One for each binding: workerd, not the Worker, writes the header that states what the binding may send.
     ...outward.flatMap((bound) => {
       if (bound.type !== 'send_email') return [];
       const { type: _, binding, ...restrictions } = bound;
@@ -82,7 +85,7 @@ export function outwardBindings({ outward = [] }: Release, secrets: string[]): C
 
 function inner(bound: Outward, secrets: string[]): CapnpValue[] {
   const { binding } = bound;
-  // workerd's own asks a service by HTTP what `run()` is to do.
+  // workerd's own binding sends `run()` as HTTP to a service.
   if (bound.type === 'ai') return [{ name: 'fetcher', service: AI_SERVICE }];
   if (bound.type === 'send_email') return [{ name: 'fetcher', service: mailService(binding) }];
   if (bound.type === 'missing') return [{ name: 'message', text: bound.message }];
@@ -96,7 +99,7 @@ function mailService(binding: string): string {
   return `mail-${binding}`;
 }
 
-/** A service of the host at its socket; without one, a Worker that answers in its place. */
+/** A service of the host at its socket; without a socket, a Worker that answers in its place. */
 function service(
   name: string,
   socket: string | undefined,

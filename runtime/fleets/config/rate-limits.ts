@@ -1,16 +1,16 @@
-// Rate limits in a cell: a module of Cellar's own in the app's process, and a binding to it for each limit.
+// Rate limits in a cell: Cellar's own module in the app's process, and a binding for each limit.
 import { readFileSync } from 'node:fs';
 import type { Release } from '../../../bundler/release.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
 
 const MODULE = 'cellar-internal:rate-limit';
-/** The text of the module: part of a config that has a limit. */
+/** The module's text: part of a config that has a limit. */
 export const RATE_LIMIT_MODULE = readFileSync(
   new URL('./modules/rate-limit-module.js', import.meta.url),
   'utf8',
 );
 
-/** The modules of Cellar's own that a config has besides: none without a limit. */
+/** The modules for rate limits; empty without a limit. */
 export function rateLimitModules({ rateLimits = [] }: Release): Fields[] {
   return rateLimits.length === 0 ? [] : [{ name: MODULE, internal: true, esModule: RATE_LIMIT_MODULE }];
 }

@@ -1,18 +1,21 @@
-// Secrets in a cell: the config names them, and their values are in the environment of the process. The config lies on the
-// disk; the environment can be read by the process's own user alone.
+// Secrets in a cell: the config has their names, and the process's environment their values. The config is on disk; only the
+// process's own user can read the environment.
 import type { Fields } from './capnp.ts';
 
-/** The environment of a process whose Worker has these secrets. Names of theirs could mean something to programs. */
+/**
+ * The environment of a process with these secrets. Variables are numbered, as a secret's name could mean something to
+ * programs.
+ */
 export function secretEnvironment(secrets: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.values(secrets).map((value, n) => [variable(n), value]));
 }
 
-/** The bindings of those of the secrets that the Worker gets, by name. @param names of all of them, in their order */
+/** The bindings of the Worker's secrets. @param names of all secrets of the app, in order */
 export function secretBindings(given: string[], names: string[]): Fields[] {
   return given.map((name) => ({ name, ...fromSecret(name, names) }));
 }
 
-/** The environment variable that has a secret, as a binding of a config. @param names of all of them, in their order */
+/** A config's binding to the environment variable of a secret. @param names of all secrets of the app, in order */
 export function fromSecret(name: string, names: string[]): Fields {
   return { fromEnvironment: variable(names.indexOf(name)) };
 }

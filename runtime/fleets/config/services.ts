@@ -1,49 +1,49 @@
-// Service bindings in a cell. Those to other apps lead to the host, by a socket that is the calling app's alone; the header
-// that says which of its bindings calls is workerd's to write, and no Worker's.
+// Service bindings in a cell. Calls to other apps go to the host, through a socket of the calling app alone. workerd, not the
+// Worker, writes the header that names the calling binding.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Release, ServiceBinding } from '../../../bundler/release.ts';
 import { CALLING_HEADER, CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts';
 import { type CapnpValue, embed, type Fields } from './capnp.ts';
 
-/** The name of the module that carries calls of methods, beside the entry. */
+/** The module that carries method calls, beside the entry. */
 export const CAPNWEB = 'cellar-capnweb.js';
 /** The text of `CAPNWEB`. */
 export const CAPNWEB_MODULE = readFileSync(
   new URL('index-workers.js', import.meta.resolve('capnweb')),
   'utf8',
 );
-/** The text of the Worker that the bindings lead to. */
+/** The text of the Worker behind the bindings. */
 export const SERVICE_WORKER = readFileSync(new URL('./workers/service-worker.js', import.meta.url), 'utf8');
 
-/** Names both texts: the files of a cell depend on them. */
+/** A hash of both texts, because a cell's files depend on them. */
 export const SERVICE_TEXTS_HASH = createHash('sha256')
   .update(CAPNWEB_MODULE)
   .update(SERVICE_WORKER)
   .digest('hex');
 
 const SERVICE_DATE = '2026-01-01';
-/** Has a Worker know its own exports, as all do from 2025-11-17 on. */
+/** Compatibility flag: a Worker knows its own exports, as all do from 2025-11-17 on. */
 export const KNOWS_EXPORTS = 'enable_ctx_exports';
 
-/** The bindings of a release that lead to other apps, in the order of their numbers. */
+/** A release's bindings to other apps, in the order of their numbers. */
 export function callsOf({ services = [] }: Release): ServiceBinding[] {
   return services.filter(({ service }) => service !== null);
 }
 
-/** The queues that a release sends to and does not consume, in the order of their numbers: other apps do. */
+/** The queues that a release sends to and other apps consume, in the order of their numbers. */
 export function queuesElsewhere({ triggers }: Pick<Release, 'triggers'>): string[] {
   const consumed = triggers?.consumers.map(({ queue }) => queue) ?? [];
   const sent = triggers?.producers.map(({ queue }) => queue) ?? [];
   return [...new Set(sent)].filter((queue) => !consumed.includes(queue));
 }
 
-/** The service that leads to a queue of another app. */
+/** The name of the service that sends to another app's queue. */
 export function queueService(index: number): string {
   return `service queue ${index}`;
 }
 
-/** Whether a Worker may have methods that others can call: then its classes extend workerd's. */
+/** Whether a Worker may have methods for others to call: they need a class that extends one of workerd's. */
 export function mayHaveMethods(text: string): boolean {
   return text.includes('WorkerEntrypoint');
 }
@@ -61,7 +61,7 @@ export function serviceBindingsOf(release: Release): CapnpValue[] {
   });
 }
 
-/** What a config has besides, for bindings that lead to other apps, and queues that are theirs: none without them. */
+/** The services behind bindings to other apps and behind their queues; empty without such bindings. */
 export function serviceServices(release: Release, socket: string): CapnpValue[] {
   const queues = [...queuesElsewhere(release).keys()].map((index) =>
     externalService(`queue ${index}`, socket),

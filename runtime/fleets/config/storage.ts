@@ -1,4 +1,4 @@
-// What an app keeps, in a cell: the bindings to it, and the services behind them.
+// An app's storage in a cell: its bindings and the services behind them.
 import type { Release } from '../../../bundler/release.ts';
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { d1Worker, kvWorker } from './bundled-services.ts';
@@ -30,10 +30,10 @@ export function storageBindings(release: Release): CapnpValue[] {
   ];
 }
 
-/** The services behind them. @param bucketSocket the socket of the host's bucket service that is this app's own */
+/** The services behind the bindings. @param bucketSocket this app's own socket of the host's bucket service */
 export function storageServices(release: Release, bucketSocket: string): Fields[] {
   const { databases, namespaces, buckets = [] } = release;
-  // Two bindings may be of one bucket.
+  // Two bindings may use one bucket.
   const bucketIds = new Set(buckets.map(({ storageId }) => storageId));
   return [
     ...(databases.length > 0
@@ -49,7 +49,7 @@ export function storageServices(release: Release, bucketSocket: string): Fields[
   ];
 }
 
-/** One service for each bucket: the header that names it is workerd's to write, and no Worker's. */
+/** One service for each bucket: workerd, not the Worker, writes the header that names the bucket. */
 export function bucketService(storageId: string, bucketSocket: string): Fields {
   const named = { name: BUCKET_HEADER, value: storageId };
   return {

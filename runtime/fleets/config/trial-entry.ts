@@ -1,10 +1,10 @@
-// What a trial asks of a Worker: whether anything would ever call it, and whether it has the handlers that its triggers need.
+// The checks of a trial: does any event call the Worker, and does it have the handlers that its triggers need?
 import { readFileSync } from 'node:fs';
 import type { Release } from '../../../bundler/release.ts';
 import type { Fields } from './capnp.ts';
 import { CAPTURE, ENTRY } from './entry.ts';
 
-/** How a line begins that says why the Worker cannot be deployed, and one for the log of its deploy. */
+/** Line prefixes: why the Worker cannot be deployed, and a note for its deploy log. */
 export const TRIAL_FAULT = 'cellar trial, fault: ';
 export const TRIAL_NOTE = 'cellar trial, note: ';
 
@@ -13,7 +13,7 @@ const TRIAL_WORKER = readFileSync(new URL('./workers/trial-worker.js', import.me
 /** The name of the module that prints such lines. */
 const TRIAL = 'cellar-trial.js';
 
-/** A release's Worker, as workerd's config has it, with an entry before its own that has such lines printed. */
+/** A release's Worker in workerd's config, with an entry that prints such lines before its own. */
 export function triedWorker(
   worker: Fields,
   { worker: described, classes, triggers }: Pick<Release, 'worker' | 'classes' | 'triggers'>,
@@ -32,7 +32,7 @@ export function triedWorker(
   };
   const app = JSON.stringify(`./${modules[0]!.name}`);
   const trial = TRIAL_WORKER.replace("'cellar-app-entry'", () => app);
-  // Before the entry, which adds to what the Worker has.
+  // Runs before the entry, which adds handlers to the Worker.
   const esModule = `
 import './${CAPTURE}';
 import './${TRIAL}';

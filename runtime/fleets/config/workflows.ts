@@ -1,25 +1,25 @@
-// Workflows in a cell: workerd's own engine, and the app's bindings to it. An instance is an object that keeps what its steps
-// gave, and has an alarm for its next wait.
+// Workflows in a cell: workerd's own engine, and the app's bindings to it. An instance is an object that stores its steps'
+// results and has an alarm for its next wait.
 import { readFileSync } from 'node:fs';
 import type { Release, Workflow } from '../../../bundler/release.ts';
 import { SERVICE_DATE } from './bundled-services.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
 
-/** Unique key of a Workflow's instances. The alarm of one is for its next wait, or for the end of its time. */
+/** Unique key of a Workflow's instances. An instance's alarm is its next wait, or its time limit. */
 export function workflowKey(name: string): string {
   return `miniflare-workflows-${name}`;
 }
 
 const WORKFLOWS = 'workflow-service';
-/** What Cellar adds to the engine. */
+/** Cellar's additions to the engine. */
 export const ENGINE_MODULE = readFileSync(new URL('./workflow-engine.js', import.meta.url), 'utf8');
-/** What an app's compatibility decides of the engine: whether an instance's error has the words of a NonRetryableError. */
+/** A compatibility flag of the app that the engine needs: whether an instance's error keeps a NonRetryableError's message. */
 const KEEPS_WORDS = 'workflows_preserve_non_retryable_error_message';
 const REPLACES_WORDS = 'workflows_replace_non_retryable_error_message';
 const KEEPS_WORDS_FROM = '2026-05-14';
 
 /**
- * The engine of an app's Workflows. Instances are objects of namespaces that workerd makes of the app's own Worker.
+ * The engine of an app's Workflows. Instances are objects of namespaces that workerd creates for the app's Worker.
  * @param target the service that exports the classes
  */
 export function workflowEngine(
@@ -56,7 +56,7 @@ export function workflowEngine(
   };
 }
 
-/** What the app's Worker says of its engine. */
+/** The Workflow declarations of the app's Worker. */
 export function workflowsOf(workflows: Workflow[]): Fields {
   if (workflows.length === 0) return {};
   return {

@@ -1,14 +1,14 @@
-// When an app was last used: a request only raises a counter, and all else is worked out once a second.
+// Tracks when an app was last used. A request only increments a counter; the rest is computed once a second.
 import type { Upstream } from '../../edge/upstream/upstream.ts';
 
 /** A process that was started for due work ends this long after that work, in ms. */
 const DUE_WORK_QUIET_MS = 5_000;
-/** Work that is due within this time, in ms, is waited for: a start costs more than a few idle seconds. */
+/** The process stays when work is due within this time, in ms: a start costs more than some idle seconds. */
 const WORTH_WAITING_MS = 30_000;
 const MINUTE_MS = 60_000;
 
 export class Activity {
-  /** Requests given to the app's process so far. Counting is all that a request does here. */
+  /** Requests given to the app's process. A request does nothing else here, for speed. */
   requests = 0;
   readonly #idleMs: number;
   #seen = 0;
@@ -17,8 +17,8 @@ export class Activity {
   #lastMinute: number | null;
 
   /**
-   * @param idleMs quiet time after which a process goes; `Infinity` for never
-   * @param lastMinute as `lastMinute` was when the host ended
+   * @param idleMs quiet time after which the process ends; `Infinity` for never
+   * @param lastMinute the value of `lastMinute` when the host last ended
    */
   constructor(idleMs: number, lastMinute: number | null) {
     this.#idleMs = idleMs;
@@ -26,30 +26,30 @@ export class Activity {
     this.#lastMinute = lastMinute;
   }
 
-  /** The start of the last minute with a request, in ms since 1970, as of the last look. */
+  /** The start of the last minute with a request, in ms since 1970, as of the last check. */
   get lastMinute(): number | null {
     return this.#lastMinute;
   }
 
-  /** How far ahead due work keeps a process, in ms. */
+  /** The process stays for work that is due within this time, in ms. */
   get worthWaitingMs(): number {
     return Math.min(this.#idleMs, WORTH_WAITING_MS);
   }
 
-  /** A process runs from now on. One started for due work may go soon, unless a request comes. */
+  /** A process starts. One for due work may end soon, unless a request comes. */
   begin(forDueWork: boolean): void {
-    // Requests that came since the last look were for the process before.
+    // Requests since the last check were for the previous process.
     this.#countRequests();
     this.#limitMs = forDueWork ? Math.min(this.#idleMs, DUE_WORK_QUIET_MS) : this.#idleMs;
     this.keep();
   }
 
-  /** Counts as activity just now. */
+  /** Marks the app as active now. */
   keep(): void {
     this.#quietSince = performance.now();
   }
 
-  /** Looks at the requests since the last look. @returns whether it has been quiet for so long that the process may end */
+  /** Checks for requests since the last check. @returns whether the app was quiet long enough for its process to end */
   isQuiet({ active, tunnels }: Upstream): boolean {
     if (this.#countRequests()) {
       this.#limitMs = this.#idleMs;
@@ -60,7 +60,7 @@ export class Activity {
     return active + tunnels === 0 && performance.now() - this.#quietSince >= this.#limitMs;
   }
 
-  /** Whether requests came since it was called last. */
+  /** Whether requests came since the last call. */
   #countRequests(): boolean {
     if (this.requests === this.#seen) return false;
     this.#seen = this.requests;

@@ -1,24 +1,24 @@
-// Run by a process of the app's user: prints what the alarms of an app say. What lies there may be the work of an attacker
-// who got out of the sandbox. The host ends this process when it takes too long or too much memory.
+// Run as the app's user: prints an app's alarms. The files may come from an attacker who escaped the sandbox. The host ends
+// this process when it exceeds its time or memory.
 import { copyFileSync, lstatSync, rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 
 const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_NAMED = 1_000;
 const MAX_NAME_BYTES = 1_000;
-/** workerd has the time as nanoseconds, too many for a double. */
+/** workerd stores the time in nanoseconds, too large for a double. */
 const TIME = `CASE WHEN typeof(scheduled_time) = 'integer' THEN scheduled_time / 1000000 END`;
 const EARLIEST = `SELECT min(${TIME}) AS time FROM _cf_ALARM`;
 const NAMED = `SELECT actor_name AS name, ${TIME} AS time FROM _cf_ALARM
   WHERE octet_length(actor_name) <= ${MAX_NAME_BYTES} AND ${TIME} <= ? ORDER BY scheduled_time DESC LIMIT ${MAX_NAMED}`;
 
-/** workerd's own table: a view, or a computed column, could compute for ever. */
+/** Must be workerd's own table: a view or computed column could run for ever. */
 const IS_TABLE = `SELECT 1 FROM sqlite_schema WHERE name = '_cf_ALARM' AND type = 'table' AND rootpage > 0
   AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('_cf_ALARM') WHERE hidden <> 0)`;
 
 const { earliest, named, before, copy } = JSON.parse(process.argv[1]);
 
-/** Copies the database first: workerd may have it, and is not to wait for a lock. */
+/** Copies the database first, so that workerd never waits for a lock. */
 function query(path, sql, parameters = []) {
   const files = ['', '-wal', '-shm'];
   try {

@@ -1,4 +1,4 @@
-// The alarms that workerd keeps on disk, read by a process of the app's user.
+// Reads the alarms that workerd keeps on disk, in a process of the app's user.
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { dropOwn, renewOwn } from '../../isolation/rights.ts';
@@ -13,31 +13,31 @@ export interface Alarm {
 }
 
 const READER = readerProgram(new URL('./alarms-reader.js', import.meta.url));
-/** Longest reading, in ms. It takes about 50, most of it for the start of the process. */
+/** Time limit of a read, in ms. It takes about 50, mostly to start the process. */
 const DEADLINE_MS = 5_000;
 const MEMORY_BYTES = 1024 * 1024 * 1024;
 const OUTPUT_BYTES = 4 * 1024 * 1024;
-/** Readers at a time: a host that starts may have to ask for many apps. */
+/** Concurrent readers: a starting host may have to read many apps' alarms. */
 const AT_ONCE = 4;
 
 let running = 0;
 const waiting: (() => void)[] = [];
 
-/** Which alarms to read, by the paths of their namespaces' `metadata.sqlite`. */
+/** Which alarms to read, by the paths of the namespaces' `metadata.sqlite`. */
 export interface AlarmsAsked {
-  /** Namespaces whose earliest alarm is enough. */
+  /** Namespaces whose earliest alarm is wanted. */
   earliest: string[];
-  /** Namespaces whose alarms are wanted by name, the latest first: 1,000 of each at most. */
+  /** Namespaces whose named alarms are wanted, latest first: 1,000 of each at most. */
   named: string[];
-  /** Of those: the ones no later than this, in ms since 1970. */
+  /** Only named alarms up to this time, in ms since 1970. */
   before: number;
 }
 
 /**
- * The earliest alarm of each of the namespaces `earliest`, null where one has none, and the alarms of each of `named`, in
- * their order. Namespaces of `earliest` that were never used are left out.
- * @param scratch a directory that may be written anew for it
- * @throws {Error} when one of them is no database of alarms, or cannot be read in time
+ * Returns the earliest alarm of each namespace in `earliest`, null for none, and the alarms of each in `named`, in order.
+ * Never used namespaces in `earliest` are left out.
+ * @param scratch a directory that may be recreated for it
+ * @throws {Error} when one is not a database of alarms, or cannot be read in time
  */
 export async function readAlarms(
   asked: AlarmsAsked,
@@ -59,7 +59,7 @@ export async function readAlarms(
     );
     return JSON.parse(output.toString('utf8'));
   } catch (error) {
-    // A reader that was ended has left its files. The app may have been deleted meanwhile: its directory is not made again.
+    // A killed reader has left its files. Do not recreate the app's directory: the app may have been deleted.
     dropOwn(scratch, user);
     throw error;
   } finally {
@@ -73,7 +73,7 @@ async function myTurn(): Promise<void> {
   await new Promise<void>((resolve) => waiting.push(resolve));
 }
 
-/** Those of the paths where something is, in their places. */
+/** The paths that exist, null for the others. */
 function existing(paths: string[]): Promise<(string | null)[]> {
   return Promise.all(
     paths.map((path) =>

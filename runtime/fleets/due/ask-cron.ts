@@ -1,17 +1,17 @@
-// Has an app's process run a cron now.
+// Makes an app's process run a cron now.
 import type { Result } from '../../../handlers/contract/index.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
 import type { LeasedCell } from '../admission/leasing.ts';
 
-/** Longest answer of a process about a run: one message. */
+/** Longest answer about a run: one message. */
 const ANSWER_BYTES = 64 * 1024;
 
 type Ran = Result<'crons.run'>;
 
 /**
- * Runs a cron in a leased process. Answers after ten seconds also when the run goes on.
- * @returns what became of it; `failed`: why it was not begun
- * @throws {Error} when the process gives no such answer
+ * Runs a cron in a leased process. Answers after ten seconds even if the run continues.
+ * @returns its result; `failed`: why it was not begun
+ * @throws {Error} when the process's answer is invalid
  */
 export async function askCron(
   { socketPath, signal }: LeasedCell,
@@ -24,7 +24,7 @@ export async function askCron(
     throw new Error(`the process answered with status ${status} and no result`);
   const { done, failed } = JSON.parse(text) as { done?: Partial<Ran>; failed?: unknown };
   if (done === undefined) return { failed: String(failed) };
-  // The answer comes from the app's own process, so it may be anything.
+  // The app's own process answers, so this may be anything.
   const { outcome, duration_ms, error, trace_id } = done;
   return {
     done: {

@@ -1,46 +1,46 @@
-// When an app without a process has work to do. workerd keeps alarms on disk, and fires one that is overdue as soon
-// as it runs again.
+// Finds when an app without a process has work to do. workerd keeps alarms on disk, and runs overdue ones as soon as it
+// starts.
 import { join } from 'node:path';
 import type { User } from '../../isolation/users.ts';
 import { CRON_KEY } from '../config/bundled-services.ts';
 import type { DueWork } from '../process/write-cell-files.ts';
 import { type Alarm, type AlarmsAsked, readAlarms } from './alarms.ts';
 
-/** How far ahead the engine of Workflows sets the alarm of an instance that is at work, in ms, and some more. */
+/** How far ahead the Workflows engine sets a working instance's alarm, with a margin, in ms. */
 const AT_WORK_MS = 11 * 60 * 1000;
-/** Instances of each Workflow that are resumed at a start: each takes memory, and more could end the new process at once. */
+/** Instances of each Workflow to resume at a start. Each takes memory; too many could end the new process at once. */
 const RESUMED = 300;
 
-/** An app that has no process, because nobody needs it. `dueAt`: when it has work to do, in ms since 1970; null for never. */
+/** An app at rest, without a process. `dueAt`: its next work, in ms since 1970; null for never. */
 export interface Rest {
   dueAt: number | null;
 }
 
-/** Finds out when there is work to do, in ms since 1970; `null` for never. It may be given up. */
+/** Finds the next work, in ms since 1970; `null` for never. May be aborted. */
 type Find = (signal: AbortSignal) => Promise<number | null>;
 
-/** The time without a process, as kept by the host: `null` while there is one. */
+/** Records the app's rest, the time without a process: `null` while there is a process. */
 export class RestRecord {
   readonly #keep: (rest: Rest | null) => Promise<void>;
   #rest: Rest | null = null;
-  /** Aborted at the end of this time. */
+  /** Aborted at the end of this rest. */
   #over = new AbortController();
 
-  /** @param keep writes it down, so that it outlives the host and, once it has resolved, the machine. Must not reject */
+  /** @param keep stores it across a restart of the host and, once resolved, a power loss. Must not reject */
   constructor(keep: (rest: Rest | null) => Promise<void>) {
     this.#keep = keep;
   }
 
-  /** Takes over what the host had written down. */
+  /** Restores the host's record. */
   resume(rest: Rest): void {
     this.#rest = rest;
   }
 
   /**
-   * The process has gone.
-   * @param find finds the work that the process left
-   * @param delayMs time that work waits which is due already
-   * @returns when that is known, or there is a process again. Never rejects
+   * The process has ended.
+   * @param find finds the next work
+   * @param delayMs delay for work that is already due
+   * @returns when that is known, or a process runs again. Never rejects
    */
   async begin(find: Find, delayMs = 0): Promise<void> {
     this.#over.abort();
@@ -55,8 +55,8 @@ export class RestRecord {
   }
 
   /**
-   * To be called before a process runs code of the app, which may change what is due.
-   * @returns when that is written down for good. Never rejects
+   * Call before a process runs the app's code, which may change what is due.
+   * @returns when that is on disk. Never rejects
    */
   async end(): Promise<void> {
     this.#over.abort();
@@ -71,7 +71,7 @@ export class RestRecord {
   }
 }
 
-/** Asks one app's storage when there is work to do. */
+/** Reads one app's next work from its storage. */
 export class DueReader {
   readonly #user: User | null;
   readonly #data: string;
@@ -81,8 +81,8 @@ export class DueReader {
 
   /**
    * @param data the app's data directory, whose files are read as `user`
-   * @param workOf what of the release in a directory has work to do
-   * @param scratch a directory of this reader alone, for copies
+   * @param workOf the parts of a release that have work to do, by its directory
+   * @param scratch this reader's own directory, for copies
    */
   constructor(
     user: User | null,
@@ -97,9 +97,9 @@ export class DueReader {
   }
 
   /**
-   * The app's earliest alarm, batch of a queue or cron, in ms since 1970; `null` for never. What is being run counts
-   * until it has ended. May be asked while the process runs.
-   * @param release the directory of the release that is live
+   * Returns the app's earliest alarm, queue batch or cron, in ms since 1970; `null` for never. Running work counts until it
+   * has ended. May be called while the process runs.
+   * @param release the directory of the live release
    * @throws {Error} when a file cannot be read
    */
   next(release: string, signal: AbortSignal): Promise<number | null> {
@@ -107,10 +107,10 @@ export class DueReader {
   }
 
   /**
-   * Instances of the app's Workflows that may have been at work when a process of its ended: the engine sets the alarm of
-   * one that is at work to some minutes ahead, and that of one that waits to the end of its wait. The latest alarms are those
-   * of work that began last; what is due sooner is woken by itself.
-   * @param release the directory of the release that is live
+   * Returns Workflow instances that may have been at work when their process ended. The engine sets a working instance's
+   * alarm some minutes ahead, and a waiting one's to the end of its wait. The latest alarms are those of the newest work;
+   * those due sooner wake by themselves.
+   * @param release the directory of the live release
    * @returns by the binding of the Workflow
    * @throws {Error} when a file cannot be read
    */
@@ -134,7 +134,7 @@ export class DueReader {
   }
 
   /**
-   * The release's crons, and when each is due as `Alarm.time`: null where no process has set it yet.
+   * Returns the release's crons with their due times as `Alarm.time`; null if no process has set it yet.
    * @throws {Error} when the file cannot be read
    */
   crons(release: string, signal: AbortSignal): Promise<Alarm[]> {
@@ -153,7 +153,7 @@ export class DueReader {
     return all.length === 0 ? null : Math.min(...all);
   }
 
-  /** The earliest alarm of each of the keys, and those of all crons. */
+  /** Returns the earliest alarm of each key, and those of all crons. */
   async #alarms(
     keys: string[],
     crons: string[],
@@ -177,7 +177,7 @@ export class DueReader {
   }
 }
 
-/** When each cron is due: its schedule's alarm, or now if that was never set, which only a process can do. */
+/** When each cron is due: its schedule's alarm. One never set is due now, because only a process can set it. */
 function nextCrons(crons: string[], alarms: Alarm[]): number[] {
   const next = new Map(alarms.map(({ name, time }) => [name, time]));
   return crons.map((cron) => next.get(cron) ?? Date.now());

@@ -1,5 +1,5 @@
-// The ways in which an app's process ends: nobody needs it, the app sleeps or is stopped, it keeps too much on the disk, or
-// another process takes its place. The fleet's operations call them one at a time.
+// Ends an app's process: it is idle, the app sleeps or is stopped, it exceeds its disk limit, or another process replaces it.
+// The fleet's operations call these functions one at a time.
 import { endProcessesOf } from '../../processes/orphaned-processes.ts';
 import type { ReleaseRef } from './launch.ts';
 import type { Leased, Running } from './phase.ts';
@@ -7,10 +7,10 @@ import type { Supervisor } from './supervisor.ts';
 
 /** Time that requests in flight get before their process ends, in ms. */
 const DRAIN_MS = 10_000;
-/** How long a process may take to say whether steps of Workflows run in it, in ms. After that it is ended all the same. */
+/** How long a process may take to answer whether Workflow steps run in it, in ms. Then it is ended anyway. */
 const STEPS_TIMEOUT_MS = 1_000;
 
-/** Ends a process that nobody needs, or whose memory others need. Requests that come meanwhile start another. */
+/** Ends an idle process, or one whose memory others need. Requests that come meanwhile start another. */
 export async function hibernate(supervisor: Supervisor, phase: Running, lastError?: string): Promise<void> {
   const { asleep } = phase;
   supervisor.options.say('info', 'the process goes, for nobody needs it now');
@@ -19,7 +19,7 @@ export async function hibernate(supervisor: Supervisor, phase: Running, lastErro
   void supervisor.goIdle(asleep ? 'asleep' : 'idle', lastError);
 }
 
-/** One of the operations of a fleet, for an app that does not sleep yet; `Fleet.sleep` says what it does. */
+/** An operation for an app that is not asleep yet; see `Fleet.sleep`. */
 export async function sleep(supervisor: Supervisor, live: ReleaseRef | undefined): Promise<void> {
   supervisor.cancelRestart();
   supervisor.live ??= live ?? null;
@@ -33,11 +33,11 @@ export async function sleep(supervisor: Supervisor, live: ReleaseRef | undefined
   }
   if (supervisor.live === null) supervisor.enter({ name: 'none' });
   else await supervisor.goIdle('asleep', lastError);
-  // The engine's own alarm for a step that is at work lies some minutes ahead.
+  // The engine's own alarm for a running step lies some minutes ahead.
   if (isCut) supervisor.rest.resume({ dueAt: Date.now() });
 }
 
-/** One of the operations of a fleet; `Fleet.hold` says what it does. @param atOnce whether requests in flight are cut */
+/** An operation; see `Fleet.hold`. @param atOnce whether requests in flight are aborted */
 export async function hold(supervisor: Supervisor, why: string, atOnce: boolean): Promise<void> {
   const { phase } = supervisor;
   if (['none', 'stopped', 'leased', 'asleep', 'held'].includes(phase.name)) return;
@@ -51,7 +51,7 @@ export async function hold(supervisor: Supervisor, why: string, atOnce: boolean)
   phase.upstream.destroy();
 }
 
-/** Holds requests and ends the process, if there is one. The caller then starts another, or enters another phase. */
+/** Queues requests and ends the process, if any. The caller then starts another, or enters another phase. */
 export async function retire(supervisor: Supervisor, log: (line: string) => void): Promise<void> {
   supervisor.cancelRestart();
   const { phase } = supervisor;
@@ -62,7 +62,7 @@ export async function retire(supervisor: Supervisor, log: (line: string) => void
   if (phase.name === 'running' || phase.name === 'leased') await end(phase, log, supervisor.options.drainMs);
 }
 
-/** One of the operations of a fleet; `Fleet.stop` says what it does. */
+/** An operation; see `Fleet.stop`. */
 export async function stop(supervisor: Supervisor, live?: ReleaseRef): Promise<void> {
   supervisor.cancelRestart();
   const { phase } = supervisor;
@@ -76,12 +76,15 @@ export async function stop(supervisor: Supervisor, live?: ReleaseRef): Promise<v
   supervisor.enter({ name: supervisor.live === null ? 'none' : 'stopped' });
 }
 
-/** Ends all processes of the app's user, also those that left their sandbox or process group. A host that stops leaves them to the next host. */
+/**
+ * Ends all processes of the app's user, even outside their sandbox or process group. A stopping host leaves them to the next
+ * host.
+ */
 export async function endProcesses({ options: { user }, operations }: Supervisor): Promise<void> {
   if (user !== null && !operations.closing.aborted) await endProcessesOf(user);
 }
 
-/** Lets requests in flight and leases end, then ends the process: one that has had SIGTERM answers no new connection. */
+/** Drains requests and leases, then ends the process: after SIGTERM it accepts no new connection. */
 async function end(phase: Running | Leased, log: (line: string) => void, drainMs = DRAIN_MS): Promise<void> {
   const { cell, leases } = phase;
   const requests = phase.name === 'running' ? phase.upstream.drain(drainMs) : { cut: 0 };

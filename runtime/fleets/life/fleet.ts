@@ -1,5 +1,5 @@
-// One app's process through its life: started, restarted after a crash, replaced by a deploy, ended when nobody needs it,
-// stopped. Operations run one after another, and at no time do two processes have the app's storage.
+// Manages one app's process: starts it, restarts it after a crash, replaces it on a deploy, ends it when idle, stops it.
+// Operations run one after another. Two processes never share the app's storage.
 import type { Release } from '../../../bundler/release.ts';
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import type { Admission, Backend, Refused } from '../../edge/upstream/backend.ts';
@@ -20,7 +20,7 @@ export interface FleetOptions extends SupervisorOptions, AdmissionOptions {
   appId: string;
 }
 
-/** `cpuMs` and `wakes` (starts after a rest, for requests) since they were taken before; `memoryBytes` as it is now. */
+/** `cpuMs` and `wakes` (starts of a resting app for requests) since the last call; `memoryBytes` as of now. */
 export interface FleetUsage {
   cpuMs: number;
   memoryBytes: number;
@@ -37,9 +37,9 @@ export class Fleet implements Backend {
   readonly #idling: Idling;
   readonly #leasing: Leasing;
   readonly #admissions: Admissions;
-  /** A restart that waits for its turn. */
+  /** A queued restart. */
   #renewal: Promise<boolean> | null = null;
-  /** Settles when the start that was asked for last has ended, also one that still waits for its turn. */
+  /** Settles when the last requested start has ended, even one that still waits for its turn. */
   #coming: Promise<void> | null = null;
 
   constructor(options: FleetOptions) {
@@ -62,7 +62,7 @@ export class Fleet implements Backend {
     return this.#process.state;
   }
 
-  /** Why it does not run, or did not start. `null` while it runs. */
+  /** Why the process does not run or did not start. `null` while it runs. */
   get lastError(): string | null {
     return this.#process.lastError;
   }
@@ -71,24 +71,24 @@ export class Fleet implements Backend {
     return this.#process.live?.deployId ?? null;
   }
 
-  /** The process, while one serves. */
+  /** The process id while it serves. */
   get pid(): number | null {
     return this.#process.phase.name === 'running' ? this.#process.phase.cell.pid : null;
   }
 
-  /** Bytes that this process has had the disk take, as last read; 0 without one. */
+  /** Bytes that this process has written to disk, as last read; 0 without a process. */
   get writtenBytes(): number {
     const phase = this.#process.phase;
     return phase.name === 'running' ? (phase.cell.usage?.writtenBytes ?? 0) : 0;
   }
 
-  /** Memory that is this process's alone, as last read; null without one. */
+  /** Private memory of this process, as last read; null without a process. */
   get memoryBytes(): number | null {
     const phase = this.#process.phase;
     return phase.name === 'running' ? (phase.cell.usage?.privateBytes ?? 0) : null;
   }
 
-  /** What was used since the call before, as far as that was read; null when it is nothing. */
+  /** Returns the usage since the last call, as far as it was sampled; null for none. */
   takeUsage(): FleetUsage | null {
     const { phase } = this.#process;
     const wakes = this.#admissions.takeWakes();
@@ -97,7 +97,7 @@ export class Fleet implements Backend {
     return { wakes, cpuMs: cell?.takeCpuMs() ?? 0, memoryBytes: cell?.usage?.privateBytes ?? 0 };
   }
 
-  /** Whether the host has ended it for what the app keeps on the disk. */
+  /** Whether the host has ended it for its disk use. */
   get isHeld(): boolean {
     return this.#process.phase.name === 'held';
   }
@@ -107,7 +107,7 @@ export class Fleet implements Backend {
     return this.#process.activity.lastMinute;
   }
 
-  /** Requests and upgraded connections that are open now, and work of Workflows as far as it keeps the process. */
+  /** Open requests and upgraded connections, and Workflow work that keeps the process. */
   get openStreams(): number {
     return this.#process.phase.name === 'running'
       ? this.#process.phase.upstream.active + this.#process.phase.upstream.tunnels + this.#idling.steps
@@ -119,16 +119,16 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Wakes a sleeping app for a proxy that holds its own requests. Anything else is left as it is.
-   * @returns why requests would be refused because it sleeps on; null when they may come
+   * Wakes a sleeping app for a proxy that queues its own requests. Other apps are left as they are.
+   * @returns why requests would still be refused; null when they may come
    */
   wake(): Promise<Refused | null> {
     return this.#admissions.wake();
   }
 
   /**
-   * Whether the process answers on the socket that runs none of the app's code: an endless loop in it shows. A
-   * hibernated app is well, and is left alone.
+   * Whether the process answers on the socket that runs none of the app's code, which detects endless loops. A hibernated app
+   * is healthy, and is not woken.
    */
   async healthy(): Promise<boolean> {
     const phase = this.#process.phase;
@@ -137,8 +137,8 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Says what an app was when the host ended, before anything is asked of it: `idle` starts at its first request.
-   * @param rest as told to `onRest`; `null` when that is not known for sure, and the storage must say
+   * Restores an app's phase from before a restart of the host. Call it first. `idle` starts at its first request.
+   * @param rest the last value of `onRest`; `null` when uncertain, so that the storage is read
    */
   restore(name: Resting, live: ReleaseRef, rest: Rest | null, lastError: string | null = null): void {
     this.#process.live = live;
@@ -148,9 +148,9 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Ends the process for what the app keeps on the disk. It runs again when somebody starts the app or deploys to it, and
-   * after `letGo`. An app that has no process for good is left as it is.
-   * @param atOnce whether requests in flight are cut, and an operation that is under way fails
+   * Ends the process for its disk use. It runs again after a start, a deploy or `letGo`. Apps that are meant to have no
+   * process are left as they are.
+   * @param atOnce whether requests in flight are aborted, and a running operation fails
    */
   hold(why: string, atOnce: boolean): Promise<void> {
     const { phase, operations } = this.#process;
@@ -158,14 +158,14 @@ export class Fleet implements Backend {
     return operations.run(() => hold(this.#process, why, atOnce));
   }
 
-  /** Has the next request, or due work, start an app that is stopped. Other apps are left as they are. */
+  /** Lets the next request or due work start a stopped app. Other apps are left as they are. */
   rest(): Promise<void> {
     return this.#process.operations.run(async () => {
       if (this.#process.phase.name === 'stopped') void this.#process.goIdle('idle');
     });
   }
 
-  /** Has the next request, or due work, start an app that is held. Other apps are left as they are. */
+  /** Lets the next request or due work start a held app. Other apps are left as they are. */
   letGo(): Promise<void> {
     return this.#process.operations.run(async () => {
       const { phase } = this.#process;
@@ -174,14 +174,14 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Makes `release` the one to run and resolves when it serves; at once if it does already. It is restarted
-   * whenever its process ends, after a failed start too.
+   * Starts `release` and resolves when it serves; at once if it already does. It is restarted whenever its process ends, even
+   * after a failed start.
    * @throws {Error} with the reason when it does not start
    */
   start(release: ReleaseRef): Promise<void> {
     const [wanted, ahead] = [this.#process.wanted, this.#admissions.startAhead];
     const started = this.#process.operations.run(async () => {
-      // The start ahead came before this operation, so it has ended.
+      // That start preceded this operation, so it has ended.
       const failure = await ahead;
       const phase = this.#process.phase;
       if (phase.name === 'running' && this.#process.live?.deployId === release.deployId) {
@@ -218,22 +218,22 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Ends the process: requests in flight get 10 s, then SIGTERM, then SIGKILL. A start under way is given up.
-   * @param live the release a start would run, if the fleet was not told of it before
+   * Ends the process: requests in flight get 10 s, then SIGTERM, then SIGKILL. Cancels a start under way.
+   * @param live the release that a start would run, if the fleet does not know it yet
    */
   stop(live?: ReleaseRef): Promise<void> {
     this.giveUpStarts();
     return this.#process.operations.run(() => stop(this.#process, live));
   }
 
-  /** Gives up on starts that were asked for before now. */
+  /** Cancels earlier requested starts. */
   giveUpStarts(): void {
     this.#process.giveUpStarts();
   }
 
   /**
-   * Ends the process as `stop` does. Requests that come meanwhile are held, and they or the next one wake the app; work
-   * that falls due gets a process for as long as it takes, and steps of Workflows that this cuts are tried again at once.
+   * Ends the process as `stop` does. Requests are queued meanwhile, and wake the app, as does the next one. Due work gets a
+   * process for as long as it takes. Workflow steps that are cut are retried at once.
    */
   sleep(live?: ReleaseRef): Promise<void> {
     if (!this.#admissions.isAsleep) this.giveUpStarts();
@@ -243,28 +243,27 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Replaces the release that runs, if one does, by `next`, holding requests meanwhile.
-   * @throws {Error} with workerd's or SQLite's own message. Then all is as before: the release before serves again
+   * Replaces the running release, if any, by `next`. Requests are queued meanwhile.
+   * @throws {Error} with workerd's or SQLite's own message. The previous release then serves again
    */
   swap(next: ReleaseRef, steps: SwapSteps): Promise<void> {
     return this.#process.operations.run(() => swap(this.#process, next, steps));
   }
 
   /**
-   * Tries a release on storage of its own, beside the one that serves.
-   * @returns what the log of its deploy should say of it
-   * @throws {Error} why it would not be swapped in
+   * Tries a release on temporary storage, beside the one that serves.
+   * @returns lines for its deploy log
+   * @throws {Error} why it could not be swapped in
    */
   try(release: ReleaseRef): Promise<string[]> {
     return this.#process.launcher.try(release, this.#process.operations.closing);
   }
 
   /**
-   * Starts the live release again where it runs or should, because what its process is given has changed. Requests are
-   * held meanwhile, as for a deploy. An app that rests or is stopped starts nothing. Calls that come before it has begun
-   * share it.
+   * Restarts the live release if it runs or should, because its process's inputs have changed. Requests are queued meanwhile,
+   * as for a deploy. A resting or stopped app starts nothing. Calls before it begins share one restart.
    * @returns whether a new process serves
-   * @throws {Error} why the release does not start; a process that ran before runs on
+   * @throws {Error} why the release does not start; a running process then continues
    */
   renew(): Promise<boolean> {
     this.#renewal ??= this.#process.operations.run(async () => {
@@ -275,16 +274,17 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Makes `next` the release that a later start runs, for an app that is not to run now: tried and migrated like any.
-   * @param resting what the app is then
-   * @throws {Error} as `swap` does; then the release before stays
+   * Makes `next` the release of a later start, for an app that must not run now. It is tried and migrated as usual.
+   * @param resting the app's phase afterwards
+   * @throws {Error} as `swap` does; the previous release then stays
    */
   adopt(next: ReleaseRef, steps: SwapSteps, resting: 'asleep' | 'stopped'): Promise<void> {
     return this.#process.operations.run(() => adopt(this.#process, next, steps, resting));
   }
 
   /**
-   * Has `replace` change the app's storage while no process has it, holding requests meanwhile. Then all is as before.
+   * Runs `replace` on the app's storage while no process uses it. Requests are queued meanwhile; afterwards the app is in its
+   * previous phase.
    * @throws what `replace` throws
    */
   replaceStorage(replace: () => Promise<void>): Promise<void> {
@@ -292,7 +292,7 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Fills the app's cache with what a release has for it. Only a namespace's needs that no process has the storage.
+   * Fills the app's cache with a release's files. Only for a namespace must no process use the storage.
    * @throws {Error} with the key that could not be put
    */
   async prefill(
@@ -305,34 +305,33 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Has `use` speak with a process of the app, without waking it: a sleeping app sleeps on, a stopped one takes no
-   * requests, and a process that was started for this goes again. While it lasts the app does not hibernate, and what
-   * ends or replaces its process waits for it as for requests in flight. Alarms that are overdue may run meanwhile, a
-   * stopped app's too.
+   * Runs `use` with a process of the app, without waking it: a sleeping app sleeps on, a stopped one takes no requests, and a
+   * process started for this ends again. Meanwhile the app does not hibernate, and its process is ended or replaced only
+   * afterwards, as for requests in flight. Overdue alarms may run meanwhile, even of a stopped app.
    * @param purpose what it is for, in messages
-   * @param mayBlock whether the process may answer nobody else meanwhile; one that still does not after 30 s is ended
-   * @throws {Error} when there is no process or room for one, when it ends, and when all of it takes longer than 30 s
+   * @param mayBlock whether the process may be blocked meanwhile; if it still is after 30 s, it is ended
+   * @throws {Error} when there is no process or no memory for one, when it ends, or after 30 s in all
    */
   withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>, mayBlock = false): Promise<T> {
     return this.#leasing.withCell(purpose, use, mayBlock);
   }
 
-  /** The live release's crons with the times that they are due at. @throws {Error} when they cannot be read */
+  /** Returns the live release's crons with their due times. @throws {Error} when they cannot be read */
   crons(): Promise<Alarm[]> {
     return this.#process.crons();
   }
 
-  /** Resolves when the operations that were asked for before have ended. */
+  /** Resolves when all earlier requested operations have ended. */
   settled(): Promise<void> {
     return this.#process.operations.run(async () => {});
   }
 
-  /** To be called about once a second: ends a quiet process, and starts one for work that falls due. */
+  /** Ends an idle process, and starts one for due work. Call about once a second. */
   tick(): void {
     this.#idling.look();
   }
 
-  /** Stops it for good. What is under way is given up: a trial, a migration (which undoes itself), a start. */
+  /** Stops it for good. Cancels what is under way: a trial, a migration (which is rolled back), a start. */
   close(): Promise<void> {
     return this.#process.operations.close(() => stop(this.#process));
   }

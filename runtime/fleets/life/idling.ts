@@ -1,4 +1,4 @@
-// Ends a process that nobody asks for anything, or whose memory others need, and starts one for work that falls due.
+// Ends a process that is idle or whose memory others need, and starts one for due work.
 import { EXCEEDED_CPU } from '../../edge/refusals.ts';
 import type { Cell } from '../process/cell.ts';
 import { type Stuck, Watchdog } from '../process/watchdog.ts';
@@ -6,29 +6,29 @@ import { hibernate } from './ending.ts';
 import type { Running } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
 
-/** How long a process may take to say what work it has, in ms. After that it counts as without work. */
+/** How long a process may take to report its pending work, in ms. Then it counts as idle. */
 const WORK_TIMEOUT_MS = 1_000;
 
 export class Idling {
   readonly #process: Supervisor;
   readonly #watchdog = new Watchdog((cell, why) => this.#endStuck(cell, why));
-  /** The process that was to end and stayed, because it works without a request. */
+  /** The process that should have ended, but stayed for work without a request. */
   #working: Running | null = null;
-  /** How much of its work ran in Workflows. */
+  /** How many of its tasks ran in Workflows. */
   #steps = 0;
-  /** Whether the process is to go because others need its memory. */
-  #givesWay = false;
+  /** Whether the process is to end because others need its memory. */
+  #isEvicting = false;
 
   constructor(process: Supervisor) {
     this.#process = process;
   }
 
-  /** How many pieces of work in Workflows keep the process that runs. */
+  /** The number of Workflow tasks that keep the running process. */
   get steps(): number {
     return this.#working !== null && this.#working === this.#process.phase ? this.#steps : 0;
   }
 
-  /** To be called about once a second: ends a quiet process, and starts one for work that falls due. */
+  /** Ends an idle process, and starts one for due work. Call about once a second. */
   look(): void {
     const { phase, operations } = this.#process;
     const running = phase.name === 'running' ? phase : null;
@@ -37,7 +37,7 @@ export class Idling {
     if (running !== null) {
       const { upstream, leases } = running;
       const used = upstream.active + upstream.tunnels + leases.held > 0;
-      // SQL of the app's owner has a deadline of its own.
+      // SQL of the app's owner has its own timeout.
       if (leases.mayBlock) this.#watchdog.pause();
       else this.#watchdog.look(running.cell, used || running === this.#working);
     }
@@ -63,8 +63,8 @@ export class Idling {
   }
 
   /**
-   * Starts a process for something else than requests, where the app has none. A sleeping app stays asleep for requests.
-   * @throws when it does not start; another start is then arranged
+   * Starts a process for something other than requests, if the app has none. A sleeping app still takes no requests.
+   * @throws when it does not start; a retry is then scheduled
    */
   start(): Promise<void> {
     const { phase, wanted, operations } = this.#process;
@@ -75,12 +75,12 @@ export class Idling {
     return operations.run(start);
   }
 
-  /** Has the process go, for `why`: others need its memory. */
+  /** Ends the process for `why`: others need its memory. */
   atLowPriority(why: string): void {
-    if (this.#givesWay) return;
-    this.#givesWay = true;
+    if (this.#isEvicting) return;
+    this.#isEvicting = true;
     const leave = async () => {
-      this.#givesWay = false;
+      this.#isEvicting = false;
       const { phase, options } = this.#process;
       if (phase.name !== 'running') return;
       options.say('warn', why);
@@ -93,14 +93,14 @@ export class Idling {
     return this.#process.activity.isQuiet(upstream) && leases.held === 0;
   }
 
-  /** Ends the process of a quiet app, unless work is under way, or about to fall due. */
+  /** Ends the process of an idle app, unless it has work under way or due soon. */
   async #hibernate(phase: Running): Promise<void> {
     const { activity } = this.#process;
     if (this.#process.phase !== phase || !this.#isQuiet(phase)) return;
     const work = await phase.cell.workAfterAnswers(WORK_TIMEOUT_MS);
     const steps = work > 0 ? await phase.cell.stepsAtWork(WORK_TIMEOUT_MS) : 0;
     const dueAt = await this.#process.nextDue();
-    // A request may have come while the process was asked.
+    // A request may have come while waiting for the answer.
     if (this.#process.phase !== phase || !this.#isQuiet(phase)) return;
     if (work > 0 || (dueAt !== null && dueAt <= Date.now() + activity.worthWaitingMs)) {
       activity.keep();

@@ -1,4 +1,4 @@
-// A release brought up on an app's storage: databases migrated, process started.
+// Launches a release on an app's storage: migrates its databases, then starts its process.
 import { join } from 'node:path';
 import type { Release } from '../../../bundler/release.ts';
 import type { HostServiceAccess } from '../../app-services/app-service.ts';
@@ -23,52 +23,52 @@ export interface ReleaseRef {
   directory: string;
 }
 
-/** Where an app's process runs, and on what. */
+/** Where an app's process runs, and its resources. */
 export interface Place {
   /** Path of the workerd program. */
   workerd: string;
-  /** Who runs it; `null`: the host's own user. */
+  /** The user that runs it; `null`: the host's own. */
   user: User | null;
   /** Memory that a process may use (`RUNNER_CELL_MAX_MB`), in MiB. */
   memoryMb: number;
-  /** CPU time that an app may compute for without a pause, whatever its project says (`RUNNER_CELL_CPU_MAX_S`), in ms. */
+  /** Upper limit of uninterrupted CPU time (`RUNNER_CELL_CPU_MAX_S`), whatever the app's project says, in ms. */
   cpuMaxMs?: number;
   /** `run`: sockets, the pid file and the files of launches. `data`: the app's storage. */
   directories: { run: string; data: string };
-  /** The secrets that its Worker gets at this moment, by name. @throws when they cannot be read */
+  /** Returns the current secrets of the Worker, by name. @throws when they cannot be read */
   secrets: () => Record<string, string>;
-  /** Where a process of a release has its output go. */
+  /** Returns the output sink for a release's process. */
   output: (deployId: string) => OutputSink;
-  /** MiB of responses that the Cache API keeps (`RUNNER_FLEET_ASSET_CACHE_MB`). Left out or 0: none. */
+  /** Limit of the Cache API (`RUNNER_FLEET_ASSET_CACHE_MB`), in MiB. Left out or 0: no cache. */
   cacheMb?: number;
-  /** Where the control UI is, as browsers are told that meet an error of the app; null where they are told nothing. */
+  /** The control UI's address on error pages; null: no error pages. */
   uiUrl?: () => string | null;
-  /** The app's way to its buckets. Left out where there is no bucket service. */
+  /** The app's access to its buckets. Left out without a bucket service. */
   buckets?: HostServiceAccess;
-  /** The app's way to other apps. Left out where there are none. */
+  /** The app's access to other apps. Left out without other apps. */
   services?: ServiceAccess;
-  /** Private addresses and CIDR ranges that the app may reach. None when left out. */
+  /** Private addresses and CIDR ranges that the app may reach. Default: none. */
   egress?: readonly string[];
-  /** The app's way to each service for what lies outside that there is. */
+  /** The app's access to each running outward service. */
   outward?: Partial<Record<OutwardService, HostServiceAccess>>;
-  /** For an app that somebody works on at this machine; left out for one that was deployed. */
+  /** For an app in development on this machine; left out for a deployed one. */
   development?: Development;
 }
 
-/** What a process has besides, whose app somebody works on. */
+/** Extra options for the process of an app in development. */
 export interface Development {
-  /** Has a debugger reach each process, and is told the port on loopback; null: none does. */
+  /** Enables the inspector in each process, and gets its port on loopback; null: no inspector. */
   onInspector: ((port: number) => void) | null;
 }
 
-/** What a start has to keep to, as `CellOptions` has it. */
+/** Constraints of a start, as in `CellOptions`. */
 type Start = Pick<CellOptions, 'startTimeoutMs' | 'onSpawned'> & { signal: AbortSignal };
 
 /** Starts the processes of one app. */
 export class Launcher {
   readonly #place: Place;
   readonly #files: CellFilesCache;
-  /** The config of the release that the databases were last found up to date with. */
+  /** The config of the release for which the databases were last found migrated. */
   #migrated: string | null = null;
 
   constructor(place: Place) {
@@ -101,8 +101,8 @@ export class Launcher {
   }
 
   /**
-   * Brings the databases up to the release and starts its process. Nothing else may have the storage.
-   * @param log gets what the migrations say
+   * Migrates the databases to the release and starts its process. Nothing else may use the storage.
+   * @param log gets the migrations' messages
    */
   async launch(release: ReleaseRef, log: (line: string) => void, start: Start): Promise<Cell> {
     const { workerd, user, memoryMb, directories, output, buckets, services, outward, development } =
@@ -110,12 +110,12 @@ export class Launcher {
     const secrets = this.#place.secrets();
     const files = await this.#migrate(release, secrets, log, start.signal);
     const { config, hasBuckets, outwardServices, hasWorker, hasCache, sockets, calls, cpuMs } = files;
-    // Beside the start: the process connects when the app first uses them.
+    // In parallel with the start: the process connects when the app first uses them.
     const servicesOpen = [
       hasBuckets && buckets?.open(),
       ...outwardServices.map((type) => outward?.[type]?.open()),
     ];
-    // Before it: its modules may call already.
+    // Before the start: modules may call other apps while they load.
     await services?.open(calls);
     const cell = await startCell({
       workerd,
@@ -127,7 +127,7 @@ export class Launcher {
       disks: {
         do: join(directories.data, 'do'),
         kv: join(directories.data, 'kv'),
-        // Not with the storage: it is in no snapshot, and counts for no limit but its own.
+        // Outside the storage: it is in no snapshot, and has its own limit.
         ...(hasCache && { [CACHE_DISK]: join(directories.run, CACHE_DISK) }),
       },
       runDirectory: directories.run,
@@ -146,7 +146,7 @@ export class Launcher {
     return cell;
   }
 
-  /** Brings the databases up to the release, and gives its files. No database is asked when that was done before. */
+  /** Migrates the databases to the release and returns its files. Reads no database if already done for this config. */
   migrate(release: ReleaseRef, log: (line: string) => void, signal: AbortSignal): Promise<CellFiles> {
     return this.#migrate(release, this.#place.secrets(), log, signal);
   }
@@ -175,7 +175,7 @@ export class Launcher {
     return files;
   }
 
-  /** Fills the app's cache with what a release has for it, as `prefill` says. */
+  /** Fills the app's cache with a release's files; see `prefill`. */
   async prefill(
     { directory }: ReleaseRef,
     filled: NonNullable<Release['prefill']>,
@@ -196,17 +196,17 @@ export class Launcher {
     });
   }
 
-  /** The storage is another one now: its databases are asked again what they have. */
+  /** The storage was replaced: the next launch reads the databases' migrations again. */
   forgetStorage(): void {
     this.#migrated = null;
   }
 
-  /** What of a release has work to do by itself. */
+  /** Returns the parts of a release that have work to do by themselves. */
   async dueWork(directory: string): Promise<DueWork> {
     return (await this.#files.of(directory, Object.keys(this.#place.secrets()))).due;
   }
 
-  /** Starts a release on storage of its own, beside the one that serves, as `tryRelease` says. */
+  /** Tries a release on temporary storage, beside the one that serves; see `tryRelease`. */
   async try({ directory }: ReleaseRef, signal: AbortSignal): Promise<string[]> {
     const secrets = this.#place.secrets();
     const { trialConfig } = await this.#files.of(directory, Object.keys(secrets));

@@ -1,5 +1,5 @@
-// D1 migrations. User SQL may loop for ever or try to attach files, so it runs in a workerd of its own, on the real
-// storage, while no other process has that.
+// D1 migrations. The author's SQL may loop for ever or try to attach files, so it runs in a separate workerd, on the real
+// storage, while no other process uses that.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Release } from '../../../bundler/release.ts';
@@ -9,18 +9,18 @@ import type { Fields } from '../config/capnp.ts';
 import { D1, D1_WORKER, STATEMENTS, STATEMENTS_WORKER } from '../config/entry.ts';
 import { type TaskPlace, withTask } from '../process/task-cell.ts';
 
-/** What to migrate, and where: the storage has the databases in `do`, and `migrations.json` says what is known to be applied. */
+/** What to migrate, and where. The databases are in the storage's `do`; `migrations.json` caches which migrations are applied. */
 export interface MigrateOptions extends TaskPlace {
   databases: Release['databases'];
   log: (line: string) => void;
   signal?: AbortSignal;
 }
 
-/** Longest run for all databases, in ms, process start and every file included. */
+/** Time limit for all databases, process start included, in ms. */
 const MIGRATE_TIMEOUT_MS = 60_000;
-/** Applied migrations that a message names. */
+/** Most applied migrations that a message names. */
 const GONE_TOLD = 3;
-/** The table that records migrations where the project names none. */
+/** The default table of applied migrations. */
 const USUAL_TABLE = 'd1_migrations';
 const WORKER = readFileSync(new URL('./migration-worker.js', import.meta.url), 'utf8');
 
@@ -28,9 +28,9 @@ type Database = Release['databases'][number];
 type Answer = { applied: string[] } | { failed: { at: string; message: string; done: string[] } };
 
 /**
- * Applies what is pending, each database in one transaction with its rows in the table of its migrations. Starts nothing when
- * nothing can be pending. Nobody else may have the storage meanwhile.
- * @throws {Error} naming database, file, line and SQLite's message; that database is as it was before
+ * Applies pending migrations, each database in one transaction together with the rows of its migrations table. Starts no
+ * process when nothing can be pending. Nothing else may use the storage meanwhile.
+ * @throws {Error} naming database, file, line and SQLite's message; that database is then unchanged
  */
 export async function migrate(options: MigrateOptions): Promise<void> {
   const known = readKnown(options.dataDirectory);
@@ -66,11 +66,11 @@ export async function migrate(options: MigrateOptions): Promise<void> {
     if (!deadline.aborted) throw error;
     throw new Error(`migrations did not end within ${MIGRATE_TIMEOUT_MS / 1000} s and were undone`);
   }
-  // Written last, and only to save the start of a process: the table in the database says what was applied.
+  // Written last. It only saves the start of a process: the database's own table is authoritative.
   writeAtomic(knownPath(options.dataDirectory), JSON.stringify(known));
 }
 
-/** Whether a database's migrations are recorded in the usual table, by this binding or another one of the release. */
+/** Whether a database's migrations are recorded in the default table, through this binding or another of the release. */
 function isUsualTable({ storageId }: Database, databases: readonly Database[]): boolean {
   return databases.some(
     (each) =>
@@ -78,12 +78,12 @@ function isUsualTable({ storageId }: Database, databases: readonly Database[]): 
   );
 }
 
-/** The name under which it is known what of a database's migrations is applied. */
+/** The key of a database in the cache of applied migrations. */
 function keyOf({ storageId, migrationsTable }: Database): string {
   return migrationsTable === undefined ? storageId : `${storageId} ${migrationsTable}`;
 }
 
-/** What a failure may come from, where migrations were applied that the project does not have. @param gone their names */
+/** A hint when migrations were applied that the project lacks, for example renamed ones. @param gone their names */
 function renamed(gone: string[]): string {
   if (gone.length === 0) return '';
   const told = gone.length > GONE_TOLD ? ['…', ...gone.slice(-GONE_TOLD)] : gone;
@@ -104,7 +104,7 @@ function knownPath(dataDirectory: string): string {
   return join(dataDirectory, 'migrations.json');
 }
 
-/** Names of applied migrations by `keyOf` a database. Lost or unreadable, it is found out again. */
+/** Names of applied migrations by database, see `keyOf`. A lost or unreadable file is rebuilt. */
 function readKnown(dataDirectory: string): Record<string, string[]> {
   try {
     return JSON.parse(readFileSync(knownPath(dataDirectory), 'utf8'));

@@ -1,18 +1,18 @@
-// Applies migrations to one D1 database, inside workerd, as the D1 of an app's process does: same class, same unique key, same
-// storage, same limits on what SQL may do.
+// Applies migrations to one D1 database inside workerd, just as D1 in an app's process would: same class, unique key, storage
+// and limits of SQL.
 import { D1Database as Database, turnForeignKeysOff } from './cellar-d1.js';
 import { splitStatements } from './cellar-sql-statements.js';
 
-/** Where migrations were recorded before `migrations_table` was read. */
+/** The table before `migrations_table` was supported. */
 const USUAL_TABLE = 'd1_migrations';
-/** Names of applied migrations that are told after a failure. */
+/** Most names of applied migrations after a failure. */
 const TOLD = 1_000;
 
 export class D1Database extends Database {
   /**
-   * Takes `{table, takesOver, migrations: [{name, path}]}`, paths in the release, and answers `{applied: [name]}` or
-   * `{failed: {at, message, done}}`. `done`: what was applied before. `takesOver`: migrations of these names that are recorded in
-   * the usual table are applied.
+   * Takes `{table, takesOver, migrations: [{name, path}]}`, with paths in the release. Answers `{applied: [name]}` or
+   * `{failed: {at, message, done}}`. `done`: previously applied. `takesOver`: names recorded in the default table count as
+   * applied.
    */
   async fetch(request) {
     let at = '';
@@ -56,14 +56,14 @@ export class D1Database extends Database {
   }
 }
 
-/** What a table has recorded; nothing where there is no such table. */
+/** Names recorded in a table; empty if the table is missing. */
 function namesIn(sql, table) {
   const [found] = sql.exec("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", table);
   if (found === undefined) return new Set();
   return new Set([...sql.exec(`SELECT name FROM ${quoted(table)}`)].map(({ name }) => name));
 }
 
-/** As Wrangler makes it. */
+/** The same schema as Wrangler's. */
 function createTable(table) {
   return `CREATE TABLE IF NOT EXISTS ${quoted(table)}(
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -89,7 +89,7 @@ export default {
     try {
       return await env.DATABASE.get(env.DATABASE.idFromName(database)).fetch(request);
     } catch (error) {
-      // A commit that fails, for a broken foreign key, fails the object and not the call that it comes after.
+      // A failed commit, such as a broken foreign key, fails the object and not the preceding call.
       return Response.json({ failed: { at: 'the commit', message: error.message, done: [] } });
     }
   },

@@ -1,11 +1,11 @@
-// Runs what is done to an app's process one after another.
+// Serializes the operations on an app's process.
 
 export class Operations {
   readonly #closing = new AbortController();
   #last: Promise<unknown> = Promise.resolve();
   #pending = 0;
 
-  /** Aborted by `close`: what runs gives up. */
+  /** Aborted by `close`: the running operation stops. */
   get closing(): AbortSignal {
     return this.#closing.signal;
   }
@@ -15,7 +15,7 @@ export class Operations {
     return this.#pending > 0;
   }
 
-  /** Runs `operation` after those before it, however they ended. @throws the reason of `closing` after `close` */
+  /** Runs `operation` after all earlier ones, failed ones included. @throws the reason of `closing` after `close` */
   async run<T>(operation: () => Promise<T>): Promise<T> {
     this.#pending++;
     const result = this.#last.then(() => {
@@ -30,7 +30,7 @@ export class Operations {
     }
   }
 
-  /** Gives up what is under way and runs `last` when that has ended. Nothing runs afterwards. */
+  /** Aborts the running operation, then runs `last`. Nothing runs afterwards. */
   close(last: () => Promise<void>): Promise<void> {
     this.#closing.abort(new Error('the host is stopping'));
     const ended = this.#last.then(last);

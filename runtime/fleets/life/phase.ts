@@ -1,4 +1,4 @@
-// The phases of a fleet, as one small union, and what a request gets in each.
+// The phases of a fleet as a union type, and what a request gets in each.
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import type { RefusalReason } from '../../edge/refusals.ts';
 import type { Admission, Refused } from '../../edge/upstream/backend.ts';
@@ -6,51 +6,51 @@ import type { Upstream } from '../../edge/upstream/upstream.ts';
 import type { Leases } from '../admission/leases.ts';
 import type { Cell } from '../process/cell.ts';
 
-/** What the fleet does at a time, with all that it has in that phase. */
+/** The fleet's current phase, with its data. */
 export type Phase =
   | { name: 'none' }
-  /** `hibernated`: the app rested before, so this is no restart after a failure. */
+  /** `hibernated`: the app was at rest, so this is not a restart after a failure. */
   | { name: 'starting'; gate: PromiseWithResolvers<void>; hibernated: boolean }
   | Running
   | { name: 'draining' }
-  /** The process ends because nobody needs it. Requests that come just now are held, and start the next one. */
+  /** The idle process ends. Requests that come now are queued, and start the next one. */
   | { name: 'hibernating'; gate: PromiseWithResolvers<void> }
   | { name: 'idle' }
   | { name: 'asleep' }
   | { name: 'stopped' }
   | Leased
-  /** The host has ended the process for what the app keeps on the disk. `asleep`: it ran for due work of a sleeping app. */
+  /** The host has ended the process for its disk use. `asleep`: it ran for due work of a sleeping app. */
   | { name: 'held'; asleep: boolean }
-  /** `retryAt`: as `performance.now()`, which no setting of the clock moves. */
+  /** `retryAt`: as `performance.now()`, which is monotonic. */
   | { name: 'crashed'; retryAt: number };
 
 export interface Running {
   name: 'running';
   cell: Cell;
   upstream: Upstream;
-  /** Whether it runs for due work or a lease only: the app sleeps, and takes no requests. */
+  /** Whether it runs only for due work or a lease: the app sleeps, and takes no requests. */
   asleep: boolean;
   leases: Leases;
 }
 
-/** The app is stopped, and has a process for those who hold a lease on it. */
+/** A stopped app with a process for the holders of leases. */
 export interface Leased {
   name: 'leased';
   cell: Cell;
   leases: Leases;
 }
 
-/** What a stopped app tells a caller: somebody has to start it. */
+/** Retry-After of a stopped app: somebody has to start it. */
 const STOPPED_RETRY_AFTER_S = 60;
-/** Memory is sampled each second, and comes back as others hibernate. */
+/** Memory is sampled each second, and is freed as others hibernate. */
 const OVERLOADED_RETRY_AFTER_S = 5;
 
-/** The phase as the API knows it. */
+/** Returns the phase in the API's terms. */
 export function processState(phase: Phase): ProcessState {
   switch (phase.name) {
     case 'running':
       return phase.asleep ? 'stopped' : 'running';
-    // A draining process still runs; no request that comes now would reach it.
+    // A draining process still runs, but gets no new requests.
     case 'draining':
       return 'running';
     case 'starting':
@@ -60,7 +60,7 @@ export function processState(phase: Phase): ProcessState {
     case 'asleep':
     case 'leased':
       return 'stopped';
-    // It should run, and somebody has to see why it does not.
+    // It should run: show why it does not.
     case 'held':
       return 'crashed';
     default:
@@ -68,7 +68,7 @@ export function processState(phase: Phase): ProcessState {
   }
 }
 
-/** What a request gets of an app that does not sleep. `coming` settles with the start that has been asked for, if one has. */
+/** Returns what a request gets when the app is not asleep. `coming` settles with the requested start, if any. */
 export function admission(phase: Phase, coming: Promise<void> | null): Admission {
   if (phase.name === 'running' && !phase.asleep) return { kind: 'forward', upstream: phase.upstream };
   if (phase.name === 'starting' || phase.name === 'hibernating') {
@@ -94,12 +94,12 @@ export function admission(phase: Phase, coming: Promise<void> | null): Admission
   return unavailable('stopped', 'The app is stopped.', STOPPED_RETRY_AFTER_S);
 }
 
-/** What a request gets for an app that was not woken. */
+/** Refuses a request after a failed wake. */
 export function failedWake(retryAfterS: number): Refused {
   return unavailable('wake_failed', 'The app sleeps and could not be started.', Math.max(1, retryAfterS));
 }
 
-/** What a request gets that would need a new process when there is no memory for one. */
+/** Refuses a request that needs a new process when there is no memory for one. */
 export function overloaded(): Refused {
   const detail = 'This host is short of memory and starts no more apps for now.';
   return unavailable('shed', detail, OVERLOADED_RETRY_AFTER_S);

@@ -1,6 +1,6 @@
-// Puts the files of a cache into a bucket or a namespace, inside workerd, as an app's process would.
+// Puts the files of a cache into a bucket or a namespace inside workerd, as an app's process would.
 
-/** Files that are read and put at a time: each may be kept in memory. */
+/** Files put at a time: each may be buffered in memory. */
 const AT_ONCE = 8;
 
 export default {
@@ -30,7 +30,7 @@ export default {
   },
 };
 
-/** The paths of the files in a directory of the release, from there. */
+/** Paths of the files in a directory of the release, relative to it. */
 async function filesIn(release, directory, above) {
   const found = [];
   for (const { name, type } of await (await read(release, `${directory}/${above}`)).json()) {

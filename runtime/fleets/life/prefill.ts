@@ -1,4 +1,4 @@
-// Fills an app's cache with what its build made ahead: Next.js reads pages from a bucket or a namespace, never from the release.
+// Fills an app's cache with pages from its build: Next.js reads them from a bucket or a namespace, never from the release.
 import { readFileSync } from 'node:fs';
 import type { Release } from '../../../bundler/release.ts';
 import { kvWorker, SERVICE_DATE } from '../config/bundled-services.ts';
@@ -9,17 +9,17 @@ import { type TaskPlace, withTask } from '../process/task-cell.ts';
 /** What to fill, and where. */
 export interface PrefillOptions extends TaskPlace {
   prefill: NonNullable<Release['prefill']>;
-  /** The socket of the host's bucket service that is this app's own. */
+  /** This app's own socket of the host's bucket service. */
   bucketSocket: string;
   signal: AbortSignal;
 }
 
-/** Longest run, in ms. */
+/** Time limit, in ms. */
 const TIMEOUT_MS = 120_000;
 const WORKER = readFileSync(new URL('./prefill-worker.js', import.meta.url), 'utf8');
 
 /**
- * Puts each file into the bucket or the namespace. Nobody else may have the storage while a namespace is filled.
+ * Puts each file into the bucket or namespace. For a namespace, nothing else may use the storage meanwhile.
  * @throws {Error} naming the binding, and the key that could not be put
  */
 export async function prefill({ prefill, bucketSocket, signal, ...place }: PrefillOptions): Promise<void> {

@@ -1,19 +1,18 @@
-// Workflows that were at work when a process ended go on in the next one, at once: the engine by itself would look again at
-// an alarm some minutes later.
+// Resumes interrupted Workflows at once in the next process. The engine alone would wait for an alarm some minutes later.
 import { reason } from '../../log.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
 import type { Lease } from '../admission/leases.ts';
 import type { DueReader } from '../due/due.ts';
 import type { Cell } from '../process/cell.ts';
 
-/** Longest time for having all instances go on, in ms. The engine's own alarms are for those that were not reached. */
+/** Time limit to resume all instances, in ms. The engine's own alarms handle the rest. */
 const RESUME_TIMEOUT_MS = 60_000;
 const ANSWER_BYTES = 4_096;
 
 /**
- * Has the engine in a process look at the instances that were interrupted. Never rejects.
- * @param release the directory of the release that the process runs
- * @param warn gets why they could not be asked for
+ * Makes the engine check the interrupted instances. Never rejects.
+ * @param release the directory of the process's release
+ * @param warn gets the reason of a failure
  */
 export async function resumeWorkflows(
   cell: Cell,

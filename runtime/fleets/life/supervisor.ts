@@ -1,4 +1,4 @@
-// Keeps one app's process: brings the live release up, and starts it again after a crash. The fleet's operations call it one at
+// Supervises one app's process: starts the live release, and restarts it after a crash. The fleet's operations call it one at
 // a time; `ending.ts` has those that end the process.
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import { Upstream } from '../../edge/upstream/upstream.ts';
@@ -25,32 +25,32 @@ export interface ProcessFailure {
 }
 
 export interface SupervisorOptions extends Place {
-  /** The account of the app, as it is now. */
+  /** Returns the app's current account. */
   owner: () => string;
-  /** Quiet time after which the process goes, in ms; `Infinity` for never. */
+  /** Quiet time after which the process ends, in ms; `Infinity` for never. */
   idleMs: number;
-  /** The last minute with a request, in ms since 1970, as known from before. */
+  /** The last minute with a request before this host's start, in ms since 1970. */
   lastRequestAt: number | null;
-  /** Turns to start, shared by all fleets. A deploy does not wait for one: its app is down meanwhile. */
+  /** Start slots, shared by all fleets. A deploy bypasses them, because its app is down meanwhile. */
   slots: Slots;
-  /** Time that requests in flight get before a process is replaced, in ms. Default: that of a deploy. */
+  /** Time for requests in flight before a process is replaced, in ms. Default: that of a deploy. */
   drainMs?: number;
   /** The host's memory, shared by all fleets. */
   memory: MemoryGauge;
-  /** Says something of the process to the app's owner. */
+  /** Writes a line to the app's own log. */
   say: (level: Level, words: string) => void;
   /** Called when the process did not start, or ended by itself. */
   onFailure: (failure: ProcessFailure) => void;
   /** Called after each change of `state` or `lastError`. */
   onState: (state: ProcessState, lastError: string | null) => void;
   /**
-   * Called when the process was ended because nobody needs it, and with `null` before there is one again: that one serves
-   * when this has resolved. Must not reject.
+   * Called when an idle process was ended, and with `null` before the next one: it serves only once this has resolved. Must
+   * not reject.
    */
   onRest: (rest: Rest | null) => Promise<void>;
 }
 
-/** What a process is started for. `asleep`: for due work of an app that sleeps and takes no requests. */
+/** Why a process is started. `asleep`: for due work of a sleeping app, which takes no requests. */
 export interface Purpose {
   forDueWork: boolean;
   asleep: boolean;
@@ -71,13 +71,13 @@ export class Supervisor implements Starter {
   readonly #onServing: () => void;
   /** Called when others need the memory of its process, with the reason. */
   readonly #atLowPriority: (why: string) => void;
-  /** The app as the memory's gauge sees it. */
+  /** The app as the memory gauge sees it. */
   readonly #eater: Eater = {
     footprint: 0,
     atLowPriority: (why) => this.#atLowPriority(why),
     coreUse: new CoreUse(),
   };
-  /** The limit that the process before this one went over, if that is why it ended. */
+  /** The limit that the previous process exceeded, if that ended it. */
   #limit: string | null = null;
   #launcher: Launcher | null = null;
   #dueReader: DueReader | null = null;
@@ -85,7 +85,7 @@ export class Supervisor implements Starter {
   #phase: Phase = { name: 'none' };
   #lastError: string | null = null;
   #restart: NodeJS.Timeout | null = null;
-  /** Aborted when starts that were asked for before are no longer wanted. */
+  /** Aborted to cancel earlier requested starts. */
   #unwanted = new AbortController();
 
   constructor(options: SupervisorOptions, onServing: () => void, atLowPriority: (why: string) => void) {
@@ -96,10 +96,10 @@ export class Supervisor implements Starter {
     this.rest = new RestRecord(options.onRest);
   }
 
-  /** Says something to the app's owner as a warning. */
+  /** Writes a warning to the app's own log. */
   readonly warn = (words: string): void => this.options.say('warn', words);
 
-  /** Made when it is first needed, as the reader of due work is: thousands of apps may rest. */
+  /** Created on first use, like the reader of due work: thousands of apps may be at rest. */
   get launcher(): Launcher {
     this.#launcher ??= new Launcher(this.options);
     return this.#launcher;
@@ -124,36 +124,36 @@ export class Supervisor implements Starter {
   }
 
   /**
-   * Why it does not run, or did not start. While it runs: which limit the process before went over, until somebody
-   * starts or deploys the app; else `null`.
+   * Why the process does not run or did not start. While it runs: the limit that the previous process exceeded, until a start
+   * or deploy by a user; else `null`.
    */
   get lastError(): string | null {
     return this.#lastError;
   }
 
-  /** Aborted when a start that is asked for now is no longer wanted. */
+  /** Aborted when a start requested now is no longer wanted. */
   get wanted(): AbortSignal {
     return this.#unwanted.signal;
   }
 
-  /** Whether the host has memory for a process of this app. Hungrier apps may have to make room. */
+  /** Whether the host has memory for a process of this app. Larger apps may be ended for it. */
   hasMemory(): boolean {
     return this.options.memory.admits(this.#eater);
   }
 
-  /** Takes over the phase in which the host ended. */
+  /** Restores the phase from before a restart of the host. */
   resume(phase: Phase, lastError: string | null = null): void {
     this.#phase = phase;
     this.#lastError = lastError;
   }
 
-  /** Gives up on starts that were asked for before now. */
+  /** Cancels earlier requested starts. */
   giveUpStarts(): void {
     this.#unwanted.abort(new Error('the app was stopped'));
     this.#unwanted = new AbortController();
   }
 
-  /** Begins a phase. Whoever waits for the one before goes on. */
+  /** Enters a phase. Requests queued in the previous one continue. */
   enter(phase: Phase, lastError: string | null = null): void {
     const [before, state, error] = [this.#phase, this.state, this.#lastError];
     this.#phase = phase;
@@ -164,8 +164,8 @@ export class Supervisor implements Starter {
   }
 
   /**
-   * No process runs, and none is needed before a request, or the due time that the storage tells.
-   * @param delayMs time that work waits which is due already
+   * Enters a phase without a process, until a request comes or stored work is due.
+   * @param delayMs delay for work that is already due
    * @returns as `beginRest`
    */
   goIdle(name: 'idle' | 'asleep', lastError = this.#limit, delayMs = 0): Promise<void> {
@@ -173,14 +173,14 @@ export class Supervisor implements Starter {
     return this.beginRest(delayMs);
   }
 
-  /** Finds out when there is work to do. Resolves then, or when there is a process again; never rejects. */
+  /** Finds the next work. Resolves then, or when a process runs again; never rejects. */
   beginRest(delayMs = 0): Promise<void> {
     return this.rest.begin((over) => this.nextDue(over), delayMs);
   }
 
   /**
-   * When the app has work to do by itself, in ms since 1970; null for never, and now when that cannot be read.
-   * @throws when it is given up, as it is when the host stops
+   * Returns when the app's own next work is due, in ms since 1970; null for never, and now when that cannot be read.
+   * @throws when aborted, also by the host's stop
    */
   async nextDue(giveUp?: AbortSignal): Promise<number | null> {
     const { closing } = this.operations;
@@ -194,12 +194,12 @@ export class Supervisor implements Starter {
     }
   }
 
-  /** The live release's crons with the times that they are due at; none without a release. @throws when they cannot be read */
+  /** Returns the live release's crons with their due times; none without a release. @throws when they cannot be read */
   async crons(): Promise<Alarm[]> {
     return this.live === null ? [] : this.#due.crons(this.live.directory, this.operations.closing);
   }
 
-  /** Starts the live release in its turn. @throws when it does not start; another start is then arranged */
+  /** Starts the live release when it gets a slot. @throws when it does not start; a retry is then scheduled */
   async bringUp(
     wanted: AbortSignal,
     purpose = FOR_REQUESTS,
@@ -220,14 +220,14 @@ export class Supervisor implements Starter {
     }
   }
 
-  /** Starts the process of an app that rests, for something else than requests: a sleeping app stays asleep. @throws as `bringUp` */
+  /** Starts a resting app's process for something other than requests: a sleeping app stays asleep. @throws as `bringUp` */
   bringUpResting(wanted: AbortSignal): Promise<void> {
     const asleep = this.#phase.name === 'asleep';
     if (!asleep) this.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: true });
     return this.bringUp(wanted, { forDueWork: true, asleep });
   }
 
-  /** Starts a process of the live release in its turn; it serves nobody yet. @throws when it does not start */
+  /** Launches a process of the live release when it gets a slot; it serves nobody yet. @throws when it does not start */
   launchLive(signal: AbortSignal): Promise<Cell> {
     const { slots, say } = this.options;
     const log = (line: string) => say('info', line);
@@ -235,7 +235,7 @@ export class Supervisor implements Starter {
   }
 
   /**
-   * Starts a process of `release`, which serves nobody yet. There must be none.
+   * Launches a process of `release`, which serves nobody yet. No other process may exist.
    * @param timeoutMs longest wait for its sockets
    */
   async launch(
@@ -244,7 +244,7 @@ export class Supervisor implements Starter {
     signal: AbortSignal,
     timeoutMs?: number,
   ): Promise<Cell> {
-    // The disk takes it while the process starts. So early the process runs no code of the app.
+    // Written to disk while the process starts: at this stage no code of the app runs.
     let written = Promise.resolve();
     const onSpawned = () => {
       written = this.rest.end();
@@ -255,7 +255,7 @@ export class Supervisor implements Starter {
     return cell;
   }
 
-  /** Has a process that was launched serve. */
+  /** Makes a launched process serve. */
   serve(
     cell: Cell,
     { forDueWork, asleep } = FOR_REQUESTS,
@@ -271,7 +271,7 @@ export class Supervisor implements Starter {
     void this.#resumeWorkflows(cell, leases);
   }
 
-  /** Resumes Workflows that were interrupted. The process stays until they have been asked for. */
+  /** Resumes interrupted Workflows. The process stays until all were resumed. */
   async #resumeWorkflows(cell: Cell, leases: Leases): Promise<void> {
     const { directory } = this.live!;
     const work = await this.launcher.dueWork(directory).catch(() => null);
@@ -282,7 +282,7 @@ export class Supervisor implements Starter {
     lease.release();
   }
 
-  /** A start that somebody waited for failed: it is tried again, but not at once. */
+  /** A start that somebody waited for failed: schedules a retry. */
   failed(error: unknown): void {
     if (error instanceof NoTurn) void this.goIdle('idle', error.message);
     else {
@@ -291,13 +291,13 @@ export class Supervisor implements Starter {
     }
   }
 
-  /** Forgets earlier failures: there is a new release, or somebody asks for a start. */
+  /** Resets the backoff: there is a new release, or a user requests a start. */
   forgive(): void {
     this.#limit = null;
     this.#backoff.reset();
   }
 
-  /** Cancels the start that was to follow a crash. */
+  /** Cancels the restart after a crash. */
   cancelRestart(): void {
     if (this.#restart !== null) clearTimeout(this.#restart);
     this.#restart = null;
@@ -309,7 +309,7 @@ export class Supervisor implements Starter {
 
   #exited(cell: Cell, exit: CellExit): void {
     const phase = this.#phase;
-    // An end that was asked for is no crash: the phase has left the process before it is told to go.
+    // A requested end is not a crash: the phase is left before the process is ended.
     if (phase.name !== 'running' || phase.cell !== cell) return;
     phase.upstream.destroy();
     this.#limit = exit.limit;
@@ -319,7 +319,7 @@ export class Supervisor implements Starter {
     else this.#crash(restart, exit.reason);
   }
 
-  /** The due work of a sleeping app failed: it gets another process later. */
+  /** The due work of a sleeping app failed: retries it later. */
   #postpone({ delayMs }: Restart, error: string): void {
     this.options.say(
       'error',
@@ -328,7 +328,7 @@ export class Supervisor implements Starter {
     void this.goIdle('asleep', error, delayMs);
   }
 
-  /** Holds or refuses requests, as `restart` says, and starts the live release again after its delay. */
+  /** Queues or refuses requests, depending on `restart`, and restarts the live release after the delay. */
   #crash({ delayMs, loop }: Restart, error: string): void {
     if (this.operations.closing.aborted) {
       this.enter({ name: 'stopped' });
@@ -342,7 +342,7 @@ export class Supervisor implements Starter {
     const wanted = this.#unwanted.signal;
     this.#restart = setTimeout(() => {
       const due = this.#restart;
-      // An operation that came meanwhile has cancelled this restart and says itself what runs.
+      // An operation that came meanwhile has cancelled this restart and decides what runs.
       this.operations
         .run(async () => {
           if (due === this.#restart) await this.#startAgain(wanted);

@@ -1,5 +1,5 @@
-// The deploy swap: one release in the place of another. At no time do two processes have the app's storage, requests are
-// held meanwhile, and after a failure all is as it was.
+// Deploys: replaces one release by another. Two processes never share the app's storage, requests are queued meanwhile, and a
+// failure is rolled back.
 import { reason } from '../../log.ts';
 import type { Cell } from '../process/cell.ts';
 import { endProcesses, hibernate, retire, stop } from './ending.ts';
@@ -7,18 +7,18 @@ import type { ReleaseRef } from './launch.ts';
 import type { Phase } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
 
-/** What a swap does at which moment. */
+/** Callbacks and options of a swap. */
 export interface SwapSteps {
-  /** Makes the new release the live one for good. Called once it runs; it gets requests when this has resolved. May reject. */
+  /** Makes the new release the live one on disk. Called once it runs; requests are queued until this resolves. May reject. */
   commit: () => Promise<void>;
   log: (line: string) => void;
-  /** Whether the release is not tried beside the running one first. If it does not start, the one before starts again. */
+  /** Whether to skip the trial beside the running release. If it does not start, the previous one starts again. */
   isUntried?: boolean;
-  /** Gives the swap up before anything is changed: while it waits for its turn, and while the release is tried. */
+  /** Cancels the swap before any change: while it is queued, and during the trial. */
   signal?: AbortSignal;
 }
 
-/** One of the operations of a fleet; `Fleet.swap` says what it does. */
+/** An operation; see `Fleet.swap`. */
 export async function swap(supervisor: Supervisor, next: ReleaseRef, steps: SwapSteps): Promise<void> {
   const { closing } = supervisor.operations;
   if (!steps.isUntried) await tried(supervisor, next, steps);
@@ -38,7 +38,7 @@ export async function swap(supervisor: Supervisor, next: ReleaseRef, steps: Swap
   }
 }
 
-/** One of the operations of a fleet; `Fleet.adopt` says what it does. */
+/** An operation; see `Fleet.adopt`. */
 export async function adopt(
   supervisor: Supervisor,
   next: ReleaseRef,
@@ -59,7 +59,7 @@ export async function adopt(
   }
 }
 
-/** One of the operations of a fleet; `Fleet.renew` says what it does. */
+/** An operation; see `Fleet.renew`. */
 export async function renew(supervisor: Supervisor, log: (line: string) => void): Promise<boolean> {
   const { phase, live, wanted } = supervisor;
   if (live === null) return false;
@@ -73,12 +73,12 @@ export async function renew(supervisor: Supervisor, log: (line: string) => void)
     await supervisor.bringUp(wanted);
     return true;
   }
-  // It runs for due work only, and comes back for what is left of that.
+  // It runs only for due work, and restarts if some is left.
   if (phase.name === 'running') await hibernate(supervisor, phase);
   return false;
 }
 
-/** One of the operations of a fleet; `Fleet.replaceStorage` says what it does. */
+/** An operation; see `Fleet.replaceStorage`. */
 export async function replaceStorage(
   supervisor: Supervisor,
   replace: () => Promise<void>,
@@ -98,7 +98,7 @@ export async function replaceStorage(
   }
 }
 
-/** @throws when the release does not load, or the swap was given up */
+/** @throws when the release does not load, or the swap was cancelled */
 async function tried(
   { launcher, operations: { closing } }: Supervisor,
   next: ReleaseRef,
@@ -119,7 +119,7 @@ async function commitOrStop(cell: Cell, commit: () => Promise<void>): Promise<vo
   }
 }
 
-/** Starts the release that served before again; an app that did not run stays as it was. */
+/** Restarts the previous release; an app that did not run stays as it was. */
 async function restore(supervisor: Supervisor, before: Phase, log: (line: string) => void): Promise<void> {
   const { name } = before;
   const { live } = supervisor;

@@ -1,4 +1,4 @@
-// A release tried in a process of its own, on storage that is thrown away.
+// Tries a release in its own process, on temporary storage.
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -14,21 +14,21 @@ import { ownDirectories } from '../process/cell-directories.ts';
 import { lineSink } from '../process/cell-output.ts';
 import { type CellOptions, startCell } from '../process/start-cell.ts';
 
-/** Names of the directories of trials, beside those of apps' sockets. What a killed host left of them goes at boot. */
+/** Prefix of trials' directories, beside those of apps' sockets. Those of a killed host are removed at boot. */
 const TRIAL_PREFIX = 'trial-';
 
-/** workerd only warns of a class that the config names and the Worker does not export: its calls would all fail. */
+/** workerd only warns when the Worker does not export a configured class: all calls of it would fail. */
 const MISSING_CLASS =
   /^A DurableObjectNamespace in the config referenced the class "(.*)", but no such Durable Object class is exported/;
-/** workerd's words when it refuses a cron expression, with a place in its own code. */
+/** workerd's message for a bad cron expression, up to the position in its own code. */
 const BAD_CRON = /cron trigger ".*": .*?(?= at cron\.js:)/;
 
 /**
- * Starts a release on empty storage and ends it as soon as it has loaded. Runs beside the release that serves. No cron
- * calls it, and no queue has a message.
- * @param release its directory, the config to try it with, and the environment of its process
- * @returns what the log of its deploy should say of it
- * @throws {Error} with workerd's own message, file and line of the project in it, when it does not load
+ * Starts a release on empty storage and ends it once it has loaded. Runs beside the release that serves. No cron calls it,
+ * and its queues are empty.
+ * @param release its directory, its trial config, and its process's environment
+ * @returns lines for its deploy log
+ * @throws {Error} when it does not load, with workerd's own message and the project's file and line
  */
 export async function tryRelease(
   {
@@ -89,14 +89,14 @@ export async function tryRelease(
   return notes;
 }
 
-/** Throws away what trials of a host that was killed left. None of their processes runs any more. */
+/** Removes the trials of a killed host. None of their processes still runs. */
 export function throwTrialsAway({ runs, trash }: Pick<Layout, 'runs' | 'trash'>): void {
   const names = existsSync(runs) ? readdirSync(runs) : [];
   for (const name of names.filter((name) => name.startsWith(TRIAL_PREFIX)))
     throwAway(trash, name, { scratch: join(runs, name) });
 }
 
-/** Never rejects: by now it is known whether the release loads. */
+/** Never rejects: the trial's result is already known. */
 async function removeScratch(scratch: string, own: string[], user: User | null): Promise<void> {
   try {
     await removeOwn(own, user);

@@ -1,4 +1,4 @@
-// A cell's directories, and its sockets, which the host takes out of its reach.
+// A cell's directories, and its sockets, which the host moves out of the cell's reach.
 import { lstatSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { handOver, letRead, makeOwn, renewOwn } from '../../isolation/rights.ts';
@@ -6,26 +6,26 @@ import type { User } from '../../isolation/users.ts';
 
 /** Where a cell runs, and as whom. */
 export interface CellPlace {
-  /** Who runs it; `null`: the host's own user. */
+  /** The user that runs it; `null`: the host's own. */
   user: User | null;
   /** Where the process runs. */
   directory: string;
-  /** Path of the config, in a directory of which the process may read everything. */
+  /** Path of the config. The process may read all of its directory. */
   config: string;
-  /** Paths of the config's writable disks, by name. Made if missing, and the user's. */
+  /** Paths of the config's writable disks, by name. Created if missing; owned by the user. */
   disks: Record<string, string>;
-  /** Where its sockets go; made if missing, open to the host only. */
+  /** The directory of its sockets. Created if missing; only the host has access. */
   runDirectory: string;
   /** Names of the config's sockets. Socket `http` listens at `<runDirectory>/http.sock`. */
   sockets: string[];
 }
 
-/** Longest path of a unix socket that every system takes, in bytes. */
+/** Longest path of a unix socket on every supported system, in bytes. */
 const SOCKET_PATH_BYTES = 103;
-/** Longest time to give the storage of an app from before it had a user of its own to that user, in ms. */
+/** Time limit to change the owner of an old app's storage to the app's own user, in ms. */
 const HAND_OVER_TIMEOUT_MS = 60_000;
 
-/** Where the host finds a cell's socket. */
+/** Returns the path where the host finds a cell's socket. */
 export function socketPath(runDirectory: string, socket: string): string {
   return join(runDirectory, `${socket}.sock`);
 }
@@ -34,7 +34,7 @@ function newDirectory(runDirectory: string): string {
   return join(runDirectory, 'new');
 }
 
-/** Where the cell makes it. Nothing is opened there: what lies in it is the cell's to change. */
+/** Returns the path where the cell creates a socket. The host opens nothing there: the cell can replace any file. */
 export function newSocketPath(runDirectory: string, socket: string): string {
   const path = socketPath(newDirectory(runDirectory), socket);
   if (Buffer.byteLength(path) <= SOCKET_PATH_BYTES) return path;
@@ -43,12 +43,12 @@ export function newSocketPath(runDirectory: string, socket: string): string {
   );
 }
 
-/** The directories that are a cell's to change. */
+/** The directories that the cell may change. */
 export function ownDirectories({ disks, runDirectory }: Pick<CellPlace, 'disks' | 'runDirectory'>): string[] {
   return [newDirectory(runDirectory), ...Object.values(disks)];
 }
 
-/** What the process may read and write, and nobody else but the host. */
+/** Creates the directories that only the process and the host may use. */
 export async function makeCellDirectories({
   directory,
   config,
@@ -66,8 +66,8 @@ export async function makeCellDirectories({
 }
 
 /**
- * Moves a socket out of the cell's reach: whatever the cell puts in its place, the host does not follow it.
- * @throws {Error} when the file is no socket, or belongs to another user
+ * Moves a socket out of the cell's reach, so that the cell cannot replace it.
+ * @throws {Error} when the file is not a socket, or belongs to another user
  */
 export function takeSocket({ runDirectory, user }: CellPlace, socket: string): void {
   const [made, path] = [newSocketPath(runDirectory, socket), socketPath(runDirectory, socket)];

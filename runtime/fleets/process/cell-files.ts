@@ -1,5 +1,5 @@
-// The files that workerd is started with: its config and the Worker's entry. They are written at launch, from the release's
-// description, and kept for the next launch. So a release of long ago gets what this Cellar can do.
+// The files for workerd: its config and the Worker's entry. They are written at launch from the release's description, and
+// cached. So old releases get this Cellar's features.
 import { createHash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { readdir, readFile, rm } from 'node:fs/promises';
@@ -25,19 +25,19 @@ import {
   TRIAL_CONFIG,
 } from './write-cell-files.ts';
 
-/** To be raised with every change of what is written. The entry's texts and the network's rules are hashed, so they need not. */
+/** Increase it with every change of the written files. Entry texts and network rules are hashed, so they need no increase. */
 const FORMAT = 18;
 
-/** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
+/** The JavaScript heap's share of a process's memory. The rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
 
 const WRITER = new URL('./write-cell-files.ts', import.meta.url);
-/** Longest time for writing the files, in ms. */
+/** Time limit to write the files, in ms. */
 const WRITE_TIMEOUT_MS = 30_000;
-/** How the directories of these files begin, beside an app's sockets. */
+/** Prefix of these files' directories, beside an app's sockets. */
 const PREFIX = 'cell-';
 
-/** What an app reaches outside of its process: services of the host, and private networks. */
+/** What an app reaches outside its process: services of the host, and private networks. */
 export type Surroundings = Pick<
   CellFilesOrder,
   'bucketSocket' | 'serviceSocket' | 'outwardSockets' | 'egress'
@@ -45,12 +45,12 @@ export type Surroundings = Pick<
 
 /** What a launch needs of a release. */
 export interface CellFiles extends Launch {
-  /** Paths of the config that serves, and of the one that the release is tried with. */
+  /** Paths of the config that serves, and of the trial's config. */
   config: string;
   trialConfig: string;
 }
 
-/** The files of one app's releases, of those that it launched last. */
+/** Caches the files of one app's last launched releases. */
 export class CellFilesCache {
   readonly #directory: string;
   readonly #heapMb: number;
@@ -59,16 +59,16 @@ export class CellFilesCache {
   readonly #reloads: boolean;
   readonly #cacheMb: number;
   #last: CellFiles | null = null;
-  /** Settles when the writing that was asked for last has ended, also when it failed. */
+  /** Settles when the last requested write has ended, even a failed one. */
   #turn: Promise<unknown> = Promise.resolve();
 
   /**
-   * @param directory where they lie: the app's own, and only the host's to change
+   * @param directory of the files: the app's own, writable by the host only
    * @param memoryMb what a process may use, in MiB
-   * @param around what this app reaches outside of its process; left out: nothing
-   * @param uiUrl where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing
-   * @param reloads whether pages in browsers load again when the app has changed
-   * @param cacheMb MiB of responses that the Cache API may keep; 0: none
+   * @param around what this app reaches outside its process; default: nothing
+   * @param uiUrl the control UI's address on error pages; null: no error pages
+   * @param reloads whether browsers reload pages when the app has changed
+   * @param cacheMb limit of the Cache API, in MiB; 0: no cache
    */
   constructor(
     directory: string,
@@ -92,10 +92,10 @@ export class CellFilesCache {
   }
 
   /**
-   * The files of the release in a directory, for a process that has secrets of these names. Nothing is read or written when
-   * they were asked for just before.
-   * @throws {NoTurn} when the host has no room for another process
-   * @throws {Error} when the release's description is missing, names a path outside of it, or has too much for a launch
+   * Returns the files of the release in a directory, for a process with these secrets. Repeating the last call reads and
+   * writes nothing.
+   * @throws {NoTurn} when the host cannot create another process
+   * @throws {Error} when the release's description is missing, names a path outside of it, or is too large for a launch
    */
   of(release: string, secrets: string[] = []): Promise<CellFiles> {
     const found = this.#turn.then(() => inRoom(() => this.#find(release, secrets)));
@@ -118,7 +118,7 @@ export class CellFilesCache {
     return this.#last;
   }
 
-  /** Names all that the files depend on. A release that was made anew at the same path has another description. */
+  /** Returns a name from all inputs of the files. A release rebuilt at the same path has another description. */
   #nameFor(release: string, secrets: string[]): string {
     const { mtimeMs, size } = statSync(join(release, RELEASE_FILE));
     const place = relative(this.#directory, release);
@@ -164,7 +164,10 @@ export class CellFilesCache {
     await this.#removeOthers(directory);
   }
 
-  /** Keeps the release before, which serves again when this one does not start. A process has read its files long since. */
+  /**
+   * Keeps the previous release's files: it serves again when this one does not start. Running processes have already read
+   * theirs.
+   */
   async #removeOthers(directory: string): Promise<void> {
     const kept = [directory, this.#last && join(this.#last.config, '..')];
     for (const name of await readdir(this.#directory)) {

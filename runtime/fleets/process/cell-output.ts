@@ -1,4 +1,4 @@
-// Passes on what a process prints, within bounds, and keeps the end of it, which says why the process ended.
+// Forwards a process's output with a rate limit, and keeps its tail, which explains why the process ended.
 import { readSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { cutText } from '../../../handlers/contract/text.ts';
@@ -11,52 +11,52 @@ import { ReportedErrors } from './reported-errors.ts';
 /** Why a process ended, for people. */
 export interface ExitReason {
   reason: string;
-  /** Which of the host's limits it went over; null when it ended for another reason. */
+  /** The host's limit that it exceeded; null when it ended for another reason. */
   limit: string | null;
 }
 
-/** Bytes of output that are passed on in a second. An app that used less may use the rest later at once. */
+/** Rate limit of forwarded output, in bytes a second. Unused rate may be used later in a burst. */
 export const BYTES_PER_S = 256 * 1024;
-/** How many seconds' worth of such bytes an app can save up. */
+/** The largest burst, in seconds of that rate. */
 const SAVED_S = 4;
 /**
- * Between two readings of a flooded pipe, in ms. All that is in the pipe is read at once then, which costs the host little;
- * and what the app prints meanwhile must find room in the pipe, or the app waits.
+ * Shortest time between two reads of a flooded pipe, in ms. Each read empties the pipe, which is cheap for the host. In
+ * between, the app blocks once the pipe is full.
  */
 const REST_MIN_MS = 1;
 const REST_MAX_MS = 10;
 /**
- * An app that prints so much in a rest is not held up, in bytes: a pipe on Linux takes 166 lines, however short they are, and
+ * Output between two reads that does not block the app, in bytes. A pipe on Linux holds 166 lines of any length, and
  * workerd's shortest have 50 bytes.
  */
 const CALM_BYTES = 4 * 1024;
-/** Bytes of one flood that are read in a ms: to count the lines of more would take too much of the host. */
+/** Bytes of one flood to read a ms: counting the lines of more would take too much of the host's CPU. */
 const FLOOD_BYTES = 20_000;
-/** Bytes of output that are kept to explain why the process ended. */
+/** Output bytes kept to explain why the process ended. */
 const KEPT_BYTES = 16 * 1024;
-/** How many of the last lines may explain the end: a load error may be followed by warnings. */
+/** Last lines that are searched for an explanation: warnings may follow a load error. */
 const KEPT_LINES = 20;
-/** How many lines explain an end, and how many characters of each. */
+/** Lines in an explanation, and characters of each. */
 const EXPLAINING_LINES = 5;
 const EXPLAINING_LENGTH = 500;
-/** Characters that are kept of a load error, which explains the end by itself. */
+/** Longest load error, in characters. It explains the end by itself. */
 const LOAD_ERROR_LENGTH = 4_000;
-/** What workerd puts before a load error: the name that the app's code has in its configuration. */
+/** workerd's prefix of a load error: the name of the app's service in its config. */
 const APP_SERVICE = 'service app: ';
-/** How V8 says that it has no memory left. */
+/** V8's out-of-memory messages. */
 const OUT_OF_MEMORY = /(JavaScript heap|process) out of memory/;
 const MACHINE_OUT_OF_MEMORY =
   'the kernel ended the process because the machine, or the container that Cellar runs in, ran out of memory';
 
-/** How many pipes are flooded now. The more there are, the longer each rests, so that many floods cost no more than one. */
+/** Number of flooded pipes. More floods mean longer pauses for each, so that many cost no more than one. */
 let flooded = 0;
-/** What is read of a flooded pipe. It has room for all that a pipe takes. */
+/** Read buffer of all flooded pipes. It is larger than a pipe's capacity. */
 let shared: Buffer | null = null;
 const SHARED_BYTES = 256 * 1024;
 
-/** A pipe as Node has it below a stream. */
+/** Node's internal handle of a pipe stream. */
 interface PipeHandle {
-  /** -1 when it is closed. */
+  /** -1 when closed. */
   fd: number;
   readStop(): unknown;
   readStart(): unknown;
@@ -65,13 +65,13 @@ interface PipeHandle {
 export class CellOutput {
   readonly #sink: OutputSink;
   readonly #memoryMb: number;
-  /** The end of all that was read; null before there was anything. */
+  /** The last bytes of output; null before any. */
   #kept: Buffer | null = null;
   #keptBytes = 0;
   readonly #allowance = new Allowance(BYTES_PER_S, SAVED_S);
   readonly #errors = new ReportedErrors();
 
-  /** @param memoryMb what the process may use, for whoever reads that it ran out of it */
+  /** @param memoryMb what the process may use, for the out-of-memory message */
   constructor(sink: OutputSink, memoryMb: number) {
     this.#sink = sink;
     this.#memoryMb = memoryMb;
@@ -115,8 +115,8 @@ export class CellOutput {
   }
 
   /**
-   * A load error in workerd's words; else how it ended, and its last lines.
-   * @param forMemory for whose memory the kernel ended it
+   * Returns workerd's load error; else how the process ended, with its last lines.
+   * @param forMemory whose memory limit made the kernel end it
    */
   explain(
     code: number | null,
@@ -139,7 +139,7 @@ export class CellOutput {
     return { reason, limit: null };
   }
 
-  /** Whether the app may print so much more now. Where others wait, it is one that has printed little lately. */
+  /** Whether the app may print so much more now. When the sink is crowded, only apps with half their burst left may. */
   #takes(bytes: number): boolean {
     if (this.#allowance.left() <= (this.#sink.isCrowded ? (BYTES_PER_S * SAVED_S) / 2 : 0)) return false;
     this.#allowance.use(bytes);
@@ -164,7 +164,7 @@ export class CellOutput {
   }
 }
 
-/** A sink that reads all lines on this thread: for a process that prints little, or is alone on its host. */
+/** Returns a sink that splits lines on this thread: for a process that prints little, or is alone on its host. */
 export function lineSink(onLine: (line: string, pipe: OutputPipe) => void): OutputSink {
   const reader = (pipe: OutputPipe) => new LineReader((line) => onLine(line, pipe));
   const readers = { stdout: reader('stdout'), stderr: reader('stderr') };
@@ -183,11 +183,11 @@ function oneLine(text: string): string {
 }
 
 /**
- * Has a flooded pipe read at intervals, until nothing is in it or it is at its end: then its stream reads it as before. The
- * stream would read every few lines by themselves, also while it is paused, since it reads ahead.
- * @param onPiece is given what was read, in memory that is used again
- * @param onCalm is called when the stream reads again
- * @returns whether it is done: not where there is no pipe below the stream
+ * Reads a flooded pipe at intervals until it is empty or at its end; then its stream continues. The stream itself would read
+ * every few lines separately, and reads ahead even when paused.
+ * @param onPiece gets the data, in a reused buffer
+ * @param onCalm called when the stream reads again
+ * @returns whether this began; false for a stream without a pipe
  */
 function readAtIntervals(stream: Readable, onPiece: (piece: Buffer) => void, onCalm: () => void): boolean {
   const { _handle: handle } = stream as Readable & { _handle?: PipeHandle | null };
@@ -212,19 +212,19 @@ function readAtIntervals(stream: Readable, onPiece: (piece: Buffer) => void, onC
   return true;
 }
 
-/** What is in a pipe, in memory that is used again; null when nothing is in it, and at its end. */
+/** Reads a pipe into a reused buffer; null when it is empty or at its end. */
 function readPipe(fd: number): Buffer | null {
   shared ??= Buffer.allocUnsafeSlow(SHARED_BYTES);
   try {
     const length = readSync(fd, shared);
     return length === 0 ? null : shared.subarray(0, length);
   } catch {
-    // Most often EAGAIN. Whatever else it is, the stream meets it too.
+    // Usually EAGAIN. The stream meets any other error too.
     return null;
   }
 }
 
-/** How long a pipe may rest in which so many bytes were found after so many ms, in ms. */
+/** Returns the next pause for a pipe that gave so many bytes after so many ms, in ms. */
 function restAfter(bytes: number, elapsedMs: number): number {
   const calm = Math.max(elapsedMs, REST_MIN_MS) * (CALM_BYTES / bytes);
   return Math.min(Math.max(calm, bytes / FLOOD_BYTES, REST_MIN_MS + flooded - 1), REST_MAX_MS);

@@ -1,4 +1,4 @@
-// A cell: one workerd process that runs. It is asked how it does, and ended; `start-cell.ts` starts it.
+// A cell: one running workerd process. Queries and ends it; `start-cell.ts` starts it.
 
 import type { Job } from '../../processes/child.ts';
 import type { Usage } from '../../processes/proc.ts';
@@ -12,26 +12,26 @@ export interface CellExit extends ExitReason {
   signal: NodeJS.Signals | null;
 }
 
-/** Longest answer to how much work there is, in bytes. */
+/** Longest answer with a number of tasks, in bytes. */
 const COUNT_BYTES = 32;
-/** Time an idle process gets after SIGTERM, in ms. It takes 4–18; one in an endless loop never ends by itself. */
+/** Time for an idle process after SIGTERM, in ms. It takes 4–18; one in an endless loop never ends by itself. */
 const STOP_GRACE_MS = 2_000;
 
-/** What an app may compute without a pause that names no limit, in ms. */
+/** Default limit of uninterrupted CPU time, in ms. */
 export const DEFAULT_CPU_MS = 30_000;
 
 export class Cell {
   /** When it was ready, as `performance.now()`. */
   readonly startedAt = performance.now();
-  /** What its start took, in ms. */
+  /** Duration of its start, in ms. */
   readonly startMs: number;
-  /** Settles when the process has gone and its output has been read. Never rejects. */
+  /** Settles when the process has ended and its output was read. Never rejects. */
   readonly exited: Promise<CellExit>;
-  /** What the process had used when that was last read; null before. */
+  /** The process's resource use as last read; null before. */
   usage: Usage | null = null;
-  /** CPU time that its app may compute for without a pause, in ms. */
+  /** Limit of its app's uninterrupted CPU time, in ms. */
   cpuLimitMs = DEFAULT_CPU_MS;
-  /** Of its processor time: what was taken by `takeCpuMs`. */
+  /** CPU time that `takeCpuMs` has returned. */
   #takenCpuMs = 0;
   readonly #doors: Record<string, string>;
   readonly #child: Job;
@@ -39,7 +39,7 @@ export class Cell {
   #killedFor: string | null = null;
 
   /**
-   * @param doors names of those sockets at which other apps reach the Worker, by what is asked there
+   * @param doors names of the sockets where other apps reach the Worker, by kind of call
    * @param from when its start began, as `performance.now()`
    */
   constructor(
@@ -63,7 +63,7 @@ export class Cell {
     return this.#child.pid;
   }
 
-  /** The processor time that it used between the call before and the last reading of `usage`, in ms. */
+  /** Returns its CPU time from the last call to the last reading of `usage`, in ms. */
   takeCpuMs(): number {
     const before = this.#takenCpuMs;
     this.#takenCpuMs = this.usage?.cpuMs ?? before;
@@ -74,13 +74,13 @@ export class Cell {
     return socketPath(this.#runDirectory, socket);
   }
 
-  /** Where other apps reach the Worker, by what is asked there. */
+  /** Sockets where other apps reach the Worker, by kind of call. */
   get doors(): Record<string, { socketPath: string }> {
     const doors = Object.entries(this.#doors);
     return Object.fromEntries(doors.map(([door, socket]) => [door, { socketPath: this.socketPath(socket) }]));
   }
 
-  /** Whether the process answers on a socket within `timeoutMs`; any status will do. */
+  /** Whether the process answers on a socket within `timeoutMs`, with any status. */
   answers(socket: string, timeoutMs: number): Promise<boolean> {
     const request = { method: 'HEAD', limitBytes: 0, signal: AbortSignal.timeout(timeoutMs) };
     return askSocket(this.socketPath(socket), request).then(
@@ -90,14 +90,14 @@ export class Cell {
   }
 
   /**
-   * Pieces of work that go on after their answers (`waitUntil`). 0 for a static site, and when there is no answer within
+   * Returns the number of pending tasks after answers (`waitUntil`). 0 for a static site, and without an answer within
    * `timeoutMs`.
    */
   workAfterAnswers(timeoutMs: number): Promise<number> {
     return this.#count('/', timeoutMs);
   }
 
-  /** Of that: how much runs in Workflows, whose steps an end of the process cuts. */
+  /** Returns how many of these run in Workflows. Ending the process cuts their steps. */
   stepsAtWork(timeoutMs: number): Promise<number> {
     return this.#count('/steps', timeoutMs);
   }
@@ -110,7 +110,7 @@ export class Cell {
     );
   }
 
-  /** Ends it: SIGTERM, then SIGKILL to its group after a grace. Route nothing to it any more before the call. */
+  /** Ends it: SIGTERM, then SIGKILL to its process group after a grace time. Route nothing to it before the call. */
   async stop(): Promise<CellExit> {
     signalGroup(this.#child, 'SIGTERM');
     const kill = setTimeout(() => this.kill(), STOP_GRACE_MS);
@@ -121,7 +121,7 @@ export class Cell {
     }
   }
 
-  /** Ends it at once. The reason of its exit begins with `why`, where its last lines could not tell. */
+  /** Sends SIGKILL. The exit reason begins with `why`, for cases that its last lines cannot explain. */
   kill(why: string | null = null): void {
     this.#killedFor ??= why;
     signalGroup(this.#child, 'SIGKILL');
@@ -130,6 +130,6 @@ export class Cell {
 
 /** Sends a signal to all processes of a cell, unless its first one has ended. */
 export function signalGroup({ hasEnded, end }: Job, signal: NodeJS.Signals): void {
-  // A pid that has been reaped may be somebody else's by now.
+  // A reaped pid may already belong to another process.
   if (!hasEnded()) end(signal);
 }

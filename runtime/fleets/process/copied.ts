@@ -1,5 +1,5 @@
-// A data directory that was copied or moved. The original may run beside it: the users and the pids that a copy knows are the
-// original's, and what they run must not be ended.
+// Detects a copied or moved data directory. The original may run on the same machine: the users and pids recorded in a copy
+// are the original's, and must not be ended.
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HostStore } from '../../../sqlite/host/index.ts';
@@ -8,8 +8,8 @@ import { log } from '../../log.ts';
 import { OWNER_FILE } from './storage-claim.ts';
 
 /**
- * Lets go of all processes and users when the directory lies elsewhere than when it was last used: every app gets new users,
- * and its files with them when it starts. Call it before anything is ended.
+ * If the directory has moved, forgets all processes and users. Every app gets a new user, and its files a new owner at its
+ * start. Call it before ending any process.
  */
 export function letGoWhenCopied({ place, runs }: Layout, users: HostStore['buildUsers']): void {
   const before = users.place();

@@ -1,15 +1,15 @@
-// Whether an app keeps a core busy. Then its process works in the background, and visitors of others do not wait for it.
+// Detects an app that keeps a CPU core busy. Its process then runs at low priority, so that other apps' visitors do not wait.
 import { toLowPriority, toNormalPriority } from '../../resources/low-priority-group.ts';
 
-/** Share of a core's time from which on a process counts as busy, and the share below which it counts as calm. */
+/** A process above this share of a core is busy; below the second share it is calm. */
 const BUSY = 0.5;
 const CALM = 0.25;
-/** Shortest time between two readings that tell something, in ms: the kernel counts in ticks of 10. */
+/** Shortest time between two meaningful readings, in ms: the kernel counts CPU time in ticks of 10 ms. */
 const READ_EVERY_MS = 500;
-/** A process that was calm for this long, in ms, is treated like all others again. */
+/** A process that was calm for this long returns to normal priority. In ms. */
 const CALM_MS = 10_000;
 
-/** What one app's processes use of a core, one after another: the next begins as the one before ended. */
+/** Core use of one app's successive processes. Each begins with the priority of the one before. */
 export class CoreUse {
   #pid = 0;
   #last = { cpuMs: 0, at: 0 };
@@ -24,7 +24,7 @@ export class CoreUse {
     if (this.#busy) void toLowPriority(pid);
   }
 
-  /** To be called about once a second with the CPU time that the process has used since its start, in ms. */
+  /** Updates the priority. Call about once a second with the process's CPU time since its start, in ms. */
   look(cpuMs: number, now = performance.now()): void {
     const passed = now - this.#last.at;
     if (passed < READ_EVERY_MS) return;
@@ -37,7 +37,7 @@ export class CoreUse {
     } else if (this.#busy && now - this.#busyAt > CALM_MS) this.forgive();
   }
 
-  /** Treats the process like all others again. */
+  /** Returns the process to normal priority. */
   forgive(): void {
     if (this.#busy) void toNormalPriority(this.#pid);
     this.#busy = false;

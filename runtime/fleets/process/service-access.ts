@@ -1,7 +1,7 @@
-// An app's way to the other apps of its owner.
+// An app's access to its owner's other apps.
 import type { ServiceBinding } from '../../../bundler/release.ts';
 
-/** What the process of an app may ask of other apps, each in the order of its numbers. */
+/** Calls that an app's process may make to other apps, each list in the order of its numbers. */
 export interface Calls {
   /** Bindings to other apps. */
   services: ServiceBinding[];
@@ -10,8 +10,8 @@ export interface Calls {
 }
 
 export interface ServiceAccess {
-  /** Path of the socket at which the host takes this app's calls. */
+  /** Path of the socket where the host takes this app's calls. */
   socket: string;
-  /** From now on the app may call by these. Resolves when the host listens, if there are any. */
+  /** Allows these calls from now on. Resolves when the host listens, if there are any. */
   open: (calls: Calls) => Promise<void>;
 }

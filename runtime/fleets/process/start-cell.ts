@@ -28,32 +28,32 @@ export interface CellOptions extends CellPlace {
   memoryMb: number;
   /** The environment of the process. Default: none. */
   environment?: Record<string, string>;
-  /** Names of those sockets at which other apps reach the Worker, by what is asked there. Default: none. */
+  /** Names of the sockets where other apps reach the Worker, by kind of call. Default: none. */
   doors?: Record<string, string>;
-  /** Whether the disks are an app's storage: then no older process may have them. */
+  /** Whether the disks are an app's storage: then older processes on it are ended first. */
   ownsStorage: boolean;
-  /** Has a debugger reach the process, and is told the port on loopback. Default: none does. */
+  /** Enables the inspector, and gets its port on loopback. Default: no inspector. */
   onInspector?: ((port: number) => void) | null;
-  /** Gets what the process prints: lines of workerd's log as JSON, now and then plain text. */
+  /** Gets the process's output: workerd's JSON log lines, sometimes plain text. */
   output: OutputSink;
   /** Longest wait for the sockets, in ms. */
   startTimeoutMs?: number | undefined;
-  /** Gives up on starting and kills the process. */
+  /** Cancels the start and kills the process. */
   signal?: AbortSignal;
-  /** Called when there is a process, which has not begun to run the app. */
+  /** Called when the process exists but has not begun to run the app. */
   onSpawned?: () => void;
 }
 
 const START_TIMEOUT_MS = 30_000;
-/** Processor time that a start may use, in ms. The largest use one or two seconds. */
+/** CPU time limit of a start, in ms. The largest use one or two seconds. */
 const START_CPU_MS = 10_000;
-/** How often a start that takes long is looked at, in ms. */
+/** How often a long start is checked, in ms. */
 const EXCESS_EVERY_MS = 1_000;
-/** Memory that workerd reserves and never writes to, in MiB: 550 here, and more for the threads of a larger machine. */
+/** Memory that workerd reserves but never writes, in MiB: 550 here, more with the threads of a larger machine. */
 const RESERVED_MB = 1_024;
 const MB = 1024 * 1024;
 
-/** Shells that wait to become cells: to start one first would take longer. The host ends them when it stops. */
+/** Preforked shells that become cells, which makes starts faster. The host ends them when it stops. */
 export const preforkPool = new PreforkPool((pid, exited) => {
   endBeforeHost(pid);
   limitCell(pid, exited);
@@ -66,8 +66,8 @@ export function workerdPath(): string {
 
 /**
  * Starts a process and waits until it listens on every socket.
- * @throws {NoTurn} when the host has no room for another process
- * @throws {Error} whose message is workerd's own, on one line, when it does not load
+ * @throws {NoTurn} when the host cannot create another process
+ * @throws {Error} with workerd's own message, on one line, when it does not load
  */
 export function startCell(options: CellOptions): Promise<Cell> {
   return inRoom(() => start(options));
@@ -77,16 +77,16 @@ async function start(options: CellOptions): Promise<Cell> {
   const { runDirectory, sockets, signal, startTimeoutMs = START_TIMEOUT_MS } = options;
   signal?.throwIfAborted();
   const from = performance.now();
-  // 1. A free place: nobody else on the storage, no socket file of a process that was killed.
+  // 1. Clean up: end other processes on the storage, remove socket files of a killed process.
   const ownerFile = options.ownsStorage ? join(runDirectory, OWNER_FILE) : null;
   if (ownerFile !== null) await evictOwner(ownerFile);
   await makeCellDirectories(options);
-  // 2. The process, and word of it for whoever comes after a crash of this host.
+  // 2. Spawn, and record the process for the next host if this one crashes.
   const child = await startWorkerd(options);
   const { pid } = child;
   const output = new CellOutput(options.output, options.memoryMb);
   const exited = watchExit(child, output);
-  // 3. Ready, against exit, deadline and abort.
+  // 3. Wait until ready, exit, timeout or abort.
   const stop = new AbortController();
   const deadline = AbortSignal.timeout(startTimeoutMs);
   const giveUp = AbortSignal.any(signal ? [deadline, signal, stop.signal] : [deadline, stop.signal]);
@@ -110,14 +110,14 @@ async function start(options: CellOptions): Promise<Cell> {
     );
   } finally {
     stop.abort();
-    // Not before: a fork would take the processor from this start.
+    // Not earlier: a fork would take CPU time from this start.
     preforkPool.prepare();
   }
 }
 
 /**
- * Writes down whose the storage is. Where the kernel ends the process with this one the file is a second safety only, and
- * a full disk does not keep an app from starting.
+ * Records which process uses the storage. Where the kernel ends the process with this one, the file is only a fallback, so a
+ * full disk does not stop an app from starting.
  */
 function record(file: string, pid: number, user: User | null): void {
   try {
@@ -138,7 +138,7 @@ function startWorkerd(options: CellOptions): Promise<Job> {
     // Required by the assets service and the bundled ones.
     '--experimental',
     '--control-fd=3',
-    // A unix socket would do better, and workerd hangs with one.
+    // A unix socket would be better, but workerd hangs with one.
     ...(options.onInspector ? ['--inspector-addr=127.0.0.1:0'] : []),
     ...Object.entries(disks).map(([name, path]) => `--directory-path=${name}=${path}`),
     ...sockets.map((name) => `--socket-addr=${name}=unix:${newSocketPath(runDirectory, name)}`),
@@ -165,7 +165,7 @@ function listening(
   });
 }
 
-/** Rejects when a process that starts uses more than any start needs. One that uses much works in the background. */
+/** Rejects when a starting process exceeds any normal start's use. A CPU-heavy one runs at low priority. */
 async function excess(pid: number, memoryMb: number, ended: AbortSignal): Promise<never> {
   const coreUse = new CoreUse();
   coreUse.begin(pid);

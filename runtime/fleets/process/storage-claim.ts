@@ -1,5 +1,5 @@
-// Which process has an app's storage. Two at once lose writes, so a host that was killed must not leave one behind
-// that its successor does not know of.
+// Records which process uses an app's storage. Two at once lose writes, so the successor of a killed host must find its
+// processes.
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { until } from '../../threads/until.ts';
 
@@ -8,7 +8,7 @@ export const OWNER_FILE = 'cell.pid';
 /** Longest wait for the end of a killed process, in ms. */
 const GONE = { everyMs: 10, timeoutMs: 5_000 };
 
-/** Writes down that process `pid` has the storage that `file` stands for. Whole or not at all. */
+/** Records that process `pid` uses the storage of `file`. The write is atomic. */
 export function recordOwner(file: string, pid: number): void {
   const owner = identify(pid);
   if (owner === null) return;
@@ -17,7 +17,7 @@ export function recordOwner(file: string, pid: number): void {
 }
 
 /**
- * Ends the process that `file` names, with its group, if it is still the same one: pid, start time and boot agree.
+ * Ends the process in `file` and its process group, if pid, start time and boot id still match.
  * @throws {Error} when the process does not end
  */
 export async function evictOwner(file: string): Promise<void> {
@@ -41,11 +41,11 @@ function readOwner(file: string): string | null {
   }
 }
 
-/** `pid start-time boot-id` of a live process; `null` when there is none, and where there is no `/proc`. */
+/** Returns `pid start-time boot-id` of a live process; `null` if there is none, or no `/proc`. */
 function identify(pid: number): string | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The name, in parentheses, may hold anything; the state follows it, and the start time is 19 fields further on.
+    // The name in parentheses may contain anything. After it come the state and, 19 fields on, the start time.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     if (fields[0] === 'Z') return null;
     return `${pid} ${fields[19]} ${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}`;

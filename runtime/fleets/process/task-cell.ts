@@ -1,4 +1,4 @@
-// A workerd process for one task on an app's storage: the release's own files and words are its author's, and may loop for ever.
+// A workerd process for one task on an app's storage. The release's files and SQL are its author's, and may loop for ever.
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { User } from '../../isolation/users.ts';
@@ -11,7 +11,7 @@ import { startCell } from './start-cell.ts';
 /** Who runs a task, and where. */
 export interface TaskPlace {
   workerd: string;
-  /** Who runs it; `null`: the host's own user. */
+  /** The user that runs it; `null`: the host's own. */
   user: User | null;
   /** Memory that the process may use, in MiB. */
   memoryMb: number;
@@ -22,25 +22,25 @@ export interface TaskPlace {
   runDirectory: string;
 }
 
-/** What a task is. */
+/** A task. */
 interface Task {
-  /** The name of its socket, which no other process of the app has. */
+  /** Its socket's name, unique among the app's processes. */
   name: string;
   /** Names the task in messages. */
   what: string;
-  /** Its services: `app` answers. The release's files are the service `release`. */
+  /** Its services: `app` answers, and the service `release` has the release's files. */
   services: Fields[];
-  /** Directories of the storage that it writes to; none where it needs none to itself. */
+  /** Storage directories that it writes; empty if it needs no exclusive access. */
   disks: string[];
   signal: AbortSignal;
 }
 
-/** Longest answer: names of files, or one message. */
+/** Longest answer: file names, or one message. */
 const ANSWER_BYTES = 1024 * 1024;
 
 /**
- * Starts a process, has `use` ask its Worker, and ends it.
- * @throws {Error} when it does not start, ends early, or answers with another status than 200
+ * Starts a process, lets `use` call its Worker, and ends it.
+ * @throws {Error} when it does not start, ends early, or answers with a status other than 200
  */
 export async function withTask<T>(
   place: TaskPlace,
@@ -93,7 +93,7 @@ function configOf(name: string, services: Fields[], disks: string[]): string {
     structuredLogging: true,
     services: [
       ...disks.map((disk) => ({ name: disk, disk: { writable: true } })),
-      // The process reads the files itself: how many there are, and how long they are, their author decides.
+      // The process reads the files itself: their number and size are the author's choice.
       { name: 'release', disk: { path: '.', allowDotfiles: true } },
       { name: 'internet', network: { allow: [] } },
       ...services,

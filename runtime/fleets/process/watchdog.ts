@@ -1,31 +1,31 @@
-// Finds a process that is stuck: one whose app computes for longer than it may, or that waits for something that never comes.
-// An app that computes stops every socket of its process, the one that runs no code of the app too, and takes no SIGTERM.
+// Detects a stuck process: its app computes for longer than its limit, or it waits for ever. A computing app blocks every
+// socket of its process, even the one that runs no app code, and ignores SIGTERM.
 import type { Cell } from './cell.ts';
 
-/** Time between two questions to a process that uses the processor, and to one that only has requests, in ms. */
+/** Time between two health checks of a process that uses CPU, and of one that only has requests, in ms. */
 const ASK_BUSY_MS = 1_000;
 const ASK_EVERY_MS = 5_000;
-/** CPU time between two samples, about a second apart, from which on a process counts as busy; in ms. */
+/** CPU time between two samples, about a second apart, above which a process is busy; in ms. */
 const BUSY_CPU_MS = 50;
-/** A question waits for at most so many times the CPU time that the app may use: it gets a share of the processors alone. */
+/** A health check times out after at most this many times the app's CPU limit: the app gets only a share of the CPUs. */
 const LEAST_SHARE = 20;
 
-/** When a question without an answer shows that the process is stuck, in ms. */
+/** When an unanswered health check shows that the process is stuck, in ms. */
 interface Limits {
-  /** Lower limits of CPU time count as this one: many short requests delay an answer, too. */
+  /** Lower CPU limits are raised to this: many short requests delay an answer too. */
   leastCpuMs: number;
-  /** The process has used next to no CPU time for so long. */
+  /** Time in which the process has used almost no CPU. */
   silentMs: number;
 }
 
 const LIMITS: Limits = { leastCpuMs: 2_000, silentMs: 60_000 };
 
-/** Why a process is stuck: `cpu` when it has computed for longer than its limit. */
+/** Why a process is stuck: `cpu` when it exceeded its CPU limit. */
 export type Stuck = 'cpu' | 'silent';
 
 interface Question {
   at: number;
-  /** What the process had used by then; null until that is known. */
+  /** The process's CPU time by then; null until known. */
   cpuMs: number | null;
   /** Since when the process has used no CPU time. */
   silentSince: number;
@@ -42,7 +42,7 @@ export class Watchdog {
   #busy = false;
 
   /**
-   * @param onStuck called once for a process that does not answer any more
+   * @param onStuck called once for a process that no longer answers
    * @param now the clock, in ms
    */
   constructor(
@@ -56,7 +56,7 @@ export class Watchdog {
   }
 
   /**
-   * To be called about once a second while there is a process.
+   * Checks the process. Call about once a second while there is one.
    * @param inUse whether somebody waits for it: requests in flight, WebSockets, due work
    */
   look(cell: Cell, inUse: boolean): void {
@@ -79,7 +79,7 @@ export class Watchdog {
       this.#ask(cell);
   }
 
-  /** Forgets what the process was asked: it may be silent for a while. */
+  /** Forgets the pending health check: the process may be blocked for a while. */
   pause(): void {
     this.#question = null;
   }
@@ -90,7 +90,7 @@ export class Watchdog {
     this.#askedAt = at;
     this.#question = question;
     const timeoutMs = Math.max(2 * this.#limits.silentMs, LEAST_SHARE * cell.cpuLimitMs);
-    // Answered or refused, it is asked again.
+    // Ask again, whether it answered or refused.
     void cell.answers('health', timeoutMs).then(() => {
       if (this.#question === question) this.#question = null;
     });
@@ -104,13 +104,13 @@ export class Watchdog {
     question.cpuMs ??= usedBy;
     const burnt = usedBy === null ? 0 : usedBy - question.cpuMs!;
     const limitMs = Math.max(leastCpuMs, cell.cpuLimitMs);
-    // Its other threads use CPU time too, so the time that has gone by counts as well.
+    // Its other threads use CPU time too, so elapsed time must exceed the limit as well.
     if (burnt >= limitMs && now - question.at >= limitMs) this.#found(cell, question, 'cpu');
     else if (now - question.silentSince >= silentMs) this.#found(cell, question, 'silent');
   }
 
   #found(cell: Cell, question: Question, why: Stuck): void {
-    // Asked no more: it is about to end.
+    // No more checks: it is about to end.
     question.at = question.silentSince = Number.POSITIVE_INFINITY;
     this.#onStuck(cell, why);
   }

@@ -1,4 +1,4 @@
-// Writes the files that workerd is started with. It runs in a thread: a release's description is as large as a push made it.
+// Writes the files for workerd. Runs in a thread, because a release's description can be large.
 import { statSync } from 'node:fs';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
@@ -45,25 +45,25 @@ import type { Calls } from './service-access.ts';
 export const CONFIG = 'cell.capnp';
 export const TRIAL_CONFIG = 'trial.capnp';
 export const LAUNCH = 'launch.json';
-/** A socket path where nothing ever listens: a release that is only tried must not reach the services of the host. */
+/** A socket path where nothing ever listens: a trial must not reach the host's services. */
 export const NO_SOCKET = '/dev/null/none';
 
-/** Names of modules that may be written beside what is Cellar's own. */
+/** Names allowed for changed modules beside Cellar's own files. */
 const CHANGED_NAME = /^(?!cellar-)[\w.-]+\.m?js$/;
 
-/** Longest source map that a process is given for its pages. */
+/** Longest source map for error pages. */
 const MAP_BYTES = 8 * 2 ** 20;
-/** Most bytes of what a launch needs to know, which the gateway's thread reads. */
+/** Longest `Launch` as JSON, which the gateway's thread reads. */
 const LAUNCH_BYTES = 512 * 1024;
 
-/** What a launch needs to know of a release. It is kept with the files. */
+/** What a launch needs to know of a release. Cached with the files. */
 export interface Launch {
   databases: Release['databases'];
-  /** Whether it has buckets, which the host's bucket service keeps. */
+  /** Whether it has buckets, which the host's bucket service stores. */
   hasBuckets: boolean;
-  /** Whether there is a Worker: it is tried with a config of its own, and has exports that other apps may call. */
+  /** Whether it has a Worker: then it has a trial config, and exports that other apps may call. */
   hasWorker: boolean;
-  /** The services for what lies outside that it may ask. */
+  /** The outward services that it may call. */
   outwardServices: OutwardService[];
   /** Whether it has a disk for the Cache API. */
   hasCache: boolean;
@@ -71,45 +71,45 @@ export interface Launch {
   sockets: string[];
   calls: Calls;
   due: DueWork;
-  /** CPU time that the app may compute for, in ms; null where the project does not say. */
+  /** CPU time limit of the app, in ms; null where the project sets none. */
   cpuMs: number | null;
 }
 
-/** The parts of a release that have work to do by themselves. */
+/** The parts of a release with work of their own. */
 export interface DueWork {
-  /** Of namespaces with alarms: of classes that are gone none could run. */
+  /** Keys of namespaces with alarms. Those of removed classes are left out: their alarms cannot run. */
   keys: string[];
   crons: string[];
-  /** Workflows, by binding, with the key of the namespace of their instances. */
+  /** Workflows by binding, with their instances' namespace key. */
   workflows: { binding: string; key: string }[];
 }
 
-/** Where the files come from and go to, and what they depend on. */
+/** Source, destination and inputs of the files. */
 export interface CellFilesOrder {
   /** The release's directory. */
   release: string;
-  /** That of the files. It is there when all of them are. */
+  /** The files' directory. It exists only once all files are written. */
   directory: string;
   heapMb: number;
-  /** Names of the secrets that the process has in its environment. */
+  /** Names of the secrets in the process's environment. */
   secrets: string[];
-  /** Where the bucket service answers the app. */
+  /** The app's socket of the bucket service. */
   bucketSocket: string;
-  /** Where the host takes the app's calls of other apps. */
+  /** The socket where the host takes the app's calls of other apps. */
   serviceSocket: string;
-  /** Where each service for what lies outside answers the app, if there is one. */
+  /** The app's socket of each running outward service. */
   outwardSockets: OutwardSockets;
   /** Private addresses and CIDR ranges that the app may reach. */
   egress: readonly string[];
-  /** Where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing. */
+  /** The control UI's address on error pages; null: no error pages. */
   uiUrl: string | null;
-  /** Whether pages in browsers load again when the app has changed. */
+  /** Whether browsers reload pages when the app has changed. */
   reloads: boolean;
-  /** MiB of responses that the Cache API may keep; 0: none. */
+  /** Limit of the Cache API, in MiB; 0: no cache. */
   cacheMb: number;
 }
 
-/** @throws {Error} when the description is missing, names a path outside of the release, or has too much for a launch */
+/** @throws {Error} when the description is missing, names a path outside the release, or is too large for a launch */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const { directory, heapMb, secrets, bucketSocket, serviceSocket, outwardSockets, egress, uiUrl, reloads } =
     order;
@@ -119,7 +119,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   await mkdir(beside, { recursive: true, mode: 0o700 });
   const write = (name: string, text: string) => writeFile(join(beside, name), text, { mode: 0o600 });
   const { worker, assets, databases, buckets = [], triggers, workflows = [] } = release;
-  // A release of an older Cellar has them in the directory alone, not in its description.
+  // An older Cellar's release has them only in the directory, not in its description.
   const rules = assets === null ? {} : (assets.rules ?? assetRules(join(order.release, assets.directory)));
   const pageMaps = uiUrl === null || worker === null ? null : mapsOf(order.release, worker.modules);
   const texts = await moduleTexts(order.release, worker?.modules ?? []);
@@ -196,7 +196,7 @@ async function moduleTexts(release: string, modules: Module[]): Promise<Map<stri
   return texts;
 }
 
-/** The app's modules that import another module than in the release, by name. Those in folders are left as they are. */
+/** Returns the app's modules whose imports are rewritten, by name. Those in folders are left unchanged. */
 function changedModules(texts: Map<string, string>): Map<string, string> {
   const changed = new Map<string, string>();
   for (const [name, text] of texts) {
@@ -206,7 +206,7 @@ function changedModules(texts: Map<string, string>): Map<string, string> {
   return changed;
 }
 
-/** The modules that have a source map which a process may keep. */
+/** The modules whose source map a process may have. */
 function mapsOf(release: string, modules: Module[]): Module[] {
   return modules.filter(({ path }) => {
     const map = statSync(join(release, `${path}.map`), { throwIfNoEntry: false });

@@ -1,16 +1,16 @@
-// An Analytics Engine binding, as an app's Worker has it: each data point goes to the log behind a mark, from where the host
-// takes it. Limits and words are workerd's own.
+// An Analytics Engine binding in an app's Worker. Each data point is logged behind a marker, from where the host reads it.
+// Limits and messages are workerd's own.
 
 const MARK = '\u001ecellar ';
 const END = '\u001e';
 const MEMBERS = 20;
 const INDEX_BYTES = 96;
 const BLOB_BYTES = 16_384;
-/** The host reads lines of 64 KiB. */
+/** The host reads lines of at most 64 KiB. */
 const LINE_LENGTH = 50_000;
 const PREFIX = 'writeDataPoint(): ';
 
-/** This module is there before the app's, and before what adds to its lines. */
+/** Taken before the app's code runs, and before the entry wraps `console`. */
 const { log } = console;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -52,7 +52,7 @@ class AnalyticsEngine {
     const bytes = blobs.reduce((sum, blob) => sum + bytesOf(blob), 0);
     require(bytes <= BLOB_BYTES &&
       point.length <= LINE_LENGTH, `Cumulative size of blobs exceeds ${BLOB_BYTES} bytes).`);
-    // `console` looks for `%` in the first text.
+    // `console` interprets `%` in the first text.
     log(MARK + point.replaceAll('%', '\\u0025') + END);
   }
 }

@@ -1,4 +1,4 @@
-// What `cloudflare:email` gives: messages that a `send_email` binding sends.
+// Implements `cloudflare:email`: messages for a `send_email` binding.
 
 /** The raw MIME text of a message; undefined for anything else. */
 export let rawOf;
@@ -8,7 +8,7 @@ class EmailMessage {
   #to;
   #raw;
 
-  /** @param raw the message with its head: a string, a stream or bytes */
+  /** @param raw the message with its headers: a string, a stream or bytes */
   constructor(from, to, raw) {
     this.#from = from;
     this.#to = to;

@@ -1,9 +1,9 @@
-// What HTTP says of a response that is kept: for how long, whether it has changed, and which part of it is asked for.
+// HTTP caching rules for a stored response: freshness, conditional requests and ranges.
 
-/** How long a response is kept that says nothing of it, in s, by its status: as at Cloudflare. Others are not kept. */
+/** Default max-age by status, in s, as at Cloudflare. Other statuses are not cached. */
 const DEFAULT_AGES = { 200: 7_200, 301: 7_200, 302: 1_200, 303: 1_200, 404: 180, 410: 180 };
 
-/** The status and the headers of a serialized head; names are in lower case. */
+/** The status and headers of a serialized head. Names are in lower case. */
 export function readHead(bytes) {
   const [line, ...lines] = new TextDecoder().decode(bytes).trimEnd().split('\r\n');
   const headers = lines.map((each) => {
@@ -13,7 +13,7 @@ export function readHead(bytes) {
   return { status: Number(line.split(' ')[1]), headers };
 }
 
-/** How long a response is to be kept, in s; 0 for not at all. Takes out what it says must not be kept. */
+/** Returns the max-age of a response, in s; 0: do not cache. Removes headers that must not be cached. */
 export function ageOf(head) {
   const value = (name) => head.headers.find(([each]) => each === name)?.[1];
   const directives = new Map(
@@ -36,7 +36,7 @@ export function ageOf(head) {
   return (DEFAULT_AGES[head.status] ?? 0) - age;
 }
 
-/** Whether whoever asks has the response already. @param asked the headers of the request @param headers those of the response */
+/** Whether the client's cached copy is current. @param asked the request's headers @param headers the response's */
 export function isUnchanged(asked, headers) {
   const etag = headers.get('etag');
   const none = asked.get('if-none-match');
@@ -48,7 +48,7 @@ export function isUnchanged(asked, headers) {
   return none === null && Date.parse(headers.get('last-modified') ?? '') <= since;
 }
 
-/** The part that a `Range` asks for: null for the whole, several parts too. */
+/** The requested `Range`; null for the whole, and for several ranges. */
 export function rangeOf(header, size) {
   const [, first, last] = /^bytes=(\d*)-(\d*)$/.exec(header?.trim() ?? '') ?? [];
   if (first === undefined || (first === '' && last === '')) return null;

@@ -1,5 +1,5 @@
-// A Hyperdrive binding, as an app's Worker has it: the connection string is a secret of the app, and what it names is
-// reached as any address is. Nothing is pooled and nothing kept: each connection is the driver's own.
+// A Hyperdrive binding in an app's Worker. The connection string is a secret of the app; its address is reached like any
+// other. Nothing is pooled or cached: each connection is the driver's own.
 import sockets from 'cloudflare-internal:sockets';
 
 const PORTS = { 'postgres:': 5432, 'postgresql:': 5432, 'mysql:': 3306 };
@@ -18,7 +18,7 @@ class Hyperdrive {
     if (this.#given === undefined)
       throw new Error(`The Hyperdrive binding ${this.#binding} has no connection string: ${how}`);
     const url = URL.canParse(this.#given) ? new URL(this.#given) : null;
-    // The secret itself is not told.
+    // The message must not contain the secret.
     if (url === null || !Object.hasOwn(PORTS, url.protocol) || url.hostname === '')
       throw new Error(`The secret ${this.#binding} is no connection string of PostgreSQL or MySQL: ${how}`);
     return url;

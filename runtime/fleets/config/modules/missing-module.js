@@ -1,6 +1,6 @@
-// A binding that is not available here: every method throws, and says so. A Worker may ask whether it is there.
+// A binding that is not available here: every method throws with a message. A Worker may test whether it exists.
 
-/** Languages and consoles read these of any object. */
+/** JavaScript and consoles read these properties of any object. */
 const QUIET = ['then', 'toJSON', 'constructor', 'toString', 'valueOf', 'inspect', 'nodeType', '$$typeof'];
 
 export default ({ message }) =>

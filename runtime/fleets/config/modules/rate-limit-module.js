@@ -1,15 +1,15 @@
-// The binding of a rate limit, as an app's Worker has it. Counts are kept in memory, by namespace: bindings of the same
-// namespace count together, and a new process counts anew.
+// A rate limit binding in an app's Worker. Counters are in memory, by namespace: bindings of one namespace share them, and a
+// new process starts at zero.
 
-/** Windows that there may be, in seconds. They begin at the same moments for all keys. */
+/** Allowed windows, in seconds. All keys' windows begin at the same moments. */
 const PERIODS = [10, 60];
 const OPTIONS = ['key', 'limit', 'period', 'delta'];
-/** Keys that are counted in a window. Those that were new first are forgotten before the memory of the app is full. */
+/** Most keys in a window. The oldest are dropped, which bounds the app's memory. */
 const MOST_KEYS = 20_000;
-/** Characters of a key. */
+/** Longest key, in characters. */
 const KEY_LENGTH = 1_024;
 
-/** By namespace and period: the number of the window, and what was counted in it by key. */
+/** By namespace and period: the window's number and its counters by key. */
 const windows = new Map();
 
 function countsOf(namespace, period) {
@@ -34,7 +34,7 @@ class RateLimit {
     this.#settings = settings;
   }
 
-  /** Counts `key`. `success`: whether it stays within the limit. What does not is not counted. */
+  /** Counts `key`. `success`: whether it is within the limit. Refused calls are not counted. */
   async limit(options) {
     require(typeof options === 'object' &&
       options !== null, 'the options must be an object, such as { key }');

@@ -1,10 +1,10 @@
-// A `send_email` binding, as an app's Worker has it. It only passes messages on: what may be sent is for the mail service to
-// say, which no code of the app can change.
+// A `send_email` binding in an app's Worker. It only forwards messages. The mail service checks what may be sent; the app's
+// code cannot change that.
 import { rawOf } from 'cloudflare-internal:email';
 
-/** Fields of a message that is built here. */
+/** Fields of a message given as an object. */
 const FIELDS = ['from', 'to', 'cc', 'bcc', 'replyTo', 'subject', 'text', 'html', 'headers', 'attachments'];
-/** Bytes of a message; the mail service holds none that has more. */
+/** Most bytes of a message; the mail service accepts no larger one. */
 const MESSAGE_BYTES = 5 * 2 ** 20;
 
 function refusal(code, message) {
@@ -26,7 +26,7 @@ async function attachmentOf(attachment) {
   return { ...attachment, content: await base64Of(content) };
 }
 
-/** A message as the mail service takes it. */
+/** A message in the mail service's format. */
 async function asked(message) {
   if (typeof message !== 'object' || message === null)
     throw refusal(
@@ -48,7 +48,7 @@ class SendEmail {
     this.#fetcher = fetcher;
   }
 
-  /** Resolves when the mail server has taken the message for all its recipients. Rejects with an Error that has a `code`. */
+  /** Resolves when the mail server has accepted the message for all recipients. Rejects with an Error that has a `code`. */
   async send(message) {
     const body = JSON.stringify(await asked(message));
     const answer = await this.#fetcher.fetch('http://mail/send', { method: 'POST', body });

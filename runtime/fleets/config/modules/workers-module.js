@@ -1,4 +1,4 @@
-// Is imported in place of `cloudflare:workers` by modules that use the `waitUntil` of that: the entry learns of their work.
+// Replaces `cloudflare:workers` in modules that import its `waitUntil`, so that the entry can count their tasks.
 
 import { waitUntil as wait } from 'cloudflare:workers';
 import { imported } from './cellar-capture.js';

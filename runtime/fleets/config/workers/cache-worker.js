@@ -1,21 +1,21 @@
-// What `caches` keeps: the responses of one app, on its disk, within a limit. The least recently used ones go first.
-// workerd itself refuses what cannot be kept (other methods than GET, 206, `Vary: *`) before it asks here.
+// Implements `caches`: an app's responses on its disk, with a size limit and LRU eviction. workerd itself refuses uncacheable
+// responses (methods other than GET, 206, `Vary: *`) before it asks here.
 
 import { DurableObject, env } from 'cloudflare:workers';
 import { ageOf, isUnchanged, rangeOf, readHead } from './http-caching.js';
 
-/** Bytes that all responses may take. */
+/** Limit of all responses, in bytes. */
 const MAX_BYTES = env.MAX_BYTES;
-/** Bytes of one: a larger one would push out most of the others. */
+/** Limit of one response: a larger one would evict most others. */
 const ENTRY_BYTES = MAX_BYTES / 2;
-/** What a response takes besides its body, its key and its head, about. */
+/** Approximate bytes of a response besides body, key and head. */
 const OVERHEAD_BYTES = 1_024;
-/** Bytes of a row of a body, and of a response's head. */
+/** Bytes of a row, which holds part of a body or of a head. */
 const ROW_BYTES = 512 * 1024;
 const HEAD_BYTES = 64 * 1024;
-/** Bytes that are read at a time. */
+/** Bytes of one read. */
 const CHUNK_BYTES = 64 * 1024;
-/** How closely it is known when a response was last asked for, in ms. Each time would be a write. */
+/** Precision of the last-use time, in ms. Each update is a write. */
 const USE_MS = 60_000;
 
 const SCHEMA = `
@@ -43,17 +43,17 @@ export default {
 
 export class CacheStore extends DurableObject {
   #sql;
-  /** Bytes of what is kept, of what is just being written, and of what was removed and is read still. */
+  /** Bytes of cached bodies, of those being written, and of removed ones that are still read. */
   #bytes;
   #lastId;
-  /** By id of what is being read: how often, how many bytes its body has, and whether they are to be removed after that. */
+  /** Bodies being read, by id: number of readers, length in bytes, and whether to remove it afterwards. */
   #readers = new Map();
 
   constructor(context, bindings) {
     super(context, bindings);
     this.#sql = context.storage.sql;
     this.#sql.exec(SCHEMA);
-    // What a process that was killed had begun to write.
+    // Rows of responses that a killed process did not finish writing.
     this.#sql.exec('DELETE FROM rows WHERE id NOT IN (SELECT id FROM responses)');
     const { bytes, last } = this.#sql
       .exec('SELECT coalesce(sum(size), 0) AS bytes, coalesce(max(id), 0) AS last FROM responses')
@@ -96,7 +96,7 @@ export class CacheStore extends DurableObject {
     headers.set('content-length', String(end - start));
     const status = range === null ? entry.status : 206;
     const hasBody = ![101, 204, 205, 304].includes(status);
-    // The bytes are as they were sent.
+    // The bytes are already encoded as they were received.
     return new Response(hasBody ? this.#body(entry, start, end) : null, {
       status,
       headers,
@@ -104,7 +104,7 @@ export class CacheStore extends DurableObject {
     });
   }
 
-  /** The bytes of a body, which stays until they have been read. */
+  /** Streams a body. It is not removed before all its readers are done. */
   #body({ id, length }, start, end) {
     let at = start;
     const reader = this.#readers.get(id) ?? { count: 0, isGone: false };
@@ -130,7 +130,7 @@ export class CacheStore extends DurableObject {
         }
         await writer.close();
       } catch (error) {
-        // Mostly whoever asked reads no more.
+        // Usually because the client disconnected.
         writer.abort(error).catch(() => {});
       } finally {
         ended();
@@ -149,13 +149,13 @@ export class CacheStore extends DurableObject {
       taken += bytes.byteLength;
       this.#bytes += bytes.byteLength;
       this.#makeRoom();
-      // All else that there is are bodies that are being written or read.
+      // Only bodies that are being written or read are left.
       if (this.#bytes > MAX_BYTES) isRefused = true;
       else this.#sql.exec('INSERT INTO rows VALUES (?, ?, ?)', id, n, bytes);
     });
     try {
       for await (const chunk of chunksOf(body)) {
-        // What is not kept is taken all the same: its writer must not fail.
+        // An uncacheable body is still consumed: its writer must not fail.
         if (isRefused) continue;
         const rest = head === null ? rows.addHead(chunk) : chunk;
         if (rest !== null) {
@@ -179,7 +179,7 @@ export class CacheStore extends DurableObject {
   #keep(key, id, { status, headers, age }, length) {
     const now = Date.now();
     const text = JSON.stringify(headers);
-    // The key stands in an index, too.
+    // The key is also in an index.
     const besides = OVERHEAD_BYTES + 2 * bytesOf(key) + bytesOf(text);
     this.ctx.storage.transactionSync(() => {
       this.#remove(key);
@@ -205,7 +205,7 @@ export class CacheStore extends DurableObject {
     return expires_at > Date.now();
   }
 
-  /** @param length bytes that the rows have */
+  /** @param length bytes of the rows */
   #removeRows(id, length) {
     this.#bytes -= length;
     this.#sql.exec('DELETE FROM rows WHERE id = ?', id);
@@ -224,7 +224,7 @@ export class CacheStore extends DurableObject {
   }
 }
 
-/** The chunks of a body, all in the same memory: each is gone with the next. What is left behind would be collected late. */
+/** Yields a body's chunks in one reused buffer: a chunk is valid until the next. New buffers would be collected late. */
 async function* chunksOf(body) {
   const reader = body.getReader({ mode: 'byob' });
   let memory = new ArrayBuffer(CHUNK_BYTES);
@@ -236,7 +236,7 @@ async function* chunksOf(body) {
   }
 }
 
-/** A serialized response: its head, then rows of its body. */
+/** Rows of a serialized response: its head, then its body. */
 class Rows {
   length = 0;
   head = new Uint8Array(0);
@@ -249,7 +249,7 @@ class Rows {
     this.#write = write;
   }
 
-  /** Returns what of a chunk stands behind the head; null when there is no whole head yet. */
+  /** Returns the part of a chunk after the head; null while the head is incomplete. */
   addHead(chunk) {
     const before = this.head.byteLength;
     const joined = new Uint8Array(before + chunk.byteLength);

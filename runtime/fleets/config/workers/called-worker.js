@@ -1,12 +1,12 @@
-// Answers what other apps of the same owner ask of an export of this one. The host says which, and for whom.
+// Answers calls of this app's exports by other apps of its owner. The host names the export and the caller.
 
 import { RpcTarget } from 'cloudflare:workers';
 import { calledBy } from './cellar-capture.js';
 
-/** Says what is asked for, as JSON. Written by the host. */
+/** The header with the call as JSON. Written by the host. */
 export const CALL_HEADER = 'x-cellar-call';
 
-/** Exports that are the host's own. */
+/** Exports for the host only. */
 const HIDDEN = ['CellarState', 'CellarCache'];
 
 /** Methods of an export, by name. */
@@ -23,7 +23,7 @@ class Methods extends RpcTarget {
   }
 }
 
-/** @param exports those of the Worker, as its context has them */
+/** @param exports the Worker's, as in its context */
 export async function answerCall(request, exports) {
   const { kind, entrypoint, props } = JSON.parse(request.headers.get(CALL_HEADER));
   const name = entrypoint ?? 'default';

@@ -1,5 +1,5 @@
-// Has the app's code run in events: its handlers, the methods that workerd calls, and what they give away. Calls of one object
-// by another carry the trace. To the app nothing is different: the same values are returned, the same errors are thrown.
+// Runs the app's code in events: its handlers, the methods that workerd calls, and objects it passes by RPC. Calls between
+// objects carry the trace. The app sees no difference: same return values, same errors.
 
 import {
   DurableObject,
@@ -21,20 +21,20 @@ import {
   traceparentOf,
 } from './cellar-events.js';
 
-/** workerd's own: an app may put another in its place. */
+/** workerd's own class, taken before the app can replace it. */
 const { Request } = globalThis;
 
-/** The trace of the event that the running code belongs to. */
+/** The trace id of the running code's event. */
 export function eventTraceId() {
   return traceIdOf(currentEvent());
 }
 
-/** The call that `begin` is to make. By these and not by values of its own, which `AsyncLocalStorage` copies at some cost. */
+/** The call for `begin`, passed in variables: `AsyncLocalStorage` copies arguments, which is slow. */
 let called;
 let receiver;
 let values;
 
-/** What makes events that belong to the trace of the one under way. */
+/** Returns a function that makes events with the current event's trace. */
 export function nestedEvent() {
   const outer = currentEvent();
   return (handler) => {
@@ -44,7 +44,7 @@ export function nestedEvent() {
   };
 }
 
-/** Calls a handler of the app for a new event. What it throws, at once or later, is told, and thrown on. */
+/** Calls a handler of the app in a new event. Reports what it throws, sync or async, and rethrows it. */
 export function enter(handler, call, self, given, event = eventOf(handler, given[0])) {
   called = call;
   receiver = self;
@@ -52,11 +52,11 @@ export function enter(handler, call, self, given, event = eventOf(handler, given
   return runEvent(event, begin);
 }
 
-/** Within the event, so that whatever fails later is told as of this event. */
+/** Runs within the event, so that later failures are reported for this event. */
 function begin() {
   try {
     const result = Reflect.apply(called, receiver, values);
-    // No other thenables: to ask one may have an effect.
+    // Only real promises: reading `then` of another object may have side effects.
     if (result instanceof Promise) result.then(guardGiven, tellUncaught);
     else guardGiven(result);
     return result;
@@ -70,14 +70,14 @@ function tellUncaught(error) {
   tell(error, 'uncaught');
 }
 
-/** Prototypes of workerd's own. */
+/** workerd's own prototypes. */
 const builtIn = new Set(
   [Object, DurableObject, RpcTarget, WorkerEntrypoint, WorkflowEntrypoint].map(({ prototype }) => prototype),
 );
 /** Prototypes whose methods are guarded. */
 const guarded = new Set();
 
-/** The methods of a class that workerd may call, those of the classes that it extends too, each with whose it is. */
+/** Yields the methods of a class that workerd may call, inherited ones included, each with its prototype. */
 function* methodsOf(main) {
   for (let each = main.prototype; each && !builtIn.has(each); each = Object.getPrototypeOf(each))
     for (const [name, described] of Object.entries(Object.getOwnPropertyDescriptors(each)))
@@ -89,8 +89,8 @@ function isGuardable({ value, configurable }) {
 }
 
 /**
- * Has the methods of a class enter an event when workerd calls them; a call from within one is a call and no more. It is
- * done in place, so that its instances have the prototype that the app knows.
+ * Makes the methods of a class enter an event when workerd calls them. A call from within an event stays a plain call. The
+ * prototype is changed in place, so that instances have the prototype that the app knows.
  */
 export function guard(main) {
   if (guarded.has(main.prototype)) return;
@@ -115,7 +115,7 @@ function guardedMethod(className, name, method) {
       const event = eventOf(handler, values[0]);
       const trace = carried ?? givenAway.get(this);
       if (trace !== undefined) event.trace = trace;
-      // workerd runs the calls of an object's methods, and those that one caller makes of an entrypoint's, as one request.
+      // workerd runs an object's method calls, and one caller's calls of an entrypoint, as one request.
       if (name !== 'fetch' || !(this instanceof WorkerEntrypoint)) readRequest(event);
       return enter(handler, method, this, values, event);
     },
@@ -123,10 +123,10 @@ function guardedMethod(className, name, method) {
   return Object.defineProperty(entering, 'length', { value: method.length, configurable: true });
 }
 
-/** The trace of the event that gave an object away whose methods are called from elsewhere. */
+/** By RPC target that was passed out: the trace of the event that passed it. */
 const givenAway = new WeakMap();
 
-/** Has the methods of an object that the running event gives away enter events. */
+/** Makes the methods of an RPC target that the running event passes out enter events. */
 function guardGiven(value) {
   if (!(value instanceof RpcTarget)) return;
   guard(value.constructor);
@@ -134,30 +134,27 @@ function guardGiven(value) {
   if (event !== undefined) givenAway.set(value, traceparentOf(event));
 }
 
-/** What is called by an app's import of the same name. */
+/** Replacement for the app's import of the same name. */
 export const imported = { waitUntil(_promise) {} };
 
 /**
- * Begins the text that a call of an object's method has after the values of the app: then comes the `traceparent` of the
- * event that calls. An object in its place costs the call some µs more.
+ * Prefix of the text that follows a method call's own arguments. After it comes the caller's `traceparent`. An object instead
+ * of a text costs some µs more for each call.
  */
 const CARRIED = '\u001ecellar-traceparent ';
 
-/** The trace that a value carries; null when it is one of the app's own. */
+/** The trace in an argument; null for one of the app's own. */
 function carriedBy(value) {
   if (typeof value !== 'string' || !value.startsWith(CARRIED)) return null;
   const carried = value.slice(CARRIED.length);
   return isTraceparent(carried) ? carried : null;
 }
 
-/** Names that are no method's in some class: what is called there would get the carried trace as a value. */
+/** Names that are not a method in some class: there the carried trace would arrive as an argument. */
 const unsure = new Set();
 const expected = new Set();
 
-/**
- * Has calls of a class's methods, where it is one of Durable Objects or an entrypoint, carry the trace of the event that
- * makes them.
- */
+/** Makes calls of a class's methods carry the caller's trace, if it is a Durable Object or an entrypoint. */
 export function expectCalls(main) {
   if (!(main.prototype instanceof DurableObject || main.prototype instanceof WorkerEntrypoint)) return;
   for (const { name, described } of methodsOf(main)) {
@@ -171,18 +168,18 @@ export function expectCalls(main) {
   }
 }
 
-/** Stubs of the app's own classes, by the name of their class: an object, and an entrypoint among `ctx.exports`. */
+/** Class names of stubs of the app's own classes: an object, and an entrypoint in `ctx.exports`. */
 const OWN_STUBS = ['DurableObject', 'LoopbackServiceStub'];
-/** What the host binds. Where service bindings lead is known to `expectCallsBy`. */
+/** The host's bindings. Service bindings are handled by `expectCallsBy`. */
 const bindings = new Set(Object.values(env));
 
-/** An entrypoint that was given `props` is a stub of no class of its own, as bindings are. */
+/** Entrypoints with `props` and bindings have the same stub class, so bindings are excluded. */
 function isOwnStub(stub) {
   if (Object.getPrototypeOf(stub) === ServiceStub.prototype) return !bindings.has(stub);
   return OWN_STUBS.includes(stub.constructor.name);
 }
 
-/** Puts a property of this name before those that stubs have for any name. */
+/** Defines a property that takes precedence over the stubs' catch-all. */
 function carry(name) {
   Object.defineProperty(ServiceStub.prototype, name, {
     configurable: true,
@@ -195,8 +192,8 @@ function carry(name) {
 }
 
 /**
- * The method that a stub itself has for a name. It has one only while its prototype has nothing of that name: the stub
- * has no prototype for that long.
+ * Returns a stub's own method for a name. A stub has it only while its prototype lacks the name, so the prototype is removed
+ * for this lookup.
  */
 function methodOf(stub, name) {
   const prototype = Object.getPrototypeOf(stub);
@@ -213,9 +210,9 @@ function carryingMethod(method) {
 }
 
 /**
- * Has calls of methods by a service binding carry the trace of the event that makes them. Such a binding has a method for
- * any name, while nothing else answers to that name.
- * @param isOwn whether it leads to the app itself, whose classes are known here; another app looks by `calledBy`
+ * Makes method calls through a service binding carry the caller's trace. Such a binding has a method for every name that its
+ * prototype lacks.
+ * @param isOwn whether it leads to the app itself, whose classes are known here. Another app uses `calledBy`
  */
 export function expectCallsBy(service, isOwn) {
   const stubs = ServiceStub.prototype;
@@ -232,7 +229,7 @@ export function expectCallsBy(service, isOwn) {
   Object.setPrototypeOf(service, before);
 }
 
-/** The values of a call by another app: without the trace where no method takes it off. */
+/** Returns the arguments of a call by another app. Removes the trace if no method here would. */
 export function calledBy(name, values) {
   return expected.has(name) || carriedBy(values.at(-1)) === null ? values : values.slice(0, -1);
 }
@@ -251,7 +248,7 @@ const carrying = {
 };
 
 const { fetch } = ServiceStub.prototype;
-/** A request to an object, or to the app itself, belongs to the trace of the one that it is made for. */
+/** A request to an object, or to the app itself, carries the trace of the current event. */
 ServiceStub.prototype.fetch = {
   fetch(input, init) {
     const event = currentEvent();

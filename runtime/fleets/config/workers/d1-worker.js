@@ -1,39 +1,39 @@
-// D1 in an app's process: workerd's own, and beside its binding a way in for the host, which runs the SQL of the app's owner.
+// D1 in an app's process: workerd's own, and an entrypoint through which the host runs the owner's SQL.
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import { splitStatements } from './cellar-sql-statements.js';
 import D1, { D1Database as Database } from './d1.js';
 
 export default D1;
 
-/** Most bytes that one request answers, rows and figures together. */
+/** Most bytes of one answer, rows and figures together. */
 const ANSWER_BYTES = 10 * 1024 * 1024;
-/** Characters of an answer that are kept as text. */
+/** Characters of an answer before they are encoded as bytes. */
 const PART_LENGTH = 64 * 1024;
 const NOT_ENFORCED = /^PRAGMA\s+(?:\w+\s*\.\s*)?foreign_keys\s*(?:=|\()\s*['"]?(?:off|false|no|0)\b/i;
 
-/** Statements that only say where a transaction begins and ends. */
+/** Statements that only begin or end a transaction. */
 const IN_TRANSACTION = /^(?:BEGIN|COMMIT|END)(?:\s+(?:DEFERRED|IMMEDIATE|EXCLUSIVE))?(?:\s+TRANSACTION)?$/i;
-/** What SQLite says when a row may refer to a table that is not there. */
+/** SQLite's error when a row may refer to a missing table. */
 const MISSING_PARENT = /^no such table: main\./;
 
-/** Longer texts and bytes of a statement that is too long for SQLite are bound to it, at most so many. */
+/** In a statement of more bytes, too long for SQLite, literals of `LITERAL_LENGTH` become parameters: at most `PARAMETERS`. */
 const STATEMENT_BYTES = 90_000;
 const LITERAL_LENGTH = 5_000;
 const PARAMETERS = 100;
 const LITERAL = /[xX]'[^']*'|'[^']*(?:''[^']*)*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[\s\S]*?\*\//g;
 
-/** What workerd says before it, where the commit failed. */
+/** workerd's prefix of a failed commit's error. */
 const RESET = /^Durable Object was reset and rolled back .*? violated: /;
 
 const encoder = new TextEncoder();
 
-/** Whether one of the statements turns foreign keys off. */
+/** Whether a statement turns foreign keys off. */
 export function turnForeignKeysOff(statements) {
   return statements.some(({ sql }) => NOT_ENFORCED.test(sql));
 }
 
 export class D1Database extends Database {
-  /** Answers `{done}`, or `{failed: message}` when nothing was changed. */
+  /** Answers `{done}`, or `{failed: message}` if nothing was changed. */
   async fetch(request) {
     const begun = Date.now();
     try {
@@ -42,7 +42,7 @@ export class D1Database extends Database {
           ? [JSON.stringify(await this.importFile(await request.text()))]
           : await this.runQueries(await request.json());
       await this.ctx.storage.sync();
-      // workerd's clock stands still until something was waited for.
+      // workerd's clock advances only after I/O.
       const duration = `,"duration_ms":${Date.now() - begun}}`;
       return new Response(new Blob(['{"done":', ...done, duration]));
     } catch (error) {
@@ -51,8 +51,9 @@ export class D1Database extends Database {
   }
 
   /**
-   * Runs queries, `[{sql, params}]`, as one transaction. A query may have several statements; its parameters are the last one's.
-   * @returns parts of JSON: of each query a list, with `{columns, rows, meta}` of each of its statements
+   * Runs queries, `[{sql, params}]`, as one transaction. A query may have several statements; its parameters belong to the
+   * last one.
+   * @returns parts of JSON: for each query a list with `{columns, rows, meta}` of each statement
    */
   async runQueries(queries) {
     const split = queries.map(({ sql, params }) => ({ statements: splitStatements(sql), params }));
@@ -76,7 +77,7 @@ export class D1Database extends Database {
   }
 
   /**
-   * Runs one statement and adds what it answers, counted as D1 counts: with what triggers and cascades change.
+   * Runs one statement and adds its result, with D1's counts: changes by triggers and cascades included.
    * @returns the figures after it
    */
   #run(text, values, answer, before) {
@@ -101,8 +102,8 @@ export class D1Database extends Database {
   }
 
   /**
-   * Runs a file of SQL as one transaction, and keeps no rows. Long texts and bytes are no part of a statement's length. `sqlite3`
-   * begins and commits a transaction in its files, and D1 may insert rows before it makes the table that they refer to.
+   * Runs an SQL file as one transaction, and returns no rows. Long literals do not count towards the statement length. Files of
+   * `sqlite3` contain BEGIN and COMMIT, and those of D1 may insert rows before creating the referenced table.
    */
   async importFile(text) {
     const statements = splitStatements(text).filter(({ sql }) => !IN_TRANSACTION.test(sql));
@@ -138,10 +139,10 @@ export class D1Database extends Database {
     }
   }
 
-  /** Runs `work`, which must not wait, as one transaction. */
+  /** Runs `work`, which must be synchronous, as one transaction. */
   async #transaction(isWithoutKeys, work) {
     if (!isWithoutKeys) return this.ctx.storage.transactionSync(work);
-    // Nobody else may use the connection meanwhile. An error that comes out of there would end the object.
+    // Blocks other use of the connection. An error thrown inside would end the object.
     const { value, error } = await this.ctx.blockConcurrencyWhile(async () => {
       try {
         return { value: await this.withoutForeignKeys(work) };
@@ -154,8 +155,8 @@ export class D1Database extends Database {
   }
 
   /**
-   * Runs `work` as one transaction without foreign keys: SQLite ignores whoever turns them off within one. Nobody else may
-   * use the database meanwhile. Before the commit no row may refer to one that is missing.
+   * Runs `work` as one transaction without foreign keys: SQLite ignores the setting within a transaction. Blocks other use of
+   * the database meanwhile. Before the commit no row may refer to a missing one.
    */
   async withoutForeignKeys(work) {
     const { storage } = this.ctx;
@@ -176,7 +177,7 @@ export class D1Database extends Database {
     }
   }
 
-  /** SQLite ignores it while a transaction is open, and one is until what was written before is on the disk. */
+  /** SQLite ignores the setting while a transaction is open, which lasts until earlier writes are on disk. */
   async #enforce(state) {
     const { storage } = this.ctx;
     await storage.sync();
@@ -184,12 +185,12 @@ export class D1Database extends Database {
     const { foreign_keys: isOn } = storage.sql.exec('PRAGMA foreign_keys').one();
     if (isOn === (state === 'ON' ? 1 : 0)) return;
     const why = `foreign keys could not be turned ${state.toLowerCase()}`;
-    // The next connection has them on.
+    // A new connection has foreign keys on.
     if (state === 'ON') this.ctx.abort(why);
     throw new Error(why);
   }
 
-  /** Rows that were changed on this connection, the row that was inserted last, and the bytes of the database. */
+  /** Changed rows on this connection, the last inserted row, and the bytes of the database. */
   #figures() {
     const { sql } = this.ctx.storage;
     const [total, last] = sql.exec('SELECT total_changes(), last_insert_rowid()').raw().next().value;
@@ -197,7 +198,7 @@ export class D1Database extends Database {
   }
 }
 
-/** Answers the host, and nobody else: `/query/<database>` takes queries, `/import/<database>` a file of SQL. */
+/** Answers the host only: `/query/<database>` runs queries, `/import/<database>` an SQL file. */
 export class HostDatabases extends WorkerEntrypoint {
   async fetch(request) {
     const [, way, database] = new URL(request.url).pathname.split('/');
@@ -206,18 +207,18 @@ export class HostDatabases extends WorkerEntrypoint {
       const object = DATABASE.get(DATABASE.idFromName(decodeURIComponent(database)));
       return await object.fetch(new Request(`http://d1/${way}`, request));
     } catch (error) {
-      // A commit that fails, for a broken foreign key, fails the object and not the call before it.
+      // A failed commit, such as a broken foreign key, fails the object and not the preceding call.
       return failure(error);
     }
   }
 }
 
-/** In SQLite's words alone. */
+/** Keeps SQLite's message only. */
 function failure(error) {
   return Response.json({ failed: String(error.message).replace(RESET, '').slice(0, 2000) });
 }
 
-/** Collects an answer as bytes, and counts them. */
+/** Collects an answer as bytes and counts them. */
 class Answer {
   #parts = [];
   #bytes = 0;
@@ -243,21 +244,21 @@ class Answer {
   }
 }
 
-/** A value as the API has it; docs/storage.md describes the forms. */
+/** Converts a value to the API's form; see docs/storage.md. */
 function shown(value) {
   if (value instanceof ArrayBuffer) return { $bytes: new Uint8Array(value).toBase64() };
   if (typeof value === 'number' && !Number.isFinite(value)) return { $number: String(value) };
   return value;
 }
 
-/** A value as SQLite takes it: bytes come as `{$bytes: base64}`. */
+/** Converts a value for SQLite. Bytes arrive as `{$bytes: base64}`. */
 function bound(value) {
   if (typeof value === 'boolean') return Number(value);
   if (typeof value !== 'object' || value === null) return value;
   return Uint8Array.fromBase64(value.$bytes).buffer;
 }
 
-/** A statement, and its long texts and bytes as parameters where it is too long. */
+/** Returns a statement. If it is too long, its long literals become parameters. */
 function withBound(sql) {
   if (sql.length < STATEMENT_BYTES / 3 || encoder.encode(sql).length <= STATEMENT_BYTES) return [sql];
   const values = [];

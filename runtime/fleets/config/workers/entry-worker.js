@@ -1,7 +1,7 @@
-// The entry of every Worker. All ways into the app's code pass `wrap`: the default export, and each class and object that
-// the release names. It counts the work that goes on after answers, and has the host told of what goes wrong.
+// The entry of every Worker. All calls of the app's code pass `wrap`: the default export, and each class and object that the
+// release names. It counts work after answers, and reports errors to the host.
 
-// First, so that the app's code finds the `console` that tells more already when it is loaded.
+// First, so that the app's code already finds the wrapped `console` when it loads.
 import './cellar-capture.js';
 
 import { env, WorkerEntrypoint } from 'cloudflare:workers';
@@ -13,19 +13,19 @@ import { eventOf, keepEvent } from './cellar-events.js';
 
 export * from 'cellar-app-entry';
 
-/** Instances of a Workflow that are asked for at a time. */
+/** Workflow instances that are resumed at a time. */
 const RESUMED_AT_ONCE = 10;
-/** Workers end such work after so long. */
+/** Workers end `waitUntil` work after this time. */
 const LIMIT_MS = 30_000;
-/** A run of a cron that somebody asked for keeps the process for so long at most, as one by schedule does. */
+/** Longest time that a manual cron run keeps the process, as for a scheduled one. */
 const RUN_LIMIT_MS = 600_000;
-/** The host is told of a run that takes longer that it goes on. */
+/** After this time the host gets the answer that the run still goes on. */
 const RUN_ANSWER_MS = 10_000;
 const pending = new Set();
-/** The prototypes of contexts whose `waitUntil` counts: one for requests, one for objects. */
+/** The prototypes of contexts whose `waitUntil` is counted: one for requests, one for objects. */
 const counting = new Set();
 
-/** Counts what `waitUntil` is given from now on. All contexts of a kind have it from one prototype, which only a context tells. */
+/** Counts later `waitUntil` calls. All contexts of a kind share one prototype, which only an instance reveals. */
 function count(context) {
   const shared = Object.getPrototypeOf(context);
   if (counting.has(shared)) return;
@@ -37,7 +37,7 @@ function count(context) {
   };
 }
 
-/** Work that counts until it ends, or for `limitMs`. @param isStep of a Workflow @returns what ends it */
+/** Counts work until it ends, or for `limitMs`. @param isStep of a Workflow @returns a function that ends it */
 function begin(limitMs, isStep = false) {
   const work = { until: Date.now() + limitMs, isStep };
   pending.add(work);
@@ -58,7 +58,7 @@ function countWork(promise, limitMs = LIMIT_MS) {
 }
 imported.waitUntil = (promise) => countWork(promise);
 
-/** What the host has the app's bindings write, for the app's owner. */
+/** Writes through the app's bindings, which the host makes for the app's owner. */
 const writes = {
   async kv(namespace, { key, value, expiration, metadata }) {
     if (value === null) await namespace.delete(key);
@@ -68,7 +68,7 @@ const writes = {
         ...(expiration !== null && { expiration }),
       });
   },
-  /** Makes or changes an instance of a Workflow, and says what it is then. */
+  /** Makes or changes an instance of a Workflow, and returns its new state. */
   async workflow(workflow, { action, instance, params, type, payload, options }) {
     const made =
       action === 'create' && (await workflow.create({ ...(instance !== null && { id: instance }), params }));
@@ -77,7 +77,7 @@ const writes = {
     else if (action !== 'create') await found[action](options);
     return action === 'delete' ? null : { id: found.id, status: (await found.status()).status };
   },
-  /** Whoever asks for an instance that should run, and does not, has the engine run it. */
+  /** Reading an instance that should run, but does not, makes the engine run it. */
   async resume(workflow, { instances }) {
     const ids = instances.values();
     const next = async () => {
@@ -87,10 +87,10 @@ const writes = {
   },
 };
 
-/** Crons that somebody has asked to run, and which have not ended. */
+/** Manual cron runs under way. */
 const running = new Set();
 
-/** Runs a cron now. @returns what it told at its end, or that it goes on */
+/** Runs a cron now. @returns its result, or that it still runs */
 async function runCron(cron, env, context) {
   if (running.has(cron)) throw new Error('a run that was asked for before has not ended');
   running.add(cron);
@@ -100,7 +100,7 @@ async function runCron(cron, env, context) {
     try {
       await handlers.scheduled(run, env, context);
     } catch (error) {
-      // Said already, unless there is no such handler.
+      // Already reported, unless there is no such handler.
       ManualRun.end(run, { cron, outcome: 'failed', duration_ms: 0, error: error.message, trace_id: null });
     } finally {
       running.delete(cron);
@@ -123,7 +123,10 @@ async function write(request, env, context) {
   }
 }
 
-/** Answers the host, and nobody else: for another app, with the number of pieces of work under way, or of those that are steps of Workflows, or with what became of a write or run. */
+/**
+ * Answers the host only. Forwards other apps' calls; a POST is a write or run. Else returns the number of pending tasks, at
+ * `/steps` those of Workflow steps.
+ */
 export class CellarState extends WorkerEntrypoint {
   fetch(request) {
     if (request.headers.has(CALL_HEADER)) return answerCall(request, this.ctx.exports);
@@ -135,7 +138,7 @@ export class CellarState extends WorkerEntrypoint {
   }
 }
 
-/** What `caches` asks where nothing is to be kept, as on trial: nothing is kept, so that nothing is found, which the Cache API allows at any time. */
+/** Used by `caches` when there is no cache, as on trial. It stores and finds nothing, which the Cache API allows. */
 export class CellarCache extends WorkerEntrypoint {
   async fetch({ method, body }) {
     if (method === 'GET') return new Response(null, { status: 504, headers: { 'cf-cache-status': 'MISS' } });
@@ -145,13 +148,13 @@ export class CellarCache extends WorkerEntrypoint {
   }
 }
 
-/** An export of the app as workerd is to have it: a class, an object of handlers, or what is neither. */
+/** Wraps an export of the app: a class, an object of handlers, or neither. */
 function wrap(main) {
   if (typeof main === 'function') return wrapClass(main);
   return typeof main === 'object' && main !== null ? wrapHandlers(main) : main;
 }
 
-/** Its instances are the class's own in every way: their `constructor`, their prototype, what is private to them. */
+/** Wraps a class. Instances keep the class's own `constructor`, prototype and private members. */
 function wrapClass(main) {
   expectCalls(main);
   return new Proxy(main, {
@@ -169,8 +172,9 @@ function wrapClass(main) {
 }
 
 /**
- * An object's handlers, an instance's too. The target is another object, for one that is frozen must be shown as it is.
- * @param others stand for those that the object does not have
+ * Wraps the handlers of an object or instance. The proxy's target is another object: a proxy of a frozen object must return
+ * its properties unchanged.
+ * @param others used for handlers that the object lacks
  */
 function wrapHandlers(main, others = {}) {
   return new Proxy(Object.create(main), {
@@ -186,7 +190,7 @@ function wrapHandlers(main, others = {}) {
   });
 }
 
-/** What answers requests to an app of crons, queues or objects alone. To visitors there is nothing here, which is no error. */
+/** Answers requests to an app without `fetch`, such as one with crons only. A 404 is not an error of the app. */
 const NO_FETCH = {
   fetch: () =>
     new Response('This app answers no requests: its Worker has no fetch() handler.\n', {
@@ -195,7 +199,7 @@ const NO_FETCH = {
     }),
 };
 
-/** The default export, which has `fetch` in any case. workerd calls no other functions than entrypoints. */
+/** Wraps the default export and ensures a `fetch`. workerd calls no functions except entrypoints. */
 function wrapDefault(main) {
   if (typeof main === 'function' && main.prototype instanceof WorkerEntrypoint) {
     if (!('fetch' in main.prototype)) Object.assign(main.prototype, NO_FETCH);
@@ -207,6 +211,6 @@ function wrapDefault(main) {
 const main = wrapDefault(app.default);
 export default main;
 
-/** Service bindings, and whether each leads to the app itself: the host fills this in. */
+/** Service bindings, and whether each leads to the app itself. Filled in by the host. */
 const SERVICES = [];
 for (const [binding, isOwn] of SERVICES) expectCallsBy(env[binding], isOwn);

@@ -1,31 +1,31 @@
-// What the app's code throws and prints, and how its crons ran, told to the host with the request it belongs to. It goes to the
-// log, behind a mark.
+// Reports to the host what the app throws and prints, and its cron runs, each with its request. Reports are log lines behind
+// a marker.
 
 import { currentEvent, eventOfRejection, readRequest, traceIdOf } from './cellar-events.js';
 
-/** Begins what is printed: then comes JSON for the host, one of two ends, and the text. */
+/** Prefix of a report. Then come JSON for the host, one of two end markers, and the text. */
 const MARK = '\u001ecellar ';
 const END = '\u001e';
-/** The text has a blank before it that is none of its own. */
+/** The end marker when the blank before the text is not part of it. */
 const END_WITH_BLANK = '\u001f';
-/** Most characters of what an app chooses. The host bounds it again: an app can print anything. */
+/** Most characters of an app's text. The host enforces its own limit: an app can print anything. */
 const MESSAGE_LENGTH = 4_000;
 const STACK_LENGTH = 8_000;
 const PATH_LENGTH = 1_000;
 const PRINTED_LENGTH = 32_000;
-/** Characters and members of values that are printed as JSON too: `wrangler tail` shows the text of larger ones. */
+/** Most characters and members of printed values as JSON. For larger ones `wrangler tail` shows the text. */
 const VALUES_LENGTH = 4_000;
 const VALUES_MEMBERS = 500;
-/** Errors told in a second, and how many an app that threw none before may tell at once. */
+/** Errors reported a second, and the burst after a quiet time. */
 const ERRORS_PER_S = 50;
 const ERRORS_SAVED = 200;
-/** Errors of other objects that are known again when they arrive where the object was called. */
+/** Errors thrown by other objects that are remembered, so that the caller does not report them again. */
 const REMEMBERED = 50;
 const CAUSES = 3;
 
 const print = { ...console };
 
-/** Told once: by its own object, or by the words of an error that another object threw. */
+/** Errors already reported: by object, or by text for one that another object threw. */
 const told = new WeakMap();
 const thrown = new Map();
 let left = ERRORS_SAVED;
@@ -33,11 +33,11 @@ let filledAt = 0;
 let untold = 0;
 
 /**
- * Tells the host of an error. Never throws.
+ * Reports an error to the host. Never throws.
  * @param mechanism how it was noticed
- * @param event the one that it belongs to; undefined for none
- * @param printed prints what the app printed with it, with this JSON before it; null when it printed nothing
- * @returns whether it was told
+ * @param event its event; undefined for none
+ * @param printed prints the app's own text after this JSON; null when the app printed nothing
+ * @returns whether it was reported
  */
 export function tell(error, mechanism, event = currentEvent(), printed = null) {
   try {
@@ -62,7 +62,7 @@ function marked(head, end) {
   return MARK + textOf(head) + end;
 }
 
-/** JSON without a `%`, for `console` looks for those in the first text. */
+/** JSON with `%` escaped, because `console` interprets it in the first text. */
 function textOf(head) {
   return JSON.stringify(head).replaceAll('%', '\\u0025');
 }
@@ -100,7 +100,7 @@ function stackOf(error) {
   return cut(stack, STACK_LENGTH);
 }
 
-/** The same for each time that one error is told: printed and thrown, thrown by an object and by who called it. */
+/** The same id each time one error is reported: printed and thrown, or thrown by an object and by its caller. */
 function idOf(error, words) {
   if (error === null || typeof error !== 'object') return shortId();
   let id = told.get(error) ?? (error.remote === true ? thrown.get(words) : undefined);
@@ -112,7 +112,7 @@ function idOf(error, words) {
   return id;
 }
 
-/** Also where no random bytes are to be had, as before the first event. */
+/** Works without random bytes, which are unavailable before the first event. */
 function shortId() {
   return Math.random().toString(36).slice(2, 10);
 }
@@ -129,7 +129,7 @@ function cut(text, length) {
   return text.length > length ? `${text.slice(0, length)}…` : text;
 }
 
-/** What `scheduled` is given for a run that somebody asks for, in place of workerd's own. */
+/** The controller that `scheduled` gets for a manual run, in place of workerd's. */
 export class ManualRun {
   type = 'scheduled';
   scheduledTime = Date.now();
@@ -140,7 +140,7 @@ export class ManualRun {
     this.cron = cron;
   }
 
-  /** What `crons.run` answers of it; settles when the run has ended, never rejects. */
+  /** The result for `crons.run`. Settles at the end of the run, never rejects. */
   get ended() {
     return this.#ended.promise;
   }
@@ -152,11 +152,11 @@ export class ManualRun {
   }
 }
 
-/** A `scheduled` that tells the host of each run of a cron when it has ended. */
+/** Wraps a `scheduled` handler and reports each cron run to the host when it ends. */
 export function toldRun(scheduled) {
   return function (event, ...others) {
     const { cron } = event ?? {};
-    // Some object's method of that name.
+    // An object's own method with that name.
     if (typeof cron !== 'string' || typeof event.scheduledTime !== 'number')
       return Reflect.apply(scheduled, this, [event, ...others]);
     const running = currentEvent();
@@ -175,7 +175,7 @@ export function toldRun(scheduled) {
   };
 }
 
-/** @param failure why it failed; null when it did not */
+/** @param failure why the run failed; null on success */
 function tellRun(event, running, startedAt, failure) {
   const run = {
     cron: event.cron,
@@ -219,7 +219,7 @@ for (const level of ['debug', 'error', 'info', 'log', 'warn']) {
   }[level];
 }
 
-/** Printed values as JSON, each as workerd gives it to a tail; null for a single text, and for values that are too large. */
+/** Printed values as JSON, as workerd gives them to a tail. Null for a single text, and for values that are too large. */
 function jsonOf(values) {
   if (values.length === 1 && typeof values[0] === 'string') return null;
   let members = VALUES_MEMBERS;
@@ -236,7 +236,7 @@ function jsonOf(values) {
       json.push(valueJson(value, bounded));
     } catch {
       if (isTooLarge) return null;
-      // In a circle, for example.
+      // For example a circular structure.
       json.push('{}');
     }
   }
@@ -251,7 +251,7 @@ function valueJson(value, bounded) {
   return JSON.stringify(isShown ? value : `${value}`, bounded) ?? 'null';
 }
 
-/** Types whose values are shown as texts. */
+/** Types whose values are printed as text. */
 const UNSHOWN = ['bigint', 'function', 'symbol'];
 
 function isPlain(value) {
@@ -264,7 +264,7 @@ function isPlain(value) {
   );
 }
 
-/** A first text may have places for the other values, as in `%s`: it stays the first. */
+/** The first text may have placeholders such as `%s`, so it stays first. */
 function printWith(level, head, values) {
   const isText = typeof values[0] === 'string';
   if (isText) values[0] = MARK + head + END + values[0];
@@ -272,7 +272,7 @@ function printWith(level, head, values) {
   print[level](...values);
 }
 
-// What their callbacks throw at once reaches no listener, and no log.
+// Sync errors in their callbacks reach no listener and no log.
 for (const name of ['setTimeout', 'setInterval']) {
   const { [name]: set } = globalThis;
   globalThis[name] = {
@@ -296,7 +296,7 @@ addEventListener('unhandledrejection', ({ reason }) => {
 });
 addEventListener('error', ({ error }) => tell(error, 'error event'));
 
-/** Whether workerd itself made the call that was rejected: to print an object such as a stub, it calls its `entries`. */
+/** Whether the rejected call was workerd's own: to print an object such as a stub, it calls its `entries`. */
 function isOfInspect(reason) {
   return reason instanceof Error && /\bmaybeGetEntries \(node-internal:/.test(reason.stack);
 }

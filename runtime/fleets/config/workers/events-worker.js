@@ -1,35 +1,35 @@
-// Which event the running code belongs to: a request, a cron, a message, a call of an object's method; and its trace.
+// Finds the event of the running code (a request, cron, message or object's method call) and its trace.
 
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 
 const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** Requests that can be under way in places at once; more have frames of their own. */
-const PLACES = 8;
-/** Microtasks that a handler may take and be done within the turn that it was called in. */
+/** Size of the frame pool. More concurrent requests get frames of their own. */
+const POOLED_FRAMES = 8;
+/** Microtasks within which a handler counts as done in its first turn. */
 const MICROTASKS = 8;
-/** Of a request that has its place for so long nobody knows whether it has ended: workerd says nothing of one that it gives up. */
+/** A bound frame is reused after this time: workerd does not report requests that it abandons. */
 const GIVEN_UP_MS = 600_000;
 
-/** Has a `Place`, or an event that has none. */
+/** Holds a `PooledFrame`, or an event without one. */
 const frames = new AsyncLocalStorage();
-/** workerd's own: an app may put another in its place. */
+/** workerd's own class, taken before the app can replace it. */
 const { Request } = globalThis;
 
 /**
- * What a request's code finds in its frame. workerd takes longer to make a frame than for all else that is done for an
- * event, and to enter one that is there takes it a tenth of that. So requests enter the frames of places, one after the other.
+ * An async context frame that requests reuse one after another. Making a frame takes workerd longer than all other work for
+ * an event; entering an existing one takes a tenth of that.
  *
- * Code of a request may still run when another has its place. Most requests are answered within the turn that they were
- * called in, and nothing is left of them. Others are bound when that turn ends, and when they begin what goes on after the
- * answer: workerd enters a bound resource only within the request that made it, which tells one from the other.
+ * A request's code may still run when another request has its frame. Most requests are answered in their first turn and leave
+ * no code behind. Others are bound when that turn ends, or when work after the answer begins. workerd enters a bound resource
+ * only within the request that made it, which identifies the request.
  */
-class Place {
+class PooledFrame {
   #enter = frames.run(this, () => AsyncLocalStorage.snapshot());
   #event = null;
   #bound = null;
   #boundAt = 0;
-  /** How many things need the place: the handler, until it has answered, and what goes on after it. */
+  /** Number of users: the handler until it has answered, and each task after the answer. */
   #needs = 0;
 
   get isFree() {
@@ -47,14 +47,14 @@ class Place {
     return this.#event === event && this.#needs > 0;
   }
 
-  /** To be called by the request's own code. */
+  /** Call only from the request's own code. */
   bind() {
     if (this.#bound !== null) return;
     this.#bound = new AsyncResource('cellar');
     this.#boundAt = Date.now();
   }
 
-  /** Of what goes on after the answer. @returns what says that it has ended, to be called once */
+  /** Keeps the frame for a task after the answer. @returns a function that ends it; call once */
   keep() {
     const event = this.#event;
     this.bind();
@@ -66,7 +66,7 @@ class Place {
     if (this.#event === event) this.#needs--;
   }
 
-  /** The event of the running code; undefined when another has the place by now. */
+  /** The event of the running code; undefined when another request has the frame. */
   get event() {
     if (this.#bound === null) return this.#needs > 0 ? this.#event : undefined;
     try {
@@ -77,7 +77,7 @@ class Place {
     }
   }
 
-  /** The event of a request that was done in its turn, in what workerd calls at the end of that. */
+  /** The event of a request that ended in its first turn, for workerd's calls at the end of that turn. */
   get eventOfTurn() {
     return this.#bound === null && this === latest ? this.#event : undefined;
   }
@@ -86,24 +86,24 @@ class Place {
 function doNothing() {}
 
 const isBound = Cloudflare.compatibilityFlags.bind_asynclocalstorage_snapshot_to_request;
-const places = Array.from({ length: isBound ? PLACES : 0 }, () => new Place());
+const pool = Array.from({ length: isBound ? POOLED_FRAMES : 0 }, () => new PooledFrame());
 let next = 0;
-/** That of the event which began last; null when it has none. */
+/** The frame of the last event; null when it has none. */
 let latest = null;
 
-/** The next place that nobody needs; null when there is none. */
-function freePlace() {
-  for (let tried = 0; tried < places.length; tried++) {
-    const place = places[next];
-    next = (next + 1) % places.length;
-    if (place.isFree) return place;
+/** The next unused frame; null when all are in use. */
+function freeFrame() {
+  for (let tried = 0; tried < pool.length; tried++) {
+    const frame = pool[next];
+    next = (next + 1) % pool.length;
+    if (frame.isFree) return frame;
   }
   return null;
 }
 
 /**
- * @param handler for people, such as `fetch` or `Room.alarm`
- * @param given what the handler is given; of a request it says more
+ * @param handler a name for people, such as `fetch` or `Room.alarm`
+ * @param given the handler's argument. A request has more data
  */
 export function eventOf(handler, given = null) {
   const request = given instanceof Request ? given : null;
@@ -111,21 +111,21 @@ export function eventOf(handler, given = null) {
 }
 
 /**
- * Reads what is told of an event's request, and lets go of it. Most events tell nothing: they are not read. What a frame
- * holds survives V8's small collections, so that requests there would be more than what is read of them.
+ * Copies the reported fields of an event's request and releases it. Called only for events that need them. Requests kept in a
+ * frame would survive V8's minor collections and take more memory than these fields.
  */
 export function readRequest(event) {
   const { request } = event;
   if (request === null) return;
   event.request = null;
   const { method, url, headers } = request;
-  // The text of a method is another one each time.
+  // `method` is a new string for each request.
   event.method = method === 'GET' ? 'GET' : method;
   event.url = url;
   event.trace ??= headers.get('traceparent');
 }
 
-/** The `traceparent` of an event: the one given to it, when it is one; or one that is made here. */
+/** The `traceparent` of an event: its own if valid, else a new one. */
 export function traceparentOf(event) {
   if (event.request !== null) event.trace ??= event.request.headers.get('traceparent');
   if (!isTraceparent(event.trace)) event.trace = newTraceparent();
@@ -140,29 +140,29 @@ export function traceIdOf(event) {
   return traceparentOf(event).slice(3, 35);
 }
 
-/** Of the digits of two UUIDs, which come much faster than digits made of random bytes here. */
+/** Uses the digits of two UUIDs, which are much faster than random bytes here. */
 function newTraceparent() {
   const [trace, span] = [crypto.randomUUID(), crypto.randomUUID()];
   return `00-${trace.replaceAll('-', '')}-${span.slice(0, 8)}${span.slice(-8)}-00`;
 }
 
 /**
- * Calls back for an event. A request whose event was not read yet gets a place: workerd must run it apart from all others,
- * as it does with those to entrypoints.
+ * Runs a callback in an event. A request not read yet gets a pooled frame: workerd must run it apart from others, as it does
+ * for requests to entrypoints.
  */
 export function runEvent(event, callback) {
-  latest = event.request === null ? null : freePlace();
+  latest = event.request === null ? null : freeFrame();
   if (latest === null) {
     readRequest(event);
     return frames.run(event, callback);
   }
-  const place = latest;
-  const leave = () => place.leave(event);
+  const frame = latest;
+  const leave = () => frame.leave(event);
   try {
-    const result = place.run(event, callback);
+    const result = frame.run(event, callback);
     if (result instanceof Promise) {
       result.then(leave, leave);
-      bindUnlessDone(place, event);
+      bindUnlessDone(frame, event);
     } else leave();
     return result;
   } catch (error) {
@@ -171,27 +171,27 @@ export function runEvent(event, callback) {
   }
 }
 
-/** Binds a place when the turn that its request was called in ends, and the request does not. */
-async function bindUnlessDone(place, event) {
+/** Binds a frame if its request outlives its first turn. */
+async function bindUnlessDone(frame, event) {
   for (let taken = 0; taken < MICROTASKS; taken++) {
     await null;
-    if (!place.needs(event)) return;
+    if (!frame.needs(event)) return;
   }
-  place.bind();
+  frame.bind();
 }
 
-/** Whether the running code belongs to an event, or did while that was under way. */
+/** Whether the running code belongs to an event, even one that has ended. */
 export function isInEvent() {
   return frames.getStore() !== undefined;
 }
 
-/** Of code that runs for the event after its answer. @returns what is to be called, once, when it has ended */
+/** Keeps the event for code after its answer. @returns a function to call once when that code has ended */
 export function keepEvent() {
   const found = frames.getStore();
-  return found instanceof Place && found.event !== undefined ? found.keep() : doNothing;
+  return found instanceof PooledFrame && found.event !== undefined ? found.keep() : doNothing;
 }
 
-// With them, code of a request runs for as long as somebody reads its answer. Nobody says when that ends.
+// These let a request's code run while its answer is read. No event reports the end.
 for (const name of [
   'FixedLengthStream',
   'HTMLRewriter',
@@ -214,11 +214,11 @@ for (const name of [
 /** The event that the running code belongs to; undefined for none. */
 export function currentEvent() {
   const found = frames.getStore();
-  return found instanceof Place ? found.event : found;
+  return found instanceof PooledFrame ? found.event : found;
 }
 
-/** The event that a rejection belongs to which nobody handled in its turn. */
+/** The event of a promise rejection that was not handled in its turn. */
 export function eventOfRejection() {
   const found = frames.getStore();
-  return currentEvent() ?? (found instanceof Place ? found.eventOfTurn : undefined);
+  return currentEvent() ?? (found instanceof PooledFrame ? found.eventOfTurn : undefined);
 }

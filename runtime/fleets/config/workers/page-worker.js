@@ -1,21 +1,21 @@
-// While an app is developed, on `localhost`: a browser that meets an error which the app does not catch is shown what went
-// wrong, and where. On any other domain a Worker does not have this module.
+// Error page for development on `localhost`: a browser sees an uncaught error and its position. On other domains a Worker
+// does not have this module.
 import { env } from 'cloudflare:workers';
 import { eventTraceId } from './cellar-capture.js';
 import { tell } from './cellar-error-reporter.js';
 
-/** Where the control UI is; empty where there is none. */
+/** The control UI's address; empty for none. */
 const UI = 'cellar-ui-url';
 const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
 const ENTRY_FRAME = /\n {4}at [^\n]*\bcellar-\w+\.js:\d+:\d+\)?/g;
-/** How an error shows that a binding is missing: the host fills in what `missing-bindings.ts` has. */
+/** Patterns of errors from a missing binding. The host fills in those of `missing-bindings.ts`. */
 const OF_UNDEFINED = 'cellar-of-undefined';
 const FROM_ENV = /cellar-from-env/;
 /** Most characters of a stack. */
 const STACK_LENGTH = 20_000;
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
-/** A default export, an object or a class, whose `fetch` answers browsers with the page for what it throws. */
+/** Wraps a default export, object or class, so that `fetch` answers browsers with the error page for uncaught errors. */
 export function withPages(main) {
   if (typeof main === 'function') {
     const { fetch } = main.prototype ?? {};
@@ -80,7 +80,7 @@ function links(app) {
 `;
 }
 
-/** What an author may have forgotten, where the code reads a property of a binding that is not there. */
+/** Returns a hint when the code reads a property of a missing binding. */
 async function hintFor(words) {
   const [place] = words.includes(OF_UNDEFINED) ? words.matchAll(PLACE) : [];
   if (place === undefined) return '';
@@ -92,7 +92,7 @@ async function hintFor(words) {
     if (name === undefined || name in env) return '';
     return `<p>The app has no binding, variable or secret <code>${escaped(name)}</code>: add it to the Wrangler configuration, or set it as a secret.</p>\n`;
   } catch {
-    // No module of the app's.
+    // Not a module of the app.
     return '';
   }
 }
@@ -105,7 +105,7 @@ function textOf(error) {
   }
 }
 
-/** Replaces the places of the bundle by those of the project's files, where there is a source map. */
+/** Replaces positions in the bundle with those in the project's files, if there is a source map. */
 async function withSources(stack) {
   const maps = new Map();
   for (const [, module] of stack.matchAll(PLACE))
@@ -116,7 +116,7 @@ async function withSources(stack) {
   });
 }
 
-/** What finds places in a module's source map, if the release has one. */
+/** Returns a lookup in a module's source map, if the release has one. */
 async function readMap(module) {
   try {
     const { default: text } = await import(`./${module}.map`);
@@ -128,7 +128,7 @@ async function readMap(module) {
   }
 }
 
-/** Lines and columns from 0. Positions in a map are differences to the one before, over all lines. */
+/** Lines and columns count from 0. Positions in a map are deltas across all lines. */
 function find(lines, sources, line, column) {
   let [source, sourceLine, sourceColumn] = [0, 0, 0];
   let found = null;
@@ -147,7 +147,7 @@ function find(lines, sources, line, column) {
   return found;
 }
 
-/** The numbers of a segment: 5 bits a digit, the lowest first, the sign in the lowest of all. */
+/** Decodes a segment's base64 VLQ numbers: 5 bits a digit, lowest first, the sign in the lowest bit. */
 function numbers(segment) {
   const list = [];
   let [value, shift] = [0, 0];

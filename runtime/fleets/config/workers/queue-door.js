@@ -1,4 +1,4 @@
-// The queues of an app: workerd's own, with errors that name the limit, and an entrypoint for messages of the same owner's other apps.
+// An app's queues: workerd's own, with errors that name the limit, and an entrypoint for the owner's other apps.
 
 import { env, WorkerEntrypoint } from 'cloudflare:workers';
 import queues, { QueueShard as Bundled } from './queues.js';
@@ -8,9 +8,9 @@ const CALL_HEADER = 'x-cellar-call';
 const DELAY_HEADER = 'X-Msg-Delay-Secs';
 /** Longest delay of a message, in s, as on Cloudflare. */
 const MAX_DELAY_S = 86_400;
-/** Cloudflare's codes of errors. */
+/** Cloudflare's error codes. */
 const CODES = { batchDelay: 10202, messageDelay: 10203, overloaded: 10250, unknown: 15000 };
-/** The limit that a refusal of workerd's does not name, and its code, by the beginning of the refusal. */
+/** By the start of workerd's refusal: the error code, and the limit that the refusal does not name. */
 const LIMITS = [
   ['message length', 10204, ' of 128000 bytes'],
   ['message in batch', 10204, ' of 128000 bytes'],
@@ -20,8 +20,8 @@ const LIMITS = [
 ];
 
 /**
- * workerd waits for `retry_delay` after the last attempt too. The trigger makes a dead letter due at once. A dead letter that
- * could not be sent keeps its own delay: `dead` does not change then.
+ * workerd waits for `retry_delay` after the last attempt too. The trigger makes a dead letter due at once. After a failed
+ * send, a dead letter keeps its delay: `dead` does not change then.
  */
 const DEAD_LETTERS_AT_ONCE = `
 CREATE TRIGGER IF NOT EXISTS cellar_dead AFTER UPDATE OF dead ON messages WHEN NEW.dead = 1 AND OLD.dead = 0
@@ -34,11 +34,11 @@ export class QueueShard extends Bundled {
   }
 }
 
-/** Sends to a queue. The binding's error has the cause and the code of a refusal. */
+/** Sends to a queue. The binding's error has a refusal's cause and code. */
 async function send(request, context) {
   const wrong = await wrongDelay(request);
   if (wrong !== null) {
-    // A body that nobody reads ends the connection, and the error is lost.
+    // An unread body ends the connection, and the error is lost.
     await request.arrayBuffer();
     const [code, delay] = wrong;
     return refusal(400, code, `delay of ${delay} s is out of range: 0 to ${MAX_DELAY_S} s`);
@@ -54,13 +54,13 @@ async function send(request, context) {
   return refusal(response.status, code, message + limit);
 }
 
-/** Compatibility dates before 2026-02-17 have the status text in the error, later ones the two headers. */
+/** Before compatibility date 2026-02-17 the error shows the status text, later the two headers. */
 function refusal(status, code, cause) {
   const headers = { 'CF-Queues-Error-Code': String(code), 'CF-Queues-Error-Cause': cause };
   return new Response(null, { status, statusText: cause, headers });
 }
 
-/** Returns a delay that is out of range, and its code; `null` without one. */
+/** Returns the code and the delay if a delay is out of range; else null. */
 async function wrongDelay(request) {
   const isWrong = (delay) => !(delay >= 0 && delay <= MAX_DELAY_S);
   const isBatch = new URL(request.url).pathname === '/batch';
@@ -68,7 +68,7 @@ async function wrongDelay(request) {
   if (isWrong(all)) return [isBatch ? CODES.batchDelay : CODES.messageDelay, all];
   if (!isBatch) return null;
   const text = await request.clone().text();
-  // Bodies are base64: nothing else can have this key.
+  // Bodies are base64, so only this key can match.
   if (!text.includes('"delaySecs"')) return null;
   const found = JSON.parse(text).messages.find(({ delaySecs = 0 }) => isWrong(delaySecs));
   return found ? [CODES.messageDelay, found.delaySecs] : null;

@@ -1,5 +1,5 @@
-// While an app is developed: pages get a script that loads them again when the app has changed. Only what a browser shows as a
-// page has it: what a script of the app fetches, and what programs are answered, is as it will be in production.
+// During development: adds a script to pages that reloads them when the app has changed. Only documents shown by a browser
+// get it; answers to scripts and programs stay as in production.
 
 const SCRIPT = `<script>{let first;new EventSource('/.well-known/fleet/reload').onmessage=({data})=>{first??=data;if(data!==first)location.reload()}}</script>`;
 const SHOWN = ['document', 'iframe'];

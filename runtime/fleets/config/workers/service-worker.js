@@ -1,14 +1,14 @@
-// A service binding to another app, in the cell that calls: requests go on as they are, and each call of a method gets a
-// connection of its own, so that the host sees it begin and end like any request.
+// A service binding to another app, in the calling cell. Requests pass unchanged. Each method call gets its own connection,
+// so that the host sees it begin and end like a request.
 
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import { RpcSession, WebSocketTransport } from './cellar-capnweb.js';
 
-/** Begins a call's last value when that is the trace of the call: the other app takes it off. See `cellar-capture.js`. */
+/** Prefix of a call's last argument when it carries the trace. The other app removes it. See `cellar-capture.js`. */
 const CARRIED = '\u001ecellar-traceparent ';
-/** How often a call whose result holds on to the other app is looked at, in ms. */
+/** How often a call is polled while its result refers to the other app, in ms. */
 const LOOK_MS = 50;
-/** Values inside a result that are looked at for such as hold on to the other app. */
+/** Most values inside a result that are searched for references to the other app. */
 const LOOKED_AT = 10_000;
 
 export default class Service extends WorkerEntrypoint {
@@ -54,7 +54,7 @@ async function whyNot(answer) {
   return detail ?? `the service answered ${answer.status}`;
 }
 
-/** Whether a result has something that is of the other app still: a stub, a function, a stream. */
+/** Whether a result still refers to the other app: by a stub, function or stream. */
 function holdsOn(result) {
   const left = [result];
   for (let looked = 0; left.length > 0; looked++) {
@@ -80,7 +80,7 @@ function isOwn(value) {
   );
 }
 
-/** Each side of a session has its main object; what is beyond these is in use. */
+/** Closes when idle: each side of a session has one main object; more objects mean that it is in use. */
 async function closeAfterUse(session, socket) {
   let stats;
   do {

@@ -1,16 +1,16 @@
-// How the host knows that an app's Workflows are at work, and of the errors in their steps. The engine calls `run()`, and
-// that calls the engine for each step: between the two, an instance is at work or waits.
+// Counts Workflow work for the host, and reports errors in steps. The engine calls `run()`, which calls the engine for each
+// step. In between, an instance works or waits.
 
 import { NonRetryableError } from 'cloudflare:workflows';
 import { enter, nestedEvent } from './cellar-capture.js';
 
-/** Steps between two pauses of an instance. */
+/** Steps of an instance between two pauses. */
 const STEPS_AT_ONCE = 10;
 const { scheduler } = globalThis;
 
-/** What runs longer keeps no process: its step is tried again when the engine finds that it has gone. */
+/** Longer work keeps no process: the engine retries its step once the process has ended. */
 const WORK_LIMIT_MS = 30 * 60 * 1000;
-/** The engine's error for a step of a run that it has ended, for the instance rests or was ended. */
+/** The engine's error for a step of a run that it has ended: the instance was suspended or terminated. */
 const ENDED = /\bWorkflowAbortedError: /;
 const STEPS = ['do', 'sleep', 'sleepUntil', 'waitForEvent'];
 
@@ -18,8 +18,8 @@ const STEPS = ['do', 'sleep', 'sleepUntil', 'waitForEvent'];
 const counted = new Set();
 
 /**
- * Has a class of Workflows tell when it is at work. It is done in place: the engine finds `run()` on the prototype.
- * @param begin begins work that counts for a time at most, and returns what ends it
+ * Makes a class of Workflows count its work. The prototype is changed in place, where the engine finds `run()`.
+ * @param begin begins work with a time limit, and returns a function that ends it
  */
 export function withSteps(main, begin) {
   let owner = main?.prototype;
@@ -36,7 +36,7 @@ export function withSteps(main, begin) {
         try {
           return await run.call(this, event, stepsOf(step, work, this.constructor.name));
         } catch (error) {
-          // Nobody waits for this run any more, and nothing in it has failed.
+          // Nobody waits for this run any more, and it has not failed.
           if (error?.remote !== true || !ENDED.test(`${error.name}: ${error.message}`)) throw error;
         } finally {
           work.end();
@@ -47,7 +47,7 @@ export function withSteps(main, begin) {
   return main;
 }
 
-/** Whether a run is at work: it is unless it waits for steps, none of which runs the app's code. */
+/** Tracks whether a run is at work: unless it waits for steps of which none runs the app's code. */
 class Work {
   #begin;
   #steps = 0;
@@ -60,7 +60,7 @@ class Work {
     this.#look();
   }
 
-  /** The run waits for a step. @returns what says that it has that */
+  /** The run waits for a step. @returns a function for its result */
   step(result) {
     this.#steps++;
     const end = () => {
@@ -72,7 +72,7 @@ class Work {
     return result;
   }
 
-  /** Runs what a step has of the app's code. */
+  /** Runs the app's code of a step. */
   async run(use) {
     this.#running++;
     this.#look();
@@ -99,7 +99,7 @@ class Work {
   }
 }
 
-/** The steps that `run()` takes, the code of each as an event of the app's. */
+/** The steps for `run()`. Each step's code runs as an event of the app. */
 function stepsOf(step, work, className) {
   const eventFor = nestedEvent();
   const watched = (name, call) =>
@@ -110,7 +110,7 @@ function stepsOf(step, work, className) {
         }
       : call;
   let ended = 0;
-  // workerd looks for new requests only when nothing else is to be done. A timer lets it, between steps that wait for nothing.
+  // workerd accepts new requests only when idle. A timer lets it, between steps that wait for nothing.
   const pause = () => (++ended % STEPS_AT_ONCE === 0 ? scheduler.wait(0) : undefined);
   const paused = (result) =>
     result.then(
@@ -144,7 +144,7 @@ function stepsOf(step, work, className) {
   });
 }
 
-/** Throws an error of a step. The engine knows a NonRetryableError by its name alone, so one of another name is wrapped. */
+/** Throws a step's error. The engine knows a NonRetryableError only by its name, so one with another name is wrapped. */
 function rethrow(error) {
   if (!(error instanceof NonRetryableError) || error.name === 'NonRetryableError') throw error;
   const known = new NonRetryableError(`${error.name}: ${error.message}`);

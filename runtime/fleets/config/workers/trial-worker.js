@@ -1,18 +1,18 @@
-// Says what a deploy must know of a Worker on trial.
+// Checks a Worker on trial before its deploy.
 
 import { DurableObject, WorkerEntrypoint, WorkflowEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
 
 /**
- * What the host knows of the release, and fills in: the entry's file in the project, the classes of Durable Objects, handlers
- * that triggers need with their keys, and how lines for the host begin, of what fails the deploy and for its log.
+ * Facts about the release, filled in by the host: the entry's file in the project, the classes of Durable Objects, needed
+ * handlers with their triggers' keys, and the line prefixes for a fault and for a note in the deploy log.
  */
 const { file, classes, needed, fault, note } = 'cellar-facts';
 
-/** All handlers that a Worker may have, also those that nothing calls here: a Worker with one was written as it should be. */
+/** All possible handlers, even those that nothing calls here: a Worker with one of them is well-formed. */
 const HANDLERS = ['fetch', 'scheduled', 'queue', 'email', 'tail', 'tailStream', 'trace', 'test'];
 const ADVICE = 'write `export default { fetch(request) {…} }`';
-/** Properties that a message names. */
+/** Most properties that a message names. */
 const NAMED = 5;
 const NAME_LENGTH = 40;
 
@@ -32,7 +32,7 @@ function has(object, name) {
   return typeof object[name] === 'function';
 }
 
-/** Whether the default export has a handler. Only an instance tells what a class has as a field: its text must have the word. */
+/** Whether the default export has a handler. A class's fields appear only on instances, so its text is searched for the word. */
 function mayHave(name) {
   if (has(handlers, name)) return true;
   if (!isEntrypoint) return false;
@@ -41,14 +41,14 @@ function mayHave(name) {
   return false;
 }
 
-/** Whether an export besides the default one is something that is called. */
+/** Whether a named export can be called. */
 function isCalled([name, value]) {
   if (classes.includes(name) || isClassOf(value, [DurableObject, WorkerEntrypoint, WorkflowEntrypoint]))
     return true;
   return isObject(value) && HANDLERS.some((handler) => has(value, handler));
 }
 
-/** Why nothing would ever call the default export. */
+/** Returns why no event would ever call the default export. */
 function whyUseless() {
   if (typeof main === 'function') {
     const what = /^class\b/.test(Function.prototype.toString.call(main))
@@ -66,7 +66,7 @@ function say(mark, words) {
   console.error(`${mark}${file}: ${words}`);
 }
 
-// Others may call methods of an entrypoint, though no event does.
+// Other apps may call methods of an entrypoint, even if no event does.
 const isUseful =
   isEntrypoint || HANDLERS.some((name) => has(handlers, name)) || Object.entries(named).some(isCalled);
 if (!isUseful) say(fault, whyUseless());
