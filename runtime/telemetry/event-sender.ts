@@ -1,17 +1,17 @@
-// Server-sent events on their way to one who follows an app. What comes at the same time is sent together. Each event goes
-// to every follower through the gateway's thread: a loud app with many of them must not take it up.
+// Sends server-sent events to a client that follows an app. Concurrent events are sent together. Each event passes the
+// gateway's thread for every follower, so the rate is limited.
 import { Allowance } from '../resources/allowance.ts';
 import type { StreamPiece } from './protocol.ts';
 
 /**
- * Characters that all who follow the same of one app are sent in a second, and for how many seconds they can be saved up.
- * Two who follow all that is kept of a flood are sent all of it.
+ * Rate limit in characters a second, shared by all followers of one thing, and the largest burst in seconds. Two followers of
+ * everything stored from a flood get all of it.
  */
 const LENGTH_PER_S = 1024 * 1024;
 const SAVED_S = 4;
-/** Once something was left out, this must be saved up first: several events in a row say more than one now and then. */
+/** After events were skipped, wait until this much is available: several events in a row are more useful than single ones. */
 const RESUMED_LENGTH = LENGTH_PER_S / 4;
-/** Where events were left out, their number is sent before the next one, or after this time, in ms. */
+/** The number of skipped events is sent before the next event, or after this time, in ms. */
 const TELL_SKIPPED_MS = 1_000;
 
 export class EventSender {
@@ -19,19 +19,19 @@ export class EventSender {
   readonly #followers: () => number;
   readonly #allowance = new Allowance(LENGTH_PER_S, SAVED_S);
   #text = '';
-  /** How many events are in the text, with those that it says were left out. */
+  /** Number of events in the text, skipped ones that it counts included. */
   #events = 0;
   #lastId: number | null = null;
   #skipped = 0;
   #timer: NodeJS.Timeout | null = null;
 
-  /** @param followers how many follow the same of the app, with this one: each has its share */
+  /** @param followers returns the number of followers that share the rate limit, this one included */
   constructor(push: (pieces: StreamPiece[]) => void, followers: () => number) {
     this.#push = push;
     this.#followers = followers;
   }
 
-  /** Sends an event, or leaves it out and counts it. @param write makes its text, which ends with an empty line */
+  /** Sends an event, or skips and counts it. @param write returns its text, which ends with an empty line */
   send(write: () => string, id: number | null = null): void {
     if (this.#allowance.left() <= (this.#skipped > 0 ? RESUMED_LENGTH : 0)) {
       this.#skipped++;
@@ -46,12 +46,12 @@ export class EventSender {
     this.#add(text);
   }
 
-  /** Sends a text that is no event of the app's. */
+  /** Sends a text that is not an event of the app. */
   say(text: string): void {
     this.#push([{ text, events: 0, lastId: null, isLast: false }]);
   }
 
-  /** Ends the stream: the app is gone. */
+  /** Ends the stream: the app was deleted. */
   end(): void {
     this.#send();
     this.#push([{ text: '', events: 0, lastId: null, isLast: true }]);
@@ -81,9 +81,9 @@ export class EventSender {
 }
 
 /**
- * The text of an event.
- * @param id null: the event has none
- * @param rpcMethod over RPC the event is a notification of this method; null: it is the data alone
+ * Returns the text of an event.
+ * @param id null: no id
+ * @param rpcMethod with JSON-RPC, the notification's method; null: only the data
  */
 export function eventOf(data: unknown, id: string | number | null, rpcMethod: string | null): string {
   const sent = JSON.stringify(

@@ -1,22 +1,22 @@
-// The thread of telemetry as it is started, started again when it ends or hangs, and ended.
+// Starts the telemetry thread, restarts it when it ends or hangs, and ends it.
 import type { Worker } from 'node:worker_threads';
 import { logRarely } from '../log.ts';
 import { startThread } from '../threads/thread.ts';
 import type { FromThread, ThreadOptions, ToThread } from './protocol.ts';
 
-/** JavaScript objects that the thread may have, in MiB. */
+/** Limit of the thread's JavaScript heap, in MiB. */
 const MEMORY_MB = 256;
 const CLOSE_DEADLINE_MS = 2_000;
 const RESTART_MIN_MS = 500;
 const RESTART_MAX_MS = 30_000;
-/** A thread that has lived so long did not die of its start, in ms. */
+/** A thread older than this did not fail at its start, in ms. */
 const SETTLED_MS = 60_000;
 
 export interface KeptThreadEvents {
-  /** It was started. What is sent to it from here on waits until it hears. */
+  /** The thread was started. Messages are queued until it listens. */
   onStart: () => void;
   onMessage: (message: FromThread) => void;
-  /** It has gone. @returns what was lost with it, for the log */
+  /** The thread has ended. @returns the lost items, for the log */
   onLost: () => Record<string, number>;
 }
 
@@ -29,7 +29,7 @@ export class KeptThread {
   #restart: NodeJS.Timeout | null = null;
   #isClosing = false;
   #onClosed: (() => void) | null = null;
-  /** How often it was started again. */
+  /** Number of restarts. */
   restarts = 0;
 
   constructor(options: ThreadOptions, events: KeptThreadEvents) {
@@ -59,17 +59,17 @@ export class KeptThread {
     this.#events.onStart();
   }
 
-  /** Sends a message to the thread that is there; it is lost when there is none. */
+  /** Sends a message to the running thread; without one, the message is lost. */
   send(message: ToThread, transfer: ArrayBuffer[] = []): void {
     this.#thread?.postMessage(message, transfer);
   }
 
-  /** Gives up a thread that hangs, and starts another one. */
+  /** Ends a hung thread and starts another. */
   giveUp(): void {
     if (this.#thread !== null) this.#lost(this.#thread, 'it hangs');
   }
 
-  /** Has the thread write what it has, and ends it. Gives that up after 2 s. No other one is started. */
+  /** Lets the thread write everything, and ends it, after 2 s at the latest. No other one is started. */
   async close(): Promise<void> {
     if (this.#restart !== null) clearTimeout(this.#restart);
     this.#isClosing = true;

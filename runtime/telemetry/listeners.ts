@@ -1,8 +1,8 @@
-// Those who follow something of apps, by app.
+// Followers of apps, by app.
 import { EventSender } from './event-sender.ts';
 import type { StreamPiece } from './protocol.ts';
 
-/** One who follows an app, by what sends the events to it. */
+/** One follower of an app, by its event sender. */
 export interface Listener {
   readonly events: EventSender;
 }
@@ -10,12 +10,12 @@ export interface Listener {
 export class Listeners<Kind extends Listener> {
   readonly #byApp = new Map<string, Set<Kind>>();
 
-  /** What sends events to one who is to follow an app. */
+  /** Makes the event sender for a new follower of an app. */
   sender(appId: string, push: (pieces: StreamPiece[]) => void): EventSender {
     return new EventSender(push, () => this.of(appId)?.size ?? 1);
   }
 
-  /** @returns what takes it away again */
+  /** @returns a function that removes it */
   add(appId: string, listener: Kind): () => void {
     const listeners = this.#byApp.get(appId) ?? new Set();
     this.#byApp.set(appId, listeners.add(listener));
@@ -25,12 +25,12 @@ export class Listeners<Kind extends Listener> {
     };
   }
 
-  /** Those of an app; null when there are none. */
+  /** An app's followers; null for none. */
   of(appId: string): ReadonlySet<Kind> | null {
     return this.#byApp.get(appId) ?? null;
   }
 
-  /** Ends those of an app, which is gone. */
+  /** Ends the followers of a deleted app. */
   end(appId: string): void {
     for (const { events } of this.#byApp.get(appId) ?? []) events.end();
     this.#byApp.delete(appId);

@@ -1,4 +1,4 @@
-// What has happened since the last batch for the thread of telemetry.
+// Collects the next batch for the telemetry thread.
 import type { RequestRecord } from '../edge/log/record.ts';
 import type { Batch, Failure, Kind, OutputPiece, Said, Usage } from './protocol.ts';
 import { RequestLines } from './traces/request-lines.ts';
@@ -10,7 +10,7 @@ export class NextBatch {
   #output: Batch['output'] = [];
   #said: Batch['said'] = [];
   #failures: Batch['failures'] = [];
-  /** Of what is in it, in characters and bytes. */
+  /** Sizes of its items, in characters or bytes. */
   sizes = none();
   counts = none();
 
@@ -18,13 +18,13 @@ export class NextBatch {
     return this.#usage.size === 0 && KINDS.every((kind) => this.counts[kind] === 0);
   }
 
-  /** Counts what is added next. */
+  /** Counts the next item. */
   count(kind: Kind, size: number): void {
     this.sizes[kind] += size;
     this.counts[kind]++;
   }
 
-  /** @param line of the request, as `requestLine` writes it */
+  /** @param line of the request, from `requestLine` */
   addRequest(record: RequestRecord, line: string): void {
     this.#requests.add(record, line);
   }
@@ -51,7 +51,7 @@ export class NextBatch {
     }
   }
 
-  /** Takes all of it. */
+  /** Returns and clears it. */
   take(seq: number): Batch {
     const at = Date.now();
     const batch: Batch = {

@@ -1,41 +1,41 @@
-// One part of what the thread does: metrics, spans, logs, errors. Each has its own tables and its own answers.
+// One part of the thread's work: metrics, spans, logs, errors. Each has its own tables and queries.
 import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { AskName, Asks, Batch, FollowKind } from './protocol.ts';
 import type { CountedRequest } from './traces/request-lines.ts';
 
-/** A batch whose requests have been read. */
+/** A batch with parsed requests. */
 export type Taken = Omit<Batch, 'requests'> & { requests: readonly CountedRequest[] };
 
-/** Answers by the name of the question. What is thrown is the question's failure. */
+/** Handlers by query name. An exception fails that query. */
 export type Answers = {
   [Name in AskName]?: (params: Asks[Name]['params']) => Asks[Name]['answer'] | Promise<Asks[Name]['answer']>;
 };
 
-/** The same of a part that answers all of these, at once. */
+/** Synchronous handlers of all these queries. */
 export type Immediate<Name extends AskName> = {
   [N in Name]: (params: Asks[N]['params']) => Asks[N]['answer'];
 };
 
-/** All calls are made one after another on the telemetry's thread. One that throws harms no other part. */
+/** All calls are made one after another on the telemetry thread. An exception affects no other part. */
 export interface Part {
   /** For messages. */
   readonly name: string;
   readonly answers: Answers;
-  /** What it dropped since the start, by what it was. */
+  /** Number of items dropped since the start, by kind. */
   readonly dropped: Readonly<Record<string, number>>;
-  /** Takes what the host has handed over. */
+  /** Takes a batch from the host. */
   take(taken: Taken): void;
-  /** Writes what was taken. Called about every second; what could not be written is tried again at the next call. */
+  /** Writes what was taken. Called about every second; a failed write is retried at the next call. */
   flush(): void;
-  /** Removes a small piece of what is too old or too much. Called every few seconds. @returns whether more is left */
+  /** Removes a small batch of old or excess data. Called every few seconds. @returns whether more is left */
   prune(now: number): boolean;
-  /** Removes a small piece of what is kept of an app. @returns whether more is left */
+  /** Removes a small batch of an app's data. @returns whether more is left */
   forget(appId: string): boolean;
-  /** Ends what the part does by itself. What takes longer than the thread has for its end is given up. */
+  /** Ends the part's own work. It is cut when the thread's time to end is over. */
   close?(): Promise<void>;
-  /** Every app of which it keeps something. */
+  /** Every app with stored data. */
   apps(): string[];
-  /** Pushes what is new of an app from now on, until the function that it returns is called. */
+  /** Pushes an app's new items until the returned function is called. */
   follow?(
     appId: string,
     kind: FollowKind,
@@ -44,7 +44,7 @@ export interface Part {
   ): (() => void) | undefined;
 }
 
-/** A question that cannot be answered. */
+/** A query that cannot be answered. */
 export class AskRefusal extends Error {
   readonly code: ErrorCode;
   constructor(code: ErrorCode, message: string) {

@@ -1,4 +1,4 @@
-// What the host's thread and the telemetry's thread say to each other.
+// The messages between the host's thread and the telemetry thread.
 import type { HostStats } from '../../handlers/contract/admin.ts';
 import type { AppFigures } from '../../handlers/contract/apps/apps.ts';
 import type { CronRun } from '../../handlers/contract/apps/crons.ts';
@@ -8,28 +8,28 @@ import type { GroupedError } from '../../handlers/contract/telemetry/grouped-err
 import type { Level, Source } from './logs/log-lines.ts';
 import type { HandedRequests } from './traces/request-lines.ts';
 
-/** What an app's process has used since the sample before. */
+/** Resources that an app's process has used since the last sample. */
 export interface Usage {
-  /** Processor time, in ms. */
+  /** CPU time, in ms. */
   cpuMs?: number;
   /** Private memory, in bytes. */
   memoryBytes?: number;
-  /** Starts of a process for an app that rested. */
+  /** Starts of a process for a resting app. */
   wakes?: number;
 }
 
-/** A line of the host's own for an app's log. */
+/** A line of the host's own in an app's log. */
 export interface Said {
   /** In ms since 1970. */
   at: number;
   level: Level;
   source: Source;
   text: string;
-  /** The deploy that it is about. */
+  /** The deploy that it concerns. */
   deployId: string | null;
 }
 
-/** A release of an app did not start, or its process ended by itself. */
+/** A failed start of a release, or an unexpected end of its process. */
 export interface Failure {
   /** In ms since 1970. */
   at: number;
@@ -38,23 +38,23 @@ export interface Failure {
   reason: string;
 }
 
-/** A piece of what an app's process has printed, as it came out of the pipe. */
+/** A raw chunk of the output of an app's process. */
 export interface OutputPiece {
   appId: string;
   deployId: string;
-  /** When it came, in ms since 1970. */
+  /** When it arrived, in ms since 1970. */
   at: number;
-  /** Which pipe of which process: no other one has this number. */
+  /** A unique number of the process's pipe. */
   pipe: number;
   stream: 'stdout' | 'stderr';
   bytes: Uint8Array;
-  /** How many ends of lines were in what was dropped before it; null when nothing was. */
+  /** Number of line ends in the output dropped before it; null when nothing was dropped. */
   dropped: number | null;
-  /** Whether the pipe has no more. */
+  /** Whether it is the pipe's last. */
   isLast: boolean;
 }
 
-/** What was handed over since the batch before. */
+/** Items since the last batch. */
 export interface Batch {
   seq: number;
   requests: HandedRequests;
@@ -64,10 +64,10 @@ export interface Batch {
   failures: (Failure & { appId: string })[];
 }
 
-/** What is handed over piece by piece, and may have to be dropped. */
+/** Items that are sent one by one and may be dropped. */
 export type Kind = 'requests' | 'output' | 'said' | 'failures';
 
-/** What the thread can be asked, by name. All that it answers can be copied. */
+/** The thread's queries, by name. All answers can be cloned. */
 export type Asks = TelemetryAnswers & {
   'errors/status': {
     params: { appId: string; fingerprint: string; status: GroupedError['status'] };
@@ -78,33 +78,33 @@ export type Asks = TelemetryAnswers & {
     params: { appIds: string[] };
     answer: Record<string, Omit<AppFigures, 'open_errors'>>;
   };
-  /** How many open groups several apps have, by id. */
+  /** Number of open groups of several apps, by id. */
   'errors/open': { params: { appIds: string[] }; answer: Record<string, number> };
   /** The last run of each cron of an app, by its expression. */
   'crons/last': { params: { appId: string }; answer: Record<string, CronRun> };
-  /** Figures of the thread itself, for whoever runs this Cellar. */
+  /** Figures of the thread itself, for the operator. */
   stats: { params: Record<string, never>; answer: ThreadStats };
-  /** All figures as Prometheus reads them, in UTF-8. */
+  /** All figures in Prometheus' text format, as UTF-8. */
   prometheus: { params: { stats: HostStats }; answer: Uint8Array<ArrayBuffer> };
 };
 export type AskName = keyof Asks;
 
 export interface ThreadStats {
-  /** Bytes of each database with its WAL, by name. */
+  /** Size of each database with its WAL in bytes, by name. */
   files: Record<string, number>;
 }
 
-/** What can be followed. Each part of the thread says what its items are. */
+/** What can be followed. Each part of the thread defines its items. */
 export type FollowKind = 'logs' | 'errors' | 'requests';
 
-/** Server-sent events on their way to somebody who follows an app. */
+/** Server-sent events for a client that follows an app. */
 export interface StreamPiece {
   text: string;
-  /** How many they are. */
+  /** Number of events. */
   events: number;
-  /** The id of the last of them; null when none has one. */
+  /** The last event's id; null when none has one. */
   lastId: number | null;
-  /** Whether the stream ends with it. */
+  /** Whether it ends the stream. */
   isLast: boolean;
 }
 
@@ -115,50 +115,50 @@ export type ToThread =
   | { type: 'unfollow'; id: number }
   | { type: 'forget'; appId: string }
   | { type: 'names'; names: [appId: string, slug: string][] }
-  /** Of all other apps nothing is to be kept. */
+  /** Remove the data of all other apps. */
   | { type: 'keep'; appIds: string[] }
   | { type: 'close' };
 
-/** An open group of an app's errors that has one more. */
+/** An open error group with a new error. */
 export interface OpenGroup {
   appId: string;
   fingerprint: string;
   kind: string;
   message: string;
-  /** In the source; null when that is not known. */
+  /** In the source; null when unknown. */
   place: string | null;
   count: number;
   /** Whether it was resolved before. */
   regressed: boolean;
-  /** The newest deploy that it was seen in. */
+  /** The newest deploy with this error. */
   release: string | null;
 }
 
 export type FromThread =
-  /** What came up to this batch is on the disk, or will be written again until it is. */
+  /** Batches up to this one are on disk, or will be retried until they are. */
   | { type: 'kept'; seq: number }
   | { type: 'answer'; id: number; answer: unknown }
   | { type: 'refusal'; id: number; code: ErrorCode | null; message: string }
   | { type: 'push'; id: number; items: unknown[] }
   | { type: 'errors'; groups: OpenGroup[] }
-  /** What the thread has dropped since its start, by what it was. */
+  /** Number of items that the thread has dropped since its start, by kind. */
   | { type: 'dropped'; dropped: Record<string, number> }
   | { type: 'trouble'; message: string; error: string }
   | { type: 'closed' };
 
-/** Where telemetry is sent to by OTLP/HTTP. */
+/** Where telemetry is exported by OTLP/HTTP. */
 export interface OtlpOptions {
-  /** `/v1/traces` and the like come behind it. */
+  /** Paths such as `/v1/traces` are appended. */
   endpoint: string;
   headers: Record<string, string>;
 }
 
-/** What the thread is started with. */
+/** Options of the thread. */
 export interface ThreadOptions {
   /** Directory of the databases. */
   directory: string;
   retentionDays: number;
-  /** `null`: nothing is sent. */
+  /** `null`: no export. */
   otlp: OtlpOptions | null;
   /** Directory of all releases: `<app id>/<deploy id>` in it. */
   releases: string;

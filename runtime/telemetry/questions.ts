@@ -1,13 +1,13 @@
-// Questions to the thread of telemetry that wait for their answers.
+// Pending queries to the telemetry thread.
 import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { AskName, Asks } from './protocol.ts';
 
 const DEADLINE_MS = 5_000;
-/** Questions that may wait, and those about one app: whoever asks about one keeps nobody from asking about others. */
+/** Limits of pending queries, and of those about one app, so that one app does not block others. */
 const MOST = 100;
 const MOST_OF_APP = 20;
 
-/** The thread could not answer: it is not there, has too much to do, or the question is wrong (`code`). */
+/** The thread could not answer: it is not running, it is overloaded, or the query is invalid (`code`). */
 export class TelemetryError extends Error {
   /** Null when the thread itself failed. */
   readonly code: ErrorCode | null;
@@ -18,7 +18,7 @@ export class TelemetryError extends Error {
 }
 
 interface Pending {
-  /** The app that it is about; null: more than one. */
+  /** The app of the query; null: more than one. */
   appId: string | null;
   resolve: (answer: unknown) => void;
   reject: (error: Error) => void;
@@ -28,14 +28,14 @@ interface Pending {
 export class Questions {
   readonly #pending = new Map<number, Pending>();
 
-  /** Whether no more may wait about an app. */
+  /** Whether the limit of pending queries about an app is reached. */
   isFull(appId: string | null): boolean {
     if (this.#pending.size >= MOST) return true;
     if (appId === null || this.#pending.size < MOST_OF_APP) return false;
     return [...this.#pending.values()].filter((each) => each.appId === appId).length >= MOST_OF_APP;
   }
 
-  /** Waits for an answer, for 5 s at most. @throws {TelemetryError} */
+  /** Waits for an answer, with a timeout of 5 s. @throws {TelemetryError} */
   add<Name extends AskName>(id: number, name: Name, appId: string | null): Promise<Asks[Name]['answer']> {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const late = () => this.refuse(id, { code: null, message: `${name} was not answered in time` });
@@ -51,7 +51,7 @@ export class Questions {
     this.#settle(id)?.reject(new TelemetryError(code, message));
   }
 
-  /** Nobody will answer any of them. */
+  /** Rejects all pending queries. */
   refuseAll(message: string): void {
     for (const id of [...this.#pending.keys()]) this.refuse(id, { code: null, message });
   }

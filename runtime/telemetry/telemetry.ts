@@ -1,5 +1,5 @@
-// Telemetry as the host's thread sees it: whatever happens is put into batches for a thread of its own, which parses,
-// groups and keeps it. Nothing here waits, and what finds no room is dropped and counted.
+// Telemetry on the host's thread: sends events in batches to a separate thread, which parses, groups and stores them. Nothing
+// here waits; items over the limits are dropped and counted.
 import type { RequestRecord } from '../edge/log/record.ts';
 import { logRarely } from '../log.ts';
 import { countLines } from '../processes/lines.ts';
@@ -22,11 +22,11 @@ import { Questions, TelemetryError } from './questions.ts';
 import { handedBytes, requestLine } from './traces/request-lines.ts';
 import { KINDS, MOST, none, UnderWay } from './under-way.ts';
 
-/** How long something may wait for its batch, in ms. */
+/** Longest wait of an item for its batch, in ms. */
 const BATCH_MS = 100;
-/** A batch with so much in it does not wait, in characters and bytes. */
+/** A batch of this size is sent at once, in characters and bytes. */
 const BATCH_SIZE = 64 * 1024;
-/** A thread that has kept nothing of a batch for so long hangs, in ms: it is ended, and another one started. */
+/** A thread that has stored nothing of a batch for this long hangs: it is restarted. In ms. */
 const HANGS_MS = 30_000;
 
 interface Following {
@@ -36,11 +36,11 @@ interface Following {
   onItems: (items: unknown[]) => void;
 }
 
-/** Takes what happens, at once and in any amount. */
+/** Takes events without waiting, in any number. */
 export class Telemetry {
   readonly #thread: KeptThread;
   readonly #onErrors: (groups: OpenGroup[]) => void;
-  /** Slugs of apps, as others read of them. */
+  /** Slugs of apps, for exports. */
   readonly #names = new Map<string, string>();
   #lastId = 0;
 
@@ -49,15 +49,15 @@ export class Telemetry {
 
   #seq = 0;
   readonly #underWay = new UnderWay();
-  /** For want of room or because the thread ended: requests, pieces of output, lines, ends of processes. */
+  /** Dropped over the limits or with an ended thread: requests, chunks of output, lines, failures. */
   readonly #dropped = none();
-  /** What the thread said that it dropped since its start, and those before it since theirs. */
+  /** Items that the thread and its predecessors reported as dropped. */
   #droppedByThread: Record<string, number> = {};
   #droppedByThreads: Record<string, number> = {};
   readonly #questions = new Questions();
   readonly #following = new Map<number, Following>();
 
-  /** @param onErrors is told of open groups of errors that have one more, of each at most once a minute */
+  /** @param onErrors called with open error groups that have a new error, once a minute for each at most */
   constructor(options: ThreadOptions, onErrors: (groups: OpenGroup[]) => void = () => {}) {
     this.#onErrors = onErrors;
     this.#thread = new KeptThread(options, {
@@ -67,12 +67,12 @@ export class Telemetry {
     });
   }
 
-  /** Starts the thread. What came before waits for it. */
+  /** Starts the thread. Earlier items are queued for it. */
   start(): void {
     this.#thread.start();
   }
 
-  /** Takes a request of an app that is over. */
+  /** Takes a finished request of an app. */
   record(record: RequestRecord): void {
     const line = requestLine(record);
     if (!this.#takes('requests', handedBytes(line))) return;
@@ -80,7 +80,7 @@ export class Telemetry {
     this.#flushSoon();
   }
 
-  /** Takes what one process of an app's release prints, piece by piece. What it is given is copied. */
+  /** Takes the output of one process of an app's release, in chunks. Chunks are copied. */
   outputOf(appId: string, deployId: string): OutputSink {
     const pipes = { stdout: ++this.#lastId, stderr: ++this.#lastId };
     const lost: Record<OutputPipe, number | null> = { stdout: null, stderr: null };
@@ -90,7 +90,7 @@ export class Telemetry {
         lost[stream] = (lost[stream] ?? 0) + countLines(piece);
         return;
       }
-      // A copy of the piece alone: its memory may be a part of a much larger one.
+      // Copies only this chunk: its buffer may be part of a much larger one.
       const bytes = new Uint8Array(piece);
       const pipe = pipes[stream];
       this.#next.addOutput({
@@ -123,41 +123,41 @@ export class Telemetry {
     this.#flushSoon();
   }
 
-  /** Takes word of a release that did not start, or of a process that ended by itself. */
+  /** Takes a failed start of a release, or an unexpected end of a process. */
   failed(appId: string, failure: Failure): void {
     if (!this.#takes('failures', failure.reason.length)) return;
     this.#next.addFailure(appId, failure);
     this.#flushSoon();
   }
 
-  /** Takes what an app's process has used since the last call. */
+  /** Takes an app process's resource use since the last call. */
   usage(appId: string, usage: Usage): void {
     this.#next.addUsage(appId, usage);
     this.#flushSoon();
   }
 
-  /** Takes an app's slug, when there is a new app or a new slug. */
+  /** Takes the slug of a new or renamed app. */
   name(appId: string, slug: string): void {
     if (this.#names.get(appId) === slug) return;
     this.#names.set(appId, slug);
     this.#thread.send({ type: 'names', names: [[appId, slug]] });
   }
 
-  /** Has the thread remove all that it keeps of an app. */
+  /** Makes the thread remove an app's data. */
   forget(appId: string): void {
     this.#names.delete(appId);
     this.#flush();
     this.#thread.send({ type: 'forget', appId });
   }
 
-  /** Has the thread remove all that it keeps of other apps: of such as were deleted while it was not there. */
+  /** Makes the thread remove the data of other apps, such as those deleted while it was not running. */
   keepOnly(appIds: string[]): void {
     this.#thread.send({ type: 'keep', appIds });
   }
 
   /**
-   * Asks the thread. What was handed over before is counted in the answer.
-   * @throws {TelemetryError} when there is no answer in time, and with a code when the question is wrong
+   * Queries the thread. Earlier items are included in the answer.
+   * @throws {TelemetryError} on a timeout, and with a code when the query is invalid
    */
   ask<Name extends AskName>(name: Name, params: Asks[Name]['params']): Promise<Asks[Name]['answer']> {
     const appId = 'appId' in params ? params.appId : null;
@@ -171,7 +171,7 @@ export class Telemetry {
     return answer;
   }
 
-  /** Figures of telemetry itself. What was dropped counts since the host's start; `files` is null while they are not known. */
+  /** Figures of telemetry itself. Dropped items count since the host's start; `files` is null while unknown. */
   async stats(): Promise<{
     dropped: Record<string, number>;
     waiting: Record<Kind, number>;
@@ -189,9 +189,9 @@ export class Telemetry {
   }
 
   /**
-   * Has `onItems` told of what is new of an app, a few items at a time. It is told on when the thread is started again. Call
-   * what it returns to end that.
-   * @param params what is wanted, as the part of the thread has it; asked each time the thread begins
+   * Calls `onItems` with an app's new items, a few at a time. Continues after a restart of the thread. Call the returned
+   * function to stop.
+   * @param params the follower's request to the part of the thread; read at each start of the thread
    */
   follow(
     appId: string,
@@ -208,21 +208,21 @@ export class Telemetry {
     };
   }
 
-  /** Has all that was taken written, and ends the thread. Gives that up after 2 s. */
+  /** Writes everything and ends the thread, after 2 s at the latest. */
   async close(): Promise<void> {
     this.#flush();
     await this.#thread.close();
     this.#questions.refuseAll('the host is stopping');
   }
 
-  /** How much is not written yet, in characters and bytes. */
+  /** Size of unwritten items, in characters and bytes. */
   #waiting(): Record<Kind, number> {
     const waiting = none();
     for (const kind of KINDS) waiting[kind] = this.#next.sizes[kind] + this.#underWay.sizes[kind];
     return waiting;
   }
 
-  /** Whether there is room for so much more of a kind. Counts it as dropped if not. */
+  /** Whether an item of a kind fits within the limit. Otherwise counts it as dropped. */
   #takes(kind: Kind, size: number): boolean {
     if (this.#next.sizes[kind] + this.#underWay.sizes[kind] + size > MOST[kind]) {
       this.#dropped[kind]++;
@@ -275,7 +275,7 @@ export class Telemetry {
       logRarely('error', `telemetry: ${message.message}`, { error: message.error });
   }
 
-  /** What the thread had not written is lost. @returns how many of each kind */
+  /** Counts the items that an ended thread had not written. @returns how many of each kind */
   #lost(): Record<Kind, number> {
     const lost = this.#underWay.giveUp();
     for (const kind of KINDS) this.#dropped[kind] += lost[kind];

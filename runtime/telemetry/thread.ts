@@ -1,4 +1,4 @@
-// The thread of telemetry: takes batches, has each part work on them, writes about every second, and answers questions.
+// The telemetry thread: takes batches, passes them to each part, writes about every second, and answers queries.
 import { mkdirSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -17,9 +17,9 @@ import { RequestFollowers } from './traces/request-followers.ts';
 import { readRequests } from './traces/request-lines.ts';
 import { Spans } from './traces/spans.ts';
 
-/** What was taken is written so often, in ms. With what waits for a batch, no more than two seconds are lost. */
+/** Write interval, in ms. With the wait for a batch, a crash loses two seconds at most. */
 const FLUSH_EVERY_MS = 1_000;
-/** Between two pieces of what is removed, in ms, while there is more and while there is none. */
+/** Pause between two batches of removals, in ms: while more is left, and otherwise. */
 const PRUNE_NEXT_MS = 100;
 const PRUNE_AGAIN_MS = 10_000;
 
@@ -31,7 +31,7 @@ const store = new Store(options.directory);
 /** Slugs of apps. */
 const names = new Map<string, string>();
 const slugOf = (appId: string) => names.get(appId) ?? appId;
-// OpenTelemetry's packages take 20 MB: only where they are needed.
+// OpenTelemetry's packages take 20 MB, so they are loaded only when needed.
 const otlp = options.otlp === null ? null : new (await import('./otlp/otlp.ts')).Otlp(options.otlp, slugOf);
 const stacks = new SourceStacks(options.releases);
 const cronRuns = new CronRuns(store);
@@ -60,15 +60,15 @@ const parts: Part[] = [
   datapoints,
   ...(otlp === null ? [] : [otlp]),
 ];
-/** Ends what follows, by its id. */
+/** Functions that stop following, by id. */
 const following = new Map<number, () => void>();
-/** Apps of which something is to be removed. */
+/** Apps whose data must be removed. */
 const forgotten = new Set<string>();
 let takenSeq = 0;
 let keptSeq = 0;
-/** Whether something could not be written. */
+/** Whether a write has failed. */
 let unwritten = false;
-/** What the host was told was dropped, all together. */
+/** The total of dropped items that the host knows. */
 let toldDropped = 0;
 
 const flushing = setInterval(() => {
@@ -93,7 +93,7 @@ port.on('message', (message: ToThread) => {
     for (const [appId, slug] of message.names) names.set(appId, slug);
   } else void close();
 });
-// The host may be killed, and this thread with it.
+// Saved now: the host may be killed, and this thread with it.
 flushCompileCache();
 
 function take(batch: Batch): void {
@@ -145,7 +145,7 @@ function prune(): void {
   pruning = setTimeout(prune, more ? PRUNE_NEXT_MS : PRUNE_AGAIN_MS);
 }
 
-/** Has the next piece removed soon. */
+/** Schedules the next batch of removals soon. */
 function pruneSoon(): void {
   clearTimeout(pruning);
   pruning = setTimeout(prune, PRUNE_NEXT_MS);
@@ -168,7 +168,7 @@ function stats(): ThreadStats {
   return { files: store.sizes() };
 }
 
-/** Tells what was dropped, if that is more than when it was told last. */
+/** Reports the dropped items if their number has grown. */
 function tellDropped(): void {
   const dropped: Record<string, number> = Object.assign({}, ...parts.map((part) => part.dropped));
   const all = Object.values(dropped).reduce((sum, count) => sum + count, 0);

@@ -1,8 +1,8 @@
-// What has been handed to the thread of telemetry and is not on the disk yet.
+// Tracks the items sent to the telemetry thread that are not on disk yet.
 import type { Kind } from './protocol.ts';
 
 export const KINDS = ['requests', 'output', 'said', 'failures'] as const;
-/** How much of each kind may be on its way to the disk, in characters or bytes; what comes above that is dropped. */
+/** Limit of each kind on its way to the disk, in characters or bytes; further items are dropped. */
 export const MOST: Record<Kind, number> = {
   requests: 32 * 1024 * 1024,
   output: 16 * 1024 * 1024,
@@ -25,10 +25,10 @@ interface Sent {
 
 export class UnderWay {
   #batches: Sent[] = [];
-  /** Of all batches, in characters or bytes. */
+  /** Sizes of all batches, in characters or bytes. */
   readonly sizes = none();
 
-  /** How long the oldest batch has been under way, in ms. */
+  /** Age of the oldest batch, in ms. */
   get ageMs(): number {
     const [oldest] = this.#batches;
     return oldest === undefined ? 0 : performance.now() - oldest.at;
@@ -39,7 +39,7 @@ export class UnderWay {
     for (const kind of KINDS) this.sizes[kind] += sizes[kind];
   }
 
-  /** Batches up to this one are on the disk. */
+  /** Batches up to this one are on disk. */
   kept(seq: number): void {
     while (this.#batches.length > 0 && this.#batches[0]!.seq <= seq) {
       const { sizes } = this.#batches.shift()!;
@@ -47,7 +47,7 @@ export class UnderWay {
     }
   }
 
-  /** Nothing of it will be kept. @returns how many of each kind are lost */
+  /** Forgets all batches. @returns the number of lost items of each kind */
   giveUp(): Record<Kind, number> {
     const lost = none();
     for (const { counts } of this.#batches) for (const kind of KINDS) lost[kind] += counts[kind];

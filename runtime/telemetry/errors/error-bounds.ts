@@ -1,37 +1,37 @@
-// How much of errors is kept. What is too much goes piece by piece: the oldest occurrences first, those of the app that has
-// most; groups, which have the status that people gave them, only when no occurrence is left, or when there are too many.
+// Limits stored errors. Removes batches: first the oldest occurrences of the app with most. Groups hold the status that
+// people set, so they go only when no occurrence is left or there are too many groups.
 import type { Database } from 'better-sqlite3';
 import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import type { ErrorQueries } from '../../../sqlite/telemetry/errors.ts';
 import { maxBy } from '../store/max-by.ts';
 
-/** Bytes of occurrences that are kept of one app; and what errors of all apps may take in their file, with their groups. */
+/** Limit of one app's occurrences in bytes, and of the whole file, groups included. */
 const APP_BYTES = 16 * 1024 * 1024;
 const ALL_BYTES = 256 * 1024 * 1024;
-/** Groups of all apps. */
+/** Limit of groups of all apps. */
 const ALL_GROUPS = 5_000;
-/** Occurrences and groups that are removed at once. */
+/** Occurrences and groups in one batch of removals. */
 const OCCURRENCES_PIECE = 100;
 const GROUPS_PIECE = 10;
-/** An app gives up groups for one that has so many fewer: else apps that all make them up would do nothing but give them up. */
+/** An app loses groups only to one with this many fewer. Otherwise apps that all make up groups would only evict each other's. */
 const GROUPS_FEWER = 20;
 
 export interface ErrorBoundsOptions {
-  /** Bounds, for tests. */
+  /** Limits, for tests. */
   appBytes?: number;
   allBytes?: number;
   allGroups?: number;
 }
 
 export class ErrorBounds {
-  /** Since the start. */
+  /** Counts since the start. */
   readonly dropped = { error_occurrences: 0, error_groups: 0 };
   readonly #database: Database;
   readonly #queries: ErrorQueries;
   readonly #appBytes: number;
   readonly #allBytes: number;
   readonly #allGroups: number;
-  /** How many groups each app has while they are written; null: not counted yet. */
+  /** Number of groups of each app during a write; null: not counted yet. */
   #groups: Map<string, number> | null = null;
 
   constructor(
@@ -46,7 +46,7 @@ export class ErrorBounds {
     this.#allGroups = allGroups;
   }
 
-  /** Whether there is room for one more group of an app, if need be in the place of some of the app that has most. */
+  /** Whether an app may have one more group. Evicts groups of the app with most, if necessary. */
   hasRoomForGroup(appId: string): boolean {
     if (this.#queries.countAll() < this.#allGroups) return true;
     this.#groups ??= new Map(this.#queries.sizes().map(({ app_id, groups }) => [app_id, groups]));
@@ -58,14 +58,14 @@ export class ErrorBounds {
     return removed > 0;
   }
 
-  /** Makes room for what was just written of apps: pieces that are removed later might be fewer than those that come. */
+  /** Removes rows right after a write: later batches alone might remove less than is written. */
   makeRoom(appIds: Iterable<string>): void {
     this.#groups = null;
     for (const appId of appIds) this.#removeOccurrences(appId, this.#appBytes);
     if (this.#isFull) this.prune();
   }
 
-  /** Removes a piece of what is too much. @returns whether more may be left */
+  /** Removes one batch over the limits. @returns whether more may be left */
   prune(): boolean {
     const sizes = this.#queries.sizes();
     const largest = maxBy(sizes, ({ bytes }) => bytes);

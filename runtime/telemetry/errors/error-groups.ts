@@ -1,4 +1,4 @@
-// The groups of errors as they are written: which group an error belongs to, and what it changes there.
+// Writes errors into groups: finds an error's group and updates it.
 
 import type { ErrorQueries, GroupRow } from '../../../sqlite/telemetry/errors.ts';
 import type { Circumstances } from '../../../sqlite/telemetry/occurrences.ts';
@@ -7,17 +7,17 @@ import type { ErrorBounds } from './error-bounds.ts';
 import { GROUPING } from './fingerprint.ts';
 
 const HOUR_MS = 3_600_000;
-/** Hours of a group that are counted by themselves. */
+/** Hours that each group counts separately. */
 export const HOURS = 24;
-/** Groups of one app: more come only in the place of others. */
+/** Limit of groups of one app: a new one then replaces another. */
 const APP_GROUPS = 200;
-/** A group that was seen this short ago makes no room for another one. */
+/** A group seen within this time is not replaced. */
 const SPARED_MS = HOUR_MS;
-/** Occurrences that a group keeps. */
+/** Limit of occurrences of a group. */
 const OCCURRENCES = 20;
-/** Changes are numbered so that their numbers also say about when they were, also after the file was lost. */
+/** Change numbers are derived from the time, so that they grow even after the file was lost. */
 const CHANGES_PER_MS = 100;
-/** Where errors go that would be one group too many. */
+/** The group of errors that exceed the limit of groups. */
 const OTHER = {
   fingerprint: 'other',
   kind: 'Other',
@@ -25,12 +25,12 @@ const OTHER = {
   mechanism: 'uncaught',
 };
 
-/** An error on its way into its group. */
+/** An error before it is assigned to a group. */
 export interface Occurrence extends Circumstances {
   appId: string;
   at: number;
   release: string | null;
-  /** The same for each time that one error is told. */
+  /** The same each time that one error is reported. */
   id: string | null;
   kind: string;
   fingerprint: string;
@@ -40,17 +40,17 @@ export interface Occurrence extends Circumstances {
 /** Where an error was counted. */
 interface Told {
   fingerprint: string;
-  /** The id of its occurrence, which may have made room for others since. */
+  /** The id of its occurrence, which may have been removed since. */
   occurrence: number;
 }
 
 export class ErrorGroups {
   readonly #queries: ErrorQueries;
   readonly #bounds: ErrorBounds;
-  /** By the ids that apps give their errors. */
+  /** By the error ids that apps report. */
   readonly #told = new Recent<Told>();
   #lastChange: number;
-  /** Groups that are to be written and shown, by id. */
+  /** Groups to write and show, by id. */
   #changed = new Map<number, GroupRow>();
 
   constructor(queries: ErrorQueries, bounds: ErrorBounds) {
@@ -60,9 +60,9 @@ export class ErrorGroups {
   }
 
   /**
-   * Counts errors in their groups, all of them or, when it throws, none.
-   * @param untold errors by app of which nothing is known but that they were
-   * @returns the groups that have changed
+   * Counts errors in their groups: all of them, or none when it throws.
+   * @param untold by app, the number of errors without details
+   * @returns the changed groups
    */
   write(occurrences: readonly Occurrence[], untold: ReadonlyMap<string, number>): GroupRow[] {
     this.#changed = new Map();
@@ -85,7 +85,7 @@ export class ErrorGroups {
     this.#told.forget(appId);
   }
 
-  /** Counts an occurrence in its group. @returns whether it was not counted before */
+  /** Counts an occurrence in its group. @returns false if it was counted before */
   #add(each: Occurrence): boolean {
     const told = each.id === null ? undefined : this.#told.get(each.appId, each.id);
     if (told !== undefined && this.#join(told, each)) return false;
@@ -115,7 +115,7 @@ export class ErrorGroups {
     return true;
   }
 
-  /** Adds what is known better when an error is told again. @returns whether the group is there that it was counted in */
+  /** Merges details when an error is reported again. @returns whether its group still exists */
   #join(
     { fingerprint, occurrence }: Told,
     { appId, mechanism, method, path, trace_id }: Occurrence,
@@ -124,7 +124,7 @@ export class ErrorGroups {
     if (group === undefined) return false;
     const row = this.#queries.occurrence(occurrence);
     if (row === undefined) return true;
-    // Who tells later is further out: the request that all began with.
+    // A later report comes from further out, closer to the original request.
     const request = method === null ? {} : { method, path, trace_id };
     const better = { ...request, ...(row.mechanism === 'console' && { mechanism }) };
     this.#queries.updateOccurrence(group.id, { ...row, ...better });
@@ -197,7 +197,7 @@ export class ErrorGroups {
     return found && (this.#changed.get(found.id) ?? found);
   }
 
-  /** Gives up the group that was not seen for the longest time, unless all were seen just now. */
+  /** Removes the group with the oldest last occurrence, unless that one is recent. */
   #makeRoom(appId: string): boolean {
     const oldest = this.#queries.oldest(appId);
     if (oldest === undefined || this.#changed.has(oldest.id)) return false;
@@ -206,7 +206,7 @@ export class ErrorGroups {
     return true;
   }
 
-  /** The number of the next change of any group: higher than all before. */
+  /** Returns the next change number: higher than all before. */
   nextChange(): number {
     this.#lastChange = Math.max(this.#lastChange + 1, Date.now() * CHANGES_PER_MS);
     return this.#lastChange;

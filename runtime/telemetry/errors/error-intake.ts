@@ -1,4 +1,4 @@
-// Errors on their way from the app to their groups: bounded in number and length, with their places in the sources.
+// Queues errors from the app to their groups: limits number and length, and finds their places in the sources.
 import { cutText } from '../../../handlers/contract/text.ts';
 import type { ReportedError } from '../logs/log-lines.ts';
 import { AppAllowances } from '../store/app-allowances.ts';
@@ -9,25 +9,25 @@ import type { SourceStacks } from './source-stacks.ts';
 import type { SourceStack } from './stack.ts';
 
 /**
- * Errors of one app that are taken in a second, and how many seconds' worth can be saved up. Its process tells some fewer
- * (`telling-worker.js`): who tells more makes them up.
+ * Rate limit of one app's errors a second, and its largest burst in seconds. The process's own limit
+ * (`error-reporter-worker.js`) is lower: an app that exceeds it makes errors up.
  */
 const ERRORS_PER_S = 60;
 const SAVED_S = 4;
-/** Errors of one app that wait, and the characters of those of all apps; of more only the number is kept. */
+/** Limits of one app's queued errors, and of all apps' in characters. Errors over them are only counted. */
 const APP_WAITING = 200;
 const ALL_LENGTH = 8 * 1024 * 1024;
-/** Characters that an error is said to have besides its message and stack. */
+/** Characters counted for an error besides its message and stack. */
 const REST_LENGTH = 500;
-/** Characters of a message and a stack: an app says what it likes. */
+/** Longest message and stack, in characters: an app can report anything. */
 const MESSAGE_LENGTH = 4_000;
 const STACK_LENGTH = 8_000;
 const MARK = ' …';
 
-/** An error of an app, as it was told. */
+/** An app's error, as reported. */
 export interface ToldError {
   appId: string;
-  /** The deploy whose process told it; null when it is not known. */
+  /** The deploy whose process reported it; null when unknown. */
   release: string | null;
   /** In ms since 1970. */
   at: number;
@@ -35,20 +35,20 @@ export interface ToldError {
   error: ReportedError;
 }
 
-/** Errors of one app that wait, in the order in which they were told. */
+/** One app's queued errors, in the order of their reports. */
 interface Queue {
   errors: ToldError[];
   length: number;
-  /** Resolves when nothing waits in it any more. */
+  /** Resolves when the queue is empty. */
   done: Promise<void>;
 }
 
 export interface ErrorIntakeOptions {
   stacks: SourceStacks;
   onOccurrence: (occurrence: Occurrence) => void;
-  /** Is told of errors of an app of which nothing is known but that they were. */
+  /** Called with the number of an app's errors without details. */
   onDropped: (appId: string, count: number) => void;
-  /** Bound, for tests. */
+  /** Limit, for tests. */
   allLength?: number | undefined;
 }
 
@@ -62,7 +62,7 @@ export class ErrorIntake {
     this.#options = options;
   }
 
-  /** Takes an error, if its app has not told too many. Where too much waits, the app that has most of it loses its newest. */
+  /** Queues an error, within its app's rate limit. When the queues are full, the app with most loses its newest. */
   take(told: ToldError): void {
     const { appId } = told;
     if (!this.#allowances.takes(appId)) {
@@ -83,7 +83,7 @@ export class ErrorIntake {
     }
   }
 
-  /** Drops what waits of an app that was deleted. */
+  /** Drops the queue of a deleted app. */
   forget(appId: string): void {
     const queue = this.#queues.get(appId);
     if (queue === undefined) return;
@@ -91,17 +91,17 @@ export class ErrorIntake {
     this.#count(queue, -queue.length);
   }
 
-  /** Forgets what is known of apps that have told nothing for a while. */
+  /** Forgets the rate limits of apps without recent errors. */
   tidy(): void {
     this.#allowances.tidy();
   }
 
-  /** Resolves when nothing waits any more. */
+  /** Resolves when all queues are empty. */
   async settled(): Promise<void> {
     await Promise.all([...this.#queues.values()].map(({ done }) => done));
   }
 
-  /** Drops all that waits. */
+  /** Drops all queues. */
   giveUp(): void {
     for (const [appId, { errors }] of this.#queues) {
       this.forget(appId);
@@ -113,7 +113,7 @@ export class ErrorIntake {
     for (let told = queue.errors[0]; told !== undefined; told = queue.errors[0]) {
       const stack = told.error.stack && cutText(told.error.stack, STACK_LENGTH, MARK);
       const known = stack === null ? null : await this.#options.stacks.find(appId, told.release, stack);
-      // The app was deleted meanwhile, or has made room for others.
+      // The app was deleted meanwhile, or its queue was dropped for others.
       if (this.#queues.get(appId) !== queue) return;
       if (queue.errors[0] !== told) continue;
       queue.errors.shift();
@@ -138,7 +138,7 @@ function lengthOf({ error: { message, stack } }: ToldError): number {
   return REST_LENGTH + message.length + (stack?.length ?? 0);
 }
 
-/** @param known its stack with the places in the sources; null when it has none */
+/** @param known its stack with places in the sources; null without a stack */
 function occurrenceOf(
   { appId, release, at, traceId, error }: ToldError,
   known: SourceStack | null,

@@ -1,14 +1,14 @@
-// Somebody who follows an app's grouped errors in a status, as server-sent events.
+// A client that follows an app's error groups of one status, as server-sent events.
 import type { GroupedError } from '../../../handlers/contract/telemetry/grouped-errors.ts';
 import type { GroupStatus } from '../../../sqlite/telemetry/errors.ts';
 import { type EventSender, eventOf } from '../event-sender.ts';
 
-/** What a listener asks for. */
+/** A listener's request. */
 export interface ErrorFollow {
   status: GroupStatus;
-  /** The last change that it has seen; null: only what comes from now on. */
+  /** The last change that it has seen; null: only new ones. */
   after: number | null;
-  /** Over RPC each event is a notification of this method. */
+  /** JSON-RPC: each event is a notification of this method. */
   rpcMethod: string | null;
 }
 
@@ -25,7 +25,7 @@ export class ErrorListener {
     return this.#follow.status;
   }
 
-  /** Shows it a group as it is after a change. */
+  /** Sends a group as it is after a change. */
   take(change: number, group: GroupedError): void {
     this.events.send(() => eventOf(group, change, this.#follow.rpcMethod), change);
   }

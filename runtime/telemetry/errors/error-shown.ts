@@ -1,11 +1,11 @@
-// A group of errors as people are shown it.
+// Error groups in the API's form.
 import type { GroupedError } from '../../../handlers/contract/telemetry/grouped-errors.ts';
 import type { ErrorQueries, GroupRow } from '../../../sqlite/telemetry/errors.ts';
 import { HOURS } from './error-groups.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** A group as people are shown it. */
+/** Converts a group to the API's form. */
 export function shownGroup(queries: ErrorQueries, row: GroupRow): GroupedError {
   const hour = Math.floor(Date.now() / HOUR_MS);
   const sparkline = Array.from({ length: HOURS }, () => 0);

@@ -1,4 +1,4 @@
-// The errors of apps, grouped: those that their Workers report, and the ends of their processes.
+// Groups the errors of apps: those that their Workers report, and the ends of their processes.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { GroupedError } from '../../../handlers/contract/telemetry/grouped-errors.ts';
 import {
@@ -21,28 +21,28 @@ import { shownGroup } from './error-shown.ts';
 import { errorOfFailure } from './failures.ts';
 
 const DAY_MS = 24 * 3_600_000;
-/** While they cannot be written, no more errors wait than these. */
+/** Limit of errors that are queued while writes fail. */
 const PENDING_MAX = 200;
-/** Errors are written this long after they came, in ms, or when there are so many. */
+/** Errors are written after this time, in ms, or when this many are queued. */
 const WRITE_MS = 200;
 const WRITE_AT_ONCE = 1_000;
-/** At the end, errors wait so long for their places, in ms. */
+/** On close, the longest wait for errors' places, in ms. */
 const CLOSE_MS = 1_000;
-/** Groups that a listener who comes back is sent. */
+/** Most groups sent to a listener that reconnects. */
 const MISSED = 500;
-/** Lines of the log that an occurrence is shown with: those of its trace, from before it and a little after, in ms. */
+/** Log lines shown with an occurrence: those of its trace, from before it and shortly after, in ms. */
 const LINES = 20;
 const LINES_BEFORE_MS = 60_000;
 const LINES_AFTER_MS = 5_000;
-/** A line is kept no more than this after it was printed, in ms: what was kept later need not be looked at. */
+/** A line is stored at most this long after it was printed, in ms. Later lines are not searched. */
 const LINES_KEPT_MS = 20_000;
-/** Groups that are removed at once. */
+/** Groups in one batch of removals. */
 const PIECE = 50;
-/** Whoever is told of groups is told of one at most so often, in ms; and so many times are remembered. */
+/** Shortest time between two notifications of one group, in ms; and how many such times are remembered. */
 const TELL_EVERY_MS = 60_000;
 const TOLD = 20_000;
 
-/** Lines of an app's log, for the occurrences that are shown. */
+/** Reads an app's log lines for the shown occurrences. */
 type LogsOf = (params: Asks['logs']['params']) => Promise<Asks['logs']['answer']> | Asks['logs']['answer'];
 
 export interface ErrorsOptions
@@ -54,7 +54,7 @@ export class Errors implements Part {
   readonly name = 'errors';
   readonly answers: Answers;
   #dropped = 0;
-  /** Errors of apps of which nothing is known but that they were. */
+  /** By app, the number of errors without details. */
   #untold = new Map<string, number>();
   readonly #queries: ErrorQueries;
   readonly #groups: ErrorGroups;
@@ -63,7 +63,7 @@ export class Errors implements Part {
   readonly #retentionMs: number;
   readonly #logsOf: LogsOf;
   readonly #onGroups: (groups: OpenGroup[]) => void;
-  /** When `#onGroups` was last told of a group, as `performance.now()` has it, by app and fingerprint. */
+  /** When `#onGroups` last got a group, as `performance.now()`, by app and fingerprint. */
   readonly #toldAt = new Map<string, number>();
   #pending: Occurrence[] = [];
   #timer: NodeJS.Timeout | null = null;
@@ -113,7 +113,7 @@ export class Errors implements Part {
       this.report({ appId, release, at, traceId: null, error: errorOfFailure(failure) });
   }
 
-  /** Takes an error that somebody has told of. */
+  /** Takes a reported error. */
   report(told: ToldError): void {
     const { appId, error } = told;
     if (error.untold > 0) this.#addUntold(appId, error.untold);
@@ -136,7 +136,7 @@ export class Errors implements Part {
     this.#tell(changed);
   }
 
-  /** Writes what has come, with the places that are found by then; of the others the number. */
+  /** Writes all queued errors with the places found by then. Errors still waiting are only counted. */
   async close(): Promise<void> {
     await Promise.race([this.settled(), sleep(CLOSE_MS, undefined, { ref: false })]);
     this.#intake.giveUp();
@@ -174,7 +174,7 @@ export class Errors implements Part {
     const listener = new ErrorListener(follow, this.#listeners.sender(appId, push));
     const end = this.#listeners.add(appId, listener);
     if (follow.after !== null) {
-      // Of whatever status they are by now: one that has another may have been in this one before.
+      // Groups of any status: one that has left this status must be updated too.
       for (const group of this.#queries.changedAfter(appId, follow.after, MISSED))
         listener.take(group.change, shownGroup(this.#queries, group));
     }
@@ -190,12 +190,12 @@ export class Errors implements Part {
     this.#timer ??= setTimeout(() => this.#write(), WRITE_MS);
   }
 
-  /** A failure is tried again with what comes next. */
+  /** A failed write is retried with the next errors. */
   #write(): void {
     try {
       this.flush();
     } catch {
-      // The thread's own turn comes, and says so.
+      // The thread's regular flush reports the failure.
       if (this.#pending.length > PENDING_MAX) {
         this.#dropped += this.#pending.length;
         this.#pending = [];
@@ -250,7 +250,7 @@ export class Errors implements Part {
     return shownGroup(this.#queries, changed);
   }
 
-  /** Tells of open groups that have an error more: of each now and then. */
+  /** Notifies of open groups with a new error, rate-limited for each group. */
   #tell(groups: GroupRow[]): void {
     const now = performance.now();
     const due = groups.filter(({ app_id, fingerprint, status }) => {
@@ -280,7 +280,7 @@ export class Errors implements Part {
     return group;
   }
 
-  /** Shows a group to those who follow the status that it has, or had. */
+  /** Sends a group to followers of its current or previous status. */
   #show(group: GroupRow, before: GroupStatus): void {
     const listeners = [...(this.#listeners.of(group.app_id) ?? [])].filter(
       ({ status }) => status === group.status || status === before,

@@ -1,12 +1,12 @@
-// Which errors are the same one.
+// Decides which errors are the same.
 import { createHash } from 'node:crypto';
 
-/** Raised when the same error gets another fingerprint than before. It is kept with each group. */
+/** Increase it when an error's fingerprint changes. It is stored with each group. */
 export const GROUPING = 1;
-/** Frames that count. */
+/** Frames in a fingerprint. */
 const FRAMES = 3;
 
-/** What differs from one occurrence to the next. In this order: an id may have numbers in it. */
+/** Parts that differ between occurrences. The order matters: an id may contain numbers. */
 const CHANGING: readonly [RegExp, string][] = [
   [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi, '<id>'],
   [/\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b/g, '<date>'],
@@ -21,8 +21,8 @@ const CHANGING: readonly [RegExp, string][] = [
 ];
 
 /**
- * The same for each occurrence of one error. By type and uppermost frames; without frames by the message, without what
- * changes in it.
+ * Returns the same value for each occurrence of an error: a hash of its type and top frames. Without frames, the normalized
+ * message is used.
  */
 export function fingerprintOf(kind: string, message: string, frames: string[]): string {
   const what = frames.length > 0 ? frames.slice(0, FRAMES) : ['', normalized(message)];
@@ -32,7 +32,7 @@ export function fingerprintOf(kind: string, message: string, frames: string[]): 
     .slice(0, 16);
 }
 
-/** A message without ids, numbers and dates. */
+/** Replaces ids, numbers and dates in a message. */
 export function normalized(message: string): string {
   let text = message.slice(0, 500);
   for (const [pattern, name] of CHANGING) text = text.replace(pattern, name);

@@ -1,7 +1,10 @@
-// How an error shows that an app's code has read a property of a binding that the release does not have. Workers of apps that
-// are developed are given both, in `page-worker.js`.
+// Recognizes errors from reading a property of a missing binding. Workers in development get both patterns, in
+// `page-worker.js`.
 
-/** V8's words for a property that is read from nothing. */
+/** V8's message for reading a property of undefined. */
 export const OF_UNDEFINED = 'Cannot read properties of undefined ';
-/** How a bundle reads `DB` right before such a place: `env.DB.prepare`, `c.env.DB.prepare`, `env2.DB.prepare`. The group is its name. */
+/**
+ * A bundle's code that reads `DB` before such a place: `env.DB.prepare`, `c.env.DB.prepare`, `env2.DB.prepare`. The group is
+ * its name.
+ */
 export const FROM_ENV = /(?<!\b(?:process|meta)\.)\benv\d*\.([A-Za-z_$][\w$]*)\.$/;

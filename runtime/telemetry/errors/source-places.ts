@@ -1,4 +1,4 @@
-// Places in a bundled module, as workerd names them, turned into places in the project's own files.
+// Maps places in a bundled module, as workerd names them, to places in the project's own files.
 import { open } from 'node:fs/promises';
 import { SourceMap } from 'node:module';
 import { basename, join } from 'node:path';
@@ -9,17 +9,16 @@ import { threads } from '../../threads/worker.ts';
 import { FROM_ENV } from './missing-bindings.ts';
 
 const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
-/** Bytes of a source map, and characters of a message, that are read. */
+/** Limits of a source map, in bytes, and of a message, in characters. */
 const MAP_BYTES = 32 * 2 ** 20;
 const MESSAGE_LENGTH = 16_000;
-/** Characters of a file's and a function's name: a map may have any. */
+/** Longest name of a file or function, in characters: a map may contain any. */
 const NAME_LENGTH = 500;
 const DEADLINE_MS = 5_000;
 
 /**
- * Replaces each `index.js:4:11` in a message by the file, line and column that it was bundled from. A place without a
- * source map, or that the map does not know, stays as it is. Maps are as large as what was bundled: a thread reads them,
- * and a message whose maps it cannot read in time stays as it is.
+ * Replaces each `index.js:4:11` in a message by its source file, line and column. Places without a mapping stay unchanged.
+ * Maps can be large, so a thread reads them; after a timeout the message is returned unchanged.
  * @param directory the release's, with the maps beside its modules
  */
 export async function toSourcePlaces(directory: string, message: string): Promise<string> {
@@ -32,7 +31,7 @@ export async function toSourcePlaces(directory: string, message: string): Promis
     .catch(() => told);
 }
 
-/** Runs in the thread. Each source map is parsed once. */
+/** Runs in the thread. Parses each source map once. */
 export async function replacePlaces(directory: string, message: string): Promise<string> {
   const names = new Set([...message.matchAll(PLACE)].map(([, name]) => name!));
   const maps = new Map<string, SourceMap | null>();
@@ -45,24 +44,23 @@ export async function replacePlaces(directory: string, message: string): Promise
   });
 }
 
-/** A place in a module, and in the file that it was bundled from. */
+/** A place in a module, and its source place. */
 export interface SourcePlace {
   file: string;
   line: number;
   column: number;
-  /** What the source calls the thing there, where the bundle has another name for it. */
+  /** The source's name there, where the bundle has another one. */
   name: string | null;
-  /** Whether the bundle has other names than the source. */
+  /** Whether the bundle renamed things. */
   renamed: boolean;
-  /** The text that is written there, where an error is made: `new Error('…')`. It tells throws in one function apart. */
+  /** The literal text where an error is created: `new Error('…')`. It distinguishes throws in one function. */
   words: string | null;
-  /** What the code there has just read from `env`, where the release has nothing of that name. */
+  /** The name that the code there has just read from `env`, if the release has no such binding. */
   unbound: string | null;
 }
 
 /**
- * The places in a project's own files of places in its release's modules, in their order; null for those without a source
- * map.
+ * Returns the source places of places in a release's modules, in order; null for those without a source map.
  * @param directory the release's
  * @param places such as `index.js:4:11`
  * @throws {Error} when the maps cannot be read in time
@@ -74,7 +72,7 @@ export async function toSources(directory: string, places: string[]): Promise<(S
   });
 }
 
-/** Runs in the thread. It keeps the source map that it read last: releases never change. */
+/** Runs in the thread. Caches the last source map; releases never change. */
 export async function findSources(directory: string, places: string[]): Promise<(SourcePlace | null)[]> {
   const found: (SourcePlace | null)[] = [];
   for (const place of places) {
@@ -101,12 +99,12 @@ function nameIn(name: string): string {
 
 interface ReadModule {
   map: SourceMap | null;
-  /** Its lines. */
+  /** Source lines. */
   code: string[];
 }
 
 const NOTHING: ReadModule = { map: null, code: [] };
-/** How a bundle makes an error, with the text up to where it is put together with others. */
+/** Code that creates an error, with its text up to an interpolation. */
 const MADE = /^new [\w$.]+\(\s*(?:"((?:[^"\\]|\\.)*)"|`((?:[^`$\\]|\\.)*))/;
 const MADE_LENGTH = 300;
 let kept: ({ path: string } & ReadModule) | null = null;
@@ -126,7 +124,7 @@ function wordsAt(code: string[], line: number, column: number): string | null {
   return quoted ?? template ?? null;
 }
 
-/** Characters before a place that are looked at. */
+/** Characters searched before a place. */
 const FROM_ENV_LENGTH = 200;
 
 async function unboundAt(
@@ -153,7 +151,7 @@ async function readMap(directory: string, module: string): Promise<SourceMap | n
   }
 }
 
-/** A file of a release; null when there is none, or it is too large. */
+/** Reads a file of a release; null when it is missing or too large. */
 async function readBounded(path: string): Promise<string | null> {
   try {
     await using file = await open(path);

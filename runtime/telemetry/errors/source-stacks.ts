@@ -1,26 +1,26 @@
-// Stacks that apps' releases print, with the places in the project's own files. What was looked up once is known by heart.
+// Maps the stacks that releases print to places in the project's own files, with a cache.
 import { join } from 'node:path';
 import { type SourcePlace, toSources } from './source-places.ts';
 import { placesIn, type SourceStack, withSources } from './stack.ts';
 
-/** Places that are known by heart. */
+/** Cached places. */
 const PLACES = 5_000;
 
 export class SourceStacks {
   readonly #releases: string;
   readonly #places = new Map<string, SourcePlace | null>();
 
-  /** @param releases the directory that has those of each app */
+  /** @param releases the directory with the releases of each app */
   constructor(releases: string) {
     this.#releases = releases;
   }
 
-  /** A text with stacks in it, with their places in the sources. Places that cannot be looked up in time stay as they are. */
+  /** Returns a text with its stacks mapped to the sources. Places not found in time stay unchanged. */
   async find(appId: string, release: string | null, text: string): Promise<SourceStack> {
     const unknown = this.#unknown(release, text);
     if (release !== null && unknown.length > 0) {
       const find = () => toSources(join(this.#releases, appId, release), unknown);
-      // A machine under load may make the thread late once. What could not be found is not known by heart.
+      // A loaded machine may delay the thread once. Failures are not cached.
       const found = await find()
         .catch(find)
         .catch(() => []);
@@ -35,12 +35,12 @@ export class SourceStacks {
     return stack;
   }
 
-  /** Whether nothing has to be looked up for a text. */
+  /** Whether all places of a text are cached. */
   isKnown(release: string | null, text: string): boolean {
     return this.#unknown(release, text).length === 0;
   }
 
-  /** As `find`, with what is known by heart. */
+  /** As `find`, from the cache only. */
   known(release: string | null, text: string): SourceStack {
     const places = placesIn(text);
     return withSources(

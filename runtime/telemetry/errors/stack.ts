@@ -1,48 +1,48 @@
-// The stack of an error: its frames, with the places in the project's own files.
+// Parses an error's stack into frames with places in the project's own files.
 import { OF_UNDEFINED } from './missing-bindings.ts';
 import type { SourcePlace } from './source-places.ts';
 
 const FRAME = /^(\s+)at (?:(async )?(?:(.+?) \()?)((?:file:\/\/\/bundle\/)?([^()\s]+)):(\d+):(\d+)\)?( .*)?$/;
-/** Modules of the entry, and what is none of the project's own code. */
+/** Modules of the entry, and other code that is not the project's. */
 const ENTRY_FILE = /^cellar-[\w-]+\.js$/;
 const FOREIGN_FILE = /(?:^|\/)node_modules\/|^(?:node|cloudflare|workerd)[-\w]*:/;
-/** Frames that are looked at: an app may make any number. */
+/** Most frames that are parsed: an app may print any number. */
 const FRAMES = 50;
-/** Names so short were made by whoever made the bundle small. */
+/** Names this short come from a minifier. */
 const MADE_SHORT = 2;
 
 interface Frame {
-  /** Where it stands in the stack. */
+  /** Its line number in the stack. */
   line: number;
-  /** What comes before it in its line, and after it: an error may be printed between other things. */
+  /** The text before and after it in its line: an error may be printed among other things. */
   indent: string;
   rest: string;
   isAsync: boolean;
-  /** As the stack has it, such as `Object.fetch`; null for a function without a name. */
+  /** As in the stack, such as `Object.fetch`; null for an anonymous function. */
   name: string | null;
-  /** As in `index.js:4:11`. */
+  /** Such as `index.js:4:11`. */
   place: string;
 }
 
-/** A stack whose places are those of the project's files. */
+/** A stack with places in the project's files. */
 export interface SourceStack {
   text: string;
-  /** The uppermost place in the project's own code; null when there is none. */
+  /** The top place in the project's own code; null for none. */
   place: string | null;
-  /** What stays the same while lines come and go above: files and functions, the uppermost first. */
+  /** Parts that stay the same when lines above change: files and functions, top first. */
   frames: string[];
 }
 
-/** The places that a stack names, each once. */
+/** The places in a stack, without duplicates. */
 export function placesIn(stack: string): string[] {
   return [...new Set(framesOf(stack.split('\n')).map(({ place }) => place))];
 }
 
-/** @param sources what the release's source maps say of the places; those that they do not know stay as they are */
+/** @param sources the source maps' places; unmapped ones stay unchanged */
 export function withSources(stack: string, sources: ReadonlyMap<string, SourcePlace | null>): SourceStack {
   const lines: (string | null)[] = stack.split('\n');
   const frames = framesOf(lines as string[]);
-  // Causes have frames of their own, which do not say where the error itself comes from.
+  // The frames of causes do not say where the error itself comes from.
   const cause = lines.findIndex((line) => line!.startsWith('Caused by: '));
   const own: { key: string; place: string }[] = [];
   const foreign: string[] = [];
@@ -63,7 +63,7 @@ export function withSources(stack: string, sources: ReadonlyMap<string, SourcePl
     lines[frame.line] =
       `${hint}${frame.indent}at ${called === '' ? place : `${called} (${place})`}${frame.rest}`;
     if (cause !== -1 && frame.line > cause) continue;
-    // Nobody says what the source calls a function without a caller, but names of methods are never made short.
+    // Without a caller the source's name of a minified function is unknown. Method names are never minified.
     const isSure = source === null || caller !== null || frame.name?.includes('.');
     const words = frame === frames[0] ? (source?.words ?? '') : '';
     const key = `${file} ${isSure ? (name?.split('.').at(-1) ?? '') : ''}${words === '' ? '' : ` ${words}`}`;
@@ -77,7 +77,7 @@ export function withSources(stack: string, sources: ReadonlyMap<string, SourcePl
   };
 }
 
-/** What an author may have forgotten, on a line before the first frame. @param message what comes before the frames */
+/** Returns a hint at a missing binding, as a line before the first frame. @param message the line before the frames */
 function hintFor(source: SourcePlace | null, message: string | null | undefined): string {
   if (!source?.unbound || !message?.includes(OF_UNDEFINED)) return '';
   return `    (The app has no binding, variable or secret ${source.unbound}: add it to the Wrangler configuration, or set it as a secret)\n`;
@@ -100,7 +100,7 @@ function fileOf(place: string): string {
   return place.replace(/:\d+:\d+$/, '');
 }
 
-/** What the source calls a function: where names were made short, whoever called it says so. */
+/** Returns the source's name of a function. For minified names, the caller's mapping has it. */
 function nameOf({ name }: Frame, source: SourcePlace | null, caller: SourcePlace | null): string | null {
   if (name === null || name === '<anonymous>') return null;
   const plain = name.replace(/^(?:Object|Function|Module)\.|^new | \[as \w+\]$/g, '');

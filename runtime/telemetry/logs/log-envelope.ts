@@ -1,22 +1,22 @@
-// What a Worker's entry prints with an app's text: `\u001ecellar `, JSON, one of two ends, and the text. An app can print
-// the same by itself: it says nothing of any app but that one.
+// Parses what a Worker's entry prints around an app's text: `\u001ecellar `, JSON, one of two end markers, and the text. An
+// app can print the same, but that affects only its own data.
 
 const MARK = '\u001ecellar ';
 const END = '\u001e';
-/** A blank follows that is none of the text's. */
+/** The blank that follows is not part of the text. */
 const END_WITH_BLANK = '\u001f';
 
-/** A text, and what the entry said with it. */
+/** A text and the entry's data about it. */
 export interface LogEnvelope {
   text: string;
-  /** Not checked: `trace_id` of the event, `error` that was thrown or printed. */
+  /** Unchecked: the event's `trace_id`, the `error` that was thrown or printed. */
   said: Record<string, unknown>;
 }
 
-/** The parts of a message of workerd's log; null for one that has no mark, or nothing readable behind it. */
+/** Parses a message of workerd's log; null without a marker or with invalid data after it. */
 export function readLogEnvelope(message: string): LogEnvelope | null {
   if (!message.startsWith(MARK)) return null;
-  // JSON has neither of them.
+  // JSON contains neither of them.
   const ends = [END, END_WITH_BLANK]
     .map((mark) => message.indexOf(mark, MARK.length))
     .filter((at) => at !== -1);
@@ -29,7 +29,7 @@ export function readLogEnvelope(message: string): LogEnvelope | null {
   return { text: hasBlank ? text.slice(1) : text, said };
 }
 
-/** The object that a text is as JSON; null when it is something else, or no JSON. */
+/** Parses JSON; null for anything but an object. */
 export function parseObject(json: string): Record<string, unknown> | null {
   try {
     const value: unknown = JSON.parse(json);

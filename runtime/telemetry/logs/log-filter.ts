@@ -1,10 +1,10 @@
-// Which of Cellar's own words come into an app's log: `RUNNER_FLEET_LOG`, such as `error,celld=warn`.
+// Filters Cellar's own lines in an app's log: `RUNNER_FLEET_LOG`, such as `error,celld=warn`.
 import { LEVELS, type Level, type Source } from './log-lines.ts';
 
-/** Who speaks in an app's log besides the app, by the name that a filter has for it. */
+/** Sources in an app's log besides the app, by their names in a filter. */
 const TARGETS: Record<string, Source> = { celld: 'supervisor', workerd: 'workerd', build: 'build' };
 
-/** From which level on each source is let through. The app's own words always are. */
+/** The least level of each source. The app's own lines always pass. */
 export class LogFilter {
   readonly #least: Record<Source, number>;
 
@@ -13,9 +13,9 @@ export class LogFilter {
   }
 
   /**
-   * Reads a filter: levels separated by commas, each for the target before its `=`, the one without for all other targets.
-   * Without such a one the others are at `error`.
-   * @throws {Error} naming what is wrong with it
+   * Parses a filter: levels separated by commas, each for the target before its `=`; one without a target is for all others.
+   * Default for the others: `error`.
+   * @throws {Error} naming the invalid part
    */
   static parse(text: string): LogFilter {
     let rest: number | null = null;
@@ -45,7 +45,7 @@ export class LogFilter {
   }
 }
 
-/** A level as a number; `off` is above all others. */
+/** A level as a number; `off` is above all. */
 function leastOf(word: string): number {
   const level = word.toLowerCase();
   if (level === 'off') return LEVELS.length;

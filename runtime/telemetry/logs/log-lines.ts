@@ -1,4 +1,4 @@
-// One line of a cell's output as a record: what the line says, within bounds, in characters that harm nobody who reads it.
+// Parses one line of a cell's output into a record, with limits and without control characters.
 import type { TailedPart } from '../../../handlers/contract/host/host-calls.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { plainText } from '../../processes/lines.ts';
@@ -6,7 +6,7 @@ import { parseObject, readLogEnvelope } from './log-envelope.ts';
 
 export const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type Level = (typeof LEVELS)[number];
-/** Whose words they are: the app's own, those of workerd around it, those of its builds, those of the supervisor. */
+/** Sources of lines: the app, workerd, the app's builds, the supervisor. */
 export const SOURCES = ['app', 'workerd', 'build', 'supervisor'] as const;
 export type Source = (typeof SOURCES)[number];
 export type Fields = Record<string, string | number | boolean | null>;
@@ -20,17 +20,17 @@ export interface LogRecord {
   /** May have several lines. */
   text: string;
   fields: Fields | null;
-  /** As the app says: 32 hexadecimal digits. */
+  /** As the app reports it: 32 hexadecimal digits. */
   traceId: string | null;
   /** The deploy whose release printed it. */
   release: string | null;
-  /** For those who follow it as a tail; it is not kept. */
+  /** Only for followers of a tail; not stored. */
   tail?: TailedPart;
 }
 
-/** What the entry of a Worker reports of an exception. All of it is the app's word. */
+/** An exception reported by a Worker's entry. Untrusted: the app can fake all of it. */
 export interface ReportedError {
-  /** The same for each time that one error is told; null when the app does not say. */
+  /** The same each time that one error is reported; null when missing. */
   id: string | null;
   type: string;
   message: string;
@@ -39,11 +39,11 @@ export interface ReportedError {
   handler: string | null;
   method: string | null;
   path: string | null;
-  /** How many errors before it were not told, because there were too many. */
+  /** Number of unreported errors before it, dropped by a rate limit. */
   untold: number;
 }
 
-/** What the entry of a Worker reports of a run of a cron that has ended. All of it is the app's word. */
+/** A finished cron run reported by a Worker's entry. Untrusted: the app can fake all of it. */
 export interface ReportedRun {
   cron: string;
   trigger: 'schedule' | 'manual';
@@ -54,16 +54,16 @@ export interface ReportedRun {
   error: string | null;
 }
 
-/** A data point that a Worker writes. All of it is the app's word. */
+/** A data point written by a Worker. Untrusted: the app can fake all of it. */
 export interface ReportedPoint {
   dataset: string;
   index: string | null;
   blobs: (string | null)[];
-  /** Null: no finite number. */
+  /** Null: not a finite number. */
   doubles: (number | null)[];
 }
 
-/** A line that was read. */
+/** A parsed line. */
 export interface ReadLine {
   record: Omit<LogRecord, 'release'>;
   error: ReportedError | null;
@@ -71,34 +71,34 @@ export interface ReadLine {
   point: ReportedPoint | null;
 }
 
-/** Characters of a text, of all fields together, of one field's name and of one field's text. */
+/** Most characters of a text, of all fields together, of one field's name and of one field's text. */
 export const TEXT_LENGTH = 16_384;
 const FIELDS_LENGTH = 4_096;
 const NAME_LENGTH = 100;
 const FIELD_LENGTH = 1_000;
-/** Characters of printed values, as JSON. */
+/** Most characters of printed values, as JSON. */
 const VALUES_LENGTH = 8_192;
 const MARK = ' …';
-/** A time that is so long before the line came, in ms, or after it, is not believed. */
+/** A reported time further than this from the line's arrival, in ms, is ignored. */
 const LATE_MS = 10_000;
-/** The beginning of a line of workerd's log, for one that was cut because it was too long. */
+/** The start of a line of workerd's log, for lines that were cut. */
 const CUT_LINE = /^\{"timestamp":"?(\d{1,16})"?,"level":"([a-z]+)",(?:"source":"[^"\\]*",)?"message":"/;
-/** A run that is said to have taken longer, in ms, is not believed. */
+/** A longer reported run, in ms, is ignored. */
 const RUN_MS = 24 * 3_600_000;
-/** More errors than a cell can throw between two that it tells. */
+/** More errors than a cell can throw between two reports. */
 const UNTOLD_MOST = 1_000_000;
-/** Blobs of a data point, and doubles. */
+/** Most blobs and most doubles of a data point. */
 const POINT_MEMBERS = 20;
-/** What V8 and workerd print of themselves when they are out of memory or crash: nothing of it is in the app's code. */
+/** Traces of V8 and workerd after a crash or without memory. None of their places is in the app's code. */
 const CRASH_TRACE =
   /^(<--- .* --->$|\[\d+:0x[0-9a-f]+\] +\d+ ms: |\*\*\* Received signal #\d+: |stack: (\S+@0x[0-9a-f]+ ?)+)/;
-/** Behind what workerd says of itself: addresses in its program, with the path where that lies. */
+/** After workerd's own messages: addresses in its program, with its path. */
 const WORKERD_STACK = /\nstack: \/.*$/s;
 const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
 
 /**
- * Reads a line that a cell printed. The trace of a crash is an empty record: the supervisor says why the process ended.
- * @param pipe where it was printed: what is no line of workerd's log is an error on `stderr`
+ * Parses a line that a cell printed. A crash trace gives an empty record: the supervisor reports why the process ended.
+ * @param pipe where it was printed: on `stderr`, lines not in workerd's log format are errors
  * @param now ms since 1970
  */
 export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): ReadLine {
@@ -111,7 +111,7 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
       point: null,
     };
   const { timestamp, level, message } = logged;
-  // Of its own lines workerd writes the time as a text.
+  // workerd writes the time of its own lines as a string.
   const source = typeof timestamp === 'string' ? 'workerd' : 'app';
   const time = Number(timestamp);
   const at = time <= now && time > now - LATE_MS ? Math.floor(time) : now;
@@ -129,16 +129,16 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
   };
 }
 
-/** A record of an app's line that is a JSON object, as many loggers print it, with its members as fields. */
+/** Converts an app's line that is a JSON object, as many loggers print it: its members become fields. */
 export function withFields<Any extends Pick<LogRecord, 'source' | 'text' | 'fields'>>(record: Any): Any {
   const { source, text, fields } = record;
   if (source !== 'app' || fields !== null || !text.startsWith('{')) return record;
   return { ...record, fields: fieldsOf(parseObject(text)) };
 }
 
-/** A text as a record may have it: bounded, and without control characters but the ends of its lines. */
+/** Truncates a text, and removes control characters except line ends. */
 export function shownText(text: string): string {
-  // What is removed may be longer than what is kept, but not without end.
+  // Limits the work: far more characters may be removed than kept.
   const bounded = text.length > 2 * TEXT_LENGTH ? text.slice(0, 2 * TEXT_LENGTH) : text;
   const shown = cutText(plainText(bounded), TEXT_LENGTH, MARK).trimEnd();
   return bounded === text || shown.endsWith(MARK) ? shown : shown + MARK;
@@ -157,19 +157,19 @@ function whole(line: string): Logged | null {
     : null;
 }
 
-/** What is there of a line whose end is missing. */
+/** Parses a line whose end is missing. */
 function cut(line: string): Logged | null {
   const head = CUT_LINE.exec(line);
   if (head === null) return null;
   const timestamp = head[0].startsWith('{"timestamp":"') ? head[1] : Number(head[1]);
-  // The reader of lines has put a character there. An escape may have lost its end.
+  // The line reader ends a cut line with this character. The last escape may be incomplete.
   const rest = line.slice(head[0].length).replace(/…$/, '');
   for (let missing = 0; missing <= 6; missing++) {
     try {
       const message = JSON.parse(`"${rest.slice(0, rest.length - missing)}"`) as string;
       return { timestamp, level: head[2]!, message: message + MARK };
     } catch {
-      // One character less.
+      // Try with one character less.
     }
   }
   return null;
@@ -190,7 +190,7 @@ function valuesOf(given: unknown): { tail: TailedPart } | null {
   return values.length > VALUES_LENGTH ? null : { tail: { values } };
 }
 
-/** The fields of a record, as many as there is room for. */
+/** Returns the fields of a record, up to the limit. */
 function fieldsOf(given: unknown): Fields | null {
   if (typeof given !== 'object' || given === null) return null;
   const fields: Fields = {};
@@ -217,7 +217,7 @@ function fieldOf(value: unknown): Fields[string] {
   try {
     return cutText(plainText(JSON.stringify(value)), FIELD_LENGTH, MARK);
   } catch {
-    // Nested deeper than can be written.
+    // Nested too deeply for JSON.
     return MARK.trim();
   }
 }

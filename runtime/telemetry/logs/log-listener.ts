@@ -1,20 +1,20 @@
-// Somebody who follows an app's log: what it wants to see, as server-sent events.
+// A client that follows an app's log as server-sent events, with a filter.
 import type { TailedPart } from '../../../handlers/contract/host/host-calls.ts';
 import type { LogLine } from '../../../handlers/contract/telemetry/logs.ts';
 import { type EventSender, eventOf } from '../event-sender.ts';
 import { LEVELS, type Level } from './log-lines.ts';
 
-/** What a listener asks for. */
+/** A listener's request. */
 export interface LogFollow {
-  /** The least. */
+  /** The lowest level. */
   level: Level | null;
-  /** A text that lines have in them, in lower or upper case. */
+  /** A text in the lines, case-insensitive. */
   search: string | null;
-  /** The id of the last line that it has seen; null: only what comes from now on. */
+  /** The id of the last line that it has seen; null: only new lines. */
   after: number | null;
-  /** Over RPC each event is a notification of this method. */
+  /** JSON-RPC: each event is a notification of this method. */
   rpcMethod: string | null;
-  /** Whether it wants what tails show besides lines. */
+  /** Whether it also wants a tail's data. */
   isTail: boolean;
 }
 
@@ -35,20 +35,20 @@ export class LogListener {
     this.#matches = matcher(search ?? undefined);
   }
 
-  /** Shows it a line. */
+  /** Sends a line that matches. */
   take(line: LogLine, tail?: TailedPart): void {
     if (LEVELS.indexOf(line.level) < this.#least || !this.#matches(line)) return;
     const shown = this.#isTail && tail ? { ...line, tail } : line;
     this.events.send(() => eventOf(shown, line.id, this.#rpcMethod), Number(line.id));
   }
 
-  /** Tells it that it has missed lines which are not there any more, or are too many. */
+  /** Reports that missed lines are deleted or too many. */
   reset(): void {
     this.events.say(RESET);
   }
 }
 
-/** Whether a line has a text in it, in lower or upper case. */
+/** Returns a case-insensitive search for a text in lines. */
 export function matcher(search: string | undefined): (line: { text: string; fields: unknown }) => boolean {
   if (search === undefined) return () => true;
   const wanted = search.toLowerCase();

@@ -1,20 +1,20 @@
-// A line of a log, as it is kept and as it is shown.
+// Converts log lines between their stored form and the API's.
 import type { LogLine } from '../../../handlers/contract/telemetry/logs.ts';
 import type { LogRow } from '../../../sqlite/telemetry/logs.ts';
 import { type Fields, LEVELS, type LogRecord, SOURCES } from './log-lines.ts';
 
-/** What ids are made of: so many for each ms. */
+/** Ids available in each ms. */
 const IDS_PER_MS = 100;
 
-/** Characters that a line is said to have besides its texts: what it takes in memory, and around it in an event. */
+/** Characters counted for a line besides its texts: its overhead in memory and in an event. */
 const ROW_LENGTH = 200;
 
-/** The lowest id that a line which came at `at` can have. */
+/** The lowest id of a line that arrived at `at`. */
 export function idAt(at: number): number {
   return at * IDS_PER_MS;
 }
 
-/** A record as it is kept. */
+/** Converts a record to a row. */
 export function rowOf(id: number, { at, level, source, text, fields, traceId, release }: LogRecord): LogRow {
   return {
     id,
@@ -28,7 +28,7 @@ export function rowOf(id: number, { at, level, source, text, fields, traceId, re
   };
 }
 
-/** What is kept, as people are shown it. */
+/** Converts a row to the API's form. */
 export function lineOf({ id, at, level, source, text, fields, trace_id, release }: LogRow): LogLine {
   return {
     id: String(id),
@@ -42,12 +42,12 @@ export function lineOf({ id, at, level, source, text, fields, trace_id, release 
   };
 }
 
-/** Characters of a line, about, with what it has besides its texts. */
+/** Approximate length of a line in characters, overhead included. */
 export function lengthOf({ text, fields }: LogRow): number {
   return ROW_LENGTH + text.length + (fields?.length ?? 0);
 }
 
-/** The same of several. */
+/** The total length of several. */
 export function lengthOfAll(rows: readonly LogRow[]): number {
   return rows.reduce((sum, row) => sum + lengthOf(row), 0);
 }

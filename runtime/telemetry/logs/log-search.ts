@@ -1,4 +1,4 @@
-// Searching the log of an app.
+// Searches an app's log.
 import { setImmediate } from 'node:timers/promises';
 import type { LogLine } from '../../../handlers/contract/telemetry/logs.ts';
 import type { LogQueries } from '../../../sqlite/telemetry/logs.ts';
@@ -7,11 +7,11 @@ import { LEVELS } from './log-lines.ts';
 import { matcher } from './log-listener.ts';
 import { idAt, lineOf } from './log-rows.ts';
 
-/** Lines that a search looks at before others have their turn, and how long it goes on before it shows what it has, in ms. */
+/** Lines searched before other work gets a turn, and time after which a search returns a partial result, in ms. */
 const SEARCHED_LINES = 4_000;
 const SEARCH_MS = 1_000;
 
-/** Newest first. A search that takes long shows what it has found, and where it goes on. */
+/** Returns lines newest first. A slow search returns what it has found, and a cursor. */
 export async function searchLogs(
   queries: LogQueries,
   params: Asks['logs']['params'],
@@ -29,7 +29,7 @@ export async function searchLogs(
       if (items.length === limit) return { items, next: Number(items.at(-1)!.id) };
       items.push(lineOf(row));
     }
-    // Older ones came before that time, too.
+    // All older lines arrived before that time.
     if (from === null || (since !== undefined && from < idAt(since))) return { items, next: null };
     before = from;
     if (performance.now() > deadline) return { items, next: before };

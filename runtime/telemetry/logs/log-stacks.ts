@@ -1,18 +1,21 @@
-// Lines of apps' logs that have stacks, on their way to their places in the sources. Lines of an app stay in their order: those
-// that come after wait with them.
+// Queues log lines with stacks until their places in the sources are found. An app's lines stay in order: later lines wait
+// too.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SourceStacks } from '../errors/source-stacks.ts';
 import { maxBy } from '../store/max-by.ts';
 import { type LogRecord, shownText } from './log-lines.ts';
 
-/** A line waits so long for its places, in ms; and where that was not enough, none of the app's waits for the next so many. */
+/** Time limit for a line's places, in ms. After a timeout, the app's lines do not wait for the second time. */
 const WAIT_MS = 5_000;
 const GIVEN_UP_MS = 60_000;
-/** Lines of an app that wait, and their characters; then they are shown as they are. Those of the app with most are, where all have more. */
+/**
+ * Queue limits: an app's lines and characters, and all characters. Over the limit the app's queue is flushed with unmapped
+ * places; over the total, the largest.
+ */
 const WAITING_LINES = 2_000;
 const WAITING_LENGTH = 2 * 1024 * 1024;
 const ALL_LENGTH = 16 * 1024 * 1024;
-/** Characters that a line is said to have besides its text, with fields that its Worker tells. */
+/** Characters counted for a line besides its text, the Worker's fields included. */
 const REST_LENGTH = 500;
 
 const STACK = /\n {4,}at /;
@@ -28,12 +31,12 @@ export class LogStacks {
   readonly #queues = new Map<string, Queue>();
   readonly #givenUp = new Map<string, number>();
   readonly #allLength: number;
-  /** Of all queues. */
+  /** Characters in all queues. */
   #length = 0;
 
   /**
-   * @param add is given every line, in the order of its app's
-   * @param allLength bound, for tests
+   * @param add gets every line, in order for each app
+   * @param allLength limit, for tests
    */
   constructor(
     stacks: SourceStacks,
@@ -56,16 +59,15 @@ export class LogStacks {
     this.#count(queue, lengthOf(record));
     if (!this.#queues.has(appId)) {
       this.#queues.set(appId, queue);
-      void this.#workOff(appId, queue);
+      void this.#drain(appId, queue);
     }
-    if (queue.records.length > WAITING_LINES || queue.length > WAITING_LENGTH) this.#showAsTheyAre(appId);
-    while (this.#length > this.#allLength)
-      this.#showAsTheyAre(maxBy(this.#queues, ([, { length }]) => length)![0]);
+    if (queue.records.length > WAITING_LINES || queue.length > WAITING_LENGTH) this.#flush(appId);
+    while (this.#length > this.#allLength) this.#flush(maxBy(this.#queues, ([, { length }]) => length)![0]);
   }
 
-  /** Shows all that waits. */
+  /** Flushes all queues. */
   end(): void {
-    for (const appId of this.#queues.keys()) this.#showAsTheyAre(appId);
+    for (const appId of this.#queues.keys()) this.#flush(appId);
   }
 
   forget(appId: string): void {
@@ -73,7 +75,7 @@ export class LogStacks {
     this.#givenUp.delete(appId);
   }
 
-  async #workOff(appId: string, queue: Queue): Promise<void> {
+  async #drain(appId: string, queue: Queue): Promise<void> {
     const { records } = queue;
     while (records.length > 0) {
       const record = records[0]!;
@@ -90,11 +92,11 @@ export class LogStacks {
     this.#queues.delete(appId);
   }
 
-  #showAsTheyAre(appId: string): void {
+  #flush(appId: string): void {
     for (const record of this.#remove(appId)) this.#add(appId, this.#known(record));
   }
 
-  /** Removes what waits of an app. @returns it */
+  /** Removes and returns an app's queue. */
   #remove(appId: string): LogRecord[] {
     const queue = this.#queues.get(appId);
     if (queue === undefined) return [];
@@ -114,7 +116,7 @@ export class LogStacks {
     return this.#givenUp.has(appId) || this.#stacks.isKnown(release, text);
   }
 
-  /** A record with what is known of its places by now. */
+  /** Returns a record with the cached places. */
   #known(record: LogRecord): LogRecord {
     if (!hasStack(record)) return record;
     return { ...record, text: shownText(this.#stacks.known(record.release, record.text).text) };

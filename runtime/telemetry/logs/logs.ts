@@ -1,4 +1,4 @@
-// The logs of apps: lines are kept for a day within bounds, searched and followed.
+// Stores the logs of apps for a day, within limits; searches and follows them.
 import { LOGS_MIGRATIONS, type LogQueries, type LogRow, logQueries } from '../../../sqlite/telemetry/logs.ts';
 import type { SourceStacks } from '../errors/source-stacks.ts';
 import { Listeners } from '../listeners.ts';
@@ -16,18 +16,18 @@ import { searchLogs } from './log-search.ts';
 import { LogStacks } from './log-stacks.ts';
 import { OutputReader, type OutputTaker } from './output-reader.ts';
 
-/** Lines of an app that are kept in a second, and for how many seconds it can save them up. */
+/** Rate limit of an app's stored lines a second, and its largest burst in seconds. */
 export const LINES_PER_S = 2_000;
 const SAVED_S = 4;
-/** How long lines are kept, in ms. */
+/** Retention of lines, in ms. */
 const KEPT_MS = 24 * 3_600_000;
-/** Lines that wait to be written are written at once when there are so many characters of them. */
+/** Queued lines are written at once when they have this many characters. */
 const PENDING_LENGTH = 4 * 1024 * 1024;
-/** While they cannot be written, no more than so many characters wait. */
+/** Most characters queued while writes fail. */
 const PENDING_MAX = 16 * 1024 * 1024;
-/** Lines that are removed at a time. */
+/** Lines in one batch of removals. */
 const PRUNED_LINES = 2_000;
-/** Lines that a listener who comes back is sent of what it has missed; and their characters, about. */
+/** Missed lines sent to a listener that reconnects, and their approximate characters. */
 const MISSED_LINES = 2_000;
 const MISSED_LENGTH = 1024 * 1024;
 
@@ -35,7 +35,7 @@ export interface LogsOptions extends ByteBoundsOptions {
   /** `RUNNER_FLEET_LOG`. */
   fleetLog: string;
   stacks: SourceStacks;
-  /** Is told of each record that is kept. */
+  /** Called with each stored record. */
   onKept?: (appId: string, record: LogRecord) => void;
 }
 
@@ -54,15 +54,15 @@ export class Logs implements Part {
   readonly #output: OutputReader;
   readonly #stacks: LogStacks;
   readonly #allowances = new AppAllowances(LINES_PER_S, SAVED_S);
-  /** How many lines were dropped that their app's log does not say yet. */
+  /** Dropped lines that their app's log does not mention yet. */
   #untold = new Map<string, number>();
-  /** Lines that are not written yet, by app. */
+  /** Unwritten lines, by app. */
   readonly #pending = new Map<string, LogRow[]>();
   #pendingLength = 0;
   readonly #listeners = new Listeners<LogListener>();
   #lastId: number;
 
-  /** @param told takes what Workers tell between their lines */
+  /** @param told gets reports that Workers print between lines */
   constructor(
     store: Store,
     { fleetLog, stacks, onKept, ...bounds }: LogsOptions,
@@ -106,7 +106,7 @@ export class Logs implements Part {
         this.#bounds.makeRoom(written);
       });
     } catch (error) {
-      while (this.#pendingLength > PENDING_MAX) this.#giveUpPending();
+      while (this.#pendingLength > PENDING_MAX) this.#dropPending();
       throw error;
     }
     this.#pending.clear();
@@ -158,9 +158,9 @@ export class Logs implements Part {
     return this.#listeners.add(appId, listener);
   }
 
-  /** Keeps a record and shows it to those who listen, if the app may have more. */
+  /** Stores a record and sends it to listeners, within the app's rate limit. */
   #add(appId: string, record: LogRecord): void {
-    // Fields are not read before: of what is dropped nothing has to be known.
+    // Fields are parsed only for records that are stored.
     if (this.#allowances.takes(appId)) this.#keep(appId, withFields(record));
     else this.#drop(appId, 1);
   }
@@ -184,7 +184,7 @@ export class Logs implements Part {
     this.#untold.set(appId, (this.#untold.get(appId) ?? 0) + lines);
   }
 
-  /** Says in the log of each app how much of it is missing. */
+  /** Logs the number of dropped lines in each app's log. */
   #tellDropped(): void {
     this.#allowances.tidy();
     const untold = this.#untold;
@@ -196,15 +196,15 @@ export class Logs implements Part {
     }
   }
 
-  /** What cannot be written is dropped, of the app that has most. */
-  #giveUpPending(): void {
+  /** Drops unwritten lines over the limit, of the app with most. */
+  #dropPending(): void {
     const [appId, rows] = maxBy(this.#pending, ([, waiting]) => lengthOfAll(waiting))!;
     this.#pending.delete(appId);
     this.#pendingLength -= lengthOfAll(rows);
     this.#drop(appId, rows.length);
   }
 
-  /** Sends a listener who comes back what it has missed, or says that something is missing. */
+  /** Sends missed lines to a listener that reconnects, or reports a gap. */
   #sendMissed(appId: string, after: number, listener: LogListener): void {
     this.flush();
     const first = this.#queries.ends(appId)?.first ?? Number.POSITIVE_INFINITY;

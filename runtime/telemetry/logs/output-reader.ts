@@ -1,4 +1,4 @@
-// What apps' processes print, piece by piece, as lines and as what their Workers tell.
+// Splits chunks of apps' output into lines and their Workers' reports.
 import type { TailedPart } from '../../../handlers/contract/host/host-calls.ts';
 import { LineReader } from '../../processes/lines.ts';
 import type { ToldError } from '../errors/error-intake.ts';
@@ -12,14 +12,14 @@ import {
 } from './log-lines.ts';
 import { UncaughtLines, uncaughtError } from './uncaught-lines.ts';
 
-/** Takes what was read. */
+/** Receives the parsed output. */
 export interface OutputTaker {
   onRecord: (appId: string, record: LogRecord) => void;
   onError: (told: ToldError) => void;
   /** A run of a cron has ended. */
   onRun: (appId: string, traceId: string | null, run: ReportedRun) => void;
   onPoint: (appId: string, at: number, point: ReportedPoint) => void;
-  /** So many lines are missing. */
+  /** This many lines are missing. */
   onLost: (appId: string, lines: number) => void;
 }
 
@@ -50,7 +50,7 @@ export class OutputReader {
     if (dropped !== null) reader.skip();
     const wasSkipping = reader.isSkipping;
     reader.write(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
-    // The one whose end has come now began in what was dropped.
+    // The line that ends here began in dropped output.
     if (wasSkipping && !reader.isSkipping) lost++;
     if (isLast) {
       reader.end();
@@ -87,11 +87,11 @@ export class OutputReader {
   }
 }
 
-/** What a tail shows as an exception; undefined for what was only printed. */
+/** The exception for a tail; undefined for an error that was only printed. */
 function exceptionOf(error: ReportedError | null): TailedPart['exception'] {
   if (error === null || error.mechanism === 'console') return undefined;
   const { type, message, stack, mechanism } = error;
-  // A thrown value that is no error has the name that workerd gives it.
+  // For a thrown value that is not an Error, use workerd's name.
   const name = stack === null && mechanism === 'uncaught' && /^[a-z]/.test(type) ? 'Error' : type;
   return { name, message, hasStack: stack !== null, isUncaught: mechanism === 'uncaught' };
 }

@@ -1,30 +1,30 @@
-// Of an exception that nobody catches workerd prints a line of its own. Where the entry has told the same error, with its
-// stack and its request, that line says nothing more. Where not, it is all that is known of why a request failed: the app's
-// code has ended well then, but its answer is no `Response`, will never come, or breaks off.
+// workerd prints a line for each uncaught exception. It is a duplicate when the entry has reported the error with stack and
+// request. Otherwise it is the only sign of a failed request: the app's code succeeded, but its answer is not a `Response`,
+// never comes, or breaks off.
 
 import { Recent } from '../store/recent.ts';
 import type { ReportedError } from './log-lines.ts';
 
-/** Then comes the message, as in `Uncaught exception: workerd/jsg/value.h:1: failed: remote.jsg.TypeError: no user`. */
+/** The message follows, as in `Uncaught exception: workerd/jsg/value.h:1: failed: remote.jsg.TypeError: no user`. */
 const UNCAUGHT = /^Uncaught exception: .*?\bjsg\.(\w+)(?:\((\w+)\))?(?:: |$)/;
-/** What workerd says of a thrown object that is no `Error`. */
+/** workerd's text for a thrown object that is not an `Error`. */
 const THROWN_OBJECT = /^#<.*>$/;
 const AN_OBJECT = '#<>';
-/** Characters of a message that count. */
+/** Characters of a message that are compared. */
 const LENGTH = 200;
 
 export class UncaughtLines {
   readonly #told = new Recent<true>();
 
-  /** The entry of an app has told an error. */
+  /** Records an error that an app's entry has reported. */
   told(appId: string, { type, message }: ReportedError): void {
-    // A name that the app has made up stands before the message.
+    // A custom error name stands before the message.
     const named = message === '' ? type : `${type}: ${message}`;
     for (const words of [message, named, ...(type === 'object' ? [AN_OBJECT] : [])])
       this.#told.set(appId, beginningOf(words), true);
   }
 
-  /** Whether a line of workerd's is about an error that the entry of the app has told lately. */
+  /** Whether a line of workerd repeats an error that the app's entry has just reported. */
   repeats(appId: string, line: string): boolean {
     const head = UNCAUGHT.exec(line);
     if (head === null) return false;
@@ -37,7 +37,7 @@ export class UncaughtLines {
   }
 }
 
-/** The error that a line of workerd's is about; null when it is about none. */
+/** The error in a line of workerd; null for none. */
 export function uncaughtError(line: string): ReportedError | null {
   const head = UNCAUGHT.exec(line);
   if (head === null) return null;

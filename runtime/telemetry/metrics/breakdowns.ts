@@ -1,4 +1,4 @@
-// Where an app's requests come from and go to: devices, paths, referrers, each by the hour and by the day (UTC).
+// Counts an app's requests by device, path and referrer, for each hour and day (UTC).
 import type { Database } from 'better-sqlite3';
 import type { BreakdownParams, Ranked } from '../../../handlers/contract/host/host-routes.ts';
 import type { Result } from '../../../handlers/contract/index.ts';
@@ -21,23 +21,23 @@ import { OTHER, Tally } from './tally.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Up to so many hours are read by the hour, more of them by the day. */
+/** Ranges up to this many hours are read by the hour, longer ones by the day. */
 const BY_HOUR_MAX = 48;
 const HOURS_KEPT_MS = (BY_HOUR_MAX + 2) * HOUR_MS;
 /** Longest key, in characters. */
 const KEY_MAX = 200;
-/** Keys in memory after a write. */
+/** Cached keys after a write. */
 const CACHED_KEYS_MAX = 200_000;
-/** Keys in memory that could not be written: beyond, all of them are given up. */
+/** Limit of unwritten keys: over it, all are dropped. */
 const UNWRITTEN_KEYS_MAX = 400_000;
-/** What belongs to an hour or a day that is over for so long is written and left, in ms. */
+/** An hour or day that ended this long ago is written and removed from the cache. In ms. */
 const OVER_MS = 60_000;
-/** What all apps may have, in bytes. */
+/** Limit of all apps' data, in bytes. */
 const BYTES_MAX = 1024 * 1024 * 1024;
-/** Rows that are removed at once. */
+/** Rows in one batch of removals. */
 const PIECE = 500;
 
-/** The key of requests without a referrer. No host has such a name. */
+/** The key of requests without a referrer. It is not a valid host name. */
 const NO_REFERRER = '(none)';
 
 interface Cached {
@@ -91,13 +91,13 @@ export class Breakdowns implements Part {
     try {
       this.#database.transaction(() => this.#write())();
     } catch (error) {
-      this.#giveUpUnwritten();
+      this.#dropUnwritten();
       throw error;
     }
     this.#last = null;
     for (const { tally } of this.#unwritten) tally.written();
     this.#unwritten.clear();
-    this.#letGo(Date.now());
+    this.#evict(Date.now());
   }
 
   prune(now: number): boolean {
@@ -107,7 +107,7 @@ export class Breakdowns implements Part {
     return hours + days + this.#removeTooMuch() >= PIECE;
   }
 
-  /** The oldest go first, of whatever app: each has only so many keys. @returns how many went */
+  /** Removes the oldest rows of any app: each app's keys are limited. @returns how many */
   #removeTooMuch(): number {
     if (bytesInUse(this.#database) < BYTES_MAX) return 0;
     const removed =
@@ -145,7 +145,7 @@ export class Breakdowns implements Part {
     return { items, next: rows.length > limit ? offset + limit : null };
   }
 
-  /** The tallies of an hour and its day. Those used last are mostly used next. */
+  /** The tallies of an hour and its day. The last ones used are usually used next. */
   #talliesOf(app: string, time: number): Last['tallies'] {
     const hour = time - (time % HOUR_MS);
     if (this.#last?.hour === hour && this.#last.app === app) return this.#last.tallies;
@@ -180,8 +180,8 @@ export class Breakdowns implements Part {
     }
   }
 
-  /** What cannot be written is given up when it is too much. */
-  #giveUpUnwritten(): void {
+  /** Drops unwritten keys over the limit. */
+  #dropUnwritten(): void {
     let keys = 0;
     for (const { tally } of this.#unwritten) keys += tally.keys;
     if (keys <= UNWRITTEN_KEYS_MAX) return;
@@ -191,8 +191,8 @@ export class Breakdowns implements Part {
     this.#cached.clear();
   }
 
-  /** Leaves what is over, and everything when that is too much. */
-  #letGo(now: number): void {
+  /** Evicts past hours and days; everything when the cache is still too large. */
+  #evict(now: number): void {
     let keys = 0;
     for (const [name, { place, tally }] of this.#cached) {
       if (place.at + place.length < now - OVER_MS) this.#cached.delete(name);
@@ -223,7 +223,7 @@ function shownReferrer(
   return { referrer: key, source: own.includes(key) ? 'own' : 'site' };
 }
 
-/** The host name of a referrer. What is no address of a page counts as none. */
+/** The host name of a referrer. Invalid addresses count as no referrer. */
 function referrerKey(referrer: string): string {
   if (referrer === '') return NO_REFERRER;
   const host = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/@]*@)?(\[[0-9a-f:.]+\]|[^/:?#]+)/i.exec(referrer)?.[1];

@@ -1,10 +1,10 @@
-// What an app did in a minute or an hour, added up.
+// An app's figures in a minute or an hour.
 import type { BucketRow } from '../../../sqlite/telemetry/buckets.ts';
 import type { Usage } from '../protocol.ts';
 import type { CountedRequest } from '../traces/request-lines.ts';
 import { addAll, count, decodeInto, encode, type Histogram } from './histogram.ts';
 
-/** As `BucketRow`, with a histogram that can be added to. */
+/** As `BucketRow`, with a mutable histogram. */
 export type Bucket = Omit<BucketRow, 'latency'> & { latency: Histogram };
 
 export function emptyBucket(): Bucket {
@@ -34,7 +34,7 @@ export function addRequest(bucket: Bucket, request: CountedRequest): void {
   bucket.bytes_in += request.bytesIn;
   bucket.bytes_out += request.bytesOut;
   bucket.held_ms += request.heldMs;
-  // A WebSocket lasts as long as its user stays: that is no latency.
+  // A WebSocket's duration depends on its user: it is not a latency.
   if (request.upgraded) return;
   bucket.duration_ms += request.durationMs;
   count(bucket.latency, request.durationMs);
@@ -46,7 +46,7 @@ export function addUsage(bucket: Bucket, { cpuMs, memoryBytes, wakes }: Required
   bucket.wakes += wakes;
 }
 
-/** Adds all of a row. */
+/** Adds a row. */
 export function addRow(bucket: Bucket, { latency, memory_bytes, ...sums }: BucketRow): void {
   for (const name of Object.keys(sums) as (keyof typeof sums)[]) {
     if (name in bucket) bucket[name] += sums[name];
@@ -59,7 +59,7 @@ export function toRow({ latency, ...rest }: Bucket): BucketRow {
   return { ...rest, latency: encode(latency) };
 }
 
-/** Adds all of another. */
+/** Adds another bucket. */
 export function addBucket(bucket: Bucket, { latency, memory_bytes, ...sums }: Bucket): void {
   for (const name of Object.keys(sums) as (keyof typeof sums)[]) bucket[name] += sums[name];
   bucket.memory_bytes = Math.max(bucket.memory_bytes, memory_bytes);

@@ -1,10 +1,10 @@
-// The buckets of one length, in memory while something is added to them and in their table.
+// The buckets of one length, in their table, with a cache of those in use.
 import type { BucketQueries, BucketRow } from '../../../sqlite/telemetry/buckets.ts';
 import { addRow, type Bucket, emptyBucket, toRow } from './bucket.ts';
 
-/** Buckets in memory after a write. */
+/** Cached buckets after a write. */
 const CACHED_MAX = 2_000;
-/** Buckets in memory that could not be written: beyond, all of them are given up. */
+/** Limit of unwritten buckets: over it, all are dropped. */
 const UNWRITTEN_MAX = 50_000;
 
 interface Cached {
@@ -18,16 +18,16 @@ export class Buckets {
   readonly #rows: BucketQueries;
   readonly #cached = new Map<string, Cached>();
   readonly #unwritten = new Set<Cached>();
-  /** The one added to last, which is mostly added to next. */
+  /** The last one used, which is usually used next. */
   #last: Cached | null = null;
 
-  /** @param lengthMs of one bucket */
+  /** @param lengthMs the length of a bucket */
   constructor(rows: BucketQueries, lengthMs: number) {
     this.#rows = rows;
     this.lengthMs = lengthMs;
   }
 
-  /** The bucket of an app at a time, to be added to. */
+  /** Returns an app's bucket at a time, to add to. */
   at(appId: string, time: number): Bucket {
     const at = time - (time % this.lengthMs);
     if (this.#last?.at === at && this.#last.appId === appId) return this.#last.bucket;
@@ -45,7 +45,7 @@ export class Buckets {
     return cached.bucket;
   }
 
-  /** Writes what was added to. Call `written` when that is on the disk. @returns the apps that it was of */
+  /** Writes changed buckets. Call `written` after the commit. @returns their apps */
   write(): Set<string> {
     for (const { appId, at, bucket } of this.#unwritten) this.#rows.save(appId, at, toRow(bucket));
     return new Set([...this.#unwritten].map(({ appId }) => appId));
@@ -57,7 +57,7 @@ export class Buckets {
     if (this.#cached.size > CACHED_MAX) this.#cached.clear();
   }
 
-  /** What was added to could not be written. @returns how many buckets are given up because there are too many */
+  /** The write failed. @returns how many buckets are dropped because there are too many */
   notWritten(): number {
     const given = this.#unwritten.size > UNWRITTEN_MAX ? this.#unwritten.size : 0;
     if (given > 0) {
@@ -68,12 +68,12 @@ export class Buckets {
     return given;
   }
 
-  /** As written, from `from` on and before `to`. */
+  /** Stored buckets from `from` on and before `to`. */
   range(appId: string, from: number, to: number): (BucketRow & { at: number })[] {
     return this.#rows.range(appId, from, to);
   }
 
-  /** Forgets what is in memory of an app, and removes up to `limit` rows of it. @returns whether more is left */
+  /** Removes an app's cached buckets and up to `limit` of its rows. @returns whether more are left */
   forget(appId: string, limit: number): boolean {
     this.#last = null;
     for (const [key, cached] of this.#cached) {
@@ -84,7 +84,7 @@ export class Buckets {
     return this.#rows.deleteOf(appId, limit) === limit;
   }
 
-  /** Removes up to `limit` rows that begin before `at`, the oldest first. @returns how many */
+  /** Removes up to `limit` rows that begin before `at`, oldest first. @returns how many */
   removeBefore(at: number, limit: number): number {
     return this.#rows.deleteBefore(at, limit);
   }

@@ -1,4 +1,4 @@
-// The last run of each cron: when, for how long, and how it ended.
+// Stores the last run of each cron: time, duration and outcome.
 import type { CronRun } from '../../../handlers/contract/apps/crons.ts';
 import {
   CRON_MIGRATIONS,
@@ -10,9 +10,9 @@ import type { ReportedRun } from '../logs/log-lines.ts';
 import type { Immediate, Part } from '../part.ts';
 import type { Store } from '../store/store.ts';
 
-/** Crons of one app whose last run is kept: an app can tell of any number. */
+/** Limit of an app's crons: a process can report any number. */
 const KEPT_MAX = 200;
-/** Rows that are removed at once. */
+/** Rows in one batch of removals. */
 const PIECE = 500;
 
 export class CronRuns implements Part {
@@ -33,7 +33,7 @@ export class CronRuns implements Part {
     };
   }
 
-  /** Takes the word of an app's process that a run has ended. */
+  /** Takes a process's report of a finished run. */
   report(appId: string, traceId: string | null, run: ReportedRun): void {
     const rows = this.#unwritten.get(appId) ?? new Map<string, CronRunRow>();
     this.#unwritten.set(appId, rows);

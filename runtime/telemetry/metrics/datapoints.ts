@@ -1,4 +1,4 @@
-// What apps write by bindings of Analytics Engine, point by point: kept within bounds, and listed.
+// Stores the data points of Analytics Engine bindings within limits, and lists them.
 import { setImmediate } from 'node:timers/promises';
 import {
   DATAPOINT_MIGRATIONS,
@@ -13,24 +13,24 @@ import { ByteBounds, type ByteBoundsOptions } from '../store/byte-bounds.ts';
 import { maxBy } from '../store/max-by.ts';
 import type { Store } from '../store/store.ts';
 
-/** Points taken of an app between two writes, which is about a second; the others are dropped and counted. */
+/** Limit of an app's points between two writes, about a second. Others are dropped and counted. */
 const AT_ONCE_MAX = 2_000;
-/** While they cannot be written, no more than so many bytes wait. */
+/** Limit of queued bytes while writes fail. */
 const UNWRITTEN_BYTES = 16 * 1024 * 1024;
-/** Bytes that a row has besides its texts, about. */
+/** Approximate bytes of a row besides its texts. */
 const ROW_BYTES = 60;
-/** Points that a search looks at before others get their turn, and how long it goes on, in ms. */
+/** Points searched before other work gets a turn, and time limit of a search, in ms. */
 const SEARCHED_POINTS = 20_000;
 const SEARCH_MS = 1_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Rows that are removed at once. */
+/** Rows in one batch of removals. */
 const PIECE = 1_000;
 
 type Written = Omit<DatapointRow, 'id' | 'app_id'>;
 
 export interface DatapointsOptions extends Pick<ThreadOptions, 'retentionDays'>, ByteBoundsOptions {
-  /** Bound, for tests. */
+  /** Limit, for tests. */
   searchMs?: number;
 }
 
@@ -55,7 +55,7 @@ export class Datapoints implements Part {
     this.answers = { datapoints: (asked) => this.#list(asked) };
   }
 
-  /** Takes a point that an app has written. @param at ms since 1970 */
+  /** Takes a point that an app wrote. @param at ms since 1970 */
   report(appId: string, at: number, { dataset, index, blobs, doubles }: ReportedPoint): void {
     const points = this.#unwritten.get(appId) ?? [];
     this.#unwritten.set(appId, points);
@@ -69,7 +69,7 @@ export class Datapoints implements Part {
     points.push({ at, dataset, index, ...texts, bytes });
   }
 
-  /** Its points come by the log. */
+  /** Points arrive through the log. */
   take(): void {}
 
   flush(): void {
@@ -84,7 +84,7 @@ export class Datapoints implements Part {
         this.#bounds.makeRoom(written);
       });
     } catch (error) {
-      this.#giveUpUnwritten();
+      this.#dropUnwritten();
       throw error;
     }
     this.#unwritten.clear();
@@ -110,8 +110,8 @@ export class Datapoints implements Part {
     return this.#rows.sizes().map(({ app_id }) => app_id);
   }
 
-  /** Drops what is too much of what cannot be written, of the apps that have most. */
-  #giveUpUnwritten(): void {
+  /** Drops unwritten points over the limit, of the apps with most. */
+  #dropUnwritten(): void {
     const sizes = new Map([...this.#unwritten].map(([appId, points]) => [appId, bytesOf(points)]));
     let all = [...sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
     while (all > UNWRITTEN_BYTES) {
@@ -123,7 +123,7 @@ export class Datapoints implements Part {
     }
   }
 
-  /** Newest first. A search that takes long shows what it has found, and where it goes on. */
+  /** Lists points newest first. A slow search returns what it has found, and a cursor. */
   async #list(asked: Asks['datapoints']['params']): Promise<Asks['datapoints']['answer']> {
     this.flush();
     const { appId, hours, dataset = null, index = null, limit } = asked;

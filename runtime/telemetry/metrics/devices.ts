@@ -1,11 +1,11 @@
-// What a user agent says of itself: what kind of device, which client, which system. Versions are left out.
+// Parses user agents into kind of device, client and system. Versions are left out.
 import Bowser from 'bowser';
 
-/** Longest user agent that is read, in characters. Those of browsers have about 150. */
+/** Longest user agent that is parsed, in characters. Browsers' have about 150. */
 const LENGTH_MAX = 400;
-/** Longest name taken from one, in characters: programs give themselves any. */
+/** Longest name, in characters: programs may choose any. */
 const NAME_MAX = 40;
-/** User agents whose devices are remembered. */
+/** Cached user agents. */
 const REMEMBERED = 2_000;
 const BOT = /bot\b|bot[/;)]|crawl|spider|slurp|preview|monitor|scan|archiver|headless|lighthouse/i;
 
@@ -13,15 +13,15 @@ export type DeviceKind = 'desktop' | 'mobile' | 'tablet' | 'tv' | 'bot' | 'progr
 
 export interface Device {
   kind: DeviceKind;
-  /** Such as `Firefox`; null when it does not say. */
+  /** Such as `Firefox`; null when unknown. */
   client: string | null;
-  /** Such as `Android`; null when it does not say. */
+  /** Such as `Android`; null when unknown. */
   os: string | null;
 }
 
 const known = new Map<string, string>();
 
-/** The device as a key, which `readDevice` reads. */
+/** The device as a key for `readDevice`. */
 export function deviceKey(userAgent: string): string {
   const text = userAgent.slice(0, LENGTH_MAX);
   let key = known.get(text);
@@ -43,7 +43,7 @@ function deviceOf(userAgent: string): Device {
   const { browser, os, platform } = Bowser.parse(userAgent);
   const client = name(browser.name);
   if (platform.type === 'bot' || BOT.test(userAgent)) {
-    // Of a bot that calls itself a browser, the word that gave it away.
+    // For a bot that poses as a browser, the word that identifies it.
     return { kind: 'bot', client: botName(userAgent) ?? client, os: null };
   }
   if (!userAgent.startsWith('Mozilla/')) return { kind: 'program', client: productOf(userAgent), os: null };
@@ -56,7 +56,7 @@ function botName(userAgent: string): string | null {
   return name(words.find((word) => BOT.test(`${word}/`)));
 }
 
-/** The first word, without its version: `curl/8.5.0` is `curl`. */
+/** The first word without its version: `curl/8.5.0` gives `curl`. */
 function productOf(userAgent: string): string | null {
   return name(/^[\w.-]+/.exec(userAgent)?.[0]);
 }

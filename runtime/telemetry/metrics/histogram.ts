@@ -1,14 +1,14 @@
-// Durations as counts of classes that grow with what they hold, so that minutes can be added up to hours and still have
-// true percentiles: 16 classes for each doubling, so that a percentile is off by 3 % at most.
+// A histogram of durations with 16 logarithmic classes for each doubling. Percentiles are off by 3 % at most, even after
+// minutes are added up to hours.
 
 /** Unit of the first classes, in ms. */
 const UNIT_MS = 0.01;
 const CLASSES_BITS = 4;
 const CLASSES = 2 ** CLASSES_BITS;
-/** Durations above are counted as this many units: about 12 hours. */
+/** Longest duration, in units: about 12 hours. Longer ones count as this. */
 const UNITS_MAX = 2 ** 32 - 1;
 
-/** How many durations of each class. */
+/** Number of durations by class. */
 export type Histogram = Map<number, number>;
 
 /** The class of a duration in ms. */
@@ -19,7 +19,7 @@ export function classOf(ms: number): number {
   return (exponent - CLASSES_BITS + 1) * CLASSES + ((units >>> (exponent - CLASSES_BITS)) & (CLASSES - 1));
 }
 
-/** The middle of the durations of a class, which were rounded to whole units, in ms. */
+/** The middle of a class's durations, which were rounded to whole units, in ms. */
 export function middleOf(found: number): number {
   if (found < CLASSES) return found * UNIT_MS;
   const width = 2 ** (Math.floor(found / CLASSES) - 1);
@@ -37,7 +37,7 @@ export function addAll(histogram: Histogram, other: Histogram): void {
   for (const [found, many] of other) histogram.set(found, (histogram.get(found) ?? 0) + many);
 }
 
-/** How many durations there are. */
+/** The number of durations. */
 export function total(histogram: Histogram): number {
   let sum = 0;
   for (const many of histogram.values()) sum += many;
@@ -45,7 +45,8 @@ export function total(histogram: Histogram): number {
 }
 
 /**
- * The durations in ms below which so many of all lie, for each of `shares` (ascending, 0 to 1); null when there are none.
+ * Returns the duration in ms below which each share lies, for `shares` in ascending order, 0 to 1. Null for an empty
+ * histogram.
  */
 export function percentiles(histogram: Histogram, shares: number[]): (number | null)[] {
   const classes = [...histogram].sort(([a], [b]) => a - b);
@@ -60,7 +61,7 @@ export function percentiles(histogram: Histogram, shares: number[]): (number | n
   });
 }
 
-/** As few bytes: for each class that has some, how far it is from the one before, and its count, as variable-length integers. */
+/** Compact encoding: for each used class, the distance from the previous one and its count, as varints. */
 export function encode(histogram: Histogram): Uint8Array {
   const bytes: number[] = [];
   const write = (value: number) => {
@@ -77,7 +78,7 @@ export function encode(histogram: Histogram): Uint8Array {
   return Uint8Array.from(bytes);
 }
 
-/** Adds to `histogram` what `encode` wrote. */
+/** Decodes the output of `encode` and adds it to `histogram`. */
 export function decodeInto(histogram: Histogram, bytes: Uint8Array): void {
   let at = 0;
   const read = (): number => {

@@ -1,4 +1,4 @@
-// Figures of each app: minute buckets, and hour buckets for what is longer ago.
+// Figures of each app: minute buckets for recent times, hour buckets before.
 import type { Database } from 'better-sqlite3';
 import type { Result } from '../../../handlers/contract/index.ts';
 import { bucketQueries, METRICS_MIGRATIONS, writtenQueries } from '../../../sqlite/telemetry/buckets.ts';
@@ -10,24 +10,24 @@ import { addRequest, addRow, addUsage, emptyBucket } from './bucket.ts';
 import { Buckets } from './buckets.ts';
 import { percentiles, total } from './histogram.ts';
 
-/** Raised when figures mean something else than before. */
+/** Increase it when figures change their meaning. */
 const SCHEMA = 1;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** Minutes are kept so long; before that there are hours. */
+/** Retention of minute buckets. Older times have hour buckets. */
 const MINUTES_KEPT_MS = 74 * HOUR_MS;
-/** Of an overview: hours that are counted by themselves, and how long what was used counts as the present. */
+/** In an overview: number of separate hours, and the time that counts as now. */
 const OVERVIEW_HOURS = 24;
 const PRESENT_MS = 2 * MINUTE_MS;
-/** What all apps may have, in bytes. */
+/** Limit of all apps' data, in bytes. */
 const BYTES_MAX = 1024 * 1024 * 1024;
-/** Rows that are removed at once. */
+/** Rows in one batch of removals. */
 const PIECE = 500;
 
 type Items = Result<'metrics.get'>['items'];
 
-/** Steps by the hours that they are good for, in ms: a few hundred of them at most. */
+/** Steps by the longest range in hours, in ms: a few hundred steps at most. */
 const STEPS: readonly [hours: number, stepMs: number][] = [
   [6, MINUTE_MS],
   [24, 5 * MINUTE_MS],
@@ -101,7 +101,7 @@ export class Metrics implements Part {
     return minutes + hours + this.#removeTooMuch() >= PIECE;
   }
 
-  /** The oldest go first, of whatever app: each has only so many buckets. @returns how many went */
+  /** Removes the oldest rows of any app: each app's buckets are limited. @returns how many */
   #removeTooMuch(): number {
     if (bytesInUse(this.#database) < BYTES_MAX) return 0;
     const removed =

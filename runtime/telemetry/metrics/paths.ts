@@ -1,23 +1,23 @@
-// Paths as kinds of pages: what names one user, order or file becomes a placeholder. That bounds how many there are, and
-// keeps names of people and secrets of links out of what is kept.
+// Folds paths to kinds of pages: a segment that names one user, order or file becomes a placeholder. This limits their
+// number, and keeps personal names and secret links out of storage.
 
-/** Segments that are told apart; what comes deeper is `…`. */
+/** Segments kept; deeper ones become `…`. */
 const SEGMENTS_MAX = 8;
-/** A segment that is longer is no name that anybody chose. */
+/** Longer segments are not names chosen by people. */
 const SEGMENT_LENGTH = 64;
 const EXTENSION = /\.[a-z][a-z0-9]{0,4}$/i;
 /** Numbers, dates, versions, coordinates. */
 const NUMBER = /^\d[\d.,:_+-]*$/;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-/** What somebody chose, before what was made. */
+/** A chosen prefix before a generated part. */
 const WORDS = /^[a-z][a-z._-]{0,31}$/i;
 const EMAIL = /@|%40/;
 
-/** Paths whose folded forms are remembered. */
+/** Cached paths. */
 const REMEMBERED = 2_000;
 const known = new Map<string, string>();
 
-/** The path without what is particular in it: `/users/42/orders/9f3c2a71` becomes `/users/:id/orders/:id`. */
+/** Replaces specific segments: `/users/42/orders/9f3c2a71` becomes `/users/:id/orders/:id`. */
 export function foldPath(path: string): string {
   let folded = known.get(path);
   if (folded !== undefined) return folded;
@@ -50,7 +50,7 @@ function foldSegment(segment: string): string {
   return segment;
 }
 
-/** Whether no person would name something so: long enough, with digits among the letters. */
+/** Whether a name looks generated: long enough, with digits among the letters. */
 function isRandom(text: string): boolean {
   if (!/^[A-Za-z0-9_-]+$/.test(text)) return false;
   if (/^[0-9a-f]{8,}$/i.test(text)) return /\d/.test(text);

@@ -1,9 +1,9 @@
 // Prometheus' text format, version 0.0.4.
 
 export interface Sample {
-  /** What comes behind the family's name, in a histogram. */
+  /** Suffix of the family's name, in a histogram. */
   suffix?: string;
-  /** As `labelsText` has them; empty when there are none. */
+  /** Formatted by `labelsText`; empty for none. */
   labels: string;
   value: number;
 }
@@ -15,7 +15,7 @@ export interface Family {
   samples: Iterable<Sample>;
 }
 
-/** The text of families; those without a sample are left out. */
+/** Formats families; those without a sample are left out. */
 export function prometheusText(families: Family[]): string {
   let text = '';
   for (const { name, type, help, samples } of families) {
@@ -28,7 +28,7 @@ export function prometheusText(families: Family[]): string {
   return text;
 }
 
-/** Labels as samples have them, such as `app="shop",status="2xx"`. */
+/** Formats labels, such as `app="shop",status="2xx"`. */
 export function labelsText(labels: Record<string, string>): string {
   return Object.entries(labels)
     .map(([name, value]) => `${name}="${escaped(value)}"`)

@@ -1,9 +1,9 @@
-// Requests by some key, of which clients may send any number: the frequent keys are kept, and all others count together.
+// Counts requests by a key that clients choose: the frequent keys are kept, all others count together.
 import type { BreakdownRow } from '../../../sqlite/telemetry/breakdowns.ts';
 
-/** The key of all that had no room. */
+/** The key of all evicted keys. */
 export const OTHER = '';
-/** Keys besides `OTHER`. A key that has the fewest requests makes room for a new one, and those count as others. */
+/** Limit of keys besides `OTHER`. A new key evicts the one with the fewest requests, whose count moves to `OTHER`. */
 export const KEYS_MAX = 200;
 
 interface Counts {
@@ -13,10 +13,10 @@ interface Counts {
 
 export class Tally {
   readonly #counts = new Map<string, Counts>();
-  /** Keys whose counts are not written, also such as have gone. */
+  /** Keys with unwritten counts, evicted ones included. */
   readonly #changed = new Set<string>();
 
-  /** @param rows as written before */
+  /** @param rows as last written */
   constructor(rows: BreakdownRow[]) {
     for (const { key, requests, errors } of rows) this.#counts.set(key, { requests, errors });
   }
@@ -39,7 +39,7 @@ export class Tally {
     this.#changed.add(key);
   }
 
-  /** What is to be written: the counts of each changed key; null for one that has gone. */
+  /** Yields the counts of each changed key; null for an evicted one. */
   *changes(): Generator<[key: string, counts: Counts | null]> {
     for (const key of this.#changed) yield [key, this.#counts.get(key) ?? null];
   }

@@ -1,16 +1,16 @@
-// What apps did since the start of telemetry's thread, added up, as Prometheus reads it. Beside the figures that are kept:
-// a counter must not go down when what is old is removed.
+// Totals of apps since the telemetry thread's start, for Prometheus. Separate from stored figures: a counter must not
+// decrease when old data is removed.
 import type { HostStats } from '../../../handlers/contract/admin.ts';
 import type { Immediate, Part, Taken } from '../part.ts';
 import { type Family, labelsText, prometheusText, type Sample } from './prometheus.ts';
 
-/** Upper bounds of durations, in s, as OpenTelemetry has them for HTTP. */
+/** Upper bounds of durations, in s: OpenTelemetry's for HTTP. */
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const CLASSES = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 const MS = 1000;
 
 interface Total {
-  /** Requests by class of status. */
+  /** Requests by status class. */
   requests: number[];
   rateLimited: number;
   shed: number;
@@ -18,7 +18,7 @@ interface Total {
   bytesOut: number;
   heldMs: number;
   durationMs: number;
-  /** Durations below each bound and above the one before; the last one has no bound. */
+  /** Durations between the previous bound and each bound; the last has no upper bound. */
   durations: number[];
   cpuMs: number;
   memoryBytes: number;
@@ -29,7 +29,7 @@ export class Totals implements Part {
   readonly name = 'totals';
   readonly dropped = {};
   readonly answers: Immediate<'prometheus'> = {
-    // As bytes, which change their thread without being copied: with many apps there are megabytes of them.
+    // As bytes, which are transferred to the other thread without a copy: many apps give megabytes.
     prometheus: ({ stats }) =>
       new TextEncoder().encode(prometheusText([...hostFamilies(stats), ...this.#appFamilies()])),
   };
@@ -37,7 +37,7 @@ export class Totals implements Part {
   readonly #names: ReadonlyMap<string, string>;
   readonly #totals = new Map<string, Total>();
 
-  /** @param names slugs of all apps, by id, as they are at any time */
+  /** @param names slugs of all apps by id, kept current by the caller */
   constructor(names: ReadonlyMap<string, string>) {
     this.#names = names;
   }
@@ -52,7 +52,7 @@ export class Totals implements Part {
       total.bytesIn += request.bytesIn;
       total.bytesOut += request.bytesOut;
       total.heldMs += request.heldMs;
-      // A WebSocket lasts as long as its user stays.
+      // A WebSocket's duration depends on its user.
       if (request.upgraded) continue;
       total.durationMs += request.durationMs;
       const bound = BOUNDS.findIndex((each) => request.durationMs <= each * MS);
@@ -66,7 +66,7 @@ export class Totals implements Part {
     }
   }
 
-  /** They are not kept. */
+  /** Totals are not stored. */
   flush(): void {}
 
   prune(): boolean {
@@ -97,8 +97,8 @@ export class Totals implements Part {
       total,
     });
     const apps = [...this.#totals].map(named);
-    // Those that nobody has asked yet have zeros here: a counter that begins above zero has lost its first increments. They
-    // have nothing else, for each series takes memory of Prometheus, and there may be thousands of apps that sleep.
+    // Apps without requests have zeros here: a counter that starts above zero loses its first increments. Other series are
+    // omitted: each costs Prometheus memory, and thousands of apps may sleep.
     const quiet = [...this.#names.keys()]
       .filter((appId) => !this.#totals.has(appId))
       .map((appId) => named([appId, NOTHING]));
@@ -139,7 +139,7 @@ export class Totals implements Part {
 }
 
 interface App {
-  /** As `labelsText` has them. */
+  /** Formatted by `labelsText`. */
   labels: string;
   total: Total;
 }
@@ -184,7 +184,7 @@ function* durationSamples(apps: App[]): Generator<Sample> {
   }
 }
 
-/** The host's own figures, its gateway's and its control plane's. */
+/** Figures of the host, its gateway and its control plane. */
 function hostFamilies(stats: HostStats): Family[] {
   const one = (type: Family['type'], name: string, help: string, value: number): Family => ({
     name: `cellar_${name}`,

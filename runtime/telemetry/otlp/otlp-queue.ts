@@ -1,16 +1,16 @@
-// What waits to be sent by an exporter of OpenTelemetry's: bounded, in batches, one after another.
+// A bounded queue in front of an OpenTelemetry exporter. Sends batches one after another.
 
-/** What OpenTelemetry's exporters have in common. `code` 0 says that all was taken. */
+/** The common interface of OpenTelemetry's exporters. `code` 0: success. */
 interface Exporter<Item> {
   export(items: Item[], done: (result: { code: number; error?: Error }) => void): void;
   shutdown(): Promise<void>;
 }
 
-/** Items that may wait; what comes beyond is dropped. */
+/** Limit of queued items; further ones are dropped. */
 const WAITING = 8_192;
 /** Items of one batch. */
 const BATCH = 512;
-/** An item waits no longer for others, in ms. */
+/** Longest wait of an item for a full batch, in ms. */
 const EVERY_MS = 1_000;
 
 export class OtlpQueue<Item> {
@@ -20,12 +20,12 @@ export class OtlpQueue<Item> {
   #sending: Promise<void> | null = null;
   #dropped = 0;
 
-  /** @param exporter tries again by itself what the endpoint could not take, within a deadline */
+  /** @param exporter retries by itself, within a time limit */
   constructor(exporter: Exporter<Item>) {
     this.#exporter = exporter;
   }
 
-  /** Items that found no room, or that the endpoint did not take. */
+  /** Items dropped by the full queue or by a failed export. */
   get dropped(): number {
     return this.#dropped;
   }
@@ -40,7 +40,7 @@ export class OtlpQueue<Item> {
     else this.#timer ??= setTimeout(() => this.#send(), EVERY_MS);
   }
 
-  /** Sends what waits, once, and ends. */
+  /** Sends the queued items once, and ends. */
   async close(): Promise<void> {
     this.#send();
     await this.#sending;

@@ -1,5 +1,5 @@
-// What OpenTelemetry's own packages send to an OTLP/HTTP endpoint: a span and figures of each request, figures of each app's
-// process, and its log. Loaded only where an endpoint is set.
+// Sends data to an OTLP/HTTP endpoint with OpenTelemetry's own packages: a span and metrics of each request, metrics of each
+// app's process, and its log. Loaded only when an endpoint is set.
 import {
   type Attributes,
   type Counter,
@@ -25,13 +25,13 @@ import type { CountedRequest } from '../traces/request-lines.ts';
 import { OtlpQueue } from './otlp-queue.ts';
 
 const SCOPE = { name: 'cellar' };
-/** Figures are sent so often, in ms. */
+/** Export interval of metrics, in ms. */
 const METRICS_EVERY_MS = 60_000;
-/** Longest time for one delivery, in ms, with those that are tried again. */
+/** Time limit of one export, retries included, in ms. */
 const TIMEOUT_MS = 10_000;
-/** Combinations of an app, a method and a status that are told apart. */
+/** Limit of distinct combinations of app, method and status. */
 const CARDINALITY = 10_000;
-/** In s, as OpenTelemetry has it for durations of HTTP requests. */
+/** Bounds in s: OpenTelemetry's for durations of HTTP requests. */
 const BOUNDARIES = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 const SEVERITIES: Record<Level, SeverityNumber> = {
   debug: SeverityNumber.DEBUG,
@@ -40,10 +40,10 @@ const SEVERITIES: Record<Level, SeverityNumber> = {
   error: SeverityNumber.ERROR,
 };
 const NO_SPAN = '';
-/** Others are `_OTHER`, for clients may make up any. */
+/** Others become `_OTHER`, because clients may invent any. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'CONNECT', 'TRACE']);
 
-/** The part of telemetry that tells others. It keeps nothing. */
+/** The part of telemetry that exports to other systems. It stores nothing. */
 export class Otlp implements Part {
   readonly name = 'otlp';
   readonly answers = {};
@@ -106,7 +106,7 @@ export class Otlp implements Part {
     }
   }
 
-  /** Takes a record of an app's log. */
+  /** Exports a record of an app's log. */
   log(appId: string, { at, level, source, text, fields, traceId, release }: LogRecord): void {
     const time = hrTime(at);
     this.#records.add({
@@ -115,7 +115,7 @@ export class Otlp implements Part {
       severityText: level,
       severityNumber: SEVERITIES[level],
       body: text,
-      // The app says which trace it was, not which span.
+      // The app reports its trace, not its span.
       ...(traceId === null
         ? {}
         : { spanContext: { traceId, spanId: NO_SPAN, traceFlags: TraceFlags.SAMPLED } }),
@@ -130,14 +130,14 @@ export class Otlp implements Part {
     });
   }
 
-  /** Nothing is kept here; queues send by themselves. */
+  /** Stores nothing; queues send by themselves. */
   flush(): void {}
 
   prune(): boolean {
     return false;
   }
 
-  /** What was sent is not kept here. */
+  /** Stores nothing of any app. */
   apps(): string[] {
     return [];
   }
@@ -148,7 +148,7 @@ export class Otlp implements Part {
     return false;
   }
 
-  /** Sends what waits, once. */
+  /** Sends the queued items once. */
   async close(): Promise<void> {
     await Promise.allSettled([this.#spans.close(), this.#records.close(), this.#meters.shutdown()]);
   }
@@ -157,7 +157,7 @@ export class Otlp implements Part {
     return { 'cellar.app.id': appId, 'cellar.app.slug': this.#nameOf(appId) };
   }
 
-  /** An app is a service of its own. A rename makes another one of it. */
+  /** Each app is its own service. A rename makes a new one. */
   #resource(appId: string): Resource {
     const slug = this.#nameOf(appId);
     const key = `${appId} ${slug}`;
@@ -219,7 +219,7 @@ function attributesOf({ method, status }: CountedRequest): Attributes {
   };
 }
 
-/** Seconds and nanoseconds of so many ms. */
+/** Converts ms to seconds and nanoseconds. */
 function hrTime(ms: number): HrTime {
   const seconds = Math.floor(ms / 1000);
   return [seconds, Math.round((ms - seconds * 1000) * 1e6)];

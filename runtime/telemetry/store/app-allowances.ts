@@ -1,4 +1,4 @@
-// How many things a second each app may have: what it did not use it may use at once later.
+// A rate limit for each app, with bursts.
 import { Allowance } from '../../resources/allowance.ts';
 
 export class AppAllowances {
@@ -6,13 +6,13 @@ export class AppAllowances {
   readonly #savedS: number;
   readonly #byApp = new Map<string, Allowance>();
 
-  /** @param savedS how many seconds' worth can be saved up */
+  /** @param savedS the largest burst, in seconds of the rate */
   constructor(perSecond: number, savedS: number) {
     this.#perSecond = perSecond;
     this.#savedS = savedS;
   }
 
-  /** Whether an app may have one more, which is counted then. */
+  /** Whether an app may have one more; counts it if so. */
   takes(appId: string): boolean {
     let allowance = this.#byApp.get(appId);
     if (allowance === undefined) {
@@ -24,7 +24,7 @@ export class AppAllowances {
     return true;
   }
 
-  /** Forgets the apps that may have as much as those of which nothing is known. */
+  /** Forgets apps whose whole burst is available again. */
   tidy(): void {
     for (const [appId, allowance] of this.#byApp) if (allowance.isFull) this.#byApp.delete(appId);
   }

@@ -1,24 +1,24 @@
-// How many bytes are kept of what apps write row by row, of one app and of all: then the app that has most loses its oldest.
+// Limits the bytes of rows that apps write, for each app and in total. The app with most loses its oldest rows.
 import type { Database } from 'better-sqlite3';
 import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import { maxBy } from './max-by.ts';
 
-/** Bytes of one app's rows; and what all rows may take in their file, where a row can take four times its bytes. */
+/** Limits of one app's rows, and of the whole file, where a row can take four times its bytes. */
 const APP_BYTES = 64 * 1024 * 1024;
 const ALL_BYTES = 1024 * 1024 * 1024;
-/** Rows that are removed at once. */
+/** Rows in one batch of removals. */
 const PIECE = 2_000;
 
 export interface ByteBoundsOptions {
-  /** Bounds, for tests. */
+  /** Limits, for tests. */
   appBytes?: number;
   allBytes?: number;
 }
 
-/** The rows of apps. */
+/** Access to apps' rows. */
 interface Rows {
   sizes: () => { app_id: string; bytes: number }[];
-  /** Removes up to `limit` of an app's oldest rows, no more than it takes to have so many bytes less. @returns how many */
+  /** Removes up to `limit` of an app's oldest rows, but only as many as free `most.bytes`. @returns how many */
   removeOldest: (appId: string, limit: number, most: { bytes: number }) => number;
 }
 
@@ -29,7 +29,7 @@ export class ByteBounds {
   readonly #allBytes: number;
   readonly #onRemoved: (rows: number) => void;
 
-  /** @param onRemoved is told how many rows were removed */
+  /** @param onRemoved called with the number of removed rows */
   constructor(
     database: Database,
     rows: Rows,
@@ -43,7 +43,7 @@ export class ByteBounds {
     this.#onRemoved = onRemoved;
   }
 
-  /** Makes room for rows that were just written: pieces that are removed later might be fewer than those that come. */
+  /** Removes rows right after a write: later batches alone might remove less than is written. */
   makeRoom(written: number): void {
     for (let removed = 0; removed < written; ) {
       const piece = this.removePiece();
@@ -52,7 +52,7 @@ export class ByteBounds {
     }
   }
 
-  /** Removes a piece of what is too much. @returns how many rows */
+  /** Removes one batch over the limits. @returns how many rows */
   removePiece(): number {
     const largest = maxBy(this.#rows.sizes(), ({ bytes }) => bytes);
     if (largest === null) return 0;

@@ -1,6 +1,6 @@
-// Which app has most of something.
+// Finds the largest entry, such as the app with most data.
 
-/** The entry for which `sizeOf` is largest; null when there is none. */
+/** Returns the entry with the largest `sizeOf`; null for no entries. */
 export function maxBy<Entry>(entries: Iterable<Entry>, sizeOf: (entry: Entry) => number): Entry | null {
   let most: Entry | null = null;
   let size = Number.NEGATIVE_INFINITY;

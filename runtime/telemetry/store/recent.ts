@@ -1,8 +1,7 @@
-// What is remembered of apps for a while, such as which errors they have just told. An app that has very much of it forgets
-// its own, and never another's.
+// Remembers recent values of each app, such as reported errors. An app with many values evicts only its own.
 import { hash } from 'node:crypto';
 
-/** What is remembered of one app at least; and of how many apps at least, which are those that had something last. */
+/** Least values remembered of one app, and least number of apps: the most recent ones. */
 const OF_APP = 300;
 const APPS = 200;
 
@@ -13,7 +12,7 @@ export class Recent<Value> {
     return this.#apps.get(appId)?.get(keyOf(words));
   }
 
-  /** @param words of any length: no more than a hash of them is kept */
+  /** @param words of any length; only their hash is stored */
   set(appId: string, words: string, value: Value): void {
     const ofApp = this.#apps.get(appId) ?? new Generations<Value>(OF_APP);
     ofApp.set(keyOf(words), value);
@@ -33,7 +32,10 @@ function keyOf(words: string): string {
   return hash('sha1', words, 'base64');
 }
 
-/** What was set last: between so many and twice as many. To remove the first of a map each time takes longer the larger it is. */
+/**
+ * A map of the last entries: between `most` and twice as many. Removing a map's first entry each time gets slower with its
+ * size.
+ */
 class Generations<Value> {
   readonly #most: number;
   #new = new Map<string, Value>();

@@ -1,4 +1,4 @@
-// The databases that the thread has open.
+// The thread's open databases.
 import { join } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import { bytesOnDisk, giveBack, openTelemetryDatabase } from '../../../sqlite/telemetry/database.ts';
@@ -8,7 +8,7 @@ export class Store {
   readonly #directory: string;
   readonly #open = new Map<string, Database>();
 
-  /** @param directory where the files lie; it is there */
+  /** @param directory of the files; must exist */
   constructor(directory: string) {
     this.#directory = directory;
   }
@@ -23,12 +23,12 @@ export class Store {
     return database;
   }
 
-  /** Bytes of each database with its WAL. */
+  /** Size of each database with its WAL, in bytes. */
   sizes(): Record<string, number> {
     return Object.fromEntries([...this.#open].map(([name, database]) => [name, bytesOnDisk(database)]));
   }
 
-  /** Gives a little of what was deleted back to the disk. */
+  /** Returns some free pages to the disk. */
   giveBack(): void {
     for (const database of this.#open.values()) giveBack(database);
   }

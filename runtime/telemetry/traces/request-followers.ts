@@ -1,4 +1,4 @@
-// Those who follow an app's requests as they end, as server-sent events. Nothing of it is kept.
+// Sends an app's finished requests to followers as server-sent events. Stores nothing.
 import type { TailedRequest } from '../../../handlers/contract/host/host-calls.ts';
 import { eventOf } from '../event-sender.ts';
 import { type Listener, Listeners } from '../listeners.ts';

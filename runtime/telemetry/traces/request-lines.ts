@@ -1,8 +1,8 @@
-// Requests on their way to the thread: their numbers as numbers, and one line of text for each, which is much cheaper to hand
-// over than objects.
+// Encodes requests for the thread: their numbers as numbers, and one line of text for each. This is much cheaper to transfer
+// than objects.
 import type { RequestRecord } from '../../edge/log/record.ts';
 
-/** What telemetry needs to know of a request that is over. Fields as in `RequestRecord`. */
+/** The fields of a finished request that telemetry needs, as in `RequestRecord`. */
 export type CountedRequest = Pick<
   RequestRecord,
   | 'endedAt'
@@ -23,26 +23,26 @@ export type CountedRequest = Pick<
   | 'path'
 > & { appId: string; host: string; userAgent: string; referrer: string };
 
-/** Requests as they are handed over. */
+/** Encoded requests. */
 export interface HandedRequests {
-  /** `NUMBERS` of each. */
+  /** `NUMBERS` for each request. */
   numbers: Float64Array;
-  /** A line of each. */
+  /** One line for each request. */
   lines: string;
 }
 
 /** Numbers of each request. */
 const NUMBERS = 9;
 const NUMBER_BYTES = 8;
-/** `cellStart` by its number. */
+/** Values of `cellStart`, by number. */
 const STARTS = [null, 'warm', 'cold'] as const;
-/** Longest text taken over from a request, in characters. */
+/** Longest text of a request, in characters. */
 const TEXT_MAX = 512;
-/** Neither stands in any part of a head that the gateway takes. */
+/** The gateway accepts neither in any part of a request's head. */
 const FIELD_END = '\0';
 const LINE_END = '\n';
 
-/** Collects requests to be handed over. */
+/** Collects requests for the transfer. */
 export class RequestLines {
   #numbers: number[] = [];
   #lines = '';
@@ -51,7 +51,7 @@ export class RequestLines {
     return this.#lines === '';
   }
 
-  /** @param line of the request, as `requestLine` writes it */
+  /** @param line of the request, from `requestLine` */
   add(record: RequestRecord, line: string): void {
     this.#lines += line;
     this.#numbers.push(
@@ -67,7 +67,7 @@ export class RequestLines {
     );
   }
 
-  /** Takes all of them. */
+  /** Returns and clears all of them. */
   take(): HandedRequests {
     const taken = { numbers: new Float64Array(this.#numbers), lines: this.#lines };
     this.#numbers = [];
@@ -76,12 +76,12 @@ export class RequestLines {
   }
 }
 
-/** What a request takes on its way, in bytes. */
+/** Size of an encoded request, in bytes. */
 export function handedBytes(line: string): number {
   return line.length + NUMBERS * NUMBER_BYTES;
 }
 
-/** The texts of a request, with the line's end. The client's own words come last: whatever they are, the request counts. */
+/** The texts of a request with a line end. The client's texts come last, so that they cannot shift other fields. */
 export function requestLine(record: RequestRecord): string {
   const { host, userAgent = '', referrer = '' } = record.clientInfo;
   return (
@@ -95,15 +95,15 @@ function cut(text: string): string {
   return text.length > TEXT_MAX ? text.slice(0, TEXT_MAX) : text;
 }
 
-/** Reads what was handed over. */
+/** Decodes requests. */
 export function readRequests({ numbers, lines }: HandedRequests): CountedRequest[] {
   const texts = lines.split(LINE_END, numbers.length / NUMBERS);
   return texts.map((line, index) => readRequest(numbers, index * NUMBERS, line));
 }
 
-/** @param at where its numbers begin */
+/** @param at the index of its numbers */
 function readRequest(numbers: Float64Array, at: number, line: string): CountedRequest {
-  // By their places: to take an array apart by a pattern costs as much as all the rest.
+  // By index: array destructuring costs as much as all the rest.
   const texts = line.split(FIELD_END);
   return {
     endedAt: numbers[at]!,

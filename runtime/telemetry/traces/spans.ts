@@ -1,5 +1,4 @@
-// Requests that were slow or failed, each by itself. There may be any number of them: those of a second are bounded, and
-// so are those that are kept.
+// Stores slow and failed requests individually, with limits for each second and in total.
 import type { Database } from 'better-sqlite3';
 import type { Result } from '../../../handlers/contract/index.ts';
 import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
@@ -14,17 +13,17 @@ import type { ThreadOptions } from '../protocol.ts';
 import type { Store } from '../store/store.ts';
 import type { CountedRequest } from './request-lines.ts';
 
-/** A request that takes so long is slow, in ms. */
+/** A request of this duration is slow, in ms. */
 const SLOW_MS = 1_000;
-/** Spans taken of an app between two writes, which is about a second; the others are dropped and counted. */
+/** Limit of an app's spans between two writes, about a second. Others are dropped and counted. */
 const AT_ONCE_MAX = 20;
-/** Spans kept of an app: about 400 bytes each. */
+/** Limit of stored spans of an app, about 400 bytes each. */
 const KEPT_MAX = 2_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** What all apps may have, in bytes. */
+/** Limit of all apps' data, in bytes. */
 const BYTES_MAX = 256 * 1024 * 1024;
-/** Rows that are removed at once. */
+/** Rows in one batch of removals. */
 const PIECE = 500;
 
 export class Spans implements Part {
@@ -75,7 +74,7 @@ export class Spans implements Part {
     return this.#rows.deleteBefore(now - this.#retentionMs, PIECE) + this.#removeTooMuch() >= PIECE;
   }
 
-  /** The oldest go first. @returns how many went */
+  /** Removes the oldest rows. @returns how many */
   #removeTooMuch(): number {
     if (bytesInUse(this.#database) < BYTES_MAX) return 0;
     const removed = this.#rows.deleteBefore(Number.MAX_SAFE_INTEGER, PIECE);
@@ -93,7 +92,7 @@ export class Spans implements Part {
   }
 }
 
-/** A WebSocket lasts as long as its user stays. */
+/** A WebSocket's duration depends on its user, so it is never slow. */
 function isSlow({ durationMs, upgraded }: CountedRequest): boolean {
   return durationMs >= SLOW_MS && !upgraded;
 }
