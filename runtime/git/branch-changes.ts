@@ -1,8 +1,8 @@
-/** Changes of branches that are under way, by app: until a change has ended, its deploy may not be in the queue yet. */
+/** Counts branch changes under way, by app: until one has ended, its deploy may not be in the queue yet. */
 export class BranchChanges {
   readonly #counts = new Map<string, number>();
 
-  /** Counts one in; it counts out when `change` settles. */
+  /** Counts a change until its promise settles. */
   async during<T>(appId: string, change: Promise<T>): Promise<T> {
     this.#count(appId, 1);
     try {

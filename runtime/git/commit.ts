@@ -1,4 +1,4 @@
-// Commits files to main without a working copy: an index of its own, and git's plumbing.
+// Commits files to main without a working copy, with a separate index and git's plumbing commands.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ChildError } from '../processes/child.ts';
@@ -10,32 +10,32 @@ import { listEntries, resolveCommit } from './source.ts';
 const NO_SHA = '0'.repeat(40);
 const REGULAR = ['100644', '100755'];
 
-/** What one file becomes. Without `content` it keeps its own. */
+/** A change of one file. Without `content` the file keeps its own. */
 export interface FileChange {
   path: string;
   content: Buffer | null;
   /** `100644` or `100755`; null keeps the mode. */
   mode: string | null;
   delete: boolean;
-  /** The file is renamed: it was here before. */
+  /** The path before a rename. */
   from: string | null;
 }
 
 export interface Commit {
   message: string;
   author: { name: string; email: string };
-  /** The commit that main must be at; null takes it where it is. */
+  /** The commit that main must be at; null for any. */
   parent: string | null;
   files: FileChange[];
 }
 
-/** A commit as it is sent: this as JSON in one line, then the contents one after the other. */
+/** The encoding of a commit: this head as one line of JSON, then all contents. */
 type CommitHead = Omit<Commit, 'files'> & {
-  /** `bytes` is how long the content is; null when there is none. */
+  /** `bytes` is the content's length; null without content. */
   files: (Omit<FileChange, 'content'> & { bytes: number | null })[];
 };
 
-/** As `commitFiles`, of a commit as it is sent. */
+/** As `commitFiles`, for an encoded commit. */
 export function commitBody(repository: string, scratch: string, body: Uint8Array): Promise<string> {
   const { buffer, byteOffset, byteLength } = body;
   return commitFiles(repository, scratch, readCommit(Buffer.from(buffer, byteOffset, byteLength)));
@@ -57,7 +57,7 @@ function readCommit(body: Buffer): Commit {
 
 interface File {
   mode: string;
-  /** Null while its content is not yet an object. */
+  /** Null until its content is stored as a git object. */
   sha: string | null;
 }
 
@@ -65,7 +65,7 @@ interface File {
  * Makes a commit on top of main and moves main to it.
  * @param scratch an existing directory for temporary files
  * @returns its sha
- * @throws {Refusal} `commit_conflict` when main is elsewhere, `path_not_found`, `invalid_input`
+ * @throws {Refusal} `commit_conflict` when main is at another commit, `path_not_found`, `invalid_input`
  */
 export async function commitFiles(repository: string, scratch: string, commit: Commit): Promise<string> {
   const tip = await resolveCommit(repository, DEPLOY_REF);
@@ -97,7 +97,7 @@ async function readFiles(repository: string, tip: string | null): Promise<Map<st
   return new Map(entries.map(({ path, mode, sha }) => [path, { mode, sha }]));
 }
 
-/** The files as they are after the changes, made in their order. */
+/** Applies the changes in order. Returns the files afterwards. */
 function changeFiles(before: Map<string, File>, changes: FileChange[]): Map<string, File> {
   const files = new Map(before);
   for (const change of changes) {
@@ -133,7 +133,7 @@ function invalid(message: string): Refusal {
   return new Refusal(400, 'invalid_input', message);
 }
 
-/** Makes an object of each new content, all by one process. */
+/** Stores each new content as a git object, all in one process. */
 async function writeObjects(
   repository: string,
   directory: string,
@@ -163,7 +163,7 @@ async function writeTree(
   const lines = set.map(([path, { mode, sha }]) => `${mode} ${sha}\t${path}\0`);
   const input = [...removed, ...lines].join('');
   const { errors } = await runGit(repository, ['update-index', '-z', '--index-info'], { environment, input });
-  // It leaves out paths that it does not take, says so, and goes on.
+  // git skips paths that it refuses, prints them, and continues.
   if (errors !== '') throw invalid(errors);
   return (await runGit(repository, ['write-tree'], { environment })).output.toString('latin1').trim();
 }

@@ -1,22 +1,22 @@
-// Explains to a pusher why git refuses a push, where git's own words say neither the limit nor what to do.
+// Explains refused pushes, where git's own message names neither the limit nor a solution.
 import { Transform, type TransformCallback } from 'node:stream';
 import { GIT_MEMORY_MB, isOutOfMemory } from './program.ts';
 
 const LENGTH_BYTES = 4;
-/** The side bands: what git reads, and the text that it shows to the pusher. */
+/** Side bands: for git's report, and for text that the pusher sees. */
 const REPORT_BAND = 1;
 const SHOWN_BAND = 2;
 const OUT_OF_MEMORY = `this push has a commit, tag or folder that is too large: git may use ${GIT_MEMORY_MB} MiB of memory\n`;
-/** What git says when a branch has moved since the push began, or is being moved. */
+/** git's message when a branch was moved during the push. */
 const CAME_LATE =
   /^error: cannot lock ref '([^']+)': (?:is at \w+ but expected \w+|reference already exists|Unable to create '[^']*': File exists\.[\s\S]*)$/m;
-/** The report of such a branch. Newer versions of git say it here alone. */
+/** The report for such a branch. Newer versions of git have the message only here. */
 const LATE_REPORTS = /^(?:cannot lock ref|failed to update ref|incorrect old value|reference already exists)/;
 const FIRST = 'came first; fetch and push again';
 
-/** Passes on the packets of a push's answer. Adds what is missing where git runs out of memory, and plain words where another push came first. */
+/** Forwards the packets of a push's answer. Adds an explanation when git runs out of memory, or when another push came first. */
 export class ExplainPush extends Transform {
-  /** The beginning of a packet, at most 64 KiB. */
+  /** An incomplete packet, at most 64 KiB. */
   #rest: Buffer = Buffer.alloc(0);
   /** Refs that another push has moved. */
   readonly #late = new Set<string>();
@@ -53,7 +53,7 @@ export class ExplainPush extends Transform {
     );
   }
 
-  /** The report has packets of its own: `ok REF`, or `ng REF REASON`. */
+  /** The report has its own packets: `ok REF`, or `ng REF REASON`. */
   #report(content: Buffer): Buffer {
     const { packets, rest } = split(content);
     const lines = packets.map((line) => {
@@ -65,12 +65,12 @@ export class ExplainPush extends Transform {
   }
 }
 
-/** Splits bytes into whole packets, with their lengths, and the beginning of the next one. */
+/** Splits bytes into whole packets, lengths included, and the incomplete rest. */
 function split(data: Buffer): { packets: Buffer[]; rest: Buffer } {
   const packets: Buffer[] = [];
   let at = 0;
   while (data.length - at >= LENGTH_BYTES) {
-    // Flushes and delimiters have lengths below 4.
+    // Flush and delimiter packets have lengths below 4.
     const said = Number.parseInt(data.toString('latin1', at, at + LENGTH_BYTES), 16);
     const length = Math.max(LENGTH_BYTES, said);
     if (!(data.length - at >= length)) break;
@@ -80,7 +80,7 @@ function split(data: Buffer): { packets: Buffer[]; rest: Buffer } {
   return { packets, rest: data.subarray(at) };
 }
 
-/** @param band null: a packet that is in no side band */
+/** @param band null: a packet outside the side bands */
 function packet(band: number | null, content: Buffer): Buffer {
   const head = band === null ? Buffer.alloc(0) : Buffer.of(band);
   const length = LENGTH_BYTES + head.length + content.length;

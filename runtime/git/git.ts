@@ -1,4 +1,4 @@
-// Runs git commands on an app's repository: with a deadline, a limit on what they print, and a clean environment.
+// Runs git commands on an app's repository, with a timeout, an output limit and a clean environment.
 import {
   ChildError,
   type ChildResult,
@@ -15,7 +15,7 @@ const DEADLINE_MS = 20_000;
 
 export type GitOptions = Partial<Pick<RunOptions, 'input' | 'environment' | 'limitBytes' | 'longer'>>;
 
-/** What every git command here is told. No name that some file system takes for `.git` gets into an index. */
+/** Settings of every git command here. They refuse names in an index that some file system treats as `.git`. */
 const SETTINGS = {
   'core.protectHFS': 'true',
   'core.protectNTFS': 'true',
@@ -23,9 +23,9 @@ const SETTINGS = {
 };
 
 /**
- * Runs `git <words>` in a bare repository. Text of users belongs behind `--end-of-options` or `--`.
+ * Runs `git <words>` in a bare repository. Put users' text after `--end-of-options` or `--`.
  * @throws {ChildError} when it fails, or prints too much
- * @throws {Refusal} `invalid_input` when it needs more memory than it may have, `host_unavailable` when it takes too long
+ * @throws {Refusal} `invalid_input` over its memory limit, `host_unavailable` on a timeout
  */
 export async function runGit(
   repository: string,
@@ -52,7 +52,7 @@ export async function runGit(
 }
 
 /**
- * Starts `git <words>` in a bare repository, for a caller who reads its output as it comes.
+ * Starts `git <words>` in a bare repository, for a caller that streams its output.
  * @throws {ChildError} when it cannot start
  */
 export function startGit(repository: string, words: string[]): Promise<Job> {

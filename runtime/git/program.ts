@@ -1,18 +1,18 @@
-// How every git process that reads or writes objects of a push is started. It inherits these limits to whatever it starts.
+// Starts every git process that reads or writes a push's objects. Its child processes inherit the limits.
 import { limited } from '../resources/limited.ts';
 
-/** MiB that one git process may write to. Mapped packs do not count, and files over 16 MiB are streamed. */
+/** Limit of one git process's writable memory, in MiB. Mapped packs do not count, and files over 16 MiB are streamed. */
 export const GIT_MEMORY_MB = 256;
 
 /**
- * The words that start git, before its own arguments: with a memory limit (RLIMIT_DATA), ended before apps when memory is
- * short, and killed when the process or thread that starts it ends.
+ * Returns the command that starts git, without git's arguments. It sets a memory limit (RLIMIT_DATA), makes the OOM killer
+ * prefer git to apps, and kills git when its parent process or thread ends.
  */
 export function gitProgram(): string[] {
   return [...limited(GIT_MEMORY_MB), 'git'];
 }
 
-/** Whether git said that its memory limit was reached. */
+/** Whether git's output reports that its memory limit was reached. */
 export function isOutOfMemory(said: string): boolean {
   return /Out of memory|out of memory|mmap failed: Cannot allocate memory/.test(said);
 }

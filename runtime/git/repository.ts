@@ -12,15 +12,15 @@ import { gitEnvironment } from './environment.ts';
 import { gitProgram } from './program.ts';
 
 const DEADLINE_MS = 30_000;
-/** Bytes of a commit's description that are read. */
+/** Most bytes of a commit's description that are read. */
 const DESCRIPTION_BYTES = 16 * 1024;
 
-/** The branch whose pushes deploy. */
+/** The branch whose pushes are deployed. */
 export const DEPLOY_REF = 'refs/heads/main';
 
 /**
- * Makes an empty bare repository, or leaves the one that is there.
- * @param path of the repository; its parent is made
+ * Makes an empty bare repository, or keeps an existing one.
+ * @param path of the repository; its parent is created
  */
 export async function createRepository(path: string): Promise<void> {
   if (existsSync(path)) return;
@@ -38,18 +38,18 @@ export async function createRepository(path: string): Promise<void> {
   renameSync(beside, path);
 }
 
-/** How the directories begin in which git has the objects of a push until it is taken. */
+/** Prefix of the directories where git stores a push's objects before it accepts the push. */
 const INCOMING = /^(tmp_objdir-|incoming-)/;
 
 /**
- * Removes what pushes to a repository left that were cut with the host: git itself keeps it for ever. Never rejects.
+ * Removes what interrupted pushes left in a repository; git itself never does. Never rejects.
  * @param isBusy whether a push is under way: then nothing is removed
  */
 export async function removeCutPushes(repository: string, isBusy: () => boolean): Promise<void> {
   if (isBusy()) return;
   const objects = join(repository, 'objects');
   const names = (await readdir(objects).catch(() => [])).filter((name) => INCOMING.test(name));
-  // One that has begun meanwhile may be among them.
+  // A push that began meanwhile may own one of them.
   if (isBusy()) return;
   for (const name of names) {
     await removeTree(join(objects, name)).catch((error: unknown) =>
@@ -58,10 +58,10 @@ export async function removeCutPushes(repository: string, isBusy: () => boolean)
   }
 }
 
-/** Characters of a commit's author and subject that a deploy shows. */
+/** Characters of a commit's author and subject in a deploy. */
 export const SHOWN_LENGTH = 300;
 
-/** One commit's author and subject line, as a deploy shows them. */
+/** Returns a commit's author and subject line for a deploy. */
 export async function describeCommit(
   repository: string,
   sha: string,
@@ -80,8 +80,8 @@ export async function describeCommit(
 }
 
 /**
- * Writes the hooks that all repositories share. `post-receive` hands the pushed refs to the host over descriptor 3,
- * which the host opened for this push alone, and prints what comes back: that is how a pusher sees the deploy.
+ * Writes the hooks that all repositories share. `post-receive` sends the pushed refs to the host over file descriptor 3,
+ * which is open for this push alone. It prints the reply, so that the pusher sees the deploy.
  */
 export function writeHooks(directory: string): void {
   writeUnlessSame(join(directory, 'post-receive'), '#!/bin/sh\ncat >&3 && echo >&3 && exec cat <&3\n', 0o700);

@@ -1,4 +1,4 @@
-// Git's smart HTTP protocol, by git's own CGI program. Packs pass through as streams.
+// Serves git's smart HTTP protocol with git's own CGI program. Packs are streamed.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable, Transform } from 'node:stream';
 import { freeMegabytes } from '../disk/disk.ts';
@@ -9,37 +9,37 @@ import { gitEnvironment } from './environment.ts';
 import { ExplainPush } from './explain-push.ts';
 import { gitProgram } from './program.ts';
 
-/** No byte in either direction for this long ends the exchange. A quiet build step may take up to its own limit. */
+/** Idle timeout without a byte in either direction. A quiet build step may take up to its own limit. */
 const IDLE_MS = 15 * 60_000;
 const PUSH = 'git-receive-pack';
 const HEAD_LIMIT_BYTES = 16_384;
 
-/** One request, already allowed by the control plane. */
+/** One request, already authorized by the control plane. */
 export interface GitRequest {
   repository: string;
   hooks: string;
   /** `info/refs`, `git-upload-pack` or `git-receive-pack`. */
   service: string;
-  /** The caller's role; git itself holds the role `push` to new and fast-forwarded branches. */
+  /** The caller's role. git itself limits the role `push` to new and fast-forwarded branches. */
   role: Role;
-  /** MiB of the disk that must stay free. */
+  /** Disk space that must stay free, in MiB. */
   floorMb: number;
   /** The query, without `?`. */
   query: string;
-  /** Called by a push with its ref updates (`<old> <new> <ref>` each); what it writes to `output` the pusher sees. */
+  /** Called for a push with its ref updates (`<old> <new> <ref>` each). The pusher sees what is written to `output`. */
   onPush: (updates: RefUpdate[], output: Duplex) => void;
 }
 
 export type Role = 'view' | 'push' | 'admin';
 
-/** One updated ref of a push. An all-zero sha stands for "none". */
+/** One updated ref of a push. An all-zero sha means no commit. */
 export interface RefUpdate {
   before: string;
   after: string;
   ref: string;
 }
 
-/** Answers one git request by running `git http-backend` on it. Resolves when that has ended, for better or worse. */
+/** Answers one git request with `git http-backend`. Resolves when that has ended, even after a failure. */
 export async function serveGit(
   git: GitRequest,
   request: IncomingMessage,
@@ -74,7 +74,7 @@ export async function serveGit(
   let idle = setTimeout(end, IDLE_MS);
   const alive = () => {
     clearTimeout(idle);
-    // What comes of the request when git has ended must not bring the timer back: its process id may be another's.
+    // Do not restart the timer after git's end: its process id may belong to another process.
     if (!hasEnded) idle = setTimeout(end, IDLE_MS);
   };
   let received = false;
@@ -85,7 +85,7 @@ export async function serveGit(
   request.on('end', () => {
     received = true;
   });
-  // A push whose request has come whole goes on without its pusher. Everything else ends with its client.
+  // A push that was fully received continues without its client. Everything else ends with its client.
   const explained = git.service === PUSH ? new ExplainPush() : null;
   response.on('close', () => {
     if (!received || explained === null) return end();
@@ -95,7 +95,7 @@ export async function serveGit(
   if (response.destroyed) end();
 
   request.pipe(child.stdin);
-  // git may end before it has read everything, and with nothing left to write there is no error then.
+  // git may end before it has read everything. If nothing is left to write, no error occurs.
   child.stdin.on('close', () => request.resume());
   collectErrors(child.stderr, git);
   child.stdout.on('data', alive);
@@ -107,7 +107,7 @@ export async function serveGit(
   clearTimeout(idle);
 }
 
-/** What git's check of objects finds in histories that old tools wrote. None of it does harm. */
+/** Harmless findings of git's object check in histories by old tools. */
 const TOLERATED = [
   'zeroPaddedFilemode',
   'badTimezone',
@@ -116,20 +116,20 @@ const TOLERATED = [
   'missingEmail',
 ];
 
-/** The option of `git index-pack` that has it check objects as those of a push are checked. */
+/** The option of `git index-pack` that checks objects as a push's are checked. */
 export function strictness(): string {
   return `--strict=${TOLERATED.map((fault) => `${fault.toLowerCase()}=ignore`).join(',')}`;
 }
 
-/** Git's own settings: what it serves, what it refuses the role, and which objects it takes. */
+/** git's settings: what it serves, what the role may do, and which objects it accepts. */
 function settingsFor({ role, repository, floorMb }: GitRequest): Record<string, string> {
   const room = (freeMegabytes(repository) - floorMb) * 2 ** 20;
   return {
     'http.receivepack': String(role !== 'view'),
-    // No path like `..` or `.git` comes in, on whatever file system it would be one.
+    // Rejects paths such as `..` or `.git`, in the spelling of any file system.
     'receive.fsckObjects': 'true',
     ...Object.fromEntries(TOLERATED.map((fault) => [`receive.fsck.${fault}`, 'ignore'])),
-    // Not 0, which would be no limit.
+    // Not 0, which means no limit.
     'receive.maxInputSize': String(Math.max(1, room)),
     'uploadpack.allowFilter': 'true',
     ...(role === 'admin'
@@ -147,7 +147,7 @@ function cgi(git: GitRequest, request: IncomingMessage): Record<string, string> 
     REQUEST_METHOD: request.method ?? 'GET',
     REMOTE_USER: 'git',
   };
-  // Without CONTENT_LENGTH it reads to the end. With it, it spins for ever on a request that a killed host cut short.
+  // Without CONTENT_LENGTH git reads to the end. With it, git loops for ever on a request that a killed host cut.
   const named = {
     CONTENT_TYPE: request.headers['content-type'],
     HTTP_CONTENT_ENCODING: request.headers['content-encoding'],
@@ -157,7 +157,7 @@ function cgi(git: GitRequest, request: IncomingMessage): Record<string, string> 
   return variables;
 }
 
-/** Reads the CGI head, then pipes the body, `through` a stream if there is one. */
+/** Parses the CGI head, then pipes the body, `through` a stream if given. */
 function relayAnswer(
   output: Readable,
   response: ServerResponse,
@@ -191,7 +191,7 @@ function relayAnswer(
   output.on('end', onEnd);
 }
 
-/** Lines from the hook, up to an empty one, are the push's updates. A request without a push just ends. */
+/** The hook's lines up to an empty one are the push's updates. Requests without a push send none. */
 function awaitPush(channel: Duplex, onPush: GitRequest['onPush']): void {
   let text = '';
   channel.setEncoding('utf8');
@@ -210,7 +210,7 @@ function awaitPush(channel: Duplex, onPush: GitRequest['onPush']): void {
     try {
       onPush(updates, channel);
     } catch (error) {
-      // The app may have been deleted while its push was read.
+      // The app may have been deleted meanwhile.
       log('warn', 'a push could not be taken', { error: reason(error) });
       channel.end();
     }

@@ -1,4 +1,4 @@
-// Reading and changing repositories in threads: trees, differences and commits are as large as their authors make them.
+// Reads and changes repositories in threads: trees, diffs and commits may be large.
 
 import { ChildError } from '../processes/child.ts';
 import { Refusal } from '../refusal.ts';
@@ -8,12 +8,12 @@ import type * as source from './source.ts';
 
 const SOURCE = new URL('./source.ts', import.meta.url);
 const COMMIT = new URL('./commit.ts', import.meta.url);
-/** Longer than the commands of git that a job runs one after another usually take; each has a deadline of its own. */
+/** Longer than a job's git commands usually take in sequence; each has its own timeout. */
 const DEADLINE_MS = 60_000;
-/** The threads of these calls alone: a slow one must not hold up the start of an app. */
+/** Separate threads, so that a slow call does not delay the start of an app. */
 export const sourceThreads = new WorkerThreads(2);
 
-/** Aborts when nobody waits for the answer any more: then git ends. */
+/** Aborts when the client has disconnected: then git ends. */
 type Signal = AbortSignal | undefined;
 
 // biome-ignore lint/suspicious/noExplicitAny: any function of these modules can be a job

@@ -1,5 +1,5 @@
-// Reads a repository: commits, trees, files, and what differs between two commits. How large those are, a push decides: but
-// for `resolveCommit`, call them by way of `source-thread.ts`.
+// Reads a repository: commits, trees, files, and diffs between two commits. These may be very large, so call all but
+// `resolveCommit` through `source-thread.ts`.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MAX_ENTRIES } from '../../bundler/limits.ts';
@@ -8,13 +8,13 @@ import { Refusal } from '../refusal.ts';
 import { runGit } from './git.ts';
 import { DEPLOY_REF } from './repository.ts';
 
-/** The tree without anything in it; every git knows it. */
+/** The empty tree; every git knows it. */
 const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
-/** Bytes of a diff's text. */
+/** Limit of a diff's text. */
 const DIFF_LIMIT_BYTES = 1024 * 1024;
-/** Bytes of a listing: a tree may hold itself many times over, so few bytes may name very many files. */
+/** Limit of a listing: trees may repeat a subtree, so few bytes may name very many files. */
 const LISTING_BYTES = 32 * 2 ** 20;
-/** Files of a diff that are listed. */
+/** Most files listed in a diff. */
 const DIFF_FILES = 3_000;
 
 /** One entry of a tree. */
@@ -23,16 +23,16 @@ export interface TreeEntry {
   path: string;
   /** `commit`: a submodule. */
   type: 'blob' | 'tree' | 'commit';
-  /** Six octal digits, as git has them. */
+  /** Six octal digits, as in git. */
   mode: string;
-  /** Bytes; null for what is no file. */
+  /** Bytes; null unless it is a file. */
   size: number | null;
   sha: string;
 }
 
 export interface DiffFile {
   path: string;
-  /** Where a renamed file was before. */
+  /** The path before a rename. */
   from_path: string | null;
   status: 'added' | 'modified' | 'deleted' | 'renamed';
   /** Lines; null for binary files. */
@@ -46,11 +46,11 @@ export interface Diff {
   files: DiffFile[];
   /** Unified, with git's headers. */
   diff: string;
-  /** There is more than what is here, of the text or of the files. */
+  /** Whether text or files are incomplete. */
   truncated: boolean;
 }
 
-/** The commit that a ref or the beginning of a sha names; null when there is none. */
+/** The commit of a ref or an abbreviated sha; null for none. */
 export async function resolveCommit(repository: string, ref: string): Promise<string | null> {
   try {
     const words = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${ref}^{commit}`];
@@ -62,8 +62,8 @@ export async function resolveCommit(repository: string, ref: string): Promise<st
 }
 
 /**
- * The commit that main is at; null before the first push. Git is asked only where the branch has no file of its own: with
- * thousands of apps, a process for each would take a start of Cellar half a minute.
+ * Returns the commit that main is at; null before the first push. Runs git only if the branch has no file of its own: a
+ * process for each of thousands of apps would delay a start of Cellar by half a minute.
  * @throws {ChildError} when the repository cannot be read
  */
 export async function deployTip(repository: string): Promise<string | null> {
@@ -72,7 +72,7 @@ export async function deployTip(repository: string): Promise<string | null> {
 }
 
 /**
- * As `resolveCommit`; without a ref, the tip of main, which may not be there yet.
+ * As `resolveCommit`; without a ref, the tip of main, which may not exist yet.
  * @throws {Refusal} `ref_not_found`
  */
 export async function requireCommit(repository: string, ref: string | null): Promise<string | null> {
@@ -83,8 +83,8 @@ export async function requireCommit(repository: string, ref: string | null): Pro
 }
 
 /**
- * The commit that another one is compared with. Before the first commit of a branch, which `<commit>~1` and `<commit>^` name
- * there, the repository had no file: null.
+ * Returns the base commit of a comparison. For `<commit>~1` or `<commit>^` of a branch's first commit, returns null: the
+ * repository was empty.
  * @throws {Refusal} `ref_not_found`
  */
 export async function requireBase(repository: string, ref: string): Promise<string | null> {
@@ -95,7 +95,7 @@ export async function requireBase(repository: string, ref: string): Promise<stri
   return null;
 }
 
-/** A part of a list, and whether there is more behind it. */
+/** A page of a list, and whether more follow. */
 export interface TreePage {
   items: TreeEntry[];
   more: boolean;
@@ -122,7 +122,7 @@ export async function listTree(
   return { items, more: offset + limit < entries.length };
 }
 
-/** Adds the sizes of files. Git opens each file for its size, so that `ls-tree -l` takes minutes where trees repeat. */
+/** Adds file sizes. `ls-tree -l` opens each file for its size, which takes minutes where trees repeat. */
 async function withSizes(repository: string, entries: TreeEntry[]): Promise<TreeEntry[]> {
   const files = entries.filter(({ type }) => type === 'blob');
   if (files.length === 0) return entries;
@@ -141,7 +141,7 @@ async function withSizes(repository: string, entries: TreeEntry[]): Promise<Tree
 }
 
 /**
- * The entries that a `git ls-tree -z` prints, of a commit that a build could check out.
+ * Parses the entries of a `git ls-tree -z`, up to what a build could check out.
  * @throws {Refusal} for more
  */
 export async function listEntries(repository: string, words: string[], prefix = ''): Promise<TreeEntry[]> {
@@ -159,7 +159,7 @@ function tooMany(what: string): Refusal {
 /** @throws {Refusal} `path_not_found` */
 export async function findEntry(repository: string, commit: string, path: string): Promise<TreeEntry> {
   const missing = new Refusal(404, 'path_not_found', `commit ${commit} has no ${path}`);
-  // Git would take it for a path of this machine.
+  // git would treat it as a path of this machine.
   if (path.startsWith('/') || path.split('/').includes('..')) throw missing;
   const words = ['ls-tree', '-z', '-l', '--full-tree', commit, '--', path];
   const [entry] = await listEntries(repository, words);
@@ -167,7 +167,7 @@ export async function findEntry(repository: string, commit: string, path: string
   return entry;
 }
 
-/** What differs between two commits. A null stands for a repository without any file. */
+/** Returns the diff between two commits. Null means an empty repository. */
 export async function diffCommits(repository: string, from: string | null, to: string | null): Promise<Diff> {
   const trees = [from ?? EMPTY_TREE, to ?? EMPTY_TREE];
   const words = ['diff-tree', '-r', '-M', '--no-ext-diff', '--no-textconv', '--no-color'];
@@ -186,13 +186,13 @@ export async function diffCommits(repository: string, from: string | null, to: s
     from,
     to,
     files: files.slice(0, DIFF_FILES),
-    // A cut may have split a line, or a character.
+    // A cut may have split a line or a character.
     diff: text.cut ? whole.slice(0, whole.lastIndexOf('\n') + 1) : whole,
     truncated: text.cut || files.length > DIFF_FILES,
   };
 }
 
-/** Reads `ls-tree -z`: `<mode> <type> <sha>\t<path>`, with `<size>` after the sha where `-l` asks for it. */
+/** Parses `ls-tree -z`: `<mode> <type> <sha>\t<path>`, with `<size>` after the sha for `-l`. */
 function parseEntries(output: Buffer, prefix: string): TreeEntry[] {
   return output
     .toString('utf8')
@@ -213,7 +213,7 @@ function parseEntries(output: Buffer, prefix: string): TreeEntry[] {
 
 const STATUSES: Record<string, DiffFile['status']> = { A: 'added', D: 'deleted', R: 'renamed' };
 
-/** Reads `--raw --numstat -z`: first every file's modes and status, then every file's counts. */
+/** Parses `--raw --numstat -z`: first all files' modes and status, then all files' counts. */
 function parseFiles(fields: string[]): DiffFile[] {
   const files = new Map<string, DiffFile>();
   for (let at = 0; at < fields.length - 1; ) {
@@ -226,7 +226,7 @@ function parseFiles(fields: string[]): DiffFile[] {
       files.set(path, { path, from_path, status, additions: null, deletions: null });
     } else {
       const [added, deleted, named] = field.split('\t');
-      // A rename's counts have an empty name, and both names behind them.
+      // A rename's counts have an empty name, followed by both names.
       if (named === '') at++;
       const file = files.get(named || fields[at++]!)!;
       file.additions = added === '-' ? null : Number(added);

@@ -1,4 +1,4 @@
-// Starts an empty repository from one of the projects in `templates/`.
+// Fills an empty repository with one of the projects in `templates/`.
 import { readdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +8,7 @@ import { commitFiles } from './commit.ts';
 import { DEPLOY_REF } from './repository.ts';
 import { resolveCommit } from './source.ts';
 
-/** Where the projects lie, each in the folder of its name. */
+/** The projects, each in the folder of its name. */
 export const TEMPLATES = fileURLToPath(new URL('../../templates', import.meta.url));
 
 /**

@@ -1,15 +1,16 @@
-// Whose turn it is to have git work on a repository: pushes and fetches of an account wait for one another.
+// Queues git's work on repositories: limits the concurrent pushes and fetches of an account.
 import type { ServerResponse } from 'node:http';
 import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
 
-/** Each may have several processes of git, with a memory limit each. */
+/** Each may run several git processes, each with its own memory limit. */
 const LIMITS = { name: 'pushes and fetches', running: 9, runningPerOwner: 3, waitingPerOwner: 50 };
 
 export class GitTurns {
   readonly #queue = new FairQueue(LIMITS);
 
   /**
-   * Calls `serve` when it is the owner's turn, which ends with it, or once it calls `taken`. With too many waiting it refuses.
+   * Calls `serve` when the owner gets a slot. The slot is freed when `serve` ends or calls `taken`. Refuses when too many
+   * wait.
    * @returns when `serve` has ended
    */
   async serve(
