@@ -1,21 +1,21 @@
-// A copy of what an app keeps as one stream: a line of JSON for each file, followed by its bytes. The first line has the storage
-// names, the last one says that it is whole.
+// Encodes a copy of an app's storage as one stream: a line of JSON for each file, followed by its bytes. The first line has
+// the storage names, the last one marks the end.
 import { createReadStream, type Dirent } from 'node:fs';
 import { mkdir, open, readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FramedReader } from '../processes/framed-reader.ts';
 import type { StorageNames } from './names.ts';
 
-/** Bytes of a line: names of storage are a project's own. */
+/** Longest line: a project chooses its names of storage. */
 const LINE_BYTES = 4 * 2 ** 20;
 const PIECE_BYTES = 256 * 1024;
-/** Folders of a copy, as a snapshot's copy has them. */
+/** Folders of a copy, as in a snapshot. */
 const FOLDERS = ['data', 'buckets'];
 
-/** Where each folder of a copy goes. */
+/** The target of each folder of a copy. */
 export type CopyPlaces = Record<'data' | 'buckets', string>;
 
-/** @param directory has the files in `data` and `buckets`; none of them changes meanwhile */
+/** @param directory has the files in `data` and `buckets`, which must not change meanwhile */
 export async function* packCopy(directory: string, names: Partial<StorageNames>): AsyncGenerator<Buffer> {
   yield line({ names });
   for (const folder of FOLDERS)
@@ -29,9 +29,9 @@ export async function* packCopy(directory: string, names: Partial<StorageNames>)
 }
 
 /**
- * Writes a copy to where it belongs. Nothing may be there.
- * @returns the storage names, and how many files there are
- * @throws {Error} for a stream that is cut, or is none of a copy
+ * Writes a copy to its target, which must not exist.
+ * @returns the storage names, and the number of files
+ * @throws {Error} for a truncated stream, or one that is not a copy
  */
 export async function unpackCopy(
   stream: AsyncIterable<Buffer>,
@@ -72,7 +72,7 @@ function line(value: object): Buffer {
   return Buffer.from(`${JSON.stringify(value)}\n`);
 }
 
-/** Paths of all files below a directory; none when it is not there. */
+/** Paths of all files below a directory; empty for a missing one. */
 async function filesOf(directory: string): Promise<string[]> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch(
     (error: NodeJS.ErrnoException): Dirent[] => {

@@ -1,4 +1,4 @@
-// The data of Durable Object classes that a project has deleted.
+// Removes the data of Durable Object classes that a project has deleted.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Release } from '../../bundler/release.ts';
@@ -14,9 +14,9 @@ export interface DeletedClass {
 }
 
 /**
- * The data that is still there of classes that are deleted, and that the release which serves does not have. What a host
- * that was killed did not move is found again after the next deploy.
- * @param release the one that serves
+ * Returns the remaining data of deleted classes that the live release lacks. If a killed host did not move it, the next
+ * deploy finds it again.
+ * @param release the live one
  */
 export function findDeletedClasses(
   { data }: Pick<Layout, 'data'>,
@@ -31,7 +31,7 @@ export function findDeletedClasses(
     .filter(({ path }) => existsSync(path));
 }
 
-/** Moves the data of deleted classes of an app to the trash. */
+/** Moves the data of an app's deleted classes to the trash. */
 export function throwClassesAway(
   { trash }: Pick<Layout, 'trash'>,
   appId: string,

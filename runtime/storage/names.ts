@@ -1,40 +1,40 @@
-// Storage ids that never change: what a project calls its classes, databases and namespaces may change with every
-// deploy, where their data lies may not.
+// Assigns permanent storage ids: a project may rename its classes, databases and namespaces with every deploy, but their data
+// must stay in place.
 import type { Bundle, ClassMigration, Release } from '../../bundler/release.ts';
 
-/** Where a class keeps its storage. `id` is workerd's `uniqueKey`; `sql`: whether `ctx.storage.sql` works. */
+/** Storage of a class. `id` is workerd's `uniqueKey`; `sql`: whether `ctx.storage.sql` works. */
 export interface ClassStorage {
   id: string;
   sql: boolean;
 }
 
-/** An app's storage ids, kept by the host as JSON. Replaced only when the deploy that made the new ones goes live. */
+/** An app's storage ids, stored by the host as JSON. Replaced only when the deploy that made new ones goes live. */
 export interface StorageNames {
   /** Tags of the class migrations applied so far. */
   appliedTags: string[];
   classes: Record<string, ClassStorage>;
-  /** Names that classes had before a migration renamed them, for code that goes back before it. */
+  /** Class names before a migration renamed them, for a rollback to older code. */
   formerClasses: Record<string, ClassStorage>;
   /** By `Bundle.databases[].key`. */
   databases: Record<string, string>;
   /** By `Bundle.namespaces[].key`. */
   namespaces: Record<string, string>;
-  /** By `Bundle.buckets[].key`. Left out by a Cellar that had none. */
+  /** By `Bundle.buckets[].key`. Missing in data of a Cellar without buckets. */
   buckets?: Record<string, string>;
-  /** Classes that the project has deleted, by storage id: their data goes once no release that serves has it. */
+  /** Classes that the project has deleted, by storage id: their data is removed once no live release has them. */
   deletedClasses?: Record<string, string>;
 }
 
-/** The names of an app that was never deployed. */
+/** The names of a new app. */
 export function emptyNames(): StorageNames {
   return { appliedTags: [], classes: {}, formerClasses: {}, databases: {}, namespaces: {}, buckets: {} };
 }
 
 /**
- * Gives everything of `bundle` that keeps data its storage id.
- * @param live the release that serves now; its classes are found again after a rollback and a push of older code
- * @param newId makes a fresh id
- * @returns the names to keep once the deploy is live, and the parts of its release that name storage
+ * Assigns a storage id to everything in `bundle` that stores data.
+ * @param live the live release; its classes are found again after a rollback and a push of older code
+ * @param newId makes a new id
+ * @returns the names to store once the deploy is live, and the release's parts that name storage
  */
 export function resolveNames(
   current: StorageNames,
@@ -72,14 +72,14 @@ export function resolveNames(
 }
 
 /**
- * How many of a bundle's migrations were applied by uploads. An upload names the last tag alone, as `…v3`: that stands for
- * `v3` and all that a project has before it.
+ * Returns how many of a bundle's migrations uploads have applied. An upload names only the last tag, as `…v3`, which includes
+ * all the project's migrations before `v3`.
  */
 function appliedTogether(names: Names, { classMigrations }: Bundle): number {
   return classMigrations.findLastIndex(({ tag }) => tag !== null && names.appliedTags.has(`…${tag}`)) + 1;
 }
 
-/** `StorageNames` while they change: projects choose the keys, and `constructor` is a property of every object. */
+/** A mutable `StorageNames`, with maps: projects choose the keys, and `constructor` is a property of every object. */
 interface Names {
   appliedTags: Set<string>;
   classes: Map<string, ClassStorage>;
@@ -150,7 +150,7 @@ function applyMigration(names: Names, migration: ClassMigration, newId: () => st
     const id = classes.get(className)?.id;
     if (id !== undefined) {
       deletedClasses.set(id, className);
-      // Code that goes back before a rename finds nothing either.
+      // Nor may a rollback to before a rename find it.
       for (const [former, storage] of formerClasses) if (storage.id === id) formerClasses.delete(former);
     }
     classes.delete(className);
@@ -160,8 +160,8 @@ function applyMigration(names: Names, migration: ClassMigration, newId: () => st
 }
 
 /**
- * The classes of a release: those bound, and those a migration made that the Worker still exports. A class without a
- * name goes back to what the live release or an undone rename calls so, unless another class has that storage.
+ * Returns a release's classes: those bound, and those of a migration that the Worker still exports. A class without a storage
+ * id takes that of the live release, or of before a rename, unless another class uses it.
  */
 function resolveClasses(
   names: Names,

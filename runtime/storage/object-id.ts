@@ -1,10 +1,10 @@
-// The ids that workerd gives to objects with a name, and so the names of their files.
+// Computes workerd's ids of named objects, which are their file names.
 import { createHash, createHmac } from 'node:crypto';
 
 /** Half of an id, in bytes. */
 const HALF = 16;
 
-/** @returns the id, hexadecimal, of the object called `name` in the namespace with this unique key */
+/** @returns the hexadecimal id of the object `name` in the namespace with this unique key */
 export function objectId(uniqueKey: string, name: string): string {
   const key = createHash('sha256').update(uniqueKey).digest();
   const sign = (data: Buffer | string) => createHmac('sha256', key).update(data).digest().subarray(0, HALF);

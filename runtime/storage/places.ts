@@ -1,13 +1,10 @@
-// Where an app keeps what: from the names that its owner knows to the files that workerd has.
+// Maps the owner's names of storage to workerd's files.
 import { createHash, createHmac } from 'node:crypto';
 import { join } from 'node:path';
 import type { QueueConsumer, Release, Workflow } from '../../bundler/release.ts';
 import type { StorageNames } from './names.ts';
 
-/**
- * Something that keeps data. `id`: what never changes of its names for the owner. `name`, `binding`: those of the live release;
- * null when it has none.
- */
+/** A storage. `id`: a permanent name for the owner. `name`, `binding`: those of the live release; null when it has none. */
 export interface Stored {
   id: string;
   name: string | null;
@@ -15,21 +12,21 @@ export interface Stored {
   storageId: string;
 }
 
-/** All that an app's releases have made so far. */
+/** All storage that an app's releases have created. */
 export interface Places {
   databases: Stored[];
   namespaces: Stored[];
   buckets: Stored[];
   classes: { className: string; storageId: string }[];
   queues: string[];
-  /** Queues of the live release that it sends to. */
+  /** Queues that the live release sends to. */
   producers: string[];
   consumers: QueueConsumer[];
-  /** Those that the live release binds. */
+  /** Workflows of the live release. */
   workflows: Workflow[];
 }
 
-/** @param release the live one, if there is one */
+/** @param release the live one, if any */
 export function placesOf(names: StorageNames, release: Release | null): Places {
   const { triggers, classes = [] } = release ?? {};
   const kept = new Map(Object.entries(names.classes).map(([className, { id }]) => [className, id]));
@@ -57,7 +54,7 @@ function stored(
   });
 }
 
-/** The one that a caller means by its id, its binding or its name. */
+/** Finds a storage by its id, binding or name. */
 export function find(all: Stored[], asked: string): Stored | undefined {
   return (
     all.find(({ id }) => id === asked) ??
@@ -66,12 +63,12 @@ export function find(all: Stored[], asked: string): Stored | undefined {
   );
 }
 
-/** The file of an object. @param data the app's data directory */
+/** Returns the file of an object. @param data the app's data directory */
 export function objectFile(data: string, uniqueKey: string, objectId: string): string {
   return join(data, 'do', uniqueKey, `${objectId}.sqlite`);
 }
 
-/** The id of an object that was made by name, as workerd makes it. */
+/** Returns the id of an object created by name, as workerd computes it. */
 export function objectId(uniqueKey: string, name: string): string {
   const key = createHash('sha256').update(uniqueKey).digest();
   const half = (of: string | Buffer) => createHmac('sha256', key).update(of).digest().subarray(0, 16);

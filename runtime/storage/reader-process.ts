@@ -1,14 +1,14 @@
-// A process of an app's user that answers questions about what the app keeps, one after another. What it says may be the work
-// of an attacker: it is bounded, and goes to those alone who may see what the app keeps.
+// Runs a process of an app's user that answers queries about the app's storage one by one. An attacker may control its
+// output: it is limited in size, and sent only to users who may see the storage.
 import { abandon, type Job, startJob } from '../processes/child.ts';
 import { FramedReader } from '../processes/framed-reader.ts';
 
-/** Longest line that an answer begins with. */
+/** Longest head line of an answer. */
 const HEAD_BYTES = 100;
 
-/** A reader that ended, or was ended, before it had answered. */
+/** The reader ended before it had answered. */
 export class ReaderEnded extends Error {
-  /** The signal that ended it, if one did. */
+  /** The signal that ended it, if any. */
   readonly killedBy: NodeJS.Signals | null;
   constructor(killedBy: NodeJS.Signals | null) {
     super('the reader ended before it had answered');
@@ -16,10 +16,10 @@ export class ReaderEnded extends Error {
   }
 }
 
-/** An answer, as JSON that nobody has parsed. */
+/** An answer as unparsed JSON. */
 export interface Answer {
   bytes: Buffer;
-  /** Whether it says why there is none. */
+  /** Whether it is a refusal. */
   refused: boolean;
 }
 
@@ -35,7 +35,7 @@ export class ReaderProcess {
       failure: (what) => new Error(`the reader's output ${what}`),
     });
     job.stderr.resume();
-    // Its output does not say so: nobody reads that between two questions, and another process may hold it open.
+    // Its output's end does not show this: nobody reads it between queries, and another process may hold it open.
     void job.exited.then(() => {
       this.#hasExited = true;
       this.end();
@@ -47,14 +47,14 @@ export class ReaderProcess {
     return new ReaderProcess(await startJob(words, { title: 'reading the storage' }));
   }
 
-  /** Whether it can be asked: it runs, and has said nothing since its last answer. */
+  /** Whether it accepts a query: it runs, and has printed nothing since its last answer. */
   get isReady(): boolean {
     return !this.#hasExited && !this.#hasMore;
   }
 
   /**
-   * Asks one question, after the answer to the one before.
-   * @param limitBytes the reader is ended when it says more
+   * Sends one query, after the previous answer.
+   * @param limitBytes a reader that prints more is ended
    * @throws {ReaderEnded} also when `end` is called meanwhile
    */
   async ask(question: object, limitBytes: number): Promise<Answer> {
@@ -77,7 +77,7 @@ export class ReaderProcess {
     return this.#output.hasRest || this.#job.stdout.readableLength > 0;
   }
 
-  /** @throws {Error} when it ends, or says what is no answer */
+  /** @throws {Error} when it ends, or prints an invalid answer */
   async #answer(limitBytes: number): Promise<Answer> {
     const { bytes: size, refused } = JSON.parse(await this.#output.line());
     if (!Number.isSafeInteger(size) || size < 0 || size > limitBytes) throw new Error('this is no answer');

@@ -1,5 +1,5 @@
-// What an app keeps, read by processes of the app's user: a sleeping app sleeps on. A reader stays for some seconds, since
-// whoever looks at one page looks at the next one soon.
+// Reads an app's storage in processes of the app's user, without waking the app. A reader is kept for some seconds, because a
+// client often reads several pages.
 import { type ErrorCode, errorCodes } from '../../handlers/contract/errors.ts';
 import type { User } from '../isolation/users.ts';
 import { readerProgram, readerWords } from '../processes/reader.ts';
@@ -11,14 +11,14 @@ export interface ClientInfo {
   appId: string;
   /** The account of the app. */
   owner: string;
-  /** Aborts when nobody waits for the answer any more. Then the reader ends. */
+  /** Aborts when the client has disconnected. Then the reader ends. */
   signal?: AbortSignal | undefined;
 }
 
-/** Where one question is answered: the words of `reader/main.js`, with absolute paths. */
+/** A query for `reader/main.js`, with absolute paths. */
 export type Question = { kind: string } & Record<string, unknown>;
 
-/** What an app keeps could not be read, or not as it was asked for. */
+/** The storage could not be read, or the query was invalid. */
 export class ReadingRefused extends Error {
   readonly code: ErrorCode;
   constructor(code: ErrorCode, message: string) {
@@ -32,20 +32,23 @@ const ANSWER_BYTES = 10 * 1024 * 1024;
 const DEADLINE_MS = 10_000;
 const MEMORY_BYTES = 900 * 1024 * 1024;
 const HEAP_MB = 128;
-/** Readers at a time. */
+/** Concurrent readers. */
 const AT_ONCE = 3;
 const LIMITS = { name: 'storage reads', running: AT_ONCE, runningPerOwner: 2, waitingPerOwner: 20 };
-/** How often a reader is started that somebody else ends. */
+/** Attempts when other code ends the reader. */
 const TRIES = 3;
-/** How long a reader stays for the next question, in ms; not one that gave so many bytes, which has much memory. */
+/**
+ * Idle time after which a reader ends, in ms. After an answer of this many bytes it ends at once, because its memory is
+ * large.
+ */
 const IDLE_MS = 5_000;
 const IDLE_AFTER_BYTES = 1024 * 1024;
 
-/** A question under way. */
+/** A pending query. */
 interface Asking {
-  /** Who answers it; null while there is nobody yet. */
+  /** The reader that answers it; null before it has one. */
   reader: ReaderProcess | null;
-  /** Why it is given up, once it is. */
+  /** Why it was cancelled, if it was. */
   failure: Error | null;
 }
 
@@ -55,14 +58,14 @@ interface Idle {
   timer: NodeJS.Timeout;
 }
 
-/** Readers of apps' storage. Accounts take turns, and the questions of one app come one after another. */
+/** Readers of apps' storage. Accounts take turns, and one app's queries run one by one. */
 export class StorageReaders {
   readonly #queue = new FairQueue(LIMITS);
   readonly #running = new Set<Asking>();
-  /** By app, at most as many as may run at a time. */
+  /** By app, at most as many as may run concurrently. */
   readonly #idle = new Map<string, Idle>();
   readonly #deadlineMs: number;
-  /** Why nothing is answered any more. */
+  /** Why all queries are refused, once closed. */
   #closed: Error | null = null;
 
   constructor(deadlineMs = DEADLINE_MS) {
@@ -70,8 +73,8 @@ export class StorageReaders {
   }
 
   /**
-   * The answer to a question, as JSON that nobody has parsed.
-   * @param settled resolves when nothing is being done to the app's process: to stop it ends all processes of its user
+   * Returns the answer to a query, as unparsed JSON.
+   * @param settled resolves when no operation on the app's process runs: stopping it ends all processes of its user
    * @throws {ReadingRefused}, and the signal's reason when it aborts first
    */
   async ask(
@@ -130,7 +133,7 @@ export class StorageReaders {
     }
   }
 
-  /** Asks a reader, and another one when somebody else ends it. */
+  /** Queries a reader, and another one when other code ends it. */
   async #answer(
     appId: string,
     user: User | null,

@@ -1,4 +1,4 @@
-// Looking into what an app keeps: each question in the owner's names becomes one about files.
+// Queries about an app's storage: translates the owner's names to files.
 import { join } from 'node:path';
 import type { Workflow } from '../../bundler/release.ts';
 import type {
@@ -19,7 +19,7 @@ import { emptyNames } from './names.ts';
 import { find, objectFile, objectId, type Places, placesOf, type Stored } from './places.ts';
 import { type ClientInfo, ReadingRefused, type StorageReaders } from './reading.ts';
 
-/** The unique keys of what workerd's own services keep. */
+/** Unique keys of the data of workerd's own services. */
 const DATABASE_KEY = 'D1Database';
 const NAMESPACE_KEY = 'KVNamespace';
 const QUEUE_KEY = 'QueueShard';
@@ -32,10 +32,10 @@ export interface StorageQueriesOptions {
   readers: StorageReaders;
 }
 
-/** Who looks at what an app keeps. */
+/** Who reads an app's storage. */
 export type Looker = Omit<ClientInfo, 'owner'>;
 
-/** Answers are JSON that nobody has parsed. Methods throw `ReadingRefused`. */
+/** Answers are unparsed JSON. Methods throw `ReadingRefused`. */
 export class StorageQueries {
   readonly #options: StorageQueriesOptions;
 
@@ -43,7 +43,7 @@ export class StorageQueries {
     this.#options = options;
   }
 
-  /** All that an app keeps, with counts and bytes. */
+  /** All of an app's storage, with counts and bytes. */
   async overview(looker: Looker): Promise<Buffer> {
     const { appId } = looker;
     const { databases, namespaces, classes, queues } = await this.places(appId);
@@ -72,7 +72,7 @@ export class StorageQueries {
     return this.#ask(looker, { kind: 'database', path: this.#file(appId, DATABASE_KEY, found), ...asked });
   }
 
-  /** A database's schema and rows as SQL, or those of some tables. */
+  /** A database's schema and rows as SQL, or only some tables. */
   async exportDatabase(looker: Looker, { database, tables }: ExportQuestion): Promise<Buffer> {
     const { appId } = looker;
     const { databases } = await this.places(appId);
@@ -95,7 +95,7 @@ export class StorageQueries {
     return this.#ask(looker, { kind: 'object', directory, object: id, name, ...asked });
   }
 
-  /** The keys of a namespace, or the value of one. */
+  /** The keys of a namespace, or one value. */
   async keys(looker: Looker, { namespace, ...asked }: KeysQuestion): Promise<Buffer> {
     const { appId } = looker;
     const { namespaces } = await this.places(appId);
@@ -104,7 +104,7 @@ export class StorageQueries {
     return this.#ask(looker, { kind, ...this.#namespace(appId, found), ...asked });
   }
 
-  /** The Workflows of the live release, with what is kept of their instances. */
+  /** The Workflows of the live release, with their instances' storage. */
   async workflows(looker: Looker): Promise<Buffer> {
     const { appId } = looker;
     const { workflows } = await this.places(appId);
@@ -138,7 +138,7 @@ export class StorageQueries {
     return this.#ask(looker, { kind: 'instance', path, statuses: INSTANCE_STATUSES });
   }
 
-  /** The Workflow of the live release that a caller means by its name or its binding. */
+  /** Finds a Workflow of the live release by name or binding. */
   async workflow(appId: string, asked: string): Promise<Workflow> {
     const { workflows } = await this.places(appId);
     const found =

@@ -1,4 +1,4 @@
-// What an app keeps, changed for its owner by a process of the app, which alone may have the storage.
+// Changes an app's storage for its owner, through a process of the app: no other may use the storage.
 import type { KvWrite } from '../../handlers/contract/host/host-storage.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { LeasedCell } from '../fleets/admission/leasing.ts';
@@ -9,18 +9,18 @@ import { find, type Stored } from './places.ts';
 import { ReadingRefused } from './reading.ts';
 import type { StorageQueries } from './storage-queries.ts';
 
-/** Longest answer about a value: nothing, or one message. */
+/** Longest answer about a value: empty, or one message. */
 const KV_ANSWER_BYTES = 64 * 1024;
-/** Longest answer of a database, which limits what it answers itself. */
+/** Longest answer of a database, which has its own limit. */
 const DATABASE_ANSWER_BYTES = 11 * 1024 * 1024;
 
-/** Each request under way keeps its body and its answer in the host's memory. */
+/** Each pending request holds its body and answer in the host's memory. */
 const LIMITS = { name: 'SQL requests', running: 8, runningPerOwner: 4, waitingPerOwner: 100 };
 const queue = new FairQueue(LIMITS);
 
 const ENDED = "the app's process ended before it had answered; look whether the write was carried out";
 
-/** Where writes go: to a process of the app. */
+/** The target of writes: a process of the app. */
 interface Writing {
   apps: Apps;
   storageQueries: StorageQueries;
@@ -28,21 +28,21 @@ interface Writing {
 
 /** SQL for one of an app's databases. */
 export interface DatabaseRequest {
-  /** Its id, its binding or its name. */
+  /** Its id, binding or name. */
   database: string;
-  /** Queries as JSON, or a file of SQL. Each is one transaction. */
+  /** Queries as JSON, or an SQL file. Each is one transaction. */
   kind: 'query' | 'import';
-  /** Reads the body, once its turn has come. */
+  /** Reads the body, called in the request's turn. */
   body: () => Promise<Buffer>;
-  /** Aborted when nobody waits for the answer any more. */
+  /** Aborted when the client has disconnected. */
   signal: AbortSignal | undefined;
 }
 
 /**
- * Has the app's process run SQL; one is started for it where none runs, and a sleeping app sleeps on. Requests of one app run
- * one after another, and accounts take turns.
- * @returns JSON that nobody has parsed: a `DatabaseAnswer`
- * @throws {ReadingRefused} without a process that answers, and when too many requests wait; the signal's reason
+ * Runs SQL in the app's process, which is started if needed; a sleeping app sleeps on. One app's requests run one by one, and
+ * accounts take turns.
+ * @returns unparsed JSON: a `DatabaseAnswer`
+ * @throws {ReadingRefused} when no process answers or the queue is full; the signal's reason
  */
 export async function runSql(
   writing: Writing,
@@ -67,7 +67,7 @@ export async function runSql(
   });
 }
 
-/** Has the app's process change a value of a namespace. @throws {ReadingRefused} also in the process's own words */
+/** Changes a value of a namespace through the app's process. @throws {ReadingRefused} also with the process's own message */
 export async function writeValue(writing: Writing, appId: string, { of, ...asked }: KvWrite): Promise<void> {
   const { namespaces } = await writing.storageQueries.places(appId);
   const { binding } = bound(find(namespaces, of), `namespace ${of}`);
@@ -86,7 +86,7 @@ export async function writeValue(writing: Writing, appId: string, { of, ...asked
   if ('failed' in answer) throw new ReadingRefused('query_failed', String(answer.failed).replace(/\.$/, ''));
 }
 
-/** What the live release has a binding to: only that is in its process. */
+/** Requires a binding in the live release: only bound storage is in its process. */
 function bound(found: Stored | undefined, what: string): Stored {
   if (found === undefined) throw new ReadingRefused('storage_not_found', `the app has no ${what}`);
   if (found.binding !== null) return found;

@@ -1,4 +1,4 @@
-// What the bucket service answers, as workerd's R2 binding reads it.
+// Encodes the bucket service's answers for workerd's R2 binding.
 import type { ServerResponse } from 'node:http';
 import type { ObjectRow } from '../../../sqlite/storage/objects.ts';
 import type { Part } from './bucket/conditions.ts';
@@ -7,12 +7,12 @@ import type { R2Error } from './errors.ts';
 import { ERROR_HEADER, METADATA_SIZE_HEADER } from './headers.ts';
 import type { RequestOf } from './requests.ts';
 
-/** What is known of an object, as JSON. @param part what an answer holds of it, if it holds any */
+/** Describes an object as JSON. @param part the part of it in the answer, if any */
 export function describeObject(object: ObjectRow, part?: Part): string {
   return JSON.stringify(fields(object, part));
 }
 
-/** A page, as JSON. Metadata that was not asked for is left out. */
+/** Describes a page as JSON. Metadata is left out unless requested. */
 export function describePage(
   { objects, delimitedPrefixes, cursor }: Listed,
   { include = [] }: RequestOf<'list'>,
@@ -42,7 +42,7 @@ function fields(row: ObjectRow, range?: Part): object {
     httpFields: JSON.parse(row.http_metadata) as object,
     customFields: JSON.parse(row.custom_metadata) as object,
     range,
-    // An etag of parts is no digest of the bytes.
+    // An etag of a multipart upload is not a digest of the bytes.
     checksums: {
       0: md5 ?? (row.etag.includes('-') ? undefined : row.etag),
       1: sha1,
@@ -58,7 +58,7 @@ export function sendJson(response: ServerResponse, json: string): void {
   response.writeHead(200, { [METADATA_SIZE_HEADER]: body.length, 'content-length': body.length }).end(body);
 }
 
-/** @param metadata JSON that goes with the refusal */
+/** @param metadata JSON that accompanies the error */
 export function sendError(response: ServerResponse, error: R2Error, metadata: string | null): void {
   if (response.headersSent) {
     response.destroy();
@@ -74,7 +74,7 @@ export function sendError(response: ServerResponse, error: R2Error, metadata: st
     .end(body);
 }
 
-/** A header may have any byte from 128 up, as the bytes of UTF-8 are. */
+/** Encodes a text as UTF-8 for a header, which may have any byte from 128 up. */
 function asHeader(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1');
 }

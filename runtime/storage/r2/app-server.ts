@@ -1,4 +1,4 @@
-// Answers the R2 bindings of one app, at a socket that is the app's alone.
+// Answers the R2 bindings of one app, at the app's own socket.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { BlobRow } from '../../../sqlite/storage/objects.ts';
 import { answerHttp, type HttpAnswerer } from '../../app-services/app-service-http.ts';
@@ -19,18 +19,18 @@ import { BUCKET_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } from './headers.t
 import type { ServiceOptions } from './messages.ts';
 import { parseRequest, type R2Request, type RequestOf } from './requests.ts';
 
-/** A connection on which nothing moves is closed after so long, in ms. workerd lets go of an unused one after 5 s. */
+/** Idle timeout of a connection, in ms. workerd closes an unused one after 5 s. */
 const SILENCE_MS = 60_000;
-/** Longest time for a whole request to arrive, in ms. */
+/** Time limit for a whole request to arrive, in ms. */
 const REQUEST_MS = 6 * 60 * 60_000;
-/** Keys may have 1,024 bytes, which JSON may write as six times as many; a request may name several. */
+/** Keys may have 1,024 bytes, up to six times as many in JSON; a request may name several. */
 const HEADER_BYTES = 256 * 1024;
 const METADATA_BYTES = 4 * 2 ** 20;
-/** Connections of an app. */
+/** Limit of an app's connections. */
 const CONNECTIONS = 2_000;
-/** Bodies of an app that are taken at a time. Many may come from slow clients. */
+/** Concurrent bodies of an app. Many may come from slow clients. */
 const WRITES = 128;
-/** Of an app's requests that may take the process some milliseconds, so many have their turn before another app's. */
+/** Concurrent requests of an app that may take some milliseconds of CPU time. Others wait, so that other apps get turns. */
 const LONG = 2;
 const BUCKET = /^[0-9a-z]{1,64}$/;
 
@@ -45,7 +45,7 @@ export class AppServer {
     this.#room = room;
   }
 
-  /** Listens at a socket to which only the app can come. */
+  /** Listens at a socket that only the app can reach. */
   static async listen(
     door: SocketHandle,
     stores: OpenStoreCache,
@@ -141,7 +141,7 @@ export class AppServer {
     }
   }
 
-  /** Writes a body when it is its turn, and if there is room for it. */
+  /** Writes a body in its turn, if it is within the quota. */
   #bounded<T>(store: BucketStore, { size }: Body, write: () => Promise<T>): Promise<T> {
     return this.#writes.during(() => this.#room.during(size, () => store.keptBytes, write));
   }
@@ -156,7 +156,7 @@ async function read(
 ): Promise<void> {
   const header = request.headers[REQUEST_HEADER];
   if (request.method !== 'GET' || typeof header !== 'string') throw invalidRequest();
-  // Node reads headers byte by byte, workerd writes UTF-8.
+  // Node decodes headers as latin1, but workerd writes UTF-8.
   const asked: R2Request = parseRequest(Buffer.from(header, 'latin1').toString('utf8'));
   if (asked.method === 'usage') return sendJson(response, JSON.stringify(store.usage()));
   const bucket = bucketOf(request);
@@ -213,7 +213,7 @@ async function sendBytes(
   );
 }
 
-/** Writes a part of what blobs have, one after another. */
+/** Writes part of the concatenated blobs. */
 async function copyBlobs(
   store: BucketStore,
   blobs: BlobRow[],
@@ -248,7 +248,7 @@ function failure(error: unknown): R2Error {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'SQLITE_FULL')
     return unavailable('The disk of this machine is full, so this could not be written.');
-  // Whoever is not there any more needs no answer.
+  // The client has disconnected.
   if (code !== 'ECONNRESET') log('error', 'a bucket operation failed', { error: reason(error) });
   return internalError();
 }

@@ -10,15 +10,15 @@ import { usageAt } from './client.ts';
 import { type ServiceOptions, SOCKET } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
-/** Its threads mostly wait for the disk. */
+/** Its threads mostly wait for the disk, so it has more of them. */
 const ENVIRONMENT = { UV_THREADPOOL_SIZE: '16' };
 const MEMORY_BYTES = 3 * 1024 ** 3;
 const HEAP_MB = 512;
-/** Whose user the service is, among those of the apps. */
+/** The name under which the service gets a user, like an app. */
 const SERVICE = 'bucket-service';
-/** Longest time to give the buckets of a directory that was copied to the service's new user, in ms. */
+/** Time limit to change the owner of a copied directory's buckets to the service's new user, in ms. */
 const HAND_OVER_TIMEOUT_MS = 60_000;
-/** Rights to pass through a directory: its owner's and its group's, not to see what is in it. */
+/** Directory mode: the group may traverse it but not list it. */
 const PASSED_BY_GROUP = 0o710;
 
 export interface BucketsOptions {
@@ -47,25 +47,25 @@ export class Buckets {
     });
   }
 
-  /** The process, while it runs. */
+  /** The process id while it runs. */
   get pid(): Promise<number | null> {
     return this.#service.pid;
   }
 
-  /** Starts the service if any app has buckets, so that the first to need it does not wait. */
+  /** Starts the service if any app has buckets, so that the first use does not wait. */
   warm(): void {
     const { allBuckets } = this.#paths;
     if (existsSync(allBuckets) && readdirSync(allBuckets).length > 0) this.#service.warm();
   }
 
-  /** An app's way to its buckets. */
+  /** An app's access to its buckets. */
   access(appId: string): HostServiceAccess {
     return this.#service.access(appId);
   }
 
   /**
-   * Has the service serve an app's buckets, which are made if there are none.
-   * @returns the socket where it does
+   * Makes the service serve an app's buckets, created if needed.
+   * @returns the socket
    */
   open(appId: string): Promise<string> {
     return this.#service.open(appId);
@@ -76,28 +76,28 @@ export class Buckets {
     return existsSync(this.#paths.buckets(appId));
   }
 
-  /** What an app's buckets keep, by their storage ids. */
+  /** The usage of an app's buckets, by storage id. */
   async usage(appId: string): Promise<UsageRow[]> {
     return usageAt(await this.open(appId));
   }
 
-  /** Begins or ends to keep the files of objects that an app replaces or deletes, while its buckets are copied. */
+  /** Begins or ends deferring the removal of replaced and deleted files, while an app's buckets are copied. */
   hold(appId: string, isHeld: boolean): Promise<void> {
     return this.#service.hold(appId, isHeld);
   }
 
-  /** Ends what goes on in an app's buckets, whose files may then be moved. */
+  /** Ends all work on an app's buckets, so that their files may be moved. */
   forget(appId: string): Promise<void> {
     return this.#service.forget(appId);
   }
 
-  /** Ends the service. All that it acknowledged is on the disk. */
+  /** Ends the service. Everything that it acknowledged is on disk. */
   close(): Promise<void> {
     return this.#service.close();
   }
 }
 
-/** Makes the directory of an app's buckets: the service's own, through which the app's user comes to the socket. */
+/** Makes the directory of an app's buckets: owned by the service, traversed by the app's user to reach the socket. */
 async function makeDirectory(
   paths: Layout,
   directory: string,

@@ -1,4 +1,4 @@
-// Asks the bucket service as an app's own binding does. No app's process is started for it.
+// Calls the bucket service as an app's own binding does, without starting the app's process.
 import { type IncomingMessage, request } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { UsageRow } from '../../../sqlite/storage/objects.ts';
@@ -6,13 +6,13 @@ import { readAtMost } from '../../sockets/read-at-most.ts';
 import { R2Error } from './errors.ts';
 import { BUCKET_HEADER, ERROR_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } from './headers.ts';
 
-/** Longest time without a byte, in ms. */
+/** Idle timeout, in ms. */
 const SILENCE_MS = 20_000;
-/** The same of a body that comes from elsewhere. The service itself waits for a little longer. */
+/** Idle timeout for a body from a client. The service's own is a little longer. */
 const BODY_SILENCE_MS = 50_000;
 const ANSWER_BYTES = 16 * 2 ** 20;
 
-/** An object as the service describes it. */
+/** The service's description of an object. */
 export interface DescribedObject {
   name: string;
   size: number;
@@ -25,15 +25,15 @@ export interface DescribedObject {
 
 type Described = Pick<DescribedObject, 'httpFields' | 'customFields'>;
 
-/** The bytes of an object or a part, and how many they are. */
+/** The bytes of an object or a part, and their number. */
 export interface Body {
   size: number;
   bytes: Readable;
 }
 
-/** A body that did not come to its end. */
+/** A body that ended early. */
 export class BrokenBody extends Error {
-  /** Whether nothing came for a while; else it was broken off. */
+  /** Whether it timed out; else it was aborted. */
   readonly isLate: boolean;
   constructor(isLate: boolean) {
     super(isLate ? 'the body did not arrive in time' : 'the body was broken off');
@@ -41,7 +41,7 @@ export class BrokenBody extends Error {
   }
 }
 
-/** What a request has behind its head. */
+/** The body of a request. */
 interface Sent {
   metadata: Buffer;
   body: Body | null;
@@ -76,7 +76,7 @@ export class BucketClient {
   }
 
   /**
-   * A part of an object's bytes, of the version that has this etag. Whoever gets the stream reads or destroys it.
+   * Returns a range of an object's bytes, of the version with this etag. The caller must read or destroy the stream.
    * @throws {R2Error}
    */
   async bytes(key: string, etag: string, part: { offset: number; length: number }): Promise<Readable> {
@@ -109,7 +109,7 @@ export class BucketClient {
     return JSON.parse(await this.#put(asked, body)) as DescribedObject;
   }
 
-  /** Begins an upload in parts. @returns its id @throws {R2Error} */
+  /** Begins a multipart upload. @returns its id @throws {R2Error} */
   async createUpload(key: string, described: Described): Promise<string> {
     const asked = { method: 'createMultipartUpload', object: key, ...described };
     return (JSON.parse(await this.#put(asked)) as { uploadId: string }).uploadId;
@@ -151,7 +151,7 @@ export class BucketClient {
   }
 }
 
-/** What each bucket of an app keeps that ever had an object; `bucket` is a storage id. */
+/** Returns the usage of each bucket of an app that ever had an object; `bucket` is a storage id. */
 export async function usageAt(socket: string): Promise<UsageRow[]> {
   return JSON.parse(await whole(await send(socket, 'GET', header({ method: 'usage' })))) as UsageRow[];
 }
@@ -160,7 +160,7 @@ function header(asked: object): Record<string, string> {
   return { [REQUEST_HEADER]: Buffer.from(JSON.stringify(asked), 'utf8').toString('latin1') };
 }
 
-/** A read that the service's end cut is asked once more: the next process takes it. @throws {R2Error} */
+/** Retries a read once when the service's end interrupted it: the next process answers. @throws {R2Error} */
 function send(...asked: Parameters<typeof sendOnce>): Promise<IncomingMessage> {
   return sendOnce(...asked).catch((error: NodeJS.ErrnoException) => {
     if (asked[1] === 'GET' && error.code === 'ECONNRESET') return sendOnce(...asked);
@@ -183,7 +183,7 @@ function sendOnce(
       method,
       path: '/',
       agent: false,
-      // Else the service closes the connection once it has answered, and a body whose end is seen after that fails by it.
+      // Otherwise the service closes the connection after its answer, and a body that ends later fails.
       headers: { ...headers, connection: 'keep-alive', 'content-length': String(length) },
     });
     const isComing = () => body !== null && !body.bytes.readableEnded;
@@ -206,7 +206,7 @@ function sendOnce(
     const breakOff = () => {
       if (isComing()) asked.destroy(new BrokenBody(false));
     };
-    // Whoever broke off before this tells no listener any more.
+    // A stream that was already destroyed emits no more events.
     if (body.bytes.destroyed) breakOff();
     else body.bytes.once('error', breakOff).once('close', breakOff).pipe(asked);
   });

@@ -1,18 +1,18 @@
-// What the bucket service refuses. Codes and words are R2's own where it has some: apps read them.
+// Errors of the bucket service. Codes and messages are R2's own where they exist: apps read them.
 import { CodedError } from '../../../handlers/contract/coded-error.ts';
 
-/** The most that a key may have, in bytes. */
+/** Longest key, in bytes. */
 export const KEY_BYTES = 1024;
-/** The most that an object may have when it is put at once, in bytes: 5 GiB less 5 MiB. */
+/** Largest object in a single put, in bytes: 5 GiB less 5 MiB. */
 export const OBJECT_BYTES = 5 * 2 ** 30 - 5 * 2 ** 20;
-/** The most that an object's own metadata may have. */
+/** Longest custom metadata, in bytes. */
 export const METADATA_BYTES = 8192;
-/** Every part of an upload but the last has this much at least, in bytes. */
+/** Smallest part of a multipart upload except the last, in bytes. */
 export const PART_BYTES = 5 * 2 ** 20;
-/** Keys in one answer to `list`. */
+/** Most keys in one answer to `list`. */
 export const LIST_KEYS = 1000;
 
-/** A refusal, which the app sees as `<method>: <message> (<code>)`. */
+/** A refusal, shown to the app as `<method>: <message> (<code>)`. */
 export class R2Error extends CodedError<number> {}
 
 export const internalError = () =>
@@ -34,7 +34,7 @@ export const invalidRange = () => new R2Error(416, 10039, 'The requested range i
 export const badUpload = () => new R2Error(500, 10048, 'There was a problem with the multipart upload.');
 export const tooLarge = (message = 'Your proposed upload exceeds the maximum allowed object size.') =>
   new R2Error(400, 100100, message);
-/** For what has to do with this machine, and may be otherwise later. */
+/** For conditions of this machine, which may change. */
 export const unavailable = (message: string) => new R2Error(503, 10043, message);
 
 export function badDigest(algorithm: string, given: Buffer, actual: Buffer): R2Error {

@@ -1,4 +1,4 @@
-/** Lets so many in at a time; the others wait in a row, and whatever else there is to do comes before each of them. */
+/** A semaphore. Waiting work starts in order, each after other pending events of the loop. */
 export class Gate {
   #free: number;
   readonly #waiting: (() => void)[] = [];

@@ -1,10 +1,10 @@
-// Names of the headers between workerd and the bucket service. All but the first are workerd's own.
+// Header names between workerd and the bucket service. All but the first are workerd's own.
 
 /** Names the bucket: written by workerd from the cell's configuration. */
 export const BUCKET_HEADER = 'x-cellar-bucket';
-/** Of a GET: what is asked for, as JSON. */
+/** In a GET: the request as JSON. */
 export const REQUEST_HEADER = 'cf-r2-request';
-/** How many bytes of a body, at its beginning, are JSON: of a PUT what is asked for, of an answer what is known. */
+/** Length of the JSON at the start of a body: a PUT's request, or an answer's metadata. */
 export const METADATA_SIZE_HEADER = 'cf-r2-metadata-size';
-/** Of an answer: what went wrong, as JSON. */
+/** In an answer: the error as JSON. */
 export const ERROR_HEADER = 'cf-r2-error';

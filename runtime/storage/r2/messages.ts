@@ -1,11 +1,11 @@
-// What the host tells the bucket service.
+// Messages from the host to the bucket service.
 import type { RoomOptions } from './bucket/quota.ts';
 
 /** Name of an app's socket in the directory of its buckets. */
 export const SOCKET = 'r2.sock';
 
-/** What the service is started with. */
+/** Start options of the service. */
 export interface ServiceOptions extends RoomOptions {
-  /** A connection on which nothing moves is closed after so long, in ms. Default 60,000. */
+  /** Idle timeout of a connection, in ms. Default 60,000. */
   silenceMs?: number;
 }

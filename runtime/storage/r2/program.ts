@@ -1,4 +1,4 @@
-// The bucket service: a process that keeps the objects of all apps, each app's apart. The host says which apps it serves.
+// The bucket service: a process that stores the objects of all apps separately. The host says which apps it serves.
 import { join } from 'node:path';
 import { serveApps, serviceOptions } from '../../app-services/app-service-program.ts';
 import { AppServer } from './app-server.ts';
@@ -7,7 +7,7 @@ import { Room } from './bucket/quota.ts';
 import type { ServiceOptions } from './messages.ts';
 
 const options = serviceOptions<ServiceOptions & { directory: string }>();
-// The app whose buckets these are passes through their directory to its socket, and reads no file in it.
+// The app's user may traverse its buckets' directory to the socket, but read no file in it.
 process.umask(0o077);
 
 serveApps('bucket service', async (app, door) => {

@@ -1,11 +1,11 @@
-// What workerd's R2 binding asks, as JSON: its shapes, checked.
+// Parses and validates the JSON requests of workerd's R2 binding.
 import * as z from 'zod';
 import { invalidRequest } from './errors.ts';
 
-/** Keys of one deletion, as R2 has it. */
+/** Most keys of one deletion, as in R2. */
 const DELETE_KEYS = 1000;
 
-// workerd writes 64-bit numbers as text.
+// workerd writes 64-bit numbers as strings.
 const number = z.coerce.number();
 const hex = z.string().transform((text) => Buffer.from(text, 'hex'));
 const base64 = z.string().transform((text) => Buffer.from(text, 'base64'));
@@ -92,7 +92,7 @@ const request = z.discriminatedUnion('method', [
     parts: z.array(z.object({ etag: z.string(), part: z.number() })).max(10_000),
   }),
   z.object({ method: z.literal('abortMultipartUpload'), ...ofUpload }),
-  // Asked by the host, of all buckets of the app.
+  // Sent by the host, about all buckets of the app.
   z.object({ method: z.literal('usage') }),
 ]);
 
@@ -102,8 +102,8 @@ export type Condition = z.infer<typeof condition>;
 export type HttpFields = NonNullable<RequestOf<'put'>['httpFields']>;
 
 /**
- * Reads a request of the binding's.
- * @throws {R2Error} when it is none
+ * Parses a request of the binding.
+ * @throws {R2Error} when it is invalid
  */
 export function parseRequest(json: string): R2Request {
   let value: unknown;

@@ -1,4 +1,4 @@
-// What every answer has: a bound on its size, and refusals that the host passes on.
+// Common parts of answers: a size limit, and refusals that the host forwards.
 export class Refusal extends Error {
   constructor(code, message) {
     super(message);
@@ -7,22 +7,22 @@ export class Refusal extends Error {
 }
 
 /**
- * Where a list goes on, from a text that a caller may have made up.
- * @param check makes of its JSON a place of the list; it returns null, or throws, when that is none
- * @throws {Refusal} when it is none
+ * Parses a list's cursor, which a caller may have forged.
+ * @param check converts its JSON to a position; returns null or throws for an invalid one
+ * @throws {Refusal} when it is invalid
  */
 export function placeOf(text, check) {
   let place = null;
   try {
     place = check(JSON.parse(text));
   } catch {
-    // The caller is told below.
+    // The caller is refused below.
   }
   if (place === null) throw new Refusal('invalid_input', 'cursor: is not a cursor of this list');
   return place;
 }
 
-/** The most bytes of the answer under way, and how many there are. */
+/** The current answer's size limit, and its bytes so far. */
 export let limitBytes = 0;
 let bytes = 0;
 
@@ -32,7 +32,7 @@ export function limitAnswer(most) {
   bytes = 0;
 }
 
-/** A part of the answer as JSON, counted. */
+/** Encodes a part of the answer as JSON, and counts its bytes. */
 export function json(value) {
   const text = JSON.stringify(value);
   bytes += Buffer.byteLength(text);

@@ -1,14 +1,14 @@
-// SQLite's files: opened to be read and nothing else, one statement of the caller's, and tables page by page.
+// Reads SQLite files: runs one statement of the caller's, or lists tables and their pages.
 import { lstatSync } from 'node:fs';
 import { constants, DatabaseSync } from 'node:sqlite';
 import { json, placeOf, Refusal } from './answer.js';
 import { bound, sqlValue } from './values.js';
 
-/** Longest wait for whoever has a database locked, in ms. */
+/** Longest wait for a database lock, in ms. */
 const BUSY_MS = 2_000;
-/** Longest text or bytes that a statement may make. */
+/** Longest text or blob that a statement may create. */
 const VALUE_BYTES = 20 * 1024 * 1024;
-/** Longest place of a page as JSON; where it would be longer, pages count rows. */
+/** Longest cursor as JSON; otherwise pages use row offsets. */
 const PLACE_LENGTH = 600;
 const TABLES = 2_000;
 
@@ -30,24 +30,24 @@ const PRAGMAS = [
   'index_info',
   'index_xinfo',
   'foreign_key_list',
-  // Full-text tables ask it of themselves.
+  // Full-text tables use it internally.
   'data_version',
 ];
-/** Together, for each statement by itself takes longer. All that is read is as it was at one time. */
+/** One call, because separate statements are slower. The transaction gives one consistent snapshot. */
 const BEGIN = `PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;
   PRAGMA cache_size = -8000; BEGIN`;
 const FUNCTIONS_REFUSED = ['load_extension', 'fts3_tokenizer'];
-/** Tables of workerd's own. */
+/** workerd's own tables. */
 export const OWN = /^_cf_/i;
 
-/** What is open. A transaction that stays would keep what an app writes meanwhile in the write-ahead log. */
+/** Open databases. A transaction left open would make the app's write-ahead log grow. */
 const opened = [];
 
 export function closeAll() {
   for (const database of opened.splice(0)) if (database.isOpen) database.close();
 }
 
-/** Opens a database to be read, while others may write to it. `null` when there is none. */
+/** Opens a database for reading, while others may write to it. `null` if it is missing. */
 export function open(path, ownTables = false) {
   for (const suffix of ['', '-wal', '-shm']) {
     const stat = lstatSync(path + suffix, { throwIfNoEntry: false });
@@ -64,7 +64,7 @@ export function open(path, ownTables = false) {
   return guarded(database, ownTables);
 }
 
-/** Has a database carry out what reads, and nothing else. */
+/** Restricts a database to reads. */
 function guarded(database, ownTables = false) {
   opened.push(database);
   database.exec(BEGIN);
@@ -78,7 +78,7 @@ function guarded(database, ownTables = false) {
   return database;
 }
 
-/** Prepares a statement whose words are the caller's. */
+/** Prepares a statement of the caller's. */
 export function prepare(database, sql) {
   let statement;
   try {
@@ -98,7 +98,7 @@ export function sqlRefusal(error) {
   return new Refusal('query_failed', `${error.message}${denied}`);
 }
 
-/** The rows of a statement, as JSON, each counted. */
+/** Yields the rows of a statement as JSON, each counted. */
 function* rowsOf(statement, parameters = []) {
   try {
     for (const row of statement.iterate(...parameters)) yield row.map(sqlValue);
@@ -109,7 +109,7 @@ function* rowsOf(statement, parameters = []) {
 
 const rest = /^(?:\s|;|--[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*$/;
 
-/** What one statement of the caller's gives. */
+/** Runs one statement of the caller's. */
 function query(database, sql) {
   const statement = prepare(database, sql);
   const tail = sql.slice(sql.indexOf(statement.sourceSQL) + statement.sourceSQL.length);
@@ -122,7 +122,7 @@ function query(database, sql) {
 
 export const quoted = (name) => `"${name.replaceAll('"', '""')}"`;
 
-/** The tables and views that are the app's. */
+/** The app's tables and views. */
 export function tables(database) {
   const listed = database
     .prepare(
@@ -150,7 +150,7 @@ function describe({ name, type, notnull, dflt_value, pk, hidden }) {
   };
 }
 
-/** A page of one table, in the order of its key, or of a column and then the key. */
+/** A page of one table, ordered by its key, or by a column and then the key. */
 function page(database, { table, sort, filter, limit, after }) {
   const found = OWN.test(table)
     ? undefined
@@ -207,13 +207,13 @@ function page(database, { table, sort, filter, limit, after }) {
   return `"columns":${shown},"rows":[${rows}],"next":${JSON.stringify(next)}`;
 }
 
-/** A number of rows, or what a row has in the columns that order the rows; null when the place is neither. */
+/** Checks a cursor: a row offset, or values of the ordering columns; null when invalid. */
 function rowPlace(place, columns) {
   if (Number.isSafeInteger(place) && place >= 0) return place;
   return Array.isArray(place) && place.length === columns ? place.map(bound) : null;
 }
 
-/** What names a row of a table for good; nothing for a view. */
+/** The columns that identify a row of a table; none for a view. */
 function keysOf({ type, wr }, columns) {
   if (type === 'view') return [];
   if (wr === 1)
@@ -226,7 +226,7 @@ function keysOf({ type, wr }, columns) {
   return free === undefined ? [] : [free];
 }
 
-/** The condition of rows that come after one. NULL is before everything. */
+/** The condition for rows after one. NULL sorts first. */
 function behind(sorted, keys, descending, place) {
   const than = descending ? '<' : '>';
   const values = sorted === null ? place : place.slice(1);
@@ -243,7 +243,7 @@ function behind(sorted, keys, descending, place) {
   return { condition, values: [place[0], place[0], ...values] };
 }
 
-/** The part of an answer that is a database's: one statement, a page of a table, or what tables there are. */
+/** Answers about one database: one statement, a page of a table, or the list of tables. */
 export function look(database, asked) {
   if (asked.sql !== null) return query(database, asked.sql);
   if (asked.table !== null) return page(database, asked);
@@ -257,7 +257,7 @@ export function isTable(database, name) {
 }
 
 export function readDatabase({ path, ...asked }) {
-  // One that was never used has no file yet.
+  // A database that was never used has no file yet.
   const database = open(path) ?? guarded(new DatabaseSync(':memory:'));
   return `{${look(database, asked)}}`;
 }

@@ -1,11 +1,11 @@
-// A whole database as SQL.
+// Exports a whole database as SQL.
 import { limitBytes, Refusal } from './answer.js';
 import { columnsOf, isTable, OWN, open, prepare, quoted, sqlRefusal } from './databases.js';
 import { sizeOf } from './objects.js';
 
 /**
- * @param wanted names of tables: they are all that is told, with what depends on them; undefined for everything
- * @yields the statements that make a database anew: tables, rows, and then what depends on both
+ * @param wanted names of the tables to export, with what depends on them; undefined for everything
+ * @yields the statements that recreate a database: tables, rows, and then what depends on both
  */
 function* dump(database, wanted) {
   yield 'PRAGMA defer_foreign_keys=TRUE;';
@@ -24,7 +24,7 @@ function* dump(database, wanted) {
     if (rootpage === 0) throw new Refusal('query_failed', `the virtual table ${name} cannot be exported`);
     yield `${sql};`;
   }
-  // After all tables: a row may name one of a table that comes later.
+  // After all tables: a row may refer to a later table.
   for (const { name } of tables) yield* inserts(database, name);
   yield* sequences(database, wanted);
   for (const type of ['view', 'index', 'trigger']) for (const { sql } of ofType(type)) yield `${sql};`;
@@ -34,7 +34,7 @@ function* inserts(database, table) {
   const columns = columnsOf(database, table)
     .filter(({ hidden }) => hidden === 0)
     .map(({ name }) => quoted(name));
-  // As bytes, text comes with all that it has, NUL too.
+  // As bytes, text is complete, NUL included.
   const values = columns.map(
     (name) => `typeof(${name}), iif(typeof(${name}) = 'text', CAST(${name} AS BLOB), ${name})`,
   );
@@ -43,12 +43,12 @@ function* inserts(database, table) {
     yield `${head}${columns.map((_, n) => literal(row[2 * n], row[2 * n + 1]))});`;
 }
 
-/** SQLite compares names without regard to case. */
+/** SQLite compares names case-insensitively. */
 function isWanted(table, wanted) {
   return wanted === undefined || wanted.some((name) => name.toLowerCase() === table.toLowerCase());
 }
 
-/** What AUTOINCREMENT has counted to. */
+/** AUTOINCREMENT's counters. */
 function* sequences(database, wanted) {
   if (!isTable(database, 'sqlite_sequence')) return;
   for (const [name, seq] of prepare(database, 'SELECT name, seq FROM sqlite_sequence').iterate()) {
@@ -60,7 +60,7 @@ function* sequences(database, wanted) {
   }
 }
 
-/** A value as SQL. @param value of a text its bytes */
+/** A value as an SQL literal. @param value for text, its bytes */
 function literal(type, value) {
   if (type === 'null') return 'NULL';
   if (type === 'integer') return String(value);
@@ -74,7 +74,7 @@ function literal(type, value) {
   return /[.e]/.test(number) ? number : `${number}.0`;
 }
 
-/** Bytes as a text that stands for them in SQL; null when none does. */
+/** Bytes as an SQL text literal; null when impossible. */
 function textOf(value) {
   if (value.includes(0)) return null;
   try {

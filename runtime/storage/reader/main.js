@@ -1,9 +1,8 @@
-// Run by a process of the app's user: answers questions about what an app keeps. What lies there may be made to harm whoever
-// reads it: nothing is written, nothing but the named files is opened, and the host ends this process when it takes too long,
-// too much memory, or prints too much.
+// Run as the app's user: answers queries about the app's storage. The files may be crafted to attack their reader. So nothing
+// is written, only the named files are opened, and the host ends this process over its limits of time, memory or output.
 //
-// A question is a line of JSON on standard input. Its answer on standard output is a line of JSON, `{"bytes", "refused"}`, and
-// so many bytes of JSON. The next question comes after that.
+// A query is a line of JSON on standard input. The answer on standard output is a line of JSON, `{"bytes", "refused"}`, and
+// that many bytes of JSON. Then comes the next query.
 import { readSync, writeSync } from 'node:fs';
 import { limitAnswer, Refusal } from './answer.js';
 import { closeAll, readDatabase } from './databases.js';
@@ -36,7 +35,7 @@ function refusalOf(error) {
 
 const piece = Buffer.alloc(64 * 1024);
 
-/** The next question; null when there are no more. */
+/** Reads the next query; null at the end. */
 function nextQuestion() {
   const pieces = [];
   for (;;) {
@@ -64,5 +63,5 @@ function answer({ kind, limitBytes, ...question }) {
   }
 }
 
-// It waits in the read itself: Node's streams take longer to pass on a question and its answer.
+// Blocks in the read itself: Node's streams are slower for a query and its answer.
 for (let question = nextQuestion(); question !== null; question = nextQuestion()) answer(question);

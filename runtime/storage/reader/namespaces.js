@@ -1,10 +1,10 @@
-// Namespaces of KV.
+// Reads KV namespaces.
 import { lstatSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { json, limitBytes, Refusal } from './answer.js';
 import { isTable, open, prepare } from './databases.js';
 
-/** How a row names a file in the namespace's own directory. */
+/** A row's reference to a file in the namespace's own directory. */
 const BLOB = /^[0-9a-f]{64}\/b\/([0-9a-f]{1,128})$/;
 export const PRESENT = '(expiration IS NULL OR expiration > ?)';
 

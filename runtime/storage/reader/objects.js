@@ -1,4 +1,4 @@
-// Durable Objects: those of a class, and what one keeps.
+// Reads Durable Objects: lists those of a class, and shows one's storage.
 import { lstatSync, opendirSync } from 'node:fs';
 import { join } from 'node:path';
 import { json, Refusal } from './answer.js';
@@ -29,11 +29,11 @@ export function* objectsIn(directory) {
   }
 }
 
-/** Name and next alarm of objects, as far as workerd has them written down. */
+/** Names and next alarms of objects, if workerd has stored them. */
 function alarmsOf(directory) {
   const database = open(join(directory, 'metadata.sqlite'), true);
   if (database === null || !isTable(database, '_cf_ALARM')) return () => ({ name: null, alarm: null });
-  // workerd has the time as nanoseconds, too many for a double.
+  // workerd stores the time in nanoseconds, too large for a double.
   const find = database.prepare(
     `SELECT substr(actor_name, 1, 1024) AS name,
        CASE WHEN typeof(scheduled_time) = 'integer' THEN scheduled_time / 1000000 END AS alarm
@@ -77,7 +77,7 @@ export function readObject(asked) {
   const items = [];
   let next = null;
   if (isTable(database, '_cf_KV')) {
-    // A key may be the empty text, which is behind nothing.
+    // A key may be the empty string, which is after nothing.
     const behind = after === null ? '' : 'WHERE key > ?';
     const sql =
       key === null

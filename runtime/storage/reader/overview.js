@@ -1,4 +1,4 @@
-// All that there is of an app, counted.
+// Counts all of an app's storage.
 import { lstatSync, opendirSync } from 'node:fs';
 import { join } from 'node:path';
 import { json } from './answer.js';
@@ -22,7 +22,7 @@ function countKeys({ path, blobs }) {
   return { keys: Number(keys), bytes: size };
 }
 
-/** A queue has several objects, each of which knows whose it is. */
+/** A queue has several objects, each of which stores the queue's name. */
 function countMessages(directory) {
   const queues = new Map();
   for (const id of objectsIn(directory)) {

@@ -1,10 +1,10 @@
-// What workerd has written down of a value: V8's own format, with errors in workerd's.
+// Decodes workerd's serialized values: V8's format, with workerd's own for errors.
 import { Deserializer } from 'node:v8';
 
-/** How workerd marks what V8 does not write by itself: `SERIALIZATION_TAG_NATIVE_ERROR` and that of a DOMException. */
+/** workerd's tags for values that V8 does not serialize: `SERIALIZATION_TAG_NATIVE_ERROR`, and a DOMException's. */
 const NATIVE_ERROR = 10;
 const DOM_EXCEPTION = 8;
-/** In workerd's order. The first stands for any other name, which follows it. */
+/** In workerd's order. The first is for any other name, which follows it. */
 const ERROR_NAMES = [
   null,
   'Error',
@@ -23,7 +23,7 @@ const ERROR_NAMES = [
 ];
 
 class ValueReader extends Deserializer {
-  /** Called by V8 where such a mark stands. */
+  /** Called by V8 at such a tag. */
   _readHostObject() {
     const mark = this.readUint32();
     if (mark === NATIVE_ERROR) return this.#nativeError();
@@ -34,7 +34,7 @@ class ValueReader extends Deserializer {
   #nativeError() {
     const name = ERROR_NAMES[this.readUint32()] ?? this.readValue();
     const message = this.readValue();
-    // Its own properties: its stack, its cause, and what the app added.
+    // Its own properties: stack, cause, and those that the app added.
     this.readValue();
     return errorNamed(name, message);
   }
@@ -55,7 +55,7 @@ function errorNamed(name, message) {
   return Object.assign(new Error(String(message)), { name: String(name) });
 }
 
-/** The value that these bytes stand for. @throws {Error} when they stand for none, or for one that only workerd can make */
+/** Deserializes a value. @throws {Error} for invalid bytes, or a value that only workerd can create */
 export function deserialized(bytes) {
   const reader = new ValueReader(bytes);
   reader.readHeader();

@@ -1,12 +1,12 @@
-// Values as JSON: what SQLite keeps, and what objects keep, which is V8's own format.
+// Converts values of SQLite and of objects, in V8's format, to JSON.
 import { deserialized } from './serialized.js';
 
-/** Longer values are left out of a list of keys. */
+/** Longer values are left out of lists of keys. */
 export const LISTED_BYTES = 64 * 1024;
-/** Values in values that are shown. */
+/** Deepest nesting that is shown. */
 const DEPTH = 100;
 
-/** What SQLite keeps, as JSON. */
+/** Converts an SQLite value to JSON. */
 export function sqlValue(value) {
   if (typeof value === 'bigint') {
     const number = Number(value);
@@ -17,7 +17,7 @@ export function sqlValue(value) {
   return typeof value === 'string' ? value.toWellFormed() : value;
 }
 
-/** What `sqlValue` made, as SQLite takes it. */
+/** Converts the output of `sqlValue` back for SQLite. */
 export function bound(value) {
   if (Number.isSafeInteger(value)) return BigInt(value);
   if (typeof value !== 'object' || value === null) return value;
@@ -35,7 +35,7 @@ function toBase64(view) {
   return Buffer.from(view.buffer, view.byteOffset, view.byteLength).toString('base64');
 }
 
-/** What an object keeps under a key, as JSON: the form is described in docs/storage.md. */
+/** Converts an object's stored value to JSON, in the form of docs/storage.md. */
 export function keptValue(value, path = '$', above = new Map()) {
   if (value === undefined) return { $undefined: true };
   if (typeof value === 'bigint') return { $bigint: String(value) };
@@ -73,7 +73,7 @@ function objectValue(value, path, above) {
   )
     return keptValue(value.valueOf(), path, above);
   const entries = Object.entries(value);
-  // So that no object of the app's looks like one of these forms.
+  // Escaped, so that an app's object cannot look like one of these forms.
   if (entries.some(([name]) => name.startsWith('$')))
     return { $object: entries.map(([name, child]) => [name.toWellFormed(), inner(name, child)]) };
   return Object.fromEntries(entries.map(([name, child]) => [name.toWellFormed(), inner(name, child)]));

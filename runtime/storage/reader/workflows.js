@@ -1,4 +1,4 @@
-// Workflows: an instance is an object of the engine's, which keeps what it knows under keys of its own.
+// Reads Workflows: an instance is an object of the engine, which stores its state under its own keys.
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { json, placeOf, Refusal } from './answer.js';
@@ -7,12 +7,12 @@ import { countObjects, objectsIn } from './objects.js';
 import { deserialized } from './serialized.js';
 import { keptValue, LISTED_BYTES } from './values.js';
 
-/** Files that are opened for one page of a list. */
+/** Most files opened for one page of a list. */
 const SCANNED = 2_000;
-/** Longer values are left out of what is shown of an instance, and all values behind so many bytes. */
+/** Longer values of an instance are left out, and all values after this many bytes. */
 const SHOWN_BYTES = 16 * 1024;
 const SHOWN_IN_ALL = 4 * 1024 * 1024;
-/** Steps that are shown of one instance, and events of its history that are looked at for their times. */
+/** Most steps shown of one instance, and most history events searched for their times. */
 const STEPS_SHOWN = 1_000;
 const HISTORY = 50_000;
 
@@ -28,7 +28,7 @@ function timeOf(value) {
   return time === null || Number.isNaN(time.getTime()) ? null : time.toISOString();
 }
 
-/** What an instance keeps under a key, when that is an object; null when there is none, or it is too long. */
+/** Reads an instance's object under a key; null when it is missing, too long or not an object. */
 function stateOf(serialized) {
   try {
     const value = serialized === undefined || serialized === null ? null : deserialized(serialized);
@@ -38,7 +38,7 @@ function stateOf(serialized) {
   }
 }
 
-/** What is known of an instance; null for one that was removed. */
+/** Opens an instance; null for a removed one. */
 function openInstance(path, statuses) {
   const database = open(path, true);
   if (database === null || !isTable(database, '_cf_KV')) return null;
@@ -125,7 +125,7 @@ function errorOf(error) {
   return { name: text(error.name), message: text(error.message) };
 }
 
-/** When each step was begun and ended, by the name that the engine's history has for it. */
+/** Start and end times of steps, by their names in the engine's history. */
 function timesOf(database) {
   const times = new Map();
   const rows = database.prepare(
@@ -148,7 +148,7 @@ function timesOf(database) {
 
 const KINDS = { do: 'step', sleep: 'sleep', waitForEvent: 'wait' };
 
-/** A step, from the key `s:<type>:<count>:<name>` and what is kept there; what is too long has ended with it. */
+/** Parses a step from its key `s:<type>:<count>:<name>` and its value; one with a value that is too long has ended. */
 function stepOf({ key, size, value }, times) {
   const [, type, count, name] = /^s:(do|sleep|waitForEvent):(\d{1,9}):(.*)$/s.exec(key) ?? [
     '',
@@ -180,7 +180,7 @@ function stepOf({ key, size, value }, times) {
   };
 }
 
-/** When an instance was made, and its id; null when the place is none of this list. */
+/** Checks a cursor: creation time and id of an instance; null when invalid. */
 function instancePlace([at, id]) {
   return typeof at === 'number' && typeof id === 'string' ? [at, id] : null;
 }

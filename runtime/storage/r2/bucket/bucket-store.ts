@@ -1,4 +1,4 @@
-// The buckets of one app: what each operation does to the index and the files.
+// The buckets of one app: applies each operation to the index and the files.
 import { randomBytes } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -24,23 +24,23 @@ import { type Listed, listObjects } from './listing.ts';
 import { chosenParts, describe, keyBytes, requireDigests, uploadEtag } from './object-rules.ts';
 
 const INDEX = 'index.sqlite';
-/** The directory, in that of an app's buckets, of the files that hold its objects' bytes. */
+/** The directory of the objects' files, in that of an app's buckets. */
 export const BLOBS = 'blobs';
-/** An upload that was not completed by then goes, in ms: as R2 has it. */
+/** Incomplete multipart uploads are removed after this time, as in R2. In ms. */
 const UPLOAD_MS = 7 * 24 * 60 * 60_000;
-/** Uploads of an app, open or lately ended. */
+/** Limit of an app's uploads, open or recently ended. */
 const UPLOADS = 100_000;
 const UPLOADS_AT_ONCE = 20;
-/** So often an index that stays open is looked through for such uploads, in ms. */
+/** How often an open index is searched for expired uploads, in ms. */
 const TIDY_EVERY_MS = 60 * 60_000;
 
-/** The bytes of a `put`, and how many they are. */
+/** The bytes of a `put`, and their number. */
 export interface Body {
   size: number;
   bytes: AsyncIterable<Buffer>;
 }
 
-/** An object that was found, and the part of it that was asked for. Release it when its files are not needed any more. */
+/** An object and its requested part. Release it when its files are no longer needed. */
 export interface Found {
   object: ObjectRow;
   part: Part;
@@ -64,13 +64,13 @@ export class BucketStore {
   /**
    * Opens the buckets of an app.
    * @param removals of the files that are dropped
-   * @param sweeps whether what was cut short may have left something
+   * @param sweeps whether an interruption may have left orphaned files
    */
   static async open(directory: string, removals: Removals, sweeps: boolean): Promise<BucketStore> {
     const path = join(directory, INDEX);
     const blobs = new Blobs(join(directory, BLOBS), removals);
     await blobs.prepare();
-    // Before anything is written anew.
+    // Listed before anything new is written.
     const files = sweeps ? await blobs.list() : [];
     const index = openObjectIndex(path);
     const store = new BucketStore(index, blobs, path);
@@ -84,7 +84,7 @@ export class BucketStore {
     return store;
   }
 
-  /** No operation may be under way. */
+  /** Requires that no operation is under way. */
   async close(): Promise<void> {
     clearInterval(this.#tidying);
     await this.#tidied;
@@ -101,8 +101,8 @@ export class BucketStore {
   }
 
   /**
-   * Finds an object's bytes. They stay as they are until `release` is called, whatever becomes of the object.
-   * @param onUnmet called with the object when the condition does not hold
+   * Finds an object's bytes. They stay unchanged until `release` is called, even if the object is replaced or deleted.
+   * @param onUnmet called with the object when the condition fails
    * @throws {R2Error}
    */
   get(bucket: string, request: RequestOf<'get'>, onUnmet: (object: ObjectRow) => void): Found {
@@ -119,12 +119,12 @@ export class BucketStore {
     return { object, part, blobs: this.#index.blobs(version), release: this.#changes.read(version) };
   }
 
-  /** The file of a blob that `get` has found. */
+  /** Opens the file of a blob from `get`. */
   openBlob({ file }: BlobRow) {
     return this.#blobs.open(file);
   }
 
-  /** All bytes of a small blob that `get` has found. @throws {Error} when its file is shorter */
+  /** Reads a small blob from `get`. @throws {Error} when its file is shorter */
   smallBlob({ file, size }: BlobRow): Promise<Buffer> {
     return smallBlob(file, async () => {
       const bytes = await this.#blobs.read(file);
@@ -134,7 +134,7 @@ export class BucketStore {
   }
 
   /**
-   * Puts an object. Whoever reads it before this resolves gets the one before.
+   * Puts an object. Until this resolves, readers get the previous version.
    * @throws {R2Error}
    */
   async put(bucket: string, request: RequestOf<'put'>, { size, bytes }: Body): Promise<ObjectRow> {
@@ -168,7 +168,7 @@ export class BucketStore {
     });
   }
 
-  /** Deletes objects; those that are not there are no error. @throws {R2Error} */
+  /** Deletes objects; missing ones are not an error. @throws {R2Error} */
   async delete(bucket: string, { object, objects = [] }: RequestOf<'delete'>): Promise<void> {
     const keys = [...(object === undefined ? [] : [object]), ...objects].map(keyBytes);
     await this.#changes.commit((drop) => {
@@ -258,7 +258,7 @@ export class BucketStore {
     return this.#index.usage();
   }
 
-  /** Bytes of all files, those of unfinished uploads too. */
+  /** Bytes of all files, unfinished uploads included. */
   get keptBytes(): number {
     return this.#index.keptBytes();
   }
@@ -268,7 +268,7 @@ export class BucketStore {
     return upload?.bucket === bucket && upload.key.equals(key) ? upload : undefined;
   }
 
-  /** Removes what was cut short, of the `files` that were there before this process wrote any. */
+  /** Removes orphaned files and expired uploads. `files`: those from before this process wrote any. */
   async #tidy(files: string[]): Promise<void> {
     await this.#dropOldUploads();
     await this.#blobs.sweep(files, (file) => this.#index.hasFile(file));

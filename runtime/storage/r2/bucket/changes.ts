@@ -1,19 +1,19 @@
-// Changes of a bucket's index: brought onto the disk before they are answered, and the files that they drop removed after
-// that, when nobody reads them any more.
+// Commits changes of a bucket's index to disk before they are answered. Removes dropped files afterwards, when nobody reads
+// them any more.
 import type { ObjectIndex } from '../../../../sqlite/storage/objects.ts';
 import type { Blobs } from '../bytes/blobs.ts';
 import type { Sync } from '../bytes/sync.ts';
 
-/** Takes note of files that nothing needs any more: those of an object's version, or of uploads. */
+/** Records files to remove: those of an object's version, or of uploads. */
 export type Drop = (files: string[], version?: string) => void;
 
 export class Changes {
   readonly #index: ObjectIndex;
   readonly #blobs: Blobs;
   readonly #sync: Sync;
-  /** How many read an object's version just now. */
+  /** Current readers by object version. */
   readonly #readers = new Map<string, number>();
-  /** Files that go when the readers of their version have gone. */
+  /** Files to remove once their version has no readers. */
   readonly #doomed = new Map<string, string[]>();
 
   constructor(index: ObjectIndex, blobs: Blobs, sync: Sync) {
@@ -22,7 +22,7 @@ export class Changes {
     this.#sync = sync;
   }
 
-  /** Makes a file count, by a transaction, and removes the file when that fails. */
+  /** Adds a file to the index in a transaction; removes the file on failure. */
   async keep<T>(file: string, work: (drop: Drop) => T): Promise<T> {
     try {
       return await this.commit(work);
@@ -33,8 +33,8 @@ export class Changes {
   }
 
   /**
-   * Runs a transaction and brings it onto the disk. What it drops goes after that, in the background: a power cut before
-   * might bring back an index that needs it.
+   * Runs a transaction and syncs it to disk. Dropped files are removed afterwards, in the background: after a power loss, an
+   * earlier index might still need them.
    */
   async commit<T>(work: (drop: Drop) => T): Promise<T> {
     const dropped: { files: string[]; version: string | undefined }[] = [];
@@ -47,13 +47,13 @@ export class Changes {
     return result;
   }
 
-  /** Keeps the files of an object's version for a reader. @returns what the reader calls at its end */
+  /** Protects the files of an object's version for a reader. @returns a function to call at the end */
   read(version: string): () => void {
     this.#readers.set(version, (this.#readers.get(version) ?? 0) + 1);
     return () => this.#release(version);
   }
 
-  /** Brings what was written without a transaction of its own onto the disk. */
+  /** Syncs to disk what was written without its own transaction. */
   flush(): Promise<void> {
     return this.#sync.flush();
   }

@@ -1,13 +1,13 @@
-// Whether an object is as a caller wants it, and which of its bytes are asked for.
+// Checks the conditions of a request, and computes its byte range.
 import { invalidRange, preconditionFailed } from '../errors.ts';
 import type { Condition, RequestOf } from '../requests.ts';
 
 type Etags = NonNullable<Condition['etagMatches']>;
 
 /**
- * Holds a condition against what there is.
- * @param object the object as it is; undefined when there is none
- * @throws {R2Error} when the condition does not hold
+ * Checks a condition.
+ * @param object the current object; undefined for none
+ * @throws {R2Error} when the condition fails
  */
 export function requireCondition(
   condition: Condition | undefined,
@@ -26,7 +26,7 @@ function requestQueues(
   const uploaded = time(object.uploaded);
   const matches = etagMatches === undefined || has(etagMatches, object.etag, false);
   const differs = etagDoesNotMatch === undefined || !has(etagDoesNotMatch, object.etag, true);
-  // As in HTTP, an etag that was given and holds outweighs the date beside it.
+  // As in HTTP, a matching etag takes precedence over the date.
   const isNewer =
     uploadedAfter === undefined ||
     uploaded > time(uploadedAfter) ||
@@ -49,9 +49,9 @@ export interface Part {
 }
 
 /**
- * The part of an object of `size` bytes that is asked for.
- * @throws {R2Error} when the object has no such part. A `Range` header that asks for several parts, or cannot be met, gets
- * the whole object
+ * Returns the requested part of an object of `size` bytes.
+ * @throws {R2Error} when the object has no such part. For a `Range` header with several or unsatisfiable parts, returns the
+ * whole object instead
  */
 export function partOf({ range, rangeHeader }: RequestOf<'get'>, size: number): Part {
   const whole = { offset: 0, length: size };

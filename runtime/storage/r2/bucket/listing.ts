@@ -3,23 +3,23 @@ import type { ObjectRow } from '../../../../sqlite/storage/objects.ts';
 import { invalidLimit, LIST_KEYS } from '../errors.ts';
 import type { RequestOf } from '../requests.ts';
 
-/** Objects in one answer with their metadata: as R2 has it, so that it stays small. */
+/** Most objects in one answer with metadata, as in R2, to limit its size. */
 const DESCRIBED_KEYS = 100;
 
 /** A page of a bucket. */
 export interface Listed {
   objects: ObjectRow[];
-  /** What keys begin with that have the delimiter later on, each once. */
+  /** Distinct key prefixes up to the delimiter. */
   delimitedPrefixes: string[];
-  /** Where the next page begins; null at the end. */
+  /** Start of the next page; null at the end. */
   cursor: string | null;
 }
 
 type Page = (from: Buffer, limit: number) => ObjectRow[];
 
 /**
- * A page of keys, in the order of their bytes. What shares a delimited prefix is passed over in one step.
- * @param page gives so many objects from a key on
+ * Returns a page of keys in byte order. Skips all keys of a delimited prefix in one step.
+ * @param page reads up to a number of objects from a key on
  * @throws {R2Error}
  */
 export function listObjects(page: Page, request: RequestOf<'list'>): Listed {
@@ -30,10 +30,10 @@ export function listObjects(page: Page, request: RequestOf<'list'>): Listed {
   const mark = Buffer.from(delimiter, 'utf8');
   const found: Listed = { objects: [], delimitedPrefixes: [], cursor: null };
   let from = beginning(request, prefix);
-  // With a delimiter, most of many rows may share a prefix: more are read once some did not.
+  // With a delimiter most rows may share a prefix, so the batch starts at 1 and doubles while rows do not.
   let batch = mark.length === 0 ? limit + 1 : 1;
   for (let count = 0; ; batch *= 2) {
-    // One more tells whether there is another page.
+    // One more shows whether another page follows.
     const rows = page(from, Math.min(batch, limit - count + 1));
     if (rows.length === 0) return found;
     for (const row of rows) {
@@ -54,7 +54,7 @@ export function listObjects(page: Page, request: RequestOf<'list'>): Listed {
   }
 }
 
-/** The first key that may be listed. */
+/** The first key of the page. */
 function beginning({ startAfter, cursor }: RequestOf<'list'>, prefix: Buffer): Buffer {
   const keys = [prefix];
   if (startAfter !== undefined) keys.push(Buffer.from(`${startAfter}\0`, 'utf8'));
@@ -66,7 +66,7 @@ function startsWith(key: Buffer, prefix: Buffer): boolean {
   return key.subarray(0, prefix.length).equals(prefix);
 }
 
-/** The first of all keys that come after those that begin with `prefix`. No byte of UTF-8 is 255. */
+/** The first key after all those with `prefix`. UTF-8 has no byte 255. */
 function after(prefix: Buffer): Buffer {
   const next = Buffer.from(prefix);
   next[next.length - 1]!++;

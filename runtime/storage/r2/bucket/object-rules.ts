@@ -1,4 +1,4 @@
-// What R2 asks of an object before it is kept: of its key, its metadata, its digests, and the parts of an upload.
+// R2's rules for objects: keys, metadata, digests, and the parts of an upload.
 import { createHash } from 'node:crypto';
 import type { BlobRow, ObjectRow } from '../../../../sqlite/storage/objects.ts';
 import type { Algorithm, Digests } from '../bytes/algorithms.ts';
@@ -19,7 +19,7 @@ import type { RequestOf } from '../requests.ts';
 
 const STORAGE_CLASSES = ['Standard', 'InfrequentAccess'];
 
-/** A key as the index has it. @throws {R2Error} when it is too long */
+/** Encodes a key for the index. @throws {R2Error} when it is too long */
 export function keyBytes(key: string): Buffer {
   const bytes = Buffer.from(key, 'utf8');
   if (bytes.length > KEY_BYTES) throw invalidKey();
@@ -28,7 +28,7 @@ export function keyBytes(key: string): Buffer {
 
 type Described = Pick<ObjectRow, 'storage_class' | 'http_metadata' | 'custom_metadata'>;
 
-/** What a request says of an object, as the index has it. @throws {R2Error} */
+/** Converts a request's description of an object for the index. @throws {R2Error} */
 export function describe({
   customFields = [],
   httpFields = {},
@@ -45,7 +45,7 @@ export function describe({
   };
 }
 
-/** As V8 writes strings: one byte for each character, or two where one of them needs two. */
+/** Length as V8 encodes strings: one byte for each character, or two if any character needs two. */
 function metadataBytes(text: string): number {
   for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= 256) return text.length * 2;
   return text.length;
@@ -59,7 +59,7 @@ const ALGORITHM_NAMES: Record<Algorithm, string> = {
   sha512: 'SHA-512',
 };
 
-/** @returns the digests that were given, as hex @throws {R2Error} when one differs */
+/** Checks the given digests. @returns them as hex @throws {R2Error} when one differs */
 export function requireDigests(
   given: Algorithm[],
   request: RequestOf<'put'>,
@@ -74,7 +74,7 @@ export function requireDigests(
   return checked;
 }
 
-/** The parts of an upload that are to be the object, in order. @throws {R2Error} */
+/** Returns the parts of an upload that form the object, in order. @throws {R2Error} */
 export function chosenParts(uploaded: BlobRow[], chosen: { part: number; etag: string }[]): BlobRow[] {
   if (new Set(chosen.map(({ part }) => part)).size < chosen.length) throw internalError();
   const byNumber = new Map(uploaded.map((row) => [row.part, row]));
@@ -93,7 +93,7 @@ export function chosenParts(uploaded: BlobRow[], chosen: { part: number; etag: s
   return parts;
 }
 
-/** The etag of an object that was uploaded in parts. */
+/** Returns the etag of a multipart object. */
 export function uploadEtag(parts: BlobRow[]): string {
   const hash = createHash('md5');
   for (const { md5 } of parts) hash.update(md5, 'hex');

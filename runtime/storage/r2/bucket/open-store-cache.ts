@@ -1,19 +1,19 @@
-// Keeps an app's buckets open while they are used, and some time after.
+// Caches an app's open buckets: closes them some time after the last use.
 import { join } from 'node:path';
 import { log, reason } from '../../../log.ts';
 import { Removals } from '../bytes/removals.ts';
 import { BLOBS, BucketStore } from './bucket-store.ts';
 
-/** Buckets that nobody uses are closed after so long, in ms: an open index takes memory and three files. */
+/** Idle time after which buckets are closed, in ms: an open index takes memory and three file descriptors. */
 const UNUSED_MS = 30_000;
 
 export class OpenStoreCache {
   readonly #directory: string;
   readonly #removals: Removals;
   #store: Promise<BucketStore> | null = null;
-  /** The end of the last closing: an index has one owner at a time. */
+  /** Resolves when the last close has ended: an index has one owner at a time. */
   #shutting: Promise<void> = Promise.resolve();
-  /** Whether this process has looked for what the one before left. */
+  /** Whether this process has swept the previous one's orphaned files. */
   #swept = false;
   #users = 0;
   #closed = false;
@@ -26,7 +26,7 @@ export class OpenStoreCache {
     this.#removals = new Removals(join(directory, BLOBS));
   }
 
-  /** Keeps the files that are dropped from now on, or removes those that were kept. */
+  /** Begins to defer the removal of dropped files, or ends this and removes them. */
   hold(isHeld: boolean): Promise<void> {
     return this.#removals.hold(isHeld);
   }
@@ -44,7 +44,7 @@ export class OpenStoreCache {
     }
   }
 
-  /** Resolves when nothing is under way and the buckets are closed for good. */
+  /** Closes the buckets for good once nothing is under way. */
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);

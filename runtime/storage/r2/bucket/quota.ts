@@ -1,37 +1,37 @@
-// Whether there is room for what an app wants to keep.
+// Checks an app's quota and the free disk space.
 import { statfs } from 'node:fs/promises';
 import { tooLarge, unavailable } from '../errors.ts';
 
 const MB = 2 ** 20;
-/** How long what was read of the disk counts, in ms. */
+/** How long a reading of the disk is cached, in ms. */
 const FRESH_MS = 1_000;
 
 export interface RoomOptions {
-  /** MiB that the objects of one app may have; 0 is no limit. */
+  /** Limit of one app's objects, in MiB; 0 for none. */
   maxMb: number;
-  /** MiB that stay free on the disk. */
+  /** Disk space that must stay free, in MiB. */
   floorMb: number;
 }
 
-/** The room of one app. */
+/** The quota of one app. */
 export class Room {
   readonly #options: RoomOptions;
   readonly #directory: string;
-  /** Bytes that are being written. */
+  /** Bytes being written. */
   #coming = 0;
   #free: Promise<number> | null = null;
   #freeAt = Number.NEGATIVE_INFINITY;
 
-  /** @param directory on the disk that is meant */
+  /** @param directory on the disk to check */
   constructor(directory: string, options: RoomOptions) {
     this.#directory = directory;
     this.#options = options;
   }
 
   /**
-   * Runs `write` if there is room for `size` bytes more.
-   * @param kept bytes that the app keeps already
-   * @throws {R2Error} when there is none
+   * Runs `write` if `size` more bytes fit.
+   * @param kept returns the app's stored bytes
+   * @throws {R2Error} when they do not fit
    */
   async during<T>(size: number, kept: () => number, write: () => Promise<T>): Promise<T> {
     const { maxMb, floorMb } = this.#options;

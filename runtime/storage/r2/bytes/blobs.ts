@@ -1,5 +1,4 @@
-// The files that hold the bytes of an app's objects. A file has a random name and never changes: it counts from when the
-// index names it, and one that the index does not name is litter.
+// The files of an app's objects. A file has a random name and never changes. Files that the index does not name are orphaned.
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,16 +8,16 @@ import { writeBody } from './incoming.ts';
 import type { Removals } from './removals.ts';
 import { Sync } from './sync.ts';
 
-/** Files of an app that are synced at a time. */
+/** Concurrent syncs of an app's files. */
 const SYNCS = 4;
-/** Files looked at before others get their turn. */
+/** Files checked before other work gets a turn. */
 const SWEEP_AT_ONCE = 100;
 
 export class Blobs {
   readonly #directory: string;
   readonly #sync: Sync;
   readonly #removals: Removals;
-  /** Turns to wait for the disk: the process has few threads that can, and other apps need some of them. */
+  /** Limits waits for the disk: the process has few threads for them, and other apps need some. */
   readonly #turns = new Gate(SYNCS);
 
   constructor(directory: string, removals: Removals) {
@@ -27,15 +26,15 @@ export class Blobs {
     this.#sync = new Sync(() => open(directory, 'r'));
   }
 
-  /** To be called before all else. */
+  /** Call first. */
   async prepare(): Promise<void> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
   }
 
   /**
-   * Writes a file. It survives a power cut when this resolves; nothing of it is left when this rejects.
+   * Writes a file. When this resolves, the file survives a power loss; when it rejects, nothing is left.
    * @param body exactly `size` bytes
-   * @throws {Error} when it has fewer, or more
+   * @throws {Error} when it has fewer or more
    */
   async write(
     body: AsyncIterable<Buffer>,
@@ -45,7 +44,7 @@ export class Blobs {
     const file = randomBytes(16).toString('hex');
     const path = join(this.#directory, file);
     const handle = await open(path, 'wx', 0o600);
-    // Its name is brought onto the disk while its bytes come.
+    // Its directory entry is synced while its bytes arrive.
     const named = this.#sync.flush();
     named.catch(() => {});
     try {
@@ -70,7 +69,7 @@ export class Blobs {
     return readFile(join(this.#directory, file));
   }
 
-  /** Never rejects: what stays is litter, and the next sweep's. */
+  /** Never rejects: the next sweep removes what is left. */
   remove(files: string[]): Promise<void> {
     return this.#removals.remove(files);
   }
@@ -80,7 +79,7 @@ export class Blobs {
     return readdir(this.#directory);
   }
 
-  /** Removes those of `files` that nothing names. */
+  /** Removes those of `files` that are not in use. */
   async sweep(files: string[], isNamed: (file: string) => boolean): Promise<void> {
     for (let at = 0; at < files.length; at += SWEEP_AT_ONCE) {
       const litter = files.slice(at, at + SWEEP_AT_ONCE).filter((file) => !isNamed(file));

@@ -1,17 +1,17 @@
-// Bodies of the bucket service: read with their metadata before them, and written from files.
+// Bodies of the bucket service: parsed with metadata in front, and written from files.
 import type { FileHandle } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 /**
- * Takes the metadata off the beginning of a body.
- * @returns the metadata; the rest of the body as it comes; and what is to be called when that is not read to its end. Null
- * when the body ends before
+ * Reads the metadata at the start of a body.
+ * @returns the metadata, the rest of the body as a stream, and a function to call if it is not read to its end. Null when the
+ * body ends before
  */
 export async function splitBody(
   request: IncomingMessage,
   metadataSize: number,
 ): Promise<{ metadata: Buffer; rest: AsyncIterable<Buffer>; leave: () => Promise<unknown> } | null> {
-  // Not closed early: what is not read of a body blocks its connection.
+  // Must stay open: unread data of a body blocks its connection.
   const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
   const read: Buffer[] = [];
   for (let size = 0; size < metadataSize; ) {
@@ -28,10 +28,10 @@ export async function splitBody(
   return { metadata: begun.subarray(0, metadataSize), rest: rest(), leave: async () => chunks.return?.() };
 }
 
-/** Writes to a response as fast as it is taken, reading ahead by one piece. */
+/** Writes to a response with backpressure, reading ahead by one chunk. */
 export class ResponseWriter {
   readonly #response: ServerResponse;
-  /** Bytes that are read of a file at a time. Two such pieces are on their way at most. */
+  /** Bytes of one read of a file. At most two such chunks are buffered. */
   readonly #pieceBytes: number;
   readonly #buffers: Buffer[] = [];
   #turn = 0;
@@ -48,8 +48,8 @@ export class ResponseWriter {
   }
 
   /**
-   * Copies a part of a file, and resolves when all of it was handed over.
-   * @throws {Error} when the file is shorter, or the other side has gone
+   * Copies a part of a file. Resolves when all of it was passed to the response.
+   * @throws {Error} when the file is shorter, or the client has disconnected
    */
   async copy(file: FileHandle, offset: number, length: number): Promise<void> {
     for (let left = length, at = offset; left > 0; ) {
@@ -62,14 +62,14 @@ export class ResponseWriter {
       const { bytesRead } = await file.read(buffer, 0, Math.min(left, buffer.length), at);
       if (bytesRead === 0) throw new Error('a blob is shorter than the index says');
       this.#written[turn] = this.#write(buffer.subarray(0, bytesRead));
-      // Looked at when its turn comes again.
+      // Handled in its next turn.
       this.#written[turn].catch(() => {});
       left -= bytesRead;
       at += bytesRead;
     }
   }
 
-  /** Resolves when all that was copied has gone out. */
+  /** Resolves when everything was sent. */
   async end(): Promise<void> {
     await Promise.all(this.#written);
     this.#response.end();

@@ -1,9 +1,9 @@
-// What runs in a thread of `DigestThreads`: hashes bodies piece by piece, many beside each other.
+// Runs in a thread of `DigestThreads`: hashes many bodies concurrently, in chunks.
 import { createHash, type Hash } from 'node:crypto';
 import { parentPort } from 'node:worker_threads';
 import type { Algorithm, Digests } from './algorithms.ts';
 
-/** What a thread is told of a body. It answers each piece with `null` and the end with the digests, in order. */
+/** Messages to a thread about a body. It answers each chunk with `null` and the end with the digests, in order. */
 export type ToDigest =
   | { body: number; begins: Algorithm[] }
   | { body: number; piece: Uint8Array }

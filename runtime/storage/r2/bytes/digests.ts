@@ -1,5 +1,4 @@
-// Digests of bodies. Those of large bodies are made in threads of their own: MD5, which every object needs, takes longer
-// than all else that is done to a byte.
+// Computes digests of bodies, for large ones in threads: MD5, which every object needs, is the slowest step for each byte.
 import { availableParallelism } from 'node:os';
 import type { Worker } from 'node:worker_threads';
 import { startThread } from '../../../threads/thread.ts';
@@ -7,20 +6,20 @@ import type { Algorithm, Digests } from './algorithms.ts';
 import type { ToDigest } from './digest-thread.ts';
 
 const MOST_THREADS = 4;
-/** MiB of JavaScript objects that a thread may have. Bytes that are hashed do not count. */
+/** Heap limit of a thread, in MiB. Hashed bytes do not count. */
 const HEAP_MB = 32;
-/** MiB of machine code: V8 would reserve 500 for each thread, which count to what the process may have. */
+/** Limit of machine code, in MiB: V8 would reserve 500 for each thread, which count towards the process's memory limit. */
 const CODE_MB = 8;
-/** A thread that hashes nothing ends after so long, in ms. */
+/** Idle time after which a thread ends, in ms. */
 const IDLE_MS = 30_000;
 
-/** The digests of one body, whose pieces come one after another. */
+/** Computes the digests of one body, whose chunks come one after another. */
 export interface Digesting {
-  /** Resolves when the piece, which is in shared memory, is not needed any more. @throws {Error} when the thread ended */
+  /** Resolves when the chunk, in shared memory, may be reused. @throws {Error} when the thread ended */
   update(piece: Uint8Array): Promise<unknown>;
-  /** Each digest that was asked for. @throws {Error} when the thread ended */
+  /** Returns each requested digest. @throws {Error} when the thread ended */
   end(): Promise<Digests>;
-  /** To be called in place of `end` when the body is not wanted any more. */
+  /** Call in place of `end` when the body is aborted. */
   drop(): void;
 }
 
@@ -28,7 +27,7 @@ export interface Digesting {
 export class DigestThreads {
   readonly #threads: DigestThread[] = [];
 
-  /** Begins to hash a body, in the thread that has the fewest. */
+  /** Begins to hash a body, in the least busy thread. */
   begin(algorithms: Algorithm[]): Digesting {
     const [least] = this.#threads.toSorted((a, b) => a.bodies - b.bodies);
     const isFull = this.#threads.length >= Math.min(MOST_THREADS, availableParallelism());
@@ -42,15 +41,15 @@ export class DigestThreads {
 class DigestThread {
   readonly #worker: Worker;
   readonly #onEnd: () => void;
-  /** Those who wait for an answer. Answers come in the order of what was asked. */
+  /** Pending answers, in the order of the requests. */
   readonly #waiting: { resolve: (answer: Digests | null) => void; reject: (error: Error) => void }[] = [];
-  /** Of bodies that are being hashed. */
+  /** Bodies being hashed. */
   bodies = 0;
   #lastBody = 0;
   #ended: Error | null = null;
   #idle: NodeJS.Timeout | undefined;
 
-  /** @param onEnd called when the thread takes no bodies any more */
+  /** @param onEnd called when the thread accepts no more bodies */
   constructor(onEnd: () => void) {
     this.#onEnd = onEnd;
     this.#worker = startThread(new URL('./digest-thread.ts', import.meta.url), {
@@ -61,7 +60,7 @@ class DigestThread {
     );
     this.#worker.on('error', (error: Error) => this.#end(error));
     this.#worker.on('exit', () => this.#end(new Error('it exited')));
-    // The process ends when the host does, whatever goes on.
+    // The thread must not keep the process alive after the host's end.
     this.#worker.unref();
   }
 
@@ -111,7 +110,7 @@ class DigestThread {
   }
 }
 
-/** A copy that came from another thread is no `Buffer` any more. */
+/** Buffers arrive from another thread as plain `Uint8Array`. */
 function asBuffers(digests: Record<Algorithm, Uint8Array>): Digests {
   return Object.fromEntries(Object.entries(digests).map(([name, bytes]) => [name, Buffer.from(bytes)]));
 }

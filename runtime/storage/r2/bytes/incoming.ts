@@ -1,18 +1,18 @@
-// Writes a body that comes into a file: while its bytes come, those before are hashed, written and brought onto the disk.
+// Writes a body to a file as it arrives: hashes, writes and syncs earlier chunks meanwhile.
 import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import type { Algorithm, Digests } from './algorithms.ts';
 import { DigestThreads } from './digests.ts';
 import { duringTransfer, PIECE_BYTES } from './transfers.ts';
 
-/** Pieces of a body that are hashed and written at a time. */
+/** Chunks of a body that are hashed and written concurrently. */
 const PIECES = 4;
-/** Memory of bodies that have ended, kept for the next ones: to make it anew costs about a tenth of a body's time. */
+/** Buffers of ended bodies kept for reuse: allocating one costs about a tenth of a body's time. */
 const KEPT = 8;
-/** Bytes after which a file is synced while more come, so that its end does not wait for all of them. */
+/** Bytes between two syncs during the transfer, which shorten the last sync. */
 const SYNC_BYTES = 8 * 1024 * 1024;
 
-/** A file that is written, and how what was written to it is brought onto the disk. */
+/** A file being written, and its sync. */
 export interface Target {
   handle: FileHandle;
   sync: () => Promise<void>;
@@ -22,9 +22,9 @@ const threads = new DigestThreads();
 const kept: SharedArrayBuffer[] = [];
 
 /**
- * Copies a body into a file, from its start. It takes at most 1 MiB of memory, and 64 KiB where many come or go.
- * @param body exactly `size` bytes. Its chunks are used up: nobody else may need them
- * @throws {Error} when it has fewer, or more
+ * Writes a body to a file, from its start. Uses at most 1 MiB of memory, or 64 KiB while there are many transfers.
+ * @param body exactly `size` bytes. Its chunks are detached: nobody else may use them
+ * @throws {Error} when it has fewer or more
  */
 export function writeBody(
   body: AsyncIterable<Buffer>,
@@ -64,7 +64,7 @@ async function writeLarge(
   const memory =
     (pieceBytes === PIECE_BYTES ? kept.pop() : undefined) ?? new SharedArrayBuffer(PIECES * pieceBytes);
   const pieces = Array.from({ length: PIECES }, (_, n) => Buffer.from(memory, n * pieceBytes, pieceBytes));
-  /** For each piece, that what it had is hashed and written. */
+  /** For each buffer: settles when its chunk is hashed and written. */
   const free: Promise<unknown>[] = pieces.map(() => Promise.resolve());
   const digesting = threads.begin(algorithms);
   let ended = false;
@@ -75,7 +75,7 @@ async function writeLarge(
   let filled = 0;
   const send = () => {
     const piece = pieces[turn]!.subarray(0, filled);
-    // A failure of either shows when the piece's turn comes again, and neither goes on after that.
+    // A failure is thrown when the buffer is next used; then neither continues.
     free[turn] = settled(digesting.update(piece), writeAll(handle, piece, at));
     free[turn]!.catch(() => {});
     at += filled;
@@ -84,7 +84,7 @@ async function writeLarge(
     turn = (turn + 1) % PIECES;
     if (unsynced < SYNC_BYTES || syncing !== null) return;
     unsynced = 0;
-    // A failure shows at the last sync too.
+    // A failure appears at the last sync too.
     syncing = sync().then(
       () => (syncing = null),
       () => {},
@@ -112,7 +112,7 @@ async function writeLarge(
   }
 }
 
-/** What comes of a body. @throws {Error} when it has not exactly `size` bytes */
+/** Yields the body. @throws {Error} when it has not exactly `size` bytes */
 async function* exactly(body: AsyncIterable<Buffer>, size: number): AsyncGenerator<Buffer> {
   let bytes = 0;
   for await (const chunk of body) {
@@ -124,14 +124,14 @@ async function* exactly(body: AsyncIterable<Buffer>, size: number): AsyncGenerat
 }
 
 /**
- * Gives the memory of a chunk back at once, if it has all of it to itself. The garbage collector would wait until tens of
- * MiB of such chunks lie there, and then look through the whole heap, several times a second.
+ * Frees a chunk's memory at once, if it owns its whole buffer. The garbage collector would wait for tens of MiB of such
+ * chunks, and then scan the whole heap several times a second.
  */
 function release({ buffer, byteLength }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
-/** A write may write less than it was given. */
+/** Repeats partial writes. */
 async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
   for (let done = 0; done < bytes.length; ) {
     const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, position + done);
@@ -139,7 +139,7 @@ async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Pr
   }
 }
 
-/** Resolves when all have come to their end, and rejects with the first failure only then. */
+/** Waits until all have settled, then rejects with the first failure. */
 async function settled(...all: Promise<unknown>[]): Promise<void> {
   for (const each of await Promise.allSettled(all)) if (each.status === 'rejected') throw each.reason;
 }

@@ -1,11 +1,10 @@
-// Removes the files of an app's objects that nothing needs any more. While they are held they stay: whoever copies the index
-// then finds all that it names.
+// Removes unused files of an app's objects. While held, removals are deferred, so that a copied index still finds its files.
 import { unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 
 export class Removals {
   readonly #directory: string;
-  /** Names of files that go when the hold ends; null without one. */
+  /** Files to remove when the hold ends; null without a hold. */
   #held: Set<string> | null = null;
 
   /** @param directory the files lie in */
@@ -13,7 +12,7 @@ export class Removals {
     this.#directory = directory;
   }
 
-  /** Never rejects: what stays is litter, and the next sweep's. */
+  /** Never rejects: the next sweep removes what is left. */
   async remove(files: Iterable<string>): Promise<void> {
     for (const file of files) {
       if (this.#held === null) await unlink(join(this.#directory, file)).catch(() => {});
@@ -21,7 +20,7 @@ export class Removals {
     }
   }
 
-  /** Begins a hold, or ends it and removes what was kept for it. */
+  /** Begins a hold, or ends it and removes the deferred files. */
   async hold(isHeld: boolean): Promise<void> {
     if (isHeld) {
       this.#held ??= new Set();

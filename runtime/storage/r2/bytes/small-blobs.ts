@@ -1,36 +1,36 @@
-// Bytes of small blobs that were read lately, of all apps that this process serves. A blob never changes, and to open, read
-// and close its file takes longer than all else that a `get` does.
+// An LRU cache of small blobs, of all apps of this process. Blobs never change, and opening, reading and closing a file is
+// the slowest part of a `get`.
 
-/** The most that a small blob has, in bytes. */
+/** Limit of a small blob, in bytes. */
 export const SMALL_BYTES = 64 * 1024;
-/** What all of them take, in bytes, and what each takes besides its own bytes. */
+/** Limit of the cache in bytes, and overhead counted for each blob. */
 const MOST_BYTES = 32 * 2 ** 20;
 const ENTRY_BYTES = 512;
 
-/** By the names of their files. Those that were asked for last come last. */
-const kept = new Map<string, Buffer>();
-let keptBytes = 0;
+/** By file name, least recently used first. */
+const cache = new Map<string, Buffer>();
+let cachedBytes = 0;
 
 /**
- * All bytes of a small blob.
- * @param file its name, which no other blob has
- * @param read reads the file; called when its bytes are not kept
+ * Returns a small blob's bytes.
+ * @param file its unique file name
+ * @param read reads the file; called on a cache miss
  */
 export async function smallBlob(file: string, read: () => Promise<Buffer>): Promise<Buffer> {
-  const bytes = kept.get(file) ?? (await read());
+  const bytes = cache.get(file) ?? (await read());
   drop(file);
-  kept.set(file, bytes);
-  keptBytes += ENTRY_BYTES + bytes.length;
-  for (const oldest of kept.keys()) {
-    if (keptBytes <= MOST_BYTES) break;
+  cache.set(file, bytes);
+  cachedBytes += ENTRY_BYTES + bytes.length;
+  for (const oldest of cache.keys()) {
+    if (cachedBytes <= MOST_BYTES) break;
     drop(oldest);
   }
   return bytes;
 }
 
 function drop(file: string): void {
-  const bytes = kept.get(file);
+  const bytes = cache.get(file);
   if (bytes === undefined) return;
-  kept.delete(file);
-  keptBytes -= ENTRY_BYTES + bytes.length;
+  cache.delete(file);
+  cachedBytes -= ENTRY_BYTES + bytes.length;
 }

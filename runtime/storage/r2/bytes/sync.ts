@@ -1,7 +1,7 @@
-// Syncs a file or directory for many at once.
+// Shares syncs of a file or directory among many callers.
 import type { FileHandle } from 'node:fs/promises';
 
-/** Brings what was written to a file onto the disk. Those who ask while a sync runs share the next one. */
+/** Syncs a file to disk. Callers that arrive during a sync share the next one. */
 export class Sync {
   readonly #open: () => Promise<FileHandle>;
   #handle: Promise<FileHandle> | null = null;
@@ -12,10 +12,10 @@ export class Sync {
     this.#open = open;
   }
 
-  /** Resolves when all that was written before the call would survive a power cut. */
+  /** Resolves when all earlier writes would survive a power loss. */
   flush(): Promise<void> {
     if (this.#running === null) return this.#start();
-    // The one that runs may have begun before the last write.
+    // The running sync may have begun before the last write.
     this.#next ??= this.#running
       .catch(() => {})
       .then(() => {

@@ -1,13 +1,13 @@
-// How much memory a body takes while it comes or goes: less when there are many, as from clients that are slow on purpose.
+// Chooses the buffer size of a transfer: small when there are many, for example from deliberately slow clients.
 
 export const PIECE_BYTES = 256 * 1024;
-/** Of bodies under way, in all apps, beyond which a further one gets pieces of this size. */
+/** Above this number of transfers in all apps, further ones get chunks of this size. */
 const MANY = 128;
 const PIECE_BYTES_OF_MANY = 16 * 1024;
 
 let underWay = 0;
 
-/** Runs `work` with the size of the pieces, in bytes, in which it may copy its body. */
+/** Runs `work` with the chunk size for its body, in bytes. */
 export async function duringTransfer<T>(work: (pieceBytes: number) => Promise<T>): Promise<T> {
   underWay++;
   try {
