@@ -1,4 +1,4 @@
-// What a new preview keeps at its beginning, where its app wants that: a copy of what the app keeps.
+// Copies an app's storage into a new preview, if the app is configured so.
 import { existsSync, mkdirSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
@@ -20,15 +20,16 @@ export interface CopiedStorageOptions {
   apps: KnownApps;
   snapshots: Snapshots;
   users: (appId: string) => AppUsers;
-  /** Bytes that an app keeps; `null` while that is not known. */
+  /** Bytes of an app's storage; `null` when unknown. */
   sizeOf: (appId: string) => number | null;
-  /** MiB that an app and its previews may keep, 0 for no limit, and that of the disk must stay free. */
+  /** Limit of the storage of an app and its previews, 0 for none; and disk space that must stay free. In MiB. */
   limits: { maxMb: number; floorMb: number };
 }
 
 /**
- * Gives a preview that has kept nothing yet a copy, if its app says so. Cut short, it is made again by the next deploy.
- * @throws {BuildFailure} when there is no room
+ * Copies the storage into a preview without storage, if its app is configured so. After an interruption, the next deploy
+ * repeats it.
+ * @throws {BuildFailure} when the quota or the disk is full
  */
 export async function copyIntoPreview(
   options: CopiedStorageOptions,
@@ -53,7 +54,7 @@ export async function copyIntoPreview(
       [join(work, 'buckets'), paths.buckets(id)],
     ] as const) {
       if (!existsSync(from)) continue;
-      // Of a copy that was cut.
+      // Left by an interrupted copy.
       await removeTree(to);
       mkdirSync(dirname(to), { recursive: true, mode: 0o711 });
       renameSync(from, to);
@@ -64,7 +65,7 @@ export async function copyIntoPreview(
   }
 }
 
-/** A copy is packed before it is written, so it needs its size twice. */
+/** A copy is packed before it is written, so it needs its size twice on disk. */
 function requireRoom({ apps, paths, sizeOf, limits }: CopiedStorageOptions, parentId: string): void {
   const family = [parentId, ...apps.previews(parentId).map(({ id }) => id)];
   const megabytes = (id: string) => (sizeOf(id) ?? 0) / BYTES_IN_MB;

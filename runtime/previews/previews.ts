@@ -1,4 +1,4 @@
-// Previews: releases of other branches and of uploaded versions, each at an address of its own, on storage of its own, for a week.
+// Previews: releases of other branches and uploaded versions, each with its own address and storage, for a week.
 
 import { versionOf } from '../../handlers/contract/apps/versions.ts';
 import type { DeployFact, HostPreview } from '../../handlers/contract/host/host-calls.ts';
@@ -16,11 +16,11 @@ import { resolveCommit } from '../git/source.ts';
 import { log, reason } from '../log.ts';
 import { Refusal } from '../refusal.ts';
 
-/** Previews of an app: with one more, the one that was deployed longest ago goes. */
+/** Limit of an app's previews. Over it, the one with the oldest deploy is removed. */
 export const PREVIEWS = 10;
-/** A preview goes so long after its last push or upload, in ms. */
+/** A preview is removed this long after its last push or upload, in ms. */
 const KEPT_MS = 7 * 24 * 3_600_000;
-/** How often those that have to go are looked for, in ms. */
+/** How often expired previews are searched, in ms. */
 const LOOK_MS = 60_000;
 export const BRANCHES = 'refs/heads/';
 
@@ -35,7 +35,7 @@ export interface PreviewsOptions {
 /** The previews of all apps. */
 export class Previews {
   readonly #options: PreviewsOptions;
-  /** What is done to an app's previews, one after another. */
+  /** A queue of operations on each app's previews. */
   readonly #work = new Map<string, Promise<unknown>>();
   #lookedAt = performance.now();
 
@@ -44,7 +44,7 @@ export class Previews {
   }
 
   /**
-   * Goes on with what a host that ended left half done. Call it once, when deploys can be made.
+   * Resumes what the previous host left unfinished. Call it once, when deploys are possible.
    * @param now in ms since 1970
    */
   start(now = Date.now()): void {
@@ -57,7 +57,7 @@ export class Previews {
     }
   }
 
-  /** To be called about once a second. @param now in ms since 1970 */
+  /** Call about once a second. @param now in ms since 1970 */
   tick(now = Date.now()): void {
     if (performance.now() - this.#lookedAt < LOOK_MS) return;
     this.#lookedAt = performance.now();
@@ -66,11 +66,11 @@ export class Previews {
     );
   }
 
-  /** Removes the previews whose time is over. @param now in ms since 1970 */
+  /** Removes expired previews. @param now in ms since 1970 */
   async expire(now: number): Promise<void> {
     const over = () => this.#options.store.previews.all().filter(({ expiresAt }) => expiresAt <= now);
     const removeIfOver = async (id: string) => {
-      // Asked again in its turn: a push that came before may have renewed it.
+      // Checked again in its turn: an earlier push may have renewed it.
       const row = over().find((each) => each.id === id);
       if (row) await this.#remove(row);
     };
@@ -78,8 +78,8 @@ export class Previews {
   }
 
   /**
-   * Deploys a commit of a branch to its preview, which is made if there is none, and is on the disk then.
-   * @throws {Error} while the host is stopping, and when the disk does not take the preview
+   * Deploys a branch's commit to its preview, which is created if needed. Resolves when the preview is on disk.
+   * @throws {Error} while the host stops, and when the preview cannot be written
    */
   push(appId: string, ref: string, sha: string): Promise<{ slug: string; deploy: Deploy }> {
     return this.#oneByOne(appId, async () => {
@@ -87,14 +87,14 @@ export class Previews {
       const row = this.#renewed(appId, ref, () =>
         branchName(branch, (name) => this.#find(appId, name) !== undefined),
       );
-      // Its pusher is told the address.
+      // The pusher is shown the address.
       await this.#options.store.synced();
       const deploy = await this.#options.requests.commit({ appId: row.id, sha, ref, trigger: 'push' });
       return { slug: this.#options.apps.get(row.id)!.wanted.slug, deploy };
     }).finally(() => this.#makeRoom(appId));
   }
 
-  /** Removes the preview of a branch, if there is one. */
+  /** Removes the preview of a branch, if any. */
   async branchDeleted(appId: string, ref: string): Promise<void> {
     await this.#oneByOne(appId, async () => {
       const row = this.#options.apps.previews(appId).find(({ source }) => source === ref);
@@ -103,9 +103,9 @@ export class Previews {
   }
 
   /**
-   * Deploys an uploaded version to its preview: that of its alias, or one of its own.
+   * Deploys an uploaded version to its preview: that of its alias, or a new one.
    * @param directory the version's. It must stay until the deploy has ended
-   * @throws {Refusal} for an alias that cannot be, or is another preview's name
+   * @throws {Refusal} for an invalid alias, or another preview's name
    */
   upload(appId: string, version: UploadedVersion, directory: string): Promise<Deploy> {
     const { id, alias, message, tag, created_at, author, notes } = version;
@@ -118,7 +118,7 @@ export class Previews {
     }).finally(() => this.#makeRoom(appId));
   }
 
-  /** Writes down which version a preview shows, once its deploy serves; one that never served is removed. */
+  /** Records a preview's version once its deploy serves. Removes a preview that never served. */
   async uploaded(appId: string, version: UploadedVersion, deploy: Deploy): Promise<void> {
     await this.#oneByOne(appId, async () => {
       const row = this.#options.apps.previews(appId).find(({ id }) => id === deploy.fact.app_id);
@@ -134,7 +134,7 @@ export class Previews {
     return rows.map((row) => this.#shown(row));
   }
 
-  /** The log of a preview's newest deploy. @throws {Refusal} */
+  /** Returns the log of a preview's newest deploy. @throws {Refusal} */
   log(appId: string, name: string): { fact: DeployFact; text: string } {
     const { store } = this.#options;
     const row = this.#require(appId, name);
@@ -144,7 +144,7 @@ export class Previews {
   }
 
   /**
-   * Records a deploy of what a preview shows to the app that it is one of, and runs it when its turn comes.
+   * Queues a deploy of a preview's release to its app.
    * @throws {Refusal} for an unknown preview, and one without a release
    */
   promote(appId: string, name: string, author: string): Deploy {
@@ -164,7 +164,7 @@ export class Previews {
     );
   }
 
-  /** Removes a preview with all that it keeps. @throws {Refusal} for an unknown one */
+  /** Removes a preview with its data. @throws {Refusal} for an unknown one */
   async delete(appId: string, name: string): Promise<void> {
     this.#require(appId, name);
     await this.#oneByOne(appId, async () => {
@@ -173,7 +173,7 @@ export class Previews {
     });
   }
 
-  /** Removes the previews of an app that was deleted. */
+  /** Removes the previews of a deleted app. */
   async forget(appId: string): Promise<void> {
     await this.#oneByOne(appId, async () => {
       const rows = this.#options.store.previews.all().filter(({ parentId }) => parentId === appId);
@@ -181,7 +181,7 @@ export class Previews {
     });
   }
 
-  /** The preview of a source, kept for a week from now on; made if there is none. */
+  /** Returns the preview of a source, created if needed, and renews it for a week. */
   #renewed(appId: string, source: string, name: () => string, versionId: string | null = null): PreviewRow {
     const { apps } = this.#options;
     if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'the app was deleted');
@@ -209,7 +209,7 @@ export class Previews {
       );
   }
 
-  /** What was being deployed when the host ended is deployed now. An upload that never served was not acknowledged: it goes. */
+  /** Repeats a deploy that the host's end interrupted. Removes an upload that never served: it was not acknowledged. */
   async #resume(row: PreviewRow): Promise<void> {
     const { apps, paths, requests } = this.#options;
     const newest = this.#newest(row);
@@ -223,7 +223,7 @@ export class Previews {
     else await requests.commit({ appId: row.id, sha, ref: row.source, trigger: 'push' });
   }
 
-  /** Removes those that are too many. Never rejects. */
+  /** Removes previews over the limit. Never rejects. */
   #makeRoom(appId: string): void {
     this.#oneByOne(appId, async () => {
       const rows = this.#options.apps.previews(appId).sort((a, b) => b.expiresAt - a.expiresAt);
@@ -233,7 +233,7 @@ export class Previews {
     );
   }
 
-  /** Ends a preview. When the host is killed meanwhile, the next one goes on with it. */
+  /** Removes a preview. After a kill of the host, the next host resumes this. */
   async #remove({ id }: PreviewRow): Promise<void> {
     const { apps, queue, store } = this.#options;
     await apps.delete(id, store.apps.generation(id), { isKept: false });
@@ -241,7 +241,7 @@ export class Previews {
     store.transaction(() => store.previews.remove(id));
   }
 
-  /** Whether nothing was ever live in it. */
+  /** Whether the preview never had a live release. */
   #isEmpty({ id }: PreviewRow): boolean {
     return this.#options.apps.get(id)?.liveDeployId == null;
   }
