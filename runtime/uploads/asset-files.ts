@@ -1,4 +1,4 @@
-// Sessions of assets, on the disk. It runs in a thread: how many assets there are, and how large, a tenant decides.
+// Asset upload sessions on disk. Runs in a thread: a tenant decides the number and size of assets.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,14 +18,14 @@ import {
 import { newId } from '../../handlers/contract/id.ts';
 import { ACCOUNT_FILE } from './version-files.ts';
 
-/** Bytes of assets, and assets, that Wrangler is asked to send in one body. */
+/** Limits of bytes and assets that Wrangler sends in one body. */
 const BUCKET_BYTES = 8 * 2 ** 20;
 const BUCKET_FILES = 500;
-/** Digits of a hash in hexadecimal that Wrangler takes. */
+/** Hexadecimal digits of Wrangler's asset hashes. */
 const HASH_DIGITS = 32;
 const ID_DIGITS = 'abcdefghijklmnopqrstuvwxyz234567';
 
-/** Assets that are to be sent: hashes, a list for each body. */
+/** Assets to send: lists of hashes, one for each body. */
 export interface Started {
   session: string;
   buckets: string[][];
@@ -34,8 +34,8 @@ export interface Started {
 /**
  * Begins a session.
  * @param body the file with the manifest as JSON
- * @param releases the directory of the app's releases, or `null` for a new one
- * @throws {BuildFailure} for a manifest that cannot be
+ * @param releases the directory of the app's releases, or `null` for a new app
+ * @throws {BuildFailure} for an invalid manifest
  */
 export function startSession(
   sessions: string,
@@ -59,9 +59,9 @@ export function startSession(
 }
 
 /**
- * Keeps the assets of a body, each a part named by its hash, its contents in base64.
- * @returns whether the session has all assets now
- * @throws {BuildFailure} naming the one that is not what its hash says, or was not asked for
+ * Stores the assets of a body. Each is a part named by its hash, with its contents in base64.
+ * @returns whether the session now has all assets
+ * @throws {BuildFailure} naming an asset that does not match its hash, or was not requested
  */
 export async function keepAssets(
   sessions: string,
@@ -94,7 +94,7 @@ export async function keepAssets(
         `the asset ${hash} is not what its hash says: that of what was sent is ${found}`,
       );
     const beside = join(files, `${hash}.${newId()}`);
-    // It is brought to the disk with the version that takes it.
+    // Synced to disk later, with the version that uses it.
     writeFileSync(beside, bytes);
     renameSync(beside, join(files, hash));
   }
@@ -102,7 +102,7 @@ export async function keepAssets(
   return missing.every((hash) => here.has(hash));
 }
 
-/** An id that nobody guesses: it is what lets assets be sent. */
+/** An unguessable id: it authorizes sending assets. */
 function secretId(): string {
   return [...randomBytes(52)].map((byte) => ID_DIGITS[byte % 32]).join('');
 }
@@ -115,7 +115,7 @@ function manifestOf(text: string): unknown {
   }
 }
 
-/** Hashes, with sizes, each once. */
+/** Missing hashes with sizes, without duplicates. */
 function missingOf(manifest: Manifest, known: Map<string, string>): [string, number][] {
   const all = new Map(Object.values(manifest).map(({ hash, size }) => [hash, size]));
   return [...all].filter(([hash]) => !known.has(hash));

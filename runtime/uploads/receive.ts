@@ -1,4 +1,4 @@
-// Takes the bodies of uploads: they go to the disk as they come.
+// Writes the bodies of uploads to disk as they arrive.
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
@@ -8,15 +8,15 @@ import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Refusal } from '../refusal.ts';
 
-/** Bodies that are taken at a time; each may have its limit on the disk. */
+/** Concurrent bodies; each may fill its limit on the disk. */
 const AT_ONCE = 16;
-/** The same of one account: Wrangler sends three at a time. */
+/** Concurrent bodies of one account: Wrangler sends three. */
 const AT_ONCE_OF_ACCOUNT = 6;
 
-/** A place for bodies that are being worked on. What a killed host left there is removed at the start. */
+/** The directory of bodies being processed. A killed host's files there are removed at the start. */
 export class Incoming {
   readonly #directory: string;
-  /** How many bodies each account sends. */
+  /** Bodies being received, by account. */
   readonly #taken = new Map<string, number>();
 
   constructor(directory: string) {
@@ -24,8 +24,8 @@ export class Incoming {
   }
 
   /**
-   * Writes a body to a file, which is there while `work` runs.
-   * @throws {Refusal} 413 over `limitBytes`, 400 when it breaks off, 429 while too many are taken
+   * Writes a body to a file, which exists while `work` runs.
+   * @throws {Refusal} 413 over `limitBytes`, 400 when the client aborts, 429 while too many are received
    */
   async during<T>(
     request: IncomingMessage,

@@ -1,19 +1,19 @@
-// What uploads leave goes by and by: sessions that are old or too many, and versions that nobody has deployed.
+// Removes old uploads: sessions that are expired or over the limit, and versions that nobody has deployed.
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeTree } from '../disk/remove.ts';
 import { log, reason } from '../log.ts';
 import { accountOf, accountOfSession, isVersionId, readVersion } from './version-files.ts';
 
-/** How long a session, and an upload for an app that was not made, is kept. */
+/** Lifetime of a session, and of an upload for an app that was never created, in ms. */
 const KEPT_MS = 3_600_000;
-/** Versions of an app that wait to be deployed, and those of an account without an app: older ones go. */
+/** Limit of undeployed versions, for each app, and for each account without an app. Older ones are removed. */
 const VERSIONS = 10;
-/** Sessions of an account: older ones go. */
+/** Limit of an account's sessions. Older ones are removed. */
 const SESSIONS = 16;
 
 /**
- * Removes the sessions and versions that nobody will ask for. What cannot be removed is logged.
+ * Removes unneeded sessions and versions. Logs failed removals.
  * @param isDeploying whether a version is being deployed: it stays
  */
 export async function tidyUploads(
@@ -40,17 +40,17 @@ export async function tidyUploads(
     if (isDeploying(id)) continue;
     const version = await readVersion(versions, id);
     const appId = version?.app_id ?? null;
-    // The account of a version without an app: it may have been uploaded for an app that could not be made.
+    // The account of a version without an app: the app may never have been created.
     const whose = appId ?? accountOf(version?.owner ?? '');
     const count = (kept.get(whose) ?? 0) + 1;
     kept.set(whose, count);
     const isGone = appId === null && (await isOld(join(versions, id)));
-    // Asked again: it may be handed to a deploy since its file was read.
+    // Checked again: a deploy may have begun since its file was read.
     if ((isGone || count > VERSIONS) && !isDeploying(id)) await removeUpload(join(versions, id));
   }
 }
 
-/** Removes what an upload left. Never rejects. */
+/** Removes an upload's directory. Never rejects. */
 export async function removeUpload(path: string): Promise<void> {
   await removeTree(path).catch((error: unknown) =>
     log('warn', 'what an upload left could not be removed', { path, error: reason(error) }),

@@ -1,4 +1,4 @@
-// What Wrangler uploads: assets in sessions, and versions, which are releases that wait to be deployed.
+// Wrangler's uploads: assets in sessions, and versions, which are releases that are not deployed yet.
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { readdir, writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
@@ -34,23 +34,23 @@ import {
   VERSION_FILE,
 } from './version-files.ts';
 
-/** Bytes of an upload: Cloudflare takes 64 MiB of modules, and source maps come with them. */
+/** Limit of an upload: Cloudflare accepts 64 MiB of modules, and source maps are added. */
 const VERSION_BYTES = 128 * 2 ** 20;
-/** Bytes of a body with assets: of one asset in base64, or of several small ones. */
+/** Limit of a body with assets: one asset in base64, or several small ones. */
 const ASSETS_BYTES = 40 * 2 ** 20;
-/** Bytes of a list of assets. */
+/** Limit of a manifest of assets. */
 const MANIFEST_BYTES = 16 * 2 ** 20;
-/** Each takes its size in memory a few times. `Incoming` bounds how many of an account wait. */
+/** Each takes a multiple of its size in memory. `Incoming` limits how many of an account wait. */
 const UNPACKING = { name: 'uploads', running: 2, runningPerOwner: 1, waitingPerOwner: 16 };
 const UNPACK_MS = 60_000;
 const ASSET_FILES = new URL('./asset-files.ts', import.meta.url);
 const UNPACK = new URL('../../bundler/upload/unpack.ts', import.meta.url);
 
-/** Who uploads what. */
+/** Who uploads, and for which app. */
 export interface Uploader {
-  /** The account's id and the name of the script. */
+  /** The account's id and the script's name. */
   owner: string;
-  /** The app; `null` while there is none of that name. */
+  /** The app; `null` if there is none of that name. */
   appId: string | null;
 }
 
@@ -59,18 +59,18 @@ export interface UploadsOptions {
   store: HostStore;
   apps: KnownApps;
   secrets: Secrets;
-  /** MiB that the assets of a release may have. */
+  /** Limit of a release's assets, in MiB. */
   assetsMb: number;
 }
 
-/** All uploads. What they leave is bounded, and goes by and by. */
+/** All uploads. They are limited in number and lifetime. */
 export class Uploads {
   readonly #options: UploadsOptions;
   readonly #incoming: Incoming;
   readonly #sessions: string;
   readonly #versions: string;
   readonly #unpacking = new FairQueue(UNPACKING);
-  /** Ids of versions that are being deployed: they stay. */
+  /** Ids of versions being deployed, which must stay. */
   readonly #deploying = new Map<string, number>();
 
   constructor(options: UploadsOptions) {
@@ -79,14 +79,14 @@ export class Uploads {
     this.#incoming = new Incoming(join(uploads, 'incoming'));
     this.#sessions = join(uploads, 'assets');
     this.#versions = join(uploads, 'versions');
-    // Of a host that was killed.
+    // Left by a killed host.
     rmSync(join(uploads, 'incoming'), { recursive: true, force: true });
     for (const path of [this.#sessions, this.#versions]) mkdirSync(path, { recursive: true, mode: 0o700 });
     for (const name of readdirSync(this.#versions))
       if (!isVersionId(name)) rmSync(join(this.#versions, name), { recursive: true, force: true });
   }
 
-  /** Begins a session of assets. @throws {Refusal} for a list that cannot be */
+  /** Begins a session of assets. @throws {Refusal} for an invalid manifest */
   async startAssets(request: IncomingMessage, from: Uploader): Promise<assetFiles.Started> {
     this.#tidySoon();
     const { owner } = from;
@@ -100,9 +100,9 @@ export class Uploads {
     );
   }
 
-  /** Keeps assets of a session. @returns whether it has all. @throws {Refusal} */
+  /** Stores assets of a session. @returns whether it has all. @throws {Refusal} */
   async keepAssets(request: IncomingMessage, session: string): Promise<boolean> {
-    // Before anything of the body is taken: whoever sends it has no other credentials.
+    // Before reading the body: the session id is the sender's only credential.
     const account = await accountOfSession(this.#sessions, session);
     if (account === null) throw new Refusal(400, 'invalid_input', NO_SESSION);
     const contentType = request.headers['content-type'] ?? '';
@@ -116,8 +116,8 @@ export class Uploads {
   }
 
   /**
-   * Takes a version, and the secrets that come with it. It is whole, and on the disk, or it is not there.
-   * @throws {Refusal} with what is wrong with it
+   * Stores a version and its secrets on disk, atomically.
+   * @throws {Refusal} for an invalid version
    */
   async take(
     request: IncomingMessage,
@@ -132,7 +132,7 @@ export class Uploads {
     );
   }
 
-  /** The versions of an app that wait to be deployed, newest first. */
+  /** The undeployed versions of an app, newest first. */
   async list(appId: string): Promise<UploadedVersion[]> {
     const versions = await Promise.all(
       (await readdir(this.#versions)).map((id) => readVersion(this.#versions, id)),
@@ -141,9 +141,9 @@ export class Uploads {
   }
 
   /**
-   * Hands a version to what deploys it. Until that settles, the version is not removed to make room for newer ones.
-   * @param owner whose it has to be, when it came before its app was made
-   * @throws {Refusal} for one that is not there
+   * Runs a deploy of a version. Until it settles, the version is not removed for newer ones.
+   * @param owner the required owner, for a version uploaded before its app was created
+   * @throws {Refusal} for an unknown version
    */
   async deploying<T>(
     appId: string,
@@ -164,18 +164,18 @@ export class Uploads {
     }
   }
 
-  /** What a version of an app is that waits; `null` for none. */
+  /** Returns the bundle of an undeployed version of an app; `null` for none. */
   async bundle(appId: string, id: string): Promise<Bundle | null> {
     const version = await readVersion(this.#versions, id);
     return version?.app_id === appId ? readBundle(join(this.#versions, id)) : null;
   }
 
-  /** Removes a version: it was deployed. Never rejects. */
+  /** Removes a deployed version. Never rejects. */
   async drop(id: string): Promise<void> {
     await removeUpload(join(this.#versions, id));
   }
 
-  /** Removes the versions of an app that was deleted. */
+  /** Removes the versions of a deleted app. */
   async forget(appId: string): Promise<void> {
     await Promise.all((await this.list(appId)).map(({ id }) => this.drop(id)));
   }
@@ -227,7 +227,7 @@ export class Uploads {
     return appId === null ? null : this.#options.paths.releases(appId);
   }
 
-  /** Removes what nobody will ask for. What cannot be removed is logged. */
+  /** Removes unneeded uploads. Logs failed removals. */
   #tidySoon(): void {
     tidyUploads({ sessions: this.#sessions, versions: this.#versions }, (id) =>
       this.#deploying.has(id),
@@ -237,7 +237,7 @@ export class Uploads {
   }
 }
 
-/** What projects call each storage, by its storage id. */
+/** The project's names of each storage, by storage id. */
 function keysOf({
   databases = {},
   namespaces = {},
@@ -252,9 +252,9 @@ function newestFirst(a: UploadedVersion | null, b: UploadedVersion | null): numb
 }
 
 /**
- * Runs a job in a thread: how much there is to do, a tenant decides.
- * @param key jobs with the same one run one after another
- * @throws {Refusal} with the fault of the upload
+ * Runs a job in a thread: a tenant decides its size.
+ * @param key jobs with the same key run one after another
+ * @throws {Refusal} with the upload's error
  */
 // biome-ignore lint/suspicious/noExplicitAny: any function can be a job
 async function inThread<F extends (...values: any[]) => unknown>(
