@@ -9,7 +9,7 @@ import type { CoreUse } from '../process/core-use.ts';
 const MB = 1024 * 1024;
 /** Default share of the container's memory that may be used. */
 const DEFAULT_SHARE = 0.8;
-/** An app within this many bytes is never ended for its memory. */
+/** An app within this many bytes is never ended to free memory for others. */
 const MODEST_BYTES = 64 * MB;
 /** Shortest time between two log lines about the limit, in ms: memory use may oscillate around it. */
 const TELL_EVERY_MS = 60_000;
@@ -133,7 +133,7 @@ export class MemoryGauge {
     );
   }
 
-  /** Uses the container's memory figures, or the host's own where they are larger. */
+  /** Takes the container's limit and use of memory; the host's own use where that is larger. */
   #take({ total, used }: Memory): void {
     this.#limit = this.#limitMb === 0 ? total * DEFAULT_SHARE : this.#limitMb * MB;
     this.#used = Math.max(used, process.memoryUsage.rss());

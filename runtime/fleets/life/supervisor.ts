@@ -282,7 +282,7 @@ export class Supervisor implements Starter {
     lease.release();
   }
 
-  /** A start that somebody waited for failed: schedules a retry. */
+  /** A start that somebody waited for failed: retries after a delay, or goes idle if the host could not start it. */
   failed(error: unknown): void {
     if (error instanceof NoTurn) void this.goIdle('idle', error.message);
     else {
@@ -291,7 +291,7 @@ export class Supervisor implements Starter {
     }
   }
 
-  /** Resets the backoff: there is a new release, or a user requests a start. */
+  /** Forgets earlier failures: there is a new release, or a user requests a start. */
   forgive(): void {
     this.#limit = null;
     this.#backoff.reset();

@@ -7,7 +7,7 @@ const ASK_BUSY_MS = 1_000;
 const ASK_EVERY_MS = 5_000;
 /** CPU time between two samples, about a second apart, above which a process is busy; in ms. */
 const BUSY_CPU_MS = 50;
-/** A health check times out after at most this many times the app's CPU limit: the app gets only a share of the CPUs. */
+/** A health check waits for at most this many times the app's CPU limit, as the app gets only a share of the CPUs. */
 const LEAST_SHARE = 20;
 
 /** When an unanswered health check shows that the process is stuck, in ms. */

@@ -10,7 +10,7 @@ const { scheduler } = globalThis;
 
 /** Longer work keeps no process: the engine retries its step once the process has ended. */
 const WORK_LIMIT_MS = 30 * 60 * 1000;
-/** The engine's error for a step of a run that it has ended: the instance was suspended or terminated. */
+/** The engine's error for a step of a run that it has ended: for a long wait, or with the instance. */
 const ENDED = /\bWorkflowAbortedError: /;
 const STEPS = ['do', 'sleep', 'sleepUntil', 'waitForEvent'];
 
