@@ -1,5 +1,5 @@
-// D1 migrations. The author's SQL may loop for ever or try to attach files, so it runs in a separate workerd, on the real
-// storage, while no other process uses that.
+// D1 migrations. The author's SQL may loop for ever or try to attach files, so it runs in a separate workerd. That uses the
+// real storage, and no other process does meanwhile.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Release } from '../../../bundler/release.ts';

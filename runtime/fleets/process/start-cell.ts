@@ -116,7 +116,7 @@ async function start(options: CellOptions): Promise<Cell> {
 }
 
 /**
- * Records which process uses the storage. Where the kernel ends the process with this one, the file is only a fallback, so a
+ * Records which process uses the storage. Some kernels end the process with this one; the file is then only a fallback. So a
  * full disk does not stop an app from starting.
  */
 function record(file: string, pid: number, user: User | null): void {

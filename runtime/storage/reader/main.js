@@ -1,5 +1,5 @@
 // Run as the app's user: answers queries about the app's storage. The files may be crafted to attack their reader. So nothing
-// is written, only the named files are opened, and the host ends this process over its limits of time, memory or output.
+// is written, and only the named files are opened. The host ends this process over its limits of time, memory or output.
 //
 // A query is a line of JSON on standard input. The answer on standard output is a line of JSON, `{"bytes", "refused"}`, and
 // that many bytes of JSON. Then comes the next query.

@@ -1,5 +1,5 @@
 // Limits stored errors. Removes batches: first the oldest occurrences of the app with most. Groups hold the status that
-// people set, so they go only when no occurrence is left or there are too many groups.
+// people set. They go only when no occurrence is left, or over their own limit.
 import type { Database } from 'better-sqlite3';
 import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import type { ErrorQueries } from '../../../sqlite/telemetry/errors.ts';

@@ -4,8 +4,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 
 /**
  * Reads the metadata at the start of a body.
- * @returns the metadata, the rest of the body as a stream, and a function to call if it is not read to its end. Null when the
- * body ends before
+ * @returns the metadata, the rest as a stream, and a function to call if that is not read to its end. Null when the body ends
+ * before
  */
 export async function splitBody(
   request: IncomingMessage,
