@@ -1,14 +1,14 @@
-// When a process that keeps ending is started again.
+// Restart delays of a process that keeps ending.
 
-/** A process that lived this long before it ended was well: its end counts as a first one. In ms. */
+/** A process that lived this long was healthy: its end counts as the first one. In ms. */
 const STEADY_MS = 60_000;
-/** So many ends in a row, each soon after a start, are a crash loop. */
+/** This many ends in a row, each soon after a start, are a crash loop. */
 const LOOP_EXITS = 5;
 const FIRST_DELAY_MS = 100;
 const FIRST_LOOP_DELAY_MS = 5_000;
 const LONGEST_DELAY_MS = 60_000;
 
-/** What to do after an end: requests wait for a soon restart; in a `loop` they are refused until a later one. */
+/** What to do after an end. Requests wait for a restart that comes soon; in a `loop` they are refused until a later one. */
 export interface Restart {
   delayMs: number;
   loop: boolean;
@@ -17,7 +17,10 @@ export interface Restart {
 export class Backoff {
   #exits = 0;
 
-  /** Decides after a process that lived `livedMs`; 0 for one that did not start. Delays double: 100 ms, then from 5 to 60 s. */
+  /**
+   * Returns the restart after a process that lived `livedMs`; 0: it did not start. Delays double: 100 ms, then from 5 to 60
+   * s.
+   */
   next(livedMs: number): Restart {
     this.#exits = livedMs >= STEADY_MS ? 1 : this.#exits + 1;
     const loop = this.#exits >= LOOP_EXITS;
@@ -27,13 +30,13 @@ export class Backoff {
     return { delayMs: Math.min(delayMs, LONGEST_DELAY_MS), loop };
   }
 
-  /** As `next`, for a start somebody waited for and saw fail: trying again at once would only repeat it. */
+  /** Like `next`, for a failed start that a caller waited for: an immediate retry would only fail again. */
   failed(): Restart {
     this.#exits = Math.max(this.#exits, LOOP_EXITS - 1);
     return this.next(0);
   }
 
-  /** Forgets what was, because there is a new release or somebody asked for a start. */
+  /** Resets the count, after a new release or a requested start. */
   reset(): void {
     this.#exits = 0;
   }

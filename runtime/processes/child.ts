@@ -1,21 +1,21 @@
-// The one way to start a child process: an argument list, a whole environment, a process group of its own, and an error
-// that is always caught. A child that the system refuses, for lack of file descriptors say, must not end the host.
+// Starts child processes: an argument list, a whole environment, its own process group, and an error that is always caught. A
+// failed start, such as for lack of file descriptors, must not end the host.
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { Duplex, Readable, Writable } from 'node:stream';
 import { assertRoomForChild } from './descriptors.ts';
 
-/** Characters of its error output that explain a failure. */
+/** Most characters of error output in an explanation. */
 const EXPLANATION = 2_000;
 const OUTPUT_LIMIT_BYTES = 16 * 2 ** 20;
 
-/** A child that failed: it could not start, took too long, printed too much, or ended with another code than 0. */
+/** A child that failed: it could not start, timed out, printed too much, or ended with a code other than 0. */
 export class ChildError extends Error {
-  /** `null` when it did not end by itself. */
+  /** `null` when it did not exit by itself. */
   readonly exitCode: number | null;
-  /** What it had printed, as far as it was taken. */
+  /** Its output, as far as it was read. */
   readonly output: string;
-  /** The signal that ended it, if one did. */
+  /** The signal that ended it, if any. */
   readonly killedBy: NodeJS.Signals | null;
   constructor(
     message: string,
@@ -31,43 +31,43 @@ export class ChildError extends Error {
 }
 
 export interface ChildOptions {
-  /** Names the child in failures. Default: its program. */
+  /** The child's name in errors. Default: its program. */
   title?: string;
   /** Default: `/`, where no app can leave a configuration. */
   cwd?: string;
-  /** The whole environment. Default: a search path and nothing else. */
+  /** The whole environment. Default: only a search path. */
   environment?: Record<string, string>;
   /** Default `pipe`. */
   stdin?: 'pipe' | 'ignore';
-  /** Whether it has a channel to the host as its descriptor 3. */
+  /** Whether descriptor 3 is a channel to the host. */
   channel?: boolean;
-  /** Whether it is a Node program that takes and sends messages. */
+  /** Whether it is a Node program that exchanges messages with the host. */
   messages?: boolean;
 }
 
-/** A child that runs, of this process or of the one that starts jobs for it. */
+/** A running child, of this process or of the spawner. */
 export interface Job {
   pid: number;
   stdin: Writable;
   stdout: Readable;
   stderr: Readable;
-  /** Its descriptor 3, if that was asked for. */
+  /** Descriptor 3, if requested. */
   channel: Duplex;
-  /** Resolves when the process has ended; some of its output may not be read yet. */
+  /** Resolves when the process has ended; some of its output may still be unread. */
   exited: Promise<ChildEnd>;
   /** Resolves when the process has ended and its output is closed. */
   closed: Promise<ChildEnd>;
-  /** Whether the process has ended, as far as this process has heard: its number may be another's. */
+  /** Whether the process is known to have ended: its id may be reused. */
   hasEnded: () => boolean;
   /** Sends a signal to its whole process group. Default `SIGKILL`. */
   end: (signal?: NodeJS.Signals) => void;
-  /** Says whether it keeps this process from ending while it runs, as it does at first. */
+  /** Sets whether the running child keeps this process from ending. At first it does. */
   keepHost: (keeps: boolean) => void;
 }
 
-/** A child of this very process. */
+/** A child of this process itself. */
 export interface Child extends Job {
-  /** For its messages; all else is here. */
+  /** For messages only; use the other fields for the rest. */
   process: ChildProcess;
 }
 
@@ -103,10 +103,10 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
   });
   await new Promise<void>((resolve, reject) => {
     child.on('spawn', resolve);
-    // It stays for the child's whole life.
+    // The listener stays for the child's whole life.
     child.on('error', (error) => reject(refused(title, error)));
   });
-  // A child may end before it has read everything.
+  // A child may end before it has read all its input.
   child.stdin?.on('error', () => {});
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   return {
@@ -124,9 +124,9 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
   };
 }
 
-/** A function that says of handles, among which nothing may be, whether they keep this process from ending. */
+/** Returns a function that sets whether handles, some possibly null, keep this process from ending. */
 export function keeper(handles: unknown[]): Job['keepHost'] {
-  // Streams of children are sockets, whatever their types say.
+  // Streams of children are sockets, despite their types.
   const all = handles.filter((each) => each !== null && each !== undefined) as Pick<
     Socket,
     'ref' | 'unref'
@@ -136,9 +136,9 @@ export function keeper(handles: unknown[]): Job['keepHost'] {
   };
 }
 
-/** A function that sends a signal to a child's whole process group, `SIGKILL` unless it is told another. */
+/** Returns a function that sends a signal to a child's whole process group. Default `SIGKILL`. */
 export function endOfGroup(pid: number, hasEnded: () => boolean): Job['end'] {
-  // When the whole group has ended, its number may be given to other processes.
+  // Once the whole group has ended, its id may be reused.
   let isGone = false;
   return (signal = 'SIGKILL') => {
     if (isGone) return;
@@ -152,19 +152,19 @@ export function endOfGroup(pid: number, hasEnded: () => boolean): Job['end'] {
   };
 }
 
-/** Ends a job's whole process group, and its output, which a process that left the group may hold open for ever. */
+/** Ends a job's process group and closes its output, which a process that left the group may hold open for ever. */
 export function abandon({ end, stdout, stderr }: Pick<Job, 'end' | 'stdout' | 'stderr'>): void {
   end();
   stdout.destroy();
   stderr.destroy();
 }
 
-/** A job, as whoever starts it in this process's place has to know it. */
+/** A job as passed to a starter. */
 export interface JobWords {
   words: string[];
   cwd: string;
   environment: Record<string, string>;
-  /** The descriptors that are to be streams to this process. */
+  /** The descriptors that become streams to this process. */
   streams: number[];
 }
 
@@ -172,7 +172,7 @@ type Starter = (job: JobWords, isUrgent: boolean) => Promise<Job | null>;
 
 let starter: Starter | null = null;
 
-/** Says who starts jobs; null: this process itself, as it does when it is answered null. */
+/** Sets the starter of jobs. This process starts them itself when it is null, or when it returns null. */
 export function startJobsBy(start: Starter | null): void {
   starter = start;
 }
@@ -201,10 +201,10 @@ export async function startJob(words: string[], options: JobOptions = {}): Promi
   return job ?? startChild(words, options);
 }
 
-/** What the system says when this process may have no more files, processes or memory for a child. */
+/** Error codes for too few files, processes or memory to start a child. */
 const NO_ROOM = ['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM'];
 
-/** The system's code when a child could not be started for want of room, which is no fault of whoever asked for it; else null. */
+/** Returns the error code when a child could not start for lack of resources, which is not the caller's fault; else null. */
 export function noRoomCode(error: unknown): string | null {
   const { code = '' } = (error instanceof ChildError ? error.cause : error) as NodeJS.ErrnoException;
   return NO_ROOM.includes(code) ? code : null;
@@ -217,28 +217,28 @@ function refused(title: string, error: unknown): ChildError {
 }
 
 export interface RunOptions extends Omit<ChildOptions, 'messages'> {
-  /** What it reads. Default: nothing. */
+  /** Standard input. Default: empty. */
   input?: string | Uint8Array;
-  /** It is ended after this time. */
+  /** Timeout, after which the child is ended. */
   timeoutMs: number;
-  /** Bytes of output that are taken. Default 16 MiB. */
+  /** Most bytes of output. Default 16 MiB. */
   limitBytes?: number;
-  /** What a longer output means: a failure, or that its beginning is taken. Default `fail`. */
+  /** What happens to longer output: the run fails, or the output is cut. Default `fail`. */
   longer?: 'fail' | 'cut';
   signal?: AbortSignal;
 }
 
 export interface ChildResult {
   output: Buffer;
-  /** The output was longer than what is here. */
+  /** Whether the output was cut. */
   cut: boolean;
-  /** The beginning of what it said on standard error, trimmed. */
+  /** The beginning of standard error, trimmed. */
   errors: string;
 }
 
 /**
- * Runs `words` to its end, and ends what it left in its process group.
- * @throws {ChildError} unless it ends with code 0, in time, having printed no more than may be
+ * Runs `words` to its end, and then ends its process group.
+ * @throws {ChildError} on another code than 0, a timeout, or too much output
  * @throws the signal's reason once it is aborted
  */
 export async function runChild(words: string[], options: RunOptions): Promise<ChildResult> {
@@ -280,7 +280,7 @@ export async function runChild(words: string[], options: RunOptions): Promise<Ch
   return { output, cut, errors };
 }
 
-/** What a child has in its environment when nothing else is said: a search path and a language. */
+/** Returns the default environment of a child: a search path and a language. */
 export function cleanEnvironment(): Record<string, string> {
   return { PATH: process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C.UTF-8' };
 }

@@ -1,12 +1,12 @@
-// Open files of this process, of which a child takes some to start.
+// File descriptors that a child needs to start.
 import { closeSync, openSync } from 'node:fs';
 
-/** What a child takes while it is started: a pair for each of three pipes, a pipe for errors, and some to spare. */
+/** Descriptors for one start: a pair for each of three pipes, a pipe for errors, and a margin. */
 const FOR_A_CHILD = 12;
 
 /**
- * To be called just before a child is started. Node closes none of the descriptors of a child that failed for want of
- * them, so that each try would leave fewer.
+ * Checks for free descriptors. Call it just before starting a child: when a start fails for lack of descriptors, Node leaks
+ * those it opened.
  * @throws {Error} with code EMFILE or ENFILE when there are too few
  */
 export function assertRoomForChild(): void {

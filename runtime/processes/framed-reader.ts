@@ -1,15 +1,15 @@
-// A stream that is read by lines and by numbers of bytes, no further than it is asked for.
+// Reads a stream by lines or by byte counts, only as far as requested.
 
 const LINE_END = 10;
 
 export interface FramedReaderOptions {
-  /** Longest line, in bytes without its end. */
+  /** Longest line, in bytes without its newline. */
   lineBytes: number;
-  /** Makes the error of a stream of which this is to be said, such as `broke off before its end`. */
+  /** Makes the stream's error from a phrase such as `broke off before its end`. */
   failure: (what: string) => Error;
 }
 
-/** One reading at a time: each is to come to its end before the next begins. */
+/** Framed reader. One read at a time: each must finish before the next begins. */
 export class FramedReader {
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #options: FramedReaderOptions;
@@ -20,12 +20,12 @@ export class FramedReader {
     this.#options = options;
   }
 
-  /** Whether bytes have been taken from the stream that nobody has read. */
+  /** Whether the buffer holds unread bytes. */
   get hasRest(): boolean {
     return this.#rest.length > 0;
   }
 
-  /** The next line, without its end. @throws {Error} when it is too long, or the stream ends before it does */
+  /** Returns the next line, without its newline. @throws {Error} when it is too long, or the stream ends first */
   async line(): Promise<string> {
     const { lineBytes, failure } = this.#options;
     for (;;) {
@@ -37,7 +37,7 @@ export class FramedReader {
     }
   }
 
-  /** The next `size` bytes, in pieces as they come. @throws {Error} when the stream ends before that */
+  /** Yields the next `size` bytes in chunks. @throws {Error} when the stream ends first */
   async *bytes(size: number): AsyncGenerator<Buffer> {
     for (let left = size; left > 0; ) {
       if (this.#rest.length === 0) await this.#more();
@@ -55,7 +55,7 @@ export class FramedReader {
 
   async #more(): Promise<void> {
     const { done, value } = await this.#chunks.next().catch((error: NodeJS.ErrnoException) => {
-      // A stream that was destroyed without an error.
+      // The stream was destroyed without an error.
       if (error.code === 'ERR_STREAM_PREMATURE_CLOSE') return { done: true, value: undefined } as const;
       throw error;
     });

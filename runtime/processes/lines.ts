@@ -1,11 +1,11 @@
-// A child's output as lines of bounded length.
+// Splits a child's output into lines of bounded length.
 import { stripVTControlCharacters } from 'node:util';
 import { readLogEnvelope } from '../telemetry/logs/log-envelope.ts';
 
-/** Longest line passed on, in bytes; the rest of a longer one is dropped, up to its end. */
+/** Longest line, in bytes; the rest of a longer line is dropped. */
 const LINE_BYTES = 64 * 1024;
 const NEWLINE = 0x0a;
-/** Any control character but the end of a line. */
+/** Any control character except a newline. */
 const CONTROL = /[^\P{Cc}\n]/u;
 
 export class LineReader {
@@ -19,12 +19,12 @@ export class LineReader {
     this.#onLine = onLine;
   }
 
-  /** Whether the line that has begun is left out. */
+  /** Whether the current line is dropped. */
   get isSkipping(): boolean {
     return this.#skipping;
   }
 
-  /** Takes bytes as they come; a character may be split between two calls. */
+  /** Takes bytes as they arrive; a character may be split between two calls. */
   write(chunk: Buffer): void {
     let from = 0;
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, from)) {
@@ -36,7 +36,7 @@ export class LineReader {
     this.#keep(chunk.subarray(from));
   }
 
-  /** Some bytes will not be written: what has begun is no whole line, and what comes next is the end of another. */
+  /** Announces a gap in the bytes: drops the current partial line, and the rest of the line that the next bytes continue. */
   skip(): void {
     this.#parts = [];
     this.#bytes = 0;
@@ -44,7 +44,7 @@ export class LineReader {
     this.#skipping = true;
   }
 
-  /** Passes on a last line that had no end. */
+  /** Passes on a last line without a newline. */
   end(): void {
     if (this.#bytes > 0) this.#emit();
   }
@@ -68,16 +68,16 @@ export class LineReader {
   }
 }
 
-/** The ends of lines in some bytes. */
+/** Counts the newlines in some bytes. */
 export function countLines(bytes: Uint8Array): number {
   const { length } = bytes;
   let lines = 0;
-  // Not by `indexOf`, which takes fifty times as long for a byte where each is a line.
+  // Not by `indexOf`, which is fifty times slower when each byte is a newline.
   for (let at = 0; at < length; at++) if (bytes[at] === NEWLINE) lines++;
   return lines;
 }
 
-/** Where the last whole character of cut UTF-8 ends. */
+/** Returns where the last whole character of cut UTF-8 ends. */
 function characterEnd(bytes: Buffer): number {
   let start = bytes.length - 1;
   while (start > 0 && (bytes[start]! & 0xc0) === 0x80) start--;
@@ -86,7 +86,7 @@ function characterEnd(bytes: Buffer): number {
   return start + length > bytes.length ? start : bytes.length;
 }
 
-/** The text of a line of workerd's structured log; of any other line, the line. */
+/** Returns the message of a line in workerd's structured log, or any other line unchanged. */
 export function messageOf(line: string): string {
   try {
     const { message } = JSON.parse(line);
@@ -96,9 +96,9 @@ export function messageOf(line: string): string {
   }
 }
 
-/** A text as a log may hold it: no escape sequences, and no control characters but the ends of lines. */
+/** Removes escape sequences and control characters except newlines, for a log. */
 export function plainText(text: string): string {
-  // Most lines have none of that, and are many.
+  // Most lines have none, and there are many lines.
   if (!CONTROL.test(text)) return text;
   return stripVTControlCharacters(text)
     .replaceAll('\t', '  ')

@@ -1,15 +1,15 @@
-// What takes the output of a process, piece by piece.
+// Receives the output of a process in chunks.
 
 /** Where the output of a process goes. */
 export interface OutputSink {
-  /** Whether so much of others' output waits there that apps which print much must do without. */
+  /** Whether the queue holds so much output of other apps that apps which print much must drop theirs. */
   readonly isCrowded: boolean;
   /**
-   * Takes a piece of what was printed, cut anywhere. Its memory may be used again afterwards.
-   * @param dropped how many ends of lines were in what was dropped before this piece; null when nothing was
+   * Takes a chunk of output, cut at any byte. The caller may reuse its memory afterwards.
+   * @param dropped number of newlines in the output dropped before this chunk; null when nothing was dropped
    */
   write(pipe: OutputPipe, piece: Buffer, dropped: number | null): void;
-  /** There will be no more on a pipe. */
+  /** Marks the end of a pipe. */
   end(pipe: OutputPipe): void;
 }
 export type OutputPipe = 'stdout' | 'stderr';

@@ -1,44 +1,44 @@
-// Children that wait for the program they are to run: a shell that was started before becomes a program at once.
+// A prefork pool: shells that were started earlier and become the program at once.
 import { type ChildEnd, type Job, startJob } from './child.ts';
 import { quote } from './shell.ts';
 
-/** How many wait: a deploy starts one process, and soon after that another. */
+/** Size of the pool: a deploy starts one process, and soon after that another. */
 const SPARES = 2;
-/** Time between being asked for spares and starting one, in ms: somebody may wait for an answer. */
+/** Delay between `prepare` and the next start, in ms: a client may wait for an answer. */
 const QUIET_MS = 100;
 
-/** What a spare runs. */
+/** What a pooled shell runs. */
 export interface Program {
   /** The path of the program and its arguments. It reads nothing. */
   words: string[];
   cwd: string;
-  /** Its whole environment. Names are words of the shell's: letters, digits and `_`. */
+  /** The whole environment. Names are shell words: letters, digits and `_`. */
   environment: Record<string, string>;
-  /** Memory that it may write to (RLIMIT_DATA): an allocation beyond it fails. In bytes. */
+  /** Limit of writable memory (RLIMIT_DATA), in bytes: an allocation beyond it fails. */
   dataLimitBytes: number;
 }
 
-/** Shells that wait. They end with this process, and do not keep it from ending. */
+/** Waiting shells. They end with this process, and do not keep it from ending. */
 export class PreforkPool {
   readonly #waiting: Job[] = [];
   readonly #onStart: (pid: number, exited: Promise<ChildEnd>) => void;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** @param onStart called for each shell before there is anything for it to run */
+  /** @param onStart called for each shell before it gets a program */
   constructor(onStart: (pid: number, exited: Promise<ChildEnd>) => void) {
     this.#onStart = onStart;
   }
 
-  /** The ids of the processes that wait. */
+  /** The ids of the waiting processes. */
   get pids(): number[] {
     return this.#waiting.map(({ pid }) => pid);
   }
 
   /**
-   * Has a spare run a program, or a new child when none waits. Its output and descriptor 3 are pipes. Ask for another
-   * spare by `prepare` when the program is under way.
-   * @throws {ChildError} when there is none and none can be started
+   * Runs a program in a pooled shell, or in a new child when the pool is empty. Its output and descriptor 3 are pipes. Call
+   * `prepare` to refill the pool once the program runs.
+   * @throws {ChildError} when the pool is empty and no child can be started
    */
   async run({ words, cwd, environment, dataLimitBytes }: Program): Promise<Job> {
     const child = this.#waiting.shift() ?? (await this.#start(true));
@@ -46,9 +46,9 @@ export class PreforkPool {
     const steps = [
       `ulimit -d ${Math.ceil(dataLimitBytes / 1024)}`,
       `cd ${quote(cwd)}`,
-      // Some shells set them by themselves.
+      // Some shells set these variables themselves.
       'unset PWD OLDPWD SHLVL',
-      // Not as arguments of `env`, which everybody could read.
+      // Not as arguments of `env`, which every user could read.
       ...Object.entries(environment).map(([name, value]) => `export ${name}=${quote(value)}`),
       `exec ${words.map(quote).join(' ')} < /dev/null`,
     ];
@@ -56,20 +56,20 @@ export class PreforkPool {
     return child;
   }
 
-  /** Starts what spares are missing, one after another, some time after the last call. */
+  /** Refills the pool, one shell after another, some time after the last call. */
   prepare(): void {
     clearTimeout(this.#timer);
     if (this.#closed || this.#waiting.length >= SPARES) return;
     this.#timer = setTimeout(() => {
       this.#start(false).then(
         (child) => this.#keep(child),
-        // Without a spare the next program is started anew, and says what is wrong.
+        // With an empty pool, the next program starts a new child and reports the error.
         () => {},
       );
     }, QUIET_MS).unref();
   }
 
-  /** Ends those that wait. A later program is run by a child of its own. */
+  /** Ends the waiting shells. Later programs run in new children. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);

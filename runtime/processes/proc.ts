@@ -1,10 +1,10 @@
-// What the kernel tells of processes. It takes as long as there are processes: on the gateway's thread at boot only.
+// Reads `/proc`. The time grows with the number of processes: call it on the gateway's thread at boot only.
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { type Memory, readMemory } from '../resources/memory.ts';
 
 /**
- * What a process has used. `cpuMs`: since its start. `privateBytes`: memory of its own, in swap too. `writtenBytes`: what it
- * had the disk take since its start; 0 where the kernel does not say.
+ * Resource usage of a process. `cpuMs`: since its start. `privateBytes`: private memory, swap included. `writtenBytes`: disk
+ * writes since its start; 0 where the kernel does not report them.
  */
 export interface Usage {
   cpuMs: number;
@@ -12,21 +12,18 @@ export interface Usage {
   writtenBytes: number;
 }
 
-/**
- * The container's memory, its files below `root`, and what each process has used, in their order; null for one that
- * has gone.
- */
+/** Returns the container's memory, read below `root`, and the usage of each process in order; null for an ended one. */
 export function readUsage(root: string, pids: number[]): { memory: Memory; processes: (Usage | null)[] } {
   return { memory: readMemory(root), processes: pids.map(usage) };
 }
 
-/** Of a clock tick, in which the kernel states CPU time, in ms. */
+/** The clock tick in which the kernel reports CPU time, in ms. */
 const TICK_MS = 10;
 
 function usage(pid: number): Usage | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may hold any character.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const status = readFileSync(`/proc/${pid}/status`, 'latin1');
     return {
@@ -44,7 +41,7 @@ function writtenBytes(pid: number): number {
     const io = readFileSync(`/proc/${pid}/io`, 'latin1');
     return Number(/^write_bytes: (\d+)$/m.exec(io)?.[1] ?? 0);
   } catch {
-    // Not every container lets its root see this of other users.
+    // Some containers do not let root read this of other users.
     return 0;
   }
 }
@@ -53,7 +50,7 @@ function kilobytes(status: string, name: string): number {
   return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024;
 }
 
-/** Each process that is there: its number, its user, and its `/proc/PID/status`. */
+/** Yields each process: its id, its user, and its `/proc/PID/status`. */
 function* allProcesses(): Generator<{ pid: number; uid: number; status: string }> {
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue;
@@ -62,16 +59,16 @@ function* allProcesses(): Generator<{ pid: number; uid: number; status: string }
       const uid = Number(/^Uid:\t(\d+)/m.exec(status)![1]);
       yield { pid: Number(name), uid, status };
     } catch {
-      // It has gone.
+      // The process has ended.
     }
   }
 }
 
-/** What a process and all below it use at this moment. */
+/** Current usage of a process and its descendants. */
 export interface UsageBelow {
-  /** Bytes of memory that they have to themselves, or share without a file. */
+  /** Bytes of private memory, and of memory shared without a file. */
   memoryBytes: number;
-  /** Threads that have a processor, or wait for one. */
+  /** Threads that run or wait for a processor. */
   busyThreads: number;
 }
 
@@ -101,7 +98,7 @@ function busyThreads(pid: number): number {
   try {
     threads = readdirSync(`/proc/${pid}/task`);
   } catch {
-    // It has gone.
+    // The process has ended.
     return 0;
   }
   return threads.filter((thread) => isBusy(pid, thread)).length;
@@ -111,12 +108,12 @@ function isBusy(pid: number, thread: string): boolean {
   try {
     return /^State:\tR/m.test(readFileSync(`/proc/${pid}/task/${thread}/status`, 'latin1'));
   } catch {
-    // It has gone. The others count: a program could hide them behind threads that begin and end without end.
+    // The thread has ended. Count the others: a program could hide them behind short-lived threads.
     return false;
   }
 }
 
-/** Threads of all processes of a user: what the kernel counts where it limits how many processes the user may have. */
+/** Counts the threads of all processes of a user, as the kernel does for its limit (RLIMIT_NPROC). */
 export function tasksOf(uid: number): number {
   let tasks = 0;
   for (const { uid: owner, status } of allProcesses())
@@ -125,8 +122,8 @@ export function tasksOf(uid: number): number {
 }
 
 /**
- * Kills the processes of `uids`, and those that work below `directory` or have their home there.
- * @returns those that were there. They may take a while to end
+ * Kills the processes of `uids`, and those whose working or home directory lies below `directory`.
+ * @returns the processes found. They may take a while to end
  */
 export function killProcesses(directory: string | null, uids: number[]): number[] {
   const killed: number[] = [];
@@ -137,7 +134,7 @@ export function killProcesses(directory: string | null, uids: number[]): number[
       process.kill(pid, 'SIGKILL');
       killed.push(pid);
     } catch {
-      // It has gone.
+      // The process has ended.
     }
   }
   return killed;
@@ -149,7 +146,7 @@ function isBelow(directory: string, pid: number): boolean {
     if (cwd === directory || cwd.startsWith(`${directory}/`)) return true;
     return `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}`.includes(`\0HOME=${directory}/`);
   } catch {
-    // It has gone, or belongs to somebody else.
+    // The process has ended, or belongs to another user.
     return false;
   }
 }

@@ -1,11 +1,11 @@
-// The table of processes, read by a thread of its own: it has as many entries as tenants have processes.
+// Reads the process table in its own thread: the table has as many entries as tenants have processes.
 
 import { WorkerThreads } from '../threads/worker.ts';
 import type * as proc from './proc.ts';
 
 const DEADLINE_MS = 20_000;
 const MODULE = new URL('./proc.ts', import.meta.url);
-/** Not one that others use: a long job there must not hide a process that takes all memory. */
+/** Not a shared thread: a long job there must not hide a process that takes all memory. */
 const thread = new WorkerThreads(1);
 
 /** As `readUsage` of `proc.ts`. @throws when the thread has too much to do */

@@ -1,15 +1,15 @@
-// Where the programs that builds use lie on this machine.
+// Finds the programs that builds use.
 import { accessSync, constants } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 
 const SYSTEM_PATHS = ['/usr/local/bin', '/usr/bin', '/bin'];
 
-/** Where a program that builds may use lies, or `null`. */
+/** Returns the path of a program that builds may use, or `null`. */
 export function findProgram(name: string, directories = searchPath()): string | null {
   return directories.map((directory) => join(directory, name)).find(isExecutable) ?? null;
 }
 
-/** The Node that runs the host, the system's programs, and npm wherever this machine has it. */
+/** Returns the directories of the host's Node, the system's programs, and npm. */
 export function searchPath(): string[] {
   const own = (process.env.PATH ?? '').split(delimiter).filter((path) => path.startsWith('/'));
   const npm = findProgram('npm', [...SYSTEM_PATHS, ...own]);

@@ -1,27 +1,27 @@
-// How a process is started that reads an app's files. They may be the work of an attacker: it runs as the app's user, with little
-// memory, is ended before apps when memory is short, and ends with the host.
+// Starts a process that reads an app's files, which may be hostile. It runs as the app's user with little memory. When memory
+// is short, the kernel ends it before apps. It ends with the host.
 import { readFileSync } from 'node:fs';
 import { asUser, dieWithParent, type User } from '../isolation/users.ts';
 import { endFirst } from '../resources/limited.ts';
 import { withDataLimit } from '../resources/process-limits.ts';
 
 export interface ReaderOptions {
-  /** Whose the files are; `null`: the host's own user. */
+  /** The owner of the files; `null`: the host's own user. */
   user: User | null;
-  /** Memory that it may write to: Node reserves 560 MiB of it and uses 10. */
+  /** Limit of writable memory: Node reserves 560 MiB and uses 10. */
   memoryBytes: number;
-  /** MiB of JavaScript objects. Default: as Node has it. */
+  /** Heap limit in MiB. Default: that of Node. */
   heapMb?: number;
-  /** What its program finds in `process.argv[1]`. Default: nothing. */
+  /** The program's `process.argv[1]`. Default: none. */
   argument?: string;
 }
 
-/** An import of names from one of Node's modules, or from a file beside: readers import nothing else. */
+/** An import of names from a Node module or a neighbouring file: readers import nothing else. */
 const IMPORT = /^import \{([^}]*)\} from '([^']+)';\n/gm;
 
 /**
- * The text of a reader's program, with that of the files beside it that it imports. No name at the top level of these may
- * stand there twice. It is read once, at the host's start.
+ * Returns the text of a reader's program together with the neighbouring files that it imports. Their top-level names must be
+ * unique. Read once, at the host's start.
  */
 export function readerProgram(url: URL): string {
   const imported = new Map<string, Set<string>>();
@@ -34,7 +34,7 @@ export function readerProgram(url: URL): string {
       else imported.set(from, new Set([...(imported.get(from) ?? []), ...names.match(/\w+/g)!]));
       return '';
     });
-    // What it imports stands before it.
+    // An import stands before its importer.
     files.delete(file.href);
     files.set(file.href, own.replace(/^export /gm, ''));
   };
@@ -45,7 +45,7 @@ export function readerProgram(url: URL): string {
   return imports.join('') + [...files.values()].join('\n');
 }
 
-/** The words that start a reader. Its program is among them: users of apps can read none of Cellar's files. */
+/** Returns the command of a reader, with its program as an argument: users of apps cannot read Cellar's files. */
 export function readerWords(
   program: string,
   { user, memoryBytes, heapMb, argument }: ReaderOptions,

@@ -1,6 +1,6 @@
-// What the shell is given.
+// Quoting for the shell.
 
-/** A text as one word of the shell's. */
+/** Quotes a text as one shell word. */
 export function quote(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

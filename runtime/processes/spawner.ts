@@ -1,6 +1,5 @@
-// Apps' processes, and children that end by themselves, are started by a small process instead of by the host. A fork copies
-// what the host has of page tables, 1.5 ms for each 100 MB that it uses, and no request is answered until the child has become
-// its program.
+// A small process starts apps' processes and short-lived children for the host. A fork copies the page tables of the host,
+// 1.5 ms for each 100 MB that it uses. The host answers no request until the child has called exec.
 import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
 import type { Socket } from 'node:net';
@@ -20,19 +19,19 @@ import {
 } from './child.ts';
 
 const PROGRAM = new URL('./spawner-program.js', import.meta.url).pathname;
-/** A child takes about 3 ms to start; a spawner that starts none for so many seconds, of which jobs wait, is replaced. */
+/** A child takes about 3 ms to start. A spawner with waiting jobs that starts none for this many seconds is replaced. */
 const STALLED_S = 20;
-/** Time before an ended spawner is started again, in ms. The host starts its children itself meanwhile. */
+/** Delay before an ended spawner is restarted, in ms. The host starts its children itself meanwhile. */
 const RESTART_MS = 1_000;
-/** Jobs that may wait to be started, about three seconds of work. One more is refused. */
+/** Most jobs in the start queue, about three seconds of work. One more is refused. */
 const WAITING_LIMIT = 1_000;
-/** Jobs behind which an urgent one waits, about as long as this process would stand still to start it. */
+/** Most jobs ahead of an urgent one, about as long as this process would block to start it. */
 const BEFORE_URGENT = 4;
-/** Streams of a child that runs wait to be taken already. One that is not there after so many seconds is lost. */
+/** Timeout for the streams of a running child, in seconds: they are already in the backlog. A later one is lost. */
 const STREAMS_S = 5;
-/** What each stream begins with: the job's id and the descriptor that it is of that job, then blanks. */
+/** Length of the label at the start of each stream: the job's id and the descriptor, padded with blanks. */
 const LABEL_BYTES = 24;
-/** Connections that may wait to be taken: the streams of all those jobs. */
+/** Listen backlog: the streams of all those jobs. */
 const BACKLOG = 4 * WAITING_LIMIT;
 
 /** A line to the spawner. */
@@ -40,47 +39,47 @@ interface JobRequest extends JobWords {
   id: number;
 }
 
-/** A line from it: a child runs, could not be started, was not even tried for want of its streams, or has ended. */
+/** A line from the spawner: a child runs, could not start, was not tried because its streams failed, or has ended. */
 type JobReply =
   | { id: number; pid: number }
   | { id: number; unstarted: true }
   | { id: number; failure: { message: string; code?: string } }
   | ({ id: number } & ChildEnd);
 
-/** A child that is being started, or runs. */
+/** A child that is starting or running. */
 interface Started {
-  /** The descriptors that are to be streams. */
+  /** The descriptors that become streams. */
   descriptors: number[];
-  /** Those that lead here already, by their descriptors. */
+  /** Streams connected so far, by descriptor. */
   streams: Map<number, Socket>;
   /** Of the process, while it runs. */
   runs: number | null;
-  /** Null when the spawner could not come to this process with its streams. */
+  /** Null when the spawner could not connect the streams to this process. */
   pid: PromiseWithResolvers<number | null>;
   connected: PromiseWithResolvers<void>;
   exited: PromiseWithResolvers<ChildEnd>;
 }
 
-/** The process that starts jobs for this one. While there is none, this process starts them itself. */
+/** Starts jobs in the spawner process. While it does not run, this process starts them itself. */
 export class Spawner {
   readonly #path: string;
   readonly #mostStalledS: number;
   readonly #server = createHandleServer((handle) => this.#accept(handle)).unref();
   #child: Child | null = null;
-  /** By id, those that have not ended. */
+  /** Jobs that have not ended, by id. */
   readonly #jobs = new Map<number, Started>();
-  /** By id, those that are being started. */
+  /** Jobs that are starting, by id. */
   readonly #starting = new Map<number, Started>();
   #timer: NodeJS.Timeout | undefined;
   #lastId = 0;
-  /** For how many seconds none of those that are being started has begun to run. */
+  /** Seconds in which no starting job has begun to run. */
   #stalledS = 0;
   #look: NodeJS.Timeout | undefined;
   #closed = false;
 
   /**
-   * @param directory made for the host alone; the streams of children come to a socket in it
-   * @param stalledS after so many seconds in which no job begins it is replaced
+   * @param directory for the host alone; holds the socket for the streams of children
+   * @param stalledS seconds without a started job after which the spawner is replaced
    */
   constructor(directory: string, stalledS = STALLED_S) {
     this.#path = join(directory, 'streams.sock');
@@ -92,12 +91,12 @@ export class Spawner {
     return this.#child?.pid ?? null;
   }
 
-  /** Has it start jobs from now on. Never rejects: without it they are started all the same. */
+  /** Starts the spawner. Never rejects: without it, this process starts the jobs. */
   async open(): Promise<void> {
     try {
       mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
       rmSync(this.#path, { force: true });
-      // The job that the stream belongs to fails by its deadline.
+      // The job of the lost stream fails by its deadline.
       this.#server.on('error', (error) => log('warn', 'a child has lost a stream', { error: reason(error) }));
       this.#server.listen(this.#path, BACKLOG);
       await once(this.#server, 'listening');
@@ -108,7 +107,7 @@ export class Spawner {
     }
   }
 
-  /** Ends it, and every job that it has started. */
+  /** Ends the spawner and every job that it has started. */
   close(): void {
     this.#closed = true;
     startJobsBy(null);
@@ -145,7 +144,7 @@ export class Spawner {
     this.#runSoon();
   }
 
-  /** Ends the process group of every job: nobody would hear of its end, and its number may soon be another's. */
+  /** Ends the process group of every job: their ends would go unreported, and their ids may soon be reused. */
   #endJobs(): void {
     for (const { runs } of this.#jobs.values()) if (runs !== null) endOfGroup(runs, () => false)();
   }
@@ -155,8 +154,8 @@ export class Spawner {
   }
 
   /**
-   * Starts a job, or answers null when there is no spawner that could.
-   * @throws {Error} why it cannot start; with code `EAGAIN` when too many wait already
+   * Starts a job. Returns null when no spawner runs.
+   * @throws {Error} why it cannot start; code `EAGAIN` when the queue is full
    */
   async #start(words: JobWords, isUrgent: boolean): Promise<Job | null> {
     const child = this.#child;
@@ -174,7 +173,7 @@ export class Spawner {
       connected: Promise.withResolvers(),
       exited: Promise.withResolvers(),
     };
-    // It may be rejected while nobody waits for it.
+    // It may reject before anyone awaits it.
     job.connected.promise.catch(() => {});
     this.#jobs.set(id, job);
     this.#watch(id, job);
@@ -198,7 +197,7 @@ export class Spawner {
     }
   }
 
-  /** Looks each second whether jobs begin to run. Time in which this process itself stood still does not count. */
+  /** Checks each second whether jobs begin to run. Time in which this process itself was blocked does not count. */
   #watch(id: number, job: Started): void {
     this.#starting.set(id, job);
     if (this.#starting.size > 1) return;
@@ -229,21 +228,21 @@ export class Spawner {
       this.#jobs.delete(reply.id);
       job.runs = null;
       const { code, killedBy } = reply;
-      // Whoever waited for its start gets to its streams first.
+      // The caller that awaits the start must get the streams first.
       setImmediate(() => job.exited.resolve({ code, killedBy }));
     }
   }
 
-  /** Looks whose a stream is. */
+  /** Reads a stream's label and assigns the stream to its job. */
   #accept(handle: SocketHandle): void {
     const stream = socketOf(handle, {});
-    // A child may end before it has read everything.
+    // A child may end before it has read all its input.
     stream.on('error', () => {});
     const look = () => {
       const label = stream.read(LABEL_BYTES) as Buffer | null;
       if (label === null) return;
       stream.off('readable', look);
-      // The stream cannot come to its end before whoever asked for it has it.
+      // Keeps the stream from ending before its caller has it.
       stream.unshift(label);
       const [id, descriptor] = label.toString('latin1').split(' ').map(Number);
       const job = label.length === LABEL_BYTES ? this.#starting.get(id!) : undefined;
@@ -259,8 +258,8 @@ export class Spawner {
 }
 
 /**
- * Resolves when all streams of a job that runs lead here. Time in which this process itself stood still does not count.
- * @throws {Error} with code `EMFILE` when one is lost
+ * Resolves when all streams of a running job are connected. Time in which this process itself was blocked does not count.
+ * @throws {Error} with code `EMFILE` when a stream is lost
  */
 async function connected({ connected }: Started): Promise<void> {
   let waitedS = 0;
@@ -272,11 +271,11 @@ async function connected({ connected }: Started): Promise<void> {
   await connected.promise.finally(() => clearInterval(look));
 }
 
-/** The child as whoever asked for it sees it. */
+/** Returns the child as its caller sees it. */
 function asJob(pid: number, { streams, exited }: Started): Job {
   let hasEnded = false;
   for (const stream of streams.values()) stream.read(LABEL_BYTES);
-  // Nothing comes back from there, and what was written the child can still read.
+  // The child sends nothing back here, and can still read what was written.
   const input = streams.get(0);
   input?.once('finish', () => input.destroy());
   const streamsClosed = [...streams.values()].map(
@@ -284,7 +283,7 @@ function asJob(pid: number, { streams, exited }: Started): Job {
   );
   const closed = exited.promise.then(async (end) => {
     hasEnded = true;
-    // What nobody reads must not keep it open.
+    // An unread stream must not keep it open.
     for (const [descriptor, stream] of streams)
       if (descriptor === 0) stream.destroy();
       else stream.resume();
