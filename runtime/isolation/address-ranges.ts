@@ -31,7 +31,7 @@ export class AddressRanges {
   }
 }
 
-/** An address without an IPv4-in-IPv6 prefix, brackets, zone or port. */
+/** Returns an address without its IPv4-in-IPv6 prefix, brackets, zone or port. */
 export function plainAddress(text: string): string {
   let address = text;
   if (address.startsWith('[')) address = address.slice(1, address.indexOf(']'));

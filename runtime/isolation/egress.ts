@@ -1,9 +1,9 @@
-// What the operator opens of private networks to apps (`RUNNER_EGRESS_ALLOW`). A range opens the networks that lie in it, but
-// not this machine nor a provider's metadata, whose keys an app must not have: those are opened only by their own names.
+// Private networks that the operator opens to apps (`RUNNER_EGRESS_ALLOW`). A range opens the networks inside it, but never
+// this machine or a provider's metadata, whose keys must stay secret. Those open only when named themselves.
 import { BlockList, isIPv6 } from 'node:net';
 import { ownAddresses } from './private-networks.ts';
 
-/** This machine, its link, and the metadata of providers. They are opened only by an address, or by a range that lies in them. */
+/** This machine, its link, and providers' metadata. They open only by an address, or by a range inside them. */
 export const HELD_V4 = [
   '0.0.0.0/8',
   '127.0.0.0/8',
@@ -15,11 +15,11 @@ export const HELD_V6 = ['::/96', 'fe80::/10', 'fd00:ec2::254/128'];
 const HELD = [...HELD_V4, ...HELD_V6];
 
 export class Egress {
-  /** Networks that are opened whatever they are, and networks that are opened but for what is held. */
+  /** Networks that always open. The ranges open except for the held networks. */
   readonly named: string[];
   readonly ranges: string[];
 
-  /** @param allowed addresses and CIDR ranges, which are valid */
+  /** @param allowed valid addresses and CIDR ranges */
   constructor(allowed: readonly string[] = []) {
     const networks = allowed.map(asNetwork);
     const isNamed = (network: string) =>
@@ -28,12 +28,12 @@ export class Egress {
     this.ranges = networks.filter((network) => !isNamed(network));
   }
 
-  /** All that is opened. */
+  /** All open networks. */
   get networks(): string[] {
     return [...this.named, ...this.ranges];
   }
 
-  /** Those networks that stay closed. What is opened within one of them is not looked at. */
+  /** Returns the networks that stay closed. Ignores smaller ranges opened inside one of them. */
   closed(networks: readonly string[]): string[] {
     const held = new Set([...HELD, ...ownAddresses()]);
     return networks.filter((network) => {
@@ -47,7 +47,7 @@ function asNetwork(range: string): string {
   return range.includes('/') ? range : `${range}/${isIPv6(range) ? 128 : 32}`;
 }
 
-/** Whether a network lies in another, or is the same. */
+/** Whether `outer` contains a network, or equals it. */
 function contains(outer: string, inner: string): boolean {
   const [[from, length], [address, innerLength]] = [parts(outer), parts(inner)];
   if (isIPv6(from) !== isIPv6(address) || innerLength < length) return false;

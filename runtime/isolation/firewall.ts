@@ -1,5 +1,5 @@
-// Rules of the kernel's packet filter (nftables) for the users that builds and apps run as: none of them reaches this
-// machine's own services, its networks or a provider's metadata. The rules are a table of this Cellar's own.
+// Rules of the kernel's packet filter (nftables) for the users of builds and apps. They block this machine's own services,
+// its networks and a provider's metadata. Each Cellar has its own table of rules.
 import { existsSync, readFileSync } from 'node:fs';
 import { isIPv4, isIPv6 } from 'node:net';
 import { log, reason } from '../log.ts';
@@ -8,15 +8,15 @@ import { Egress, HELD_V4, HELD_V6 } from './egress.ts';
 import { PRIVATE_V4, PRIVATE_V6 } from './private-networks.ts';
 import type { AppUsers } from './users.ts';
 
-/** What apps may reach that others may not. */
+/** Addresses that only apps may reach. */
 export interface CellNetwork {
   /** Private addresses and CIDR ranges. */
   egress: readonly string[];
-  /** Ports of this Cellar, which stay closed to apps on every address of this machine. */
+  /** Ports of this Cellar, closed to apps on every address of this machine. */
   ownPorts: readonly number[];
 }
 
-/** Something on a private network that builds need all the same. */
+/** An endpoint on a private network that builds need. */
 export interface Endpoint {
   address: string;
   port: number;
@@ -27,12 +27,12 @@ const TIMEOUT_MS = 10_000;
 const RESOLV_CONF = '/etc/resolv.conf';
 const DNS_PORT = 53;
 
-/** The rules of one Cellar, in place. */
+/** The active rules of one Cellar. */
 export class Firewall {
   readonly #table: string;
-  /** Users of builds that the rules hold for. */
+  /** Users of builds that the rules cover. */
   readonly #known = new Set<number>();
-  /** The commands that let builds reach what they reach. */
+  /** The nft commands that open endpoints to builds. */
   #letThrough = '';
 
   /** Use `openFirewall`. */
@@ -40,14 +40,14 @@ export class Firewall {
     this.#table = table;
   }
 
-  /** Has the rules hold for an app's users, if they do not yet. Await it before a build runs, or a new app's process. */
+  /** Extends the rules to an app's users, if needed. Await it before a build or a new app's process runs. */
   async cover({ build, cell }: AppUsers): Promise<void> {
     if (build === null || cell === null || this.#known.has(build.uid)) return;
     await nft(add(this.#table, 'cells', [cell.uid]) + buildElements(this.#table, build.uid));
     this.#known.add(build.uid);
   }
 
-  /** Lets builds reach these, wherever they are, and this machine's name servers of now. What was let through before stays so. */
+  /** Opens these endpoints, and this machine's current name servers, to builds. Earlier endpoints stay open. */
   async letBuildsReach(endpoints: Endpoint[]): Promise<void> {
     const commands =
       allowed(this.#table, 'resolvers', nameServers()) + allowed(this.#table, 'registries', endpoints);
@@ -56,7 +56,7 @@ export class Firewall {
     this.#letThrough = commands;
   }
 
-  /** Takes the rules away. Never rejects. */
+  /** Removes the rules. Never rejects. */
   async close(): Promise<void> {
     await nft(`delete table inet ${this.#table}\n`).catch((error: unknown) =>
       log('warn', 'the rules for builds and apps could not be taken away', { error: reason(error) }),
@@ -65,12 +65,12 @@ export class Firewall {
 }
 
 /**
- * Puts the rules of this Cellar in place of those that one before it may have left. Name servers are let through.
- * @param name no other Cellar on this machine may have the same
- * @param users of apps, as far as there are any: the rules hold for their processes. `cover` has them hold for builds, one
- *   app at a time, for there may be thousands
- * @param network what apps may reach; nothing when left out
- * @returns why it cannot be, for the operator, when it cannot
+ * Installs the rules of this Cellar in place of those of an earlier run. Allows name servers.
+ * @param name unique among the Cellars of this machine
+ * @param users existing users of apps: the rules cover their processes. `cover` extends them to builds, one app at a time, as
+ *   there may be thousands
+ * @param network addresses that apps may reach; default: none
+ * @returns on failure, the reason, for the operator
  */
 export async function openFirewall(
   name: string,
@@ -82,7 +82,7 @@ export async function openFirewall(
   try {
     await nft(
       [
-        // Made if it is missing, so that there is one to delete.
+        // Creates the table if it is missing, so that the deletion cannot fail.
         `table inet ${table}\ndelete table inet ${table}\n`,
         rules(table),
         add(table, 'cells', cells),
@@ -98,9 +98,9 @@ export async function openFirewall(
 }
 
 /**
- * The rules. A build may speak to itself over loopback, because frameworks do, and to nothing else on this machine: its
- * first packet goes out, and the answer to it, which has the user of whoever listens there, comes back only when that
- * is the build's own. Its next try is refused.
+ * Returns the rules. A build may connect to itself over loopback, as frameworks do, but to no other service here. Its first
+ * packet goes out. The answer has the user of the listener, and passes only when that is the build's own user. The build's
+ * next try is refused.
  */
 function rules(table: string): string {
   return `table inet ${table} {
@@ -233,7 +233,7 @@ function allowed(table: string, set: 'resolvers' | 'registries', endpoints: Endp
   return family(4, isIPv4) + family(6, isIPv6);
 }
 
-/** What the operator opens to apps. */
+/** Returns the rules for addresses that the operator opens to apps. */
 function opened(table: string, { named, ranges }: Egress): string {
   const elements = (set: string, networks: string[]) =>
     add(
@@ -253,16 +253,16 @@ function add(table: string, set: string, values: (string | number)[]): string {
   return values.length === 0 ? '' : `add element inet ${table} ${set} { ${values.join(', ')} }\n`;
 }
 
-/** The name servers of this machine. */
+/** Returns the name servers of this machine. */
 function nameServers(): Endpoint[] {
   const lines = existsSync(RESOLV_CONF) ? readFileSync(RESOLV_CONF, 'utf8') : '';
   const addresses = [...lines.matchAll(/^nameserver\s+([^\s%]+)/gm)].map(([, address]) => address!);
-  // What the resolver asks when the file names none.
+  // The resolver's defaults when the file names no server.
   const asked = addresses.length > 0 ? addresses : ['127.0.0.1', '::1'];
   return asked.map((address) => ({ address, port: DNS_PORT }));
 }
 
-/** Runs commands of nft's, all of them or none. @throws {Error} with what it says */
+/** Runs nft commands as one transaction. @throws {Error} with its message */
 async function nft(commands: string): Promise<void> {
   const program = NFT.find((path) => existsSync(path));
   if (program === undefined) throw new Error('there is no nft; install nftables');

@@ -1,5 +1,5 @@
-// What keeps builds and apps away from this machine, as far as it lets the host: rules of the packet filter, control groups,
-// a sandbox for builds. Put up at the start, taken down at the end. What is missing, the log says once.
+// Isolates builds and apps from this machine, as far as it allows: packet filter rules, control groups, a build sandbox. Set
+// up at the start, removed at the end. Logs once what is missing.
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDiskFull } from '../disk/disk.ts';
@@ -20,23 +20,23 @@ interface Probe {
 
 export class Isolation {
   readonly #name: string;
-  /** What can be limited of a group of processes; `null`: nothing. */
+  /** The control groups that can have limits; `null`: none. */
   #groups: ControlGroups | null = null;
   #cells: CellGroups | null = null;
   readonly #cellMb: number | null;
   #firewall: Firewall | null = null;
-  /** Finds what builds need of private networks. */
+  /** Returns the private endpoints that builds need. */
   #registries: () => Promise<Endpoint[]> = async () => [];
-  /** Settles when builds reach that. */
+  /** Settles when builds can reach them. */
   #reached: Promise<void> = Promise.resolve();
   #isLookingUp = false;
-  /** Where the sandbox is tried, and as whom; `null`: the walls are not up. */
+  /** Where and as which user to probe the sandbox; `null`: isolation is not open. */
   #probe: Probe | null = null;
   #sandbox: Promise<Sandbox | null> | null = null;
 
   /**
-   * @param name no other Cellar on this machine may have the same
-   * @param cellMb memory that an app's process may use, in MiB; `null`: the kernel holds no such limit
+   * @param name unique among the Cellars of this machine
+   * @param cellMb memory limit of an app's process, in MiB; `null`: the kernel enforces none
    */
   constructor(name: string, cellMb: number | null = null) {
     this.#name = name;
@@ -44,10 +44,10 @@ export class Isolation {
   }
 
   /**
-   * Puts the walls up. Await it before an app starts.
-   * @param users of the apps that there are; `null`: apps have no users of their own
+   * Sets up isolation. Await it before an app starts.
+   * @param users of the existing apps; `null`: apps have no users of their own
    * @param builds the directory of all builds
-   * @param registries what builds need of private networks; it may take its time
+   * @param registries returns the private endpoints that builds need; it may be slow
    * @param network what apps may reach
    */
   async open(
@@ -57,7 +57,7 @@ export class Isolation {
     network: CellNetwork,
   ): Promise<void> {
     this.#probe = { scratch: join(builds, 'probe'), user: users && NOBODY };
-    // On a full disk that cannot be told: the first build asks again.
+    // On a full disk the probe fails: the first build retries it.
     this.sandbox().catch(() => {});
     const groups = openControlGroups(this.#name);
     this.#groups = groups instanceof ControlGroups ? groups : null;
@@ -78,9 +78,9 @@ export class Isolation {
   }
 
   /**
-   * Has the rules hold for an app's users, and begins to let its builds reach name servers and registries, whose addresses
-   * change: `reach` waits for that. Await it before anything runs as one of them.
-   * @throws {Error} when the rules do not hold
+   * Extends the rules to an app's users. Starts opening name servers and registries, whose addresses change, to its builds:
+   * `reach` waits for that. Await it before any process runs as one of these users.
+   * @throws {Error} when the rules cannot be extended
    */
   async cover(users: AppUsers): Promise<void> {
     if (this.#firewall === null) return;
@@ -89,14 +89,17 @@ export class Isolation {
   }
 
   /**
-   * Resolves when builds reach the registries that were being looked up. Without a name server that takes 5 to 10 s, so only
-   * what may use the network waits for it. Never rejects.
+   * Resolves when builds can reach the registries being looked up. Without a name server that takes 5 to 10 s, so only
+   * commands that may use the network wait for it. Never rejects.
    */
   reach(): Promise<void> {
     return this.#reached;
   }
 
-  /** The sandbox of builds; `null`: this machine has none, or the walls are not up. @throws while the disk is too full to try it */
+  /**
+   * Returns the sandbox of builds; `null`: this machine has none, or isolation is not open. @throws while the disk is too
+   * full to probe it
+   */
   async sandbox(): Promise<Sandbox | null> {
     if (this.#probe === null) return null;
     this.#sandbox ??= this.#findSandbox(this.#probe).catch((error: unknown) => {
@@ -106,13 +109,13 @@ export class Isolation {
     return this.#sandbox;
   }
 
-  /** A group with limits for one command of a build; `null`: this machine limits no groups in that way. */
+  /** Makes a control group with limits for one command of a build; `null`: this machine cannot limit groups. */
   async group(name: string, memoryMb: number, tasks: number): Promise<ControlGroup | null> {
     const limits = this.#groups?.limits;
     return limits?.memory && limits.tasks ? this.#groups!.create(name, { memoryMb, tasks }) : null;
   }
 
-  /** Takes them down. Nothing of an app's may run any more. Never rejects. */
+  /** Removes isolation. All processes of apps must have ended. Never rejects. */
   async close(): Promise<void> {
     await Promise.allSettled([this.#reached, this.#sandbox]);
     await this.#firewall?.close();
@@ -120,7 +123,7 @@ export class Isolation {
     await this.#groups?.close();
   }
 
-  /** Looks the registries up, if nobody does so already. */
+  /** Looks up the registries, unless a lookup is running. */
   #letBuildsReach(firewall: Firewall): void {
     if (this.#isLookingUp) return;
     this.#isLookingUp = true;
@@ -164,7 +167,7 @@ export class Isolation {
   }
 }
 
-/** @param cells `null`: apps are to have no limit */
+/** @param cells `null`: apps have no limit */
 function warnOfMissing(groups: ControlGroups | string, cells: CellGroups | string | null): void {
   const limits = groups instanceof ControlGroups ? groups.limits : null;
   const missing = [
@@ -179,7 +182,7 @@ function warnOfMissing(groups: ControlGroups | string, cells: CellGroups | strin
   });
 }
 
-/** A view of nothing but the system, whose directories are made in `scratch`. */
+/** Returns a view of the system only, with its directories in `scratch`. */
 export function makeView(scratch: string): View {
   const view = { root: join(scratch, 'root'), temporary: join(scratch, 'tmp'), shared: join(scratch, 'shm') };
   for (const path of Object.values(view)) mkdirSync(path, { recursive: true, mode: 0o700 });

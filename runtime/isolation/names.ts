@@ -1,11 +1,11 @@
-// The names that this machine answers to itself.
+// The machine's own host names.
 import { readFileSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
 
 /**
- * Returns the machine's own names in lower case: its hostname, also below `.local`, and those that `/etc/hosts` gives to its
- * addresses.
- * @param uiUrl origin of an outside control UI, whose name is the operator's too; empty for none
+ * Returns the machine's own names in lower case: its hostname, also below `.local`, and the names of its addresses in
+ * `/etc/hosts`.
+ * @param uiUrl origin of an external control UI, whose name is the operator's too; empty for none
  */
 export function machineNames(uiUrl: string, hostsFile = '/etc/hosts'): string[] {
   const own = hostname().toLowerCase();

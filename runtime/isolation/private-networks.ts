@@ -1,9 +1,9 @@
-// Addresses that are not the public internet: this machine, its networks, and what only they can reach.
+// Addresses outside the public internet: this machine, its networks, and addresses that only they reach.
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { AddressRanges, plainAddress } from './address-ranges.ts';
 
-/** IPv4 networks of machines, providers and private networks. The last holds Azure's metadata. */
+/** IPv4 networks of machines, providers and private networks. The last is Azure's metadata. */
 export const PRIVATE_V4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -19,7 +19,7 @@ export const PRIVATE_V4 = [
   '168.63.129.16/32',
 ];
 
-/** The same of IPv6. `::/96` has `::1`; `fc00::/7` has `fd00:ec2::254`, Amazon's metadata. */
+/** The same for IPv6. `::/96` includes `::1`; `fc00::/7` includes `fd00:ec2::254`, Amazon's metadata. */
 export const PRIVATE_V6 = [
   '::/96',
   '64:ff9b:1::/48',
@@ -31,7 +31,7 @@ export const PRIVATE_V6 = [
   ...PRIVATE_V4.flatMap(translated),
 ];
 
-/** The addresses of this machine's interfaces now, as networks of one address. IPv4 ones as IPv6 reaches them, too. */
+/** Returns the current addresses of this machine's interfaces, as networks of one address. Adds the IPv6 forms of IPv4 ones. */
 export function ownAddresses(): string[] {
   const addresses = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
   return addresses.flatMap(({ address, family }) =>
@@ -39,7 +39,7 @@ export function ownAddresses(): string[] {
   );
 }
 
-/** An IPv4 network as IPv6 reaches it by a translator (NAT64) and by a relay (6to4). */
+/** Returns the IPv6 forms of an IPv4 network: by a translator (NAT64) and by a relay (6to4). */
 function translated(network: string): string[] {
   const [address = '', length] = network.split('/');
   const bytes = address.split('.').map(Number);
@@ -48,21 +48,21 @@ function translated(network: string): string[] {
   return [`64:ff9b::${half}/${96 + Number(length)}`, `2002:${half}::/${16 + Number(length)}`];
 }
 
-/** The addresses that what tenants name may be reached at: public ones, and private ones that the operator allows. */
+/** The addresses that tenants may name: public ones, and private ones that the operator allows. */
 export class PublicAddresses {
   readonly #allowed: AddressRanges;
   readonly #denied = new AddressRanges([...PRIVATE_V4, ...PRIVATE_V6]);
 
-  /** @param allowed addresses and CIDR ranges that are reachable although they are private */
+  /** @param allowed private addresses and CIDR ranges that are reachable */
   constructor(allowed: readonly string[]) {
     this.#allowed = new AddressRanges(allowed);
   }
 
-  /** Whether an address may be reached. An IPv4 address that is written as IPv6 is taken for what it is. */
+  /** Whether an address may be reached. An IPv4 address written as IPv6 counts as IPv4. */
   has(address: string): boolean {
     const plain = plainAddress(address);
     if (this.#allowed.has(plain)) return true;
-    // This machine's may change while it runs.
+    // The machine's addresses may change at run time.
     return isIP(plain) !== 0 && !this.#denied.has(plain) && !new AddressRanges(ownAddresses()).has(plain);
   }
 }

@@ -1,4 +1,4 @@
-// Which user may do what with the files of a data directory.
+// Owners and permissions of the files in a data directory.
 import { chmodSync, chownSync, mkdirSync, renameSync, rmdirSync, statSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -7,24 +7,24 @@ import { log, reason } from '../log.ts';
 import { endFirst, limited } from '../resources/limited.ts';
 import { run, runAs, type User } from './users.ts';
 
-/** Files whose rights are changed before others get their turn. */
+/** Files to change before yielding to the event loop. */
 const ENTRIES_AT_ONCE = 256;
-/** Longest removal of what a user left, in ms. */
+/** Timeout for removing a user's files, in ms. */
 const REMOVE_TIMEOUT_MS = 60_000;
 /** For chown: the owner stays. */
 const SAME = -1;
-/** Rights to pass through a directory: its owner's and its group's, not to see what is in it. */
+/** Owner and group may pass through the directory; the group cannot list it. */
 const PASSED_BY_GROUP = 0o710;
 
-/** Gives directories, with all that is in them, to a user. Those that are the user's already are left as they are. */
+/** Gives directories and their contents to a user. Skips those that the user owns already. */
 export async function handOver(directories: string[], { uid, gid }: User, timeoutMs: number): Promise<void> {
   const foreign = directories.filter((path) => statSync(path).uid !== uid);
   if (foreign.length === 0) return;
-  // Of a symbolic link, the link itself.
+  // Changes a symbolic link itself, not its target.
   await run([...limited(), 'chown', '-R', '-h', '-P', `${uid}:${gid}`, '--', ...foreign], timeoutMs);
 }
 
-/** Makes a directory of the host's, if it is missing, through which `user` may pass as well, and nobody else. */
+/** Makes a directory of the host, if missing, that only `user` may pass through besides. */
 export function makePassage(directory: string, user: User | null): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   if (user === null) return;
@@ -34,22 +34,22 @@ export function makePassage(directory: string, user: User | null): void {
   chmodSync(directory, PASSED_BY_GROUP);
 }
 
-/** Makes a directory of `user`'s own, if it is missing, in one of the host's. */
+/** Makes a directory that `user` owns, if missing, in one of the host's. */
 export function makeOwn(directory: string, user: User | null): void {
   makePassage(dirname(directory), user);
   const isNew = mkdirSync(directory, { recursive: true, mode: 0o700 }) !== undefined;
   if (isNew && user !== null) chownSync(directory, user.uid, user.gid);
-  // What is written as root meanwhile has to be handed over when users are back: `handOver` looks at this directory alone.
+  // Root's files must be handed over once users are available again: `handOver` checks this directory's owner only.
   else if (user === null && process.getuid?.() === 0) chownSync(directory, 0, 0);
 }
 
-/** Makes a directory of `user`'s own anew. What is in it goes in the background. */
+/** Makes an empty directory that `user` owns. The old contents are removed in the background. */
 export function renewOwn(directory: string, user: User | null): void {
   dropOwn(directory, user);
   makeOwn(directory, user);
 }
 
-/** Takes away a directory of `user`'s, if it is there: nobody finds it from now on, and what lies in it goes later. */
+/** Removes a directory of `user`, if it exists: it disappears at once, its contents later. */
 export function dropOwn(directory: string, user: User | null): void {
   if (removeEmpty(directory)) return;
   const aside = `${directory}-${Date.now()}`;
@@ -59,7 +59,7 @@ export function dropOwn(directory: string, user: User | null): void {
   );
 }
 
-/** Lets `user` read a directory of the host's with all that is in it. Nothing is done where it may already. */
+/** Lets `user` read a directory of the host with its contents. Does nothing when it may already. */
 export async function letRead(directory: string, user: User): Promise<void> {
   makePassage(dirname(directory), user);
   if (statSync(directory).gid === user.gid) return;
@@ -69,12 +69,12 @@ export async function letRead(directory: string, user: User): Promise<void> {
     if (entry.isDirectory() || entry.isFile()) grant(join(entry.parentPath, entry.name), mode, user);
     if (index % ENTRIES_AT_ONCE === 0) await setImmediate();
   }
-  // Last of all: cut short, it is done again.
+  // The last step: an interrupted run is repeated.
   grant(directory, 0o750, user);
 }
 
 /**
- * Removes directories of `user`'s own. As that user, for the owner could swap what is in them for links meanwhile.
+ * Removes directories of `user`. Runs as that user, who could otherwise swap entries for links meanwhile.
  * @throws {Error} when something is left
  */
 export async function removeOwn(directories: string[], user: User | null): Promise<void> {
@@ -86,7 +86,7 @@ export async function removeOwn(directories: string[], user: User | null): Promi
   }
 }
 
-/** @returns whether it is not there any more */
+/** @returns whether the directory is gone */
 function removeEmpty(directory: string): boolean {
   try {
     rmdirSync(directory);

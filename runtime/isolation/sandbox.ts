@@ -1,5 +1,5 @@
-// The part of this machine that a build's commands see: the system's programs, Node, npm, and the build's own directories,
-// each at its usual path, with nothing above them. No process but theirs, no file of anybody else's.
+// The build sandbox: a command sees the system's programs, Node, npm, and the build's own directories, each at its usual
+// path. It sees no parent directories, no other processes and no other files.
 import {
   existsSync,
   lstatSync,
@@ -19,23 +19,23 @@ import { asBoundRoot, asUser, dieWithParent, type User } from './users.ts';
 
 /** What one command sees besides the system. */
 export interface View {
-  /** Files and directories that it reads, by their own paths. Those that are not there are left out. */
+  /** Read-only files and directories, at their own paths. Missing ones are skipped. */
   read: string[];
-  /** Directories that it reads and writes, by their own paths. */
+  /** Writable directories, at their own paths. */
   write: string[];
-  /** A directory of its own that takes the place of `/tmp` and `/var/tmp`. Empty. */
+  /** An empty directory, mounted as `/tmp` and `/var/tmp`. */
   temporary: string;
-  /** Another, for `/dev/shm`. */
+  /** Another, mounted as `/dev/shm`. */
   shared: string;
-  /** An empty directory of the host's, to put the view together in. */
+  /** An empty directory of the host, the mount point of the view. */
   root: string;
-  /** Where the command runs. */
+  /** The working directory. */
   cwd: string;
 }
 
 /**
- * The words before a command that make it run as `user`, and see no more than `view`. They run with the host's rights:
- * give them no variables of an app's.
+ * Returns the command prefix that runs a command as `user` inside `view`. The prefix runs with the host's rights: pass it no
+ * variables of an app.
  */
 export type Sandbox = (view: View, user: User | null) => string[];
 
@@ -47,9 +47,9 @@ interface Entry {
 }
 
 const PROBE_TIMEOUT_MS = 20_000;
-/** Directories of the system's that hold programs and what they need. Some are links to others. */
+/** System directories with programs and their libraries. Some are symbolic links. */
 const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'];
-/** What programs read of the system's configuration. The rest may hold secrets of the machine's owner. */
+/** System configuration that programs read. The rest may hold secrets of the machine's owner. */
 const CONFIGURATION = [
   'alternatives',
   'ca-certificates',
@@ -75,10 +75,10 @@ const DEVICE_LINKS = { fd: 'fd', stdin: 'fd/0', stdout: 'fd/1', stderr: 'fd/2' }
 const MOUNT_OPTIONS = { read: 'bind,ro', write: 'bind,nosuid,nodev', device: 'bind' };
 
 /**
- * The sandbox that this machine has for builds: root makes it with the system's own tools, others with bubblewrap.
- * @param view to try it in
- * @param user to try it as: `null` where builds run as the host's own user, else any other
- * @returns why there is none, for the operator, when there is none
+ * Finds the build sandbox of this machine: root uses the system's own tools, other users bubblewrap.
+ * @param view for the probe
+ * @param user for the probe: `null` where builds run as the host's own user, else any other
+ * @returns the reason, for the operator, when there is none
  */
 export async function findSandbox(view: View, user: User | null): Promise<Sandbox | string> {
   const isRoot = process.getuid?.() === 0;
@@ -93,7 +93,7 @@ export async function findSandbox(view: View, user: User | null): Promise<Sandbo
   }
 }
 
-/** Whether the kernel shares the processors out by sessions. */
+/** Whether the kernel schedules processors by sessions. */
 export function weighsSessions(): boolean {
   try {
     return readFileSync('/proc/sys/kernel/sched_autogroup_enabled', 'latin1').trim() !== '0';
@@ -103,8 +103,9 @@ export function weighsSessions(): boolean {
 }
 
 /**
- * The sandbox that needs no right but that of user namespaces. Where the kernel shares the processors out by sessions, each new
- * one would have as much as an app, and each may say how much its own has: so a build stays in one, and cannot write to `/proc`.
+ * Returns the prefix of the sandbox that needs only user namespaces. Where the kernel schedules by sessions, each new session
+ * would get as much CPU time as an app, and could set its own weight. So a build stays in one session, and cannot write to
+ * `/proc`.
  */
 function bubblewrap(view: View): string[] {
   const flags = { read: '--ro-bind', write: '--bind', link: '--symlink' };
@@ -124,7 +125,7 @@ function bubblewrap(view: View): string[] {
     ...entries(view).flatMap(({ how, from, to }) => [flags[how], from, to]),
     '--remount-ro',
     '/proc',
-    // Both are in memory, and bounded by nothing.
+    // Both are in memory without a size limit.
     '--remount-ro',
     '/dev',
     '--remount-ro',
@@ -135,7 +136,7 @@ function bubblewrap(view: View): string[] {
   ];
 }
 
-/** The sandbox that root makes, in namespaces for mounts and processes. */
+/** Returns the prefix of root's sandbox, in mount and process namespaces. */
 function ofRoot(view: View, user: User | null): string[] {
   return [
     ...dieWithParent(),
@@ -156,10 +157,10 @@ function ofRoot(view: View, user: User | null): string[] {
 }
 
 /**
- * Puts the view together in memory, goes to it for good, and runs its arguments. A shell stays, as the first process of
- * the namespace: it takes in orphans, and whatever is left ends with it. Docker's filter of system calls has no pivot_root:
- * there the view is moved over what was the root, and the first process goes to it too, so that no process of the namespace
- * has the old root. Whoever may unmount could still reach that, so root gets no such sandbox.
+ * Returns the script that mounts the view in memory, enters it for good, and runs its arguments. A shell stays as the first
+ * process of the namespace: it adopts orphans, and all processes end with it. Docker's system call filter forbids pivot_root.
+ * There the view is moved over the old root, and the first process enters it too, so that no process keeps the old root. A
+ * process that may unmount could still reach it, so root gets no such sandbox.
  * @param hasUser whether the arguments give up the rights of root
  */
 function rootScript(view: View, hasUser: boolean): string {
@@ -180,7 +181,7 @@ function rootScript(view: View, hasUser: boolean): string {
   const files = mounts.filter(({ from }) => isFile(from)).map(({ to }) => to);
   const places = [...files.map((path) => dirname(path)), ...links.map(([, to]) => dirname(to!))];
   const inRoot = (paths: string[]) => [...new Set(paths)].map((path) => quote(root + path)).join(' ');
-  // `mount` makes directories to mount on, and no files.
+  // `mount` creates missing directories, but not files.
   const line = ({ from, to, options }: (typeof mounts)[number]) =>
     [field(from), field(root + to), 'none', isFile(from) ? options : `${options},X-mount.mkdir=755`].join(
       ' ',
@@ -188,9 +189,9 @@ function rootScript(view: View, hasUser: boolean): string {
   const table = quote(`${root}/mounts`);
   const mountAll = (lines: string[]) =>
     `cat > ${table} << 'END'\n${lines.join('\n')}\nEND\nmount -n --all --fstab ${table}`;
-  // Root by its uid alone changes settings of the kernel there.
+  // A process with root's uid could change kernel settings there.
   const procOptions = `${hasUser ? '' : 'ro,'}nosuid,nodev,noexec`;
-  // First what other entries may lie in.
+  // First the mounts that may contain other entries.
   const own = mounts.filter(({ from }) => from === view.temporary || from === view.shared);
   const others = mounts.filter((mount) => !own.includes(mount));
   return `set -eu
@@ -212,7 +213,7 @@ umount -n -l .
 exec "$@"`;
 }
 
-/** All that a view holds, outer directories before what lies in them. */
+/** Returns the entries of a view, outer directories first. */
 function entries(view: View): Entry[] {
   const all: Entry[] = [];
   const add = (how: Entry['how'], from: string, to = from) => {
@@ -229,7 +230,7 @@ function entries(view: View): Entry[] {
   add('write', view.shared, '/dev/shm');
   const more = [...CONFIGURATION, ...programs(), ...view.read];
   for (const path of more.filter((path) => isAbsolute(path))) {
-    // A link is seen as what it leads to.
+    // A link appears as its target.
     const from = realpath(path);
     if (from !== null) add('read', from, path);
   }
@@ -238,20 +239,20 @@ function entries(view: View): Entry[] {
 }
 
 /**
- * What is mounted inside an entry that is read, which `mount` leaves out and bubblewrap takes along. A container is often given
- * a certificate, or a program, as a file that is mounted in a directory of the system's.
+ * Returns the mounts inside a read-only entry, which `mount` skips and bubblewrap includes. Containers often get a
+ * certificate or a program as a file mounted in a system directory.
  */
 function mountsInside({ how, from, to }: Entry, mounted: string[]): Entry[] {
   if (how !== 'read') return [];
-  // What the host cannot reach, a FUSE mount of somebody else's, is left out.
+  // Skips mounts that the host cannot reach, such as another user's FUSE mount.
   const inside = mounted.filter((point) => point.startsWith(`${from}/`) && existsSync(point));
   return inside.map((point) => ({ how, from: point, to: to + point.slice(from.length) }));
 }
 
-/** Node, and npm wherever it lies. */
+/** Returns the directories of Node and npm. */
 function programs(): string[] {
   const npm = findProgram('npm');
-  // `bin/npm` leads to `lib/node_modules/npm/bin/npm-cli.js`.
+  // `bin/npm` links to `lib/node_modules/npm/bin/npm-cli.js`.
   const ofNpm = npm === null ? [] : [dirname(npm), dirname(dirname(realpathSync(npm)))];
   return [dirname(process.execPath), ...ofNpm];
 }
@@ -264,7 +265,7 @@ function realpath(path: string): string | null {
   }
 }
 
-/** A field of fstab(5). */
+/** Escapes a field of fstab(5). */
 function field(path: string): string {
   return path.replace(/[\s\\#]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`);
 }

@@ -1,28 +1,28 @@
-// Filters of system calls, as seccomp(2) and bubblewrap take them.
+// System call filters for seccomp(2) and bubblewrap.
 import { existsSync } from 'node:fs';
 
-/** One instruction of a filter: what it does, how many of the next ones are left out when a comparison holds or fails, its operand. */
+/** One instruction of a filter: its code, how many instructions to skip when a comparison holds or fails, its operand. */
 export type Instruction = [code: number, then: number, otherwise: number, operand: number];
 
-/** What instructions do: classic BPF, of which the kernel takes so much. */
+/** Instruction codes: the subset of classic BPF that the kernel accepts. */
 export const BPF = { load: 0x20, and: 0x54, isEqual: 0x15, answer: 0x06 };
-/** Where the call is found. */
+/** Offsets of the call's data. */
 export const CALL = { number: 0, architecture: 4, firstArgument: 16 };
 export const ANSWERS = {
   allow: 0x7fff0000,
-  /** The call does nothing and returns this error, by its number; with 0 the caller takes it for done. */
+  /** The call does nothing and returns this error number; 0: the caller sees success. */
   error: (number: number): number => 0x00050000 + number,
 };
 
-/** Numbers of system calls on one architecture. */
+/** System call numbers of one architecture. */
 interface Calls {
   setsid: number;
   socket: number;
-  /** Calls that make sockets of any family without socket(2), whose arguments a filter cannot read. */
+  /** Calls that make sockets of any family without socket(2): a filter cannot read their arguments. */
   hidden: number[];
 }
 
-/** Has the same number everywhere. Its requests open sockets, too. */
+/** The same number on every architecture. Its requests can open sockets. */
 const IO_URING_SETUP = 425;
 const MACHINES: Partial<
   Record<string, { architecture: number; prctl: number; own: Calls; of32Bits: Calls }>
@@ -40,9 +40,9 @@ const MACHINES: Partial<
     of32Bits: { setsid: 66, socket: 281, hidden: [IO_URING_SETUP] },
   },
 };
-/** All of a number but the bit that says that pointers have 32 bits, on x86-64. */
+/** Mask for a call number without the bit for 32-bit pointers, on x86-64. */
 const NUMBER_BITS = 0xbfffffff;
-/** AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK, by which programs ask for the machine's addresses. */
+/** AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK, which programs use to list the machine's addresses. */
 const FAMILIES = [1, 2, 10, 16];
 const ENOSYS = 38;
 const EAFNOSUPPORT = 97;
@@ -59,10 +59,10 @@ export function encodeFilter(instructions: Instruction[]): Buffer {
 }
 
 /**
- * Returns the filter for the programs of a build. They open sockets of the usual families only: AF_VSOCK reaches the machine
- * that runs this virtual one, past the packet filter. io_uring is not there.
- * @param isOneSession whether setsid(2) does nothing and returns 0. A program that wants to be left alone by the terminal
- * works all the same
+ * Returns the filter for the programs of a build. It allows the usual socket families only: AF_VSOCK reaches the host of this
+ * virtual machine, past the packet filter. It blocks io_uring.
+ * @param isOneSession whether setsid(2) does nothing and returns 0. A program that only wants to leave its terminal still
+ *   works
  * @throws {Error} on an architecture whose system calls are not known
  */
 export function buildFilter(isOneSession: boolean): Buffer {
@@ -94,19 +94,22 @@ function instructions({ setsid, socket, hidden }: Calls, isOneSession: boolean):
   ];
 }
 
-/** Takes a filter in hexadecimal and a command. setpriv(1) takes filters only in newer versions. */
+/** Takes a filter in hexadecimal and a command. Only newer versions of setpriv(1) take filters. */
 const UNDER_FILTER = `my $filter = pack('H*', shift);
 my $program = pack('S x!8 P', length($filter) / 8, $filter);
 syscall(shift, 22, 2, $program, 0, 0) == 0 or die "the filter of system calls was refused: $!\\n";
 exec { $ARGV[0] } @ARGV or die "$ARGV[0]: $!\\n";`;
 const PERL = '/usr/bin/perl';
 
-/** Whether `underFilter` can put commands under a filter. */
+/** Whether `underFilter` can apply filters. */
 export function canFilter(): boolean {
   return existsSync(PERL);
 }
 
-/** Returns the words before a command that make it run under a filter; none where `canFilter` is false. The command must not be able to gain rights. */
+/**
+ * Returns the command prefix that applies a filter; empty where `canFilter` is false. The command must not be able to gain
+ * rights.
+ */
 export function underFilter(filter: Buffer): string[] {
   return canFilter() ? [PERL, '-e', UNDER_FILTER, '--', filter.toString('hex'), String(machine().prctl)] : [];
 }

@@ -1,5 +1,5 @@
-// The users of the machine that apps get when the host is root: one for an app's builds and one for its process, so that
-// neither may read anything of Cellar's or of other apps, nor touch the other.
+// Machine users for apps when the host is root: one for an app's builds and one for its process. Neither can read files of
+// Cellar or other apps, nor touch the other.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { BUILD_UIDS } from '../../sqlite/host/build-users.ts';
@@ -9,31 +9,31 @@ import { log } from '../log.ts';
 import { runChild } from '../processes/child.ts';
 import { findProgram } from '../processes/programs.ts';
 
-/** A user of the machine. Nobody else is in its group. */
+/** A user of the machine, alone in its group. */
 export interface User {
   uid: number;
   gid: number;
 }
 
-/** Who runs what is an app's; `null`: the host's own user. */
+/** The users that run an app; `null`: the host's own user. */
 export interface AppUsers {
   build: User | null;
   cell: User | null;
 }
 
-/** A user that has nothing, to try with what users can do. */
+/** A user without files, for probing what users can do. */
 export const NOBODY: User = { uid: 65_534, gid: 65_534 };
 const CLEAN = { PATH: '/usr/bin:/bin' };
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv'];
-/** Words of setpriv's: without a way to more rights, and not longer than the process that starts it. */
+/** Arguments of setpriv: the command gains no rights, and dies with its parent. */
 const BOUND = ['--no-new-privs', '--pdeathsig', 'KILL', '--'];
-/** Installs of packages unpack files of other owners. See capabilities(7). */
+/** Package installs unpack files of other owners. See capabilities(7). */
 const RIGHTS_OVER_FILES = '-all,+chown,+dac_override,+fowner,+fsetid';
 const PROBE_TIMEOUT_MS = 10_000;
-/** Prints the first of its paths that it cannot enter, or run. */
+/** Prints the first of its paths that it cannot enter or run. */
 const PROBE =
   'for p; do if [ -d "$p" ]; then cd "$p"; else [ -x "$p" ]; fi 2>/dev/null || { echo "$p"; exit 1; }; done';
-/** What root has to be able to do with users, by number: see capabilities(7). */
+/** Capabilities that root needs to manage users, by number: see capabilities(7). */
 const CAPABILITIES = {
   CAP_CHOWN: 0,
   CAP_DAC_OVERRIDE: 1,
@@ -42,46 +42,46 @@ const CAPABILITIES = {
   CAP_SETGID: 6,
   CAP_SETUID: 7,
 };
-/** What root has to be able to do to give up rights for good, by number. */
+/** Capability that root needs to drop rights for good, by number. */
 const CAP_SETPCAP = 8;
 
-/** The words before a command that make it run as `user`: without other groups, and bound like all that is an app's. */
+/** Returns the command prefix that runs a command as `user`: without other groups, and bound like all processes of an app. */
 export function asUser({ uid, gid }: User): string[] {
   const user = ['--reuid', String(uid), '--regid', String(gid), '--clear-groups'];
   return [setpriv() ?? 'setpriv', ...user, ...BOUND];
 }
 
 /**
- * The words before a command that make it run as root with no more than its rights over files. What root may do to the machine
- * it cannot, nor what its uid alone may: reach processes that have more.
+ * Returns the command prefix that runs a command as root with only its rights over files. It cannot change the machine, nor
+ * reach processes with more rights.
  */
 export function asBoundRoot(): string[] {
   return [setpriv() ?? 'setpriv', '--inh-caps', '-all', '--bounding-set', RIGHTS_OVER_FILES, ...BOUND];
 }
 
-/** Whether `asBoundRoot` takes rights away: `setpriv` leaves all of them, and says nothing, where it may not. */
+/** Whether `asBoundRoot` drops rights: where `setpriv` may not drop them, it keeps them all silently. */
 export function canBindRoot(): boolean {
   return hasCapability(CAP_SETPCAP);
 }
 
-/** Runs a command of the system's as `user`. @throws when it fails, or takes longer */
+/** Runs a system command as `user`. @throws when it fails or times out */
 export async function runAs(user: User, command: string[], timeoutMs: number): Promise<void> {
   await run([...asUser(user), ...command], timeoutMs);
 }
 
-/** Runs a command of the system's. @throws when it fails, or takes longer */
+/** Runs a system command. @throws when it fails or times out */
 export async function run(command: string[], timeoutMs: number): Promise<void> {
   await runChild(command, { environment: CLEAN, timeoutMs });
 }
 
 let dying: string[] | undefined;
 
-/** The words before a command that make the kernel end it with the process that starts it, where `setpriv` can do that. */
+/** Returns the command prefix that makes the kernel kill a command with its parent, where `setpriv` can do that. */
 export function dieWithParent(): string[] {
   if (dying === undefined) {
     const words = [setpriv() ?? 'setpriv', ...BOUND];
     const { status, error } = spawnSync(words[0]!, [...words.slice(1), '/bin/true']);
-    // What fails for want of descriptors or processes may work later.
+    // A failure for lack of descriptors or processes may be temporary.
     if (error !== undefined && (error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     dying = status === 0 ? words : [];
   }
@@ -89,8 +89,8 @@ export function dieWithParent(): string[] {
 }
 
 /**
- * Whether apps have users of their own on this machine, and which an app's builds and process run as. Where there are none
- * for them, the log has a warning.
+ * Returns the users of an app's builds and process, if apps can have users of their own here. Logs a warning when no users
+ * are available.
  * @param uids the users that apps were given
  * @param workerd path of the program that the processes run
  */
@@ -113,14 +113,14 @@ export function appUsers(
   return { hasUsers: false, users: () => ({ build: null, cell: null }) };
 }
 
-/** Every user that an app was given so far. */
+/** Returns every user that an app was given so far. */
 export function allUids(uids: HostStore['buildUsers']): number[] {
   return uids.all().flatMap((uid) => [uid, cellUser(uid).uid]);
 }
 
 /**
- * Why apps cannot have users of their own on this machine, for the operator; `null` when they can.
- * @param paths directories that they must be able to enter, and programs to run, beside Node and npm
+ * Returns why apps cannot have users of their own on this machine, for the operator; `null` when they can.
+ * @param paths directories to enter and programs to run, besides Node and npm
  */
 export function whyNoUsers(paths: string[]): string | null {
   if (process.getuid?.() !== 0) return 'only root can run them as others';
@@ -165,7 +165,7 @@ function hasCapability(number: number): boolean {
   return ((effective >> BigInt(number)) & 1n) === 1n;
 }
 
-/** Who runs the process of an app whose builds run as `uid`. */
+/** Returns the user of the process of an app whose builds run as `uid`. */
 function cellUser(uid: number): User {
   return sameGroup(uid + BUILD_UIDS.count);
 }
