@@ -1,4 +1,4 @@
-// The cache that an app's builds keep for the next one: installed packages, and the package managers' caches, up to a limit.
+// Keeps an app's cache between builds: installed packages and the package managers' caches, up to a limit.
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeTree } from '../../disk/remove.ts';
@@ -8,7 +8,7 @@ import { limited } from '../../resources/limited.ts';
 
 const TIMEOUT_MS = 60_000;
 
-/** Where each package manager keeps what it fetched, below the app's cache, and what the last install made. */
+/** Cache directories of the package managers and of the last install, below the app's cache. */
 export function cacheDirectories(cache: string) {
   return {
     npm: join(cache, 'npm'),
@@ -22,7 +22,7 @@ export function cacheDirectories(cache: string) {
 /**
  * Drops whole caches, the largest first, until the rest fits: a part of a package manager's cache is of no use. Other files
  * that a build has left there are removed at once. To be called when no process of the build runs any more.
- * @param limitMb MiB of all caches together; 0 keeps no cache
+ * @param limitMb MiB of all caches together; 0 disables the cache
  * @returns the names of the dropped caches
  */
 export async function trimCache(cache: string, limitMb: number): Promise<string[]> {
@@ -70,24 +70,24 @@ export async function dropCachesUntil(
   }
 }
 
-/** Removes all entries of a directory but the named ones, however many a build has made there. */
+/** Removes all entries of a directory except the named ones, however many a build has made there. */
 async function removeOthers(directory: string, kept: string[]): Promise<void> {
   const names = kept.flatMap((name) => ['!', '-name', name]);
   const search = [...limited(), 'find', '-P', directory, '-mindepth', '1', '-maxdepth', '1', ...names];
   await runChild([...search, '-exec', 'rm', '-rf', '--', '{}', '+'], { timeoutMs: TIMEOUT_MS }).catch(
     (error: unknown) => {
-      // There is no cache yet, or a closed folder in it, which counts.
+      // There is no cache yet, or a folder in it is unreadable; its size counts.
       if (!(error instanceof ChildError)) throw error;
     },
   );
 }
 
-/** Sizes in KiB of those paths that are there, by one pass over all: a file that two of them share counts once. */
+/** Returns sizes in KiB of the existing paths, in one pass: a file that two paths share counts once. */
 async function kilobytesOf(paths: string[]): Promise<Map<string, number>> {
   const output = await runChild([...limited(), 'du', '-sk', '--', ...paths], { timeoutMs: TIMEOUT_MS }).then(
     (result) => result.output.toString('utf8'),
     (error: unknown) => {
-      // What is missing is no fault here; a deadline that passes is.
+      // A missing path is no error here; a timeout is.
       if (!(error instanceof ChildError) || error.exitCode === null) throw error;
       return error.output;
     },

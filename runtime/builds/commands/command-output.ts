@@ -3,13 +3,13 @@
 import { realpathSync } from 'node:fs';
 
 const NPM = /^npm (?:error|ERR!)/;
-/** Where npm's log of itself lies: nobody who pushes can read it. */
+/** Matches lines about npm's own log file: nobody who pushes can read it. */
 const NPM_LOG = /A complete log of this run can be found in:|-debug-\d+\.log$/;
-/** From here on npm lists the options of its command. */
+/** After this, npm lists the options of its command. */
 const NPM_USAGE = /^npm (?:error|ERR!) Usage:$/;
-/** An error of npm's or pnpm's in a sentence, and what npm says besides. */
+/** Matches an error sentence of npm or pnpm. `BESIDES` matches npm's additional error lines. */
 const ERROR = /^(?:npm (?:error|ERR!)|\s*ERR_PNPM_\w+) +(.+)$/;
-/** What a shell says of a program that is not there. */
+/** Matches a shell's message for a missing program. */
 const NOT_FOUND = /^(?:\/bin\/)?sh: (?:line )?(?:\d+: )?(\S+: (?:command )?not found)$/;
 const BESIDES = /^(?:code|path|command|errno|syscall) /;
 
@@ -20,20 +20,20 @@ export class CommandOutput {
   #error: string | null = null;
 
   /**
-   * @param scratch the build's directory, which lines do not name: they have `/project/index.js`
-   * @param cache that of caches, which they call `/cache`
+   * @param scratch the build's directory; lines show `/project/index.js` in its place
+   * @param cache the caches' directory; lines show `/cache` in its place
    */
   constructor(scratch: string, cache: string) {
     this.#scratch = realpathSync(scratch);
     this.#cache = realpathSync(cache);
   }
 
-  /** The first error that a package manager has put into a sentence; null: there was none. */
+  /** The first error sentence of a package manager; null if there was none. */
   get error(): string | null {
     return this.#error;
   }
 
-  /** A line as the log has it; null: it is for nobody who pushes. */
+  /** Returns the line for the log; null if the line is of no use to the author. */
   shown(line: string): string | null {
     const text = line.replaceAll(this.#scratch, '').replaceAll(this.#cache, '/cache');
     if (NPM.test(text)) {

@@ -1,4 +1,4 @@
-// The commands of a project that a build runs: install, then build.
+// Runs the project's commands in a build: install, then build.
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { BuildFailure } from '../../../bundler/failure.ts';
@@ -22,15 +22,15 @@ import { type PackageManager, packageManager } from './package-manager.ts';
 import { reportUnreachableRegistry } from './registry-check.ts';
 import { CommandFailure, run } from './run.ts';
 
-/** Characters of a command that the log names it by. */
+/** Maximum characters of a command's name in the log. */
 const TITLE_LENGTH = 500;
-/** A line that calls a package manager. */
+/** Matches a line that calls a package manager. */
 const MANAGERS = /\b(?:npm|npx|pnpm|yarn|bun)\b/;
 
 /**
- * Installs the packages of the project, if it names any, or takes those that the last build installed from the same inputs.
- * @param digest of the files that decide what an install does; `null` when it depends on more than these
- * @returns the install that the next build may use again
+ * Installs the project's packages, if it names any, or reuses the last build's install if the inputs are the same.
+ * @param digest of the files that an install depends on; `null` when it depends on other files too
+ * @returns the install that the next build may reuse
  */
 export async function installStep(
   input: BuildInput,
@@ -76,7 +76,7 @@ export async function installStep(
   return kept;
 }
 
-/** `null` when an install depends on more than its inputs, or nothing may be kept. */
+/** Returns `null` when an install depends on more than its inputs, or caching is off. */
 async function installCache(
   { env, limits, user }: BuildInput,
   directories: BuildDirectories,
@@ -92,7 +92,7 @@ async function installCache(
   return new InstallCache(directories, user, { digest, environment, manager, npm });
 }
 
-/** Runs the commands that make the project ready for bundling, as one step of the deploy. */
+/** Runs the commands that prepare the project for bundling, as one step of the deploy. */
 export async function buildStep(input: BuildInput, directories: BuildDirectories, plan: Plan): Promise<void> {
   const { log } = input;
   if (plan.build.length === 0) return log.skip('build', 'no build script');
@@ -128,17 +128,17 @@ function makeManagerProgram(scratch: string, { name, call }: PackageManager): st
 interface ProjectCommand {
   arguments: string[];
   title: string;
-  /** Where it runs, from the worktree. */
+  /** Working directory, relative to the worktree. */
   folder: string;
-  /** Files and directories of this machine that it reads, besides the system's. */
+  /** Files and directories of this machine that it may read, besides the system's. */
   read?: string[];
-  /** Whether the deploy goes on where it ends with another code than 0. */
+  /** Whether the deploy continues after an exit code other than 0. */
   mayFail?: boolean;
   /** Whether it gets packages from a registry. */
   asksRegistry?: boolean;
 }
 
-/** A line for the shell, which the project or the app's settings give. */
+/** A shell command line from the project or the app's settings. */
 function shellCommand(line: string, folder: string): ProjectCommand {
   return { arguments: ['sh', '-c', line], title: titleOf(line), folder };
 }
@@ -148,8 +148,8 @@ function titleOf(line: string): string {
 }
 
 /**
- * Runs a command within the walls of the build.
- * @throws {BuildFailure} when it fails, or has or leaves more than a build may
+ * Runs a command in the build's isolation.
+ * @throws {BuildFailure} when it fails, or exceeds a limit of builds
  */
 export async function runInProject(
   input: BuildInput,

@@ -1,4 +1,4 @@
-// One command of a build within its walls: as its user, in the sandbox, with limits on memory and processes.
+// Runs one build command in isolation: as its user, in the sandbox, with limits on memory and processes.
 import { chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Isolation, makeView } from '../../isolation/isolation.ts';
@@ -13,11 +13,11 @@ import { killed, memoryShare, tooMuchMemory } from '../usage/memory-share.ts';
 import { watchUsage } from '../usage/watch-usage.ts';
 import type { BuildDirectories } from './environment.ts';
 
-/** Processes and threads of one command. A Node has about ten threads, and frameworks start one for each core. */
+/** Processes and threads of one command. A Node has about ten threads, and frameworks start one process for each core. */
 const MAX_TASKS = 2048;
 /** Of what the container or unit that Cellar runs in may have: four builds run side by side, and as much stays for all the rest. */
 const SHARE_OF_TASKS = 1 / 5;
-/** Messages of programs that may start no more processes. The first is all that `sh` says. */
+/** Error messages for the process limit. `sh` prints only the first. */
 const OUT_OF_TASKS = /cannot fork|resource temporarily unavailable|EAGAIN|uv_thread_create|pthread_create/i;
 
 export interface ConfineOptions {
@@ -28,41 +28,41 @@ export interface ConfineOptions {
   scratch: string;
   directories: BuildDirectories;
   user: User | null;
-  /** The command's own variables. The words that confine it get none of them. */
+  /** The command's own variables. The programs that isolate it get none of them. */
   environment: Record<string, string>;
   /** Files and directories that it may read, besides the system's. */
   read: string[];
   cwd: string;
-  /** MiB for all commands of builds that run at once. */
+  /** MiB for the commands of all builds together. */
   memoryMb: number;
 }
 
-/** A command that can be run. */
+/** A command that is ready to run. */
 export interface Confined {
-  /** The program and its arguments, with those before it that confine it. */
+  /** The isolating programs, then the program and its arguments. */
   arguments: string[];
   environment: Record<string, string>;
   cwd: string;
-  /** To be called with each line that the command prints. */
+  /** Call it with each line that the command prints. */
   onLine: (line: string) => void;
-  /** To be called when it runs, as `pid`. Rejects when it has to be ended. */
+  /** Call it when the command runs, as `pid`. Rejects when the command must be ended. */
   watch: (ended: AbortSignal, pid: number) => Promise<void>;
   /**
-   * Which limit the command has run into, for the author of a project; `null`: none is known. Call it when it has ended.
-   * @param failure how it failed; empty: it did not
+   * Returns the limit that the command hit, for the project's author; `null`: unknown. Call it after the command's end.
+   * @param failure the error; empty: it succeeded
    */
   explain: (failure: string) => Promise<string | null>;
-  /** Frees what it took. */
+  /** Frees its resources. */
   end: () => Promise<void>;
 }
 
-/** How a failure ends of a command, or a program that it called, that was killed. */
+/** Matches the end of an error message of a command that was killed, or whose child was killed. */
 const KILLED = /failed (?:by SIGKILL|with exit code 137)$/;
 
 let commands = 0;
 let running = 0;
 
-/** Makes `command` ready to be run. */
+/** Prepares `command` to be run. */
 export async function confine(command: string[], options: ConfineOptions): Promise<Confined> {
   const { isolation, deployId, user, directories, cwd } = options;
   const memoryMb = memoryShare(options.memoryMb, running + 1);
@@ -71,7 +71,7 @@ export async function confine(command: string[], options: ConfineOptions): Promi
   const sandbox = await isolation.sandbox();
   const most = tasksOfBuild(mostTasks());
   const group = await isolation.group(`build-${deployId}-${commands}`, memoryMb, most);
-  // The kernel limits no processes of root's.
+  // The kernel does not limit root's processes.
   const uid = process.getuid!();
   const way =
     sandbox === null
@@ -88,7 +88,7 @@ export async function confine(command: string[], options: ConfineOptions): Promi
   const read = [variables, ...options.read, ...(group?.directories ?? [])];
   const walled =
     sandbox === null ? (user ? asUser(user) : dieWithParent()) : sandbox({ ...view, read, write, cwd }, user);
-  // Only from here on: the words before these run as the host's user.
+  // From here on only: the programs before these run as the host's user.
   const withVariables = ['/bin/sh', '-c', '. "$1"; shift; exec "$@"', 'sh', variables];
   const isInNamespace = sandbox !== null && uid !== 0;
   const limited = group === null ? await withTaskLimit(user?.uid ?? uid, tasks, isInNamespace) : [];
@@ -123,8 +123,8 @@ export async function confine(command: string[], options: ConfineOptions): Promi
 }
 
 /**
- * How many processes and threads one command may have.
- * @param most what the container or unit that Cellar runs in may have; `null`: it has no limit
+ * Returns the maximum processes and threads of one command.
+ * @param most the limit of Cellar's container or unit; `null`: no limit
  */
 export function tasksOfBuild(most: number | null): number {
   return most === null ? MAX_TASKS : Math.min(MAX_TASKS, Math.floor(most * SHARE_OF_TASKS));
@@ -149,7 +149,7 @@ function explain(
   return refused ? `${limit}, and what it printed reads as if it had wanted more` : null;
 }
 
-/** The variables as a script of the shell's. */
+/** Returns the variables as a shell script. */
 function exported(variables: Record<string, string>): string {
   const lines = Object.entries(variables).map(([name, value]) => `export ${name}=${quote(value)}\n`);
   return lines.join('');

@@ -21,7 +21,7 @@ export interface BuildDirectories {
   cache: string;
 }
 
-/** Makes the directories of a build below `scratch`, and its cache. Others may pass through `scratch` itself. */
+/** Makes the directories of a build below `scratch`, and its cache. Other users may traverse `scratch` itself. */
 export function makeDirectories(scratch: string, cache: string): BuildDirectories {
   const directories = {
     project: join(scratch, 'project'),
@@ -34,7 +34,7 @@ export function makeDirectories(scratch: string, cache: string): BuildDirectorie
   return directories;
 }
 
-/** The variables that say which commit is built. They change with every build, and what an install does does not. */
+/** The variables of the commit. They change with every build; the result of an install does not depend on them. */
 export function commitVariables(
   input: BuildInput,
   { isPages }: Pick<Plan, 'isPages'>,
@@ -57,7 +57,7 @@ const NAMES_REGISTRY = /^\s*(?:registry|npmRegistryServer)\b/m;
 
 /**
  * The environment of a build's commands.
- * @param variables the app's own; platform names never come in, because the API refuses them
+ * @param variables the app's own; the API refuses platform names
  */
 export async function buildEnvironment(
   { project, home, temporary, cache }: BuildDirectories,
@@ -73,21 +73,21 @@ export async function buildEnvironment(
     ...networkVariables(),
     // Frameworks choose their target by these variables.
     [isPages ? 'CF_PAGES' : 'WORKERS_CI']: '1',
-    // Turborepo would keep the settings of npm, the certificates and the variables of the app from what it runs.
+    // Otherwise Turborepo hides npm's settings, the certificates and the app's variables from the programs that it runs.
     TURBO_ENV_MODE: 'loose',
     ...variables,
     PATH: searchPath().join(delimiter),
     HOME: home,
     TMPDIR: temporary,
     CI: 'true',
-    // Nobody commits in a build. Hooks that an install sets up would keep it from being used again.
+    // No build commits. Git hooks that an install sets up would make it impossible to reuse.
     HUSKY: '0',
-    // npm would write what it compiles of itself, hundreds of files, to a directory that goes with the build.
+    // Otherwise npm writes its compile cache, hundreds of files, to a directory that is deleted with the build.
     NODE_DISABLE_COMPILE_CACHE: '1',
-    // Where there is no sandbox: the project is no part of a repository that it lies in.
+    // Without a sandbox: Git must not treat the project as part of a repository around it.
     GIT_CEILING_DIRECTORIES: dirname(project),
     ...npm,
-    // A variable would come before what the project's own files say.
+    // A variable would override the project's own files.
     ...(registry && { npm_config_registry: registry, YARN_NPM_REGISTRY_SERVER: registry }),
     npm_config_cache: caches.npm,
     npm_config_update_notifier: 'false',
@@ -96,13 +96,13 @@ export async function buildEnvironment(
     YARN_CACHE_FOLDER: caches.yarn,
     YARN_GLOBAL_FOLDER: join(caches.yarn, 'modern'),
     YARN_ENABLE_TELEMETRY: 'false',
-    // The bundler reads packages from files of the project, not from archives in a cache.
+    // The bundler reads packages from files in the project, not from archives in a cache.
     YARN_NODE_LINKER: 'node-modules',
     BUN_INSTALL_CACHE_DIR: caches.bun,
   };
 }
 
-/** Whether files of a project name a registry for all packages. @param folders where they may lie, from the project */
+/** Whether the project's files name a registry for all packages. @param folders where to look, relative to the project */
 function namesRegistry(project: string, folders: string[]): boolean {
   const root = realpathSync(project);
   return ['', ...folders].some((folder) =>

@@ -20,13 +20,13 @@ const NETWORK_VARIABLES = [
   'SSL_CERT_FILE',
   'SSL_CERT_DIR',
 ];
-/** npm's settings that builds get, as its variables name them. */
+/** npm settings passed to builds, by their variable names. */
 const NPM_SETTINGS = ['registry', 'cafile', 'proxy', 'https-proxy', 'noproxy'];
 /** The settings above that name files. */
 const CERTIFICATES = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'npm_config_cafile'];
 const TIMEOUT_MS = 30_000;
 
-/** The variables of this machine that say how to reach the network. */
+/** Variables of this machine that configure its network access. */
 export function networkVariables(): Record<string, string> {
   return Object.fromEntries(
     NETWORK_VARIABLES.flatMap((name) => {
@@ -43,7 +43,7 @@ let settings: Promise<Record<string, string>> | undefined;
  * see. Only addresses and certificates: a token in that file is not for the code of apps.
  */
 export function npmSettings(): Promise<Record<string, string>> {
-  // npm refuses to print a registry with a password, and then prints nothing else either.
+  // npm refuses to print a registry with a password, and then prints no other setting.
   settings ??= askNpm(NPM_SETTINGS)
     .catch(() => askNpm(NPM_SETTINGS.filter((name) => name !== 'registry')))
     .then(
@@ -62,20 +62,20 @@ export function npmSettings(): Promise<Record<string, string>> {
 
 function askNpm(names: string[]): Promise<{ output: Buffer }> {
   return runChild(['npm', 'config', 'get', ...names], {
-    // Not in a directory where other users can leave a configuration of npm.
+    // Run outside directories where other users could leave an npm configuration.
     cwd: '/',
     timeoutMs: TIMEOUT_MS,
     environment: { ...definedVariables(), PATH: [...searchPath(), process.env.PATH].join(delimiter) },
   });
 }
 
-/** The files and directories of certificates that builds are told of. */
+/** Certificate files and directories that builds may read. */
 export async function certificateFiles(): Promise<string[]> {
   const all: Record<string, string> = { ...networkVariables(), ...(await npmSettings()) };
   return CERTIFICATES.flatMap((name) => all[name] ?? []);
 }
 
-/** The addresses of the registry and the proxies that builds are told of, which may be private. Names are resolved now. */
+/** Addresses of the builds' registry and proxies, which may be private. Resolves their names now. */
 export async function registryEndpoints(): Promise<Endpoint[]> {
   const { npm_config_registry, npm_config_proxy, npm_config_https_proxy } = await npmSettings();
   const { HTTP_PROXY, HTTPS_PROXY, http_proxy, https_proxy } = networkVariables();
@@ -84,9 +84,9 @@ export async function registryEndpoints(): Promise<Endpoint[]> {
   return (await Promise.all([...new Set(all)].map(endpoints))).flat();
 }
 
-/** The addresses of a URL's host; empty when the text is no URL, or its host is unknown. */
+/** Returns the addresses of a URL's host; empty when the text is no URL, or its host is unknown. */
 async function endpoints(text: string): Promise<Endpoint[]> {
-  // A proxy may be named without a scheme.
+  // A proxy may have no scheme.
   const url = URL.parse(text.includes('://') ? text : `http://${text}`);
   if (url === null) return [];
   const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80);

@@ -1,11 +1,11 @@
-// The output of a build's command, cleaned and cut into lines, no faster than the process that serves all apps can take it.
+// Cleans a build command's output, splits it into lines, and applies backpressure: the process also serves all apps.
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as wait } from 'node:timers/promises';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { plainText } from '../../processes/lines.ts';
 
-/** Characters of one line of output that are kept. */
+/** Maximum characters of one line of output. */
 const LINE_LENGTH = 2000;
 /**
  * Characters of output that are taken at once, and the pause after them, in ms: at most 5 MiB a second. The process
@@ -15,11 +15,11 @@ const OUTPUT_PORTION = 16 * 1024;
 const OUTPUT_PAUSE_MS = 3;
 /** Time that lines take of this thread before a pause, in ms: of an app with many variables each line is searched for all of them. */
 const OUTPUT_PORTION_MS = 1;
-/** Characters that are cut into lines at once: what a pipe holds may be 64 Ki lines. */
+/** Characters split into lines at once: a full pipe may hold 64 Ki lines. */
 const CUT_AT_ONCE = 2 * 1024;
-/** A pause is as many times as long as what came before it took. */
+/** Length of a pause, as a multiple of the time spent on lines before it. */
 const PAUSE_FACTOR = 5;
-/** What a line costs besides its characters, counted in characters. */
+/** Cost of a line besides its characters, counted in characters. */
 const LINE_COST = 250;
 /** How long, in all, output is waited for when its command has ended, in ms: a process that left the group may hold it open for ever. */
 const GRACE_MS = 500;
@@ -72,7 +72,7 @@ export async function readOutput(
   if (stream.readableAborted) onLine('… (the rest of the output is not shown)');
 }
 
-/** What comes out of a stream. */
+/** A reader of a stream's chunks. */
 class Chunks {
   readonly #stream: Readable;
   readonly #chunks: AsyncIterator<Buffer>;
@@ -86,7 +86,7 @@ class Chunks {
     this.#ended = ended;
   }
 
-  /** The next one; null at the end. */
+  /** Returns the next chunk; null at the end. */
   async next(): Promise<Buffer | null> {
     let timer: NodeJS.Timeout | undefined;
     let began = 0;
@@ -105,7 +105,7 @@ class Chunks {
     return result === null || result.done ? null : result.value;
   }
 
-  /** All that is there when the command has ended. */
+  /** Returns all waiting output when the command has ended. */
   async rest(): Promise<Buffer> {
     const rest: Buffer[] = [];
     let bytes = 0;
@@ -118,7 +118,7 @@ class Chunks {
   }
 }
 
-/** Cuts a text that comes in parts into lines, with pauses. */
+/** Splits text chunks into lines, with pauses. */
 class Lines {
   readonly #emit: (line: string) => void;
   #rest = '';
@@ -127,7 +127,7 @@ class Lines {
   /** Characters until the next pause. */
   #portion = OUTPUT_PORTION;
   #counts = true;
-  /** Time that lines took since the last pause, in ms. */
+  /** Time spent on lines since the last pause, in ms. */
   #worked = 0;
 
   constructor(emit: (line: string) => void) {
@@ -163,7 +163,7 @@ class Lines {
     this.#counts = false;
   }
 
-  /** Takes what follows for the beginning of a line. */
+  /** Treats the next text as the start of a line. */
   beginAnew(): void {
     this.#rest = '';
     this.#isCut = false;
@@ -185,12 +185,12 @@ function lastLines(text: string): string {
   const last = text.slice(-LAST_CHARACTERS);
   const lines = last.replace(/^[^\r\n]*(\r\n|\n|\r)/, '');
   if (lines.trim() !== '') return lines;
-  // The first of them may be the second half of a character.
+  // The first character may be the second half of a surrogate pair.
   const pieces = last.replace(/^[\udc00-\udfff]/, '').match(/.{1,1000}/gsu) ?? [];
   return pieces.map((piece) => `${piece}\n`).join('');
 }
 
-/** A line as a log may hold it, and not too long. */
+/** Returns a line cleaned and cut for the log. */
 function cleanLine(text: string): string {
   const line = plainText(text).trimEnd();
   return cutText(line, LINE_LENGTH, ' … (cut)');

@@ -1,4 +1,4 @@
-// Which package manager a project is installed with, and how it is called.
+// Chooses a project's package manager, and builds its commands.
 import { BuildFailure } from '../../../bundler/failure.ts';
 import { LOCK_FILES } from '../../../bundler/project/lock-files.ts';
 import type { Plan } from '../../../bundler/project/plan.ts';
@@ -7,24 +7,24 @@ import { cacheDirectories } from './cache.ts';
 
 type Name = 'npm' | 'pnpm' | 'yarn' | 'bun';
 
-/** How a package manager installs exactly what its lock file says, and how it runs a script. */
+/** How a package manager installs exactly the lock file's versions, and how it runs a script. */
 export interface PackageManager {
   name: Name;
-  /** Exact; `null`: npm, as it is on this machine. */
+  /** Exact version; `null`: npm, as installed on this machine. */
   version: string | null;
   /** `null`: versions may differ with every build. */
   lockFile: string | null;
   /** Other lock files, which nothing says are out of date. */
   unusedLockFiles: string[];
-  /** The words that call it, before its own. */
+  /** The program and arguments that start it. */
   call: string[];
-  /** The words that install. */
+  /** The arguments that install. */
   install: string[];
-  /** The words that run the script `build`. */
+  /** The arguments that run the script `build`. */
   build: string[];
 }
 
-/** The version that reads a lock file of this format, when package.json names none. */
+/** The version that reads this lock file format, when package.json names no version. */
 const PNPM_BY_FORMAT: Record<string, string> = { 5: '7.33.7', 6: '8.15.9', 9: '10.34.8' };
 const YARN_CLASSIC = '1.22.22';
 const YARN_MODERN = '4.18.1';
@@ -64,7 +64,7 @@ export function packageManager(
   return { name, version, lockFile, unusedLockFiles, ...commands };
 }
 
-/** Reads `pnpm@10.1.0+sha512.…`. */
+/** Parses `pnpm@10.1.0+sha512.…`. */
 function namedManager(text: string | null): { name: Name; version: string } | null {
   if (text === null) return null;
   const [, name, version] = /^(npm|pnpm|yarn|bun)@(\d+\.\d+\.\d+(?:-[\w.]+)?)(?:\+.*)?$/.exec(text) ?? [];
@@ -77,9 +77,9 @@ function namedManager(text: string | null): { name: Name; version: string } | nu
 }
 
 function npmInstall(lockFile: string | null): string[] {
-  // Development packages hold the build tools: NODE_ENV=production among the app's variables must not leave them out.
+  // Development packages hold the build tools: install them even if the app sets NODE_ENV=production.
   const flags = ['--include=dev', '--no-audit', '--no-fund'];
-  // What a lock file names never changes, so what the cache has of it is not asked for again.
+  // Packages in a lock file never change, so the cache needs no revalidation.
   return lockFile ? ['npm', 'ci', '--prefer-offline', ...flags] : ['npm', 'install', ...flags];
 }
 
@@ -108,7 +108,7 @@ function fetchedCommands(
   return { call, install: [...call, 'install', lockFile ? '--immutable' : '--no-immutable'], build };
 }
 
-/** The version that reads the lock file, or makes one. */
+/** Returns the version that reads the lock file, or creates one. */
 function neededVersion(name: Exclude<Name, 'npm'>, lockFileHead: string): string {
   if (name === 'bun') return BUN;
   return name === 'pnpm' ? pnpmVersion(lockFileHead) : yarnVersion(lockFileHead);

@@ -11,7 +11,7 @@ import type { BuildDirectories } from './environment.ts';
 
 const WRANGLER = dirname(findPackageJSON('wrangler', import.meta.url)!);
 
-/** The command that compiles functions/ in the project's folder, to the place where the bundler looks for its Worker. */
+/** The command that compiles functions/ in the project's folder, to the path where the bundler expects its Worker. */
 export function functionsCommand({ hasConfig }: Pick<Plan, 'hasConfig'>): {
   title: string;
   arguments: string[];

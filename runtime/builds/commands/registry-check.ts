@@ -1,21 +1,21 @@
-// Asks the package registry while an install runs for long: package managers retry in silence for minutes.
+// Checks the package registry during a long install: package managers retry silently for minutes.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RegistryTimes } from '../release/build-input.ts';
 import { type ConfineOptions, confine } from './confine.ts';
 import { run } from './run.ts';
 
 const TIMES: RegistryTimes = { afterMs: 10_000, deadlineMs: 8_000 };
-/** npm itself asks, because it knows the registry, the proxy and the certificates of an install. */
+/** Uses npm itself, because it knows the registry, the proxy and the certificates of an install. */
 const PING = ['npm', 'ping', '--fetch-retries=0', '--loglevel=notice'];
-/** How long npm may take with its own start, in ms. */
+/** Time in ms that npm may take to start. */
 const HANGS_MS = 60_000;
-/** npm's codes for a registry that it could not reach. A status of HTTP is an answer. */
+/** npm's codes for an unreachable registry. An HTTP status counts as an answer. */
 const UNREACHABLE =
   /^(?:ECONN\w+|ENOTFOUND|EAI_AGAIN|E(?:HOST|NET)UNREACH|EPROTO|\w*CERT\w*|UNABLE_TO_\w+|\w*TIMEDOUT|\w*TIMEOUT)$/;
 
 /**
- * Waits, asks the registry that the install uses once, and reports when it cannot be reached. Never rejects.
- * @param place where the install runs: the question is asked beside it, within the same limits
+ * Waits, queries the install's registry once, and reports when it is unreachable. Never rejects.
+ * @param place where the install runs: the check runs beside it, within the same limits
  * @param ended aborts when the install has ended
  */
 export async function reportUnreachableRegistry(
@@ -29,11 +29,11 @@ export async function reportUnreachableRegistry(
     const fault = await ask(place, ended, deadlineMs);
     if (fault !== null && !ended.aborted) report(fault);
   } catch {
-    // The install has ended, or nobody could ask: the install itself says what is wrong.
+    // The install has ended, or the check could not run: the install itself reports the error.
   }
 }
 
-/** @returns what is wrong; `null` when the registry has answered, or nothing is known */
+/** @returns the problem; `null` when the registry has answered, or the state is unknown */
 async function ask(place: ConfineOptions, ended: AbortSignal, deadlineMs: number): Promise<string | null> {
   let host: string | undefined;
   let why: string | undefined;
@@ -53,7 +53,7 @@ async function ask(place: ConfineOptions, ended: AbortSignal, deadlineMs: number
       const [, code = ''] = /^npm (?:error|ERR!) code (\S+)$/.exec(line) ?? [];
       if (UNREACHABLE.test(code)) why ??= code;
       if (address === undefined || host !== undefined) return;
-      // Of an address only its host: the rest may hold a password.
+      // Shows only the host of a URL: the rest may hold a password.
       host = URL.parse(address)?.host;
       // From here on npm waits for the registry, and for a connection without end.
       deadline = setTimeout(() => {

@@ -1,4 +1,4 @@
-// What objects of classes kept that a project has deleted: it goes once nothing serves that has them, after a snapshot of it.
+// Trashes the data of deleted classes, after a snapshot, once no live release has these classes.
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { log, reason } from '../../log.ts';
@@ -8,11 +8,11 @@ import type { DeployLog } from './deploy-log.ts';
 
 interface DeletedClassOptions {
   paths: Layout;
-  /** Takes a snapshot that has the app as it is. @returns its key */
+  /** Takes a snapshot of the app. @returns its key */
   snapshot: (appId: string) => Promise<string>;
 }
 
-/** The data that goes with one deploy. */
+/** The data that one deploy deletes. */
 export class DeletedClassData {
   readonly #options: DeletedClassOptions;
   readonly #deploy: Pick<DeployFact, 'id' | 'app_id'>;
@@ -29,7 +29,7 @@ export class DeletedClassData {
     return this.#classes.length === 0;
   }
 
-  /** Finds what is to go, now that the release of the deploy is live. Never rejects. */
+  /** Finds the data to delete, once the deploy's release is live. Never rejects. */
   async find(storage: object): Promise<void> {
     const { paths } = this.#options;
     const { id, app_id } = this.#deploy;
@@ -47,7 +47,7 @@ export class DeletedClassData {
     }
   }
 
-  /** Snapshots it and moves it to the trash. When `signal` cuts that, the next deploy does it. Never rejects. */
+  /** Snapshots the data and moves it to the trash. If `signal` aborts that, the next deploy does it. Never rejects. */
   async throwAway(signal: AbortSignal): Promise<void> {
     const names = this.#classes.map(({ className }) => className).join(', ');
     try {
@@ -63,7 +63,7 @@ export class DeletedClassData {
     }
   }
 
-  /** @returns null when it cannot be taken */
+  /** @returns null when the snapshot fails */
   async #snapshot(signal: AbortSignal): Promise<string | null> {
     signal.throwIfAborted();
     const cut = Promise.withResolvers<null>();

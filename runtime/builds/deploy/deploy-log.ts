@@ -1,23 +1,23 @@
-// The log of one deploy: its lines as they come, a bounded tail to keep, and its steps as facts.
+// The log of one deploy: new lines, a bounded tail to store, and the steps as facts.
 import type { DeployStep } from '../../../handlers/contract/host/host-calls.ts';
 import type { Level } from '../../log.ts';
 import { plainText } from '../../processes/lines.ts';
 import { maskOf } from './mask.ts';
 
-/** Bytes of the log that are kept; older lines go first. */
+/** Maximum bytes of the stored log; the oldest lines are dropped first. */
 const KEPT_BYTES = 64 * 1024;
 const CUT = '… (earlier lines are not kept)\n';
-/** Bytes of lines that become one text: to put a log of very many lines together takes long, and it is read as it grows. */
+/** Bytes of lines joined into one text: joining very many lines is slow, and the log is read while it grows. */
 const PIECE_BYTES = 1024;
 
 export interface DeployLogOptions {
-  /** Called with each line, without its end. What the commands of a build print is of level `debug`. */
+  /** Called with each line, without its line end. Output of build commands has level `debug`. */
   onLine: (line: string, level: Level) => void;
   /** Called with all steps after each change of one. */
   onSteps: (steps: DeployStep[]) => void;
 }
 
-/** Lines, each with its end. */
+/** Lines, each with its line end. */
 interface Piece {
   text: string;
   bytes: number;
@@ -26,11 +26,11 @@ interface Piece {
 /** The log of one deploy. */
 export class DeployLog {
   readonly #options: DeployLogOptions;
-  /** Of more than what is kept, the oldest goes. */
+  /** The oldest are dropped when the log is full. */
   readonly #pieces: Piece[] = [];
   /** The lines since the last piece. */
   #newest: { lines: string[]; bytes: number } = { lines: [], bytes: 0 };
-  /** Of the pieces and the lines after them. */
+  /** Bytes of the pieces and the lines after them. */
   #bytes = 0;
   #cut = false;
   #steps: DeployStep[] = [];
@@ -40,28 +40,28 @@ export class DeployLog {
     this.#options = options;
   }
 
-  /** The kept lines, each with its end: whole characters, at most 64 KiB. */
+  /** Returns the stored lines with line ends: whole characters, at most 64 KiB. */
   get text(): string {
     const pieces = this.#pieces.map(({ text }) => text);
     return [this.#cut ? CUT : '', ...pieces, ...this.#newest.lines].join('');
   }
 
-  /** The steps so far, in the order begun. */
+  /** Returns the steps so far, in the order begun. */
   get steps(): DeployStep[] {
     return this.#steps;
   }
 
-  /** From now on these values are hidden in every line. */
+  /** Hides these values in every later line. */
   hide(values: string[]): void {
     this.#mask = maskOf(values);
   }
 
-  /** A text as the log may have it: plain, and nothing in it that is to be hidden. */
+  /** Returns the text as plain text, with secrets hidden. */
   shown(text: string): string {
     return this.#mask(plainText(text));
   }
 
-  /** Adds a line, as plain text. A text of several lines becomes several; of one too long to be kept the end is taken. */
+  /** Adds a plain-text line. Splits a text with several lines. Of a line too long to store, keeps the end. */
   line(text: string, level: Level = 'debug'): void {
     if (text.length > KEPT_BYTES) this.#cut = true;
     for (const line of this.shown(text.slice(-KEPT_BYTES)).split('\n')) {
@@ -70,7 +70,7 @@ export class DeployLog {
     }
   }
 
-  /** Runs a step: says what it does, and how long it took. Its rejection is passed on. */
+  /** Runs a step and logs its name and duration. Passes its rejection on. */
   async step<T>(name: DeployStep['name'], detail: string, run: () => Promise<T>): Promise<T> {
     this.line(`▸ ${name}: ${detail}`, 'info');
     const index = this.#steps.length;
@@ -91,7 +91,7 @@ export class DeployLog {
     }
   }
 
-  /** Records that a step has nothing to do. */
+  /** Records a step that has nothing to do. */
   skip(name: DeployStep['name'], why: string): void {
     this.line(`▸ ${name}: skipped, ${why}`, 'info');
     this.#setStep(this.#steps.length, { name, status: 'skipped', duration_ms: null });
@@ -104,7 +104,7 @@ export class DeployLog {
 
   #keep(line: string): void {
     const room = KEPT_BYTES - Buffer.byteLength(CUT);
-    // Three bytes a unit at most: few lines need to be measured.
+    // A UTF-16 unit has at most three bytes, so few lines need to be measured.
     const kept = line.length * 3 <= room ? line : lastCharacters(line, room);
     if (kept !== line) this.#cut = true;
     const bytes = Buffer.byteLength(kept);
@@ -122,7 +122,7 @@ export class DeployLog {
   }
 }
 
-/** The end of `text` that fits into `bytes` of UTF-8, cut between characters. */
+/** Returns the end of `text` that fits into `bytes` of UTF-8, cut between characters. */
 function lastCharacters(text: string, bytes: number): string {
   const encoded = Buffer.from(text);
   if (encoded.length <= bytes) return text;

@@ -1,20 +1,20 @@
-// What is known of one deploy, its row and its log: kept in the host's database and told to the control plane.
+// Keeps the row and log of one deploy in the host's database, and sends them to the control plane.
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import { type Level, logRarely, reason } from '../../log.ts';
 import { DeployLog } from './deploy-log.ts';
 import { LineBatch } from './line-batch.ts';
 
-/** The steps of a deploy under way are written, and its lines told, at most this often, in ms. */
+/** Minimum ms between two writes of a running deploy's steps, and between two batches of its lines. */
 const PROGRESS_MS = 100;
-/** Its log, which may have 64 KiB, is written at most this often, in ms. */
+/** Minimum ms between two writes of the log, which may have 64 KiB. */
 const LOG_MS = 1_000;
-/** A write that failed, on a full disk for example, is tried again after this long, in ms. */
+/** Delay in ms before a failed write is retried, for example on a full disk. */
 const RETRY_MS = 1_000;
-/** While so many facts wait for the control plane, lines stay in their batch, which is bounded. */
+/** While this many facts wait in the outbox, lines stay in their bounded batch. */
 const FACTS_WAITING = 100;
 
-/** Where a record is kept, and who hears of it. */
+/** Where a record is stored, and who is notified. */
 export interface RecordOptions {
   store: HostStore;
   /** Called after a transaction that added facts to the outbox. */
@@ -26,19 +26,19 @@ export class DeployRecord {
   readonly #options: RecordOptions;
   /** The earlier deploy whose release is started again; `null` for any other. */
   readonly #releaseOf: string | null;
-  /** Lines that the control plane has not been told. */
+  /** Lines not yet sent to the control plane. */
   readonly #untold = new LineBatch();
   #fact: DeployFact;
-  /** Whether the row has changed since it was written; the log may have grown besides. */
+  /** Whether the row has changed since the last write. The log may have changed too. */
   #isChanged = false;
   #progress: NodeJS.Timeout | null = null;
   #saving: NodeJS.Timeout | null = null;
 
   /**
-   * Writes down that there is such a deploy.
+   * Records a new deploy.
    * @param releaseOf the earlier deploy whose release is started again; `null` for any other
    * @param onLine called with each line of the log
-   * @throws when it cannot be written: then there is no such deploy
+   * @throws when it cannot be written: then the deploy does not exist
    */
   constructor(
     options: RecordOptions,
@@ -65,20 +65,20 @@ export class DeployRecord {
     options.onFacts();
   }
 
-  /** The row as it is now. */
+  /** Returns the current row. */
   get fact(): Readonly<DeployFact> {
     return this.#fact;
   }
 
-  /** Changes the row, writes it and tells the control plane at once. Never throws: a failed write is tried again. */
+  /** Changes the row, writes it and notifies the control plane at once. Never throws: a failed write is retried. */
   change(change: Partial<DeployFact>): void {
     this.#set(change);
     this.write();
   }
 
   /**
-   * Changes the row in one transaction with what `writeRest` writes.
-   * @throws what fails; then nothing has changed
+   * Changes the row in the same transaction as `writeRest`.
+   * @throws the error of the transaction; then nothing has changed
    */
   changeWith(change: Partial<DeployFact>, writeRest: () => void): void {
     const before = this.#fact;
@@ -94,7 +94,7 @@ export class DeployRecord {
     }
   }
 
-  /** Writes what has changed and tells the control plane. Never throws: a failed write is tried again. */
+  /** Writes all changes and notifies the control plane. Never throws: a failed write is retried. */
   write(): void {
     if (this.#progress) clearTimeout(this.#progress);
     if (this.#saving) clearTimeout(this.#saving);
@@ -111,7 +111,7 @@ export class DeployRecord {
     }
   }
 
-  /** Writes the row, if it has changed, and tells the lines that nobody was told. */
+  /** Writes the row if it has changed, and sends the waiting lines. */
   #tell(): void {
     this.#progress = null;
     if (this.#isChanged) {
@@ -136,7 +136,7 @@ export class DeployRecord {
     }, delayMs).unref();
   }
 
-  /** @returns whether all of it was written */
+  /** @returns whether everything was written */
   #transact(save: () => void): boolean {
     const { store, onFacts } = this.#options;
     try {
@@ -157,10 +157,10 @@ export class DeployRecord {
     this.#isChanged = true;
   }
 
-  /** Writes the row and the log, in the transaction around this call. */
+  /** Writes the row and the log. Must be called inside a transaction. */
   #saveAll(): void {
     const { deploys, outbox } = this.#options.store;
-    // The lines come before the row: whoever learns of the deploy's end has had every line.
+    // Lines come before the row: a reader that sees the deploy's end has every line.
     this.#tellLines();
     deploys.save(this.#fact, this.#releaseOf);
     this.#saveLog();

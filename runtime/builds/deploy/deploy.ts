@@ -1,4 +1,4 @@
-// One deploy, from its turn to its end: makes a release, makes that the live one, and says in its record how it went.
+// Runs one deploy from its turn to its end: makes a release, makes it live, and records the result.
 import { EventEmitter, once } from 'node:events';
 import type { Writable } from 'node:stream';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
@@ -19,11 +19,11 @@ import { makeLive } from './make-live.ts';
 import { type DeploySource, makeRelease, type ReleaseOptions, removeLeft } from './make-release.ts';
 import { reportOrphanedClasses } from './orphaned-classes.ts';
 
-/** How long a deploy waits for its sleeping app to be woken, in ms. */
+/** Timeout in ms for waking the sleeping app of a deploy. */
 const WAKE_DEADLINE_MS = 10_000;
-/** Characters of a failure that the deploy's row keeps; its log has all of it. */
+/** Maximum characters of a failure in the deploy's row; the log has all of it. */
 const ERROR_LENGTH = 4_000;
-/** Why a deploy failed that the end of the host cut. */
+/** The failure of a deploy that was interrupted because the host stopped. */
 export const INTERRUPTED = 'interrupted: the host was stopped; a push is deployed again when it is back';
 
 /** Whether a release was made just now. What an earlier one put into the app's cache is there, and may be newer by now. */
@@ -31,21 +31,21 @@ function isNew({ kind }: DeploySource): boolean {
   return kind !== 'release' && kind !== 'triggers';
 }
 
-/** Whether a deploy was cut by the end of the host. */
+/** Whether the host stopped during the deploy. */
 export function isInterrupted({ status, error }: DeployFact): boolean {
   return status === 'failed' && error === INTERRUPTED;
 }
 
-/** What a deploy, and the queue of them, need of the rest of the host. */
+/** What a deploy and the deploy queue need from the rest of the host. */
 export interface DeployOptions extends ReleaseOptions, RecordOptions {
   secrets: Secrets;
-  /** Gets what the log of a deploy says, for the log of its app. */
+  /** Gets each log line of a deploy, for the log of its app. */
   say: (appId: string, deployId: string, level: Level, words: string) => void;
-  /** Takes a snapshot that has the app as it is, before classes lose their data. @returns its key */
+  /** Takes a snapshot of the app before classes lose their data. @returns its key */
   snapshot: (appId: string) => Promise<string>;
-  /** Gives a new preview a copy of what its app keeps, where the app says so. */
+  /** Copies the app's data to a new preview, if the app's settings ask for it. */
   copyIntoPreview: (appId: string, log: (line: string) => void, signal: AbortSignal) => Promise<void>;
-  /** Seconds of CPU time that an app may compute for (`RUNNER_CELL_CPU_MAX_S`). */
+  /** Limit of an app's CPU time in seconds (`RUNNER_CELL_CPU_MAX_S`). */
   cpuMaxS: number;
 }
 
@@ -56,13 +56,13 @@ export class Deploy {
   readonly #events = new EventEmitter<{ line: [string]; end: [] }>();
   readonly #abort = new AbortController();
   readonly #madeWay = new AbortController();
-  /** The status that it ends with when it is cancelled. */
+  /** The final status when it is cancelled. */
   #cancelledAs: 'failed' | 'cancelled' = 'failed';
-  /** Settles when nothing of a build that succeeded runs any more. */
+  /** Settles when all processes of a successful build have ended. */
   #tidied: Promise<void> = Promise.resolve();
   readonly #deletedClasses: DeletedClassData;
 
-  /** @throws when it cannot be recorded: then there is no such deploy */
+  /** @throws when it cannot be recorded: then the deploy does not exist */
   constructor(options: DeployOptions, fact: DeployFact, source: DeploySource) {
     this.#options = options;
     this.#source = source;
@@ -74,7 +74,7 @@ export class Deploy {
     this.#deletedClasses = new DeletedClassData(options, fact, this.#log);
   }
 
-  /** The deploy as recorded. */
+  /** Returns the recorded deploy. */
   get fact(): Readonly<DeployFact> {
     return this.#record.fact;
   }
@@ -84,12 +84,12 @@ export class Deploy {
     return this.#source.kind === 'release' ? this.#source.of : null;
   }
 
-  /** Whether it builds something, which may take its time. */
+  /** Whether it runs a build, which may take long. */
   get builds(): boolean {
     return this.#source.kind === 'commit';
   }
 
-  /** The app whose repository and secrets it uses: of a preview the app that it is one of. */
+  /** The app whose repository and secrets it uses. For a preview: its parent app. */
   get #origin(): string {
     return this.#options.apps.originOf(this.fact.app_id);
   }
@@ -102,7 +102,7 @@ export class Deploy {
     return this.fact.finished_at !== null;
   }
 
-  /** Adds its commit's message and author to the row. Never rejects: a deploy goes on without them. */
+  /** Adds the commit's message and author to the row. Never rejects: a deploy does not need them. */
   async describe(): Promise<void> {
     try {
       const repository = this.#options.paths.repository(this.#origin);
@@ -112,25 +112,25 @@ export class Deploy {
     }
   }
 
-  /** Says in its log why it does not begin yet. */
+  /** Logs why it does not begin yet. */
   waits(reason: string): void {
     this.#log.line(`▸ queued: ${reason}`, 'info');
   }
 
-  /** Ends it before its turn came: a newer push makes it pointless. */
+  /** Ends it before its turn: a newer push replaces it. */
   supersede(by: string): void {
     this.#log.line(`superseded by deploy ${by}`, 'info');
     this.#end('superseded', null);
   }
 
-  /** Whether it can still be ended without a release that serves. */
+  /** Whether it can still be cancelled, because its release is not live. */
   get mayBeCancelled(): boolean {
     return !this.#ended && this.fact.status !== 'live' && !this.#abort.signal.aborted;
   }
 
   /**
-   * Ends it, whether it waits or builds. A release that already serves stays live.
-   * @param as the status that it ends with
+   * Cancels it, whether it waits or builds. A release that is already live stays live.
+   * @param as the final status
    */
   cancel(why: string, as: 'failed' | 'cancelled' = 'failed'): void {
     this.#cancelledAs = as;
@@ -145,7 +145,7 @@ export class Deploy {
     if (!this.#ended) await once(this.#events, 'end', { signal }).catch(() => {});
   }
 
-  /** Builds and releases. Resolves when the row says how it ended; a failure of the project is no rejection. */
+  /** Builds and releases. Resolves when the row has the result; a failure of the project does not reject. */
   run(): Promise<void> {
     return starvation.during(() => this.#run());
   }
@@ -213,14 +213,14 @@ export class Deploy {
     this.#madeWay.abort(new Error('a newer deploy waits'));
   }
 
-  /** Snapshots the data of classes that the project has deleted, and moves it to the trash. Never rejects. */
+  /** Snapshots the data of classes that the project has deleted, then moves it to the trash. Never rejects. */
   async throwClassesAway(): Promise<void> {
     if (this.#deletedClasses.isEmpty) return;
     await this.#deletedClasses.throwAway(AbortSignal.any([this.#abort.signal, this.madeWay]));
     this.#record.write();
   }
 
-  /** Removes what the build left. Never rejects. */
+  /** Removes the build's files. Never rejects. */
   tidy(): Promise<void> {
     return starvation.during(() => removeLeft(this.#options.paths.build(this.fact.app_id)));
   }
@@ -242,14 +242,14 @@ export class Deploy {
     else this.#events.on('line', write).once('end', end);
   }
 
-  /** The control plane wakes an app of which it is told that a deploy is queued. Without it the app sleeps on. */
+  /** The control plane wakes the app whose deploy was queued. If that fails, the app sleeps on. */
   async #waitForWake(): Promise<void> {
     const { app_id } = this.fact;
     const woken = await this.#options.apps.untilAwake(app_id, WAKE_DEADLINE_MS, this.#abort.signal);
     if (!woken) this.#log.line('the app could not be woken; the deploy goes on', 'warn');
   }
 
-  /** What its author has to know of the release's limit of CPU time; null for nothing. */
+  /** Returns a warning for the author if the release's CPU limit exceeds the host's; otherwise null. */
   #cpuWarning(cpuMs: number): string | null {
     const { cpuMaxS } = this.#options;
     if (cpuMs <= cpuMaxS * 1000) return null;

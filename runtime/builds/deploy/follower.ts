@@ -1,14 +1,14 @@
-// Hands the lines of a log to a follower, who may read slower than they come, or not at all.
+// Sends the lines of a log to a follower, who may read slowly or stop reading.
 import type { Writable } from 'node:stream';
 
-/** Bytes that wait for a follower. */
+/** Maximum bytes that wait for a follower. */
 const WAITING_BYTES = 256 * 1024;
 const LEFT_OUT = '… (some lines are not shown here: they come faster than they are read)\n';
 
 /** Writes the lines of a log to `output`. */
 export class Follower {
   readonly #output: Writable;
-  /** The lines of this turn of the loop: each writing is a call of the system, and they may come by hundreds. */
+  /** Lines of this turn of the event loop. One write for all saves system calls: hundreds of lines may come at once. */
   #lines = '';
   #isTold = false;
 
@@ -16,7 +16,7 @@ export class Follower {
     this.#output = output;
   }
 
-  /** Writes a line, given without its end, soon. While more than 256 KiB wait at the output, lines are left out, which is said once. */
+  /** Queues a line without its line end. While over 256 KiB wait at the output, drops lines and reports that once. */
   write(line: string): void {
     if (this.#output.writableLength + this.#lines.length > WAITING_BYTES) {
       if (this.#isTold) return;
@@ -25,7 +25,7 @@ export class Follower {
     } else this.#add(`${line}\n`);
   }
 
-  /** Writes what waits, then `text`, and ends the output. */
+  /** Writes the queued lines, then `text`, and ends the output. */
   end(text: string): void {
     this.#lines += text;
     this.#flush();

@@ -1,9 +1,9 @@
-// Lines of a deploy's log that wait to be told to the control plane together.
+// Batches lines of a deploy's log for the control plane.
 
-/** Characters of a batch, ends of lines included. With batches 100 ms apart, a deploy's lines are at most 80 KiB a second. */
+/** Characters of a batch, with line ends. At one batch per 100 ms, a deploy sends at most 80 KiB of lines a second. */
 const BATCH_LENGTH = 8 * 1024;
 
-/** A batch of lines. Of those that come too fast the oldest are left out, which takes a line that says so. */
+/** A batch of lines. When it is full, it drops the oldest lines and adds one line that says so. */
 export class LineBatch {
   #lines: string[] = [];
   #length = 0;
@@ -12,11 +12,11 @@ export class LineBatch {
   add(line: string): void {
     this.#lines.push(line);
     this.#length += line.length + 1;
-    // Not at each line: those that stay are moved.
+    // Not at each line: dropping moves the lines that stay.
     if (this.#length > 4 * BATCH_LENGTH) this.#shorten();
   }
 
-  /** The lines since the last call. */
+  /** Returns the lines since the last call. */
   take(): string[] {
     this.#shorten();
     const note = `… (${this.#leftOut} lines are not shown here: they come faster than they are told)`;

@@ -5,21 +5,21 @@ import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
 import type { DeployRecord } from './deploy-record.ts';
 
-/** What is made live. */
+/** The release to make live. */
 interface NextRelease {
-  /** The names of the app's storage to keep once it is live. */
+  /** The storage names to keep once it is live. */
   storage: object;
   /** The queues that it consumes. */
   consumes: string[];
-  /** What the author has to know about it. */
+  /** Warnings for the author. */
   warnings: string[];
-  /** Gives the change up before anything is changed. */
+  /** Cancels before anything is changed. */
   signal: AbortSignal;
 }
 
 /**
- * Makes the release live, and the deploy's status with it; the deploy that served until now becomes `replaced`.
- * @throws {Error} with workerd's own reason when the release does not start; the one before serves on
+ * Makes the release live and sets the deploy's status. The deploy that was live becomes `replaced`.
+ * @throws {Error} with workerd's own reason when the release does not start; the previous release stays live
  */
 export async function makeLive(
   { store, apps }: { store: HostStore; apps: Apps },
@@ -41,7 +41,7 @@ export async function makeLive(
   });
 }
 
-/** In the transaction around this call. */
+/** Must be called inside a transaction. */
 function markReplaced(store: HostStore, appId: string, deployId: string): void {
   const fact = store.deploys.find(appId, deployId);
   if (!fact) return;

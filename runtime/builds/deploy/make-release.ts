@@ -1,4 +1,4 @@
-// Makes the release of a deploy: builds a commit, or takes a release that is there already.
+// Makes the release of a deploy: builds a commit or takes an existing release.
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
@@ -18,28 +18,28 @@ import { placeUpload, type Retriggered, reuseRelease } from '../release/releases
 import { requireDisk } from '../usage/size.ts';
 import type { DeployLog } from './deploy-log.ts';
 
-/** What the release of a deploy is made of. */
+/** The source of a deploy's release. */
 export type DeploySource =
   | { kind: 'commit' }
   /** The release of an earlier deploy. */
   | { kind: 'release'; of: string }
-  /** A version that was uploaded, in its directory, with lines for the log. */
+  /** An uploaded version, in its directory, with lines for the log. */
   | { kind: 'upload'; directory: string; notes: string[] }
   /** The release of a preview, in its directory. */
   | { kind: 'preview'; directory: string; name: string }
-  /** The release that serves, called by other triggers. */
+  /** The live release, with other triggers. */
   | { kind: 'triggers'; triggers: Retriggered };
 
-/** What the making of a release needs of the rest of the host. */
+/** What making a release needs from the rest of the host. */
 export interface ReleaseOptions {
   store: HostStore;
   paths: Layout;
   apps: Apps;
   limits: BuildInput['limits'];
-  /** The users that an app's builds and process run as. */
+  /** The users that run an app's builds and its process. */
   users: (appId: string) => AppUsers;
   isolation: Isolation;
-  /** The address of an app, by its slug; `null` until the ports are known. */
+  /** Returns an app's address by its slug; `null` until the ports are known. */
   urlOf: (slug: string) => string | null;
 }
 
@@ -51,17 +51,17 @@ interface Deployed {
   signal: AbortSignal;
 }
 
-/** A release that was made. */
+/** A finished release. */
 interface Made {
-  /** The names of the app's storage to keep once the release is live. */
+  /** The storage names to keep once the release is live. */
   storage: object;
-  /** Settles when nothing of a build that succeeded runs any more. */
+  /** Settles when all processes of a successful build have ended. */
   tidied: Promise<void>;
 }
 
 const NOTHING_TO_TIDY = Promise.resolve();
 
-/** Puts the release of a deploy into its directory. @throws {Error} why it cannot be made, in words for the deploy's log */
+/** Writes the release of a deploy to its directory. @throws {Error} the reason, worded for the deploy's log */
 export async function makeRelease(options: ReleaseOptions, made: Deployed): Promise<Made> {
   const { source, deploy } = made;
   if (source.kind === 'commit') return buildCommit(options, made);
@@ -74,7 +74,7 @@ export async function makeRelease(options: ReleaseOptions, made: Deployed): Prom
   return place(options, made, source, live);
 }
 
-/** Removes what a deploy left. Never rejects: the deploy's row must say how it ended. */
+/** Removes a deploy's files. Never rejects: the deploy's row must get its result. */
 export async function removeLeft(path: string): Promise<void> {
   await removeTree(path).catch((error: unknown) =>
     log('warn', 'what a deploy left could not be removed', { path, error: reason(error) }),
@@ -86,7 +86,7 @@ async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Dep
   const { id, app_id, sha, ref } = deploy;
   const app = apps.get(app_id);
   if (!app) throw new Error('the app was deleted');
-  // The same for each build of the app, which has one at a time: what is kept for the next one may name paths.
+  // Every build of an app uses the same path, because cached files may contain paths. An app has one build at a time.
   const scratch = paths.build(app_id);
   await removeLeft(scratch);
   mkdirSync(scratch, { recursive: true, mode: 0o700 });
@@ -118,7 +118,7 @@ async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Dep
   }).finally(() => user && removeOrphanedFiles(user));
 }
 
-/** Takes the release of an earlier deploy. Its storage has the names that it has now. */
+/** Takes the release of an earlier deploy. Its storage keeps the current names. */
 async function reuse(
   { store, paths }: ReleaseOptions,
   { deploy: { id, app_id }, log }: Deployed,
@@ -131,7 +131,7 @@ async function reuse(
   return { storage: store.apps.storageNames(app_id), tidied: NOTHING_TO_TIDY };
 }
 
-/** Takes a version that was uploaded, or the release of a preview. */
+/** Takes an uploaded version, or the release of a preview. */
 async function place(
   { store, paths, apps }: ReleaseOptions,
   { deploy: { id, app_id, sha, version }, log }: Deployed,

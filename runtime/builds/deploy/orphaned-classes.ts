@@ -1,10 +1,10 @@
-// Says in a deploy's log that objects are left behind, where a class got another name and no migration says so.
+// Warns in a deploy's log of orphaned objects: their class was renamed without a migration.
 import type { StorageNames } from '../../storage/names.ts';
 import { readRelease } from '../release/release.ts';
 import type { DeployLog } from './deploy-log.ts';
 
 /**
- * Names the classes that begin without objects, and those with objects that the Worker does not export any more.
+ * Names the classes that begin without objects, and the classes with objects that the Worker no longer exports.
  * @param release its directory
  * @param names the app's storage names before the deploy, and with it
  */
