@@ -1,4 +1,4 @@
-// So many bytes or other things a second, of which what is not used can be saved up for some seconds.
+// A token bucket: refills at a rate per second, up to some seconds' worth.
 
 export class Allowance {
   readonly #perSecond: number;
@@ -6,14 +6,14 @@ export class Allowance {
   #left: number;
   #filledAt = performance.now();
 
-  /** @param savedS how many seconds' worth can be saved up; so many there are at the beginning, too */
+  /** @param savedS size of the bucket, in seconds' worth; it starts full */
   constructor(perSecond: number, savedS: number) {
     this.#perSecond = perSecond;
     this.#most = perSecond * savedS;
     this.#left = this.#most;
   }
 
-  /** What there is now. Below zero when more was used than there was. */
+  /** Returns the current level. Negative after overuse. */
   left(): number {
     const now = performance.now();
     const seconds = (now - this.#filledAt) / 1000;
@@ -22,7 +22,7 @@ export class Allowance {
     return this.#left;
   }
 
-  /** Whether there is as much as at the beginning. */
+  /** Whether the bucket is full. */
   get isFull(): boolean {
     return this.left() === this.#most;
   }

@@ -1,5 +1,5 @@
-// A control group for each app's process, so that the kernel itself holds its limit of memory: between two looks of the
-// host, a second apart, a process could take gigabytes. Nothing happens on a machine that does not let this one make groups.
+// A control group for each app's process, so that the kernel enforces its memory limit. The host checks once a second, and a
+// process could take gigabytes in between. Does nothing on a machine where this process cannot make groups.
 import { existsSync, readdirSync, rmdirSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,54 +7,54 @@ import { logRarely, reason } from '../log.ts';
 import { ControlGroup } from './cgroup.ts';
 import { delegate, makeGroup, ownGroup, type Place } from './cgroup-place.ts';
 
-/** MiB beside the limit that the host looks for: what the kernel counts besides, such as pipes and files that are read. */
+/** MiB above the limit that the host checks: the kernel also counts pipes, the file cache and more. */
 const SLACK_MB = 64;
-/** Version 2: the weight of a process that works in the background, and that of any other. */
+/** Version 2: the CPU weight of a low-priority process, and of any other. */
 const WEIGHTS = { background: '1', other: '100' };
 
 /**
- * Whose memory was used up when the kernel ended a process: the process's own (`limit`), or that of the machine or of a group
- * that Cellar is in (`machine`).
+ * Whose memory was used up when the kernel killed a process: its own (`limit`), or that of the machine or of a group above
+ * Cellar's (`machine`).
  */
 export type MemoryEnd = 'limit' | 'machine';
 
 interface Member {
   group: Promise<ControlGroup>;
-  /** Why the kernel ended it, if it was for want of memory; known when it has ended. */
+  /** Why the kernel killed it, if for lack of memory; resolves after it has ended. */
   killed: Promise<MemoryEnd | null>;
 }
 
 let groups: CellGroups | null = null;
 
-/** Has each process that is named from now on get a group; `null`: none does. */
+/** Sets the groups for processes from now on; `null`: none. */
 export function useCellGroups(found: CellGroups | null): void {
   groups = found;
 }
 
-/** Gives a process, which runs nothing of an app yet, a group until it has ended. */
+/** Gives a process a group until it ends. It must not run any code of an app yet. */
 export function limitCell(pid: number, exited: Promise<unknown>): void {
   groups?.add(pid, exited);
 }
 
 /**
- * For whose memory the kernel ends a process, as soon as it has ended; null when it does not, and where that is not known. To be
- * asked for while it runs.
+ * Resolves when a process has ended: to whose memory was used up when the kernel killed it, else null or when unknown. Call
+ * it while the process runs.
  */
 export function endsForMemory(pid: number): Promise<MemoryEnd | null> {
   return groups?.endsForMemory(pid) ?? Promise.resolve(null);
 }
 
-/** Has a process give way to all others, or no more, where its own group can say so. @returns whether it can */
+/** Sets low or normal priority of a process through its own group. @returns whether that is possible */
 export async function setInBackground(pid: number, is: boolean): Promise<boolean> {
   return (await groups?.setInBackground(pid, is)) ?? false;
 }
 
-/** The groups of the processes of one Cellar's apps. */
+/** The groups of one Cellar's app processes. */
 export class CellGroups {
   readonly #parent: Place;
   readonly #name: string;
   readonly #memoryMb: number;
-  /** Whether each group has a share of the processors: in version 1, groups for those are others than those for memory. */
+  /** Whether each group has CPU shares: version 1 has separate groups for CPU and for memory. */
   readonly #haveShares: boolean;
   readonly #members = new Map<number, Member>();
 
@@ -68,7 +68,7 @@ export class CellGroups {
 
   add(pid: number, exited: Promise<unknown>): void {
     const group = this.#create(pid);
-    // It may fail long before anybody asks.
+    // It may reject long before anyone awaits it.
     group.catch(() => {});
     const killed = exited.then(async () => {
       const { memoryKills, killsFromAbove } = await (await group).state();
@@ -105,7 +105,7 @@ export class CellGroups {
     }
   }
 
-  /** Removes what is empty. What is not goes at the next start. @returns whether nothing is left */
+  /** Removes empty groups; the rest are removed at the next start. @returns whether all are gone */
   close(): boolean {
     return sweep(this.#parent.directory, this.#name);
   }
@@ -125,18 +125,18 @@ export class CellGroups {
 }
 
 /**
- * The groups, or why there can be none. What a host that was killed left of them is removed.
- * @param name of them all; no other Cellar on this machine may have the same
- * @param memoryMb what a process may use, in MiB
+ * Opens the groups, or returns why there can be none. Removes the groups of a host that was killed.
+ * @param name of the groups, unique among the Cellars of this machine
+ * @param memoryMb limit of a process, in MiB
  * @param root where `proc` and `sys` lie
  */
 export function openCellGroups(name: string, memoryMb: number, root = '/'): CellGroups | string {
   try {
-    // Each lies beside the group of the host, not in one of them all: it gives way only to those that it lies beside. Nor in
-    // the group of builds, which gives way as a whole.
+    // Each group lies beside the host's: a low weight only yields to siblings. Not in a common group, nor in that of
+    // builds, which yields as a whole.
     const own = ownGroup('memory', root);
     if (own.version === 2) delegate(own.directory, 'memory');
-    // It throws where none may be made.
+    // Throws where no group may be made.
     makeGroup(join(own.directory, `${prefix(name)}0`));
     sweep(own.directory, name);
     return new CellGroups(own, name, memoryMb, own.version === 2 && canShareProcessors(root));
@@ -145,7 +145,7 @@ export function openCellGroups(name: string, memoryMb: number, root = '/'): Cell
   }
 }
 
-/** Version 2: whether the groups beside this process's can have a share of the processors each. */
+/** Version 2: whether the siblings of this process's group can have CPU shares. */
 function canShareProcessors(root: string): boolean {
   try {
     const { version, directory } = ownGroup('cpu', root);
@@ -160,7 +160,7 @@ function prefix(name: string): string {
   return `${name}-cell-`;
 }
 
-/** Removes the groups of this name that are empty. @returns whether none is left */
+/** Removes the empty groups of this name. @returns whether all are gone */
 function sweep(directory: string, name: string): boolean {
   const found = readdirSync(directory, { withFileTypes: true }).filter(
     (entry) => entry.isDirectory() && entry.name.startsWith(prefix(name)),

@@ -1,4 +1,4 @@
-// What the files of one control group say, in version 1 and version 2 of the kernel's interface.
+// Reads and writes the files of a control group, in version 1 and version 2 of the kernel's interface.
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,15 +7,15 @@ import type { Place } from './cgroup-place.ts';
 const MB = 1024 * 1024;
 
 /**
- * What its files say of a group that is left what all others do not want of the processors, and of one with a floor: it has
- * half the weight of others. Older kernels give the first the smallest weight there is.
+ * Returns the settings of a group that runs only on idle CPU time, or of one with a minimum share: half the weight of others.
+ * Older kernels give the first the smallest weight there is.
  */
 export function weights({ version, directory }: Place, hasFloor: boolean): [path: string, value: string][] {
   const [file, least, floor] = version === 2 ? ['cpu.weight', '1', '50'] : ['cpu.shares', '2', '512'];
   const idle = join(directory, 'cpu.idle');
   const weight = join(directory, file!);
   if (!existsSync(idle)) return [[weight, hasFloor ? floor! : least!]];
-  // An idle group has the least weight, and takes no other.
+  // An idle group has the least weight, and accepts no other.
   return hasFloor
     ? [
         [idle, '0'],
@@ -32,19 +32,19 @@ export async function limitMemory({ version, directory }: Place, memoryMb: numbe
     await writeIfThere(join(directory, 'memory.swap.max'), bytes ?? 'max');
     return;
   }
-  // Memory together with swap may never be below memory alone: lifted first, set last.
+  // Memory plus swap may never be below memory alone: lift its limit first, set it last.
   const withSwap = join(directory, 'memory.memsw.limit_in_bytes');
   await writeIfThere(withSwap, '-1');
   await writeFile(join(directory, 'memory.limit_in_bytes'), bytes ?? '-1');
   await writeIfThere(withSwap, memoryMb === null ? '-1' : String(2 * memoryMb * MB));
 }
 
-/** Accounting of swap may be off. */
+/** Writes a file if it exists: swap accounting may be off. */
 async function writeIfThere(path: string, content: string): Promise<void> {
   if (existsSync(path)) await writeFile(path, content);
 }
 
-/** Bytes of memory, without what the kernel can take back at once. */
+/** Returns the bytes of memory that the kernel cannot reclaim at once. */
 export async function memoryUsed(place: Place): Promise<number> {
   const [file, inactive] =
     place.version === 2
@@ -54,16 +54,15 @@ export async function memoryUsed(place: Place): Promise<number> {
   return Math.max(0, Number(used) - (await field(place, 'memory.stat', inactive!)));
 }
 
-/** The most bytes of memory that the group had; 0 where the kernel does not keep it. */
+/** Returns the group's peak memory in bytes; 0 where the kernel does not record it. */
 export async function memoryPeak({ version, directory }: Place): Promise<number> {
   const file = version === 2 ? 'memory.peak' : 'memory.max_usage_in_bytes';
   return Number(await readFile(join(directory, file), 'utf8').catch(() => '0'));
 }
 
 /**
- * Processes of the group that the kernel killed: because the group's own memory was used up, or the machine's or that of a
- * group above it. The kernel counts whatever it killed in the group, and apart from that whether the group's own limit was
- * reached.
+ * Counts the processes of the group that the kernel killed: for the group's own limit, or for the memory of the machine or of
+ * a group above. The kernel counts all kills in the group, and separately whether the group's own limit was reached.
  */
 export async function memoryKills(place: Place): Promise<{ own: number; above: number }> {
   const [events, reached] =
@@ -74,7 +73,7 @@ export async function memoryKills(place: Place): Promise<{ own: number; above: n
   return Number(await reached) > 0 ? { own: kills, above: 0 } : { own: 0, above: kills };
 }
 
-/** The number behind a name in one of a group's files. */
+/** Returns the number after a name in one of a group's files. */
 export async function field({ directory }: Place, file: string, name: string): Promise<number> {
   const lines = (await readFile(join(directory, file), 'utf8').catch(() => '')).split('\n');
   const line = lines.find((candidate) => candidate.startsWith(`${name} `));

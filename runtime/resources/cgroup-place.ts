@@ -1,30 +1,30 @@
-// Where this process's control groups lie, in version 1 and version 2 of the kernel's interface, and how version 2 lets
-// groups below them have limits. See cgroups(7).
+// Finds this process's control groups, in version 1 and version 2 of the kernel's interface. Enables limits for groups below
+// them in version 2. See cgroups(7).
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** What limits memory, what limits processes, and what shares out the processors. */
+/** Controllers of memory, of the number of processes, and of CPU shares. */
 export type Controller = 'memory' | 'pids' | 'cpu';
 
-/** Where a controller keeps its groups. */
+/** The directory of a controller's groups. */
 export interface Place {
   version: 1 | 2;
   directory: string;
 }
 
-/** The file of a group that names its processes, and that moves those written to it. */
+/** The file that lists a group's processes, and moves those written to it. */
 export const PROCESSES = 'cgroup.procs';
-/** The group that a host goes to so that the one it was in may have groups with limits. */
+/** The group that the host moves to, so that its former group may have subgroups with limits. */
 const ROOM = 'cellar-host';
 const ROOM_AT_END = new RegExp(`/${ROOM}$`);
-/** How often the processes of a group are moved out of it: each that is not moved yet may start another. */
+/** Most tries to move all processes out of a group: those not yet moved may start more. */
 const MOST_ROUNDS = 100;
 
 /**
- * Where the group of this process lies for a controller. A container sees its own group as the root, yet may be told the
- * outer path.
+ * Returns the group of this process for a controller. A container sees its own group as the root, but may read the outer
+ * path.
  * @param root where `proc` and `sys` lie
- * @throws {Error} when it has none
+ * @throws {Error} when there is no such group
  */
 export function ownGroup(controller: Controller, root: string): Place {
   const lines = text(join(root, 'proc/self/cgroup')).split('\n');
@@ -45,23 +45,23 @@ export function ownGroup(controller: Controller, root: string): Place {
 }
 
 /**
- * The path of this process's group in version 2, from the lines of `/proc/self/cgroup`. Where the host has made room for
- * its groups, that is the one they all lie in.
+ * Returns the path of this process's group in version 2, from the lines of `/proc/self/cgroup`. After the host has moved to a
+ * subgroup, returns the parent.
  */
 export function ownPath2(lines: string[]): string | undefined {
   const line = lines.find((candidate) => candidate.startsWith('0::'));
   return line?.slice('0::'.length).replace(ROOM_AT_END, '');
 }
 
-/** The group that this process and those of apps are in, which lie in `place` or, to make room, below it. */
+/** Returns the group that contains this process and those of apps: `place`, or a subgroup that the host moved to. */
 export function home({ version, directory }: Place): string {
   const below = join(directory, ROOM);
   return version === 2 && existsSync(below) ? below : directory;
 }
 
 /**
- * How many processes and threads the group of this process may have, and those above it as far as they are seen: the least of
- * their limits, such as that of a container. `null`: no limit.
+ * Returns the limit of processes and threads of this process's group: the least in its visible ancestors, such as a
+ * container's. `null`: no limit.
  * @param root where `proc` and `sys` lie
  */
 export function mostTasks(root = '/'): number | null {
@@ -72,12 +72,12 @@ export function mostTasks(root = '/'): number | null {
       existsSync(join(directory, PROCESSES));
       directory = dirname(directory)
     ) {
-      // The outermost group has no such file. `max` is no number.
+      // The outermost group has no such file. `max` parses as NaN.
       const limit = Number.parseInt(text(join(directory, 'pids.max')), 10);
       if (!Number.isNaN(limit)) limits.push(limit);
     }
   } catch {
-    // There are no groups.
+    // There are no control groups.
   }
   return limits.length === 0 ? null : Math.min(...limits);
 }
@@ -91,15 +91,15 @@ function offers(directory: string, controller: Controller): boolean {
 }
 
 /**
- * Version 2: lets the groups in `directory` have a controller. A group that does so may hold no process itself, so that this
- * one goes a group down, with what it has started and what was started with it, such as npm.
- * @throws {Error} when it may not, or when the group has other processes
+ * Version 2: enables a controller for the groups in `directory`. Such a group may hold no processes. So this process moves to
+ * a subgroup, with its children and those started with it, such as npm.
+ * @throws {Error} when that is not permitted, or when the group has other processes
  */
 export function delegate(directory: string, controller: Controller): void {
   const enabled = join(directory, 'cgroup.subtree_control');
   if (text(enabled).trim().split(' ').includes(controller)) return;
-  // Before anything is written: the kernel lets a group that holds processes share out some controllers, and makes it a
-  // threaded one by that, which can limit no memory any more. The outermost group has no type and may hold processes.
+  // Move first. When a group with processes enables some controllers, the kernel makes it a threaded group, which cannot
+  // limit memory. The outermost group has no type and may hold processes.
   if (existsSync(join(directory, 'cgroup.type'))) makeRoom(directory);
   writeFileSync(enabled, `+${controller}`);
 }
@@ -125,7 +125,10 @@ function makeRoom(directory: string): void {
   }
 }
 
-/** Makes a group in one that is there. @throws {Error} that says why not, as a recursive `mkdir` does not where nothing may be written */
+/**
+ * Makes a group in an existing one. @throws {Error} with the reason, which a recursive `mkdir` hides on a read-only file
+ * system
+ */
 export function makeGroup(directory: string): void {
   try {
     mkdirSync(directory);
@@ -138,12 +141,12 @@ function move(pid: string, directory: string): void {
   try {
     writeFileSync(join(directory, PROCESSES), pid);
   } catch (error) {
-    // It has ended.
+    // The process has ended.
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }
 
-/** A process of another namespace is named 0. */
+/** A process of another namespace has the id 0. */
 function hasEnded(pid: string): boolean {
   return pid !== '0' && !existsSync(`/proc/${pid}`);
 }
@@ -152,7 +155,7 @@ function members(directory: string): string[] {
   return text(join(directory, PROCESSES)).split('\n').filter(Boolean);
 }
 
-/** The ids of a process and of those above it. */
+/** Returns the ids of a process and its ancestors. */
 function ancestors(pid: string): string[] {
   const pids: string[] = [];
   for (let id = pid; id !== '0' && id !== ''; ) {

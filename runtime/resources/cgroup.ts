@@ -1,5 +1,5 @@
-// Control groups: how much memory, and how many processes, what an app runs may have in all, and who waits when the
-// processors are short. Version 1 and version 2 of the kernel's interface, each where this machine has it; see cgroups(7).
+// Control groups: limit the memory and processes of an app's commands, and set who waits when CPU time is short. Supports
+// version 1 and version 2 of the kernel's interface; see cgroups(7).
 import { readdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { mkdir, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,23 +16,23 @@ import {
   PROCESSES,
 } from './cgroup-place.ts';
 
-/** The most that a group may have. `null`: as much as the groups above it. */
+/** Limits of a group. `null`: as much as the groups above it. */
 export interface GroupLimits {
-  /** MiB of memory, files of a tmpfs included. As much again may be swapped out. */
+  /** MiB of memory, tmpfs files included. As much again may be swapped out. */
   memoryMb: number | null;
   /** Processes and threads. */
   tasks: number | null;
 }
 
-/** What a group uses and has run into so far. */
+/** Usage of a group, and events so far. */
 export interface GroupState {
-  /** Bytes of memory, without what the kernel can take back at once. */
+  /** Bytes of memory that the kernel cannot reclaim at once. */
   memoryBytes: number;
-  /** The most bytes of memory that it had; 0 where the kernel does not keep it. */
+  /** Peak memory in bytes; 0 where the kernel does not record it. */
   memoryPeakBytes: number;
-  /** Processes that were killed because the group's own memory was used up, not the machine's or that of a group above it. */
+  /** Processes killed because the group's own memory limit was reached. */
   memoryKills: number;
-  /** Processes that were killed because the machine's memory was used up, or that of a group above, not the group's own. */
+  /** Processes killed because the memory of the machine, or of a group above, was used up. */
   killsFromAbove: number;
   /** Times that a process or thread was refused. */
   tasksRefused: number;
@@ -42,24 +42,24 @@ type Places = Partial<Record<Controller, Place>>;
 
 const CONTROLLERS: Controller[] = ['memory', 'pids', 'cpu'];
 /**
- * The groups of what works in the background and is in no other: of busy apps, and of what must not wait for them. One has as
- * much as another, and as a build.
+ * Groups of low-priority processes that are in no other group: of busy apps, and of processes that must not wait for them.
+ * Each has the same share as a build.
  */
 const BACKGROUND = { apps: 'background', bundler: 'bundler', probe: 'probe' };
 export type InBackground = keyof typeof BACKGROUND;
-/** A group can be removed only when its last process has been reaped. */
+/** A group can be removed only after its last process has been reaped. */
 const REMOVE_TRIES = 100;
 const REMOVE_POLL_MS = 20;
 
 /**
- * The groups of one Cellar, below a group of its own in the one that this process belongs to. What runs in them works in
- * the background: it gets the processors when nobody outside of them wants them.
+ * The groups of one Cellar, in a common group below that of this process. Their processes have low priority: they run when no
+ * process outside wants the processors.
  */
 export class ControlGroups {
   readonly #parents: Places;
-  /** What this process is in; `null` where the processors cannot be shared out. */
+  /** The group of this process; `null` where CPU shares cannot be set. */
   readonly #home: string | null;
-  /** Why not all of them can be limited in each way; empty: they can. */
+  /** Why some limits are not available; empty: all are. */
   readonly problems: string;
 
   /** Use `openControlGroups`. */
@@ -69,14 +69,14 @@ export class ControlGroups {
     this.problems = problems;
   }
 
-  /** Whether this machine lets Cellar limit the memory of a group and the number of its processes, and share out the processors. */
+  /** Whether Cellar can limit a group's memory and number of processes, and set CPU shares, on this machine. */
   get limits(): { memory: boolean; tasks: boolean; processors: boolean } {
     const { memory, pids, cpu } = this.#parents;
     return { memory: memory !== undefined, tasks: pids !== undefined, processors: cpu !== undefined };
   }
 
   /**
-   * Makes a group, or takes the one of that name and gives it these limits.
+   * Makes a group, or sets the limits of an existing one of that name.
    * @param name unique in this Cellar, such as `build-<deploy id>`
    */
   async create(name: string, limits: GroupLimits): Promise<ControlGroup> {
@@ -93,7 +93,7 @@ export class ControlGroups {
     return group;
   }
 
-  /** Where processes can be put to work in the background; `null` where the processors cannot be shared out. */
+  /** Returns the group for low-priority processes; `null` where CPU shares cannot be set. */
   background(): BackgroundGroup | null {
     const { cpu } = this.#parents;
     if (cpu === undefined || this.#home === null) return null;
@@ -102,21 +102,21 @@ export class ControlGroups {
   }
 
   /**
-   * Removes the group of them all, once what works in the background has ended: at once where nothing does any more. Its
-   * other groups must have gone. Never rejects.
+   * Removes the common group, after waiting for its low-priority processes to end. All its other groups must be gone. Never
+   * rejects.
    */
   async close(): Promise<void> {
     for (const { directory } of Object.values(this.#parents)) {
       const below = Object.values(BACKGROUND).map((name) => join(directory, name));
       for (const path of [...below, directory]) {
-        // What is used for long is left for the next start.
+        // A group that stays in use is left for the next start.
         if (!removeSync(path)) await removeWhenEmpty(path).catch(() => {});
       }
     }
   }
 }
 
-/** A group of processes with limits. Whatever a process of it starts belongs to it too. */
+/** A group of processes with limits. Children belong to it too. */
 export class ControlGroup {
   readonly #places: Places;
 
@@ -125,12 +125,12 @@ export class ControlGroup {
     this.#places = places;
   }
 
-  /** Where it lies: one directory, and in version 1 one for each controller. */
+  /** Its directories: one, or in version 1 one for each controller. */
   get directories(): string[] {
     return [...new Set(Object.values(this.#places).map(({ directory }) => directory))];
   }
 
-  /** The words before a command that make it run in the group. They need the host's own rights. */
+  /** The command prefix that runs a command in the group. It needs the host's own rights. */
   get enter(): string[] {
     const { directories } = this;
     const enter = directories.map((_, index) => `echo $$ > "$${index + 1}/${PROCESSES}"`).join(' && ');
@@ -138,21 +138,20 @@ export class ControlGroup {
     return ['/bin/sh', '-c', script, 'sh', ...directories];
   }
 
-  /** Puts a process into the group, and leaves those that it has started where they are. */
+  /** Moves a process into the group, without its existing children. */
   async add(pid: number): Promise<void> {
     for (const directory of this.directories) {
       await writeFile(join(directory, PROCESSES), String(pid));
     }
   }
 
-  /** Changes its limits. */
   async limit({ memoryMb, tasks }: GroupLimits): Promise<void> {
     const { memory, pids } = this.#places;
     if (memory !== undefined) await limitMemory(memory, memoryMb);
     if (pids !== undefined) await writeFile(join(pids.directory, 'pids.max'), String(tasks ?? 'max'));
   }
 
-  /** What it uses, and has run into since it was made. Zeros for what this machine does not count, and once it is removed. */
+  /** Returns the group's usage and its events so far. Zeros for what this machine does not count, and after removal. */
   async state(): Promise<GroupState> {
     const { memory, pids } = this.#places;
     const [used, peak, kills, refused] = await Promise.all([
@@ -170,7 +169,7 @@ export class ControlGroup {
     };
   }
 
-  /** Removes it. Its processes must have ended. Never rejects: what cannot be removed is left, and the log says so. */
+  /** Removes the group. Its processes must have ended. Never rejects: logs a group that cannot be removed. */
   async remove(): Promise<void> {
     for (const directory of this.directories) {
       await removeWhenEmpty(directory).catch((error: unknown) =>
@@ -180,7 +179,7 @@ export class ControlGroup {
   }
 }
 
-/** Processes that work in the background for a while. While one is moved, what forks on this machine waits for some 10 ms. */
+/** Processes at low priority for a while. Moving one blocks forks on this machine for some 10 ms. */
 export class BackgroundGroup {
   readonly #parent: Place;
   readonly #home: string;
@@ -191,25 +190,25 @@ export class BackgroundGroup {
     this.#home = home;
   }
 
-  /** @throws {Error} when the process has gone */
+  /** @throws {Error} when the process has ended */
   add(pid: number, as: InBackground = 'apps'): Promise<void> {
     return writeFile(join(this.#parent.directory, BACKGROUND[as], PROCESSES), String(pid));
   }
 
-  /** Treats the process like all others again. @throws {Error} when it has gone */
+  /** Returns the process to normal priority. @throws {Error} when it has ended */
   release(pid: number): Promise<void> {
     return writeFile(join(this.#home, PROCESSES), String(pid));
   }
 
-  /** Gives all groups of this Cellar together a floor, or none: then they get what others leave. */
+  /** Sets or removes the minimum CPU share of all groups of this Cellar together. */
   async floor(has: boolean): Promise<void> {
     for (const [path, value] of weights(this.#parent, has)) await writeFile(path, value);
   }
 }
 
 /**
- * The groups of this Cellar, or why there can be none. What a host that was killed left of them is removed.
- * @param name of their common group; no other Cellar on this machine may have the same
+ * Opens the groups of this Cellar, or returns why there can be none. Removes the groups of a host that was killed.
+ * @param name of the common group, unique among the Cellars of this machine
  * @param root where `proc` and `sys` lie
  */
 export function openControlGroups(name: string, root = '/'): ControlGroups | string {
@@ -255,7 +254,7 @@ async function removeWhenEmpty(directory: string): Promise<void> {
   }
 }
 
-/** @returns whether the group is not there any more */
+/** @returns whether the group is gone */
 function removeSync(directory: string): boolean {
   try {
     rmdirSync(directory);

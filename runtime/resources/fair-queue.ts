@@ -1,25 +1,25 @@
-// Shares a resource between owners: round robin between those who wait, a limit for each of them, and an error that names it.
+// A fair queue: shares a resource between owners by round robin, with a limit for each, and errors that name the resource.
 
 export interface QueueLimits {
-  /** What is shared, as the errors name it: "storage reads". */
+  /** The shared resource, as the errors name it: "storage reads". */
   name: string;
-  /** Jobs that run at once. */
+  /** Most jobs that run at once. */
   running: number;
-  /** Jobs of one owner that run at once. */
+  /** Most running jobs of one owner. */
   runningPerOwner: number;
-  /** Jobs of one owner that wait. */
+  /** Most waiting jobs of one owner. */
   waitingPerOwner: number;
 }
 
-/** A job that may not wait: its owner has too many of them. */
+/** The queue holds too many jobs of the owner. */
 export class QueueFull extends Error {}
 
 export interface JobOfOwner {
-  /** Whose job it is, such as an account's id. */
+  /** The owner of the job, such as an account's id. */
   owner: string;
-  /** Jobs with the same key run one after another, such as those of one app. */
+  /** Jobs with the same key, such as an app's, run one after another. */
   key?: string;
-  /** Ends the wait. The job itself has to watch it too. */
+  /** Ends the wait. The job itself has to watch the signal too. */
   signal?: AbortSignal | undefined;
 }
 
@@ -28,10 +28,10 @@ interface Waiting {
   begin: () => void;
 }
 
-/** Runs jobs with a limit at once, and one owner's beside another's. */
+/** Runs jobs within the limits, in turns between owners. */
 export class FairQueue {
   readonly #limits: QueueLimits;
-  /** By owner. The owner whose job began last comes last. */
+  /** By owner. The owner whose job started last comes last. */
   readonly #waiting = new Map<string, Waiting[]>();
   readonly #running = new Map<string, number>();
   readonly #runningKeys = new Set<string>();
@@ -41,18 +41,18 @@ export class FairQueue {
     this.#limits = limits;
   }
 
-  /** Jobs that wait for their turn. */
+  /** Number of waiting jobs. */
   get waiting(): number {
     return [...this.#waiting.values()].reduce((sum, jobs) => sum + jobs.length, 0);
   }
 
-  /** Jobs that run. */
+  /** Number of running jobs. */
   get running(): number {
     return this.#count;
   }
 
   /**
-   * Runs `work` when its turn has come.
+   * Runs `work` in its turn.
    * @throws {QueueFull} when too many jobs of the owner wait; the signal's reason when it aborts before the turn
    */
   async run<T>({ owner, key, signal }: JobOfOwner, work: () => Promise<T> | T): Promise<T> {
@@ -96,7 +96,7 @@ export class FairQueue {
     while (this.#count < this.#limits.running && this.#beginNext());
   }
 
-  /** Begins the first job that may run, of the owner who has waited longest. */
+  /** Starts the first job that may run, of the owner who has waited longest. */
   #beginNext(): boolean {
     for (const [owner, jobs] of this.#waiting) {
       const running = this.#running.get(owner) ?? 0;

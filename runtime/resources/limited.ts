@@ -1,19 +1,19 @@
-// How programs are started that work on files of tenants: whatever these hold, neither the host nor apps go short for it.
+// Starts programs on files of tenants: whatever the files hold, the host and apps keep enough memory.
 
 import { dieWithParent } from '../isolation/users.ts';
 import { outOfMemoryScore } from './out-of-memory.ts';
 
-/** MiB that `du`, `find`, `cp` and the like may write to. They use some, and more for each file with several names. */
+/** Limit of writable memory of `du`, `find`, `cp` and the like, in MiB. They use more for each file with hard links. */
 const TOOL_MEMORY_MB = 256;
 
-/** The words before a command that the kernel ends before apps and the host when memory is short. */
+/** Returns the command prefix that makes the kernel kill a command before apps and the host when memory is short. */
 export function endFirst(): string[] {
   return ['/bin/sh', '-c', `{ ${score()}; } 2> /dev/null; exec "$@"`, 'sh'];
 }
 
 /**
- * The words before a command with a memory limit (RLIMIT_DATA), ended before apps when memory is short, and killed when the
- * process or thread that starts it ends. It inherits these limits to whatever it starts.
+ * Returns the command prefix with a memory limit (RLIMIT_DATA). When memory is short, the kernel kills the command before
+ * apps. It dies with the process or thread that starts it. Children inherit these limits.
  */
 export function limited(memoryMb = TOOL_MEMORY_MB): string[] {
   const limits = `{ ${score()}; ulimit -d ${memoryMb * 1024}; } 2> /dev/null; exec "$@"`;

@@ -1,7 +1,7 @@
-// How late this thread comes to what is due. All requests go through it, so each of them waits so long.
+// Event loop delay of this thread. All requests pass through it, so each waits this long.
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 
-/** How often it is measured, in ms. Node counts this time as delay too. */
+/** Sampling interval, in ms. Node counts it as delay too. */
 const RESOLUTION_MS = 20;
 const TURN_MS = 60_000;
 
@@ -18,9 +18,9 @@ interface Measured {
   since: number;
 }
 
-/** Measures from now on, until it is stopped. */
+/** Measures the delay until it is stopped. */
 export class LoopDelay {
-  /** The older one has what came in the last one to two minutes, and begins anew in its turn. */
+  /** The older histogram has the last one to two minutes; the two are reset in turn. */
   #older = begin();
   #younger = begin();
   readonly #turns = setInterval(() => this.#turn(), TURN_MS).unref();

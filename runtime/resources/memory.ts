@@ -1,10 +1,10 @@
-// How much memory there is, and how much of it is in use. All processes share one container, so the container counts.
+// Total and used memory of the container that all processes share.
 import { readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { ownPath2 } from './cgroup-place.ts';
 
-/** Memory of the container: what it has, what is in use and cannot be taken back at once. In bytes. */
+/** Memory of the container: its total, and what is in use and not reclaimable at once. In bytes. */
 export interface Memory {
   source: 'cgroup v2' | 'cgroup v1' | 'machine';
   total: number;
@@ -12,8 +12,7 @@ export interface Memory {
 }
 
 /**
- * The memory of this process's cgroup: v2, else v1. Without one, of the whole machine. A cgroup without a limit has
- * all that the machine has.
+ * Returns the memory of this process's cgroup (v2, else v1). Without a cgroup or a limit, the total is the machine's.
  * @param root where `proc` and `sys` lie
  */
 export function readMemory(root = '/'): Memory {
@@ -23,7 +22,7 @@ export function readMemory(root = '/'): Memory {
 
 function cgroup2(root: string, groups: string[]): Memory | null {
   const path = ownPath2(groups) ?? '/';
-  // A container sees its own cgroup as the root, yet may be told the path that it has outside.
+  // A container sees its own cgroup as the root, but may read its outer path.
   for (const directory of [join('sys/fs/cgroup', path), 'sys/fs/cgroup']) {
     const current = text(root, join(directory, 'memory.current'));
     if (current === null) continue;
@@ -51,7 +50,7 @@ function machine(root: string): Memory {
   return { source: 'machine', total: totalmem(), used: totalmem() - available };
 }
 
-/** A limit in bytes. `max` in v2, a number above all memory in v1: none of its own. */
+/** Parses a limit in bytes. No limit is `max` in v2, and a number above all memory in v1. */
 function limited(limit: string | null): number {
   return Math.min(Number(limit) || Number.POSITIVE_INFINITY, totalmem());
 }

@@ -1,24 +1,24 @@
-// What gives way gets what others leave of the processors. While they leave next to nothing it has a floor: whatever one app
-// does, others must be able to deploy. The floor costs the visitors of apps little then, who wait for those others already.
+// Low-priority processes run only on idle CPU time. While there is almost none, they get a minimum share: one busy app must
+// not keep others from deploying. The share costs little then, as visitors of apps wait for those busy apps already.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { logRarely, reason } from '../log.ts';
 import { type Job, startJob } from '../processes/child.ts';
 import { setMinimumShare, toLowPriority } from './low-priority-group.ts';
 
-/** Answers each line after some 10 ms of work: a kernel that is fair serves one that does less in time, however little it is due. */
+/** Answers each line after some 10 ms of work: a fair kernel serves such a small load in time, even with little weight. */
 const PROBE = 'while read -r line; do n=0; while [ $n -lt 10000 ]; do n=$((n + 1)); done; echo; done';
 
 /** In ms. */
 const TIMES = {
-  /** What the probe may take for its work; one that takes longer gets less than about 2 % of a core. */
+  /** Timeout of an answer; a probe that exceeds it gets less than about 2 % of a core. */
   patience: 500,
-  /** How long there is a floor before the probe is asked without it. */
+  /** How long the minimum share lasts before the next probe without it. */
   floor: 5_000,
-  /** Between two questions while others leave enough. */
+  /** Interval of the probes while there is idle CPU time. */
   pause: 1_000,
 };
 
-/** Watches by a process that gives way whether such a process gets anything of the processors. */
+/** Watches, by a low-priority probe process, whether such processes get any CPU time. */
 export class MinimumCpuShare {
   readonly #atLowPriority: () => string[];
   readonly #times: typeof TIMES;
@@ -35,24 +35,24 @@ export class MinimumCpuShare {
     this.#times = times;
   }
 
-  /** Whether what gives way got next to nothing when that was last looked at; `false` while nothing is watched. */
+  /** Whether low-priority processes got almost no CPU time at the last probe; `false` while nothing is watched. */
   get starved(): boolean {
     return this.#starved;
   }
 
-  /** What a message adds that says that something took too long; empty when others left enough of the processors. */
+  /** Text to add to a timeout message; empty when there was enough CPU time. */
   get excuse(): string {
     return this.#starved
       ? ', since other programs kept the processors of this machine busy; push again when they do not'
       : '';
   }
 
-  /** The id of the process that is asked; `null` while there is none. */
+  /** The id of the probe process; `null` while none runs. */
   get pid(): number | null {
     return this.#pid;
   }
 
-  /** Resolves when `starved` tells of now. That takes some 20 ms, or half a second, after the start of a watch. */
+  /** Resolves when `starved` is current: some 20 ms, or half a second, after a watch starts. */
   known(): Promise<void> {
     return this.#known;
   }
@@ -96,7 +96,7 @@ export class MinimumCpuShare {
     known();
   }
 
-  /** Asks until `ended`. @throws when the probe ends before */
+  /** Probes until `ended`. @throws when the probe process ends before */
   async #ask({ stdin, stdout }: Job, ended: AbortSignal, known: () => void): Promise<void> {
     const { patience, floor, pause } = this.#times;
     const answers: AsyncIterator<Buffer> = stdout[Symbol.asyncIterator]();
@@ -114,7 +114,7 @@ export class MinimumCpuShare {
   }
 }
 
-/** Whether it resolves in time. @throws what it rejects with until then */
+/** Whether a promise resolves in time. @throws its error, if it rejects in time */
 async function isWithin(promise: Promise<void>, ms: number): Promise<boolean> {
   const stop = new AbortController();
   const late = sleep(ms, false, { signal: stop.signal }).catch(() => false);

@@ -1,13 +1,12 @@
-// Work that has one processor at most. A low priority is not enough for work that nobody waits for: where the kernel does not
-// interrupt itself, whoever wakes on a busy processor waits for up to a tick of its clock, 4 ms here. With one processor always
-// free of such work, it wakes there.
+// Restricts work to one processor. Low priority alone is not enough: without kernel preemption, a process that wakes on a
+// busy processor waits up to a clock tick, 4 ms here. If one processor is always free of such work, it wakes there.
 import { readFileSync } from 'node:fs';
 import { findProgram } from '../processes/programs.ts';
 
 const TASKSET = findProgram('taskset', ['/usr/bin', '/bin', '/usr/local/bin']);
 
 /**
- * The words before a command that keep it, and what it starts, on the last of the processors that this process may use. None
+ * Returns the command prefix that pins a command and its children to the last processor that this process may use. Empty
  * where `taskset` is not installed.
  */
 export function onOneProcessor(): string[] {
