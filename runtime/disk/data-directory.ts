@@ -1,4 +1,4 @@
-// The data directory: its layout, its lock, and the secrets kept in it.
+// The data directory: its layout, its lock and its secrets.
 import { createHash, randomBytes } from 'node:crypto';
 import {
   chmodSync,
@@ -18,16 +18,16 @@ import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { log, reason } from '../log.ts';
 
-/** Unix socket paths may have 103 bytes on every system; this leaves room for `/run/<app id>/new/<socket>`. */
+/** Unix socket paths may have 103 bytes on every system; this leaves space for `/run/<app id>/new/<socket>`. */
 export const DATA_DIRECTORY_MAX = 65;
 
-/** How long a claim waits for the command line, which looks at the lock for a moment. */
+/** Timeout for the lock: the command line holds it briefly to check it. */
 const CLAIM_TIMEOUT_MS = 100;
 
 /**
- * The directories and files of a data directory, which is made (mode 0700), as absolute paths without symbolic links:
- * a build whose files lie elsewhere than its path says would seem to leave its project.
- * @throws {Error} that names the setting: when the directory cannot be made, or its path without links is too long for sockets
+ * Makes the data directory (mode 0700). Returns its directories and files as absolute paths without symbolic links: behind a
+ * link, a build would seem to leave its project.
+ * @throws {Error} naming the setting: when the directory cannot be made, or its resolved path is too long for sockets
  */
 export function layout(directory: string) {
   try {
@@ -46,41 +46,41 @@ export function layout(directory: string) {
   return layoutOf(root);
 }
 
-/** Makes a directory and those above it. Node's own `recursive` never ends where the kernel makes none, as in `/proc`. */
+/** Makes a directory and its parents. Node's own `recursive` never ends where the kernel makes none, as in `/proc`. */
 function makeDirectory(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
   if (dirname(path) !== path) makeDirectory(dirname(path));
   try {
     mkdirSync(path, { mode: 0o700 });
   } catch (error) {
-    // Somebody else has made it meanwhile.
+    // Another process may have made it meanwhile.
     if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) throw error;
   }
 }
 
-/** The same of a directory that is there, by a path that is short enough. */
+/** Like `layout`, for an existing directory with a short enough path. */
 export function layoutOf(root: string) {
   const { dev, ino } = statSync(root);
   return {
     root,
-    /** Names what this Cellar has outside the directory, such as control groups. No other one on this machine has the same. */
+    /** Names resources of this Cellar outside the directory, such as control groups. Unique on this machine. */
     machineName: `cellar-${createHash('sha256').update(`${dev}:${ino}:${root}`).digest('hex').slice(0, 12)}`,
-    /** Tells this directory from a copy of it. Not by its device, whose number may change with a restart of the machine. */
+    /** Distinguishes this directory from a copy. Without the device number, which may change at a reboot. */
     place: `${ino}:${root}`,
     lock: join(root, 'host.lock'),
     pid: join(root, 'host.pid'),
-    /** Where the API answers, while it does. The command line sends the token there. */
+    /** The address of the running API. The command line sends the token there. */
     address: join(root, 'api-address'),
     token: join(root, 'token'),
     apiKey: join(root, 'api-key'),
     alertKey: join(root, 'alert-key'),
-    /** Encrypts the secrets of apps, which lie in the database. */
+    /** Encrypts the secrets of apps in the database. */
     secretsKey: join(root, 'secrets-key'),
-    /** Signs who is signed in to the control UI. */
+    /** Signs the sessions of the control UI. */
     signInKey: join(root, 'sign-in-key'),
     database: join(root, 'host.sqlite'),
     control: join(root, 'control'),
-    /** The database of sign-in: like the control plane's, a part of what there is about people. */
+    /** The sign-in database. Like the control plane's, it holds data about people. */
     signIn: join(root, 'control', 'sign-in'),
     /** The program, files and socket of the control UI. */
     ui: join(root, 'ui'),
@@ -92,30 +92,30 @@ export function layoutOf(root: string) {
     release: (appId: string, deployId: string) => `${root}/releases/${appId}/${deployId}`,
     data: (appId: string) => `${root}/data/${appId}`,
     allBuckets: join(root, 'buckets'),
-    /** An app's buckets, and the socket at which it reaches them. */
+    /** An app's buckets and their socket. */
     buckets: (appId: string) => `${root}/buckets/${appId}`,
-    /** Sockets of buckets are made here. */
+    /** The sockets of buckets are made here. */
     doors: join(root, 'doors'),
-    /** Where the streams of children come together. */
+    /** The socket for the streams of children. */
     spawner: join(root, 'spawner'),
     runs: join(root, 'run'),
     run: (appId: string) => `${root}/run/${appId}`,
     caches: join(root, 'caches'),
     cache: (appId: string) => `${root}/caches/${appId}`,
     /**
-     * What is made of our own code once: the handlers, bundled, and what the host, the bundler and the process of snapshots
-     * have compiled. `../start.js` makes it, and decides whether it is used: see `compiledDirectory`.
+     * Compile cache of our own code: the bundled handlers, and the compiled code of the host, the bundler and the snapshot
+     * process. `../start.js` makes it, and decides whether it is used: see `compiledDirectory`.
      */
     compiled: join(root, 'compiled'),
     builds: join(root, 'builds'),
     build: (appId: string) => `${root}/builds/${appId}`,
-    /** What Wrangler uploads, until it is deployed. */
+    /** Wrangler's uploads, until they are deployed. */
     uploads: join(root, 'uploads'),
     trash: join(root, 'trash'),
     snapshots: join(root, 'snapshots'),
-    /** What a snapshot that is being taken needs. */
+    /** Files of a snapshot in progress. */
     snapshotting: join(root, 'snapshotting'),
-    /** What is restored lies here until it is whole. */
+    /** Files of a restore in progress. */
     restoring: join(root, 'restoring'),
     diskReserve: join(root, 'ballast'),
     caddy: join(root, 'caddy'),
@@ -125,18 +125,18 @@ export function layoutOf(root: string) {
 }
 export type Layout = ReturnType<typeof layout>;
 
-/** Locks of this process. One that nothing names would be let go when its memory is collected. */
+/** Locks of this process. Garbage collection would release one without a reference. */
 const held = new Set<Database.Database>();
 
 /**
- * Claims the directory for this process until the returned function is called or the process ends. The claim is a
- * SQLite lock, which the kernel lets go with its owner: no stale one can be left.
+ * Locks the directory until the returned function is called or the process ends. The lock is SQLite's: the kernel releases it
+ * with its owner, so it cannot be stale.
  * @throws {Error} naming the owner when another host has it
  */
 export function claim(paths: Layout): () => void {
   const lock = openLock(paths);
   try {
-    // No journal in a file: claiming must need no room on the disk.
+    // No journal file: locking must work on a full disk.
     lock.pragma('journal_mode = MEMORY');
     lock.exec('BEGIN EXCLUSIVE');
   } catch (error) {
@@ -145,12 +145,12 @@ export function claim(paths: Layout): () => void {
     throw new Error(`${paths.root} belongs to another Cellar, process ${ownerOf(paths)}; stop it first`);
   }
   held.add(lock);
-  // Left by a host that was killed.
+  // Remains of a host that was killed.
   rmSync(paths.address, { force: true });
   try {
     writeAtomic(paths.pid, `${process.pid}\n`);
   } catch (error) {
-    // It tells people whose the directory is; the claim is the lock.
+    // The file only informs people; the lock decides.
     log('warn', 'the process id of the host could not be written', { error: reason(error) });
   }
   return () => {
@@ -160,7 +160,7 @@ export function claim(paths: Layout): () => void {
   };
 }
 
-/** @throws {Error} that names the setting when nothing can be written there */
+/** @throws {Error} naming the setting when the directory is not writable */
 function openLock({ root, lock }: Layout): Database.Database {
   try {
     return new Database(lock, { timeout: CLAIM_TIMEOUT_MS });
@@ -177,14 +177,14 @@ function ownerOf(paths: Layout): string {
   }
 }
 
-/** The directories in which each app has one that its users need. */
+/** Returns the directories in which each app has one for its users. */
 export function directoriesOfUsers(paths: Layout): string[] {
   return ['buckets', 'builds', 'caches', 'data', 'releases', 'run'].map((name) => join(paths.root, name));
 }
 
 /**
- * Lets other users pass through to what apps' builds and processes need, which is made, and closes everything else.
- * What lies in there is closed to all but its app's users.
+ * Lets other users pass through to the directories of apps' builds and processes, making them if needed. Closes all others.
+ * Each app's directory stays closed to all but its users.
  */
 export function openToUsers(paths: Layout): void {
   const open = directoriesOfUsers(paths);
@@ -192,14 +192,14 @@ export function openToUsers(paths: Layout): void {
   for (const entry of readdirSync(paths.root, { withFileTypes: true })) {
     const path = join(paths.root, entry.name);
     if (open.includes(path)) chmodSync(path, 0o711);
-    // Closed now, what others may have written there would seem good to the next start.
+    // Not this one: closing it would make the next start trust files that others may have written.
     else if (path !== paths.compiled && !entry.isSymbolicLink())
       chmodSync(path, entry.isDirectory() ? 0o700 : 0o600);
   }
   chmodSync(paths.root, 0o711);
 }
 
-/** The secret kept in `path`, made (256 bits, with `prefix`) when there is none. Mode 0600. */
+/** Returns the secret in `path`. Makes it (256 bits, with `prefix`) when it is missing. Mode 0600. */
 export function keptSecret(path: string, prefix = ''): string {
   try {
     const kept = readFileSync(path, 'utf8').trim();
@@ -212,7 +212,7 @@ export function keptSecret(path: string, prefix = ''): string {
   return made;
 }
 
-/** Writes a file unless it has that content: what is there already needs no room on the disk. Makes its directory. */
+/** Writes a file unless it has that content already: that needs no disk space. Makes its directory. */
 export function writeUnlessSame(path: string, content: string, mode: number): void {
   try {
     if (readFileSync(path, 'utf8') === content && (statSync(path).mode & 0o777) === mode) return;
@@ -223,7 +223,7 @@ export function writeUnlessSame(path: string, content: string, mode: number): vo
   writeAtomic(path, content, mode);
 }
 
-/** Writes a file whole or not at all, also through a power cut. */
+/** Writes a file atomically, even through a power cut. */
 export function writeAtomic(path: string, content: string, mode = 0o600): void {
   const beside = `${path}.new`;
   const file = openSync(beside, 'w', mode);

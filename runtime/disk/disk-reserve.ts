@@ -1,4 +1,4 @@
-// A file that takes room which nobody needs while there is enough, so that there is some to give back when there is none.
+// A disk reserve: a file that occupies space while there is enough, and is deleted to free space on a full disk.
 import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
@@ -19,22 +19,22 @@ export class DiskReserve {
     return existsSync(this.#path);
   }
 
-  /** Gives the room back. @returns whether there was any */
+  /** Frees the space. @returns whether there was a reserve */
   drop(): boolean {
     const existed = this.exists;
     rmSync(this.#path, { force: true });
-    // What a host that was killed had begun to take.
+    // A partial reserve of a host that was killed.
     rmSync(`${this.#path}.new`, { force: true });
     return existed;
   }
 
-  /** Takes the room, whole or not at all. @throws when there is not enough */
+  /** Allocates the space, whole or not at all. @throws when there is not enough */
   async take(): Promise<void> {
     const beside = `${this.#path}.new`;
     try {
       const file = await open(beside, 'w', 0o600);
       try {
-        // Random, because some file systems store zeros in no room at all.
+        // Random, because some file systems store zeros without using space.
         const chunk = randomBytes(CHUNK_BYTES);
         for (let n = 0; n < this.megabytes; n++) await file.writeFile(chunk);
         await file.sync();

@@ -1,41 +1,42 @@
-// Watches the room on the disk of the data directory. Short of it, the host refuses what takes more, and makes room.
+// Watches the free space on the disk of the data directory. When it is low, the host refuses work that needs space, and frees
+// some.
 import { log, logRarely, reason } from '../log.ts';
 import { freeMegabytes, readFreeMegabytes } from './disk.ts';
 import { DiskReserve } from './disk-reserve.ts';
 
-/** Pauses between two looks, in ms: in quiet times, and when room is short or goes fast. */
+/** Polling intervals, in ms: usually, and when space is low or falls fast. */
 const CALM_MS = 2_000;
 const KEEN_MS = 250;
-/** It goes fast when the floor would be reached within this time, in ms. */
+/** Space falls fast when it would reach the floor within this time, in ms. */
 const AHEAD_MS = 20_000;
-/** Room that ends a shortage, as a multiple of the floor: what is free may go to and fro about it. */
+/** Free space that ends a shortage, as a multiple of the floor: a margin against flapping. */
 const ENOUGH = 1.1;
-/** Room is made at most so often, in ms. */
+/** Shortest interval between two clean-ups, in ms. */
 const MAKE_ROOM_EVERY_MS = 5_000;
-/** The largest ballast, in MiB. */
-const BALLAST_MB = 64;
+/** Largest disk reserve, in MiB. */
+const RESERVE_MB = 64;
 /**
- * It is given up when the disk was seen almost full for so long, in ms: whoever fills it has been stopped by then. Given up
- * before that, it would only feed the app that fills the disk, and nothing would be left for the host to write with.
+ * The reserve is freed after the disk was almost full for this long, in ms: by then the app that fills it has been stopped.
+ * Freed earlier, it would only feed that app, and leave the host no space to write.
  */
-const BALLAST_STAYS_MS = 5_000;
-/** With less room than this, in MiB, writes may fail. */
+const RESERVE_STAYS_MS = 5_000;
+/** With less free space than this, in MiB, writes may fail. */
 const FULL_MB = 4;
 
 export interface DiskWatchOptions {
   /** A directory on the disk. */
   directory: string;
-  /** Path of the file that is given up when the disk is almost full. */
+  /** Path of the file that is deleted when the disk is almost full. */
   diskReserve: string;
-  /** Below so many MiB, room is short. */
+  /** Space is low below this many MiB. */
   floorMb: number;
 }
 
-/** What the watch has done about a shortage. */
+/** Actions on a shortage. */
 export interface DiskWatchActions {
-  /** Removes what can be done without, until `enough` resolves with true. */
+  /** Removes expendable files until `enough` resolves with true. */
   makeRoom: (enough: () => Promise<boolean>) => Promise<void>;
-  /** Called after each look. */
+  /** Called after each poll. */
   onLook: () => void;
 }
 
@@ -45,9 +46,9 @@ export class DiskWatch {
   readonly #diskReserve: DiskReserve;
   #freeMb: number;
   #lookedAt = performance.now();
-  /** The first of the looks that found less room than the ballast has, since the last one that found more. */
+  /** Time of the first poll with less free space than the reserve, since the last one with more; else null. */
   #almostFullSince: number | null = null;
-  /** MiB that go in a ms, as of the last two looks. */
+  /** Rate of decrease in MiB per ms, between the last two polls. */
   #fall = 0;
   #short: boolean;
   #actions: DiskWatchActions | null = null;
@@ -57,13 +58,13 @@ export class DiskWatch {
   #madeRoomAt = Number.NEGATIVE_INFINITY;
   #stopped = false;
 
-  /** Takes a first look: on a disk that is almost full the ballast is given up at once, so that the host can start. */
+  /** Polls once. On an almost full disk it frees the reserve at once, so that the host can start. */
   constructor({ directory, diskReserve, floorMb }: DiskWatchOptions) {
     this.floorMb = floorMb;
     this.#directory = directory;
     this.#diskReserve = new DiskReserve(
       diskReserve,
-      Math.max(1, Math.min(BALLAST_MB, Math.floor(floorMb / 4))),
+      Math.max(1, Math.min(RESERVE_MB, Math.floor(floorMb / 4))),
     );
     this.#freeMb = freeMegabytes(directory);
     if (this.#freeMb < this.#diskReserve.megabytes && this.#diskReserve.drop())
@@ -71,46 +72,46 @@ export class DiskWatch {
     this.#short = this.#freeMb < floorMb;
   }
 
-  /** Whether room is short: then nothing that takes more is begun. */
+  /** Whether space is low: then no work that needs space starts. */
   get short(): boolean {
     return this.#short;
   }
 
-  /** MiB that were free at the last look. */
+  /** Free MiB at the last poll. */
   get freeMb(): number {
     return this.#freeMb;
   }
 
-  /** Whether room is short, or soon will be. */
+  /** Whether space is low, or soon will be. */
   get keen(): boolean {
     return this.#short || this.#freeMb - this.#fall * AHEAD_MS < this.floorMb;
   }
 
-  /** Why nothing is deployed or uploaded now, and how to mend it, for whoever asked; null when there is room. */
+  /** Why deploys and uploads are refused and how to fix it, for the client; null when there is space. */
   get shortage(): string | null {
     if (!this.#short) return null;
     return `the disk of this machine has ${this.#freeMb} MiB free, and ${this.floorMb} MiB must stay free (RUNNER_DISK_FLOOR_MB): nothing is deployed or uploaded until apps that are not needed are deleted, or the operator has made room; then try again`;
   }
 
-  /** Whether a write may have failed for want of room. Reads anew. */
+  /** Whether a write may have failed for lack of space. Reads the free space anew. */
   async isFull(): Promise<boolean> {
     return (await readFreeMegabytes(this.#directory)) < FULL_MB;
   }
 
-  /** Begins to look, again and again. */
+  /** Starts polling. */
   start(actions: DiskWatchActions): void {
     this.#actions = actions;
     if (this.#short) this.#tell();
     this.#next(0);
   }
 
-  /** Ends it. What is being removed may still go. */
+  /** Stops polling. A removal in progress may continue. */
   stop(): void {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
   }
 
-  /** Resolves when so many MiB are free, or `signal` is aborted. */
+  /** Resolves when this many MiB are free, or `signal` is aborted. */
   async room(megabytes: number, signal: AbortSignal): Promise<void> {
     let wake = () => {};
     const next = () => wake();
@@ -153,7 +154,7 @@ export class DiskWatch {
     if (free >= this.#diskReserve.megabytes) this.#almostFullSince = null;
     else {
       this.#almostFullSince ??= this.#lookedAt;
-      if (this.#lookedAt - this.#almostFullSince >= BALLAST_STAYS_MS && this.#diskReserve.drop())
+      if (this.#lookedAt - this.#almostFullSince >= RESERVE_STAYS_MS && this.#diskReserve.drop())
         log('warn', 'the disk is almost full: its reserve is given up', { free_mb: free });
     }
     if (!this.#short && free < this.floorMb) {
@@ -181,7 +182,7 @@ export class DiskWatch {
     this.#madeRoomAt = performance.now();
   }
 
-  /** Begins a piece of work unless one is under way, or room was made within the last `pauseMs`. */
+  /** Starts `work`, unless work is in progress or started within the last `pauseMs`. */
   #begin(pauseMs: number, work: () => Promise<void>): void {
     if (this.#busy || performance.now() - this.#madeRoomAt < pauseMs) return;
     this.#busy = true;

@@ -1,19 +1,19 @@
-// The disk that the data directory lies on: what is free of it, and how to tell that it is full.
+// The disk of the data directory: its free space, and errors of a full disk.
 import { statfsSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 
-/** Whether an operation failed because there is no room: on the disk, or in the quota of its user. */
+/** Whether an operation failed for lack of space: on the disk, or in the user's quota. */
 export function isDiskFull(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown };
   return code === 'ENOSPC' || code === 'EDQUOT' || code === 'SQLITE_FULL';
 }
 
-/** MiB that are free on the disk of `path`, now. */
+/** Returns the free MiB on the disk of `path`. */
 export function freeMegabytes(path: string): number {
   return megabytes(statfsSync(path));
 }
 
-/** The same, for a disk that may take its time to say so. */
+/** The same without blocking, for a slow disk. */
 export async function readFreeMegabytes(path: string): Promise<number> {
   return megabytes(await statfs(path));
 }

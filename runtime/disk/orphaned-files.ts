@@ -1,10 +1,10 @@
-// Finds and removes what a user left lying about. It runs in a thread: how much that is, a build decides.
+// Finds and removes the orphaned files of a user. Runs in a thread: a build decides how many there are.
 import { lstatSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * Removes what belongs to a user directly in `directories`, with all below it.
- * @throws {Error} naming the first that could not be removed; all others have gone
+ * Removes the entries of a user directly in `directories`, with their contents.
+ * @throws {Error} naming the first that could not be removed; all others are gone
  */
 export function removeOrphanedFiles(directories: string[], uid: number): void {
   const problems = directories.flatMap((directory) =>

@@ -1,12 +1,12 @@
-// A directory made known under its name: whole and on disk, or not at all.
+// Publishes a directory under its name: whole and on disk, or not at all.
 import { readdir, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { syncFile } from '../../bundler/sync.ts';
 import { removeTree } from './remove.ts';
 
 /**
- * Renames `beside` to `directory`, which is replaced. Its own files and folders are on disk before that, so it survives a
- * power cut. What lies deeper must be there already: how much that is, a build decides.
+ * Renames `beside` to `directory`, replacing it. Syncs its direct files and folders first, so it survives a power cut. Deeper
+ * entries must be synced already: a build decides how many there are.
  */
 export async function publish(beside: string, directory: string): Promise<void> {
   const names = await readdir(beside);

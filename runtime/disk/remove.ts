@@ -1,15 +1,15 @@
-// Removes directories by programs of their own: how many files lie in one is up to a build, and so is closing a directory
-// to everybody, and so to a host that is not root.
+// Removes directories in child processes: a build decides how many files one holds. A build may also remove all permissions,
+// which stops a host that is not root.
 import { rmdir } from 'node:fs/promises';
 import { runChild } from '../processes/child.ts';
 import { limited } from '../resources/limited.ts';
 import { atLowPriority } from '../resources/low-priority.ts';
 
 const TIMEOUT_MS = 5 * 60_000;
-/** A process that was just ended may write its last file. */
+/** A process that just ended may still write its last file. */
 const ATTEMPTS = 3;
 
-/** Removes a directory with all that is in it, if it is there. */
+/** Removes a directory with its contents, if it exists. */
 export async function removeTree(path: string): Promise<void> {
   if (await removeEmpty(path)) return;
   for (let attempt = 1; ; attempt++) {
@@ -25,7 +25,7 @@ export async function removeTree(path: string): Promise<void> {
   }
 }
 
-/** Needs no program. @returns whether nothing is there any more */
+/** Removes an empty directory without a child process. @returns whether it is gone */
 async function removeEmpty(path: string): Promise<boolean> {
   return rmdir(path).then(
     () => true,
@@ -33,7 +33,7 @@ async function removeEmpty(path: string): Promise<boolean> {
   );
 }
 
-/** Gives the owner back the right to read and change everything below a directory. */
+/** Restores the owner's read and write permissions below a directory. */
 export async function openTree(path: string): Promise<void> {
   await runChild([...limited(), 'chmod', '-R', 'u+rwX', '--', path], { timeoutMs: TIMEOUT_MS });
 }

@@ -1,4 +1,4 @@
-// What deleted apps leave: kept for a week, in case a deletion was a mistake.
+// Files of deleted apps, kept for a week in case a deletion was a mistake.
 import { mkdirSync, renameSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,9 +8,9 @@ import { removeTree } from './remove.ts';
 const KEPT_MS = 7 * 24 * 60 * 60_000;
 
 /**
- * Moves what belonged to an app into the trash. What is not there is left out.
+ * Moves an app's files into the trash. Skips missing ones.
  * @param belongings paths by the names they get in the trash
- * @returns the directory that has them
+ * @returns their new directory
  */
 export function throwAway(trash: string, appId: string, belongings: Record<string, string>): string {
   const place = join(trash, `${appId}-${Date.now()}`);
@@ -25,14 +25,14 @@ export function throwAway(trash: string, appId: string, belongings: Record<strin
   return place;
 }
 
-/** Removes what was thrown away more than seven days before `now`. What cannot be removed is logged. */
+/** Removes entries older than seven days before `now`. Logs those that cannot be removed. */
 export async function emptyTrash(trash: string, now = Date.now()): Promise<void> {
   for (const { name, thrownAt } of await listTrash(trash)) {
     if (now - thrownAt > KEPT_MS) await removeTrash(trash, name);
   }
 }
 
-/** Removes what was thrown away, the oldest first, until `enough` resolves with true. What cannot be removed is logged. */
+/** Removes entries, the oldest first, until `enough` resolves with true. Logs those that cannot be removed. */
 export async function emptyTrashUntil(enough: () => Promise<boolean>, trash: string): Promise<void> {
   for (const { name } of await listTrash(trash)) {
     if (await enough()) return;
@@ -41,7 +41,7 @@ export async function emptyTrashUntil(enough: () => Promise<boolean>, trash: str
   }
 }
 
-/** What is in the trash, the oldest first. `thrownAt`: in ms since 1970. */
+/** Returns the entries of the trash, the oldest first. `thrownAt`: in ms since 1970. */
 async function listTrash(trash: string): Promise<{ name: string; thrownAt: number }[]> {
   const names = await readdir(trash).catch(() => []);
   return names
