@@ -1,5 +1,5 @@
-// Keeps bodies that pass through from piling up. Their chunks lie outside V8's heap, and V8 by itself collects them
-// only after 64 MiB; a collection of the young ones takes about a millisecond.
+// Keeps chunks of streamed bodies from piling up. They lie outside V8's heap, and V8 collects them only after 64 MiB. A
+// collection of the young generation takes about a millisecond.
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
@@ -10,7 +10,7 @@ setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as (options: { type: 'minor' | 'major' }) => void;
 let passed = 0;
 
-/** Says that a chunk of so many bytes was handed on and is garbage now. Not for chunks that are kept. */
+/** Counts a chunk that was passed on and is garbage now. Not for chunks that are kept. */
 export function handedOn(bytes: number): void {
   passed += bytes;
   if (passed < COLLECT_EVERY_BYTES) return;
@@ -18,7 +18,7 @@ export function handedOn(bytes: number): void {
   collect({ type: 'minor' });
 }
 
-/** Collects all that is garbage in this thread. That takes some 50 ms. */
+/** Collects all garbage of this thread, in some 50 ms. */
 export function collectAll(): void {
   collect({ type: 'major' });
 }

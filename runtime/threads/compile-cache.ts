@@ -1,32 +1,32 @@
-// What Node has compiled of our own code, types stripped, and keeps on disk for the next start: see `../start.js`.
+// Node's compile cache of our own code, without types, on disk for the next start: see `../start.js`.
 import { readdir } from 'node:fs/promises';
 import { getCompileCacheDir } from 'node:module';
 import { dirname, join } from 'node:path';
 import { removeTree } from '../disk/remove.ts';
 
-/** A Cellar that has used all of its parts has about 2,000. Each place that Cellar was ever installed at adds its own. */
+/** Most files in the cache. A Cellar that has used all its parts has about 2,000. Each install path adds its own. */
 const MOST_FILES = 10_000;
 
-/** Where this process keeps what it has compiled; null when its start found no good place for that. */
+/** Returns the compile cache of this process; null when the start found no safe place for it. */
 export function compiledDirectory(): string | null {
   const own = getCompileCacheDir();
   return own === undefined ? null : dirname(own);
 }
 
-/** What a thread or a process has in its environment so that it uses what this process uses; empty when this process compiles everything. */
+/** Returns the environment that lets a thread or child share this process's compile cache; empty without a cache. */
 export function compileCache(): Record<string, string> {
   const directory = compiledDirectory();
   return directory === null ? {} : { NODE_COMPILE_CACHE: directory };
 }
 
-/** Removes what other versions of Node have compiled, or everything when it has become too much. */
+/** Removes the caches of other Node versions, or everything when there are too many files. */
 export async function tidyCompiled(): Promise<void> {
   const directory = compiledDirectory();
-  // A place that Node's own variable names is not ours to tidy up.
+  // A directory set by Node's own variable is not ours to clean up.
   if (directory === null || process.env.NODE_COMPILE_CACHE) return;
   const files = await readdir(directory, { recursive: true });
   const isTooMuch = files.length > MOST_FILES;
-  // Node names its directories by its version, then by what else the code depends on.
+  // Node names its directories by its version, then by the other dependencies of the code.
   for (const name of files)
     if (/^v\d[^/]*$/.test(name) && (isTooMuch || !name.startsWith(`${process.version}-`)))
       await removeTree(join(directory, name));

@@ -1,9 +1,9 @@
-// Waiting for what nobody tells of.
+// Polling, where no event is available.
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * Asks again and again.
- * @returns whether `holds` said yes within `timeoutMs`
+ * Polls `holds`.
+ * @returns whether `holds` returned true within `timeoutMs`
  * @throws what `holds` throws
  */
 export async function until(

@@ -1,16 +1,16 @@
-// What runs in a thread of `WorkerThreads`: takes one job after another.
+// Runs in a thread of `WorkerThreads`: takes one job after another.
 import { flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 
 export interface Job {
   id: number;
-  /** The address of the module that has the function. */
+  /** URL of the module that exports the function. */
   module: string;
   name: string;
   values: unknown[];
 }
 
-/** An error on its way to another thread, where its class would be lost. */
+/** An error as sent to another thread, which loses its class. */
 export interface JobFailure {
   className: string;
   message: string;
@@ -29,7 +29,7 @@ async function answer({ id, module, name, values }: Job): Promise<JobReply> {
   } catch (thrown) {
     const error = thrown instanceof Error ? thrown : new Error(String(thrown));
     const { message, stack = '' } = error;
-    // Only what can be copied.
+    // Only fields that can be copied.
     const fields = Object.fromEntries(
       Object.entries(error).filter(([, value]) => value === null || typeof value !== 'object'),
     );

@@ -1,43 +1,43 @@
-// Threads for what must not run on the gateway's: parsing and walking whatever has a size that a tenant chose. Each job
-// has a deadline and a memory limit; the thread of a job that passes one is ended, and the next job gets a new thread.
+// Worker threads for work that must not block the gateway's thread: parsing and walking input whose size a tenant chose. Each
+// job has a deadline and a memory limit. Exceeding one ends the thread, and the next job gets a new thread.
 import type { Worker } from 'node:worker_threads';
 import { FairQueue } from '../resources/fair-queue.ts';
 import { startThread } from './thread.ts';
 import type { Job, JobFailure, JobReply } from './worker-thread.ts';
 
-/** MiB of JavaScript objects that a job may have. Buffers do not count: a job bounds what it reads. */
+/** Heap limit of a job, in MiB. Buffers do not count: a job limits what it reads. */
 const MEMORY_MB = 256;
-/** An unused thread goes after so long, in ms. */
+/** Idle timeout of a thread, in ms. */
 const IDLE_MS = 30_000;
-/** Jobs with one key that wait. */
+/** Most waiting jobs with one key. */
 const WAITING = 200;
 
 // biome-ignore lint/suspicious/noExplicitAny: any function can be a job
 type AnyFunction = (...values: any[]) => unknown;
 
 export interface JobOptions {
-  /** It fails after this time; the time that it waits for its turn does not count. */
+  /** Timeout of the job, without its time in the queue. */
   deadlineMs: number;
-  /** Jobs with the same key run one after another, and take turns with those of other keys. Such as an app's id. */
+  /** Jobs with the same key, such as an app's id, run one after another, in turns with other keys. */
   key?: string;
-  /** Classes of errors that the job throws for its caller. All others arrive as plain errors. */
+  /** Error classes that reach the caller as such. All others arrive as plain errors. */
   errors?: (abstract new (
     ...values: never[]
   ) => Error)[];
-  /** Ends the job and its thread when it aborts, and what that thread has started. */
+  /** Aborts the job, its thread, and all that the thread has started. */
   signal?: AbortSignal | undefined;
-  /** Buffers that are moved to the thread rather than copied. */
+  /** Buffers that are moved to the thread instead of copied. */
   transfer?: ArrayBuffer[];
 }
 
-/** A few threads that take any job. */
+/** A pool of threads that take any job. */
 export class WorkerThreads {
   readonly #turns: FairQueue;
   readonly #idle: Thread[] = [];
   readonly #busy = new Set<Thread>();
   #closed = false;
 
-  /** @param most threads at a time */
+  /** @param most number of threads in the pool */
   constructor(most: number) {
     this.#turns = new FairQueue({
       name: 'jobs for threads',
@@ -48,9 +48,9 @@ export class WorkerThreads {
   }
 
   /**
-   * Calls a function that `module` exports, in a thread. What goes in and comes out is copied.
-   * @throws what the function throws; {Error} when it takes longer than its deadline or more memory than it may; {QueueFull}
-   * when too many jobs with its key wait; the signal's reason when it aborts
+   * Calls a function that `module` exports, in a thread. Arguments and result are copied.
+   * @throws what the function throws; {Error} on a timeout or too much memory; {QueueFull} when too many jobs with its key
+   *   wait; the signal's reason when it aborts
    */
   run<F extends AnyFunction>(
     module: URL,
@@ -64,7 +64,7 @@ export class WorkerThreads {
     return this.#turns.run(turn, () => this.#work(job, options) as Promise<Awaited<ReturnType<F>>>);
   }
 
-  /** Ends all threads, and with them what they work on. */
+  /** Ends all threads and their jobs. */
   close(): void {
     this.#closed = true;
     for (const thread of [...this.#idle.splice(0), ...this.#busy]) thread.end(stopping());
@@ -90,7 +90,7 @@ export class WorkerThreads {
     }
   }
 
-  /** Gives no job to a thread that has ended, also where it ended by itself while nobody needed it. */
+  /** Removes an ended thread from the pool, even one that ended by itself while idle. */
   #drop(thread: Thread): void {
     const at = this.#idle.indexOf(thread);
     if (at !== -1) this.#idle.splice(at, 1);
@@ -101,10 +101,10 @@ function stopping(): Error {
   return new Error('the host is stopping');
 }
 
-/** The threads that all of the host shares: one slow job does not hold up the next. */
+/** The pool that the whole host shares: one slow job does not block the next. */
 export const threads = new WorkerThreads(2);
 
-/** A thread, and the one job that it works on. */
+/** A thread and its current job. */
 class Thread {
   readonly #worker: Worker;
   readonly #onEnd: (thread: Thread) => void;
@@ -153,12 +153,12 @@ class Thread {
     }
   }
 
-  /** Waits for the next job, not for ever. */
+  /** Waits for the next job, up to the idle timeout. */
   rest(): void {
     this.#idle = setTimeout(() => this.end(new Error('nobody needed the thread')), IDLE_MS).unref();
   }
 
-  /** Ends the thread, and its job with `error`. */
+  /** Ends the thread, and rejects its job with `error`. */
   end(error: Error): void {
     if (this.#ended) return;
     this.#ended = true;
