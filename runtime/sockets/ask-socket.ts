@@ -1,4 +1,4 @@
-// One HTTP request over a unix socket, on a connection of its own: how the host speaks with processes of its own making.
+// Sends one HTTP request over a unix socket, on its own connection, to processes of the host.
 import { request } from 'node:http';
 import { readAtMost } from './read-at-most.ts';
 
@@ -9,24 +9,24 @@ export interface SocketRequest {
   path?: string;
   headers?: Record<string, string>;
   body?: string | Uint8Array;
-  /** Bytes of the answer that are taken. */
+  /** Most bytes of the response. */
   limitBytes: number;
   signal: AbortSignal;
 }
 
 export interface SocketAnswer {
   status: number;
-  /** `null`: it was longer than may be. */
+  /** `null`: the response was too long. */
   text: string | null;
 }
 
-/** Asks whoever listens at `socketPath`. @throws {Error} when there is no whole answer, and once the signal is aborted */
+/** Sends a request to `socketPath`. @throws {Error} without a complete response, and once the signal is aborted */
 export async function askSocket(socketPath: string, asked: SocketRequest): Promise<SocketAnswer> {
   const { status, bytes } = await askSocketForBytes(socketPath, asked);
   return { status, text: bytes?.toString('utf8') ?? null };
 }
 
-/** The same, for an answer that is passed on as it is. */
+/** The same, for a response that is passed on unchanged. */
 export function askSocketForBytes(
   socketPath: string,
   { method = 'GET', path = '/', headers = {}, body = '', limitBytes, signal }: SocketRequest,
@@ -41,7 +41,7 @@ export function askSocketForBytes(
         reject,
       );
     });
-    // It may come again when the connection is ended.
+    // It may fire again when the connection is closed.
     asked.on('error', reject);
     asked.end(body);
   });

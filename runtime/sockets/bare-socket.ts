@@ -1,6 +1,5 @@
-// A connection without a stream of Node's on top: its bytes are handed over as they are read, and what is written goes to the
-// system at once. Node's streams took a seventh of the gateway's own time for a small request, and more of it for a connection
-// that says nothing.
+// A connection without a Node stream: it passes bytes on as they are read, and writes to the system at once. Node's streams
+// took a seventh of the gateway's own time for a small request, and more for an idle connection.
 import { type OnReadOpts, Socket, type SocketConstructorOpts } from 'node:net';
 import { goOn, standStill } from './clock.ts';
 import { Prefixes } from './prefixes.ts';
@@ -15,41 +14,41 @@ import {
   wroteLater,
 } from './socket-handle.ts';
 
-/** Most bytes read at once: a body of 64 KiB comes in one read with its head. */
+/** Most bytes of one read: a body of 64 KiB arrives in one read with its head. */
 const READ_BYTES = 80 * 1024;
-/** All sockets are read into one buffer: memory of its own for each read costs more to collect than all else of an upload. */
+/** All sockets share one read buffer: collecting a buffer for each read costs more than the rest of an upload. */
 const room = new Prefixes(READ_BYTES);
 const { buffer } = room;
-/** Bytes that may wait to leave before there is no room for more. */
+/** High-water mark for backpressure: bytes that may wait to be sent. */
 const ROOM_BYTES = 64 * 1024;
 
-/** Whether bytes lie where all sockets are read into. */
+/** Whether bytes lie in the shared read buffer. */
 export function isLent(bytes: Buffer): boolean {
   return bytes.buffer === buffer.buffer;
 }
 
-/** Bytes that stay as they are: a copy if they lie where all sockets are read into. */
+/** Returns bytes that stay unchanged: a copy if they lie in the shared read buffer. */
 export function ownCopy(bytes: Buffer): Buffer {
   return isLent(bytes) ? Buffer.from(bytes) : bytes;
 }
 
-/** Whoever a connection is for. None of these is called after `onClose`. */
+/** The callbacks of a connection. None is called after `onClose`. */
 export interface SocketUser {
-  /** What came. It stays as it is until this returns: whoever keeps some of it takes `ownCopy`. */
+  /** Data arrived. It is valid until this returns: keep it by `ownCopy`. */
   onRead(bytes: Buffer): void;
-  /** The other side sends no more. */
+  /** The peer sends no more. */
   onEnd(): void;
-  /** What waited to leave has left. */
+  /** All waiting bytes are sent. */
   onDrain(): void;
-  /** What was written can no longer leave: the other side does not take it. It may still send. */
+  /** The peer no longer accepts data, so written bytes are lost. It may still send. */
   onLost(): void;
-  /** All has left, and the other side has been told that no more comes. */
+  /** All bytes are sent, and so is the end of the stream. */
   onFinish(): void;
-  /** The connection is closed, by whomever. */
+  /** The connection is closed, by either side. */
   onClose(): void;
 }
 
-/** What `toStream` makes: a write that fails is lost, as it is for a bare socket, and what the other side sent can still be read. */
+/** The result of `toStream`. A failed write is lost, as on a bare socket, and data from the peer can still be read. */
 class BareStream extends Socket {
   readonly #onLost: () => void;
 
@@ -58,7 +57,7 @@ class BareStream extends Socket {
     this.#onLost = onLost;
   }
 
-  /** A stream of Node's that is paused reads on until its buffer is full, and drops that when it meets a reset behind it. */
+  /** A paused Node stream reads on until its buffer is full, and drops the buffer on a reset after it. */
   override read(size?: number): unknown {
     return size === 0 && this.isPaused() ? null : super.read(size);
   }
@@ -77,24 +76,24 @@ class BareStream extends Socket {
   }
 }
 
-/** Of a write that the system takes at once nothing is left: the next one may have its request. */
+/** A write that completes at once leaves its request free for the next one. */
 let spare: HandleRequest = new WriteWrap();
 
 export class BareSocket {
   readonly #user: SocketUser;
-  /** Null once it is closed, or is a stream. */
+  /** Null once it is closed or became a stream. */
   #handle: SocketHandle | null;
-  /** Set once another protocol has it. */
+  /** Set once another protocol has taken over. */
   #stream: Socket | null = null;
   #reading = true;
   #connecting = false;
   #waiting = 0;
   #ending = false;
   #finished = false;
-  /** Whether it is to be closed when all has left. */
+  /** Whether to close once all bytes are sent. */
   #closesSoon = false;
 
-  /** @param handle of a connection that was accepted, or is being made */
+  /** @param handle of an accepted or connecting connection */
   private constructor(handle: SocketHandle, user: SocketUser) {
     this.#handle = handle;
     this.#user = user;
@@ -102,7 +101,7 @@ export class BareSocket {
     handle.useUserBuffer(buffer);
   }
 
-  /** Takes an accepted connection, and reads it. */
+  /** Takes an accepted connection and starts reading. */
   static accept(handle: SocketHandle, user: SocketUser): BareSocket {
     const socket = new BareSocket(handle, user);
     socket.#readOrNot();
@@ -110,8 +109,8 @@ export class BareSocket {
   }
 
   /**
-   * Connects to a unix socket, or to a port of an IPv4 address. What is written before that leaves afterwards.
-   * @param onConnect is called when it is connected; when it cannot be, `onClose` is
+   * Connects to a unix socket, or to a port of an IPv4 address. Earlier writes are sent after the connect.
+   * @param onConnect called when it is connected; on failure, `onClose` is called instead
    */
   static connect(
     to: { socketPath: string } | { host: string; port: number },
@@ -136,7 +135,7 @@ export class BareSocket {
     return this.#handle === null && this.#stream?.destroyed !== false;
   }
 
-  /** Whether all that was written has left, and the other side has been told that no more comes. */
+  /** Whether all written bytes and the end of the stream are sent. */
   get finished(): boolean {
     return this.#finished;
   }
@@ -145,12 +144,12 @@ export class BareSocket {
     return !this.#reading;
   }
 
-  /** Bytes of what was written that have not left all at once. */
+  /** Bytes of writes that are not yet complete. */
   get waiting(): number {
     return this.#waiting;
   }
 
-  /** The other side's address; undefined for a unix socket, and when it has left already. */
+  /** The peer's address; undefined for a unix socket, and after the peer has gone. */
   get peer(): string | undefined {
     const peer: { address?: string } = {};
     this.#handle?.getpeername?.(peer);
@@ -158,8 +157,8 @@ export class BareSocket {
   }
 
   /**
-   * Writes bytes, or a text of bytes in latin1. Bytes must stay as they are while they are `waiting`. Returns whether there is
-   * room for more; if not, `onDrain` tells.
+   * Writes bytes, or a latin1 text. Do not change the bytes while they are `waiting`. Returns false on backpressure: then
+   * wait for `onDrain`.
    */
   write(data: Buffer | string): boolean {
     const handle = this.#handle;
@@ -167,7 +166,7 @@ export class BareSocket {
     const request = spare;
     const isText = typeof data === 'string';
     const error = isText ? handle.writeLatin1String(request, data) : handle.writeBuffer(request, data);
-    // Node aborts when a request that is still in use is used again.
+    // Node aborts when a request in use is reused.
     if (error !== 0 || wroteLater()) spare = new WriteWrap();
     if (error !== 0) this.#user.onLost();
     else if (wroteLater()) {
@@ -187,40 +186,40 @@ export class BareSocket {
     this.#readOrNot();
   }
 
-  /** Tells the other side that no more comes, once all has left. */
+  /** Ends the stream once all bytes are sent. */
   end(): void {
     if (this.#handle === null || this.#ending) return;
     this.#ending = true;
     const request = new ShutdownWrap();
     request.oncomplete = this.#onShutdown;
-    // The other side has gone: nobody is to be told.
+    // The peer has gone.
     if (this.#handle.shutdown(request) !== 0) process.nextTick(this.#onShutdown);
   }
 
-  /** Ends it, and closes it once all has left. */
+  /** Ends the stream, and closes the connection once all bytes are sent. */
   destroySoon(): void {
     this.end();
     this.#closesSoon = true;
     if (this.#finished) this.destroy();
   }
 
-  /** Closes it at once. */
+  /** Closes the connection at once. */
   destroy(): void {
     if (this.#stream !== null) this.#stream.destroy();
     else this.#handle?.close(this.#onClose);
     this.#handle = null;
   }
 
-  /** Closes it with a reset, so that the other side cannot take what it has for the whole. A unix socket knows none. */
+  /** Closes the connection with a reset, so that the peer cannot take partial data for the whole. Unix sockets have no reset. */
   resetAndDestroy(): void {
     const handle = this.#handle;
-    // One whose end was announced can no longer be reset.
+    // After a shutdown, a reset is no longer possible.
     if (handle?.reset === undefined || this.#ending) this.destroy();
     else handle.reset(this.#onClose);
     this.#handle = null;
   }
 
-  /** Makes a stream of it, for another protocol. From then on only `destroy` and `onClose` are of use here. */
+  /** Converts the connection to a Node stream, for another protocol. Afterwards only `destroy` and `onClose` work here. */
   toStream(): Socket {
     const handle = this.#handle!;
     handle.readStop();

@@ -1,20 +1,20 @@
-// The first bytes of one buffer, over and over: what is read into it, or put together in it.
+// Cached prefixes of one buffer that is reused for reads or for assembling output.
 
-/** Prefixes of at most so many bytes are kept once they were made: a buffer has as many of them at most. */
+/** Longest cached prefix, in bytes, so also the most cached prefixes of a buffer. */
 const KEPT_BYTES = 2_048;
 
-/** A buffer, and its prefixes. To make one each time costs more than to fill it. */
+/** A buffer and its prefixes. Creating a prefix costs more than filling it. */
 export class Prefixes {
   readonly buffer: Buffer;
-  /** By their length, once one was asked for. An array that grew as needed would be a table to V8, in which it looks each up. */
+  /** By length, once requested. Allocated in full: V8 would turn an array that grows sparsely into a slow hash table. */
   #kept: (Buffer | null)[] | null = null;
 
-  /** @param bytes its size */
+  /** @param bytes size of the buffer */
   constructor(bytes: number) {
     this.buffer = Buffer.allocUnsafeSlow(bytes);
   }
 
-  /** The first `length` bytes. Whoever asks for as many gets the same object, and has in it whatever was put there last. */
+  /** Returns the first `length` bytes. Callers with the same length share one object, with its latest content. */
   of(length: number): Buffer {
     if (length > KEPT_BYTES) return this.buffer.subarray(0, length);
     this.#kept ??= new Array<Buffer | null>(KEPT_BYTES + 1).fill(null);

@@ -1,8 +1,8 @@
-// Reads what somebody else sends, as far as it may go.
+// Reads data from a peer, up to a limit.
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 
-/** All that a stream has; `null` as soon as that is more than `limitBytes`. The stream is closed then. */
+/** Returns the whole content of a stream. Returns `null` and closes the stream as soon as it exceeds `limitBytes`. */
 export async function readAtMost(stream: AsyncIterable<Buffer>, limitBytes: number): Promise<Buffer | null> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -14,7 +14,7 @@ export async function readAtMost(stream: AsyncIterable<Buffer>, limitBytes: numb
   return Buffer.concat(chunks);
 }
 
-/** Reads a body to its end for nobody: an answer that comes before that cuts the sender short. */
+/** Reads a body to its end and drops it: an early response would cut the sender short. */
 export async function discard(body: Readable): Promise<void> {
   body.resume();
   await finished(body, { writable: false }).catch(() => {});

@@ -1,17 +1,17 @@
-// What lies below a socket of node:net, and has no socket yet. Node does not document it: its own sockets are made of it, by
-// the same calls. What Node is pinned to has them (`npm test` tries each); another Node must be tried first.
+// The undocumented handle below a `node:net` socket, used without a socket. Node's own sockets make the same calls. The
+// pinned Node has them (`npm test` tries each); try any other Node first.
 import { createServer, type Server, Socket, type SocketConstructorOpts } from 'node:net';
 
-/** Whatever a handle is asked to do is told of its end by one of these; `status` is 0, or a number of libuv's below 0. */
+/** A request to a handle, with its completion callback; `status` is 0, or a negative libuv error. */
 export interface HandleRequest {
   oncomplete?: (status: number) => void;
-  /** What is being written must not be collected meanwhile. */
+  /** Keeps the buffer from garbage collection while it is written. */
   buffer?: Buffer;
 }
 
-/** What lies below a connection. Calls that return a number return 0, or an error's number. */
+/** The handle of a connection. Calls that return a number return 0, or an error number. */
 export interface SocketHandle {
-  /** Is called when there is something in the buffer, and when there will be no more: `readResult` tells which. */
+  /** Called when the buffer has data, and at the end of the stream: `readResult` tells which. */
   onread: () => void;
   close(done?: () => void): void;
   useUserBuffer(buffer: Buffer): void;
@@ -20,7 +20,7 @@ export interface SocketHandle {
   writeLatin1String(request: HandleRequest, text: string): number;
   writeBuffer(request: HandleRequest, bytes: Buffer): number;
   shutdown(request: HandleRequest): number;
-  /** Those of unix sockets have none of these. */
+  /** Missing on unix sockets. */
   getpeername?(address: { address?: string }): number;
   setNoDelay?(is: boolean): number;
   reset?(done?: () => void): number;
@@ -32,7 +32,7 @@ interface Bindings {
   stream_wrap: {
     WriteWrap: RequestClass;
     ShutdownWrap: RequestClass;
-    /** Where the last read or write left its result. */
+    /** The result of the last read or write. */
     streamBaseState: Int32Array;
     kReadBytesOrError: number;
     kLastWriteWasAsync: number;
@@ -59,29 +59,29 @@ const { WriteWrap, ShutdownWrap, streamBaseState, kReadBytesOrError, kLastWriteW
 
 export { ShutdownWrap, WriteWrap };
 
-/** When a silent connection is probed, in seconds. */
+/** Idle time before the first TCP keep-alive probe, in seconds. */
 const PROBE_AFTER_S = 60;
-/** What `readResult` says at the end of what the other side sends: libuv's number. */
+/** Result of `readResult` at the end of the stream: libuv's number. */
 export const END = -4095;
 
 interface Listening {
   onconnection(status: number, accepted: SocketHandle): void;
-  /** Those of unix sockets have neither of these. */
+  /** Missing on unix sockets. */
   setNoDelay?(is: boolean): void;
   setKeepAlive?(is: boolean, afterS: number): void;
 }
 
-/** Of the read that `onread` is called for: how many bytes came, `END`, or another error's number. */
+/** Returns the result of the read that `onread` is called for: the number of bytes, `END`, or another error number. */
 export function readResult(): number {
   return streamBaseState[kReadBytesOrError]!;
 }
 
-/** Whether the last write has yet to end: the system did not take all of it at once. Its request may not be used again. */
+/** Whether the last write is still pending: the system did not take all of it at once. Its request must not be reused. */
 export function wroteLater(): boolean {
   return streamBaseState[kLastWriteWasAsync] !== 0;
 }
 
-/** A handle that connects to the unix socket at a path, or to a port of an IPv4 address. `onConnect` is called later. */
+/** Connects a handle to a unix socket path, or to a port of an IPv4 address. `onConnect` is called asynchronously. */
 export function connectHandle(
   to: { socketPath: string } | { host: string; port: number },
   onConnect: (status: number) => void,
@@ -101,15 +101,15 @@ function requestOf(RequestOf: RequestClass, oncomplete: (status: number) => void
   return Object.assign(new RequestOf(), { oncomplete });
 }
 
-/** An attempt that fails at once is told of like any other: later. */
+/** Reports an immediate failure asynchronously, like any other. */
 function begin(status: number, onConnect: (status: number) => void): void {
   if (status !== 0) process.nextTick(onConnect, status);
 }
 
 /**
- * A server that gives away what lies below each connection. Nothing is read from it before it is asked for. Connections by a
- * port send at once what is written, and are probed when they have been silent for a minute, so that clients that vanished do
- * not hold them open. They have that from the socket that takes them, where it costs no call of the system's for each.
+ * Returns a server that passes on the handle of each connection, unread. TCP connections send without delay, and are probed
+ * after a minute of silence, so that vanished clients do not hold them open. They inherit both options from the listening
+ * socket, without system calls for each.
  */
 export function createHandleServer(onHandle: (handle: SocketHandle) => void): Server {
   const server = createServer();
@@ -126,7 +126,7 @@ export function createHandleServer(onHandle: (handle: SocketHandle) => void): Se
   });
 }
 
-/** The socket of Node's that a handle belongs below. */
+/** Returns a Node socket on a handle. */
 export function socketOf(handle: SocketHandle, options: SocketConstructorOpts): Socket {
   return new Socket({ ...options, handle } as unknown as SocketConstructorOpts);
 }
