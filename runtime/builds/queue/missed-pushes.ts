@@ -1,4 +1,4 @@
-// Makes deploys again that failed through no fault of their own: the host ended, or the disk had no room.
+// Retries deploys that failed because the host ended or the disk was full.
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Layout } from '../../disk/data-directory.ts';
@@ -10,43 +10,43 @@ import { isInterrupted } from '../deploy/deploy.ts';
 import { isWantOfRoom } from '../usage/size.ts';
 import type { DeployRequests } from './requests.ts';
 
-/** What `MissedDeploys` needs of the rest of the host. */
+/** What `MissedDeploys` needs from the rest of the host. */
 export interface MissedDeploysOptions {
   store: HostStore;
   paths: Layout;
   requests: DeployRequests;
   changes: BranchChanges;
-  /** Whether nothing is deployed now, for want of room on the disk. */
+  /** Whether deploys are stopped for lack of disk space. */
   paused: () => boolean;
-  /** Whether the disk has room for a build. */
+  /** Whether the disk has space for a build. */
   hasRoom: () => boolean;
-  /** Time between two looks, in ms. */
+  /** Time between two checks, in ms. */
   everyMs: number;
 }
 
-/** Makes the rollbacks that were cut, and deploys main of every app whose last deploy, also a failed one, was of another commit. */
+/** Retries interrupted rollbacks, and deploys main of apps whose last deploy, even a failed one, was of another commit. */
 export class MissedDeploys {
   readonly #options: MissedDeploysOptions;
   #timer: NodeJS.Timeout | null = null;
-  #storageQueries: Promise<void> = Promise.resolve();
+  #checking: Promise<void> = Promise.resolve();
   #stopped = false;
 
   constructor(options: MissedDeploysOptions) {
     this.#options = options;
   }
 
-  /** Looks now, and from time to time. Before the first look it removes what pushes left that were cut. */
+  /** Checks now, then periodically. Before the first check, removes files of interrupted pushes. */
   start(): void {
-    this.#storageQueries = this.#tidy();
+    this.#checking = this.#tidy();
     this.#look();
     this.#timer = setInterval(() => this.#look(), this.#options.everyMs);
   }
 
-  /** Resolves when it looks no more. */
+  /** Resolves when no check runs any more. */
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearInterval(this.#timer);
-    await this.#storageQueries;
+    await this.#checking;
   }
 
   async #tidy(): Promise<void> {
@@ -57,9 +57,9 @@ export class MissedDeploys {
     }
   }
 
-  /** A look that fails is made again at the next one's time. */
+  /** A failed check is retried at the next interval. */
   #look(): void {
-    this.#storageQueries = this.#storageQueries
+    this.#checking = this.#checking
       .then(() => this.#lookAtAll())
       .catch((error: unknown) => log('warn', 'could not look for missed deploys', { error: reason(error) }));
   }
@@ -87,7 +87,7 @@ export class MissedDeploys {
     if (tip === null || changes.has(appId)) return;
     const [newest, before] = store.deploys.newest(appId, 2);
     if (newest?.sha === tip) {
-      // Tried once more: the cause may be the build itself.
+      // Retried only once: the build itself may be the cause.
       if (!isBlameless(newest) || (before?.sha === tip && isBlameless(before))) return;
       if (!isInterrupted(newest) && !hasRoom()) return;
     }
@@ -103,7 +103,7 @@ function cutRollback([newest, before]: ReturnType<HostStore['deploys']['last']>)
   return isSecond ? null : newest.releaseOf;
 }
 
-/** Whether a deploy failed for a reason that its commit may have no part in. */
+/** Whether a deploy failed for a reason that may be unrelated to its commit. */
 function isBlameless(deploy: DeployFact): boolean {
   return isInterrupted(deploy) || (deploy.status === 'failed' && isWantOfRoom(deploy.error ?? ''));
 }

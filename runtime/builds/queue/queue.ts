@@ -1,4 +1,4 @@
-// Deploys: one at a time for each app, the newest push next, and one row for each, whatever happens to it.
+// The deploy queue: one deploy at a time for each app, the newest push next. Each deploy has one row.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import { newId } from '../../../handlers/contract/id.ts';
@@ -11,13 +11,13 @@ import { warmBundler } from '../release/build.ts';
 import { removeOldReleases } from '../release/old-releases.ts';
 import { nextDeploy } from './turns.ts';
 
-/** How long after a deploy's end its leftovers are removed, in ms, unless the next one waits: the pusher is answered first. */
+/** Delay in ms before a deploy's files are removed, unless the next one waits: the pusher gets the answer first. */
 const TIDY_AFTER_MS = 50;
 
-/** Longest wait for the end of a cancelled build, in ms. */
+/** Timeout for the end of a cancelled build, in ms. */
 const CANCEL_MS = 5_000;
 
-/** A failed write is tried again after this long, in ms. */
+/** Delay before a failed write is retried, in ms. */
 const RETRY_MS = 1_000;
 
 const DELETED = 'the app was deleted';
@@ -26,7 +26,7 @@ const DELETED = 'the app was deleted';
 export class DeployQueue {
   readonly #options: DeployOptions;
   readonly #running = new Map<string, { deploy: Deploy; end: Promise<void> }>();
-  /** The one deploy of each app that waits; a newer one takes its place. Oldest first. */
+  /** The waiting deploy of each app, which a newer one replaces. Oldest first. */
   readonly #waiting = new Map<string, Deploy>();
   /** Work that may still write to the database. */
   readonly #work = new Set<Promise<void>>();
@@ -36,7 +36,7 @@ export class DeployQueue {
     this.#options = options;
   }
 
-  /** Marks the deploys that the host left unfinished when it ended as failed. Call it once, before the first request. */
+  /** Marks deploys that the host's end interrupted as failed. Call it once, before the first request. */
   interruptUnfinished(): void {
     const at = new Date().toISOString();
     this.#interrupt(
@@ -85,7 +85,7 @@ export class DeployQueue {
     return deploy;
   }
 
-  /** Has `close` wait for work that writes to the row of a deploy. Resolves with it. */
+  /** Makes `close` wait for work that writes to a deploy's row. Resolves with its result. */
   async waitFor(work: Promise<void>): Promise<void> {
     this.#work.add(work);
     await work;
@@ -93,9 +93,9 @@ export class DeployQueue {
   }
 
   /**
-   * Ends a deploy that waits or builds. Resolves with it once it has ended, or after a few seconds.
-   * @param by the name of who cancels it, for people to read
-   * @throws {Refusal} for an unknown deploy, and for one that has ended or serves already
+   * Cancels a deploy that waits or builds. Resolves with it once it has ended, or after a few seconds.
+   * @param by the name of the person who cancels it
+   * @throws {Refusal} for an unknown deploy, and for one that has ended or is already live
    */
   async cancel(appId: string, deployId: string, by: string): Promise<DeployFact> {
     const waiting = this.#waiting.get(appId);
@@ -118,12 +118,12 @@ export class DeployQueue {
     return deploy.fact;
   }
 
-  /** How many deploys run and wait. */
+  /** Returns how many deploys run and wait. */
   get counts(): { running: number; waiting: number } {
     return { running: this.#running.size, waiting: this.#waiting.size };
   }
 
-  /** Gets ready for a build: a push has begun. */
+  /** Prepares for a build: a push has begun. */
   expect(): void {
     if (!this.#closing.signal.aborted) warmBundler();
   }
@@ -133,7 +133,7 @@ export class DeployQueue {
     return this.#running.has(appId);
   }
 
-  /** Ends the deploys of an app that was deleted, and removes what builds of it have kept. */
+  /** Cancels the deploys of a deleted app, and removes its cache and releases. */
   async forget(appId: string): Promise<void> {
     this.#waiting.get(appId)?.cancel(DELETED);
     this.#waiting.delete(appId);
@@ -142,12 +142,12 @@ export class DeployQueue {
     await running?.end;
     const { store, paths } = this.#options;
     const { cache, releases } = paths;
-    // Its releases are in the trash by now; a build may have made their directory again.
+    // Its releases are already in the trash; a build may have created their directory again.
     await Promise.all([removeTree(cache(appId)), removeTree(releases(appId))]);
     store.deploys.deleteOfDeletedApps();
   }
 
-  /** Cuts running deploys and ends waiting ones: both are recorded as interrupted. Resolves when nothing runs. */
+  /** Aborts running and waiting deploys, and records both as interrupted. Resolves when nothing runs. */
   async close(): Promise<void> {
     this.#closing.abort();
     for (const deploy of this.#waiting.values()) deploy.cancel(INTERRUPTED);
@@ -156,7 +156,7 @@ export class DeployQueue {
     await Promise.all(this.#work);
   }
 
-  /** Records deploys that were interrupted. A full disk does not keep the host from starting: it is tried again. */
+  /** Records interrupted deploys. A full disk does not keep the host from starting: the write is retried. */
   #interrupt(deploys: DeployFact[]): void {
     const { store, onFacts } = this.#options;
     try {
@@ -176,7 +176,7 @@ export class DeployQueue {
     }
   }
 
-  /** Why the waiting deploy of an app does not begin yet, in words for its log. */
+  /** Returns why an app's waiting deploy does not begin yet, for its log. */
   #whyWaits(appId: string): string {
     const before = this.#running.get(appId)?.deploy.fact;
     if (before === undefined) return 'behind the deploys of other apps';
@@ -185,7 +185,7 @@ export class DeployQueue {
       : `until what deploy ${before.id} left is removed`;
   }
 
-  /** Removes what the deploy left. The app's next deploy waits for this, those of other apps do not. */
+  /** Removes the deploy's files. The app's next deploy waits for this; those of other apps do not. */
   async #tidyAfter(deploy: Deploy): Promise<void> {
     this.#advance();
     const appId = deploy.fact.app_id;
@@ -199,7 +199,7 @@ export class DeployQueue {
     ]);
   }
 
-  /** The deploy whose turn it is; `null` while none may begin. */
+  /** Returns the deploy whose turn it is; `null` while none may begin. */
   #next(): Deploy | null {
     const running = [...this.#running.values()]
       .map(({ deploy }) => deploy)

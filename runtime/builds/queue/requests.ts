@@ -1,4 +1,4 @@
-// What may be deployed of an app, and what each such deploy is called: a commit, an earlier release, an upload, a preview.
+// Creates deploys from commits, earlier releases, uploads and previews.
 import { existsSync } from 'node:fs';
 import { versionOf } from '../../../handlers/contract/apps/versions.ts';
 import type { DeployFact, DeployTrigger, DeployVersion } from '../../../handlers/contract/host/host-calls.ts';
@@ -15,18 +15,18 @@ import type { DeployQueue } from './queue.ts';
 /** An upload has no commit in the repository. */
 const UPLOAD = { sha: '', ref: '', trigger: 'upload' } as const;
 
-/** A commit that is to be deployed. */
+/** A commit to deploy. */
 export interface CommitRequest {
   appId: string;
   sha: string;
   /** The full name of the ref, such as `refs/heads/main`. */
   ref: string;
   trigger: DeployTrigger;
-  /** The name of who asks for it, for people to read; left out where that is the author of the commit. */
+  /** The name of the person who requests it; omitted when that is the commit's author. */
   by?: string | undefined;
 }
 
-/** What requests need of the rest of the host. */
+/** What requests need from the rest of the host. */
 export type RequestOptions = Pick<DeployOptions, 'store' | 'paths' | 'apps'>;
 
 /** Asks the queue for deploys, of all apps. */
@@ -44,7 +44,7 @@ export class DeployRequests {
    * @throws {Error} while the host is stopping
    */
   async commit({ appId, sha, ref, trigger, by }: CommitRequest): Promise<Deploy> {
-    // Before anything is awaited: the order of requests is the order of deploys.
+    // Before the first `await`: deploys keep the order of requests.
     const deploy = this.#queue.add(
       { app_id: appId, sha, ref, message: '', author: '', ...(by && { requested_by: by }), trigger },
       { kind: 'commit' },
@@ -55,7 +55,7 @@ export class DeployRequests {
 
   /**
    * Records a deploy that starts the release of an earlier one again, and runs it when its turn comes.
-   * @param by who asks for it, for people
+   * @param by the name of the person who requests it
    * @throws {Refusal} for an unknown deploy, and for one without a release
    * @throws {Error} while the host is stopping
    */
@@ -66,7 +66,7 @@ export class DeployRequests {
     if (earlier.status !== 'live' && earlier.status !== 'replaced') {
       throw new Refusal(409, 'release_unavailable', `deploy ${deployId} never went live (${earlier.status})`);
     }
-    // A release that is being removed may still be there in part.
+    // A release that is being removed may still exist in part.
     if (!earlier.can_roll_back || !existsSync(paths.release(appId, deployId))) {
       throw new Refusal(409, 'release_unavailable', `the release of deploy ${deployId} is no longer kept`);
     }
@@ -81,8 +81,8 @@ export class DeployRequests {
   /**
    * Records a deploy of the tip of main, or of an earlier deploy's commit, and runs it when its turn comes.
    * @param deployId the earlier deploy; null: the tip
-   * @param by who asks for it, for people
-   * @throws {Refusal} for an unknown deploy, and for a commit that is not there
+   * @param by the name of the person who requests it
+   * @throws {Refusal} for an unknown deploy, and for a missing commit
    * @throws {Error} while the host is stopping
    */
   async again(appId: string, deployId: string | null, by?: string): Promise<Deploy> {

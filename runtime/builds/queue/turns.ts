@@ -1,18 +1,18 @@
-// Which of the waiting deploys may begin.
+// Chooses the next deploy of the queue.
 import type { Deploy } from '../deploy/deploy.ts';
 
-/** The most builds that run side by side. Each may keep a core busy. */
+/** Maximum concurrent builds. Each may keep a core busy. */
 const BUILDS = 2;
 /** The most builds while the next one's account has no build running, so that the long builds of some hold up nobody else's. */
 const BUILDS_OF_ALL = 4;
-/** The most rollbacks and uploads that run side by side, of all accounts and of one: they build nothing. */
+/** Maximum concurrent rollbacks and uploads, of all accounts and of one: they build nothing. */
 const READY_RELEASES = 4;
 const READY_RELEASES_OF_ACCOUNT = 2;
 
 /**
- * The deploy whose turn it is; `null` while none may begin.
+ * Returns the next deploy to run; `null` while none may begin.
  * @param running the deploys that have begun and not ended
- * @param waiting those that could begin, the oldest first
+ * @param waiting the deploys that could begin, the oldest first
  * @param ownerOf the account that a deploy is for
  */
 export function nextDeploy(
@@ -21,7 +21,7 @@ export function nextDeploy(
   ownerOf: (deploy: Deploy) => string,
 ): Deploy | null {
   const [builds, ready] = [running.filter(({ builds }) => builds), running.filter(({ builds }) => !builds)];
-  // Of the accounts that have the fewest running, the deploy that waits longest.
+  // Prefers accounts with the fewest running deploys, then the deploy that has waited longest.
   const fairest = (among: Deploy[], candidates: Deploy[]) => {
     const owners = among.map(ownerOf);
     return candidates

@@ -1,4 +1,4 @@
-// What a build is made from, and within which limits.
+// The inputs and limits of a build.
 import type { NamedOutside } from '../../../bundler/configuration/preflight.ts';
 import type { BuildSettings } from '../../../handlers/contract/host/host-calls.ts';
 import type { Isolation } from '../../isolation/isolation.ts';
@@ -27,31 +27,31 @@ export interface BuildInput {
   sha: string;
   /** The full name of the commit's branch. */
   ref: string;
-  /** Where the app answers; `null`: that is not known yet. */
+  /** The app's URL; `null` while unknown. */
   url: string | null;
   /** Path of the bare repository. */
   repository: string;
   /** A directory of this build alone: the worktree and the home of its commands. What lies in it goes afterwards. */
   scratch: string;
-  /** Where the release is to lie. Its parent exists. */
+  /** The path of the finished release. Its parent exists. */
   releaseDirectory: string;
   /** Kept between the builds of the app: its package manager's cache. */
   cacheDirectory: string;
   /** The app's variables, for install and build. */
   env: Record<string, string>;
   settings: BuildSettings;
-  /** Who runs install and build; `null`: the host's own user. */
+  /** The user that runs install and build; `null`: the host's own user. */
   user: User | null;
   storage: StorageNames;
-  /** Throws a `BuildFailure` for other apps that the configuration names and that are not there. */
+  /** Throws a `BuildFailure` if the configuration names other apps that do not exist. */
   requireOutside: (named: NamedOutside) => void;
-  /** The release that serves now. */
+  /** The live release. */
   liveReleaseDirectory: string | null;
-  /** Whether the release is a preview's: that has no crons. */
+  /** Whether the release is a preview's: a preview has no crons. */
   isPreview: boolean;
   isolation: Isolation;
   limits: {
-    /** For each step. */
+    /** Timeout of each step. */
     stepTimeoutMs: number;
     /** MiB of the worktree, after each step, and of the release's assets. */
     worktreeMb: number;

@@ -37,7 +37,7 @@ interface Built {
 export async function build(input: BuildInput): Promise<Built & { tidied: Promise<void> }> {
   const { scratch, releaseDirectory, log, signal } = input;
   const bundled = `${releaseDirectory}.new`;
-  // The bundler's process starts while git works.
+  // Starts the bundler's process while git works.
   warmBundler();
   try {
     const directories = makeDirectories(scratch, input.cacheDirectory);
@@ -45,7 +45,7 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
       checkoutStep(input, directories),
     );
     const { project } = directories;
-    // A project that cannot be deployed fails before it is installed.
+    // Before the install, so that an undeployable project fails early.
     log.line("reading the project's configuration");
     const { stepTimeoutMs } = input.limits;
     const environment = wranglerEnvironment(input);
@@ -72,7 +72,7 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
   }
 }
 
-/** Keeps files that the next build can use. A failure here does not fail the deploy. */
+/** Caches files for the next build. A failure here does not fail the deploy. */
 async function tidyUp(input: BuildInput, installed: InstallCache | null): Promise<void> {
   const failed = (error: unknown) =>
     logOfHost('warn', 'a build could not be tidied up', { app: input.appId, error: reason(error) });
@@ -80,12 +80,12 @@ async function tidyUp(input: BuildInput, installed: InstallCache | null): Promis
   await trimStep(input).catch(failed);
 }
 
-/** Starts the bundler's process for a build that will come. */
+/** Starts the bundler's process for a later build. */
 export function warmBundler(): void {
   bundler.warm();
 }
 
-/** Ends the bundler's process, for a host that stops. */
+/** Ends the bundler's process when the host stops. */
 export function closeBundler(): void {
   bundler.close();
 }

@@ -14,9 +14,9 @@ import { compiledDirectory } from '../../threads/compile-cache.ts';
 
 /** How long an unused process stays, in ms. It holds about 250 MB. */
 const IDLE_MS = 3 * 60_000;
-/** The end of its error output that explains a crash, in characters. */
+/** Maximum characters of its error output in a crash message; the end is kept. */
 const EXPLANATION = 2000;
-/** Bytes of memory that a process may have, and esbuild's beside it. */
+/** Memory limit in bytes of a process, and of esbuild beside it. */
 const MEMORY_BYTES = 2 * 2 ** 30;
 const HELPER = new URL('../../../bundler/helper.ts', import.meta.url).pathname;
 
@@ -29,19 +29,19 @@ export class Bundler {
   readonly #busy = new Set<Helper>();
   #idle: Helper | null = null;
   #timer: NodeJS.Timeout | undefined;
-  /** Where its processes keep what they have compiled of their own code, for the next ones; null: nowhere. */
+  /** Where its processes cache their own compiled code for later processes; null: no cache. */
   codeDirectory = compiledDirectory();
 
   constructor(idleMs = IDLE_MS) {
     this.#idleMs = idleMs;
   }
 
-  /** The ids of its processes. */
+  /** The process ids of its processes. */
   get pids(): number[] {
     return [...this.#busy, this.#idle].flatMap((helper) => helper?.pid ?? []);
   }
 
-  /** Starts a process, if none waits, for a request that will come. */
+  /** Starts a process for a later request, if none is idle. */
   warm(): void {
     if (this.#idle === null || this.#idle.ended) this.#keep(new Helper(this.codeDirectory));
   }
@@ -62,7 +62,7 @@ export class Bundler {
     return this.#request({ method: 'bundle', options }, timeoutMs) as Promise<Bundled>;
   }
 
-  /** Ends all processes, and with them what they work on. A later request starts another. */
+  /** Ends all processes and their requests. A later request starts another. */
   close(): void {
     clearTimeout(this.#timer);
     this.#idle?.end();
@@ -78,7 +78,7 @@ export class Bundler {
       try {
         return await this.#requestOf(waiting, request, timeoutMs);
       } catch (error) {
-        // A process that waited may have ended before the request reached it, which is no fault of the project.
+        // An idle process may have ended before the request reached it. The project did not cause that.
         if (!(error instanceof Crash)) throw error;
       }
     }
@@ -95,7 +95,7 @@ export class Bundler {
     }
   }
 
-  /** Keeps one process for the next request. */
+  /** Keeps one idle process for the next request. */
   #keep(helper: Helper): void {
     if (helper.ended) return;
     if (this.#idle !== null && !this.#idle.ended) {
@@ -111,7 +111,7 @@ export class Bundler {
   }
 }
 
-/** The process ended by itself, or somebody outside the host ended it. */
+/** The process ended by itself, or something outside the host ended it. */
 class Crash extends BuildFailure {}
 
 /** The words that start a process. A build decides how much memory it takes: it ends before apps, and with the host. */
@@ -119,7 +119,7 @@ function helperWords(): string[] {
   return [...dieWithParent(), ...endFirst(), ...withDataLimit(MEMORY_BYTES), process.execPath, HELPER];
 }
 
-/** One process, which works on one request at a time. */
+/** A process that works on one request at a time. */
 class Helper {
   readonly #child: Promise<Child | null>;
   #process: Child['process'] | null = null;
@@ -167,7 +167,7 @@ class Helper {
     }
   }
 
-  /** Ends the process, and with it what it works on. */
+  /** Ends the process and its request. */
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -201,7 +201,7 @@ class Helper {
 
   #watch(child: Child): void {
     this.#process = child.process;
-    // How long it works, a project decides.
+    // Low priority: the project decides how long the process works.
     void toLowPriority(child.pid, 'bundler');
     child.stdout.resume();
     child.stderr.setEncoding('utf8').on('data', (text: string) => {

@@ -1,4 +1,4 @@
-// Checks a release's secrets, and says in the deploy's log what is missing.
+// Checks a release's secrets, and logs the missing ones.
 import { lstat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import {
@@ -11,11 +11,11 @@ import { BuildFailure } from '../../../bundler/failure.ts';
 import type { DeployLog } from '../deploy/deploy-log.ts';
 import { readRelease } from './release.ts';
 
-/** Where Wrangler keeps secrets for local work. */
+/** Where Wrangler keeps secrets for local development. */
 const LOCAL_SECRETS = '.dev.vars';
 
 /**
- * Compares the secrets that a release asks for, and its other bindings, with the secrets of the app.
+ * Compares a release's required secrets, and its other bindings, with the app's secrets.
  * @throws {BuildFailure} naming each missing secret
  */
 export async function checkSecrets(
@@ -50,14 +50,14 @@ export async function checkSecrets(
     log.line(`${name} is a secret and the name of a binding: the binding is given to the Worker`);
 }
 
-/** Says that a file of local secrets is no way to set them here. */
+/** Logs that a file of local secrets does not set them here. */
 export async function warnOfLocalSecrets(
   project: string,
   environment: string | null,
   log: DeployLog,
 ): Promise<void> {
   const names = [LOCAL_SECRETS, ...(environment === null ? [] : [`${LOCAL_SECRETS}.${environment}`])];
-  // The name of an environment may be anything, and must not lead elsewhere.
+  // An environment may have any name; it must not lead to another directory.
   for (const name of names.filter((name) => basename(name) === name)) {
     const isThere = await lstat(join(project, name)).then(
       () => true,

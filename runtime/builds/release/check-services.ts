@@ -1,4 +1,4 @@
-// Checks the other apps that a release is bound to, and their queues, and says in the deploy's log what was found.
+// Checks the other apps and queues that a release is bound to, and logs the result.
 
 import type { NamedOutside } from '../../../bundler/configuration/preflight.ts';
 import { BuildFailure } from '../../../bundler/failure.ts';
@@ -15,7 +15,7 @@ interface Owned {
 }
 
 /**
- * Looks for the other apps that a configuration or a release names.
+ * Finds the other apps that a configuration or a release names.
  * @returns the apps that consume its queues of others, by queue; `undefined`: nobody yet
  * @throws {BuildFailure} naming each binding to an app that is not there, and each queue that no app consumes, or several
  */

@@ -1,11 +1,11 @@
-// Which of an app's releases and deploys are kept, and the end of the others.
+// Removes an app's old releases and deploys.
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DEPLOYS_LIMIT } from '../../../handlers/contract/sizes.ts';
 import { removeTree } from '../../disk/remove.ts';
 import type { DeployOptions } from '../deploy/deploy.ts';
 
-/** Releases that are kept besides the one that serves. */
+/** Releases to keep besides the live one. */
 const KEPT_RELEASES = 5;
 
 /**
@@ -21,7 +21,7 @@ export async function removeOldReleases(
   const live = apps.get(appId)?.liveDeployId ?? null;
   const served = store.deploys.successful(appId, KEPT_RELEASES + 1);
   const keep = new Set([live, next, ...served].filter((id) => id !== null));
-  // On the disk before the files go, so that nobody is told of a release that is not there.
+  // Stored before the files go, so that no deleted release is reported.
   store.transaction(() => {
     for (const fact of store.deploys.released(appId)) {
       if (keep.has(fact.id)) continue;

@@ -1,4 +1,4 @@
-// Makes a bundled directory a release: writes its description, and moves it into place at once.
+// Makes a bundled directory a release: writes its description, then moves it into place atomically.
 import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BUNDLE_BYTES } from '../../../bundler/limits.ts';
@@ -77,7 +77,7 @@ export async function placeBundle(
 }
 
 /**
- * The description of a release; `null` when there is none.
+ * Returns the description of a release; `null` when it is missing.
  * @throws {Error} when it is too large to be read at once
  */
 export async function readRelease(directory: string): Promise<Release | null> {

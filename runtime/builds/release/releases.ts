@@ -1,4 +1,4 @@
-// The releases that an app keeps on disk: so that it can go back to one.
+// The releases that an app keeps on disk for rollbacks.
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RELEASE_FILE, type Release, type Triggers } from '../../../bundler/release.ts';
@@ -36,7 +36,7 @@ export async function reuseRelease(
   const { triggers: _, ...rest } = release;
   try {
     await copyTree(earlier, beside, '-l');
-    // A file of its own: the linked one is the earlier release's.
+    // A new file: the linked one belongs to the earlier release.
     await rm(join(beside, RELEASE_FILE));
     const { versionMetadata } = rest;
     const reused = {
@@ -57,8 +57,8 @@ export async function reuseRelease(
  * Makes a version that was uploaded, or a preview's release, a release. A version's files are linked, so it takes no more
  * space. Between an app and a preview, which are of different users, they are copied.
  * @param upload the version's directory
- * @param directory where the release is to lie. Its parent exists
- * @param to.live directory of the release that serves
+ * @param directory the path of the new release. Its parent exists
+ * @param to.live directory of the live release
  * @param to.isPreview whether it is a preview's: that has no crons, and keeps what it is made of
  * @returns the storage names to keep once it is live
  */

@@ -1,4 +1,4 @@
-// Writes a commit's files into an empty directory, with nothing of the repository's own configuration or hooks.
+// Writes a commit's files into an empty directory, without the repository's own configuration or hooks.
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { BuildFailure } from '../../../bundler/failure.ts';
@@ -10,7 +10,7 @@ import { atLowPriority } from '../../resources/low-priority.ts';
 import { run } from '../commands/run.ts';
 import { gitRecords, type Listing } from './git-records.ts';
 
-/** Paths of one kind that the log names; the others are only counted. */
+/** Maximum paths of one kind in the log; the others are only counted. */
 const NAMED_PATHS = 20;
 
 export interface Checkout {
@@ -26,13 +26,13 @@ export interface Checkout {
   onLine: (line: string) => void;
 }
 
-/** Paths of one kind: the first of them, and how many there are. Very many long ones would not fit into memory. */
+/** Paths of one kind: the first ones, and the total count. Very many long paths would not fit into memory. */
 interface Paths {
   named: string[];
   count: number;
 }
 
-/** The files of a commit that decide what an install does. */
+/** The files of a commit that determine its install. */
 export interface InstallInputs {
   /** Paths of all package.json files. */
   manifests: string[];
@@ -51,7 +51,7 @@ interface Contents {
 
 /**
  * Checks out `sha`.
- * @returns what an install of it goes by
+ * @returns the files that determine its install
  * @throws {BuildFailure} when the commit's files are larger than `worktreeMb` or too many, or git fails
  */
 export async function checkout(options: Checkout): Promise<InstallInputs> {
@@ -75,21 +75,21 @@ export async function checkout(options: Checkout): Promise<InstallInputs> {
     onLine,
   });
   mention(submodules, 'is a submodule, and left empty: submodules are not fetched', onLine);
-  // Few projects have such a file, and a search costs a process.
+  // Few projects have such a file, and a search needs a process.
   if (!attributed) return install;
   const lfs = 'gives files to Git LFS, and they are left as pointers: LFS objects are not fetched';
   mention(await lfsAttributes(sha, listing), lfs, onLine);
   return install;
 }
 
-/** The failure of a worktree that grew past its limit. Sizes in MiB. */
+/** Returns the failure of a worktree that exceeded its limit. Sizes in MiB. */
 export function tooLarge(megabytes: number, limit: number): BuildFailure {
   return new BuildFailure(
     `the worktree has ${Math.ceil(megabytes)} MiB, more than the ${limit} MiB a build may use`,
   );
 }
 
-/** Reads no further than the limit: a tree may hold itself many times over, so few bytes may name very many files. */
+/** Stops reading at the limit: a tree may contain itself many times over, so few bytes may name very many files. */
 async function readContents(sha: string, listing: Listing): Promise<Contents> {
   const words = ['ls-tree', '-r', '-t', '-l', '-z', '--full-tree', sha];
   const submodules: Paths = { named: [], count: 0 };
@@ -111,7 +111,7 @@ async function readContents(sha: string, listing: Listing): Promise<Contents> {
   return { megabytes: bytes / 2 ** 20, submodules, attributed, install: inputs.result };
 }
 
-/** Names of the files that decide what an install does, apart from sources that its scripts may read. */
+/** Names of the files that determine an install, apart from sources that its scripts may read. */
 const INSTALL_FILE =
   /^(?:package\.json|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|pnpm-workspace\.yaml|\.pnpmfile\.[cm]?js|yarn\.lock|\.yarnrc(?:\.yml)?|bun\.lockb?|bunfig\.toml|\.npmrc)$/;
 /** Folders whose files an install may take as they are. */
@@ -152,7 +152,7 @@ async function lfsAttributes(sha: string, listing: Listing): Promise<Paths> {
   try {
     for await (const record of gitRecords(words, listing)) add(paths, record.slice(sha.length + 1));
   } catch (error) {
-    // git's way to say that there are none.
+    // git prints this when there are none.
     if (!(error instanceof ChildError && error.exitCode === 1)) throw error;
   }
   return paths;

@@ -1,25 +1,25 @@
-// Reads what git lists, record by record: a small push can make a listing that fits into no memory.
+// Streams git's listings record by record: a small push can make a listing larger than memory.
 import { BuildFailure } from '../../../bundler/failure.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { gitProgram } from '../../git/program.ts';
 import { ChildError, startJob } from '../../processes/child.ts';
 import { atLowPriority, starvation } from '../../resources/low-priority.ts';
 
-/** Characters of a record; Linux has no longer path than 4096 bytes. */
+/** Maximum characters of a record; a Linux path has at most 4096 bytes. */
 const RECORD_LENGTH = 16 * 1024;
 /** Characters of its error output that explain a failure. */
 const EXPLANATION = 2_000;
 
 export interface Listing {
   repository: string;
-  /** git's whole environment. */
+  /** The complete environment of git. */
   environment: Record<string, string>;
   timeoutMs: number;
   signal: AbortSignal;
 }
 
 /**
- * The records that `git <words>` prints, each ended by a zero byte (`-z`). git is ended when the caller takes no more.
+ * Yields the records that `git <words>` prints, each ended by a zero byte (`-z`). Ends git when the caller stops reading.
  * @throws {ChildError} when git fails
  * @throws {BuildFailure} when it takes longer than `timeoutMs`, or a record is too long
  * @throws the signal's reason once it is aborted

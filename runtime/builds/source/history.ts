@@ -13,23 +13,23 @@ import { atLowPriority } from '../../resources/low-priority.ts';
 import { run } from '../commands/run.ts';
 import type { BuildInput } from '../release/build-input.ts';
 
-/** Commits that a build sees. */
+/** Maximum commits that a build sees. */
 const COMMITS = 50;
-/** MiB that they may have in a pack. */
+/** Maximum MiB of their pack. */
 const MAX_MB = 200;
 const TIMEOUT_MS = 60_000;
 const ALLOWED = ['safe.directory=*', 'uploadpack.allowAnySHA1InWant=true'];
 const SETTINGS = {
   'core.hooksPath': '/dev/null',
-  // A log, as FETCH_HEAD, would name the path of the app's own repository.
+  // A log, such as FETCH_HEAD, would contain the path of the app's own repository.
   'core.logAllRefUpdates': 'false',
   'gc.auto': '0',
   'maintenance.auto': 'false',
-  // Small packs would become one file for each object.
+  // Otherwise git unpacks small packs into one file for each object.
   'fetch.unpackLimit': '1',
 };
 
-/** The files get another owner later, and with that another time of change. */
+/** The files get another owner later, which changes their ctime. */
 const CONFIG = '[core]\n\tcheckStat = minimal\n\ttrustctime = false\n';
 
 /** Returns the name of the branch that a build is of. */

@@ -34,14 +34,14 @@ import { requireDisk, sizeLimits, watchSize } from '../usage/size.ts';
 
 /** Each may use the memory of a build. */
 const LIMITS = { name: 'imports', running: 2, runningPerOwner: 1, waitingPerOwner: 8 };
-/** Longest import, in ms. */
+/** Timeout of an import, in ms. */
 const DEADLINE_MS = 300_000;
 /** A server that sends fewer bytes a second than this, for this many seconds, is given up. */
 const SLOW = { bytes: 1_000, seconds: 30 };
-/** Lines of git's that explain a failure. */
+/** Matches git's lines that explain a failure. */
 const EXPLAINING_LINES = 20;
 const NO_SHA = '0'.repeat(40);
-/** The user that fetches where the host is root: no app has it. */
+/** The user that runs the fetch when the host is root. No app uses it. */
 const NOBODY: User = { uid: 65_534, gid: 65_534 };
 /** Fetches one branch, packs what it has, and prints its commit. */
 const FETCH = `git clone --quiet --bare --single-branch --no-tags --template= -- "$1" . &&
@@ -52,7 +52,7 @@ export interface ImportsOptions {
   paths: Layout;
   isolation: Isolation;
   limits: BuildInput['limits'];
-  /** The addresses that a repository may be at. */
+  /** The addresses allowed for a repository. */
   reachable: PublicAddresses;
 }
 
@@ -107,7 +107,7 @@ export class Imports {
     }
   }
 
-  /** Leaves a pack of the default branch in the project directory of `scratch`. @returns its commit */
+  /** Writes a pack of the default branch to the project directory of `scratch`. @returns its commit */
   async #fetch(url: URL, addresses: string[], scratch: string, signal: AbortSignal): Promise<string> {
     const { isolation, limits } = this.#options;
     const user = process.getuid?.() === 0 ? NOBODY : null;
@@ -165,7 +165,7 @@ async function requireEmpty(repository: string): Promise<void> {
   throw new Refusal(409, 'commit_conflict', 'the app has commits already; an import is for an empty one');
 }
 
-/** The addresses that may be reached of the host that `url` names. @throws {BuildFailure} when there are none */
+/** Returns the reachable addresses of the host in `url`. @throws {BuildFailure} when there are none */
 async function addressesOf(url: URL, reachable: PublicAddresses): Promise<string[]> {
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const found = await lookup(host, { all: true }).catch(() => {
@@ -195,7 +195,7 @@ function settingsFor(url: URL, addresses: string[]): Record<string, string> {
   };
 }
 
-/** Why git failed, in words for the person who asked for the import. */
+/** Returns why git failed, for the person who requested the import. */
 function explanation(lines: string[]): string | null {
   const said = lines.join('\n');
   if (/could not read Username|Authentication failed/.test(said))
@@ -206,7 +206,7 @@ function explanation(lines: string[]): string | null {
   return fatal ?? null;
 }
 
-/** Has the host's git take the pack in, and check what is in it as it does with a push. */
+/** Lets the host's git index the pack, and check its contents like a push. */
 async function takePack(
   repository: string,
   project: string,
@@ -215,7 +215,7 @@ async function takePack(
 ): Promise<void> {
   const name = (await readdir(project)).find((file) => /^whole-[0-9a-f]{40}\.pack$/.test(file));
   if (name === undefined) throw new Error('git made no pack');
-  // The fetching process may have put something else in the pack's place.
+  // The fetching process may have replaced the pack.
   const file = await open(
     join(project, name),
     constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,

@@ -1,18 +1,18 @@
-// Counts the size of directories again and again by one child process: a build is looked at every second.
+// Measures directory sizes repeatedly with one child process: a build is measured every second.
 import { type Job, startJob } from '../../processes/child.ts';
 import { LineReader } from '../../processes/lines.ts';
 import { limited } from '../../resources/limited.ts';
 
-/** Longest time for one count. */
+/** Timeout for one count, in ms. */
 const TIMEOUT_MS = 60_000;
 /** A count for each line that it reads. What follows `=` is the exit code of the count above it. */
 const LOOP = 'while read -r _; do du -s -k -- "$@"; echo "= $?"; du -s --inodes -- "$@"; echo "= $?"; done';
 
-/** What each directory has, in their order. */
+/** The usage of each directory, in their order. */
 export interface Usage {
   kilobytes: number[];
   files: number[];
-  /** Nothing went away, or could not be read, meanwhile. */
+  /** False when a file disappeared or was unreadable during the count. */
   complete: boolean;
 }
 
@@ -25,7 +25,7 @@ export class SizeCounter {
     this.#paths = paths;
   }
 
-  /** One count after another. What takes too long, or ends meanwhile, is not complete. @throws {ChildError} when it cannot start */
+  /** Runs one count; calls must not overlap. Incomplete on a timeout or if the child ends. @throws {ChildError} at a failed start */
   async count(): Promise<Usage> {
     this.#child ??= await startJob([...limited(), '/bin/sh', '-c', LOOP, 'sh', ...this.#paths], {
       title: 'du',
@@ -58,7 +58,7 @@ export class SizeCounter {
     };
   }
 
-  /** Ends the child, and a count that is under way. */
+  /** Ends the child, and a running count. */
   end(): void {
     this.#over = true;
     this.#child?.end();

@@ -1,4 +1,4 @@
-// Limits what a build may leave on the disk: no more than its limits, and no files of other users.
+// Limits the disk usage of a build, and refuses files of other users.
 import { relative } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { BuildFailure } from '../../../bundler/failure.ts';
@@ -11,21 +11,21 @@ import { SizeCounter, type Usage } from './size-counter.ts';
 
 const TIMEOUT_MS = 60_000;
 
-/** Files and folders that a build may have; a commit may have a fifth of that. Empty ones take no bytes, but inodes. */
+/** Maximum files and folders of a build; a commit may have a fifth. Empty ones use no bytes, but inodes. */
 const MAX_FILES = 500_000;
-/** How a failure for want of room begins. */
+/** Start of the message of a failure for lack of disk space. */
 const DISK_HAS = 'the disk of this machine has';
 /** Pauses between two looks, in ms: at what is free, which costs nothing, and at each file. */
 const DISK_PAUSE_MS = 200;
 const SIZE_PAUSE_MS = 1000;
-/** A pause has at least so many times the length of the look before it. */
+/** A pause is at least this many times as long as the check before it. */
 const PAUSE_FACTOR = 10;
 
-/** What the files of a build may take. */
+/** The disk limits of a build. */
 export interface SizeLimits {
-  /** All that the build writes to. */
+  /** All directories that the build writes to. */
   directories: { path: string; what: string; megabytes: number }[];
-  /** Files and folders of each. */
+  /** Maximum files and folders of each. */
   files: number;
   /** MiB of the disk that must stay free. */
   freeMb: number;
@@ -47,13 +47,13 @@ export function sizeLimits(
   return { directories, files: MAX_FILES, freeMb: floorMb };
 }
 
-/** Whether a disk has room for a build that may use `megabytes`, beside the `floorMb` MiB that must stay free. */
+/** Whether the disk has space for a build that may use `megabytes`, plus the `floorMb` MiB that must stay free. */
 export function hasDisk(directory: string, megabytes: number, floorMb: number): boolean {
   return freeMegabytes(directory) >= megabytes + floorMb;
 }
 
 /**
- * Refuses to begin a build on a disk that it could fill.
+ * Refuses to start a build that could fill the disk.
  * @param megabytes that the build may use
  * @param floorMb MiB that must stay free
  * @throws {BuildFailure}
@@ -65,14 +65,14 @@ export function requireDisk(directory: string, megabytes: number, floorMb: numbe
   );
 }
 
-/** Whether a build failed because the disk had no room for it, by its failure. */
+/** Whether a build failed for lack of disk space, by its failure. */
 export function isWantOfRoom(failure: string): boolean {
   return failure.startsWith(DISK_HAS);
 }
 
 /**
- * Looks at a build while a command of it runs.
- * @throws {BuildFailure} as soon as it is seen over a limit
+ * Polls a build's disk usage while a command runs.
+ * @throws {BuildFailure} as soon as it exceeds a limit
  * @throws the signal's reason once it is aborted
  */
 export async function watchSize(limits: SizeLimits, signal: AbortSignal): Promise<void> {
@@ -90,7 +90,7 @@ export async function watchSize(limits: SizeLimits, signal: AbortSignal): Promis
 }
 
 /**
- * Refuses a build that has grown past its limits.
+ * Refuses a build that exceeds its limits.
  * @throws {BuildFailure}
  */
 export async function checkSize(limits: SizeLimits, signal: AbortSignal): Promise<void> {

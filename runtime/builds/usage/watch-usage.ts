@@ -1,27 +1,27 @@
-// What a build's command uses where no control group limits it: looked at again and again while it runs.
+// Polls the resource usage of a build's command where no control group limits it.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import { usageBelow } from '../../processes/processes.ts';
 import { tooMuchMemory } from './memory-share.ts';
 
-/** Between two looks, in ms. */
+/** Time between two polls, in ms. */
 const LOOK_EVERY_MS = 500;
 /** So many looks in all may find more busy threads than there may be: a build that starts its workers has some for a moment. */
 const BUSY_LOOKS = 4;
 
-/** What a command may use. */
+/** The limits of a command. */
 export interface MostUsage {
   memoryMb: number;
-  /** Threads that have a processor or wait for one; `null`: any number. */
+  /** Threads that run or wait for a processor; `null`: no limit. */
   busyThreads: number | null;
-  /** Gets the bytes of memory that each look sees. */
+  /** Called with the bytes of memory at each poll. */
   onMemory?: (bytes: number) => void;
 }
 
 /**
- * Looks at what a process and all below it use, until `ended`. No limit of the kernel's for one process will do for memory:
+ * Polls the usage of a process and its descendants, until `ended`. A per-process kernel limit is no substitute:
  * Node reserves half a gigabyte for each of its threads and uses little of it.
- * @throws {BuildFailure} when they use more than they may
+ * @throws {BuildFailure} when they exceed a limit
  */
 export async function watchUsage(pid: number, most: MostUsage, ended: AbortSignal): Promise<void> {
   const { memoryMb, busyThreads, onMemory } = most;
