@@ -1,29 +1,29 @@
-// HTTP at the socket of one app, for the programs of services for apps.
+// HTTP at the socket of one app, for services for apps.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerOptions } from 'node:http';
 import { finished } from 'node:stream/promises';
 import type { Held } from './budget.ts';
 import type { SocketHandle } from './listening-socket.ts';
 
-/** What an app may have of a service. Of Node's own limits, times are in ms. */
+/** Limits of an app. Those of Node itself are in ms. */
 export interface HttpLimits
   extends Pick<
     ServerOptions,
     'maxHeaderSize' | 'headersTimeout' | 'requestTimeout' | 'keepAliveTimeout' | 'highWaterMark'
   > {
-  /** Longest time in which nothing moves on a connection, in ms. */
+  /** Idle timeout of a connection, in ms. */
   silenceMs: number;
-  /** Connections of the app. */
+  /** Most connections of the app. */
   connections: number;
 }
 
-/** Answers an app's requests. */
+/** Serves an app's requests. */
 export interface HttpAnswerer {
-  /** Ends what is under way. */
+  /** Ends all requests. */
   close(): Promise<void>;
 }
 
-/** Answers the requests at a socket to which only one app can come. Resolves when it listens. */
+/** Serves HTTP at the socket of one app. Resolves when it listens. */
 export async function answerHttp(
   door: SocketHandle,
   { silenceMs, connections, ...limits }: HttpLimits,
@@ -32,7 +32,7 @@ export async function answerHttp(
   const server = createServer(limits, answer);
   server.timeout = silenceMs;
   server.maxConnections = connections;
-  // As many may wait: an app whose connection finds no room gets an error at once.
+  // The backlog holds as many again: when it is full, a connection fails at once.
   server.listen({ fd: door.fd }, connections);
   await once(server, 'listening');
   return {
@@ -46,8 +46,8 @@ export async function answerHttp(
 }
 
 /**
- * All of a body as text. It is read to its end in any case, and held in memory only as far as it is allowed.
- * @throws {Error} what `tooLarge` makes when it has more than `bytes`, or the refusal of the budget that `held` is of
+ * Returns a whole body as text. Always reads it to its end, but buffers only as much as is allowed.
+ * @throws {Error} from `tooLarge` above `bytes`, or the refusal of the budget of `held`
  */
 export async function bodyOf(
   request: IncomingMessage,

@@ -1,14 +1,14 @@
-// What the host and the program of a service for apps say to each other.
+// Messages between the host and a service for apps.
 
-/** Whom an app counts for. */
+/** The family and account that an app's usage counts for. */
 export interface CountsFor {
-  /** The app itself, or the one that it is a preview of. */
+  /** The app itself, or the app that it is a preview of. */
   family: string;
   /** Its account. */
   owner: string;
 }
 
-/** Has the program serve an app, at the socket that comes along when it does not yet, or no more. */
+/** Starts or stops serving an app. The socket comes along when the program does not serve it yet. */
 export interface AppServiceRequest extends CountsFor {
   id: number;
   app: string;

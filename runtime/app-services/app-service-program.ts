@@ -1,18 +1,18 @@
-// The side of the program of a service for apps: the host says which apps it serves.
+// The program's side of a service for apps: the host decides which apps it serves.
 import { flushCompileCache } from 'node:module';
 import { log, reason } from '../log.ts';
 import type { AppServiceReply, AppServiceRequest, CountsFor } from './app-service-messages.ts';
 import type { SocketHandle } from './listening-socket.ts';
 
-/** What serves one app. */
+/** The server of one app. */
 interface Server {
-  /** Ends what is under way. */
+  /** Ends all calls. */
   close(): Promise<void>;
-  /** Begins or ends to leave those of the app's files alone that a copy of them may need. */
+  /** Starts or stops keeping the files that a copy of the app may need. */
   hold?(isHeld: boolean): Promise<void>;
 }
 
-/** What the program was started with. No program that it starts gets it. */
+/** Returns the program's options. Its child processes do not get them. */
 export function serviceOptions<Options>(): Options {
   const { APP_SERVICE_OPTIONS: text } = process.env;
   delete process.env.APP_SERVICE_OPTIONS;
@@ -20,16 +20,16 @@ export function serviceOptions<Options>(): Options {
 }
 
 /**
- * Serves the apps that the host names, each at a socket of its own, until the host ends.
+ * Serves the apps that the host names, each at its own socket, until the host ends.
  * @param name of the service, for messages
- * @param serve begins to listen
+ * @param serve starts to listen
  */
 export function serveApps(
   name: string,
   serve: (app: string, door: SocketHandle, countsFor: CountsFor) => Promise<Server>,
 ): void {
   const servers = new Map<string, Server>();
-  /** What is done to an app, one after another. */
+  /** A queue for each app: its operations run one after another. */
   const turns = new Map<string, Promise<void>>();
   const open = async ({ app, family, owner, isHeld }: AppServiceRequest, door: SocketHandle | undefined) => {
     if (door !== undefined && !servers.has(app)) servers.set(app, await serve(app, door, { family, owner }));
@@ -55,10 +55,10 @@ export function serveApps(
       (error: unknown) => reply({ id, error: reason(error) }),
     );
   });
-  // Its process is killed, never ended in order: what was compiled of its program is kept now.
+  // The process is always killed, never exits in order: save its compile cache now.
   flushCompileCache();
-  // It ends with the host.
+  // The process ends with the host.
   process.on('disconnect', () => process.exit());
-  // One app's trouble must not end what the others do.
+  // An error of one app must not end the calls of others.
   process.on('uncaughtException', (error) => log('error', `the ${name} erred`, { error: error.stack }));
 }

@@ -1,5 +1,5 @@
-// A process of the host that answers each app at a socket of the app's own, so that it knows by the socket who asks. The
-// process is started when an app first needs it, and again when it ends. The host holds the sockets, so calls wait meanwhile.
+// A process of the host that serves each app at the app's own socket, which identifies the app. It starts when an app first
+// needs it, and restarts when it ends. The host holds the sockets, so calls wait meanwhile.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { asUser, dieWithParent, type User } from '../isolation/users.ts';
 import { log, logRarely, reason } from '../log.ts';
@@ -11,50 +11,50 @@ import { compileCache } from '../threads/compile-cache.ts';
 import type { AppServiceReply, AppServiceRequest, CountsFor } from './app-service-messages.ts';
 import { makeListeningSocket, type SocketHandle, sendable } from './listening-socket.ts';
 
-/** Longest wait of an app's start for the service, in ms. A process of it starts in about 200. */
+/** Longest wait of an app's start for the service, in ms. The process starts in about 200. */
 const OPEN_TIMEOUT_MS = 10_000;
-/** All apps wait for it: it is started again soon, however often it ended. In ms. */
+/** Longest restart delay, in ms: all apps wait for it, however often it ended. */
 const LONGEST_DELAY_MS = 5_000;
 
-/** An app's way to a service. */
+/** Access of an app to a service. */
 export interface HostServiceAccess {
-  /** Path of the socket at which the service answers this app alone. */
+  /** Path of the socket for this app alone. */
   socket: string;
-  /** Resolves when the service listens there, or after a while when it does not. Never rejects. */
+  /** Resolves when the service listens there, or after a timeout. Never rejects. */
   open: () => Promise<void>;
 }
 
 export interface AppServiceOptions {
-  /** Names it in messages, such as `bucket service`. */
+  /** The name for messages, such as `bucket service`. */
   name: string;
   /** Path of its program, which calls `serveApps`. */
   program: string;
-  /** What the program is started with. Only its own user can read it. */
+  /** Options of the program. Only its own user can read them. */
   options: object;
-  /** Environment of its process besides. */
+  /** Additional environment of its process. */
   environment?: Record<string, string>;
-  /** Memory that it may use in all, in bytes, of which Node reserves 560 MiB; and for its JavaScript objects, in MiB. */
+  /** Memory limit in bytes, of which Node reserves 560 MiB; and the heap limit in MiB. */
   memoryBytes: number;
   heapMb: number;
-  /** Who runs it; `null`: the host's own user. */
+  /** The user that runs it; `null`: the host's own user. */
   user: () => User | null;
   /** A directory of the host's own, in which sockets are made. */
   workshop: string;
-  /** Where an app finds its socket. */
+  /** Returns the path of an app's socket. */
   socket: (appId: string) => string;
-  /** Makes the directory of an app's socket, to which nobody else's processes come. */
+  /** Makes the directory of an app's socket, closed to processes of others. */
   prepare: (appId: string) => void | Promise<void>;
 }
 
 export class AppService {
   readonly #options: AppServiceOptions;
-  /** Apps that it is to serve, and whom each counts for. */
+  /** Apps to serve, with their family and account. */
   readonly #wanted = new Map<string, CountsFor>();
-  /** Their sockets. */
+  /** The sockets of the apps. */
   readonly #doors = new Map<string, SocketHandle>();
-  /** Those that it serves, or will when this resolves. */
+  /** Apps that are served once the promise resolves. */
   readonly #opened = new Map<string, Promise<void>>();
-  /** Those whose files are being copied. */
+  /** Apps whose files are being copied. */
   readonly #held = new Set<string>();
   #process: Promise<Process> | null = null;
   readonly #backoff = new Backoff();
@@ -64,19 +64,19 @@ export class AppService {
     this.#options = options;
   }
 
-  /** The process, while it runs. */
+  /** The process id, while it runs. */
   get pid(): Promise<number | null> {
     return this.#process?.then(({ pid }) => pid).catch(() => null) ?? Promise.resolve(null);
   }
 
-  /** Starts the process, so that the first app to need it does not wait. */
+  /** Starts the process ahead of time, so that the first app does not wait. */
   warm(): void {
     void this.#running().catch(() => {});
   }
 
   /**
-   * An app's way to the service.
-   * @param countsFor asked whenever the service is to serve it. Default: itself
+   * Returns an app's access to the service.
+   * @param countsFor called each time the service starts to serve the app. Default: the app itself
    */
   access(appId: string, countsFor = () => itself(appId)): HostServiceAccess {
     const { socket } = this.#options;
@@ -97,8 +97,8 @@ export class AppService {
   }
 
   /**
-   * Has the service serve an app.
-   * @returns the socket where it does
+   * Starts to serve an app.
+   * @returns the path of its socket
    */
   async open(appId: string, countsFor = itself(appId)): Promise<string> {
     this.#wanted.set(appId, countsFor);
@@ -106,18 +106,18 @@ export class AppService {
     if (opened === undefined) {
       opened = this.#open(appId, countsFor);
       this.#opened.set(appId, opened);
-      // The next one who asks tries again.
+      // The next call tries again.
       opened.catch(() => this.#opened.delete(appId));
     }
     await opened;
     return this.#options.socket(appId);
   }
 
-  /** Begins or ends to have the service leave alone those of an app's files that a copy of them may need. */
+  /** Starts or stops the protection of an app's files while they are copied: the service keeps those that the copy may need. */
   async hold(appId: string, isHeld: boolean): Promise<void> {
     if (isHeld) this.#held.add(appId);
     else this.#held.delete(appId);
-    // An app that it does not serve drops nothing; one that it is to serve later is held from its beginning.
+    // The service removes no files of an app that it does not serve; one served later is protected from the start.
     await this.#opened.get(appId)?.catch(() => {});
     const process = await this.#process?.catch(() => null);
     const countsFor = this.#wanted.get(appId);
@@ -125,18 +125,18 @@ export class AppService {
       await process.ask({ app: appId, ...countsFor, isOpen: true, isHeld });
   }
 
-  /** Ends what goes on for an app. */
+  /** Ends all calls of an app. */
   async forget(appId: string): Promise<void> {
     this.#wanted.delete(appId);
     this.#opened.delete(appId);
-    // When it does not run, or ends meanwhile, nothing goes on.
+    // When the process does not run, or ends meanwhile, there are no calls.
     const process = await this.#process?.catch(() => null);
     await process?.ask({ app: appId, ...itself(appId), isOpen: false, isHeld: false }).catch(() => {});
     this.#doors.get(appId)?.close();
     this.#doors.delete(appId);
   }
 
-  /** Ends the process, and with it all that goes on. */
+  /** Ends the process and all its calls. */
   async close(): Promise<void> {
     this.#closing.abort();
     const process = await this.#process?.catch(() => null);
@@ -177,7 +177,7 @@ export class AppService {
     return process;
   }
 
-  /** Starts it again after its end, with all the apps that it served. */
+  /** Restarts the process after its end, with all the apps that it served. */
   async #again(how: string, livedMs: number): Promise<void> {
     this.#process = null;
     this.#opened.clear();
@@ -201,7 +201,7 @@ function itself(appId: string): CountsFor {
 }
 
 class Process {
-  /** How it ended, when it has. */
+  /** Resolves to how it ended. */
   readonly ended: Promise<string>;
   readonly #child: Child;
   readonly #asked = new Map<number, { resolve: () => void; reject: (error: Error) => void }>();
@@ -218,7 +218,7 @@ class Process {
       if (error === null) asked?.resolve();
       else asked?.reject(new Error(error));
     });
-    // A message to a process that is ending.
+    // A message may fail while the process is ending.
     child.process.on('error', () => {});
     this.ended = child.exited.then(({ code, killedBy }) => {
       child.end();
@@ -236,7 +236,7 @@ class Process {
     const child = await startChild([...bound, ...limits, '--no-warnings', program], {
       title: name,
       environment: {
-        // A user of its own can read nothing in the data directory.
+        // Another user cannot read the data directory.
         ...(user === null ? compileCache() : {}),
         ...environment,
         APP_SERVICE_OPTIONS: JSON.stringify(options.options),
@@ -252,9 +252,9 @@ class Process {
   }
 
   /**
-   * Has it do what is asked.
-   * @param door the socket at which it is to serve an app from now on
-   * @throws {Error} when it fails at it, or ends
+   * Sends a request to the process.
+   * @param door the socket at which it serves an app from now on
+   * @throws {Error} when the request fails, or the process ends
    */
   async ask(asked: Omit<AppServiceRequest, 'id'>, door?: SocketHandle): Promise<void> {
     const id = ++this.#lastId;

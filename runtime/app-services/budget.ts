@@ -1,15 +1,15 @@
-// How many bytes the calls of all apps may hold in the memory of a service, and those of one account.
+// Memory budget of a service: bytes that the calls of all apps, and of one account, may hold.
 
-/** What one call holds. */
+/** The memory of one call. */
 export interface Held {
-  /** Takes bytes of the budget. @returns whether there were so many left; once there were not, none are taken any more */
+  /** Takes bytes from the budget. @returns whether enough were left; after one failure it takes no more */
   take(bytes: number): boolean;
-  /** @throws {Error} the refusal of the budget, when there were not enough */
+  /** @throws {Error} the refusal of the budget, after a failed `take` */
   check(): void;
   giveAll(): void;
 }
 
-/** Part of the budget that the calls of one account may have. */
+/** Share of the budget for the calls of one account. */
 const SHARE_OF_OWNER = 1 / 2;
 
 export class Budget {
@@ -19,15 +19,15 @@ export class Budget {
   readonly #ofOwners = new Map<string, number>();
 
   /**
-   * @param bytes in all
-   * @param refusal what a call is refused with that needs more than is left of the limit
+   * @param bytes total budget
+   * @param refusal makes the error of a call that exceeds a limit
    */
   constructor(bytes: number, refusal: (limit: string) => Error) {
     this.#bytes = bytes;
     this.#refusal = refusal;
   }
 
-  /** Begins to count what a call of an account holds. */
+  /** Starts to count the memory of a call of an account. */
   begin(owner: string): Held {
     let taken = 0;
     let limit: string | null = null;
@@ -49,7 +49,7 @@ export class Budget {
     };
   }
 
-  /** Returns the limit that so many bytes more would pass; null while there is none. */
+  /** Returns the limit that this many bytes more would exceed, or null. */
   #limit(owner: string, more: number): string | null {
     const share = this.#bytes * SHARE_OF_OWNER;
     if ((this.#ofOwners.get(owner) ?? 0) + more > share) return `${share / 2 ** 20} MiB of one account`;

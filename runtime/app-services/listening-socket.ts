@@ -1,18 +1,18 @@
-// The socket at which a service of the host answers one app. The host holds it, so that calls made while the service is not
-// there wait for the next process instead of failing.
+// The listening socket of a service for one app. The host holds it, so that calls during a restart of the service wait for
+// the next process instead of failing.
 import { chmodSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import net, { type Server } from 'node:net';
 import { join } from 'node:path';
 
-/** What Node hands to a child: a socket that has a path. It listens only once a process says so, and then goes on. */
+/** A bound socket with a path, as Node hands it to a child. It starts to listen in a process, and then stays listening. */
 export interface SocketHandle {
   readonly fd: number;
   close(): void;
 }
 
 /**
- * Makes a socket at `path`, in a directory that others may own: it is made in the host's own directory `workshop` first,
- * where no link can lead its rights elsewhere. Whoever comes to its path may connect.
+ * Makes a socket at `path`, in a directory that others may own. Makes it in the host's own directory `workshop` first, where
+ * no link can redirect the change of its mode. Any process that reaches the path may connect.
  */
 export function makeListeningSocket(workshop: string, path: string): SocketHandle {
   mkdirSync(workshop, { recursive: true, mode: 0o700 });
@@ -24,7 +24,7 @@ export function makeListeningSocket(workshop: string, path: string): SocketHandl
   return handle;
 }
 
-/** Node's own way for `node:cluster`: a `Server` that is listened to would take the connections in this process. */
+/** Node's own way for `node:cluster`: a listening `Server` would accept the connections in this process. */
 function bind(path: string): SocketHandle {
   const { _createServerHandle: create } = net as unknown as {
     _createServerHandle: (path: string, port: -1, family: -1) => SocketHandle | number;
@@ -34,7 +34,7 @@ function bind(path: string): SocketHandle {
   return handle;
 }
 
-/** As `ChildProcess.send` takes it, whose type knows only some of what it sends. */
+/** Casts a handle for `ChildProcess.send`, whose type lacks it. */
 export function sendable(handle: SocketHandle): Server {
   return handle as unknown as Server;
 }
