@@ -1,4 +1,4 @@
-// The parts that run apps: the apps with their processes, the services that these have, and their storage.
+// The parts that run apps: apps and their processes, their services, and their storage.
 import { Apps } from '../apps/apps.ts';
 import { OutwardServices } from '../apps/outward-services.ts';
 import { Services } from '../apps/services.ts';
@@ -22,10 +22,10 @@ const DAY_MS = 24 * HOUR_MS;
 
 export type AppParts = ReturnType<typeof makeApps>;
 
-/** What apps need of parts that are made later. */
+/** Dependencies of apps on parts that are made later. */
 interface Later {
   edge: () => Gateway;
-  /** Has the control plane wake an app. Rejects when that fails. */
+  /** Asks the control plane to wake an app. Rejects when that fails. */
   wake: (id: string) => Promise<void>;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;

@@ -1,4 +1,4 @@
-// What every part of a host is made of: the settings, the data directory with what is open in it, and the users of apps.
+// The base of every part: the settings, the open data directory, and the users of apps.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { openHostStore } from '../../sqlite/host/index.ts';
@@ -35,24 +35,24 @@ export function makeBase(config: Config) {
     store,
     workerd,
     known,
-    /** Proves the host to the control plane and the control UI; new at each boot. */
+    /** Authenticates the host to the control plane and the control UI; new at each boot. */
     secret: randomBytes(32).toString('base64url'),
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
     ...appUsers(paths, store.buildUsers, workerd),
     isolation: new Isolation(paths.machineName, config.RUNNER_CELL_MAX_MB),
-    /** The addresses that the host itself may reach for a tenant. */
+    /** The addresses that the host may connect to for a tenant. */
     reachable: new PublicAddresses(config.RUNNER_EGRESS_ALLOW),
     wakeTimeoutMs: config.RUNNER_WAKE_TIMEOUT_S * 1000,
-    /** The address of an app, by its slug; null until the ports are known. */
+    /** Returns the URL of an app, by its slug; null until the ports are known. */
     urlOf: (slug: string) => known.addresses?.app.replace('{slug}', slug) ?? null,
   };
 }
 
-/** Claims the data directory, ends and removes what a killed host left in it, and opens the host's own facts. */
+/** Locks the data directory, removes the orphaned processes and files of a killed host, and opens the host's own facts. */
 function openDataDirectory(config: Config, paths: Layout) {
   const release = claim(paths);
   finishMoves(paths.restoring);
-  // Before anything is written.
+  // Before any write.
   const disk = new DiskWatch({
     directory: paths.root,
     diskReserve: paths.diskReserve,

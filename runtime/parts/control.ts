@@ -1,4 +1,4 @@
-// The parts around the control plane: its process with what it may ask of the host, the outbox, and the control UI.
+// The parts around the control plane: its process and its host API, the outbox, and the control UI.
 import { Control } from '../control/control-plane.ts';
 import { hostService } from '../control/host-service.ts';
 import type { Outbox } from '../control/outbox.ts';
@@ -17,7 +17,7 @@ import type { Base } from './base.ts';
 import type { DeployParts } from './deploys.ts';
 import type { ObservabilityParts } from './observability.ts';
 
-/** @param onRestart called when the control plane's process was started again after its end */
+/** @param onRestart called after the control plane's process was restarted */
 export function makeControl(
   base: Base,
   observability: ObservabilityParts,

@@ -1,4 +1,4 @@
-// The parts that make deploys: of pushes, uploads, imports and branches.
+// The parts that make deploys from pushes, uploads, imports and branches.
 
 import { MissedDeploys } from '../builds/queue/missed-pushes.ts';
 import { DeployQueue } from '../builds/queue/queue.ts';

@@ -1,4 +1,4 @@
-// The parts that requests come through: the gateways of the edge and of the API, Caddy in front, and the access log.
+// The parts that receive requests: the gateways of the edge and of the API, Caddy in front, and the access log.
 import type { KnownApps } from '../apps/known-apps.ts';
 import { FLEET_HEALTH, sites } from '../apps/sites.ts';
 import type { Control } from '../control/control-plane.ts';
@@ -10,14 +10,14 @@ import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Ui } from '../ui/ui.ts';
 import type { Base } from './base.ts';
 
-/** What the edge leads to. */
+/** The parts behind the edge. */
 interface Behind {
   apps: KnownApps;
   control: Control;
   ui: Ui | null;
-  /** The parts that do not serve now, by name. */
+  /** Names of failed parts. */
   failing: () => string[];
-  /** What is wrong while everything serves, by name. */
+  /** Names of warnings while everything serves. */
   warnings: () => string[];
   telemetry: Telemetry;
 }

@@ -1,4 +1,4 @@
-// The parts that tell an app's owner how the app does: telemetry and alerts.
+// The observability parts of an app's owner: telemetry and alerts.
 import { type AlertedApp, Alerts } from '../alerts/alerts.ts';
 import { Deliveries } from '../alerts/deliveries.ts';
 import { ErrorRates } from '../alerts/error-rate.ts';
@@ -11,7 +11,7 @@ import type { Base } from './base.ts';
 
 export type ObservabilityParts = ReturnType<typeof makeObservability>;
 
-/** @param describe an app as alerts show it; null when it was deleted */
+/** @param describe returns an app as alerts show it; null when it was deleted */
 export function makeObservability(
   { config, paths, store, reachable }: Base,
   describe: (appId: string) => AlertedApp | null,
@@ -36,7 +36,7 @@ export function makeObservability(
   });
   const deliveries = new Deliveries({ alerts, store, reachable });
   const words = LogFilter.parse(config.RUNNER_FLEET_LOG);
-  /** Writes a line into an app's log, if its level is to be kept. */
+  /** Writes a line into an app's log, if the log keeps its level. */
   const say = (source: Source, appId: string, level: Level, text: string, deployId: string | null = null) => {
     if (words.passes(source, level)) telemetry.say(appId, { at: Date.now(), source, level, text, deployId });
   };
