@@ -1,12 +1,12 @@
-// An orderly end of the host: every part is ended, even when the ending of others fails.
+// An orderly shutdown of the host: every part is closed, even when closing others fails.
 import { log, reason } from './log.ts';
 
-/** The steps of an end. */
+/** The steps of a shutdown. */
 export class Closing {
   #failed = false;
   #first: unknown;
 
-  /** Takes a step. Never rejects: a step that fails is logged, and the next ones are taken all the same. */
+  /** Runs a step. Never rejects: logs a failed step, and the next ones still run. */
   async step(what: string, work: () => unknown): Promise<void> {
     try {
       await work();
@@ -17,13 +17,13 @@ export class Closing {
     }
   }
 
-  /** @throws what the first step that failed threw */
+  /** @throws the error of the first failed step */
   throwFirst(): void {
     if (this.#failed) throw this.#first;
   }
 }
 
-/** Waits for `work`, but no longer than `limitMs`. @throws {Error} after that */
+/** Waits for `work`. @throws {Error} after `limitMs` */
 export async function within(limitMs: number, work: Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

@@ -2,10 +2,10 @@
 import type { z } from 'zod';
 import { type Setting, settings } from './settings.ts';
 
-/** All settings, read. Sizes and times keep the unit of their name. */
+/** All parsed settings. Sizes and times keep the unit of their name. */
 export type Config = { [Name in keyof typeof settings]: z.output<(typeof settings)[Name]['schema']> };
 
-/** A setting that cannot be used. The message has one line for each, so that all can be mended at once. */
+/** Invalid settings. The message has one line for each, so that all can be fixed at once. */
 export class ConfigError extends Error {}
 
 /**
@@ -26,8 +26,8 @@ export function readConfig(environment: Record<string, string | undefined>): Con
 }
 
 /**
- * Reads one setting, whatever the others are.
- * @throws {ConfigError} when it is wrong
+ * Reads one setting, independent of the others.
+ * @throws {ConfigError} when it is invalid
  */
 export function readSetting<Name extends keyof Config>(
   name: Name,
@@ -39,7 +39,7 @@ export function readSetting<Name extends keyof Config>(
   return result.data as Config[Name];
 }
 
-/** What is wrong with settings that contradict each other. A setting that is wrong by itself is undefined here. */
+/** Returns errors of settings that contradict each other. An invalid setting is undefined here. */
 function contradictions(config: Partial<Config>): string[] {
   const problems: string[] = [];
   const { RUNNER_BASE_DOMAIN, RUNNER_TOKEN, RUNNER_EDGE, RUNNER_EDGE_HTTP_PORT } = config;
@@ -70,7 +70,7 @@ function contradictions(config: Partial<Config>): string[] {
   return problems;
 }
 
-/** All settings as they are, as text. The value of a secret is left out. */
+/** Returns all settings as text, without the values of secrets. */
 export function shownSettings(environment: Record<string, string | undefined>) {
   return Object.entries<Setting>(settings).map(([name, setting]) => {
     const given = environment[name] || null;

@@ -19,14 +19,14 @@ import { assemble, type Parts } from './parts.ts';
 import { Spawner } from './processes/spawner.ts';
 import { threads } from './threads/worker.ts';
 
-/** The part of `RUNNER_DRAIN_S` that stays for processes and databases after the last requests are cut, in ms. */
+/** The part of `RUNNER_DRAIN_S` reserved for processes and databases, after the last requests are cut, in ms. */
 const RESERVE_MS = 3_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
-/** Room on the disk that the control plane needs to start, in MiB. */
+/** Disk space that the control plane needs to start, in MiB. */
 const CONTROL_MB = 4;
 
-/** What can be loaded again while apps run. */
+/** Parts that can be reloaded while apps run. */
 export type Reload = 'control' | 'ui';
 
 /** A running Cellar. */
@@ -39,8 +39,8 @@ export class Host {
   #closed: Promise<void> | null = null;
 
   /**
-   * Claims the data directory and opens what is in it. Nothing runs yet.
-   * @throws {Error} when another host has the directory, a newer Cellar wrote it, or Caddy is wanted and missing
+   * Locks the data directory and opens its contents. Nothing runs yet.
+   * @throws {Error} when another host has the directory, a newer Cellar wrote it, or Caddy is configured and missing
    */
   constructor(config: Config) {
     this.config = config;
@@ -53,8 +53,8 @@ export class Host {
   }
 
   /**
-   * Starts everything: apps and edge first, then the control plane. Resolves when all of it serves.
-   * @throws {Error} when a port is taken, or a newer Cellar has used the control plane's database. Close it then
+   * Starts everything: apps and edge first, then the control plane. Resolves when all parts serve.
+   * @throws {Error} when a port is taken, or a newer Cellar has used the control plane's database. Call `close` then
    */
   async start(): Promise<Addresses> {
     const { apps, buckets, caddy, disk, geo, hasUsers, known, missed, outbox, paths, previews } = this.#parts;
@@ -85,7 +85,7 @@ export class Host {
     missed.start();
     previews.start();
     await this.#startControl();
-    // Then the disk has room.
+    // By now the disk has space.
     if (!isWritten) this.#writeAddress(api);
     if (this.#closed) return known.addresses;
     outbox.open();
@@ -95,7 +95,7 @@ export class Host {
     return known.addresses;
   }
 
-  /** Writes where the API listens, for the command line. On a full disk apps serve without. @returns whether it could be written */
+  /** Writes the API's address for the command line. On a full disk apps serve without it. @returns whether it was written */
   #writeAddress(port: number): boolean {
     try {
       writeAtomic(this.#parts.paths.address, `http://127.0.0.1:${port}\n`);
@@ -108,21 +108,21 @@ export class Host {
     }
   }
 
-  /** The link that makes whoever opens it first the admin; null when it was used. It is a secret. */
+  /** The link that makes its first visitor the admin; null once used. It is a secret. */
   get welcome(): string | null {
     return this.#welcome;
   }
 
-  /** Loads the handlers or the control UI again from their sources, for people who work on them. Apps run on. @throws {Error} why it cannot */
+  /** Reloads the handlers or the control UI from source, for development. Apps keep running. @throws {Error} why it cannot */
   async reload(what: Reload): Promise<void> {
     if (what === 'control') await this.#parts.control.reload();
     else await this.#parts.ui?.reload();
   }
 
   /**
-   * Drains and ends everything within `RUNNER_DRAIN_S`; deploys are given up and taken up again at the next start.
-   * Calling it again waits for the same end.
-   * @throws what the first part that did not end in order threw; the others have ended
+   * Drains and closes everything within `RUNNER_DRAIN_S`. Aborts deploys, which restart at the next start. Further calls wait
+   * for the same shutdown.
+   * @throws the error of the first part that failed to close; the others are closed
    */
   close(): Promise<void> {
     this.#closing.abort();
@@ -132,7 +132,7 @@ export class Host {
   }
 
   /**
-   * Apps serve without the control plane, so a failure to start it is tried again, and shows in `/ready`.
+   * Apps serve without the control plane, so a failed start is retried, and shows in `/ready`.
    * @throws {ControlError} when a newer Cellar has used its database
    */
   async #startControl(): Promise<void> {
@@ -148,7 +148,7 @@ export class Host {
         return;
       } catch (error) {
         if (this.#closed) return;
-        // The database of a newer Cellar must be left as it is, and the two planes would not understand each other.
+        // The database of a newer Cellar must stay unchanged, and the two control planes are incompatible.
         if (error instanceof ControlError && error.code === 'newer_schema') throw error;
         log('error', 'the control plane does not start; apps serve on', {
           error: reason(error),
@@ -159,7 +159,7 @@ export class Host {
     }
   }
 
-  /** On a full disk the control plane's process would end as soon as it starts, again and again. */
+  /** Waits for disk space: on a full disk the control plane would crash again and again. */
   async #roomForControl(): Promise<void> {
     const { disk, paths } = this.#parts;
     if (disk.freeMb < CONTROL_MB)
@@ -171,7 +171,7 @@ export class Host {
     await disk.room(CONTROL_MB, this.#closing.signal);
   }
 
-  /** Makes room on the disk: empties the trash, the oldest first, then drops the caches of builds. */
+  /** Frees disk space: empties the trash, the oldest first, then drops the build caches. */
   async #makeRoom(enough: () => Promise<boolean>): Promise<void> {
     const { paths, queue } = this.#parts;
     await emptyTrashUntil(enough, paths.trash);
@@ -205,9 +205,9 @@ export class Host {
       isolation,
     } = this.#parts;
     const closing = new Closing();
-    // Before the port is free for another server, which would get the token of the command line.
+    // Before the port is free: another server on it would get the command line's token.
     await closing.step('address', () => rmSync(paths.address, { force: true }));
-    // These steps run beside the next ones, and end at the latest when the parts that they wait for have ended.
+    // These steps run in parallel with the next ones. They end at the latest with the parts that they wait for.
     const ending = [
       closing.step('deploys', () => queue.close()),
       closing.step('rounds', () => rounds.stop()),
@@ -244,17 +244,20 @@ export class Host {
     closing.throwFirst();
   }
 
-  /** Answers new requests 503, and lets those in flight end. */
+  /** Answers new requests with 503, and lets those in flight finish. */
   async #drain(graceMs: number): Promise<void> {
     const { api, caddy, edge } = this.#parts;
     await Promise.all([edge.drain(graceMs), api.drain(graceMs)]);
-    // Caddy passes on the end of each request and WebSocket, and what the edge answers to new requests meanwhile.
+    // Caddy forwards the end of each request and WebSocket, and the edge's answers to new requests meanwhile.
     if (caddy) await caddy.stop();
     await Promise.all([edge.close(0), api.close(0)]);
   }
 }
 
-/** The secret of the first start's link. It follows from the key, so it is the same at each start; the control plane keeps its hash. */
+/**
+ * Returns the secret of the first start's link. It derives from the key, so it never changes; the control plane stores its
+ * hash.
+ */
 function welcomeSecret(key: string): string {
   return createHmac('sha256', key).update('welcome').digest('base64url');
 }

@@ -1,6 +1,6 @@
 // The host's own log: one line per fact on standard output, for people and for `grep`.
 
-/** Bytes of the log that may wait for its reader; further lines are dropped and counted. */
+/** Most bytes of the log that wait for its reader; further lines are dropped and counted. */
 const WAITING_BYTES = 1024 * 1024;
 let dropped = 0;
 
@@ -9,11 +9,11 @@ type Fields = Record<string, string | number | boolean | null | undefined>;
 
 /** Shortest time between two lines of `logRarely` with the same message, in ms. */
 const RARELY_MS = 60_000;
-/** How many messages `logRarely` remembers; it forgets the one that was written longest ago first. */
+/** Number of messages that `logRarely` remembers; it forgets the least recently written one. */
 const RARELY_MESSAGES = 1_000;
 const saidAt = new Map<string, number>();
 
-// A full disk or a reader that has gone costs lines, never the host.
+// A full disk or a closed reader loses log lines, but must not end the host.
 process.stdout.on('error', () => {});
 process.stderr.on('error', () => {});
 
@@ -49,7 +49,7 @@ export function logRarely(level: Level, message: string, fields?: Fields): void 
   log(level, message, fields);
 }
 
-/** The message of anything that was thrown. */
+/** Returns the message of any thrown value. */
 export function reason(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

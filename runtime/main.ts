@@ -10,7 +10,7 @@ import { Host, type Reload } from './host.ts';
 import { log, logRarely, reason } from './log.ts';
 import { tidyCompiled } from './threads/compile-cache.ts';
 
-// A last resort: where code forgot that a write fails on a full disk, the apps must go on all the same.
+// A last resort: code that does not handle a failed write on a full disk must not end the apps.
 process.on('uncaughtException', (error: unknown) => {
   if (!isDiskFull(error)) {
     console.error(error);
@@ -24,7 +24,7 @@ process.on('uncaughtException', (error: unknown) => {
 async function main(): Promise<void> {
   // Only the host's user may read the files that the host makes, unless the code that makes one says otherwise.
   process.umask(0o077);
-  // It takes some tenths of a second when much is new: now, while nobody waits for an answer of this thread.
+  // It takes some tenths of a second when much is new: do it before clients wait for this thread.
   flushCompileCache();
   const config = readConfig(process.env);
   for (const name of unknownSettings(process.env))
@@ -61,7 +61,7 @@ async function main(): Promise<void> {
 
   log('info', 'starting', { data: host.paths.root, pid: process.pid });
   const addresses = await host.start().catch(async (error: unknown) => {
-    // The host was stopped during the start, so this failure is no news.
+    // The host was stopped during the start, which explains the failure.
     if (stopping) return null;
     stopping = true;
     await host.close().catch(() => {});

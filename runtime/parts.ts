@@ -1,4 +1,4 @@
-// Puts a host together of its parts, each with what it needs of the others. Nothing runs yet: `host.ts` starts and ends them.
+// Assembles a host from its parts. Nothing runs yet: `host.ts` starts and ends them.
 import type { AlertedApp } from './alerts/alerts.ts';
 import type { Config } from './config.ts';
 import { Outbox } from './control/outbox.ts';
@@ -12,15 +12,15 @@ import { makeDeploys } from './parts/deploys.ts';
 import { makeEdge } from './parts/edge.ts';
 import { makeObservability } from './parts/observability.ts';
 
-/** What `assemble` makes. */
+/** The result of `assemble`. */
 export type Parts = ReturnType<typeof assemble>;
 
 /**
- * Claims the data directory, opens what is in it, and makes all parts of a host.
- * @throws {Error} when another host has the directory, a newer Cellar wrote it, or Caddy is wanted and missing
+ * Locks the data directory, opens its contents, and makes all parts of a host.
+ * @throws {Error} when another host has the directory, a newer Cellar wrote it, or Caddy is configured and missing
  */
 export function assemble(config: Config) {
-  // Before the directory is claimed: without its program the host does not start.
+  // Before the lock: without the program the host does not start.
   const caddyProgram = config.RUNNER_EDGE === 'caddy' ? findCaddy() : null;
   const base = makeBase(config);
   const { paths, store, disk } = base;
@@ -73,7 +73,7 @@ export function assemble(config: Config) {
     observability.alerts.lookAtDisk(disk.shortage);
     observability.errorRates.tick();
     observability.deliveries.tick();
-    // What nobody waits for is on the disk a second later.
+    // Writes that no caller waits for are on the disk a second later.
     store.synced().catch((error: unknown) =>
       logRarely('error', 'what the host has written down is not on the disk; it is tried again', {
         error: reason(error),
@@ -81,7 +81,7 @@ export function assemble(config: Config) {
     );
   }
 
-  /** An app as alerts show it; null when it was deleted. */
+  /** Returns an app as alerts show it; null when it was deleted. */
   function described(appId: string): AlertedApp | null {
     const app = apps.get(appId);
     if (app === undefined) return null;
@@ -89,7 +89,7 @@ export function assemble(config: Config) {
     return { id: appId, slug, url: base.urlOf(slug) };
   }
 
-  /** The parts that do not serve now, by the name that `/ready` shows. */
+  /** Returns the names of failed parts, as `/ready` shows them. */
   function failing(): string[] {
     const failing = control.answers ? [] : ['control plane'];
     if (disk.short) failing.push('disk');
@@ -98,7 +98,7 @@ export function assemble(config: Config) {
     return failing;
   }
 
-  /** What is wrong while everything serves, by the name that `/ready` shows. */
+  /** Returns the names of warnings while everything serves, as `/ready` shows them. */
   function warnings(): string[] {
     return appParts.snapshots.isNewestDamaged ? ['snapshots'] : [];
   }

@@ -1,13 +1,13 @@
-// What the host throws when it refuses to do what the control plane asks for.
+// Errors of requests from the control plane that the host refuses.
 import { CodedError } from '../handlers/contract/coded-error.ts';
 
-/** Says why something is not done. `code` is one of the contract's error codes, `status` the HTTP status of that code. */
+/** A refusal with its reason. `code` is one of the contract's error codes, `status` the HTTP status of that code. */
 export class Refusal extends CodedError<string> {}
 
 /**
- * To be called before something takes room on the disk.
- * @param disk.shortage why there is no room, and what to do; null while there is room
- * @throws {Refusal} 507 when there is no room
+ * Checks for disk space. Call it before work that needs space.
+ * @param disk.shortage why there is no space, and how to fix it; null while there is space
+ * @throws {Refusal} 507 when there is no space
  */
 export function requireRoom({ shortage }: { shortage: string | null }): void {
   if (shortage !== null) throw new Refusal(507, 'insufficient_storage', shortage);

@@ -1,4 +1,4 @@
-// The kinds of settings: how the text of each is read, and what is said of a wrong one.
+// Kinds of settings: each with its parser and its error messages.
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { DATA_DIRECTORY_MAX } from './disk/data-directory.ts';
@@ -34,7 +34,7 @@ export const origin = z.union([
     ),
 ]);
 
-/** The parts of a text between commas, without spaces around them and without empty ones. */
+/** Splits a text at commas, trims the parts and drops empty ones. */
 const commaList = z.string().transform((text) =>
   text
     .split(',')
@@ -87,7 +87,7 @@ export const logFilter = z.string().superRefine((text, context) => {
 export const smtpUrl = z.string().transform((text, context): SmtpServer | null => {
   const server = smtpServer(text);
   if (server === null && text !== '') {
-    // The message does not quote the text, which has a password in it.
+    // The message does not quote the text, which contains a password.
     context.addIssue({
       code: 'custom',
       message: 'must be like smtp://user:password@mail.example.com:587 or smtps://…:465, percent-encoded',

@@ -1,4 +1,4 @@
-// Every setting, declared once: name, default, meaning, and of which kind its text is. `docs/settings.md` is made from this list.
+// Every setting, declared once: name, default, meaning, and kind of text. `docs/settings.md` is generated from this list.
 import { z } from 'zod';
 import { DATA_DIRECTORY_MAX } from './disk/data-directory.ts';
 import {
