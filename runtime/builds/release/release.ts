@@ -1,4 +1,4 @@
-// Makes a bundled directory a release: writes its description, then moves it into place atomically.
+// Makes a bundled directory a release: writes its description, then moves it into place in one step.
 import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BUNDLE_BYTES } from '../../../bundler/limits.ts';

@@ -25,7 +25,7 @@ export class SizeCounter {
     this.#paths = paths;
   }
 
-  /** Runs one count; calls must not overlap. Incomplete on a timeout or if the child ends. @throws {ChildError} at a failed start */
+  /** Counts once; calls must not overlap. Incomplete on a timeout or the child's exit. @throws {ChildError} at a failed start */
   async count(): Promise<Usage> {
     this.#child ??= await startJob([...limited(), '/bin/sh', '-c', LOOP, 'sh', ...this.#paths], {
       title: 'du',
