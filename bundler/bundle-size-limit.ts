@@ -1,11 +1,11 @@
-// How large the description of a release may be: the host reads it whole.
+// Limits the size of a release's description: the host reads it whole.
 import { BuildFailure } from './failure.ts';
 import { BUNDLE_BYTES, BUNDLE_VALUES } from './limits.ts';
 import type { Bundle } from './release.ts';
 
-/** Bindings of each kind. */
+/** Maximum bindings of each kind. */
 const BINDINGS = 1_000;
-/** Characters of the JSON of a send_email binding, which goes with each e-mail. */
+/** Maximum characters of a send_email binding's JSON, which is sent with each e-mail. */
 const MAIL_BINDING_LENGTH = 32 * 1024;
 
 /** Refuses a bundle whose description is too large to be read whole by the host. */
@@ -42,7 +42,7 @@ export function requireBundleSize(bundle: Bundle): void {
     );
 }
 
-/** Values and names of properties, at any depth. */
+/** Counts values and property names, at any depth. */
 function countValues(root: unknown): number {
   let count = 0;
   for (const waiting: unknown[] = [root]; waiting.length > 0; ) {

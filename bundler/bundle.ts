@@ -1,4 +1,4 @@
-// A built worktree becomes a `Bundle`: its modules, assets and migrations in a directory, the rest as data.
+// Makes a `Bundle` from a built worktree: modules, assets and migrations in a directory, the rest as data.
 import { mkdirSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { BuildSettings } from '../handlers/contract/host/host-calls.ts';
@@ -42,9 +42,9 @@ export interface Bundled {
 }
 
 const ASSETS = 'assets';
-/** The most that the page of a single-page app may have. */
+/** Maximum size of a single-page app's page. */
 const PAGE_BYTES = 2 ** 20;
-/** Lines for the deploy's log, and characters of each. */
+/** Maximum lines for the deploy's log, and maximum characters of each. */
 const NOTES = 100;
 const NOTE_LENGTH = 2_000;
 
@@ -59,24 +59,24 @@ const nothing: Bundle = {
   namespaces: [],
 };
 
-/** A project to bundle, and where its bundle goes. */
+/** A project to bundle, and the target directory. */
 export interface BundleOptions {
   worktree: string;
   settings: BuildSettings;
-  /** A directory that is empty, or not there yet. */
+  /** An empty or missing directory. */
   out: string;
-  /** The environment of its Wrangler configuration to deploy; `null`: the top level. */
+  /** The Wrangler environment to deploy; `null`: the top level. */
   environment: string | null;
   /** As `Plan` has it. */
   deployLine?: string | null;
-  /** MiB that its assets may have. */
+  /** Maximum MiB of its assets. */
   assetsMb: number;
-  /** The sites that were there before the build; `null` when nothing was built that could make one. */
+  /** The sites that existed before the build; `null` when no build could have made one. */
   before: PageFolders | null;
 }
 
 /**
- * Bundles a project. All that it writes is on the disk when it resolves.
+ * Bundles a project. When it resolves, all its files are synced to the disk.
  * @throws {BuildFailure} for every fault of the project
  */
 export async function bundleProject(options: BundleOptions): Promise<Bundled> {
@@ -108,7 +108,7 @@ async function bundleKind(options: BundleOptions): Promise<Bundled> {
   return bundleConfig(place, withPages(place, read, output_directory), out, assetsMb);
 }
 
-/** Shortens notes for a log: not too many of them, and each not too long. */
+/** Limits the number of notes for a log, and the length of each. */
 function bounded(notes: string[]): string[] {
   const rest = notes.length - NOTES;
   const told = notes.slice(0, NOTES).map((note) => note.slice(0, NOTE_LENGTH).toWellFormed());
@@ -142,7 +142,7 @@ function counted(files: number): string {
   return files === 1 ? '1 file' : `${files} files`;
 }
 
-/** Whether a page is filled by a script, and is no large document. */
+/** Whether a page is filled by a script, and is small. */
 function hasScript(root: string, path: string): boolean {
   const page = readHead(root, path, PAGE_BYTES + 1);
   return page.length <= PAGE_BYTES && /<script\b[^>]*(?:\bsrc=|>\s*import\b)/i.test(page.toString('utf8'));
@@ -254,7 +254,7 @@ async function bundleConfig(
   return { bundle, notes };
 }
 
-/** The compatibility date of a configuration, which may leave it out. */
+/** Returns the compatibility date of a configuration, which may omit it. */
 function datedConfig(file: string, asked: string | undefined, notes: string[]): string {
   if (asked !== undefined) return supportedDate(asked, `${file}: `, notes);
   notes.push(

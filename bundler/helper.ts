@@ -6,10 +6,10 @@ import { BuildFailure } from './failure.ts';
 import { planBuild } from './project/plan.ts';
 import type { BundlerReply, BundlerRequest, BundlerResults } from './protocol.ts';
 
-/** Characters of a message to the project's author. One line of a source may have very many. */
+/** Maximum characters of a message to the project's author. One source line may be very long. */
 const MESSAGE_LENGTH = 16_000;
 
-/** How long after an answer the process writes its compiled code to the disk, in ms: the deploy goes first. */
+/** Delay in ms after an answer before the process writes its compiled code to the disk: the deploy goes first. */
 const KEEP_AFTER_MS = 500;
 
 function answer(request: BundlerRequest): Promise<BundlerResults[keyof BundlerResults]> {
@@ -32,7 +32,7 @@ function shorten(text: string): string {
 
 process.on('message', async (request: BundlerRequest) => {
   process.send!(await reply(request));
-  // Not at the end, which is a SIGKILL.
+  // Not at exit: the process ends by SIGKILL.
   setTimeout(flushCompileCache, KEEP_AFTER_MS).unref();
 });
 process.on('disconnect', () => process.exit(0));

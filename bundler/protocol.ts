@@ -1,4 +1,4 @@
-// What passes between the host and the bundler's process.
+// The messages between the host and the bundler's process.
 import type { Bundled, BundleOptions } from './bundle.ts';
 import type { Plan, PlanOptions } from './project/plan.ts';
 
@@ -12,7 +12,7 @@ export interface BundlerResults {
   bundle: Bundled;
 }
 
-/** `fault`: whose the failure is; the project's has a message for its author. */
+/** `fault`: the side that caused the failure; a project's failure has a message for its author. */
 export type BundlerReply =
   | { id: number; result: BundlerResults[keyof BundlerResults] }
   | { id: number; fault: 'project' | 'bundler'; message: string };

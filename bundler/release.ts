@@ -1,4 +1,4 @@
-// What a build leaves behind, as data: `Bundle` names things as the project does, `Release` adds where each
+// A build's result, as data: `Bundle` names things as the project does, `Release` adds where each
 // thing's storage lies.
 
 import type { Outward, QueueConsumer } from '../handlers/contract/host/host-releases.ts';
@@ -16,13 +16,13 @@ export interface Module {
 /** Static assets, served by workerd itself. `directory` is relative to the release's directory. */
 export interface Assets {
   directory: string;
-  /** The name of the Worker's binding to the assets, if it asked for one. */
+  /** The name of the Worker's assets binding, if it has one. */
   binding: string | null;
   notFoundHandling: 'none' | '404-page' | 'single-page-application';
   htmlHandling: 'auto-trailing-slash' | 'force-trailing-slash' | 'drop-trailing-slash' | 'none';
-  /** `true`: the Worker answers first, always. A list: path patterns for which it does (`!` excludes). */
+  /** `true`: the Worker always answers first. A list: path patterns where it does (`!` excludes). */
   runWorkerFirst: boolean | string[];
-  /** Left out by builds of before, whose rules lie in the directory alone. */
+  /** Omitted by older builds, whose rules are only in the directory. */
   rules?: AssetRules;
 }
 
@@ -31,7 +31,7 @@ export type AssetRules = Partial<Record<'headers' | 'redirects' | 'ignore', stri
 
 /** One step of a Wrangler `migrations` list, in the project's own words. */
 export interface ClassMigration {
-  /** `null`: of a declarative `exports` list, to be applied on every deploy. */
+  /** `null`: from a declarative `exports` list, to be applied on every deploy. */
   tag: string | null;
   newClasses: string[];
   newSqliteClasses: string[];
@@ -51,21 +51,21 @@ interface Database {
   /** The project's `database_name`, if it has one. */
   name?: string;
   migrations: DatabaseMigration[];
-  /** The table that records the migrations, where it is not `d1_migrations`. */
+  /** The table that records the migrations, unless it is `d1_migrations`. */
   migrationsTable?: string;
 }
 
 export type { Outward, QueueConsumer };
 
-/** Cron triggers and queues: what calls the Worker besides requests. A queue keeps its messages under its name. */
+/** Cron triggers and queues: they call the Worker besides requests. A queue stores its messages under its name. */
 export interface Triggers {
-  /** Cron expressions, each once. */
+  /** Cron expressions without duplicates. */
   crons: string[];
   producers: { binding: string; queue: string }[];
   consumers: QueueConsumer[];
 }
 
-/** A rate limit: `limit` calls of a key in `period` seconds. Those of one namespace count together. */
+/** A rate limit: `limit` calls of a key in `period` seconds. Limits of one namespace share a count. */
 export interface RateLimit {
   binding: string;
   namespace: string;
@@ -78,9 +78,9 @@ export interface Workflow {
   binding: string;
   name: string;
   className: string;
-  /** Most steps of an instance. Left out: as the engine has it. */
+  /** Maximum steps of an instance. Omitted: the engine's default. */
   steps?: number;
-  /** How long ended instances are kept, in ms or as in `3 days`. Left out: as the engine has it. */
+  /** Retention of ended instances, in ms or as in `3 days`. Omitted: the engine's default. */
   retention?: { success?: number | string; error?: number | string };
 }
 
@@ -89,9 +89,9 @@ export interface ServiceBinding {
   binding: string;
   /** The slug of an app of the same owner; `null`: the project's own Worker. */
   service: string | null;
-  /** The export that answers. Left out: the default one. */
+  /** The export that answers. Omitted: the default export. */
   entrypoint?: string;
-  /** What the export finds as `ctx.props`. */
+  /** The `ctx.props` of the export. */
   props?: Record<string, unknown>;
 }
 
@@ -112,7 +112,7 @@ interface Worker {
   modules: Module[];
   compatibilityDate: string;
   compatibilityFlags: string[];
-  /** The file in the project that the entry was bundled from. Left out of what was bundled elsewhere, and by builds of before. */
+  /** The project file that the entry was bundled from. Omitted if it was bundled elsewhere, and by older builds. */
   main?: string;
 }
 
@@ -131,26 +131,26 @@ export interface Bundle {
   databases: (Database & { key: string })[];
   /** `key` is the namespace's stable name: `id`, else the binding. */
   namespaces: { binding: string; key: string }[];
-  /** `key` is the bucket's stable name: `bucket_name`, else the binding. Left out when there is none. */
+  /** `key` is the bucket's stable name: `bucket_name`, else the binding. Omitted when empty. */
   buckets?: { binding: string; key: string }[];
-  /** Left out when there is none. */
+  /** Omitted when empty. */
   workflows?: Workflow[];
-  /** Left out when there is none. */
+  /** Omitted when empty. */
   rateLimits?: RateLimit[];
-  /** Left out when there is none. */
+  /** Omitted when empty. */
   services?: ServiceBinding[];
   outward?: Outward[];
-  /** The binding that tells the Worker which deploy it is of; `tag`: as the author named the version. */
+  /** The binding that gives the Worker its version; `tag`: the author's name for the version. */
   versionMetadata?: { binding: string; tag: string };
-  /** CPU time that the app may compute for without a pause, in ms; left out where the project does not say. */
+  /** Maximum CPU time without a pause, in ms; omitted if the project does not set it. */
   cpuMs?: number;
-  /** Left out when there is none. */
+  /** Omitted when empty. */
   triggers?: Triggers;
-  /** Names of secrets without which it is not deployed. Left out when there is none. */
+  /** Names of required secrets: a deploy without them fails. Omitted when empty. */
   requiredSecrets?: string[];
-  /** Left out when there is none. */
+  /** Omitted when empty. */
   prefill?: Prefill;
-  /** What its author has to know. Left out when there is none. */
+  /** Warnings for the author. Omitted when empty. */
   warnings?: string[];
 }
 
@@ -160,24 +160,24 @@ export interface Release {
   deployId: string;
   sha: string;
   worker: Bundle['worker'];
-  /** The names that the entry module exports. Left out by builds of before. */
+  /** The names that the entry module exports. Omitted by older builds. */
   exports?: string[];
   vars: Record<string, unknown>;
   assets: Assets | null;
-  /** Every Durable Object class that keeps storage. `storageId` is workerd's `uniqueKey`. */
+  /** Every Durable Object class with storage. `storageId` is workerd's `uniqueKey`. */
   classes: { className: string; storageId: string; sql: boolean }[];
   durableObjects: { binding: string; className: string }[];
   /** `storageId` is the database's name inside the D1 service. */
   databases: (Database & { storageId: string })[];
   /** `storageId` is the namespace's name inside the KV service. */
   namespaces: { binding: string; storageId: string }[];
-  /** `storageId` is the bucket's name inside the host's bucket service. Left out when there is none. */
+  /** `storageId` is the bucket's name inside the host's bucket service. Omitted when empty. */
   buckets?: { binding: string; storageId: string }[];
   workflows?: Workflow[];
   rateLimits?: RateLimit[];
   services?: ServiceBinding[];
   outward?: Outward[];
-  /** `id`: the version's, left out by builds of before. `timestamp`: when it was uploaded or built, in ISO 8601. */
+  /** `id`: the version's, omitted by older builds. `timestamp`: its upload or build, in ISO 8601. */
   versionMetadata?: { binding: string; tag: string; id?: string; timestamp: string };
   cpuMs?: number;
   triggers?: Triggers;

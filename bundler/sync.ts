@@ -1,11 +1,11 @@
-// Brings a directory to the disk: what the database will call live must survive a power cut.
+// Syncs a directory to the disk: a release that the database calls live must survive a power cut.
 import { open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Files that are brought to disk side by side. */
+/** Maximum concurrent file syncs. */
 const CONCURRENCY = 16;
 
-/** Resolves when every file and folder in `directory`, and that itself, is on the disk. */
+/** Resolves when `directory` and all files and folders in it are synced to the disk. */
 export async function syncTree(directory: string): Promise<void> {
   const paths = await readdir(directory, { recursive: true });
   const queue = [directory, ...paths.map((path) => join(directory, path))];
@@ -16,7 +16,7 @@ export async function syncTree(directory: string): Promise<void> {
   );
 }
 
-/** Resolves when a file is on the disk, or the names in a folder are. */
+/** Resolves when a file's data, or a folder's names, are synced to the disk. */
 export async function syncFile(path: string): Promise<void> {
   const file = await open(path);
   try {

@@ -11,9 +11,9 @@ import { readProjectFile } from '../project/regular-file.ts';
 import type { Module } from '../release.ts';
 import { DEFAULT_RULES, type Rule, typeOf } from './modules.ts';
 
-/** Folders below folders that are looked at. */
+/** Maximum depth of the folder search. */
 const DEPTH = 20;
-/** Modules of one Worker. */
+/** Maximum modules of one Worker. */
 const MODULES = 2_000;
 const TYPES: Record<string, Module['type']> = {
   ESModule: 'esm',

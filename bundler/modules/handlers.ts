@@ -1,4 +1,4 @@
-// Our own Workers, each as one module.
+// Bundles our own Workers, each as one module.
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -46,7 +46,7 @@ export async function keptHandlers(directory: string | null): Promise<string> {
   const firstLine = `// ${key}\n`;
   if (kept.startsWith(firstLine)) return kept;
   const script = firstLine + (await bundleHandlers());
-  // The next start bundles them again where they cannot be kept: the disk may be full, or the place not there.
+  // The cache is optional: the disk may be full, or the directory missing. Then the next start bundles again.
   await keep(path, script).catch(() => {});
   return script;
 }
@@ -71,7 +71,7 @@ async function keep(path: string, script: string): Promise<void> {
 export function bundleUiServer(): Promise<string> {
   return bundleWorker('../../handlers/ui/index.ts', {
     minify: true,
-    // The library would hash passwords in JavaScript, ten times as slowly as Node's crypto does, which workerd has.
+    // The library would hash passwords in JavaScript, ten times slower than Node's crypto, which workerd provides.
     alias: {
       '@better-auth/utils/password': fileURLToPath(import.meta.resolve('@better-auth/utils/password')),
     },

@@ -1,4 +1,4 @@
-// The control UI as files to serve: its page, and scripts and styles whose names have a hash of what is in them.
+// Builds the control UI's files: its page, and scripts and styles with content hashes in their names.
 import { globSync, readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -13,7 +13,7 @@ export interface UiFile {
   contents: Uint8Array;
   /** Its `Content-Type`. */
   type: string;
-  /** Whether its name changes with its contents, so that browsers may keep it for ever. */
+  /** Whether its name changes with its contents, so that browsers may cache it for ever. */
   immutable: boolean;
 }
 
@@ -82,7 +82,7 @@ const common = {
   legalComments: 'none',
   logLevel: 'silent',
   define: { 'process.env.NODE_ENV': '"production"' },
-  // Settings of a user's own tools must not change our bundle.
+  // A user's own tool settings must not change our bundle.
   tsconfigRaw: { compilerOptions: { jsx: 'react-jsx', jsxImportSource: 'preact' } },
 } satisfies BuildOptions;
 
@@ -127,7 +127,7 @@ function file(path: string, contents: Uint8Array, immutable: boolean): UiFile {
   return { path, contents, type: TYPES[path.slice(path.lastIndexOf('.') + 1)]!, immutable };
 }
 
-/** An output and all that it imports at once, not what it imports when it is needed. */
+/** Returns an output and its static imports, not its dynamic ones. */
 export function withImports(outputs: Metafile['outputs'], path: string, seen: string[] = []): string[] {
   if (seen.includes(path)) return seen;
   seen.push(path);

@@ -24,9 +24,9 @@ export interface WorkerSource {
   compatibilityDate: string;
   compatibilityFlags: string[];
   rules: Rule[];
-  /** Where names of modules begin that stay beside the bundle, as an absolute path; `null`: there are none. */
+  /** Absolute path of the root of additional module names; `null`: there are none. */
   moduleBase: string | null;
-  /** What the project sets of esbuild's own options. */
+  /** The project's settings of esbuild options. */
   options: Pick<
     BuildOptions,
     'define' | 'alias' | 'minify' | 'keepNames' | 'tsconfig' | 'jsxFactory' | 'jsxFragment'
@@ -36,7 +36,7 @@ export interface WorkerSource {
 const MODULES = 'modules';
 const RULE_TYPES = ['Text', 'Data', 'CompiledWasm', 'ESModule', 'CommonJS'];
 const NODE_ENV = '"production"';
-/** More say nothing new: one mistake may make thousands. */
+/** Maximum messages: one mistake may cause thousands. */
 const ERRORS_TOLD = 20;
 /** Said beside the import that could not be resolved for it. */
 const UNREADABLE = /^Cannot read directory /;
@@ -125,7 +125,7 @@ export async function bundleWorker(
   const entry: Module = { name, type: 'esm', path: `${MODULES}/${name}` };
   nameSources(root, join(out, MODULES), name);
   const warnings = result.warnings.map((message) => explain(root, message));
-  // This flag gives a Worker one of the modules.
+  // This flag provides one of the modules to a Worker.
   if (compatibilityFlags.includes('nodejs_als')) nodeUsed.delete('node:async_hooks');
   if (!nodeEnabled && nodeUsed.size > 0) {
     warnings.push(
@@ -177,7 +177,7 @@ function explain(root: string, message: Message): string {
   return `${where}: ${text}${line === '' ? '' : `\n  ${line}`}${more}`;
 }
 
-/** An import that leads out of the project fails as one that leads nowhere does: no project learns what lies outside of it. */
+/** An import from outside the project fails like a missing file: no project learns what exists outside it. */
 function asNotThere(message: Message): Message {
   const { location, text, notes } = message;
   if (location === null || !text.endsWith(OUTSIDE)) return message;
@@ -190,7 +190,7 @@ function asNotThere(message: Message): Message {
   };
 }
 
-/** esbuild's own advice, unless it is for one who calls esbuild by hand. */
+/** Returns esbuild's own advice, unless it is for direct users of esbuild. */
 function advice(text: string, note: string): string {
   if (!note.includes(EXTERNAL)) return `\n  ${note}`;
   const name = UNRESOLVED_PACKAGE.exec(text)?.[1];
