@@ -1,4 +1,4 @@
-// Answers the `send_email` bindings of one app, at a socket that is the app's alone.
+// Serves the `send_email` bindings of one app, at the app's own socket.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { answerHttp, bodyOf, type HttpAnswerer } from '../app-services/app-service-http.ts';
 import type { Budget, Held } from '../app-services/budget.ts';
@@ -30,15 +30,15 @@ export interface MailServiceOptions {
   senders: Senders;
 }
 
-/** Bytes of what is asked: a message in base64, and in JSON. */
+/** Maximum bytes of a request: a message in base64, inside JSON. */
 const ASKED_BYTES = 2 * MESSAGE_BYTES;
 /** Memory that a message takes beside what was asked: its parts, and what is made of them. */
 const COPIES = 3;
-/** E-mails of an app at a time. */
+/** Maximum concurrent e-mails of an app. */
 const AT_ONCE = 8;
-/** Longest time for an e-mail, in ms, from the look-up of the mail server's name to its word that it took the e-mail. */
+/** Timeout for an e-mail in ms, from the DNS lookup of the mail server to its acceptance of the e-mail. */
 const DEADLINE_MS = 30_000;
-/** Longest time for what is asked to arrive, in ms. */
+/** Timeout for receiving a request, in ms. */
 const ASKED_MS = 60_000;
 const LIMITS = {
   // The binding's addresses are in it.
@@ -69,7 +69,7 @@ export class AppServer {
     this.#shared = shared;
   }
 
-  /** Listens at a socket to which only the app can come. */
+  /** Listens at a socket that only the app can reach. */
   static listen(door: SocketHandle, options: MailServiceOptions, shared: Shared): Promise<HttpAnswerer> {
     const server = new AppServer(options, shared);
     return answerHttp(door, LIMITS, (request, response) => void server.#answer(request, response));

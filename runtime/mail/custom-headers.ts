@@ -1,4 +1,4 @@
-// Fields of an e-mail's head that an app adds by itself.
+// Custom e-mail headers that an app sets.
 import { cutText } from '../../handlers/contract/text.ts';
 import {
   headerInvalid,
@@ -9,17 +9,17 @@ import {
 } from './errors.ts';
 
 const MOST = 20;
-/** Bytes of a name, of a value, and of all together. */
+/** Maximum bytes of a name, of a value, and of all together. */
 const NAME_BYTES = 100;
 const VALUE_BYTES = 2_048;
 const ALL_BYTES = 16_384;
-/** Those that a field of the message gives. */
+/** Headers that the message's own fields set. */
 const FIELDS = ['from', 'to', 'cc', 'bcc', 'subject', 'reply-to'];
-/** Those that are the mail servers' to write, or say how the body is to be read. */
+/** Headers that mail servers write, or that describe the body's encoding. */
 const OTHERS =
   /^(?:date|message-id|mime-version|sender|received|return-path|delivered-to|authentication-results|arc-.*|resent-.*|content-.*|dkim-.*|domainkey-.*|received-.*|apparently-.*)$/;
 
-/** Checks them. @throws {MailError} naming the one that is wrong */
+/** Checks the headers. @throws {MailError} naming the invalid one */
 export function customHeaders(headers: Record<string, string>): Record<string, string> {
   const all = Object.entries(headers);
   if (all.length > MOST)

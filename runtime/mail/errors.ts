@@ -21,7 +21,7 @@ export const dailyExceeded = refusal(429, 'E_DAILY_LIMIT_EXCEEDED');
 /** For what the mail server, or the way to it, fails at. */
 export const failedDelivery = refusal(502, 'E_DELIVERY_FAILED');
 export const internal = refusal(500, 'E_INTERNAL_SERVER_ERROR');
-/** Whoever runs this Cellar has named no mail server. */
+/** The operator has configured no mail server. */
 export const notSet = () =>
   new MailError(
     503,
@@ -29,7 +29,7 @@ export const notSet = () =>
     'This Cellar has no mail server. Its operator names one with RUNNER_SMTP_URL and RUNNER_SMTP_FROM.',
   );
 
-/** The body of an answer that refuses. */
+/** The body of an error response. */
 export function refusalBody({ code, message }: MailError): string {
   return JSON.stringify({ code, message });
 }

@@ -6,9 +6,9 @@ import { isAddress } from './addresses.ts';
 import type { SmtpServer } from './smtp-server.ts';
 import { transportTo, whyNot } from './transport.ts';
 
-/** Longest time for an e-mail, in ms, from the look-up of the server's name to its word that it took the e-mail. */
+/** Timeout for an e-mail in ms, from the DNS lookup of the server to its acceptance of the e-mail. */
 const DEADLINE_MS = 12_000;
-/** An e-mail that waits has its deadline all the same. */
+/** The deadline also applies to an e-mail that waits. */
 const LIMITS = { name: 'e-mails', running: 8, runningPerOwner: 2, waitingPerOwner: 8 };
 
 export class Mailer {
@@ -44,13 +44,13 @@ export class Mailer {
       const why = deadline.aborted
         ? `the mail server did not answer within ${this.#deadlineMs / 1000} s`
         : whyNot(error as Error & { code?: string });
-      // Neither the person's address nor the e-mail, which has a link in it that is a secret.
+      // Logs neither the person's address nor the e-mail: it contains a secret link.
       logRarely('warn', 'an e-mail could not be sent', { error: why });
       return why;
     }
   }
 
-  /** Gives up what is under way. */
+  /** Aborts running deliveries. */
   stop(): void {
     this.#ending.abort(new Error('the host is stopping'));
   }

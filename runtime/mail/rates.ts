@@ -1,4 +1,4 @@
-// How many e-mails an app may send: each recipient counts as one.
+// Limits how many e-mails an app may send: each recipient counts as one.
 import { dailyExceeded, rateExceeded } from './errors.ts';
 
 export const PER_MINUTE = 120;
@@ -10,7 +10,7 @@ export class Rates {
   readonly #minute = new Window(MINUTE_MS, PER_MINUTE);
   readonly #day = new Window(DAY_MS, PER_DAY);
 
-  /** Counts recipients. @throws {MailError} when they are too many, and then counts none */
+  /** Counts recipients. @throws {MailError} when they exceed the limit; then counts none */
   take(recipients: number, now = Date.now()): void {
     if (!this.#day.hasRoom(recipients, now))
       throw dailyExceeded(`An app may send ${PER_DAY} e-mails a day; each recipient counts as one.`);

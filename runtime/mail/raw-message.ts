@@ -4,9 +4,9 @@ import { comparable, domainOf } from './addresses.ts';
 import { headerNotAllowed, invalid, senderNotVerified } from './errors.ts';
 
 const HEAD_BYTES = 64 * 1024;
-/** Fields that only a mail server writes. */
+/** Headers that only a mail server writes. */
 const SERVERS_OWN = /^(?:received|resent-.*|authentication-results|arc-.*|delivered-to)$/;
-/** Fields that no recipient is to see. */
+/** Headers that no recipient may see. */
 const LEFT_OUT = ['bcc', 'return-path'];
 const CRLF = '\r\n';
 
@@ -17,7 +17,7 @@ const CRLF = '\r\n';
  * @throws {MailError} saying what is wrong with it
  */
 export function rawMessage(bytes: Buffer, from: string): { raw: Buffer; id: string } {
-  // A server that takes another end of line for one could be led to see a second e-mail.
+  // Other line ends are refused: a server that accepts them could be tricked into a second e-mail (SMTP smuggling).
   const text = bytes.toString('latin1').replace(/\r\n?|\n/g, CRLF);
   const end = text.indexOf(CRLF + CRLF);
   if (end === -1) throw invalid('The raw e-mail has no empty line after its head.');

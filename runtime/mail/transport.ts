@@ -1,15 +1,15 @@
-// The way to the mail server.
+// The connection to the mail server.
 import type { Transporter } from 'nodemailer';
 import { cutText } from '../../handlers/contract/text.ts';
 import { reason } from '../log.ts';
 import type { SmtpServer } from './smtp-server.ts';
 
-/** Longest reason that is told, in characters: parts of it are the mail server's own words. */
+/** Maximum characters of a reported reason: parts of it are the mail server's own words. */
 const REASON_LENGTH = 300;
-/** Longest answer of the mail server, in bytes. */
+/** Maximum bytes of a mail server's answer. */
 const ANSWER_BYTES = 16 * 1024;
 
-/** A way to the mail server, by a connection of its own for each e-mail. */
+/** An SMTP transport with a new connection for each e-mail. */
 export async function transportTo(server: SmtpServer): Promise<Transporter> {
   const { host, port, isSecure, user, password, isLocal } = server;
   // Loaded by the first e-mail: most machines send none.
@@ -29,7 +29,7 @@ export async function transportTo(server: SmtpServer): Promise<Transporter> {
   });
 }
 
-/** Why an e-mail was not sent. A mail server that refuses a password may repeat it: its words are left out then. */
+/** Returns why an e-mail was not sent. Omits the server's words when it refuses a password: they may repeat it. */
 export function whyNot(error: Error & { code?: string }): string {
   if (error.code === 'EAUTH') return 'the mail server refuses the user and password of RUNNER_SMTP_URL';
   return cutText(reason(error).replace(/\s+/g, ' ').trim(), REASON_LENGTH);
