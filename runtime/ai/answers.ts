@@ -3,7 +3,7 @@
 import { type Call, isObject } from './calls.ts';
 import { failedUpstream } from './errors.ts';
 
-/** Longest line of a streamed answer, in characters. */
+/** Maximum characters of a line in a streamed answer. */
 const LINE_LENGTH = 1_048_576;
 const DATA = /^data: ?/;
 

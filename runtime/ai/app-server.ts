@@ -1,4 +1,4 @@
-// Answers the AI bindings of one app, at a socket that is the app's alone.
+// Serves the AI bindings of one app, at the app's own socket.
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { answerHttp, bodyOf, type HttpAnswerer } from '../app-services/app-service-http.ts';
@@ -20,12 +20,12 @@ import {
 } from './errors.ts';
 import { type AiServer, ask } from './upstream.ts';
 
-/** Bytes of what is asked, and of an answer that is not streamed. */
+/** Maximum bytes of a request, and of a response that is not streamed. */
 const QUESTION_BYTES = 8 * 2 ** 20;
 const ANSWER_BYTES = 16 * 2 ** 20;
-/** Calls of an app at a time. */
+/** Maximum concurrent calls of an app. */
 const CALLS = 32;
-/** Longest time for a question to arrive, in ms. */
+/** Timeout for receiving a request, in ms. */
 const QUESTION_MS = 60_000;
 const LIMITS = {
   maxHeaderSize: 16_384,
@@ -56,7 +56,7 @@ export class AppServer {
     this.#shared = shared;
   }
 
-  /** Listens at a socket to which only the app can come. */
+  /** Listens at a socket that only the app can reach. */
   static listen(door: SocketHandle, upstream: AiServer, shared: Shared): Promise<HttpAnswerer> {
     const server = new AppServer(upstream, shared);
     return answerHttp(door, LIMITS, (request, response) => void server.#answer(request, response));
@@ -78,7 +78,7 @@ export class AppServer {
       });
     } catch (error) {
       await discard(request);
-      // Whoever is not there any more needs no answer.
+      // Sends nothing after the client has disconnected.
       if (!left.signal.aborted)
         refuse(response, error instanceof QueueFull ? noCapacity(error.message) : error);
     } finally {
@@ -117,7 +117,7 @@ async function sendWhole(
   response.writeHead(200, { 'content-type': 'application/json' }).end(body);
 }
 
-/** Passes a streamed answer on as it comes, no faster than the app reads. */
+/** Streams an answer to the app, with backpressure. */
 async function sendStream(kind: Call['kind'], answer: Response, response: ServerResponse): Promise<void> {
   const translator = kind === 'chat' ? new StreamTranslator() : null;
   response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -131,7 +131,7 @@ async function sendStream(kind: Call['kind'], answer: Response, response: Server
   response.end();
 }
 
-/** All of an answer as text. @throws {AiError} when it, or all calls together, have too many bytes */
+/** Reads a whole answer as text. @throws {AiError} when it, or all calls together, exceed the byte limit */
 async function answerOf(answer: Response, held: Held): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;

@@ -14,7 +14,7 @@ export const noCapacity = (message: string) => new AiError(429, 3040, message);
 /** For what the AI server, or the way to it, fails at. */
 export const failedUpstream = (message: string) => new AiError(502, 3043, message);
 export const notFound = (message: string) => new AiError(404, 7000, message);
-/** Whoever runs this Cellar has named no AI server. */
+/** The operator has configured no AI server. */
 export const notSet = () =>
   new AiError(
     503,

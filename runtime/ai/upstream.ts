@@ -1,4 +1,4 @@
-// Calls of the AI server. Its key is known here, and in no process of an app.
+// Calls the AI server. Only this process knows its key; no process of an app does.
 import { cutText } from '../../handlers/contract/text.ts';
 import type { Call } from './calls.ts';
 import {
@@ -21,7 +21,7 @@ export interface AiServer {
   models: Record<string, string>;
 }
 
-/** Longest time for a whole answer, in ms: a model on a processor is slow. */
+/** Timeout for a whole answer, in ms: a model on a CPU is slow. */
 const DEADLINE_MS = 10 * 60_000;
 /** Bytes of an error that are read, and characters of it that an app is told. */
 const ERROR_BYTES = 16_384;
@@ -29,7 +29,7 @@ const ERROR_LENGTH = 1_000;
 
 /**
  * Asks the AI server.
- * @param left aborts when the app waits no more
+ * @param left aborts when the app has disconnected
  * @returns its answer, whose body is still to be read
  * @throws {AiError} when it refuses, or cannot be reached
  */
@@ -44,7 +44,7 @@ export async function ask(
       method: 'POST',
       headers: { 'content-type': 'application/json', ...(key !== '' && { authorization: `Bearer ${key}` }) },
       body: JSON.stringify(body),
-      // The key goes to this server and no other.
+      // Sends the key to this server only: no redirects.
       redirect: 'manual',
       signal: AbortSignal.any([deadline, left]),
     });
@@ -60,7 +60,7 @@ export async function ask(
 async function refusal(response: Response, model: string, key: string): Promise<AiError> {
   const { status } = response;
   const said = messageOf(await head(response), key);
-  // What it says of a key may have parts of it.
+  // An error about a key may contain parts of it.
   if (status === 401 || status === 403)
     return notAllowed('The AI server does not take the key that it is asked with (RUNNER_AI_KEY).');
   if (status === 404) return noSuchModel(`No such model ${model} or task${said === '' ? '' : `: ${said}`}`);
