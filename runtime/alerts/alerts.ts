@@ -19,15 +19,15 @@ import { Refusal } from '../refusal.ts';
 import type { OpenGroup } from '../telemetry/protocol.ts';
 
 const HOUR_MS = 3_600_000;
-/** The same thing is told again after this time. */
+/** Minimum time before the same event is reported again. */
 const AGAIN_MS = HOUR_MS;
-/** Things that one alert tells in an hour. What comes beyond them is counted, and not told. */
+/** Maximum events that one alert reports in an hour. Further events are only counted. */
 const TOLD_AN_HOUR = 30;
 /** What was told is remembered for so long, so that a deploy is told once. */
 const REMEMBERED_MS = 7 * 24 * HOUR_MS;
 /** Groups of errors that are told at once: an app's 20 alerts tell each. */
 const ERRORS_AT_ONCE = 10;
-/** Characters of a message. */
+/** Maximum characters of a message. */
 const MESSAGE_LENGTH = 2_000;
 
 /** Something that happened. */
@@ -252,7 +252,7 @@ export class Alerts {
     }
   }
 
-  /** Forgets what was told long ago. */
+  /** Deletes old records of reported events. */
   tidy(): void {
     this.#options.store.alerts.forgetTopics(Date.now() - REMEMBERED_MS);
   }

@@ -1,4 +1,4 @@
-// Sends what alerts have to tell to their webhooks, again and again until it was taken, or there is no hope.
+// Delivers alerts to their webhooks, with retries until success or the last retry.
 
 import { newId } from '../../handlers/contract/id.ts';
 import type { Alert, AlertDelivery } from '../../handlers/contract/telemetry/alerts.ts';
@@ -10,15 +10,15 @@ import { Refusal } from '../refusal.ts';
 import type { Alerts } from './alerts.ts';
 import { type Sent, send } from './webhook.ts';
 
-/** Times from one try to the next, in ms. After the last one a delivery is given up. */
+/** Retry delays in ms. After the last one the delivery is dropped. */
 const RETRIES_MS = [10_000, 60_000, 600_000, 3_600_000, 21_600_000];
 /** None is due later than this from now on, in ms, unless the clock was set back since. */
 const LATEST_MS = RETRIES_MS.at(-1)! + 60_000;
-/** Deliveries under way at once, each of another alert: a receiver that hangs keeps its own for 10 s. */
+/** Maximum concurrent deliveries, each of another alert: a receiver that hangs occupies one for 10 s. */
 const AT_ONCE = 32;
 /** Alerts whose last turn is remembered. */
 const TURNS = 20_000;
-/** Two tests of an app's webhooks are so far apart, in ms. */
+/** Minimum ms between two tests of an app's webhooks. */
 const TEST_EVERY_MS = 2_000;
 const TIDY_EVERY_MS = 3_600_000;
 
@@ -44,12 +44,12 @@ export class Deliveries {
     this.#options = options;
   }
 
-  /** Deliveries under way. */
+  /** Running deliveries. */
   get underway(): number {
     return this.#underway.size;
   }
 
-  /** To be called about once a second: sends what is due. */
+  /** Sends the due deliveries. Call it about once a second. */
   tick(): void {
     const { alerts, store } = this.#options;
     if (!alerts.any || this.#ending.signal.aborted) return;
@@ -88,7 +88,7 @@ export class Deliveries {
     return delivery;
   }
 
-  /** Gives up what is under way: the next host sends it again. */
+  /** Aborts running deliveries: the next host process retries them. */
   async stop(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
     await Promise.all(this.#underway.values());

@@ -1,4 +1,4 @@
-// Looks, once a minute, whether too many requests of an app fail.
+// Checks once a minute whether too many requests of an app fail.
 import type { Result } from '../../handlers/contract/index.ts';
 import { logRarely, reason } from '../log.ts';
 import type { Alerts } from './alerts.ts';
@@ -6,7 +6,7 @@ import type { Alerts } from './alerts.ts';
 const EVERY_MS = 60_000;
 /** So much of the past is looked at. The minute under way counts as far as it goes. */
 const MINUTES = 5;
-/** Fewer requests say nothing. */
+/** Minimum requests for a result. */
 const ENOUGH = 20;
 
 type Minutes = Result<'metrics.get'>['items'];
@@ -26,10 +26,10 @@ export class ErrorRates {
     this.#options = options;
   }
 
-  /** To be called about once a second. */
+  /** Call it about once a second. */
   tick(): void {
     const now = performance.now();
-    // With many apps and a telemetry that is slow to answer, a look can take longer than the time to the next.
+    // With many apps and slow telemetry, a check can take longer than the interval.
     if (this.#isLooking || now - this.#lookedAt < EVERY_MS) return;
     this.#lookedAt = now;
     this.#isLooking = true;
@@ -38,7 +38,7 @@ export class ErrorRates {
     });
   }
 
-  /** Tells of the apps of which too many requests fail. Never rejects. */
+  /** Reports the apps with too many failed requests. Never rejects. */
   async look(): Promise<void> {
     const { alerts, minutes } = this.#options;
     for (const appId of alerts.appsWith('error_rate')) {

@@ -7,14 +7,14 @@ import { isIP, type LookupFunction } from 'node:net';
 import type { PublicAddresses } from '../isolation/private-networks.ts';
 import { reason } from '../log.ts';
 
-/** Longest time for a delivery, in ms, from the look-up of the name to the end of the answer. */
+/** Timeout for a delivery in ms, from the DNS lookup to the end of the response. */
 const DEADLINE_MS = 10_000;
 /** An answer with more bytes is cut: nobody reads it. */
 const ANSWER_BYTES = 64 * 1024;
 
-/** What became of a message. */
+/** The result of a delivery. */
 export interface Sent {
-  /** What the webhook answered; null when it gave no answer. */
+  /** The response status; null without a response. */
   status: number | null;
   /** Why it was not delivered; null when it was, which a status of 200 to 299 says. */
   error: string | null;
@@ -67,7 +67,7 @@ export async function send(
   }
 }
 
-/** @returns the answer's status. Redirects are not followed: a receiver is named as it is. */
+/** @returns the response status. Redirects are not followed. */
 function post(
   text: string,
   headers: Record<string, string | number>,
@@ -90,7 +90,7 @@ function post(
     });
     call.on('error', reject);
     call.once('response', (response) => {
-      // Its status has been read: how the rest of it ends, and whether it read all of the message, is nothing to us.
+      // The status has been read: ignore later errors of the response body or the request.
       call.off('error', reject).on('error', () => {});
       let bytes = 0;
       response.on('data', (chunk: Buffer) => {
