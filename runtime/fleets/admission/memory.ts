@@ -19,7 +19,7 @@ export interface Eater {
   /** Private memory of its process at the last sample, in bytes. Without a process: that of the last one. */
   footprint: number;
   /** Ends its process for `why`: others need the memory. */
-  atLowPriority: (why: string) => void;
+  evict: (why: string) => void;
   coreUse: CoreUse;
 }
 
@@ -72,8 +72,8 @@ export class MemoryGauge {
     if (!this.over) return true;
     const leaving = this.#whoLeavesFor(eater);
     if (leaving === null) return false;
-    for (const { footprint, atLowPriority } of leaving) {
-      atLowPriority(
+    for (const { footprint, evict } of leaving) {
+      evict(
         `the host is short of memory (RUNNER_FLEET_MAX_RSS_MB), and the app, which used ${mb(footprint)} MiB, makes room for others`,
       );
     }

@@ -47,7 +47,7 @@ export class Fleet implements Backend {
     this.#process = new Supervisor(
       options,
       () => this.#admissions.arrived(),
-      (why) => this.#idling.atLowPriority(why),
+      (why) => this.#idling.evict(why),
     );
     this.#idling = new Idling(this.#process);
     this.#leasing = new Leasing(this.#process);

@@ -76,7 +76,7 @@ export class Idling {
   }
 
   /** Ends the process for `why`: others need its memory. */
-  atLowPriority(why: string): void {
+  evict(why: string): void {
     if (this.#isEvicting) return;
     this.#isEvicting = true;
     const leave = async () => {

@@ -70,11 +70,11 @@ export class Supervisor implements Starter {
   /** Called when the app begins to serve requests. */
   readonly #onServing: () => void;
   /** Called when others need the memory of its process, with the reason. */
-  readonly #atLowPriority: (why: string) => void;
+  readonly #evict: (why: string) => void;
   /** The app as the memory gauge sees it. */
   readonly #eater: Eater = {
     footprint: 0,
-    atLowPriority: (why) => this.#atLowPriority(why),
+    evict: (why) => this.#evict(why),
     coreUse: new CoreUse(),
   };
   /** The limit that the previous process exceeded, if that ended it. */
@@ -88,10 +88,10 @@ export class Supervisor implements Starter {
   /** Aborted to cancel earlier requested starts. */
   #unwanted = new AbortController();
 
-  constructor(options: SupervisorOptions, onServing: () => void, atLowPriority: (why: string) => void) {
+  constructor(options: SupervisorOptions, onServing: () => void, evict: (why: string) => void) {
     this.options = options;
     this.#onServing = onServing;
-    this.#atLowPriority = atLowPriority;
+    this.#evict = evict;
     this.activity = new Activity(options.idleMs, options.lastRequestAt);
     this.rest = new RestRecord(options.onRest);
   }

@@ -33,7 +33,7 @@ async function watched(t: TestContext, limits = LIMITS) {
   cell.cpuLimitMs = LIMITS.leastCpuMs;
   t.after(() => cell.kill());
   const memory = new MemoryGauge(0, 512);
-  memory.watch(cell, { footprint: 0, atLowPriority: () => {}, coreUse: new CoreUse() });
+  memory.watch(cell, { footprint: 0, evict: () => {}, coreUse: new CoreUse() });
   const stuck: Cell[] = [];
   const watchdog = new Watchdog((found, why) => {
     stuck.push(found);
