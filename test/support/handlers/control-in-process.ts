@@ -11,9 +11,9 @@ const ENTRY = `
   export { AppObject } from './handlers/app/app-object.ts';
   export { HostClient } from './handlers/host/host-client.ts';
   export { reconcile } from './handlers/host/reconcile.ts';
-  export { ensureFirstAccount } from './sqlite/control/accounts.ts';
-  export { applyHostEvents } from './sqlite/control/host-events.ts';
-  export { sleepingOf } from './sqlite/control/life.ts';
+  export { ensureFirstAccount } from './sqlite/control/people/accounts.ts';
+  export { applyHostEvents } from './sqlite/control/apps/host-events.ts';
+  export { sleepingOf } from './sqlite/control/apps/life.ts';
   export { migrate } from './sqlite/control/migrations.ts';
 `;
 
