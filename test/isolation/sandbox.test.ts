@@ -31,7 +31,7 @@ process.exitCode = spawnSync(file, words, { cwd: '/', stdio: 'inherit' }).status
 `;
 /** Puts the walls up of a host whose apps have no users, and prints whether builds have a sandbox. */
 const PUT_UP = `
-import { Isolation } from ${module('walls')};
+import { Isolation } from ${module('isolation')};
 const walls = new Isolation('cellar-in-container');
 await walls.open(null, JSON.parse(process.argv[1]), async () => [], { egress: [], ownPorts: [] });
 console.log(await walls.sandbox() === null ? 'no sandbox' : 'a sandbox');

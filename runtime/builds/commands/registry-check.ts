@@ -8,7 +8,7 @@ const TIMES: RegistryTimes = { afterMs: 10_000, deadlineMs: 8_000 };
 /** Uses npm itself, because it knows the registry, the proxy and the certificates of an install. */
 const PING = ['npm', 'ping', '--fetch-retries=0', '--loglevel=notice'];
 /** Time in ms that npm may take to start. */
-const HANGS_MS = 60_000;
+const HANGS_MS = 180_000;
 /** npm's codes for an unreachable registry. An HTTP status counts as an answer. */
 const UNREACHABLE =
   /^(?:ECONN\w+|ENOTFOUND|EAI_AGAIN|E(?:HOST|NET)UNREACH|EPROTO|\w*CERT\w*|UNABLE_TO_\w+|\w*TIMEDOUT|\w*TIMEOUT)$/;

@@ -144,7 +144,10 @@ test(
   },
 );
 
-test('an ordinary user has the same, by bubblewrap', NEEDS_USERS, async (t) => {
+/** Four builds, two of which use up what they may: as long as other tests take together. */
+const LONG = { ...NEEDS_USERS, timeout: 600_000 };
+
+test('an ordinary user has the same, by bubblewrap', LONG, async (t) => {
   const uid = 54_321;
   const ordinary = ['--reuid', String(uid), '--regid', String(uid), '--clear-groups', '--no-new-privs'];
   const probe = ['bwrap', '--unshare-user', '--unshare-pid', '--ro-bind', '/', '/', 'true'];
