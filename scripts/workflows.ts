@@ -60,6 +60,8 @@ function memoryOf(pid: number): number {
   }
 }
 let timer: NodeJS.Timeout | undefined;
+// The Cellar ends with this process, also when its time is over.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 const cellar = new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0', RUNNER_FLEET_IDLE_EVICT_S: '1' });
 try {
   await cellar.start();
