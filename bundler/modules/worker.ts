@@ -24,7 +24,7 @@ export interface WorkerSource {
   compatibilityDate: string;
   compatibilityFlags: string[];
   rules: Rule[];
-  /** Absolute path of the root of additional module names; `null`: there are none. */
+  /** Absolute path that additional modules are named from; `null` without such modules. */
   moduleBase: string | null;
   /** The project's settings of esbuild options. */
   options: Pick<

@@ -30,19 +30,24 @@ export function insidePath(root: string, from: string, path: string, what: strin
   const full = pathWithin(root, from, path, what);
   if (!isThere(root, full))
     throw new BuildFailure(
-      `${what}: there is no ${show(root, full)}: check the path, and that it is committed or built${buildOf(root, from, full)}`,
+      `${what}: there is no ${show(root, full)}: check the path, and that it is committed or built${buildHint(root, from, full)}`,
     );
   return full;
 }
 
-/** The sentence about a package on the way to what is missing: nothing builds it, unless a setting says so. */
-function buildOf(root: string, from: string, missing: string): string {
-  for (let at = dirname(missing); at.startsWith(from + sep); at = dirname(at)) {
-    if (!isThere(root, join(at, 'package.json'))) continue;
-    const folder = relative(from, at);
-    return `. ${folder} is a package that was not built: set the app's build_command, for example to \`cd ${folder} && npm ci && npm run build\``;
-  }
-  return '';
+/** Returns a hint for the error message when a package between `from` and the missing path was not built; else an empty text. */
+function buildHint(root: string, from: string, missing: string): string {
+  const at = packageOf(root, from, missing);
+  if (at === null) return '';
+  const folder = relative(from, at);
+  return `. ${folder} is a package that was not built: set the app's build_command, for example to \`cd ${folder} && npm ci && npm run build\``;
+}
+
+/** Returns the nearest folder with a package.json above `path` and below `from`; `null` without one. */
+export function packageOf(root: string, from: string, path: string): string | null {
+  for (let at = dirname(path); at.startsWith(from + sep); at = dirname(at))
+    if (isThere(root, join(at, 'package.json'))) return at;
+  return null;
 }
 
 /**

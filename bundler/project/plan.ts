@@ -1,6 +1,6 @@
 // What a worktree needs before it can be bundled, known before anything of it has run.
 import { realpathSync } from 'node:fs';
-import { dirname, join, relative, resolve, sep } from 'node:path';
+import { relative, resolve } from 'node:path';
 import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
 import { type NamedOutside, preflight } from '../configuration/preflight.ts';
 import { readConfig, withPages } from '../configuration/read-config.ts';
@@ -14,7 +14,7 @@ import { hasFunctions } from './cloudflare-pages.ts';
 import { whyInstallAnew } from './install-inputs.ts';
 import { findLockFiles, type LockFile } from './lock-files.ts';
 import type { PageFolders } from './pages.ts';
-import { insidePath, isThere } from './path-containment.ts';
+import { insidePath, packageOf } from './path-containment.ts';
 import { type Place, placeOf } from './place.ts';
 import {
   findProject,
@@ -136,14 +136,13 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
 }
 
 /**
- * The folder with the package.json of what a configuration names, for a project that has none of its own, as where
- * `wrangler.toml` lies beside `backend/`; `null`: there is none.
+ * Returns the folder whose package.json covers the Worker or assets that a configuration names, for a project without a
+ * package.json beside `wrangler.toml`; `null` without such a folder.
  */
 function packageBelow({ root, folder }: Place, { config, base }: ReadConfig): string | null {
   for (const named of [config.main, config.assets?.directory]) {
-    if (named === undefined) continue;
-    for (let at = dirname(resolve(base, named)); at.startsWith(folder + sep); at = dirname(at))
-      if (isThere(root, join(at, 'package.json'))) return at;
+    const found = named === undefined ? null : packageOf(root, folder, resolve(base, named));
+    if (found !== null) return found;
   }
   return null;
 }

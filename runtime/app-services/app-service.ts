@@ -33,7 +33,7 @@ export interface AppServiceOptions {
   options: object;
   /** Additional environment of its process. */
   environment?: Record<string, string>;
-  /** Memory limit in bytes, of which Node reserves 560 MiB; and the heap limit in MiB. */
+  /** Memory limit in bytes; Node reserves 560 MiB of it. The heap limit is in MiB. */
   memoryBytes: number;
   heapMb: number;
   /** The user that runs it; `null`: the host's own user. */
@@ -113,7 +113,7 @@ export class AppService {
     return this.#options.socket(appId);
   }
 
-  /** Starts or stops the protection of an app's files while they are copied: the service keeps those that the copy may need. */
+  /** Starts or stops protecting an app's files from deletion while they are copied. */
   async hold(appId: string, isHeld: boolean): Promise<void> {
     if (isHeld) this.#held.add(appId);
     else this.#held.delete(appId);

@@ -25,14 +25,14 @@ export function throwAway(trash: string, appId: string, belongings: Record<strin
   return place;
 }
 
-/** Removes entries older than seven days before `now`. Logs those that cannot be removed. */
+/** Removes entries older than seven days before `now`. Logs each failed removal. */
 export async function emptyTrash(trash: string, now = Date.now()): Promise<void> {
   for (const { name, thrownAt } of await listTrash(trash)) {
     if (now - thrownAt > KEPT_MS) await removeTrash(trash, name);
   }
 }
 
-/** Removes entries, the oldest first, until `enough` resolves with true. Logs those that cannot be removed. */
+/** Removes the oldest entries until `enough` resolves with true. Logs each failed removal. */
 export async function emptyTrashUntil(enough: () => Promise<boolean>, trash: string): Promise<void> {
   for (const { name } of await listTrash(trash)) {
     if (await enough()) return;

@@ -29,7 +29,7 @@ export class MinimumCpuShare {
   #starved = false;
   #pid: number | null = null;
 
-  /** @param giveWay the words before a command that have it give way */
+  /** @param atLowPriority the words before a command that have it give way */
   constructor(atLowPriority: () => string[], times: typeof TIMES = TIMES) {
     this.#atLowPriority = atLowPriority;
     this.#times = times;

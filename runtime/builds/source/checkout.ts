@@ -152,7 +152,7 @@ async function lfsAttributes(sha: string, listing: Listing): Promise<Paths> {
   try {
     for await (const record of gitRecords(words, listing)) add(paths, record.slice(sha.length + 1));
   } catch (error) {
-    // git prints this when there are none.
+    // git prints this for an empty list.
     if (!(error instanceof ChildError && error.exitCode === 1)) throw error;
   }
   return paths;

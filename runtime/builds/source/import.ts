@@ -165,7 +165,7 @@ async function requireEmpty(repository: string): Promise<void> {
   throw new Refusal(409, 'commit_conflict', 'the app has commits already; an import is for an empty one');
 }
 
-/** Returns the reachable addresses of the host in `url`. @throws {BuildFailure} when there are none */
+/** Returns the reachable addresses of the host in `url`. @throws {BuildFailure} when no address is reachable */
 async function addressesOf(url: URL, reachable: PublicAddresses): Promise<string[]> {
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const found = await lookup(host, { all: true }).catch(() => {

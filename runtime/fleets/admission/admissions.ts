@@ -17,7 +17,7 @@ export interface AdmissionOptions {
   say: (level: Level, words: string) => void;
 }
 
-/** Shortest time between two log lines about requests refused for want of memory, in ms. */
+/** Shortest interval between two log lines about requests refused for lack of memory, in ms. */
 const TELL_SHED_EVERY_MS = 60_000;
 
 export class Admissions {
