@@ -230,13 +230,16 @@ test(
       new MutationObserver(() => {
         const found = document.querySelector('.skeleton');
         if (found === null || window.skeleton) return;
-        window.skeleton = { at: performance.now() };
-        const look = () => {
+        window.skeleton = true;
+        // Its animation begins with the first frame after it, however late a busy browser paints that.
+        let first;
+        const look = (now) => {
           if (!found.isConnected) return;
-          skeletons.push([performance.now() - skeleton.at, Number(getComputedStyle(found).opacity)]);
+          first ??= now;
+          skeletons.push([now - first, Number(getComputedStyle(found).opacity)]);
           requestAnimationFrame(look);
         };
-        look();
+        requestAnimationFrame(look);
       }).observe(document, { subtree: true, childList: true });
     `);
     const session = await page.context().newCDPSession(page);

@@ -63,11 +63,9 @@ export function cells(appId: string): Process[] {
   return processes((command) => command.some((word) => word.includes(`/run/${appId}/new/http.sock`)));
 }
 
-/** The processes below `host` that read what an app keeps: their programs are in their words. */
+/** The processes below `host` that read what an app keeps: no other program is in its command line. */
 export function readers(host: number): Process[] {
-  return descendants(host).filter(({ command }) =>
-    command.some((word) => word.startsWith('--eval=') && word.includes('// Run by a process of the app')),
-  );
+  return descendants(host).filter(({ command }) => command.some((word) => word.startsWith('--eval=')));
 }
 
 /** Times between two questions of `eventually`, in ms: what is soon there is seen at once, and a long wait costs little. */
