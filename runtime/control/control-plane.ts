@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { aborted } from 'node:util';
 import { keptHandlers } from '../../bundler/modules/handlers.ts';
+import { ACCOUNT_HEADER } from '../../handlers/contract/people/sign-in.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
 import { Upstream } from '../edge/upstream/upstream.ts';
 import { log, reason } from '../log.ts';
@@ -59,6 +60,7 @@ export interface BootAnswer {
 export class Control implements Backend {
   readonly site = 'control';
   readonly streamsForEver = true;
+  readonly clientHeader = ACCOUNT_HEADER;
   readonly #options: ControlOptions;
   #thread: HandlersThread | null = null;
   /** The handlers, bundled. */

@@ -177,11 +177,18 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.#process = process;
     if (head.awaitsContinue && !this.#continued) connection.socket.write('HTTP/1.1 100 Continue\r\n\r\n');
     this.#continued = true;
-    const parts = requestHead(head, this.#forwarded.lines, this.call?.lines ?? '');
+    const parts = requestHead(head, this.#forwarded.lines, this.#ownLines());
     this.#request = new Outgoing(process.socket, parts, head.framing === 'chunked');
     if (head.hasBody) connection.takeBody();
     // The head does not wait for a body that is yet to come.
     if (this.#request !== null) this.sendBody([], !head.hasBody);
+  }
+
+  /** The lines that depend on the target. */
+  #ownLines(): string {
+    const name = this.backend?.clientHeader;
+    const value = name === undefined ? undefined : headerValue(this.head.headers, name);
+    return `${this.call?.lines ?? ''}${value === undefined ? '' : `${name}: ${value}\r\n`}`;
   }
 
   /** Sends on what came of the request's body. Returns whether there is room for more; if not, `onRoom` tells. */

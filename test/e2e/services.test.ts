@@ -89,6 +89,14 @@ test('headers that the host writes cannot be written by an app', async () => {
   assert.equal(seen.headers['x-forwarded-for'], '9.9.9.9');
 });
 
+test("the header that names an account reaches the API, for the runner's token, and no app", async () => {
+  const fay = await rpc('accounts.create', { name: 'Fay', email: 'fay@example.com' });
+  const headers = { 'X-Cellar-Account': fay.id };
+  assert.deepEqual((await rpc('apps.list', {}, { headers })).items, []);
+  assert.equal((await rpc('apps.list', {}, { headers, key: 'ck_wrong' })).code, 'unauthorized');
+  assert.equal((await json('/OTHER/fetch/a', { headers })).headers['x-cellar-account'], undefined);
+});
+
 test('methods of the other app', async () => {
   const trace = 'fedcba9876543210fedcba9876543210';
   const headers = { traceparent: `00-${trace}-0123456789abcdef-01` };

@@ -19,5 +19,7 @@ export interface Backend {
   readonly site: string;
   /** Whether its streams of events go on for ever: a gateway that closes does not wait for them. */
   readonly streamsForEver?: boolean;
+  /** The one header of Cellar's own that a client may send to it, in lower case. */
+  readonly clientHeader?: string;
   admit(): Admission;
 }

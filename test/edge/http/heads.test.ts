@@ -142,7 +142,7 @@ const OF_CLOUDFLARE =
 test('no stranger writes the headers of Cloudflare or of Cellar', async () => {
   const names = [...OF_CLOUDFLARE, ...OF_CLOUDFLARE.map((name) => name.toLowerCase())];
   const internal = ['X-Cellar-Proto', 'X-Cellar-Cf', 'X-Cellar-Calling', 'X-Cellar-Call', 'x-cellar-secret'];
-  const claims = [...names, ...internal, 'x-cellar-role', 'X-Cellar-New'].map(
+  const claims = [...names, ...internal, 'x-cellar-role', 'X-Cellar-Account', 'X-Cellar-New'].map(
     (name) => `${name}: forged\r\n`,
   );
   const got = await forwarded(plain.port, claims.join(''));

@@ -1,6 +1,5 @@
 // Which headers cross the gateway, and which it writes itself.
 
-import { ACCOUNT_HEADER } from '../../../../handlers/contract/people/sign-in.ts';
 import { wallClock } from '../../../sockets/clock.ts';
 import type { AnswerHead } from './answer-head.ts';
 import { type ClientConnection, COLO, cfJson, countryOf } from './cf.ts';
@@ -35,6 +34,9 @@ const OWN = new Set([
 
 /** Written by Cloudflare's edge, which apps may run behind, and never by a client. */
 const OF_CLOUDFLARE = /^(?:cf-|cdn-loop$)/;
+
+/** Cellar's own headers: no client writes them, but for one that its target asks for. */
+const INTERNAL = 'x-cellar-';
 
 /** Their requests say how long they are even if there is nothing (RFC 9110, 8.6). */
 const EXPECT_A_BODY = new Set(['POST', 'PUT', 'PATCH']);
@@ -138,7 +140,7 @@ function passOn({ headers, options }: RequestHead, caller: Caller, claims: Claim
     const name = headers[i]!.toLowerCase();
     const value = headers[i + 1]!;
     if (OWN.has(name)) addClaim(claims, name, value, caller);
-    else if (isHopByHop(name) || options?.has(name) || isInternal(name)) continue;
+    else if (isHopByHop(name) || options?.has(name) || name.startsWith(INTERNAL)) continue;
     else if (OF_CLOUDFLARE.test(name)) {
       claims.ofCloudflare ??= new Map();
       const before = claims.ofCloudflare.get(name) ?? '';
@@ -147,11 +149,6 @@ function passOn({ headers, options }: RequestHead, caller: Caller, claims: Claim
     else if (trusted || !name.startsWith('x-forwarded-')) lines += `${headers[i]}: ${value}\r\n`;
   }
   return cookies === '' ? lines : `${lines}cookie: ${cookies}\r\n`;
-}
-
-/** Cellar's own headers. The API believes the account of a client that has the runner's token. */
-function isInternal(name: string): boolean {
-  return name.startsWith('x-cellar-') && name !== ACCOUNT_HEADER;
 }
 
 function addClaim(claims: Claims, name: string, value: string, { trusted, isOwnProxy }: Caller): void {
