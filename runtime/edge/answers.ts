@@ -1,4 +1,4 @@
-// What the gateway says by itself: problem details for programs, a small page for people, a line for git.
+// Responses that the gateway makes itself: problem details for programs, a small page for people, a line for git.
 import { STATUS_CODES } from 'node:http';
 import { PAGE_HEADERS } from '../../handlers/contract/pages.ts';
 import { headerValue } from './http/head/fields.ts';
@@ -6,22 +6,22 @@ import { dateLine } from './http/head/headers.ts';
 import { refusalPage } from './page.ts';
 import type { Refusal } from './refusals.ts';
 
-/** Of `Accept` only so many characters are read: no browser sends more, and reading it costs time for each part. */
+/** Longest part of `Accept` that is parsed, in characters. No browser sends more, and each part costs time. */
 const ACCEPT_MAX = 1_024;
 
-/** A whole answer. `content-length` and `x-request-id` are added when it is sent. */
+/** A whole response. `content-length` and `x-request-id` are added when it is sent. */
 export interface Answer {
   status: number;
   headers: Record<string, string>;
   body: string;
 }
 
-/** What a site that is served by the host itself may say: an answer, or a refusal in the form the caller prefers. */
+/** The response of a site that the host serves itself: an answer, or a refusal in the form that the client prefers. */
 export type LocalAnswer = Answer | { refusal: Refusal };
 
 /**
- * A refusal in the form that its caller can show: `application/problem+json` (RFC 9457), a page when `Accept` prefers
- * HTML, plain text for git, which shows its user nothing else.
+ * Returns a refusal in the form that the client can show: `application/problem+json` (RFC 9457), a page when `Accept`
+ * prefers HTML, or plain text for git, which shows its user nothing else.
  * @param request the request's headers: names and values in turn
  */
 export function refusalAnswer(refusal: Refusal, request: readonly string[], requestId: string): Answer {
@@ -44,7 +44,7 @@ export function refusalAnswer(refusal: Refusal, request: readonly string[], requ
   };
 }
 
-/** A refusal as bytes for a socket whose request could not be read. The connection ends after it. */
+/** Returns a refusal as raw bytes, for a request that could not be parsed. The connection must be closed after it. */
 export function rawRefusal(refusal: Refusal, requestId: string): string {
   const { status, headers, body } = refusalAnswer(refusal, [], requestId);
   let head = statusLine(status) + dateLine();
@@ -52,12 +52,12 @@ export function rawRefusal(refusal: Refusal, requestId: string): string {
   return `${head}x-request-id: ${requestId}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`;
 }
 
-/** The first line of an answer, with its end. */
+/** Returns the status line of a response, with its CRLF. */
 export function statusLine(status: number): string {
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n`;
 }
 
-/** Whether HTML is named in `Accept` with a higher weight than JSON. Wildcards prefer JSON. */
+/** Whether `Accept` names HTML with a higher weight than JSON. Wildcards count as JSON. */
 function prefersHtml(accept: string | undefined): boolean {
   if (accept === undefined) return false;
   const known = accept.slice(0, ACCEPT_MAX);

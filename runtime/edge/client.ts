@@ -1,12 +1,12 @@
-// Who called: the peer of a connection, and the client behind it when the peer is a proxy we trust.
+// Client addresses: the peer of a connection, or the client behind it when the peer is a trusted proxy.
 import { isIP } from 'node:net';
 import { AddressRanges, plainAddress } from '../isolation/address-ranges.ts';
 
-/** Proxies whose X-Forwarded-* headers are believed. */
+/** Proxies whose X-Forwarded-* headers are trusted. */
 export class TrustedProxies extends AddressRanges {
   /**
-   * The client's address: walks `X-Forwarded-For` from its end past trusted proxies, because what stands before the
-   * first untrusted entry is only that entry's claim.
+   * Returns the client's address. Walks `X-Forwarded-For` from its end past trusted proxies: everything before the
+   * first untrusted entry is only a claim of that entry.
    */
   client(forwardedFor: string | undefined, peer: string): string {
     if (forwardedFor === undefined) return peer;
@@ -20,7 +20,7 @@ export class TrustedProxies extends AddressRanges {
     return client;
   }
 
-  /** Whether the peer that our own proxy names last is a trusted one. */
+  /** Whether the last peer that our own proxy names is trusted. */
   hasSent(forwardedFor: string | undefined): boolean {
     return this.has(plainAddress(forwardedFor?.split(',').at(-1)?.trim() ?? ''));
   }

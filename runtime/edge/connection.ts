@@ -1,4 +1,4 @@
-// One client's connection: takes requests off it, one at a time, and ends it so that the last answer arrives.
+// One client's connection: reads its requests one at a time, and closes it so that the last response still arrives.
 import type { Socket } from 'node:net';
 import { plainAddress } from '../isolation/address-ranges.ts';
 import { BareSocket, ownCopy, type SocketUser } from '../sockets/bare-socket.ts';
@@ -24,66 +24,66 @@ import {
 import type { Resolve } from './target.ts';
 import type { Queued } from './upstream/queue.ts';
 
-/** How long an idle connection is kept, in ms. Longer than the 2 minutes of Caddy, so that Caddy closes first. */
+/** Keep-alive timeout of an idle connection, in ms. Longer than Caddy's 2 minutes, so that Caddy closes first. */
 const KEEP_ALIVE_MS = 125_000;
-/** How long a body may stand still, in either direction, before its client is given up, in ms. */
+/** How long a body may make no progress, in either direction, before its connection is destroyed, in ms. */
 const BODY_IDLE_MS = 120_000;
-/** How long a process may leave a body that it has begun to take, in ms. */
+/** How long a process may stop reading a body that it has begun to read, in ms. */
 const STOPPED_BODY_MS = 900_000;
-/** How long what still arrives is read and dropped after the last answer, in ms. */
+/** How long incoming bytes are read and dropped after the last response, in ms. */
 const LINGER_MS = 2_000;
 /**
- * After so many requests in a row that a rate limit refused, the next one is not read for at least so long, in ms: whoever asks
- * again at once, on hundreds of connections, would keep others waiting with nothing but refusals.
+ * After `REFUSALS` consecutive rate-limited requests, the next one is read only after `THROTTLE_MS` at least. Otherwise clients
+ * that retry at once on hundreds of connections would keep the gateway busy with refusals.
  */
 const REFUSALS = 3;
-const REST_MS = 500;
-/** Those that were refused at the same moment are read again over so long a time. In ms. */
-const REST_SPREAD_MS = 1_000;
-/** How long after a connection last moved its last fields are kept for its next request, in ms. */
+const THROTTLE_MS = 500;
+/** Random extra delay, in ms, so that connections refused together are not read again together. */
+const THROTTLE_JITTER_MS = 1_000;
+/** How long an idle connection caches its last header fields for the next request, in ms. */
 const REMEMBERED_MS = 5_000;
-/** Most bytes kept of what nobody takes yet: a held body, or requests behind the one that is answered. */
+/** Most unread bytes that are buffered: a held body, or pipelined requests. */
 const WAITING_BYTES = 64 * 1024;
 
-/** `head`: a request may come. `exchange`: one is answered. `closing`: nothing is taken. `tunnel`: not HTTP any more. */
+/** `head`: waits for a request. `exchange`: one is in flight. `closing`: input is dropped. `tunnel`: no longer HTTP. */
 type Phase = 'head' | 'exchange' | 'closing' | 'tunnel';
 
-/** A request that a connection carries, and its answer, as the connection sees them. */
+/** A request in flight with its response, as the connection sees it. */
 export interface CarriedRequest {
-  /** Whether the client has yet to take what was written. */
+  /** Whether the client has not yet read what was written. */
   readonly blocked: boolean;
-  /** Sends on what came of the request's body. Returns whether there is room for more; if not, `resumeBody` tells. */
+  /** Forwards bytes of the request's body. Returns false when the process's buffer is full; then `resumeBody` is called. */
   sendBody(pieces: Buffer[], last: boolean): boolean;
-  /** More came that nobody takes yet: the connection's `keptBytes` has changed. */
+  /** Called when more bytes were buffered: the connection's `keptBytes` has changed. */
   kept(): void;
-  /** The request's body is not what its framing says. */
+  /** Called when the body does not match its framing. */
   broken(): void;
-  /** The client has taken what was written. */
+  /** Called when the client has read what was written. */
   drained(): void;
-  /** The connection has closed, or must. */
+  /** Called when the connection has closed, or must close. */
   gone(): void;
-  /** Gives up a tunnel that has stood still too long at `now`, on the clock of `performance.now()`. */
+  /** Destroys the tunnel if it has been blocked too long at `now`, on the clock of `performance.now()`. */
   checkTunnel(now: number): void;
-  /** Ends politely what would not end by itself. */
+  /** Gracefully ends a stream or a tunnel that would never end by itself. */
   endEndless(): void;
 }
 
-/** What a connection needs of the gateway. */
+/** The gateway, as a connection sees it. */
 export interface ConnectionOwner {
   /** Whether spans of requests are exported. */
   readonly isSampled: boolean;
-  /** What is known of where an address is, as fields of `request.cf`. */
+  /** Returns the location of an address, as fields of `request.cf`. */
   locate(address: string): string;
   begin(connection: Connection, head: RequestHead): void;
-  /** It keeps so many bytes more than before, or less. It may be gone afterwards. */
+  /** Called when the connection buffers `more` bytes more; negative for fewer. This may destroy the connection. */
   kept(more: number): void;
-  /** It has closed, or has nothing more to say. */
+  /** Called when the connection has closed, or has written everything. */
   closed(connection: Connection): void;
 }
 
 /**
- * By what a connection came: a port; a unix socket on which only a proxy of ours calls; or one on which only one app calls,
- * whose requests go where the function says.
+ * Where a connection was accepted: a TCP port; a unix socket that only our own proxy uses; or a unix socket that only one
+ * app uses, whose requests are routed by the function.
  */
 export type Entrance = 'port' | 'proxy' | Resolve;
 
@@ -92,42 +92,42 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   readonly peer: string;
   readonly trusted: boolean;
   readonly isOwnProxy: boolean;
-  /** Where its requests go, when it is from an app that calls others; null for all other connections. */
+  /** Routes its requests, when it belongs to an app that calls other apps; null for all other connections. */
   readonly resolve: Resolve | null;
-  /** The peer's address, cut to what may be written down. */
+  /** The peer's address, truncated for logs. */
   readonly network: string;
   queue: object | null = null;
   before: Connection | null = null;
   after: Connection | null = null;
-  /** The one in flight. */
+  /** The request in flight. */
   exchange: CarriedRequest | null = null;
-  /** Set with the answer that ends the connection. */
+  /** Whether the connection closes after the current response. */
   ending = false;
-  /** Set when a rate limit refuses the request in flight. */
+  /** Whether a rate limit refused the request in flight. */
   limited = false;
   readonly #owner: ConnectionOwner;
   readonly #proxies: TrustedProxies;
   #phase: Phase = 'head';
-  /** When something last moved that its client has to move, on the clock of `performance.now()`. */
-  #movedAt = monotonic();
+  /** When the client last made progress, on the clock of `performance.now()`. */
+  #progressAt = monotonic();
   /** Whether a request was answered before. */
   #used = false;
-  /** What came and was not taken. */
+  /** Received bytes that nobody has read yet. */
   readonly #waiting = new Backlog();
   readonly #heads = new HeadReader();
-  /** The bytes of it that its owner knows of. */
-  #told = 0;
-  /** The body of the request in flight, until it has been read whole. */
+  /** The part of `#waiting.length` that was reported to the owner. */
+  #reportedBytes = 0;
+  /** Reads the body of the request in flight; null once all of it was read. */
   #body: BodyReader | null = null;
-  /** Whether the body is wanted now, and not held. */
-  #takesBody = false;
-  /** Whether the process has no room for more of the body. */
-  #stopped = false;
+  /** Whether the body is forwarded now, and not held. */
+  #forwardsBody = false;
+  /** Whether backpressure from the process has paused the body. */
+  #bodyPaused = false;
   #reading = true;
-  /** Requests in a row that a rate limit refused. */
+  /** Consecutive requests that a rate limit refused. */
   #refusals = 0;
-  /** Whether the next request has to wait for that. */
-  #resting = false;
+  /** Whether the next request is delayed because of `#refusals`. */
+  #throttled = false;
 
   constructor(owner: ConnectionOwner, accepted: SocketHandle, proxies: TrustedProxies, entrance: Entrance) {
     this.#owner = owner;
@@ -157,55 +157,55 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     return this.#owner.locate(address);
   }
 
-  /** Bytes in memory that nobody has taken yet. */
+  /** Received bytes in memory that nobody has read yet. */
   get keptBytes(): number {
     return this.#waiting.length;
   }
 
-  /** Whether there is more of the request's body than has been read. */
+  /** Whether a part of the request's body has not been read yet. */
   get uploading(): boolean {
     return this.#body !== null;
   }
 
-  /** Whether closing it loses nothing. */
+  /** Whether the connection can be closed without losing anything. */
   get done(): boolean {
     return this.exchange === null && (this.#phase !== 'closing' || this.socket.finished);
   }
 
-  /** Begins to hand the request's body to the exchange. */
+  /** Starts to forward the request's body to the exchange. */
   takeBody(): void {
-    this.#takesBody = true;
-    this.#movedAt = monotonic();
+    this.#forwardsBody = true;
+    this.#progressAt = monotonic();
     if (this.#waiting.length > 0) this.#readBody(this.#waiting.take());
-    this.#readOrNot();
+    this.#updateReading();
   }
 
-  /** There is room for more of the body. */
+  /** Resumes the body after backpressure. */
   resumeBody(): void {
-    this.#stopped = false;
-    this.#movedAt = monotonic();
-    this.#readOrNot();
+    this.#bodyPaused = false;
+    this.#progressAt = monotonic();
+    this.#updateReading();
   }
 
-  /** The client's time to move begins anew. */
+  /** Restarts the client's idle timeout. */
   moved(): void {
-    this.#movedAt = monotonic();
+    this.#progressAt = monotonic();
   }
 
-  /** Gives the socket away as a stream, which emits what comes from now on. Returns also what came of the other protocol. */
+  /** Detaches the socket as a stream for another protocol. Also returns the bytes of that protocol that have arrived. */
   handOver(): { stream: Socket; early: Buffer } {
     this.#phase = 'tunnel';
     const early = ownCopy(this.#waiting.take());
-    this.#tell();
+    this.#reportBytes();
     return { stream: this.socket.toStream(), early };
   }
 
-  /** The exchange is over: the next request is taken, or the connection ends. */
+  /** Called when the exchange is over: reads the next request, or closes the connection. */
   exchanged(): void {
     this.exchange = null;
     this.#body = null;
-    this.#takesBody = false;
-    this.#stopped = false;
+    this.#forwardsBody = false;
+    this.#bodyPaused = false;
     if (this.#phase !== 'exchange') return;
     if (this.ending) {
       this.close();
@@ -213,48 +213,49 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     }
     this.#phase = 'head';
     this.#used = true;
-    this.#movedAt = monotonic();
+    this.#progressAt = monotonic();
     this.#refusals = this.limited ? this.#refusals + 1 : 0;
     this.limited = false;
-    // A proxy comes for many.
-    this.#resting = this.#refusals > REFUSALS && !this.trusted;
-    if (this.#resting) setTimeout(this.#onRested, REST_MS + Math.random() * REST_SPREAD_MS).unref();
-    this.#readOrNot();
-    // Not at once: a client must not keep everybody waiting with a batch of requests that are answered here.
-    if (this.#waiting.length > 0 && !this.#resting) setImmediate(this.#onWaiting);
+    // A proxy carries many clients.
+    this.#throttled = this.#refusals > REFUSALS && !this.trusted;
+    if (this.#throttled)
+      setTimeout(this.#onThrottleEnd, THROTTLE_MS + Math.random() * THROTTLE_JITTER_MS).unref();
+    this.#updateReading();
+    // Not in this turn: a pipelined batch that the gateway answers itself must not block other clients.
+    if (this.#waiting.length > 0 && !this.#throttled) setImmediate(this.#onWaiting);
   }
 
-  /** Answers what is no request, and ends the connection. */
+  /** Answers an invalid request and closes the connection. */
   refuse(refusal: OwnRefusal): void {
     this.socket.write(rawRefusal(refusal, randomHex(16)));
     this.close();
   }
 
   /**
-   * Ends the connection when what was written has left. What still arrives is dropped for a while, because closing with
-   * unread bytes resets the connection and may cost the client the answer.
+   * Closes the connection once all output was sent. Drops input for a while before that: closing a socket with unread
+   * bytes resets the connection, and the client may lose the response.
    */
   close(): void {
     this.#phase = 'closing';
-    this.#movedAt = monotonic();
+    this.#progressAt = monotonic();
     this.#waiting.take();
-    this.#readOrNot();
+    this.#updateReading();
     this.socket.end();
   }
 
-  /** Gives up a client that has been too slow at `now`, on the clock of `performance.now()`. */
+  /** Applies the timeouts at `now`, on the clock of `performance.now()`. */
   check(now: number): void {
-    const idle = now - this.#movedAt;
+    const idle = now - this.#progressAt;
     if (idle > REMEMBERED_MS) this.#heads.forget();
     if (this.#phase === 'head') this.#checkHead(idle);
     else if (this.#phase === 'tunnel') this.exchange?.checkTunnel(now);
     else if (this.#phase === 'closing') {
       if (idle > (this.socket.finished ? LINGER_MS : BODY_IDLE_MS)) this.socket.destroy();
     } else if (this.#phase === 'exchange' && idle > BODY_IDLE_MS) {
-      const awaited = this.#body !== null && this.#takesBody && !this.#stopped;
-      // Only a socket that is read tells that its client has left. Nobody has use for so much behind an unanswered request.
+      const awaited = this.#body !== null && this.#forwardsBody && !this.#bodyPaused;
+      // A paused socket does not report that its client has left. Nobody needs so many pipelined bytes.
       const crowded = this.#body === null && !this.#reading;
-      const forgotten = this.#stopped && idle > STOPPED_BODY_MS;
+      const forgotten = this.#bodyPaused && idle > STOPPED_BODY_MS;
       if (awaited || crowded || forgotten || this.exchange!.blocked) this.socket.destroy();
     }
   }
@@ -269,18 +270,18 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     if (this.#phase === 'closing') return;
     this.#take(bytes);
     this.#waiting.keep();
-    this.#readOrNot();
+    this.#updateReading();
   }
 
   #take(chunk: Buffer): void {
-    if (this.#takesBody && this.#body !== null) {
-      this.#movedAt = monotonic();
+    if (this.#forwardsBody && this.#body !== null) {
+      this.#progressAt = monotonic();
       this.#readBody(chunk);
     } else if (this.#phase === 'head') {
       const begins = this.#waiting.length === 0;
       this.#waiting.add(begins ? withoutEmptyLines(chunk) : chunk);
       if (this.#waiting.length === 0) return;
-      if (begins) this.#movedAt = monotonic();
+      if (begins) this.#progressAt = monotonic();
       this.#readHead();
     } else {
       this.#waiting.add(chunk);
@@ -288,15 +289,15 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     }
   }
 
-  readonly #onRested = (): void => {
-    this.#resting = false;
+  readonly #onThrottleEnd = (): void => {
+    this.#throttled = false;
     if (this.#waiting.length > 0) this.#onWaiting();
-    else this.#readOrNot();
+    else this.#updateReading();
   };
 
   readonly #onWaiting = (): void => {
     if (this.#phase === 'head') this.#readHead();
-    this.#readOrNot();
+    this.#updateReading();
   };
 
   #readHead(): void {
@@ -333,13 +334,13 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
       this.#body = null;
       if (taken < bytes.length) this.#waiting.put(bytes.subarray(taken));
     }
-    if (!exchange.sendBody(pieces, body.done)) this.#stopped = !body.done;
+    if (!exchange.sendBody(pieces, body.done)) this.#bodyPaused = !body.done;
   }
 
-  /** Reads on while there is a use or a place for what comes. A socket that is not read does not tell of its end. */
-  #readOrNot(): void {
-    this.#tell();
-    const isFree = !this.#stopped && !this.#resting && this.#waiting.length < WAITING_BYTES;
+  /** Pauses or resumes reading. A paused socket does not report its end. */
+  #updateReading(): void {
+    this.#reportBytes();
+    const isFree = !this.#bodyPaused && !this.#throttled && this.#waiting.length < WAITING_BYTES;
     const reads = this.#phase === 'closing' || isFree;
     if (reads === this.#reading) return;
     this.#reading = reads;
@@ -347,21 +348,21 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     else this.socket.pause();
   }
 
-  #tell(): void {
-    const more = this.#waiting.length - this.#told;
+  #reportBytes(): void {
+    const more = this.#waiting.length - this.#reportedBytes;
     if (more === 0) return;
-    this.#told += more;
+    this.#reportedBytes += more;
     this.#owner.kept(more);
   }
 
-  /** The client has ended its side. While it is owed an answer, that is taken for leaving, as other proxies do. */
+  /** The client has ended its side. If a response is pending, the client counts as gone, as in other proxies. */
   onEnd(): void {
     if (this.#phase === 'exchange') {
       this.#phase = 'closing';
       this.socket.destroy();
       this.exchange!.gone();
     } else if (this.#phase === 'head') {
-      // Both sides have said all they had to. To end ours first would take another call of the system's.
+      // Both sides are done. Ending our side first would cost another system call.
       if (this.socket.waiting === 0) this.socket.destroy();
       else {
         this.close();
@@ -371,7 +372,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   }
 
   onDrain(): void {
-    this.#movedAt = monotonic();
+    this.#progressAt = monotonic();
     this.exchange?.drained();
   }
 
@@ -380,14 +381,14 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   }
 
   onFinish(): void {
-    this.#movedAt = monotonic();
+    this.#progressAt = monotonic();
     this.#owner.closed(this);
   }
 
   onClose(): void {
     this.#phase = 'closing';
     this.#waiting.take();
-    this.#tell();
+    this.#reportBytes();
     this.exchange?.gone();
     this.#owner.closed(this);
   }

@@ -1,18 +1,18 @@
-// The open connections, and whose they are: when there is no room, whoever has most gives one up for a newcomer.
+// The open connections, grouped by visitor. At the limit, the visitor with most connections loses one to a newcomer.
 import { log, logRarely } from '../log.ts';
 import type { Connection } from './connection.ts';
 import { cutAddress, visitorOf } from './limits/networks.ts';
 import { TOO_MANY_CONNECTIONS } from './refusals.ts';
 import { Queue, type Queued } from './upstream/queue.ts';
 
-/** Most connections at once. A tenth more are told so, and the rest are dropped. */
+/** Most open connections. The next 10 % are refused with a response, further ones are dropped. */
 export const CONNECTIONS_MAX = 8_192;
-/** Most bytes that all connections keep of what nobody takes yet. */
+/** Most unread bytes that all connections buffer together. */
 const KEPT_MAX = 192 * 2 ** 20;
-/** Time between two lines about too many connections, in ms. */
-const TOLD_EVERY_MS = 60_000;
+/** Time between two log lines about too many connections, in ms. */
+const LOG_EVERY_MS = 60_000;
 
-/** The connections of one visitor, the oldest first. */
+/** The connections of one visitor, oldest first. */
 class Visitor extends Queue<Connection> implements Queued<Visitor> {
   queue: object | null = null;
   before: Visitor | null = null;
@@ -22,16 +22,16 @@ class Visitor extends Queue<Connection> implements Queued<Visitor> {
 export class Connections implements Iterable<Connection> {
   readonly #keptMax: number;
   #size = 0;
-  /** Those of trusted proxies, which come for many. */
+  /** Connections of trusted proxies, which carry many clients. */
   readonly #trusted = new Queue<Connection>();
   readonly #visitors = new Map<number | string, Visitor>();
-  /** Visitors with one connection, with two, and so on to those with most. */
+  /** Visitors by their number of connections: at index 0 those with one, at the end those with most. */
   readonly #ranks: Queue<Visitor>[] = [];
-  #toldAt = -TOLD_EVERY_MS;
-  /** Bytes that all of them keep of what nobody takes yet. */
+  #loggedAt = -LOG_EVERY_MS;
+  /** Unread bytes that all connections buffer together. */
   #kept = 0;
 
-  /** @param keptMax most bytes that all of them keep of what nobody takes yet */
+  /** @param keptMax most unread bytes that all connections buffer together */
   constructor(keptMax = KEPT_MAX) {
     this.#keptMax = keptMax;
   }
@@ -45,7 +45,7 @@ export class Connections implements Iterable<Connection> {
     for (const visitor of this.#visitors.values()) yield* visitor;
   }
 
-  /** Takes it, which may cost another visitor a connection; or refuses it, for which it may stay a little longer. */
+  /** Adds a connection. At the limit, evicts one of another visitor, or refuses this one and keeps it until it has closed. */
   add(connection: Connection): void {
     const visitor = this.#visitorOf(connection);
     const isFull = this.#size >= CONNECTIONS_MAX;
@@ -56,13 +56,13 @@ export class Connections implements Iterable<Connection> {
       visitor.add(connection);
       this.#rank(visitor, visitor.size - 1);
     }
-    if (isFull) this.#tell(connection);
+    if (isFull) this.#logFull(connection);
     if (fits) return;
     if (this.#size > CONNECTIONS_MAX * 1.1) connection.socket.destroy();
     else connection.refuse(TOO_MANY_CONNECTIONS);
   }
 
-  /** Forgets it, if it was not forgotten before. */
+  /** Removes a connection. Does nothing if it was removed before. */
   delete(connection: Connection): void {
     if (connection.queue === null) return;
     this.#size--;
@@ -74,19 +74,19 @@ export class Connections implements Iterable<Connection> {
     if (visitor.size === 0) this.#visitors.delete(key);
   }
 
-  /** They keep so many bytes more, or less. When that is too much, the visitors that keep most lose their connections. */
+  /** Counts `more` buffered bytes; negative for fewer. Above the limit, closes the connections of those who buffer most. */
   kept(more: number): void {
     this.#kept += more;
     if (this.#kept <= this.#keptMax) return;
     const visitors = Array.from(this.#visitors.values(), (visitor) => [...visitor]);
-    // A proxy's connections are those of many.
+    // A proxy's connections belong to many clients, so each counts alone.
     const proxies = Array.from(this.#trusted, (connection) => [connection]);
     const greedy = [...visitors, ...proxies]
       .map((own) => ({ own, bytes: own.reduce((sum, { keptBytes }) => sum + keptBytes, 0) }))
       .sort((a, b) => b.bytes - a.bytes);
     let left = this.#kept;
     for (const { own, bytes } of greedy) {
-      // Fewer than may be: to look for them takes its time.
+      // Down to half of the limit, because finding them takes time.
       if (left <= this.#keptMax / 2) break;
       left -= bytes;
       logRarely('warn', 'more is sent than is taken: the connections of whoever sends most are closed', {
@@ -106,7 +106,7 @@ export class Connections implements Iterable<Connection> {
     return visitor;
   }
 
-  /** Moves a visitor that has one connection more or less than `before` to its rank. */
+  /** Moves a visitor, which had `before` connections, to its new rank. */
   #rank(visitor: Visitor, before: number): void {
     this.#ranks[before - 1]?.delete(visitor);
     if (visitor.size > this.#ranks.length) this.#ranks.push(new Queue());
@@ -114,30 +114,33 @@ export class Connections implements Iterable<Connection> {
     if (this.#ranks.at(-1)!.size === 0) this.#ranks.pop();
   }
 
-  /** Whoever has most connections; null when all are of trusted proxies. */
+  /** The visitor with most connections; null when all are of trusted proxies. */
   get #greediest(): Visitor | null {
     return this.#ranks.at(-1)?.first ?? null;
   }
 
-  /** Ends a connection of whoever has most, one that owes no answer if there is any. Not for who has as many. */
+  /**
+   * Evicts a connection of the visitor with most, preferably an idle one. Returns false, and evicts nothing, when the
+   * newcomer would then have as many.
+   */
   #makeRoom(newcomerHas: number): boolean {
     const greediest = this.#greediest;
     if (greediest === null || greediest.size <= newcomerHas + 1) return false;
-    let given = greediest.first!;
+    let evicted = greediest.first!;
     for (const connection of greediest) {
       if (connection.exchange !== null || connection.socket.waiting > 0) continue;
-      given = connection;
+      evicted = connection;
       break;
     }
-    given.socket.destroy();
-    this.delete(given);
+    evicted.socket.destroy();
+    this.delete(evicted);
     return true;
   }
 
-  #tell({ peer }: Connection): void {
+  #logFull({ peer }: Connection): void {
     const now = performance.now();
-    if (now - this.#toldAt < TOLD_EVERY_MS) return;
-    this.#toldAt = now;
+    if (now - this.#loggedAt < LOG_EVERY_MS) return;
+    this.#loggedAt = now;
     const greediest = this.#greediest;
     log('warn', 'all connections are taken', {
       connections: this.#size,

@@ -1,5 +1,5 @@
-// Where custom hostnames lead, and whether there are certificates for them. Looked up by the host: the control plane has
-// no network of its own.
+// Looks up custom hostnames: their DNS records and their certificates. The host does it, because the control plane has
+// no network access.
 import { X509Certificate } from 'node:crypto';
 import { Resolver } from 'node:dns/promises';
 import { open, readdir } from 'node:fs/promises';
@@ -8,16 +8,16 @@ import { join } from 'node:path';
 import { DOMAIN_LOOKUP_MS, type DomainLookup } from '../../handlers/contract/apps/domains.ts';
 import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
 
-/** Most addresses and TXT records that are reported. */
+/** Most addresses, and most TXT records, in a result. */
 const RECORDS = 20;
-/** Most characters of a TXT record that are reported. */
+/** Longest TXT record in a result, in characters; longer ones are cut. */
 const TEXT_LENGTH = 255;
-/** A chain of certificates has less, in bytes. */
+/** Most bytes of a certificate file that are read. A chain of certificates is shorter. */
 const CERTIFICATE_BYTES = 64 * 1024;
-/** What DNS answers for a name that is not there, or has no such record. */
+/** DNS errors for a name that does not exist, or has no such record. */
 const NOTHING = ['ENOTFOUND', 'ENODATA'];
 
-/** What is asked of DNS. */
+/** DNS queries. */
 export interface Lookups {
   resolve4: (name: string) => Promise<string[]>;
   resolve6: (name: string) => Promise<string[]>;
@@ -28,9 +28,9 @@ export interface Lookups {
 
 export interface DomainChecksOptions {
   baseDomain: string;
-  /** Caddy's directory; null where there is no Caddy. */
+  /** Caddy's directory; null without Caddy. */
   certificates: string | null;
-  /** Others in tests. */
+  /** Replaced in tests. */
   lookups?: () => Lookups;
   ownAddresses?: () => string[];
 }
@@ -49,10 +49,10 @@ export class DomainChecks {
   }
 
   /**
-   * Looks up a hostname, within some seconds.
-   * @param hostname as DNS has it
-   * @param owner the account that asks: each has few lookups at once
-   * @throws {QueueFull} when the owner has too many lookups already, or its turn does not come in time
+   * Looks up a hostname, within `DOMAIN_LOOKUP_MS`.
+   * @param hostname in the form that DNS uses
+   * @param owner the account that asks; concurrent lookups are limited for each account
+   * @throws {QueueFull} when the owner has too many lookups, or its turn does not come in time
    */
   lookUp(hostname: string, owner: string): Promise<DomainLookup> {
     const late = new AbortController();
@@ -99,7 +99,7 @@ export class DomainChecks {
     }
   }
 
-  /** Caddy keeps a certificate at `certificates/<issuer>/<name>/<name>.crt`. */
+  /** Reads the certificates that Caddy stores at `certificates/<issuer>/<name>/<name>.crt`; reports the one that ends last. */
   async #certificate(hostname: string): Promise<DomainLookup['certificate']> {
     const { certificates } = this.#options;
     if (certificates === null) return { state: 'off', until: null, issuer: null };
@@ -131,7 +131,7 @@ async function addressesOf(lookups: Lookups, name: string): Promise<string[] | n
   return found.length > 0 || isSure ? found : null;
 }
 
-/** Addresses of this machine's own network interfaces, without those of loopback and of the link. */
+/** Returns the addresses of this machine's network interfaces, without loopback and link-local ones. */
 function publicAddresses(): string[] {
   return Object.values(networkInterfaces())
     .flatMap((addresses) => addresses ?? [])

@@ -1,4 +1,4 @@
-// One request on its way through the gateway: to a process and back, or to an answer of our own.
+// One request and its response: proxied to a process, or answered by the gateway itself.
 import type { Socket } from 'node:net';
 import { wallClock } from '../sockets/clock.ts';
 import { type Answer, refusalAnswer, statusLine } from './answers.ts';
@@ -29,29 +29,29 @@ import { switchingHead, Tunnel } from './upstream/tunnel.ts';
 import type { Upstream } from './upstream/upstream.ts';
 import type { AnswerReader, Failure, UpstreamConnection } from './upstream/upstream-connection.ts';
 
-/** What an exchange needs of the gateway. */
+/** The gateway, as an exchange sees it. */
 export interface ExchangeOwner {
-  /** Whether connections end with the answer they carry. */
+  /** Whether connections close after the current response. */
   readonly closing: boolean;
   /** Asks the backend again. */
   admit(exchange: Exchange): void;
-  /** The exchange is over; its connection may carry another. */
+  /** Called when the exchange is over; its connection may carry the next one. */
   ended(exchange: Exchange): void;
 }
 
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** A request and its answer. */
+/** A request and its response. */
 export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   readonly head: RequestHead;
   readonly tally = new Tally();
   site = '';
   readonly connection: Connection;
-  /** Who is asked to admit it; null before it is routed. */
+  /** Decides on the request's admission; null before it is routed. */
   backend: Backend | null = null;
-  /** What it is besides a request for the site itself; null when it is nothing else. */
+  /** Set when the request is a call from another app; null for other requests. */
   call: Call | null = null;
-  /** Called once when the client leaves while the request is held. */
+  /** Called once when the client leaves while the request is queued. */
   onGone: (() => void) | null = null;
   onKept: (() => void) | null = null;
   heldSince: number | null = null;
@@ -60,23 +60,23 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   readonly #forwarded: ForwardedHeaders;
   #upstream: Upstream | null = null;
   #process: UpstreamConnection | null = null;
-  /** Ends the upstream's count of this request. */
+  /** Decrements the upstream's count of requests in flight. */
   #release: (() => void) | null = null;
-  /** To the process, while there is more to send. */
+  /** The request to the process, while there is more to send. */
   #request: Outgoing | null = null;
-  /** To the client; null while there is no answer. */
+  /** The response to the client; null before it begins. */
   #response: Outgoing | null = null;
-  /** What the client gets of the process's answer; null when that is all of it. */
+  /** The part of the process's response that the client gets; null for all of it. */
   #part: PartialAnswer | null = null;
   #tunnel: Tunnel | null = null;
   #over = false;
   #retried = false;
-  /** Why it was refused here; null while it was not. */
+  /** Why the gateway refused the request; null when it did not. */
   #refused: string | null = null;
   #continued = false;
-  /** Whether the client has yet to take what was written. */
+  /** Whether the client has not yet read what was written. */
   #blocked = false;
-  /** Whether all of the answer was written. */
+  /** Whether the whole response was written. */
   #answered = false;
 
   constructor(owner: ExchangeOwner, connection: Connection, head: RequestHead) {
@@ -101,7 +101,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     return this.call?.door ?? null;
   }
 
-  /** Its own span, and its caller's. */
+  /** The request's own span, and its caller's. */
   get spans(): Spans {
     return this.#forwarded;
   }
@@ -111,7 +111,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     return this.backend?.streamsForEver === true && contentType.startsWith('text/event-stream');
   }
 
-  /** The address of whoever asks, which a trusted proxy may have told. */
+  /** The client's address, which a trusted proxy may have reported. */
   get client(): string {
     return this.#forwarded.client;
   }
@@ -120,7 +120,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     return this.#forwarded.requestId;
   }
 
-  /** What is known of it now that it is over. */
+  /** Returns the record of the finished request. */
   record(): RequestRecord {
     const { head, tally } = this;
     head.fields.clientInfo ??= clientInfoOf(head, this.connection, this.client);
@@ -150,17 +150,17 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     };
   }
 
-  /** Whether nothing more may be done for it. */
+  /** Whether the exchange has ended. */
   get over(): boolean {
     return this.#over;
   }
 
-  /** Whether the client has yet to take what was written. */
+  /** Whether the client has not yet read what was written. */
   get blocked(): boolean {
     return this.#blocked;
   }
 
-  /** Sends the request to a process. Its connection calls what begins with `on`. */
+  /** Sends the request to a process. The upstream's connection then calls the `on…` methods. */
   forward(upstream: Upstream): void {
     if (this.#over) return;
     if (!upstream.hasDoor(this.door)) {
@@ -180,21 +180,21 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     const parts = requestHead(head, this.#forwarded.lines, this.#ownLines());
     this.#request = new Outgoing(process.socket, parts, head.framing === 'chunked');
     if (head.hasBody) connection.takeBody();
-    // The head does not wait for a body that is yet to come.
+    // The head is sent at once; the body may come later.
     if (this.#request !== null) this.sendBody([], !head.hasBody);
   }
 
-  /** The lines that depend on the target. */
+  /** Returns the header lines that depend on the target. */
   #ownLines(): string {
     const name = this.backend?.clientHeader;
     const value = name === undefined ? undefined : headerValue(this.head.headers, name);
     return `${this.call?.lines ?? ''}${value === undefined ? '' : `${name}: ${value}\r\n`}`;
   }
 
-  /** Sends on what came of the request's body. Returns whether there is room for more; if not, `onRoom` tells. */
+  /** Forwards bytes of the request's body. Returns false when the process's buffer is full; then `onRoom` is called. */
   sendBody(pieces: Buffer[], last: boolean): boolean {
     for (const { length } of pieces) this.tally.received(length);
-    // The process is not interested any more.
+    // The process needs no more of the request.
     if (this.#request === null) return true;
     const room = this.#request.write(pieces, last);
     if (last) {
@@ -204,7 +204,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     return room;
   }
 
-  /** Bytes in memory while nobody takes the request: its head, and what came behind it. */
+  /** Bytes in memory while the request is queued: its head, and the unread bytes behind it. */
   get keptBytes(): number {
     return this.head.bytes + this.connection.keptBytes;
   }
@@ -213,7 +213,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.onKept?.();
   }
 
-  /** The request's body is not what its framing says. */
+  /** The body does not match its framing. */
   broken(): void {
     this.#request = null;
     this.#process?.abandon();
@@ -222,7 +222,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     else this.refuse(NOT_HTTP);
   }
 
-  /** Answers here. */
+  /** Answers without a process. */
   answer({ status, headers, body }: Answer): void {
     if (this.#over) return;
     const bytes = Buffer.from(body);
@@ -236,13 +236,13 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.#send(this.head.method === 'HEAD' ? [] : [bytes], true);
   }
 
-  /** Refuses here, in the form that the client can show. */
+  /** Refuses the request, in the form that the client can show. */
   refuse(refusal: Refusal): void {
     if (!this.#over) this.#refused = refusal.reason ?? refusal.code;
     this.answer(refusalAnswer(refusal, this.head.headers, this.requestId));
   }
 
-  /** The connection has closed, or must. */
+  /** The connection has closed, or must close. */
   gone(): void {
     if (this.#over) return;
     if (this.#process !== null) this.#process.abandon();
@@ -251,12 +251,12 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.onGone?.();
   }
 
-  /** Gives up a tunnel that has stood still too long at `now`, on the clock of `performance.now()`. */
+  /** Destroys the tunnel if it has been blocked too long at `now`, on the clock of `performance.now()`. */
   checkTunnel(now: number): void {
     this.#tunnel?.check(now);
   }
 
-  /** Ends politely what would not end by itself. Any other answer is left to finish. */
+  /** Gracefully ends a tunnel or an endless event stream. Any other response may finish. */
   endEndless(): void {
     if (this.call?.endsItself !== true) this.#tunnel?.close();
     if (this.#process === null || this.#response === null || !this.#isEndless) return;
@@ -264,7 +264,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.onBody([], true);
   }
 
-  /** The client has taken what was written. */
+  /** The client has read what was written. */
   drained(): void {
     if (!this.#blocked) return;
     this.#blocked = false;
@@ -277,7 +277,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   }
 
   onInformation(answer: AnswerHead): void {
-    // An HTTP/1.0 client would take it for the answer.
+    // An HTTP/1.0 client would take a 1xx for the final response.
     if (this.head.minorVersion === 0) return;
     const head = `HTTP/1.1 ${answer.status} ${answer.reason}\r\n${answerLines(answer, this.requestId)}\r\n`;
     if (!this.connection.socket.write(head)) this.#block();
@@ -297,11 +297,11 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   onBody(whole: Buffer[], isEnd: boolean): void {
     const pieces = this.#part?.take(whole) ?? whole;
     const last = isEnd || this.#part?.done === true;
-    // The process is not to send what nobody gets.
+    // The client gets no more than this part, so the process must not send the rest.
     if (last && !isEnd) this.#process!.abandon();
     if (last) {
       this.#endUpstream();
-      // What is left of the request goes nowhere now, and its client may have to send it before it reads.
+      // The rest of the request is dropped. The client may have to send it before it reads the response.
       if (this.#request !== null) {
         this.#request = null;
         this.connection.resumeBody();
@@ -349,10 +349,10 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     if (early.length > 0) tunnel.fromClient(early);
   }
 
-  /** Whether the connection ends with the answer that begins now. */
+  /** Decides whether the connection closes after the response that begins now. */
   #decideEnd(): boolean {
     const { connection } = this;
-    // What is left of the request's body would be taken for the next request.
+    // An unread rest of the request's body would be parsed as the next request.
     if (connection.uploading || this.upgrades || this.#owner.closing) connection.ending = true;
     return connection.ending;
   }
@@ -365,17 +365,17 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     else if (last) this.#end();
   }
 
-  /** Stops the process until the client has taken what was written. */
+  /** Applies backpressure: pauses the process until the client has read what was written. */
   #block(): void {
     this.#blocked = true;
     this.#process?.pause();
     this.connection.moved();
   }
 
-  /** The answer broke off: the client must not take what it has for the whole. */
+  /** Breaks off the response, so that the client does not take it for complete. */
   #cut(): void {
     const { socket } = this.connection;
-    // Without chunks or a length, only a reset tells a broken answer from a whole one.
+    // Without chunks or a length, only a reset marks a response as incomplete.
     if (this.head.minorVersion === 0) socket.resetAndDestroy();
     else socket.destroy();
   }

@@ -1,4 +1,4 @@
-// The gateway: takes connections, and ends them all when it has to go.
+// The gateway: accepts connections, and drains them at shutdown.
 import { rmSync } from 'node:fs';
 import type { AddressInfo, ListenOptions, Server } from 'node:net';
 import { log } from '../log.ts';
@@ -21,24 +21,24 @@ export type { Resolve, Spans, Target } from './target.ts';
 export interface GatewayOptions {
   /** Called once per request, synchronously. */
   resolve: Resolve;
-  /** Addresses and CIDR ranges of proxies whose X-Forwarded-* headers are believed. None by default. */
+  /** Addresses and CIDR ranges of proxies whose X-Forwarded-* headers are trusted. Default: none. */
   trustedProxies?: readonly string[];
-  /** What is known of where an address is, as fields of `request.cf`: JSON in ASCII without its braces. Nothing by default. */
+  /** Returns the location of an address, as fields of `request.cf`: ASCII JSON without its braces. Default: nothing. */
   locate?: (address: string) => string;
-  /** Whether spans of requests are exported, so that processes are told to record theirs. Not by default. */
+  /** Whether spans of requests are exported, so that processes must record theirs. Default: false. */
   isSampled?: boolean;
-  /** How long a request may be held in all, in ms. */
+  /** Longest total time that a request may be queued, in ms. */
   holdTimeoutMs: number;
 }
 
-/** How often slow clients are looked for, and visitors that have gone forgotten, in ms. */
+/** How often timeouts are checked and idle visitors are forgotten, in ms. */
 const SWEEP_MS = 1_000;
 /**
- * Connections that may wait to be accepted, as many as Linux lets wait by default. With Node's 511, whoever opened and closed
- * connections as fast as possible had the kernel drop those of others, which were then tried again a second later.
+ * Length of the kernel's accept queue: the Linux default. With Node's 511, a client that opened and closed connections
+ * quickly made the kernel drop those of others, which then retried a second later.
  */
 const BACKLOG = 4_096;
-/** What is held is refused so long before a closing gateway cuts what is left, in ms. */
+/** How long before the end of the grace period a closing gateway refuses queued requests, in ms. */
 const REFUSED_BEFORE_MS = 1_000;
 
 /** An HTTP gateway on any number of ports. */
@@ -51,7 +51,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   readonly #observers = new Observers();
   readonly #sweep: NodeJS.Timeout;
   readonly #servers = new Set<Server>();
-  /** Those by which apps call each other. */
+  /** The servers for calls between apps. */
   readonly #services = new Set<Server>();
   readonly #connections = new Connections();
   #drained: Promise<{ cut: number }> | null = null;
@@ -69,8 +69,8 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   /**
-   * Listens on a port; may be called for several. Resolves with the port, which 0 leaves to the system.
-   * @throws {Error} of the system when it cannot, such as EADDRINUSE
+   * Listens on a port; may be called several times. Resolves with the port; with 0, the system chooses one.
+   * @throws {Error} of the system when it cannot listen, such as EADDRINUSE
    */
   async listen(port: number, host: string): Promise<number> {
     const server = await this.#listen('port', { port, host });
@@ -79,8 +79,8 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   /**
-   * Listens on a unix socket, in place of one that was left there. Whoever calls on it is a trusted proxy.
-   * @throws {Error} of the system when it cannot
+   * Listens on a unix socket and replaces a stale one. Its clients count as trusted proxies.
+   * @throws {Error} of the system when it cannot listen
    */
   async listenUnix(path: string): Promise<void> {
     rmSync(path, { force: true });
@@ -88,9 +88,9 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   /**
-   * Listens on a unix socket by which one app calls others, in place of one that was left there. Call what it resolves with
-   * to take no more of its connections.
-   * @param resolve where its requests go @throws {Error} of the system when it cannot
+   * Listens on a unix socket for the calls of one app to others, and replaces a stale one. Resolves with a function that
+   * stops listening.
+   * @param resolve routes its requests @throws {Error} of the system when it cannot listen
    */
   async listenService(path: string, resolve: Resolve): Promise<() => void> {
     rmSync(path, { force: true });
@@ -103,29 +103,29 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   /**
-   * Answers new requests 503 from now on, closes idle connections, lets what is in flight finish for up to `graceMs` and cuts
-   * the rest, which it counts. What is still held shortly before that is refused, too. A second call returns the first one's promise.
+   * Answers new requests with 503, closes idle connections and waits up to `graceMs` for requests in flight. Destroys the
+   * rest and returns their number. Refuses queued requests shortly before that. A second call returns the first promise.
    */
   drain(graceMs: number): Promise<{ cut: number }> {
     this.#drained ??= this.#drain(graceMs);
     return this.#drained;
   }
 
-  /** Drains, then stops listening. A second call returns the first one's promise. */
+  /** Drains, then stops listening. A second call returns the first promise. */
   close(graceMs: number): Promise<{ cut: number }> {
     this.#closed ??= this.#close(graceMs);
     return this.#closed;
   }
 
   /**
-   * Has `observer` told of each request that is over, whatever became of it; not of one whose head could not be read.
-   * Call what it returns to end that.
+   * Calls `observer` for each finished request, whatever its outcome; not for one whose head could not be parsed.
+   * Returns a function that removes the observer.
    */
   onEnd(observer: RequestObserver): () => void {
     return this.#observers.add(observer);
   }
 
-  /** Gives up clients that have been too slow at `now`, on the clock of `performance.now()`. Calls itself in time. */
+  /** Applies the timeouts at `now`, on the clock of `performance.now()`. A timer calls it. */
   sweep(now: number): void {
     for (const connection of this.#connections) connection.check(now);
     this.#router.sweep(now);
@@ -215,7 +215,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 }
 
-/** Whether closing it loses nothing. */
+/** Whether a connection can be closed without losing anything. */
 function isOver({ done, socket }: Connection): boolean {
   return done || socket.destroyed;
 }

@@ -1,23 +1,23 @@
-// The page that a visitor sees when the gateway answers by itself: what happened, and what can be done about it.
+// The HTML page for responses of the gateway itself: what happened, and what the visitor can do.
 import { STATUS_CODES } from 'node:http';
 import { PAGE_STYLE, type PageColour } from '../../handlers/contract/pages.ts';
 import type { Refusal, RefusalReason } from './refusals.ts';
 
-/** What the page says. */
+/** The texts of the page. */
 interface Advice {
-  /** The state in a word or two, beside its shape. */
+  /** The state in a word or two, beside its icon. */
   state: string;
   shape: keyof typeof SHAPES;
   colour: PageColour;
   title: string;
-  /** What can be done, in whole sentences. */
+  /** What the visitor, and the owner, can do, in whole sentences. */
   visitor: string;
   owner: string;
-  /** Whether the same request may do better in a moment. */
+  /** Whether a retry may succeed in a moment. */
   again: boolean;
 }
 
-/** The shapes of a state, as the control UI draws them. */
+/** Icons of the states, as the control UI draws them. */
 const SHAPES = {
   filled: '<circle cx="6" cy="6" r="5" fill="currentColor"/>',
   half: '<circle cx="6" cy="6" r="4.25" fill="none" stroke="currentColor" stroke-width="1.5"/><path d="M6 1.75a4.25 4.25 0 0 1 0 8.5z" fill="currentColor"/>',
@@ -144,7 +144,7 @@ const ADVICE: Record<RefusalReason, Advice> = {
   },
 };
 
-/** The page for a refusal, without a script. It looks as the control UI does. */
+/** Returns the page for a refusal, without scripts, in the style of the control UI. */
 export function refusalPage({ status, code, reason, detail }: Refusal, requestId: string): string {
   const advice = reason && ADVICE[reason];
   const title = advice?.title ?? STATUS_CODES[status] ?? 'Error';
@@ -179,7 +179,7 @@ function stateLine({ state, shape, colour }: Advice): string {
   return `<p class="state">${drawn}${state}</p>\n`;
 }
 
-/** An empty address is that of this page, without what a form may have sent to it. */
+/** The link `href=""` reloads this page, without form data that the first request may have sent. */
 function adviceFor({ visitor, owner, again }: Advice): string {
   return `<div class="advice">
 <section><h2>If you are visiting</h2>

@@ -1,7 +1,7 @@
-// What the gateway refuses by itself, and in which words.
+// The refusals of the gateway itself, with their messages.
 import type { ErrorCode } from '../../handlers/contract/errors.ts';
 
-/** What may be the matter, as a page for people and the record of a request tell it. */
+/** The reason of a refusal, for the HTML page and the request's record. */
 export type RefusalReason =
   | 'unknown_host'
   | 'never_deployed'
@@ -17,23 +17,23 @@ export type RefusalReason =
   | 'exceeded_cpu'
   | 'closing';
 
-/** Why a request is answered here. `code` is an error code of the contract; `retryAfterS` becomes `Retry-After`. */
+/** Why the gateway answers a request itself. `code` is an error code of the contract; `retryAfterS` sets `Retry-After`. */
 export interface Refusal {
   status: number;
   code: string;
-  /** What is the matter more closely than `code` says, where that matters to whoever reads of it. */
+  /** A finer reason than `code`, where the reader needs one. */
   reason?: RefusalReason;
-  /** One sentence for whoever called. Never a secret, never a path of the host. */
+  /** One sentence for the client. Never contains a secret or a path of the host. */
   detail: string;
   retryAfterS?: number;
 }
 
-/** A refusal whose code is sure to be one of the contract. */
+/** A refusal whose code is one of the contract. */
 export type OwnRefusal = Refusal & { code: ErrorCode };
 
-/** Request line and headers together, in bytes. More is answered 431. */
+/** Longest request line and headers together, in bytes. Larger ones are answered with 431. */
 export const HEAD_BYTES = 32 * 1024;
-/** How long a client may take to send a head, in ms. Looked at every few seconds. */
+/** How long a client may take to send a head, in ms. */
 export const HEAD_TIMEOUT_MS = 15_000;
 
 export const INTERNAL: OwnRefusal = {
@@ -107,7 +107,7 @@ const BROKEN_OFF: OwnRefusal = {
   reason: 'no_answer',
   detail: 'What serves this address ended the connection before it had answered.',
 };
-/** For the requests of a process that is ended because its app computes for too long. */
+/** For the requests of a process that is killed because its app exceeds the CPU time limit. */
 export const EXCEEDED_CPU: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',
@@ -123,18 +123,18 @@ const NOT_THERE: OwnRefusal = {
   retryAfterS: 1,
 };
 
-/** What a client is told whose request cannot be served as it is. */
+/** Returns the refusal of a malformed or unsupported request. */
 export function badRequest(detail: string): { refusal: OwnRefusal } {
   return { refusal: { status: 400, code: 'bad_request', detail } };
 }
 
-/** What a client over its limit is told. */
+/** Returns the refusal of a client that exceeds its rate limit. */
 export function tooManyRequests(retryAfterS: number): OwnRefusal {
   const detail = `Too many requests. Try again in ${retryAfterS} ${retryAfterS === 1 ? 'second' : 'seconds'}.`;
   return { status: 429, code: 'rate_limited', reason: 'rate_limited', detail, retryAfterS };
 }
 
-/** What a client is told when a process did not answer; `sent` says whether it may have seen the request. */
+/** Returns the refusal for a process that did not answer. @param sent whether the process may have seen the request */
 export function failure(sent: boolean): OwnRefusal {
   return sent ? BROKEN_OFF : NOT_THERE;
 }

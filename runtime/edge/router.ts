@@ -1,4 +1,4 @@
-// What becomes of a request whose head was read: its site, its limits, and who answers it.
+// Routes a request whose head was read: finds its site, applies the rate limits, and passes it to its backend.
 import { log, reason as messageOf } from '../log.ts';
 import type { LocalAnswer } from './answers.ts';
 import type { Exchange } from './exchange.ts';
@@ -9,7 +9,7 @@ import { CLOSING, HELD_TOO_LONG, INTERNAL, TOO_MANY_HELD, tooManyRequests } from
 import type { Resolve, Target } from './target.ts';
 import { RequestQueues } from './upstream/request-queue.ts';
 
-/** Sees each exchange to whoever answers it. */
+/** Routes each exchange to its backend, or answers it. */
 export class Router {
   readonly #resolve: Resolve;
   readonly #requestQueues: RequestQueues;
@@ -17,15 +17,15 @@ export class Router {
   readonly #refusals = new RefusalQueue();
 
   /**
-   * @param resolve for what comes by a port, or from a proxy of ours
-   * @param holdTimeoutMs how long a request may be held in all
+   * @param resolve routes requests from a port, or from our own proxy
+   * @param holdTimeoutMs longest total time that a request may be queued
    */
   constructor(resolve: Resolve, holdTimeoutMs: number) {
     this.#resolve = resolve;
     this.#requestQueues = new RequestQueues(holdTimeoutMs);
   }
 
-  /** Decides, and has the exchange answered or passed on. */
+  /** Decides on a request, then answers it or passes it on. */
   route(exchange: Exchange): void {
     const { head } = exchange;
     try {
@@ -64,17 +64,17 @@ export class Router {
     }
   }
 
-  /** Refuses what is held, and what would be held from now on. */
+  /** Refuses queued requests, and those that would be queued later. */
   refuseHeld(): void {
     this.#requestQueues.close();
   }
 
-  /** Forgets visitors that have gone, for when nobody comes. */
+  /** Forgets idle visitors. Needed when no request comes, because only requests do it otherwise. */
   sweep(now: number): void {
     this.#limiter.sweep(now);
   }
 
-  /** 0 unless a limit stops the request. */
+  /** Returns the seconds until a retry, or 0 unless a rate limit refuses the request. */
   #secondsToWait({ limits }: Target, exchange: Exchange): number {
     if (limits === undefined) return 0;
     exchange.site = limits.site;

@@ -1,28 +1,28 @@
-// Where a request goes, as whoever knows the sites decides it.
+// Routing targets, as decided by the module that knows the sites.
 import type { LocalAnswer } from './answers.ts';
 import type { RequestHead } from './http/head/head.ts';
 import type { SiteLimits } from './limits/rate-limits.ts';
 import type { Backend } from './upstream/backend.ts';
 
-/** Where a request goes, and the limits it is under, if any. */
+/** Where a request goes, and its rate limits, if any. */
 export type Target = { limits?: SiteLimits } & (
   | { kind: 'proxy'; backend: Backend; call?: Call }
   | { kind: 'respond'; respond: (head: RequestHead) => LocalAnswer | Promise<LocalAnswer> }
 );
 
-/** A request by which one app calls another. */
+/** A request from one app to another. */
 export interface Call {
-  /** The socket of the process that it goes to; null: the one for all requests. */
+  /** The listening socket of the process that receives it; null for the default one. */
   door: string | null;
-  /** Field lines that it gets besides, each with its end. */
+  /** Additional header lines, each with its CRLF. */
   lines: string;
-  /** Whether its connection is a call that ends by itself, which is waited for as a request is. */
+  /** Whether its tunnel ends by itself: then a drain waits for it as for a request. */
   endsItself: boolean;
-  /** Called once, when it is over. */
+  /** Called once, when the call is over. */
   ended(): void;
 }
 
-/** A request's own span in its trace, and its caller's. */
+/** The request's own span in its trace, and its caller's. */
 export interface Spans {
   spanId: string;
   parentSpanId: string | null;

@@ -1,4 +1,4 @@
-// Caddy as a child of the host: found, started, told its config, started again when it ends.
+// Runs Caddy as a child process of the host: finds it, starts it, configures it, restarts it when it exits.
 import { accessSync, constants, mkdirSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { delimiter, join } from 'node:path';
@@ -11,19 +11,19 @@ import { askSocket } from '../../sockets/ask-socket.ts';
 import { until } from '../../threads/until.ts';
 import { ADMIN_HOST, adminSocket, bootConfig } from './config.ts';
 
-/** The wait for the admin API after a start. */
+/** Polls for the admin API after a start. */
 const START = { everyMs: 20, timeoutMs: 10_000 };
-/** Longest wait for an answer of it, in ms, and its longest answer. */
+/** Timeout of an admin API request, in ms, and the longest response, in bytes. */
 const LOAD_MS = 30_000;
 const ANSWER_BYTES = 1024 * 1024;
-/** It is asked every `everyMs` whether it still answers, which may take `deadlineMs`; after `tries` failures it is ended. */
+/** Health check: every `everyMs`, with a timeout of `deadlineMs`. After `tries` failures in a row Caddy is killed. */
 const WATCH = { everyMs: 5_000, deadlineMs: 5_000, tries: 3 };
-/** What Caddy may take for its end beyond the grace in its config, in ms. */
+/** How long Caddy may take to exit after SIGTERM, its configured grace period included, in ms. */
 const STOP_MS = 12_000;
 
 /**
- * The path of the `caddy` program.
- * @throws {Error} saying how to get it when it is not installed
+ * Returns the path of the `caddy` program.
+ * @throws {Error} with install instructions when it is not in the search path
  */
 export function findCaddy(searchPath = process.env.PATH ?? ''): string {
   for (const directory of searchPath.split(delimiter)) {
@@ -32,13 +32,13 @@ export function findCaddy(searchPath = process.env.PATH ?? ''): string {
       accessSync(path, constants.X_OK);
       return path;
     } catch {
-      // Elsewhere.
+      // Try the next directory.
     }
   }
   throw new Error('RUNNER_EDGE=caddy needs Caddy: `apt-get install caddy`, or leave RUNNER_EDGE out');
 }
 
-/** A TCP port of `host` that is free now, because Caddy does not say which one it took. */
+/** Returns a free TCP port of `host`. Caddy cannot choose one itself, because it does not report its port. */
 export function freePort(host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
@@ -65,9 +65,9 @@ export class Caddy {
 
   /**
    * @param program path of Caddy
-   * @param directory of its sockets and certificates; made if missing, for this user only
-   * @param onCertificateFailure is told each time that there is no certificate to be had for a hostname
-   * @param watch how it is asked whether it still answers
+   * @param directory of its sockets and certificates; created if missing, for this user only
+   * @param onCertificateFailure called each time a certificate for a hostname could not be obtained
+   * @param watch settings of the health check
    */
   constructor(
     program: string,
@@ -81,19 +81,19 @@ export class Caddy {
     this.#watching = watch;
   }
 
-  /** Why it does not serve as it should; null when it does. */
+  /** Why Caddy does not work properly; null when it does. */
   get problem(): string | null {
     return this.#problem;
   }
 
-  /** Its process while it runs. */
+  /** Process id of Caddy while it runs. */
   get pid(): number | undefined {
     return this.#child?.pid;
   }
 
   /**
-   * Starts it with a config. From then on it is started again when it ends. `stop` ends the start too.
-   * @throws {Error} in Caddy's own words when it does not start or refuses the config
+   * Starts Caddy with a config, and from then on restarts it when it exits. `stop` also cancels a start.
+   * @throws {Error} with Caddy's message when it does not start or rejects the config
    */
   async start(config: object): Promise<void> {
     mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
@@ -108,8 +108,8 @@ export class Caddy {
   }
 
   /**
-   * Gives it a config. One that it refuses changes nothing but `problem`: it serves on with the one before.
-   * @throws {Error} in Caddy's own words
+   * Loads a config. When Caddy rejects it, only `problem` changes: Caddy keeps the config before.
+   * @throws {Error} with Caddy's message
    */
   async load(config: object): Promise<void> {
     try {
@@ -122,7 +122,7 @@ export class Caddy {
     this.#problem = null;
   }
 
-  /** Ends it: what is in flight gets the grace of its config, then it is killed. */
+  /** Stops Caddy: requests in flight get the grace period of its config, then Caddy is killed. */
   async stop(): Promise<void> {
     this.#stopping = true;
     clearTimeout(this.#watch);
@@ -145,7 +145,7 @@ export class Caddy {
     this.#child = child;
     this.#exited = child.closed.then(() => this.#ended(performance.now() - startedAt));
     if (this.#stopping) child.end();
-    // Its errors go to the host's log.
+    // Caddy logs to stderr.
     const reader = new LineReader((line) => this.#read(line));
     child.stderr.on('data', (chunk) => reader.write(chunk)).on('end', () => reader.end());
     child.stdout.resume();
@@ -160,7 +160,7 @@ export class Caddy {
     this.#watchOver(child, this.#watching.tries);
   }
 
-  /** Ends a Caddy that runs and answers no more, so that it is started again. @param left questions that it may leave unanswered */
+  /** Kills a running Caddy that no longer answers, so that it is restarted. @param left failed health checks until then */
   #watchOver(child: Child, left: number): void {
     const { everyMs, deadlineMs, tries } = this.#watching;
     clearTimeout(this.#watch);
@@ -176,7 +176,7 @@ export class Caddy {
     }, everyMs).unref();
   }
 
-  /** One line of Caddy's log: JSON with a level, a logger and a message. */
+  /** Handles one line of Caddy's log: JSON with a level, a logger and a message. */
   #read(line: string): void {
     let entry: { level?: string; logger?: string; msg?: string; error?: string; identifier?: string };
     try {
@@ -209,7 +209,7 @@ export class Caddy {
     } catch (error) {
       this.#problem = reason(error);
       log('error', 'Caddy does not start', { error: reason(error) });
-      // Its end is what starts it again.
+      // Its exit triggers the next restart.
       this.#signal('SIGKILL');
     }
   }
@@ -242,7 +242,7 @@ export class Caddy {
   }
 }
 
-/** The message of an admin API's error. */
+/** Returns the message in an error of the admin API. */
 function messageIn(answer: string): string {
   try {
     return String((JSON.parse(answer) as { error: unknown }).error);

@@ -1,46 +1,46 @@
-// What Caddy is told: terminate TLS, speak HTTP/1.1, 2 and 3, compress, and send everything to the gateway. It names no
-// site, so that it never changes: a reload would close the WebSockets of every site.
+// Caddy's config: terminate TLS, speak HTTP/1.1, 2 and 3, compress, and proxy everything to the gateway. It names no
+// site, so it never changes: a reload would close the WebSockets of every site.
 import { join } from 'node:path';
 import { CLIENT_PROTOCOL, CLIENT_TLS } from '../http/head/headers.ts';
 
-/** What Caddy's config depends on. */
+/** The inputs of Caddy's config. */
 export interface CaddySettings {
-  /** Its directory: sockets, certificates. */
+  /** Caddy's directory: sockets, certificates. */
   directory: string;
-  /** Where it listens for HTTPS and HTTP/3. */
+  /** Address for HTTPS and HTTP/3. */
   host: string;
   port: number;
-  /** Port of plain HTTP, which is redirected; 0 for none. */
+  /** Port for plain HTTP, which is redirected to HTTPS; 0 for none. */
   httpPort: number;
-  /** URL that answers 200 for a `?domain=` that may have a certificate. */
+  /** URL that answers 200 when the hostname in `?domain=` may get a certificate. */
   ask: string;
-  /** Whether certificates come from an authority of Caddy's own instead of a public one. */
+  /** Whether Caddy's internal certificate authority issues the certificates, instead of a public one. */
   internalAuthority: boolean;
-  /** Proxies in front of it whose X-Forwarded-* headers are passed on. */
+  /** Proxies in front of Caddy whose X-Forwarded-* headers are passed on. */
   trustedProxies: readonly string[];
 }
 
-/** The name that requests to the admin API carry; Caddy refuses others. */
+/** The `Host` of requests to the admin API; Caddy rejects others. */
 export const ADMIN_HOST = 'cellar';
-/** Time that Caddy gives requests in flight when it ends. */
+/** Grace period for requests in flight when Caddy stops. */
 const GRACE = '10s';
 
-/** Path of the admin API's socket. */
+/** Returns the path of the admin API's socket. */
 export function adminSocket(directory: string): string {
   return join(directory, 'admin.sock');
 }
 
-/** Path of the socket on which the gateway listens for Caddy. */
+/** Returns the path of the socket on which the gateway listens for Caddy. */
 export function gatewaySocket(directory: string): string {
   return join(directory, 'gateway.sock');
 }
 
-/** Path of the internal authority's certificate, for clients that shall trust it. */
+/** Returns the path of the internal authority's root certificate, which clients can trust. */
 export function rootCertificate(directory: string): string {
   return join(directory, 'storage/pki/authorities/local/root.crt');
 }
 
-/** The config that Caddy starts with: its admin API and nothing else. */
+/** Returns the config that Caddy starts with: the admin API only. */
 export function bootConfig(directory: string): object {
   return {
     admin: {
@@ -53,7 +53,7 @@ export function bootConfig(directory: string): object {
   };
 }
 
-/** The whole config. */
+/** Returns the whole config. */
 export function caddyConfig(settings: CaddySettings): object {
   return {
     ...bootConfig(settings.directory),
@@ -70,19 +70,19 @@ export function caddyConfig(settings: CaddySettings): object {
           policies: [{ on_demand: true, issuers: [issuer(settings)] }],
         },
       },
-      // Otherwise Caddy tries to become root to install its authority for the whole machine.
+      // Otherwise Caddy tries to become root, to install its authority for the whole machine.
       pki: { certificate_authorities: { local: { install_trust: false } } },
     },
   };
 }
 
 function servers({ directory, host, port, httpPort, trustedProxies }: CaddySettings): object {
-  // The certificates are on demand, so there are no names that Caddy could set up by itself.
+  // Certificates are issued on demand, so Caddy knows no names for automatic HTTPS.
   const byHand = { automatic_https: { disable: true } };
   const proxy = {
     handler: 'reverse_proxy',
     upstreams: [{ dial: `unix/${gatewaySocket(directory)}` }],
-    // Told to apps as `request.cf`.
+    // Apps see these as `request.cf`.
     headers: {
       request: {
         set: {
@@ -92,7 +92,7 @@ function servers({ directory, host, port, httpPort, trustedProxies }: CaddySetti
       },
     },
     trusted_proxies: trustedProxies.length === 0 ? undefined : trustedProxies,
-    // Else every app would be asked for gzip, whatever its client takes.
+    // Otherwise Caddy would ask every app for gzip, even for clients that do not accept it.
     transport: { protocol: 'http', compression: false },
   };
   const encode = { handler: 'encode', encodings: { zstd: {}, gzip: {} }, prefer: ['zstd', 'gzip'] };

@@ -1,4 +1,4 @@
-// Caddy in front of the edge, for TLS, HTTP/2 and HTTP/3.
+// Runs Caddy in front of the gateway, for TLS, HTTP/2 and HTTP/3.
 import { mkdirSync } from 'node:fs';
 import { type Config, isLocal } from '../../config.ts';
 import { log } from '../../log.ts';
@@ -7,10 +7,10 @@ import { type Caddy, freePort } from './caddy.ts';
 import { caddyConfig, gatewaySocket, rootCertificate } from './config.ts';
 
 /**
- * Has the edge listen for Caddy only, and starts Caddy.
- * @param parts `directory` is Caddy's own, `api` the port of the API, which Caddy asks before it gets a certificate
- * @returns the port it serves HTTPS at
- * @throws {Error} when Caddy does not start, with its own words
+ * Makes the gateway listen for Caddy only, then starts Caddy.
+ * @param parts `directory` is Caddy's own; `api` is the port of the API, which Caddy asks before it requests a certificate
+ * @returns the HTTPS port
+ * @throws {Error} with Caddy's message when it does not start
  */
 export async function startInFront(
   caddy: Caddy,

@@ -1,8 +1,8 @@
-// Addresses as networks: who counts as one visitor, and what of an address is written down.
+// IP networks: which addresses count as one visitor, and how addresses are truncated for logs.
 
 /**
- * What an address counts as: itself for IPv4, also when mapped into IPv6; its /64 for IPv6, which is what one visitor
- * is given. A number or a short text of its own, so that nothing larger is kept for it.
+ * Returns the key under which an address is counted: the address for IPv4, also when mapped into IPv6; the /64 for IPv6,
+ * because one visitor gets a whole /64. The key is a number or a short string of its own, to save memory.
  */
 export function visitorOf(address: string): number | string {
   if (!address.includes(':')) return ipv4Number(address) ?? address;
@@ -12,7 +12,7 @@ export function visitorOf(address: string): number | string {
   return hexadecimal(groups.slice(0, 4));
 }
 
-/** An address cut to its /24, or its /48 for IPv6. What is no address is left as it is. */
+/** Truncates an address to its /24, or /48 for IPv6. Returns other strings unchanged. */
 export function cutAddress(address: string): string {
   if (!address.includes(':')) {
     return ipv4Number(address) === null ? address : `${address.slice(0, address.lastIndexOf('.'))}.0`;
@@ -42,7 +42,7 @@ function ipv4Number(text: string): number | null {
   return dots === 3 && byte !== -1 ? number * 256 + byte : null;
 }
 
-/** The eight groups of an IPv6 address without a zone; null when it is none. */
+/** Parses the eight groups of an IPv6 address without a zone; returns null for other strings. */
 function ipv6Groups(text: string): number[] | null {
   let address = text;
   const dot = text.indexOf('.');

@@ -1,12 +1,12 @@
-// Decides rate limits: how many requests a visitor may make of a site, and all its visitors together.
+// Rate limits: how many requests a site accepts from one visitor, and from all visitors together.
 import { visitorOf } from './networks.ts';
 import { since, WINDOW_MS, Window } from './window.ts';
 
-/** The limits of one site, in requests per minute; 0 is off. They may differ from call to call. */
+/** The limits of one site, in requests per minute; 0 means no limit. They may change from call to call. */
 export interface SiteLimits {
-  /** The site's name. What has the same name is counted together. */
+  /** The site's name. Requests with the same name are counted together. */
   site: string;
-  /** The name that it is counted under, where that is not the site's. */
+  /** The key for counting, where it differs from the site's name. */
   countedAs?: string;
   /** For each visitor. */
   clientRpm: number;
@@ -14,21 +14,21 @@ export interface SiteLimits {
   appRpm: number;
 }
 
-/** Visitors that one site keeps apart, and all sites together. Above that, new ones share an entry of their site. */
+/** Most visitors counted separately: for one site, and for all sites. Further ones share an overflow entry of their site. */
 const SITE_VISITORS_MAX = 16_384;
 const VISITORS_MAX = 131_072;
-/** Idle entries forgotten with each decision: more than it can add, so that they go in time without a pause. */
+/** Idle entries evicted with each decision. A decision adds fewer, so the table shrinks without a long pause. */
 const FORGOTTEN_AT_ONCE = 4;
 
 interface Site {
   name: string;
   visitors: Map<number | string, Entry>;
-  /** For visitors that came when there was no room. */
+  /** Counts the visitors that came when the table was full. */
   overflow: Entry | null;
   whole: Entry | null;
 }
 
-/** What is known of one visitor, or of a site's overflow or whole. */
+/** The counter of one visitor, of a site's overflow, or of a whole site. */
 class Entry {
   readonly window = new Window();
   readonly site: Site;
@@ -44,33 +44,33 @@ class Entry {
   }
 }
 
-/** Decides by what was admitted in the last ten seconds. Keeps nothing of anyone idle for longer. */
+/** Decides by the requests admitted in the last ten seconds. Evicts entries that were idle for longer. */
 export class Limiter {
   readonly #sites = new Map<string, Site>();
   readonly #siteVisitorsMax: number;
   readonly #visitorsMax: number;
   #visitors = 0;
-  /** Entries from the one admitted longest ago to the one admitted last. */
+  /** A linked list of entries, in the order of their last admission. */
   #oldest: Entry | null = null;
   #newest: Entry | null = null;
 
-  /** @param capacity visitors kept apart: of one site, and of all */
+  /** @param capacity most visitors counted separately: of one site, and of all sites */
   constructor(capacity: { site?: number; all?: number } = {}) {
     this.#siteVisitorsMax = capacity.site ?? SITE_VISITORS_MAX;
     this.#visitorsMax = capacity.all ?? VISITORS_MAX;
   }
 
-  /** Visitors kept apart now. */
+  /** Visitors counted separately now. */
   get visitors(): number {
     return this.#visitors;
   }
 
   /**
-   * Admits a request, or says when to come again. A limit of N per minute admits max(1, ⌊N/6⌋) in any ten seconds;
-   * what is refused does not count.
+   * Admits a request, or returns when to retry. A limit of N per minute admits max(1, ⌊N/6⌋) in any ten seconds.
+   * Refused requests do not count.
    * @param client an address; IPv6 counts by /64
-   * @param at the time in ms, on a clock that never goes back
-   * @returns 0, or the seconds after which the same request would be admitted if none comes between
+   * @param at the time in ms, on a monotonic clock
+   * @returns 0, or the seconds until the same request would be admitted if no other comes first
    */
   admit(limits: SiteLimits, client: string, at: number): number {
     const now = Math.floor(at) >>> 0;
@@ -93,7 +93,7 @@ export class Limiter {
     return 0;
   }
 
-  /** Forgets who is idle. To be called now and then, for when no request comes that would do it. */
+  /** Evicts idle visitors. Call it regularly, because without requests nothing else does. */
   sweep(at: number): void {
     this.#forgetIdle(Math.floor(at) >>> 0, Infinity);
   }
@@ -107,7 +107,7 @@ export class Limiter {
     return site;
   }
 
-  /** The entry that counts a visitor; null when there is none yet. */
+  /** Returns the entry that counts a visitor; null when there is none yet. */
   #find(site: Site, visitor: number | string): Entry | null {
     return site.visitors.get(visitor) ?? (this.#hasRoom(site) ? null : site.overflow);
   }
@@ -169,7 +169,7 @@ export class Limiter {
   }
 }
 
-/** 0 when there is room now. */
+/** Returns the ms until the limit admits one more request; 0 for now. */
 function roomInMs(entry: Entry | null, rpm: number, now: number): number {
   if (entry === null) return 0;
   const limit = Math.max(1, Math.floor(rpm / 6));

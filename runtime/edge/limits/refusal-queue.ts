@@ -1,7 +1,7 @@
-// Refusals of requests that are over a limit: so many in one turn of the event loop, and the rest in the turns after it. Those
-// of hundreds of connections that ask at the same moment would keep everybody else waiting.
+// Sends refusals of rate-limited requests in batches, one for each turn of the event loop. Hundreds of connections that ask
+// at the same moment would otherwise block everybody else.
 
-/** Refusals in one turn: about a millisecond of work. */
+/** Refusals in one turn: about 1 ms of work. */
 const AT_ONCE = 16;
 
 export class RefusalQueue {
@@ -10,7 +10,7 @@ export class RefusalQueue {
   #left = AT_ONCE;
   #next: NodeJS.Immediate | null = null;
 
-  /** Has `refuse` called now, or soon and in its turn. */
+  /** Calls `refuse` now, or in a later turn in the order of arrival. */
   add(refuse: () => void): void {
     this.#next ??= setImmediate(this.#onTurn);
     if (this.#left === 0) {

@@ -1,21 +1,21 @@
-// How many requests were admitted in the last ten seconds: a sliding window, counted exactly.
+// A sliding window that counts the requests admitted in the last ten seconds, exactly.
 
 /** Length of the window, in ms. */
 export const WINDOW_MS = 10_000;
-/** Most times kept. As many as the default limit admits in a window, so that limit never needs the grid. */
+/** Most timestamps kept. The default limit admits no more in a window, so it never needs rounding. */
 const TIMES_MAX = 300;
-/** Times are rounded up to multiples of this, in ms, when there are too many of them. It divides 2^32. */
+/** Timestamps are rounded up to multiples of this, in ms, when there are too many of them. It divides 2^32. */
 const GRID_MS = 64;
-/** Times there is room for at first; 64 bytes, which V8 keeps beside the object. */
+/** Initial capacity, in timestamps: 64 bytes, which V8 stores inside the object. */
 const TIMES_FIRST = 8;
 
 /**
- * The admitted requests of one visitor or app, in at most 2,400 bytes. A request counts until exactly `WINDOW_MS` after
- * its admission; only when more than 300 different milliseconds would have to be told apart, some count up to 64 ms
- * longer. None ever counts shorter. Times are whole milliseconds modulo 2^32.
+ * The admitted requests of one visitor or app, in at most 2,400 bytes. A request counts for exactly `WINDOW_MS`. With more
+ * than 300 distinct timestamps, some requests count up to 64 ms longer; none counts shorter.
+ * Timestamps are whole milliseconds modulo 2^32.
  */
 export class Window {
-  /** A ring of pairs: a time, and how many were admitted then. */
+  /** A ring buffer of pairs: a timestamp, and the number of requests admitted then. */
   #ring = new Uint32Array(2 * TIMES_FIRST);
   /** Index of the oldest pair. */
   #first = 0;
@@ -23,7 +23,7 @@ export class Window {
   #times = 0;
   #total = 0;
 
-  /** Requests in the window that ends at `now`. */
+  /** Returns the number of requests in the window that ends at `now`. */
   count(now: number): number {
     while (this.#times > 0 && since(this.#ring[2 * this.#first]!, now) >= WINDOW_MS) {
       this.#total -= this.#ring[2 * this.#first + 1]!;
@@ -38,7 +38,7 @@ export class Window {
     this.#total++;
     if (this.#times > 0) {
       const last = this.#at(this.#times - 1);
-      // Rounded up, the last time may lie ahead.
+      // A rounded timestamp may lie in the future.
       if (since(this.#ring[last]!, now) <= 0) {
         this.#ring[last + 1]!++;
         return;
@@ -53,7 +53,7 @@ export class Window {
     this.#ring[next + 1] = 1;
   }
 
-  /** In how many ms a window that `count(now)` found full has room, when it holds fewer than `limit`. */
+  /** Returns the ms until a window holds fewer than `limit` requests. Call it after `count(now)` found the window full. */
   roomInMs(limit: number, now: number): number {
     let tooMany = this.#total - limit + 1;
     for (let i = 0; i < this.#times; i++) {
@@ -68,7 +68,7 @@ export class Window {
     return this.#ring.length / 2;
   }
 
-  /** Where the pair number `i` lies in the ring. */
+  /** Returns the index of the pair number `i` in the ring. */
   #at(i: number): number {
     return 2 * ((this.#first + i) % this.#capacity);
   }
@@ -82,7 +82,7 @@ export class Window {
     this.#first = 0;
   }
 
-  /** Rounds every time up and joins what falls together. */
+  /** Rounds all timestamps up and merges equal ones. */
   #round(): void {
     const times = this.#times;
     this.#times = 0;
@@ -102,7 +102,7 @@ export class Window {
   }
 }
 
-/** The ms from `time` to `now`, both modulo 2^32: right while they are less than 24 days apart. */
+/** Returns the ms from `time` to `now`, both modulo 2^32. Correct while they are less than 24 days apart. */
 export function since(time: number, now: number): number {
   return (now - time) | 0;
 }

@@ -1,5 +1,5 @@
-// One request as a line of the access log, in the field names of Caddy's, so that tools which read those read these. It is put
-// together as bytes: as one text made of dozens it took a fifth of the gateway's own time for a small request.
+// Formats a request as a line of the access log, with the field names of Caddy's log, so that tools for that can read it. The
+// line is written as bytes: concatenating strings took a fifth of the gateway's own time for a small request.
 import { cutText } from '../../../handlers/contract/text.ts';
 import { keptBytes } from '../http/head/fields.ts';
 import { HEAD_BYTES } from '../refusals.ts';
@@ -7,13 +7,13 @@ import type { LineFormat } from './access-log.ts';
 import type { ClientInfo } from './client-info.ts';
 import type { RequestRecord } from './record.ts';
 
-/** Longest text taken over from a request, in characters: a line stays a line. */
+/** Longest string copied from a request, in characters. */
 const TEXT_MAX = 1_024;
-/** Most bytes of such a text, each character of it escaped as six. */
+/** Most bytes of such a string with its quotes: each character may be escaped as six. */
 const TEXT_BYTES = 6 * TEXT_MAX + 2;
-/** A text of which nothing is cut or escaped. */
+/** A string that needs no truncation and no escaping. */
 const PLAIN = /^[ !#-[\]-~]{0,1024}$/;
-/** The same by characters: from the first to the last, but for quotes and backslashes. */
+/** The same as character codes: this range, without quotes and backslashes. */
 const FIRST_PLAIN = 0x20;
 const LAST_PLAIN = 0x7e;
 const QUOTE = 0x22;
@@ -21,30 +21,30 @@ const BACKSLASH = 0x5c;
 const ZERO = 0x30;
 const POINT = 0x2e;
 
-/** Records of requests as lines of the access log. */
+/** Formats request records as lines of the access log. */
 export const ACCESS_LINES: LineFormat<RequestRecord> = {
-  // Four long texts, a head's other texts, and what stands between them.
+  // Four long strings, the head's other strings, and the field names between them.
   lineBytes: 4 * TEXT_BYTES + HEAD_BYTES + 2_048,
   put: putAccessLine,
 };
 
-/** Where a line is put together, and where it goes on. */
-let room: Buffer = Buffer.alloc(0);
+/** The buffer that the current line is written to, and the write position. */
+let line: Buffer = Buffer.alloc(0);
 let at = 0;
 
 /**
- * What could name a person or let someone in is left out: addresses are cut to /24 and /48, query strings are dropped from the
- * path and the referrer, and no other header is taken over.
+ * Leaves out personal data and credentials: truncates addresses to /24 and /48, drops query strings from the path and the
+ * referrer, and copies no other header.
  */
 function putAccessLine(record: RequestRecord, bytes: Buffer, start: number): number {
   const { clientInfo, site, requestId, traceId } = record;
   if (clientInfo.logged?.site !== site)
-    clientInfo.logged = { site, bytes: keptBytes(askerFields(clientInfo, site), 'utf8') };
-  room = bytes;
+    clientInfo.logged = { site, bytes: keptBytes(clientFields(clientInfo, site), 'utf8') };
+  line = bytes;
   at = start;
   putTime(record.endedAt);
   put(clientInfo.logged.bytes);
-  // Methods, hosts, addresses and ids have been checked: nothing in them needs escaping.
+  // Methods, hosts, addresses and ids are validated: they need no escaping.
   putShort(record.method);
   put(URI);
   putText(record.path);
@@ -61,11 +61,11 @@ function putAccessLine(record: RequestRecord, bytes: Buffer, start: number): num
   putNumber(record.status);
   put(answerFields(record.contentType));
   const idAt = at;
-  at += room.write(requestId, at, 'latin1');
+  at += line.write(requestId, at, 'latin1');
   const idEnd = at;
   put(TRACE_ID);
-  if (traceId !== requestId) at += room.write(traceId, at, 'latin1');
-  else for (let i = idAt; i < idEnd; i++) room[at++] = room[i]!;
+  if (traceId !== requestId) at += line.write(traceId, at, 'latin1');
+  else for (let i = idAt; i < idEnd; i++) line[at++] = line[i]!;
   put(END);
   return at;
 }
@@ -80,42 +80,42 @@ const TRACE_ID = Buffer.from('","trace_id":"');
 const END = Buffer.from('"}\n');
 
 function put(bytes: Buffer): void {
-  room.set(bytes, at);
+  line.set(bytes, at);
   at += bytes.length;
 }
 
-/** A text of a few characters in ASCII that needs no escaping: by itself, each costs less than a call that would take them all. */
+/** Writes a short ASCII string without escapes. For a few characters, a loop is faster than one call of `write`. */
 function putShort(text: string): void {
-  for (let i = 0; i < text.length; i++) room[at++] = text.charCodeAt(i);
+  for (let i = 0; i < text.length; i++) line[at++] = text.charCodeAt(i);
 }
 
-/** A text as JSON. Most are plain, and cost least. */
+/** Writes a string as JSON, with a fast path for plain ones. */
 function putText(text: string): void {
   const from = at;
-  room[at++] = QUOTE;
+  line[at++] = QUOTE;
   const end = text.length > TEXT_MAX ? -1 : at + text.length;
   for (let i = 0; at < end; i++) {
     const code = text.charCodeAt(i);
     if (code < FIRST_PLAIN || code > LAST_PLAIN || code === QUOTE || code === BACKSLASH) break;
-    room[at++] = code;
+    line[at++] = code;
   }
-  if (at === end) room[at++] = QUOTE;
-  else at = from + room.write(quoted(text), from);
+  if (at === end) line[at++] = QUOTE;
+  else at = from + line.write(quoted(text), from);
 }
 
-/** A whole number that is not negative. */
+/** Writes a non-negative integer. */
 function putNumber(number: number): void {
   let digits = 1;
   for (let least = 10; number >= least; least *= 10) digits++;
   putDigits(number, digits);
 }
 
-/** So many digits of a whole number, zeros before it. */
+/** Writes an integer with a fixed number of digits, padded with zeros. */
 function putDigits(number: number, digits: number): void {
   let rest = number;
   for (let place = at + digits - 1; place >= at; place--) {
     const tenth = Math.floor(rest / 10);
-    room[place] = ZERO + rest - tenth * 10;
+    line[place] = ZERO + rest - tenth * 10;
     rest = tenth;
   }
   at += digits;
@@ -124,7 +124,7 @@ function putDigits(number: number, digits: number): void {
 let second = -1;
 let secondStart: Buffer = Buffer.alloc(0);
 
-/** The beginning of a line with its time. The second is mostly that of the line before. */
+/** Writes the start of a line with its timestamp. Caches the text of the current second. */
 function putTime(ms: number): void {
   const whole = Math.floor(ms / 1_000);
   if (whole !== second) {
@@ -135,21 +135,21 @@ function putTime(ms: number): void {
   putDigits(Math.floor(ms - whole * 1_000), 3);
 }
 
-/** A span in ms as seconds, to the microsecond. */
+/** Writes a duration in ms as seconds, with microseconds. */
 function putSeconds(ms: number): void {
   const micros = Math.round(ms * 1_000);
   const whole = Math.floor(micros / 1_000_000);
   putNumber(whole);
-  room[at++] = POINT;
+  line[at++] = POINT;
   putDigits(micros - whole * 1_000_000, 6);
 }
 
-/** Types of answers that are kept as bytes. Apps choose them: when there are too many, all are forgotten, and no long one is kept. */
+/** Size of the cache of content types. Apps choose them, so a full cache is cleared, and long ones are not cached. */
 const TYPES_MAX = 64;
 const TYPE_LENGTH_MAX = 128;
 const types = new Map<string | undefined, Buffer>();
 
-/** What is told of an answer's headers, up to the request's id. */
+/** Returns the fields of the response's headers, up to the request's id. */
 function answerFields(contentType: string | undefined): Buffer {
   const known = types.get(contentType);
   if (known !== undefined) return known;
@@ -159,12 +159,12 @@ function answerFields(contentType: string | undefined): Buffer {
   );
   if ((contentType?.length ?? 0) > TYPE_LENGTH_MAX) return made;
   if (types.size === TYPES_MAX) types.clear();
-  // A copy: the text may be a part of a whole head, which would be kept with it.
+  // A copy: the string may be a slice of a whole head, which would stay in memory with it.
   types.set(contentType === undefined ? undefined : Buffer.from(contentType).toString(), made);
   return made;
 }
 
-function askerFields(
+function clientFields(
   { peerNetwork, clientNetwork, protocol, host, userAgent, referrer }: ClientInfo,
   site: string,
 ): string {
@@ -185,6 +185,6 @@ function fields(one: string, other: string): string {
 
 function quoted(value: string): string {
   const kept = JSON.stringify(cutText(value, TEXT_MAX));
-  // A terminal obeys some of these, and some readers take one for a line's end.
+  // C1 control characters: terminals execute some, and some readers take one for a line end.
   return kept.replace(/[\x80-\x9f]/g, (control) => `\\u00${control.charCodeAt(0).toString(16)}`);
 }

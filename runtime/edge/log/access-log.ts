@@ -1,4 +1,4 @@
-// The access log's file: written in batches beside the requests, and turned over before it grows too large.
+// The access log's file: written in batches in the background, and rotated before it grows too large.
 import { type FileHandle, mkdir, open, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { log, reason } from '../../log.ts';
@@ -6,48 +6,48 @@ import { log, reason } from '../../log.ts';
 /** How long a line may wait for its batch, in ms. */
 const FLUSH_MS = 100;
 
-/** How much is kept. */
+/** Limits of the log's files and of its buffers. */
 export interface AccessLogLimits {
-  /** A file that has reached this size, in bytes, is put aside. */
+  /** A file of this size, in bytes, is rotated. */
   fileBytes: number;
-  /** Files in all: `access.ndjson`, then `access.ndjson.1`, the last one put aside, and so on. */
+  /** Most files: `access.ndjson`, then `access.ndjson.1`, which was rotated last, and so on. */
   files: number;
-  /** Bytes that may wait for a slow disk; lines above that are dropped and counted. */
+  /** Most buffered bytes while the disk is slow; further lines are dropped and counted. */
   waiting: number;
 }
 
-/** Size of the pieces in which lines wait, in bytes. Each is a write of its own, which costs as much as dozens of lines. */
-const PIECE_BYTES = 256 * 1024;
-/** Pieces that are kept for the next lines: to get as much anew costs two fifths of what it does to write it to the file. */
-const SPARES_MAX = 4;
+/** Size of a buffer for lines, in bytes. Each buffer is one write, which costs as much as dozens of lines. */
+const BUFFER_BYTES = 256 * 1024;
+/** Most buffers kept for reuse. To allocate one costs two fifths of what it costs to write it to the file. */
+const FREE_BUFFERS_MAX = 4;
 
 const LIMITS: AccessLogLimits = { fileBytes: 100 * 1024 * 1024, files: 5, waiting: 4 * 1024 * 1024 };
 
-/** How an entry becomes a line. */
+/** Formats an entry as a line. */
 export interface LineFormat<Entry> {
-  /** Most bytes of a line: no more than a piece has, nor than may wait. */
+  /** Most bytes of a line. Must not exceed the size of a buffer, nor the limit of buffered bytes. */
   lineBytes: number;
-  /** Writes the line of an entry at a place in bytes, where it has room. Returns where it ends, behind its line feed. */
+  /** Writes an entry's line to `bytes` at `at`, where there is enough space. Returns the position behind its line feed. */
   put(entry: Entry, bytes: Buffer, at: number): number;
 }
 
-/** Bytes that are lines, at the front of others. */
+/** A buffer with lines in its first `used` bytes. */
 interface Piece {
   bytes: Buffer;
   used: number;
 }
 
-/** Takes lines at once and writes them soon. A disk that fails or is slow costs lines, never a request. */
+/** Buffers lines and writes them soon after. A slow or failing disk loses lines, but never blocks a request. */
 export class AccessLog<Entry> {
   readonly #path: string;
   readonly #format: LineFormat<Entry>;
   readonly #limits: AccessLogLimits;
-  /** Pieces that have no room for another line, and the bytes of their lines. */
+  /** Buffers without space for another line, and the bytes of their lines. */
   #full: Piece[] = [];
   #fullBytes = 0;
-  /** The one that is being filled. */
+  /** The buffer that is being filled. */
   #piece: Piece | null = null;
-  readonly #preforkPool: Buffer[] = [];
+  readonly #freeBuffers: Buffer[] = [];
   #dropped = 0;
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> = Promise.resolve();
@@ -56,14 +56,14 @@ export class AccessLog<Entry> {
   #bytes = 0;
   #failing = false;
 
-  /** @param path of the current file; its directory is made when it is missing */
+  /** @param path of the current file; its directory is created when missing */
   constructor(path: string, format: LineFormat<Entry>, limits: AccessLogLimits = LIMITS) {
     this.#path = path;
     this.#format = format;
     this.#limits = limits;
   }
 
-  /** Takes what becomes a line. */
+  /** Buffers the line of an entry. */
   write(entry: Entry): void {
     if (this.#waiting > this.#limits.waiting - this.#format.lineBytes) this.#dropped++;
     else {
@@ -73,12 +73,12 @@ export class AccessLog<Entry> {
     if (this.#timer === null && !this.#busy) this.#timer = setTimeout(() => this.#flush(), FLUSH_MS).unref();
   }
 
-  /** Writes what waits, and ends. */
+  /** Writes all buffered lines and closes the file. */
   async close(): Promise<void> {
     await this.#writing;
     this.#flush();
     await this.#writing;
-    await this.#letGo();
+    await this.#closeFile();
   }
 
   #flush(): void {
@@ -95,7 +95,7 @@ export class AccessLog<Entry> {
     });
   }
 
-  /** Bytes of lines that wait. */
+  /** Bytes of buffered lines. */
   get #waiting(): number {
     return this.#fullBytes + (this.#piece?.used ?? 0);
   }
@@ -103,7 +103,7 @@ export class AccessLog<Entry> {
   #pieceWithRoom(): Piece {
     const { lineBytes } = this.#format;
     if (this.#piece !== null && this.#piece.used + lineBytes > this.#piece.bytes.length) this.#finishPiece();
-    this.#piece ??= { bytes: this.#preforkPool.pop() ?? Buffer.allocUnsafeSlow(PIECE_BYTES), used: 0 };
+    this.#piece ??= { bytes: this.#freeBuffers.pop() ?? Buffer.allocUnsafeSlow(BUFFER_BYTES), used: 0 };
     return this.#piece;
   }
 
@@ -114,7 +114,7 @@ export class AccessLog<Entry> {
     this.#piece = null;
   }
 
-  /** Takes all lines that wait. */
+  /** Removes and returns all buffered lines. */
   #take(): Piece[] {
     this.#finishPiece();
     const pieces = this.#full;
@@ -132,16 +132,16 @@ export class AccessLog<Entry> {
       }
       this.#failing = false;
       if (dropped > 0) log('warn', 'the disk is slow: access lines were dropped', { dropped });
-      if (this.#bytes >= this.#limits.fileBytes) await this.#turnOver();
+      if (this.#bytes >= this.#limits.fileBytes) await this.#rotate();
     } catch (error) {
       if (!this.#failing) {
         log('error', 'the access log cannot be written; its lines are dropped', { error: reason(error) });
       }
       this.#failing = true;
-      await this.#letGo(this.#bytes);
+      await this.#closeFile(this.#bytes);
     } finally {
       for (const { bytes } of pieces)
-        if (this.#preforkPool.length < SPARES_MAX) this.#preforkPool.push(bytes);
+        if (this.#freeBuffers.length < FREE_BUFFERS_MAX) this.#freeBuffers.push(bytes);
     }
   }
 
@@ -152,9 +152,9 @@ export class AccessLog<Entry> {
     return file;
   }
 
-  /** Puts the file aside, and each one put aside before a place further; the last falls out. */
-  async #turnOver(): Promise<void> {
-    await this.#letGo();
+  /** Rotates: renames the file to `.1`, `.1` to `.2` and so on, and overwrites the oldest. */
+  async #rotate(): Promise<void> {
+    await this.#closeFile();
     for (let i = this.#limits.files - 2; i >= 0; i--) {
       const from = i === 0 ? this.#path : `${this.#path}.${i}`;
       await rename(from, `${this.#path}.${i + 1}`).catch((error: NodeJS.ErrnoException) => {
@@ -163,8 +163,8 @@ export class AccessLog<Entry> {
     }
   }
 
-  /** @param bytes what the file had before a write that failed: a part of a line must not stay */
-  async #letGo(bytes: number | null = null): Promise<void> {
+  /** Closes the file. @param bytes the file's size before a failed write: a partial line is truncated */
+  async #closeFile(bytes: number | null = null): Promise<void> {
     const file = this.#file;
     this.#file = null;
     if (bytes !== null) await file?.truncate(bytes).catch(() => {});

@@ -1,28 +1,28 @@
-// What is counted of a request while it goes through.
+// Counters of a request in flight.
 import type { Socket } from 'node:net';
 import { monotonic } from '../../sockets/clock.ts';
 
-/** The client left before an answer began; nginx's number for it. */
+/** nginx's status for a client that left before the response began. */
 const CLIENT_LEFT = 499;
 
 export class Tally {
-  /** When the bytes that ended the head had been read, on the clock of `performance.now()`. */
+  /** When the last bytes of the head had been read, on the clock of `performance.now()`. */
   readonly startedAt = monotonic();
-  /** The answer's status; 499 while there is none. */
+  /** The response's status; 499 before there is one. */
   status = CLIENT_LEFT;
-  /** The answer's. */
+  /** The response's content type. */
   contentType: string | undefined = undefined;
   #received = 0;
   #sent = 0;
-  /** The client's socket once it is a tunnel: then its own counters count. */
+  /** The client's socket once it is a tunnel: then the socket's own counters are used. */
   #tunnel: Socket | null = null;
 
-  /** Bytes of the request's body that were read; of a tunnel all that the client sent. */
+  /** Bytes of the request's body that were read; for a tunnel, all bytes from the client. */
   get bytesIn(): number {
     return this.#received + (this.#tunnel?.bytesRead ?? 0);
   }
 
-  /** Bytes of the answer's body that were handed to the client's socket; of a tunnel all of them. */
+  /** Bytes of the response's body that were written to the client's socket; for a tunnel, all bytes. */
   get bytesOut(): number {
     return this.#sent + (this.#tunnel?.bytesWritten ?? 0);
   }
@@ -35,14 +35,14 @@ export class Tally {
     this.#sent += bytes;
   }
 
-  /** From now on everything on a socket is counted. */
+  /** From now on counts everything on a socket. */
   countAll(socket: Socket): void {
     this.#tunnel = socket;
     this.#received -= socket.bytesRead;
     this.#sent -= socket.bytesWritten;
   }
 
-  /** Time since then. 0 for what is answered while the same bytes are handled, such as a refusal by a limit. */
+  /** Time since `startedAt`, in ms. 0 when the response is written in the same turn, such as a rate-limit refusal. */
   get durationMs(): number {
     return monotonic() - this.startedAt;
   }

@@ -1,8 +1,8 @@
-// Who asks: what the records of a connection's requests mostly share, and is made once for them.
+// Client info: what the records of one connection's requests mostly share. It is created once for them.
 import { headerValue } from '../http/head/fields.ts';
 import { cutAddress } from '../limits/networks.ts';
 
-/** Who asks, and how: what the requests of one connection mostly share. */
+/** The client, and how it asks: mostly the same for all requests of a connection. */
 export interface ClientInfo {
   /** Lower case, without the port. */
   host: string;
@@ -11,17 +11,17 @@ export interface ClientInfo {
   userAgent: string | undefined;
   /** Without its query. */
   referrer: string | undefined;
-  /** The client's address, cut to its /24, or its /48 for IPv6. */
+  /** The client's address, truncated to its /24, or its /48 for IPv6. */
   clientNetwork: string;
-  /** The same of the address that the connection came from. */
+  /** The peer's address, truncated likewise. */
   peerNetwork: string;
-  /** What the access log made of it and of the site that was asked, which keeps it here. */
+  /** Cache of the access log: the fields that it made of this object and the site. */
   logged: { site: string; bytes: Buffer } | null;
 }
 
 /**
- * What records of a request say of who asked.
- * @param connection its peer's address, and that as it is written down
+ * Returns the client info of a request.
+ * @param connection its peer's address, and the same truncated
  * @param client the client's address
  */
 export function clientInfoOf(

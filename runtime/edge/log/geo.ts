@@ -1,18 +1,18 @@
-// Where addresses are, from databases in MaxMind's format. They are read whole at the start, and again when they change.
+// Geolocation of addresses, from databases in MaxMind's format. A database is loaded whole, and reloaded when it changes.
 import { readFile, stat } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { Reader } from 'mmdb-lib';
 import { log, logRarely, reason } from '../../log.ts';
 import { asciiJson } from '../http/body/ascii-json.ts';
 
-/** How often the files are looked at, in ms. Their makers bring out new ones each week. */
+/** How often the files are checked for changes, in ms. New versions appear weekly. */
 const LOOK_MS = 60_000;
-/** Addresses, and records of the databases, that are remembered. An answer has a few hundred bytes. */
+/** Size of the caches of addresses and of database records. A result has a few hundred bytes. */
 const REMEMBERED = 4_096;
-/** Longest of a database's texts that is passed on, in characters. */
+/** Longest string taken from a database, in characters. */
 const TEXT_LENGTH = 100;
 
-/** What is used of a record, in MaxMind's names; any of it may be missing. */
+/** The fields used of a record, in MaxMind's names; each may be missing. */
 interface Place {
   country?: { iso_code?: string; is_in_european_union?: boolean };
   registered_country?: { iso_code?: string };
@@ -27,7 +27,7 @@ interface Place {
 
 interface File {
   path: string;
-  /** When it changed last, as read; null while it could not be read. */
+  /** Modification time of the loaded version; null before the first load. */
   changedAt: number | null;
   reader: Reader<never> | null;
 }
@@ -38,13 +38,13 @@ export class Geo {
   readonly #known = new Map<string, string>();
   readonly #timer: NodeJS.Timeout | null = null;
 
-  /** Nothing is read yet. @param paths of the databases; what one does not know another may */
+  /** Loads nothing yet. @param paths of the databases; their results are merged */
   constructor(paths: readonly string[]) {
     this.#files = paths.map((path) => ({ path, changedAt: null, reader: null }));
     if (paths.length > 0) this.#timer = setInterval(() => void this.look(), LOOK_MS).unref();
   }
 
-  /** Reads what has changed. Never rejects: what was read before is used on, and the log says why. */
+  /** Reloads changed files. Never rejects: a failure is logged, and the version before stays in use. */
   async look(): Promise<void> {
     for (const file of this.#files) {
       try {
@@ -64,7 +64,7 @@ export class Geo {
     }
   }
 
-  /** What is known of an address as fields of `request.cf`: a part of a JSON object in ASCII, such as `"country":"DE"`; '' when it is nothing. */
+  /** Returns the location of an address as fields of `request.cf`: ASCII JSON without braces, such as `"country":"DE"`; or ''. */
   locate(address: string): string {
     if (this.#files.length === 0) return '';
     const known = this.#known.get(address);
@@ -85,14 +85,14 @@ export class Geo {
       try {
         Object.assign(place, reader?.get(address));
       } catch {
-        // A database that is damaged there knows nothing of the address.
+        // A database that is damaged at this record counts as one without the address.
       }
     }
     return place;
   }
 }
 
-/** A map that forgets what it was given first. */
+/** A cache that evicts its oldest entry. */
 class Remembered<Key, Value> extends Map<Key, Value> {
   override set(key: Key, value: Value): this {
     if (this.size >= REMEMBERED) this.delete(this.keys().next().value!);

@@ -1,34 +1,34 @@
-// What is known of a request that is over: the access log and whoever else wants to know get one flat record of it.
+// The flat record of a finished request, for the access log and other observers.
 import { log, reason as messageOf } from '../../log.ts';
 import type { ClientInfo } from './client-info.ts';
 
-/** A request that is over. Its texts hold on to the request's head in memory: keep a record only for a moment. */
+/** A finished request. Its strings keep the request's head in memory, so keep a record only briefly. */
 export interface RequestRecord {
-  /** When it was over, in ms since 1970. */
+  /** When it ended, in ms since 1970. */
   endedAt: number;
   /** The app's id, or the name of another site; empty when no site was found. */
   site: string;
   method: string;
-  /** Without the query; as long as the client made it. */
+  /** Without the query. Its length is not limited. */
   path: string;
   clientInfo: ClientInfo;
-  /** 499 when the client left before an answer began. */
+  /** 499 when the client left before a response began. */
   status: number;
-  /** From the head to the end of the answer. */
+  /** From the head to the end of the response. */
   durationMs: number;
-  /** The part of it in which the request was held. */
+  /** The part of `durationMs` in which the request was queued. */
   heldMs: number;
-  /** Whether it waited for the start of the process that took it (`cold`); null when it reached no process. */
+  /** `cold` when it waited for the start of its process; null when it reached no process. */
   cellStart: 'warm' | 'cold' | null;
-  /** What the start of that process took; 0 unless it was cold. */
+  /** How long the start of that process took; 0 unless `cold`. */
   wakeMs: number;
-  /** Which release of the app that process runs; null when it reached none, or that has no releases. */
+  /** The release of the app that the process runs; null without a process or without releases. */
   release: string | null;
-  /** Bytes of the request's body; of an upgraded connection all that the client sent. */
+  /** Bytes of the request's body; for an upgraded connection, all bytes from the client. */
   bytesIn: number;
-  /** Bytes of the answer's body; of an upgraded connection all of them. */
+  /** Bytes of the response's body; for an upgraded connection, all bytes. */
   bytesOut: number;
-  /** Of the answer. */
+  /** Of the response. */
   contentType: string | undefined;
   /** 32 hexadecimal digits. */
   traceId: string;
@@ -37,28 +37,28 @@ export interface RequestRecord {
   /** The caller's span; null when the trace begins here. */
   parentSpanId: string | null;
   requestId: string;
-  /** Why the gateway answered by itself, such as `rate_limited` or `shed`; null when it did not refuse. */
+  /** Why the gateway refused the request, such as `rate_limited` or `shed`; null when it did not. */
   refused: string | null;
-  /** Whether the connection became another protocol's, such as WebSocket. */
+  /** Whether the connection was upgraded to another protocol, such as WebSocket. */
   upgraded: boolean;
 }
 
-/** Is told of a request that is over, on the gateway's thread: it must return soon, and take no longer for more bytes. */
+/** Called for each finished request, on the gateway's thread. Must return quickly, in a time that no body size affects. */
 export type RequestObserver = (record: RequestRecord) => void;
 
-/** Time between two lines about observers that fail, in ms. */
-const TOLD_EVERY_MS = 60_000;
+/** Time between two log lines about failing observers, in ms. */
+const LOG_EVERY_MS = 60_000;
 
-/** Those who are told of requests that are over. One that throws harms nobody. */
+/** The observers of finished requests. An observer that throws affects no other. */
 export class Observers {
   #all: RequestObserver[] = [];
-  #toldAt = -TOLD_EVERY_MS;
+  #loggedAt = -LOG_EVERY_MS;
 
   get any(): boolean {
     return this.#all.length > 0;
   }
 
-  /** Adds one. Call what it returns to remove it. */
+  /** Adds an observer. Returns a function that removes it. */
   add(observer: RequestObserver): () => void {
     this.#all.push(observer);
     return () => {
@@ -78,8 +78,8 @@ export class Observers {
 
   #failed(error: unknown): void {
     const now = performance.now();
-    if (now - this.#toldAt < TOLD_EVERY_MS) return;
-    this.#toldAt = now;
+    if (now - this.#loggedAt < LOG_EVERY_MS) return;
+    this.#loggedAt = now;
     log('error', 'an observer of requests failed', { error: messageOf(error) });
   }
 }

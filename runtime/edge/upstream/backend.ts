@@ -1,25 +1,25 @@
-// What the gateway needs of whatever answers a site: an app's fleet or the control plane.
+// A site's backend, as the gateway sees it: an app's fleet or the control plane.
 import type { Refusal } from '../refusals.ts';
 import type { Upstream } from './upstream.ts';
 
-/** What to do with a request for a site, decided when its head has been read. */
+/** What to do with a request for a site. Decided when its head has been read. */
 export type Admission =
-  /** Send it there now. */
+  /** Send it to a process now. */
   | { kind: 'forward'; upstream: Upstream }
-  /** Hold it (with back-pressure on its body) and ask again when `ready` settles. `ready` never rejects. */
+  /** Queue it, with backpressure on its body, and ask again when `ready` settles. `ready` never rejects. */
   | { kind: 'hold'; ready: Promise<void> }
   | Refused;
 
-/** Answer it here. */
+/** Answer it with a refusal. */
 export type Refused = Refusal & { kind: 'refuse' };
 
-/** A site's other side. `admit` is called once per request, synchronously, and again after each hold. */
+/** The backend of a site. `admit` is called once per request, synchronously, and again after each wait. */
 export interface Backend {
-  /** A name for the access log and the limits: the app's id, or `control`. */
+  /** Name for the access log and the rate limits: the app's id, or `control`. */
   readonly site: string;
-  /** Whether its streams of events go on for ever: a gateway that closes does not wait for them. */
+  /** Whether its event streams never end: then a drain does not wait for them. */
   readonly streamsForEver?: boolean;
-  /** The one header of Cellar's own that a client may send to it, in lower case. */
+  /** The one `x-cellar-` header that a client may send to it, in lower case. */
   readonly clientHeader?: string;
   admit(): Admission;
 }

@@ -1,15 +1,15 @@
-// What came one after another, and may leave in any order. A `Set` would do the same, but its table is replaced each time
-// that it is full of what has left. Each old table leads to the next one: from the first that lived long enough to be taken for
-// old, all of them, and what was in them, stay in memory until the next collection of all garbage, and every collection
-// of young garbage before that takes longer for it.
+// A linked list in the order of arrival, from which any item can be removed. A `Set` works too, but it replaces its table
+// each time the table is full of deleted entries, and each old table refers to the next. Once one of them is in V8's old
+// generation, all later tables and their entries stay in memory until the next full collection, and slow down each
+// collection of the young generation.
 
-/** What may be in one queue at a time. Only the queue changes these. */
+/** An item, which may be in one queue at a time. Only the queue writes these fields. */
 export interface Queued<T> {
-  /** The one that it is in. */
+  /** The queue that contains it. */
   queue: object | null;
-  /** The one that came before; null for the first, and out of a queue. */
+  /** The item before; null for the first, and outside a queue. */
   before: T | null;
-  /** The one that came after; null for the last, and out of a queue. */
+  /** The item after; null for the last, and outside a queue. */
   after: T | null;
 }
 
@@ -22,12 +22,12 @@ export class Queue<T extends Queued<T>> implements Iterable<T> {
     return this.#size;
   }
 
-  /** The one that came first of those that are in it. */
+  /** The oldest item. */
   get first(): T | null {
     return this.#first;
   }
 
-  /** Each may be deleted when its turn comes. */
+  /** Iterates from the oldest item. The current one may be deleted meanwhile. */
   *[Symbol.iterator](): Iterator<T> {
     for (let item = this.#first; item !== null; ) {
       const { after } = item;
@@ -36,7 +36,7 @@ export class Queue<T extends Queued<T>> implements Iterable<T> {
     }
   }
 
-  /** Adds one that is in no queue. */
+  /** Adds an item that is in no queue. */
   add(item: T): void {
     item.queue = this;
     item.before = this.#last;
@@ -46,7 +46,7 @@ export class Queue<T extends Queued<T>> implements Iterable<T> {
     this.#size++;
   }
 
-  /** Returns whether it was in this queue. */
+  /** Removes an item. Returns whether it was in this queue. */
   delete(item: T): boolean {
     if (item.queue !== this) return false;
     const { before, after } = item;

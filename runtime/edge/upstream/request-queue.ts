@@ -1,18 +1,18 @@
-// Requests that wait for their backend. They are bounded for each site as well as in all, and whoever has most gives way
-// when there is no room: what waits for one app never keeps another app's requests from waiting.
+// Requests that wait for their backend. The queues are bounded for each site and in total. When the total is reached, the
+// site with most requests loses one, so that one app's queue never blocks another's.
 
-/** How waiting ended. `full`: there was no room for it, or none any more. `closed`: the gateway goes. */
+/** How a wait ended. `full`: rejected or evicted for lack of space. `closed`: the gateway shuts down. */
 export type RequestQueueOutcome = 'ready' | 'late' | 'gone' | 'full' | 'closed';
 
-/** A request, as far as its waiting goes. */
+/** A request, as the queue sees it. */
 export interface QueuedRequest {
-  /** Whoever it waits for; `site` is whose share of the room it takes. */
+  /** The backend it waits for; `site` is the name whose quota it counts against. */
   backend: { readonly site: string } | null;
-  /** When it was first held, on the clock of `performance.now()`. */
+  /** When it was first queued, on the clock of `performance.now()`. */
   heldSince: number | null;
-  /** How long it has been held, in ms; set when it is held no longer. */
+  /** Total time in the queue, in ms; set when it leaves the queue. */
   heldMs: number;
-  /** Bytes in memory while nobody takes the request: its head, and what came behind it. */
+  /** Bytes in memory while it is queued: its head, and the unread bytes behind it. */
   readonly keptBytes: number;
   /** Called when `keptBytes` has changed. */
   onKept: (() => void) | null;
@@ -20,23 +20,23 @@ export interface QueuedRequest {
   onGone: (() => void) | null;
 }
 
-/** How much may wait. */
+/** The bounds of a queue. */
 export interface RequestQueueLimits {
   /** Requests. */
   requests: number;
-  /** Bytes of heads, and of bodies that have come. */
+  /** Bytes of heads, and of bodies that have arrived. */
   bytes: number;
 }
 
 const MIB = 1024 * 1024;
 const SITE_MAX: RequestQueueLimits = { requests: 1_000, bytes: 32 * MIB };
 const ALL_MAX: RequestQueueLimits = { requests: 4_000, bytes: 128 * MIB };
-/** Requests that go on in one turn of the event loop. Each may cost a connection to the process. */
+/** Requests released in one turn of the event loop. Each may need a new connection to the process. */
 const RELEASED_AT_ONCE = 64;
 
-/** What waits for one site. */
+/** The queue of one site. */
 interface Site {
-  /** The one that has waited longest comes first. */
+  /** In the order of arrival. */
   requests: Set<Held>;
   bytes: number;
 }
@@ -47,12 +47,12 @@ interface Held {
   settle: (outcome: RequestQueueOutcome) => void;
 }
 
-/** The held requests, bounded in number, bytes and time. Their bodies wait too: nobody reads them. */
+/** The queued requests, bounded in number, bytes and time. Their bodies are not read, which causes backpressure. */
 export class RequestQueues {
   readonly #timeoutMs: number;
   readonly #siteMax: RequestQueueLimits;
   readonly #allMax: RequestQueueLimits;
-  /** By what they wait for: one reaction per promise, so that a client that left leaves nothing behind. */
+  /** By the promise they wait for. One reaction for each promise, so that clients that left leak nothing. */
   readonly #waiting = new Map<Promise<void>, Set<Held>>();
   readonly #sites = new Map<string, Site>();
   #requests = 0;
@@ -60,8 +60,8 @@ export class RequestQueues {
   #closed = false;
 
   /**
-   * @param timeoutMs how long one request may be held in all
-   * @param siteMax for each site @param allMax for all of them
+   * @param timeoutMs longest total time in the queue of one request
+   * @param siteMax bounds for each site @param allMax for all sites together
    */
   constructor(timeoutMs: number, siteMax = SITE_MAX, allMax = ALL_MAX) {
     this.#timeoutMs = timeoutMs;
@@ -69,7 +69,7 @@ export class RequestQueues {
     this.#allMax = allMax;
   }
 
-  /** Waits for `ready`, which never rejects; for the rest of the request's time; or for its client to leave. */
+  /** Waits until `ready` settles (it never rejects), the request's time is over, or its client leaves. */
   wait(request: QueuedRequest, ready: Promise<void>): Promise<RequestQueueOutcome> {
     if (this.#closed) return Promise.resolve('closed');
     const name = request.backend!.site;
@@ -101,7 +101,7 @@ export class RequestQueues {
     });
   }
 
-  /** Ends all waiting; none begins any more. */
+  /** Ends all waits, and rejects new ones. */
   close(): void {
     this.#closed = true;
     for (const { requests } of [...this.#sites.values()]) {
@@ -118,7 +118,7 @@ export class RequestQueues {
     if (site.requests.size === 0) this.#sites.delete(name);
   }
 
-  /** Whether one more may wait for `site`, for which another site may have to give one up. */
+  /** Whether one more request may wait for `site`. May evict one of another site. */
   #makeRoomFor(site: Site): boolean {
     if (site.requests.size >= this.#siteMax.requests) return false;
     if (this.#requests < this.#allMax.requests) return true;
@@ -129,7 +129,7 @@ export class RequestQueues {
     return true;
   }
 
-  /** Takes note of the bytes that a request keeps; may end its wait, or that of others. */
+  /** Updates the bytes that a request uses. May evict it, or others. */
   #count(held: Held, bytes: number): void {
     const more = bytes - held.bytes;
     held.bytes = bytes;
@@ -148,7 +148,7 @@ export class RequestQueues {
     const waiters = new Set<Held>();
     this.#waiting.set(ready, waiters);
     ready.then(() => {
-      // Not in the microtask: a backend that says `hold` with a settled promise must not stop the event loop.
+      // Not in the microtask: a backend that answers `hold` with a settled promise must not block the event loop.
       setImmediate(() => {
         this.#waiting.delete(ready);
         release([...waiters], 0);
@@ -158,14 +158,14 @@ export class RequestQueues {
   }
 }
 
-/** Lets requests go on, not all at once: others are served in between. */
+/** Releases requests in batches, so that others are served in between. */
 function release(waiters: Held[], from: number): void {
   const to = from + RELEASED_AT_ONCE;
   for (const { settle } of waiters.slice(from, to)) settle('ready');
   if (to < waiters.length) setImmediate(release, waiters, to);
 }
 
-/** The first of those whose size is largest. Of at least one. */
+/** Returns the item with the largest size, the first of equal ones. `all` must not be empty. */
 function largest<T>(all: Iterable<T>, size: (one: T) => number): T {
   return [...all].reduce((most, one) => (size(one) > size(most) ? one : most));
 }

@@ -1,4 +1,4 @@
-// An upgraded connection: bytes both ways between two sockets, and a polite end when the process has to go.
+// An upgraded connection: copies bytes both ways between two sockets, and closes gracefully when the process must go.
 import type { Socket } from 'node:net';
 import { FrameScanner, restartFrame } from '../http/body/frames.ts';
 import type { TrackedTunnel } from './upstream.ts';
@@ -7,22 +7,22 @@ import type { TrackedTunnel } from './upstream.ts';
 const CLOSE_MS = 1_000;
 /** How long one direction may stay open after the other has ended, in ms. */
 const HALF_OPEN_MS = 30_000;
-/** How long one side may take nothing of what waits for it, in ms: whoever sent it is not read, and may have left. */
+/** How long one side may read nothing, in ms. The sender is paused meanwhile, so it may have left unnoticed. */
 const BLOCKED_MS = 900_000;
 
-/** Carries bytes from the moment it is made. `onEnd` is called once, when both sockets have closed. */
+/** Copies bytes from its creation on. `onEnd` is called once, when both sockets have closed. */
 export class Tunnel implements TrackedTunnel {
   readonly #client: Socket;
   readonly #upstream: Socket;
-  /** Null when the protocol is not WebSocket: then nothing may be put between its bytes. */
+  /** Null when the protocol is not WebSocket: then no close frame can be inserted. */
   readonly #frames: FrameScanner | null;
   readonly #onEnd: () => void;
   #open = 2;
   #closing = false;
-  /** Whether the client has been sent a close frame from here. Nothing may follow it. */
+  /** Whether a close frame was inserted towards the client. Nothing may follow it. */
   #injected = false;
   #deadline: NodeJS.Timeout | null = null;
-  /** Since when each side has had to wait for the other, on the clock of `performance.now()`. */
+  /** Since when each side is paused by backpressure, on the clock of `performance.now()`. */
   readonly #blockedSince = new Map<Socket, number>();
 
   constructor(client: Socket, upstream: Socket, protocol: string, onEnd: () => void) {
@@ -35,12 +35,12 @@ export class Tunnel implements TrackedTunnel {
     this.#join(client, upstream);
     this.#join(upstream, client);
     client.on('close', () => {
-      // For a client that broke off, the process need not take what is left.
+      // If the client broke off, the process need not receive the rest.
       if (client.readableEnded) upstream.destroySoon();
       else upstream.destroy();
       this.#closed();
     });
-    // The client still gets what the process sent, also when the process broke off.
+    // The client still gets what the process sent, even when the process broke off.
     upstream.on('close', () => {
       client.destroySoon();
       this.#closed();
@@ -55,7 +55,7 @@ export class Tunnel implements TrackedTunnel {
     if (this.#client.writable && !this.#relay(chunk)) this.#block(this.#upstream);
   }
 
-  /** Gives up what has been blocked too long at `now`, on the clock of `performance.now()`. */
+  /** Destroys the tunnel if a side has been blocked too long at `now`, on the clock of `performance.now()`. */
   check(now: number): void {
     for (const since of this.#blockedSince.values()) if (now - since > BLOCKED_MS) this.destroy();
   }
@@ -77,7 +77,7 @@ export class Tunnel implements TrackedTunnel {
     this.#upstream.destroy();
   }
 
-  /** Passes on the end and the new room of `one` to `other`. */
+  /** Propagates the end and the drain of `one` to `other`. */
   #join(one: Socket, other: Socket): void {
     one.on('drain', () => {
       this.#blockedSince.delete(other);
@@ -87,11 +87,11 @@ export class Tunnel implements TrackedTunnel {
       other.end();
       if (!this.#closing) this.#destroyWithin(HALF_OPEN_MS);
     });
-    // What an error means is told when the socket closes.
+    // Handled on `close`, which follows.
     one.on('error', () => {});
   }
 
-  /** One of the two sockets has closed. */
+  /** Called when one of the two sockets has closed. */
   #closed(): void {
     if (--this.#open > 0) {
       if (!this.#closing) this.#destroyWithin(HALF_OPEN_MS);
@@ -106,7 +106,7 @@ export class Tunnel implements TrackedTunnel {
     sender.pause();
   }
 
-  /** Writes what the process sent to the client. Returns whether there is room for more. */
+  /** Writes bytes of the process to the client. Returns false when the client's buffer is full. */
   #relay(chunk: Buffer): boolean {
     if (this.#injected) return true;
     if (this.#frames === null) return this.#client.write(chunk);
@@ -118,7 +118,7 @@ export class Tunnel implements TrackedTunnel {
     return room;
   }
 
-  /** The process gets the client's answer to it, and so a close of its own. */
+  /** The client's answer goes to the process, which so gets a close frame, too. */
   #injectClose(): void {
     this.#injected = true;
     this.#client.write(restartFrame());
@@ -130,7 +130,7 @@ export class Tunnel implements TrackedTunnel {
   }
 }
 
-/** The answer to an upgrade, up to where the other protocol begins. `lines` are field lines, each with its end. */
+/** Returns the head of a 101 response. @param lines header lines, each with its CRLF */
 export function switchingHead(protocol: string, lines: string): string {
   return `HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: ${protocol}\r\n${lines}\r\n`;
 }

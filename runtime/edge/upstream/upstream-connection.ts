@@ -1,4 +1,4 @@
-// One connection to a process: a request after another, and the answers read strictly.
+// One connection to a process: sends one request at a time, and parses the responses strictly.
 import type { Socket } from 'node:net';
 import { BareSocket, isLent, ownCopy, type SocketUser } from '../../sockets/bare-socket.ts';
 import { monotonic } from '../../sockets/clock.ts';
@@ -9,61 +9,61 @@ import { type AnswerHead, readAnswerHead } from '../http/head/answer-head.ts';
 import { keptBytes } from '../http/head/fields.ts';
 import type { Queued } from './queue.ts';
 
-/** Longest wait for a connection to the process, in ms. It is on this machine, so a slow one is a dead one. */
+/** Connect timeout, in ms. The process is on this machine, so a slow one is a dead one. */
 const CONNECT_TIMEOUT_MS = 5_000;
-/** Largest head of an answer, in bytes. Apps set many cookies. */
+/** Largest head of a response, in bytes. Apps set many cookies. */
 const HEAD_BYTES = 64 * 1024;
 
-/** Longest head that is kept for the next answer, in bytes. */
+/** Longest head that is cached for the next response, in bytes. */
 const KNOWN_BYTES = 1_024;
 
 /** Where a process listens: a unix socket, or a port of an IPv4 address. */
 export type UpstreamAddress = { socketPath: string } | { host: string; port: number };
 
-/** Why there is no whole answer. */
+/** Why there is no complete response. */
 export interface Failure {
   /** Whether the process may have seen the request. */
   sent: boolean;
-  /** Whether it may only mean that the process closed an idle connection just when it was used again. */
+  /** Whether the process may only have closed an idle connection at the moment of its reuse. */
   stale: boolean;
 }
 
-/** Whoever waits for an answer. */
+/** Sends a request and receives its response. */
 export interface AnswerReader {
   method: string;
-  /** Whether another protocol was asked for. */
+  /** Whether the request asks for a protocol upgrade. */
   upgrades: boolean;
-  /** Which of the process's sockets is asked; left out or null: the one for all requests. */
+  /** Name of the process's listening socket; null or absent for the default one. */
   door?: string | null;
-  /** The request may be written, to this connection. */
+  /** The request may now be written to this connection. */
   onConnection(connection: UpstreamConnection): void;
-  /** An answer before the answer: 1xx. */
+  /** An interim response: 1xx. */
   onInformation(head: AnswerHead): void;
-  /** The connection is another protocol's now, whose bytes the socket emits; `early` are the first. */
+  /** The connection was upgraded; the socket emits the bytes of the other protocol. `early` are the first of them. */
   onSwitch(head: AnswerHead, socket: Socket, early: Buffer): void;
-  /** Is followed by the body at once, if only by none of it. */
+  /** `onBody` follows at once, even for an empty body. */
   onHead(head: AnswerHead): void;
-  /** The pieces are the reader's until it returns. */
+  /** The reader may use `pieces` only until it returns. */
   onBody(pieces: Buffer[], last: boolean): void;
-  /** Instead of anything more. */
+  /** The response failed; nothing more is called. */
   onFailure(failure: Failure): void;
-  /** There is room for more of the request. */
+  /** The buffer has space for more of the request. */
   onRoom(): void;
 }
 
-/** Where a connection goes when it is free or has closed. */
+/** Takes a connection back when it is idle, and removes it when it has closed. */
 export interface ConnectionPool {
-  /** The answer has begun. */
+  /** The response has begun. */
   answered(connection: UpstreamConnection): void;
   put(connection: UpstreamConnection): void;
   remove(connection: UpstreamConnection): void;
 }
 
-/** A head of an answer. Many of a process's answers begin alike. */
+/** The cached head of a response. Many responses of a process begin with the same head. */
 class KnownHead {
   readonly head: AnswerHead;
   readonly #known: KnownBytes;
-  /** The chunk that began with it last, and what came behind it there. */
+  /** The last chunk that began with it, and the bytes behind it there. */
   #chunk: Buffer | null = null;
   #rest: Buffer | null = null;
 
@@ -73,12 +73,12 @@ class KnownHead {
     this.head = head;
   }
 
-  /** What comes behind it in a chunk that begins with it; null for any other. */
+  /** Returns the bytes behind the head in a chunk that begins with it; null for another chunk. */
   restOf(chunk: Buffer): Buffer | null {
     if (!this.#known.isAt(chunk, 0)) return null;
     if (chunk === this.#chunk) return this.#rest;
     const rest = chunk.subarray(this.#known.bytes.length);
-    // What is not lent is memory of its own, which must not be kept.
+    // A chunk outside the shared read buffer has memory of its own, which must not be retained.
     if (isLent(chunk)) {
       this.#chunk = chunk;
       this.#rest = rest;
@@ -92,11 +92,11 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
   queue: object | null = null;
   before: UpstreamConnection | null = null;
   after: UpstreamConnection | null = null;
-  /** When it was given its last request, on the clock of `performance.now()`. */
+  /** When it got its last request, on the clock of `performance.now()`. */
   givenAt = 0;
-  /** How often it was looked at since it has been idle. */
+  /** How many idle checks it has survived since it became idle. */
   looks = 0;
-  /** Which of the process's sockets it leads to. */
+  /** Name of the process's listening socket that it is connected to; null for the default one. */
   readonly door: string | null;
   readonly #pool: ConnectionPool;
   #reader: AnswerReader | null = null;
@@ -104,14 +104,14 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
   #sent = false;
   #connected = false;
   readonly #connecting: NodeJS.Timeout;
-  /** Whether it has carried a whole answer before. */
+  /** Whether it has carried a complete response before. */
   #reused = false;
-  /** Whether any byte of the answer has come. */
+  /** Whether any byte of the response has arrived. */
   #answers = false;
-  /** The part of a head that has come. */
+  /** The part of a head that has arrived. */
   readonly #early = new Backlog();
   #head: AnswerHead | null = null;
-  /** The head of the answer before; null when that was long. */
+  /** The cached head of the response before; null when that was too long. */
   #known: KnownHead | null = null;
   #body: BodyReader | null = null;
 
@@ -122,7 +122,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     this.#connecting = setTimeout(() => this.socket.destroy(), CONNECT_TIMEOUT_MS).unref();
   }
 
-  /** Takes it for one request, which the caller writes to the socket. */
+  /** Assigns it to one request, which the caller writes to the socket. */
   use(reader: AnswerReader): void {
     this.givenAt = monotonic();
     this.#reader = reader;
@@ -136,7 +136,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     this.#sent = true;
   }
 
-  /** Nobody waits for the answer any more. */
+  /** Drops the response and closes the connection. */
   abandon(): void {
     this.#reader = null;
     this.socket.destroy();
@@ -152,7 +152,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
 
   onRead(bytes: Buffer): void {
     this.#readAnswers(bytes);
-    // Not before: the next request may then have this connection.
+    // Not earlier: this may assign the connection to the next request.
     if (this.#head !== null) this.#pool.answered(this);
   }
 
@@ -160,7 +160,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     let bytes = chunk;
     for (;;) {
       const reader = this.#reader;
-      // Nothing was asked for.
+      // Bytes without a request.
       if (reader === null) {
         this.socket.destroy();
         return;
@@ -177,9 +177,9 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     }
   }
 
-  /** Returns the bytes behind the head; null when there is no whole one yet, or no more to be made of them here. */
+  /** Returns the bytes behind the head; null when the head is incomplete, invalid, or a 101. */
   #readHead(reader: AnswerReader, chunk: Buffer): Buffer | null {
-    // A HEAD is answered with the head of a body that does not come.
+    // The response to HEAD has the same head as one with a body.
     const known = reader.method === 'HEAD' || this.#early.length > 0 ? null : this.#known;
     const behind = known?.restOf(chunk) ?? null;
     if (behind !== null) {
@@ -235,7 +235,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     else reader.onBody(pieces, false);
   }
 
-  /** The answer is whole. @param alone whether nothing came behind it */
+  /** Ends a complete response. @param alone whether no bytes followed it */
   #finish(reader: AnswerReader, pieces: Buffer[], alone: boolean): void {
     const reusable = this.#head!.keepsAlive && this.#sent && alone;
     this.#reader = null;
@@ -243,7 +243,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     this.#reused = true;
     reader.onBody(pieces, true);
     if (!reusable) this.socket.destroy();
-    // A slow client may have stopped it.
+    // A slow client may have paused it.
     else if (this.socket.isPaused) this.socket.resume();
     if (reusable) this.#pool.put(this);
   }
@@ -263,7 +263,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     this.#reader?.onRoom();
   }
 
-  /** The answer that the process sent before it closed can still be read, and its client may have to send the rest first. */
+  /** The process has closed. Its response can still be read, and the client may have to send the rest of its body first. */
   onLost(): void {
     this.#reader?.onRoom();
   }

@@ -1,98 +1,98 @@
-// One process that takes requests: its connections, and a count of what is in flight, so that a drain sees every
-// request.
+// One process that takes requests: its connection pool, and a count of the requests in flight, so that a drain sees
+// every request.
 
 import type { Refusal } from '../refusals.ts';
 import { Queue } from './queue.ts';
 import { type AnswerReader, type UpstreamAddress, UpstreamConnection } from './upstream-connection.ts';
 
-/** How often idle connections are looked at, in ms. */
-const LOOK_MS = 1_000;
-/** An idle connection that is looked at so often is closed. workerd closes its own after 15 seconds. */
-const IDLE_LOOKS = 6;
+/** How often idle connections are checked, in ms. */
+const IDLE_CHECK_MS = 1_000;
+/** Checks after which an idle connection is closed. workerd closes its own after 15 seconds. */
+const IDLE_CHECKS = 6;
 
 /**
- * Requests that a process is given at once, before it has answered one of them: with many hundreds, workerd serves few
- * connections over and over, and leaves the others for seconds. The rest wait here, in the order in which they came.
+ * Most unanswered requests that a process is given at once. With many hundreds, workerd serves a few connections over and
+ * over and starves the others for seconds. Further requests wait here, in the order of arrival.
  */
-const YOUNG_MAX = 32;
-/** A request that has not been answered for so long, in ms, does not keep the next one waiting. */
-const YOUNG_MS = 5;
+const RECENT_MAX = 32;
+/** A request unanswered for longer than this, in ms, no longer counts against `RECENT_MAX`. */
+const RECENT_MS = 5;
 
 /** An upgraded connection, as a drain sees it. */
 export interface TrackedTunnel {
-  /** Ends it politely: a WebSocket's client gets a close frame with 1012, service restart. */
+  /** Closes it gracefully: a WebSocket's client gets a close frame with 1012, service restart. */
   close(): void;
-  /** Ends it at once. */
+  /** Closes it at once. */
   destroy(): void;
 }
 
-/** How a process came to be. */
+/** How the process was started. */
 interface Started {
   /** When it was ready, on the clock of `performance.now()`. */
   readyAt: number;
-  /** What its start took, in ms. */
+  /** How long its start took, in ms. */
   startMs: number;
-  /** Which release of an app it runs. */
+  /** The release of an app that it runs. */
   release?: string | null;
 }
 
 export class Upstream {
   readonly readyAt: number;
   readonly startMs: number;
-  /** Which release of an app it runs; null for what has none. */
+  /** The release of an app that it runs; null without releases. */
   readonly release: string | null;
   readonly #address: UpstreamAddress;
-  readonly #doors: Record<string, UpstreamAddress>;
-  /** All of its connections but those of tunnels. */
+  readonly #socketAddresses: Record<string, UpstreamAddress>;
+  /** All connections without tunnels. */
   readonly #connections = new Set<UpstreamConnection>();
-  /** Those that carry no request; the one used last is taken first. */
+  /** Idle connections; the one used last is reused first. */
   readonly #idle: UpstreamConnection[] = [];
-  #look: NodeJS.Timeout | null = null;
-  /** Those whose requests were given to the process lately and are not answered yet, the oldest first. */
-  readonly #young = new Queue<UpstreamConnection>();
-  /** Requests that wait for a connection, the oldest first. */
+  #idleTimer: NodeJS.Timeout | null = null;
+  /** Connections whose requests were sent recently and are unanswered, oldest first. */
+  readonly #recent = new Queue<UpstreamConnection>();
+  /** Requests that wait for a connection, oldest first. */
   readonly #queue = new Set<AnswerReader>();
-  #aging: NodeJS.Timeout | null = null;
+  #agingTimer: NodeJS.Timeout | null = null;
   #destroyed = false;
   #active = 0;
   readonly #tunnels = new Set<TrackedTunnel>();
   #onIdle: (() => void) | null = null;
   #drained: Promise<{ cut: number }> | null = null;
-  /** What its requests are answered when the process ends; null: that it gave no answer. */
+  /** The response to its requests when the process ends; null for the generic one. */
   refusal: Refusal | null = null;
 
   /**
-   * @param started of a process that was always there as far as its callers know: none of it
-   * @param doors other sockets of the process, by name
+   * @param started left out for a process that always runs
+   * @param doors additional listening sockets of the process, by name
    */
   constructor(
     address: UpstreamAddress,
     started: Started = { readyAt: 0, startMs: 0 },
     doors: Record<string, UpstreamAddress> = {},
   ) {
-    this.#doors = doors;
+    this.#socketAddresses = doors;
     this.#address = address;
     this.readyAt = started.readyAt;
     this.startMs = started.startMs;
     this.release = started.release ?? null;
   }
 
-  /** Whether the process has a socket of that name; null: the one for all requests. */
+  /** Whether the process has a listening socket of that name; null is the default one. */
   hasDoor(door: string | null): boolean {
-    return door === null || Object.hasOwn(this.#doors, door);
+    return door === null || Object.hasOwn(this.#socketAddresses, door);
   }
 
-  /** Requests in flight, those that became tunnels left out. */
+  /** Requests in flight, without tunnels. */
   get active(): number {
     return this.#active;
   }
 
-  /** Upgraded connections that are open. */
+  /** Open upgraded connections. */
   get tunnels(): number {
     return this.#tunnels.size;
   }
 
-  /** Counts one request in flight. Call what it returns once, when the request has ended. */
+  /** Counts a request in flight. Returns a function to call when the request has ended. */
   begin(): () => void {
     this.#active++;
     let ended = false;
@@ -104,7 +104,7 @@ export class Upstream {
     };
   }
 
-  /** Counts an upgraded connection. Call what it returns when the connection has ended. */
+  /** Counts an upgraded connection. Returns a function to call when it has ended. */
   track(tunnel: TrackedTunnel): () => void {
     this.#tunnels.add(tunnel);
     if (this.#drained !== null) tunnel.close();
@@ -114,42 +114,42 @@ export class Upstream {
   }
 
   /**
-   * Closes tunnels politely, waits up to `graceMs` for what is in flight and destroys the rest, which it counts.
-   * Route nothing here any more before the call. A second call returns the first one's promise.
+   * Closes tunnels gracefully and waits up to `graceMs` for requests in flight. Destroys the rest and returns their number.
+   * Route no request here after the call. A second call returns the first promise.
    */
   drain(graceMs: number): Promise<{ cut: number }> {
     this.#drained ??= this.#drain(graceMs);
     return this.#drained;
   }
 
-  /** Gets `reader` a connection for one request, now or in its turn. What becomes of it, a failed connect too, it is told. */
+  /** Assigns a connection to `reader`, now or after queueing. All results go to `reader`, a failed connect included. */
   ask(reader: AnswerReader): void {
-    if (this.#young.size < YOUNG_MAX || reader.upgrades || this.#destroyed) {
+    if (this.#recent.size < RECENT_MAX || reader.upgrades || this.#destroyed) {
       this.#give(reader);
       return;
     }
     this.#queue.add(reader);
-    this.#aging ??= setInterval(() => this.#age(), YOUNG_MS);
+    this.#agingTimer ??= setInterval(() => this.#age(), RECENT_MS);
   }
 
-  /** Takes a request out of the queue that nobody waits for any more. */
+  /** Removes an abandoned request from the queue. */
   giveUp(reader: AnswerReader): void {
     this.#queue.delete(reader);
   }
 
-  /** The answer on a connection has begun, or never will. */
+  /** Called when the response on a connection has begun, or never will. */
   answered(connection: UpstreamConnection): void {
-    if (this.#young.delete(connection)) this.#serveQueue();
+    if (this.#recent.delete(connection)) this.#serveQueue();
   }
 
-  /** Takes a connection back for another request. */
+  /** Returns a connection to the pool. */
   put(connection: UpstreamConnection): void {
     connection.looks = 0;
     this.#idle.push(connection);
-    this.#look ??= setInterval(() => this.#closeIdle(), LOOK_MS).unref();
+    this.#idleTimer ??= setInterval(() => this.#closeIdle(), IDLE_CHECK_MS).unref();
   }
 
-  /** Forgets a connection that has closed or has become a tunnel. */
+  /** Removes a connection that has closed or has become a tunnel. */
   remove(connection: UpstreamConnection): void {
     this.#connections.delete(connection);
     const at = this.#idle.indexOf(connection);
@@ -157,7 +157,7 @@ export class Upstream {
     this.answered(connection);
   }
 
-  /** Cuts every request, tunnel and connection at once. */
+  /** Destroys all requests, tunnels and connections at once. */
   destroy(): void {
     this.#destroyed = true;
     for (const tunnel of [...this.#tunnels]) tunnel.destroy();
@@ -171,30 +171,30 @@ export class Upstream {
     const door = reader.door ?? null;
     const connection = (reader.upgrades ? undefined : this.#takeIdle(door)) ?? this.#open(door);
     connection.use(reader);
-    if (!reader.upgrades) this.#young.add(connection);
+    if (!reader.upgrades) this.#recent.add(connection);
     reader.onConnection(connection);
   }
 
-  /** Gives those who wait their connections, as far as that goes. */
+  /** Assigns connections to queued requests, up to `RECENT_MAX`. */
   #serveQueue(): void {
     for (const reader of this.#queue) {
-      if (this.#young.size >= YOUNG_MAX) return;
+      if (this.#recent.size >= RECENT_MAX) return;
       this.#queue.delete(reader);
       this.#give(reader);
     }
   }
 
-  /** Counts those no longer that a process has had for some time: it may be waiting for something itself. */
+  /** Stops counting older requests: the process may itself be waiting for something. */
   #age(): void {
-    const before = performance.now() - YOUNG_MS;
-    for (const connection of this.#young) {
+    const before = performance.now() - RECENT_MS;
+    for (const connection of this.#recent) {
       if (connection.givenAt > before) break;
-      this.#young.delete(connection);
+      this.#recent.delete(connection);
     }
     this.#serveQueue();
     if (this.#queue.size > 0) return;
-    clearInterval(this.#aging!);
-    this.#aging = null;
+    clearInterval(this.#agingTimer!);
+    this.#agingTimer = null;
   }
 
   #takeIdle(door: string | null): UpstreamConnection | undefined {
@@ -211,7 +211,7 @@ export class Upstream {
   }
 
   #open(door: string | null): UpstreamConnection {
-    const address = door === null ? this.#address : this.#doors[door]!;
+    const address = door === null ? this.#address : this.#socketAddresses[door]!;
     const connection = new UpstreamConnection(this, address, door);
     this.#connections.add(connection);
     if (this.#destroyed) connection.socket.destroy();
@@ -219,10 +219,10 @@ export class Upstream {
   }
 
   #closeIdle(): void {
-    for (const connection of this.#idle) if (++connection.looks === IDLE_LOOKS) connection.socket.destroy();
+    for (const connection of this.#idle) if (++connection.looks === IDLE_CHECKS) connection.socket.destroy();
     if (this.#idle.length > 0) return;
-    clearInterval(this.#look!);
-    this.#look = null;
+    clearInterval(this.#idleTimer!);
+    this.#idleTimer = null;
   }
 
   async #drain(graceMs: number): Promise<{ cut: number }> {

@@ -1,4 +1,4 @@
-/** JSON of plain ASCII, which a header can carry. */
+/** Returns JSON in ASCII, for use in a header. */
 export function asciiJson(value: unknown): string {
   return JSON.stringify(value).replace(
     /[^\x20-\x7e]/g,

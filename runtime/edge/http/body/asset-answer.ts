@@ -1,33 +1,33 @@
-// Ranges and lists of tags for static files. workerd's asset service answers a GET with the whole file whatever its `Range`
-// says, and knows one tag of `If-None-Match` only. Safari plays no video without ranges.
+// Range requests and lists of ETags for static files. workerd's asset service ignores `Range`, and knows only one tag in
+// `If-None-Match`. Safari plays no video without ranges.
 import { type AnswerHead, readAnswerHead } from '../head/answer-head.ts';
 import { headerValue } from '../head/fields.ts';
 import type { RequestHead } from '../head/head.ts';
 
-/** The tag that workerd gives a file: its second number is the file's size in hexadecimal. */
+/** The ETag that workerd gives a file: its second number is the file's size in hexadecimal. */
 const ASSET_TAG = /^(?:W\/)?("[0-9a-f]+-([0-9a-f]+)-[0-9a-f]+")$/;
-/** One range. Several may be answered with the whole (RFC 9110, 14.2). */
+/** A single range. Several may be answered with the whole file (RFC 9110, 14.2). */
 const RANGE = /^bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))$/i;
 
-/** An answer made of another: what its client gets of it. */
+/** A response derived from a full one, with the part of the body that the client gets. */
 export class PartialAnswer {
   readonly head: AnswerHead;
   #skipped: number;
   #left: number;
 
-  /** @param skipped, length bytes of the whole body before the part, and in it */
+  /** @param skipped, length bytes of the full body before the part, and in the part */
   constructor(head: AnswerHead, skipped: number, length: number) {
     this.head = head;
     this.#skipped = skipped;
     this.#left = length;
   }
 
-  /** Whether no more of the whole body is needed. */
+  /** Whether the rest of the full body is not needed. */
   get done(): boolean {
     return this.#left === 0;
   }
 
-  /** Returns what is in the part of the next pieces of the whole body. */
+  /** Takes the next pieces of the full body and returns the bytes that belong to the part. */
   take(pieces: Buffer[]): Buffer[] {
     const taken: Buffer[] = [];
     for (const piece of pieces) {
@@ -41,13 +41,13 @@ export class PartialAnswer {
   }
 }
 
-/** Returns the answer that a request's `Range` or `If-None-Match` makes of a whole static file; null when it makes none. */
+/** Applies `Range` or `If-None-Match` to the full response of a static file. Returns null when neither applies. */
 export function partialAnswer(request: RequestHead, answer: AnswerHead): PartialAnswer | null {
   const { method, headers } = request;
   if (answer.status !== 200 || (method !== 'GET' && method !== 'HEAD')) return null;
   const [, tag, size] = ASSET_TAG.exec(headerValue(answer.headers, 'etag') ?? '') ?? [];
   const length = Number(headerValue(answer.headers, 'content-length') ?? Number.NaN);
-  // A Worker that has changed the file has changed its length, or left it out.
+  // A Worker that has changed the file has also changed its length, or left it out.
   if (tag === undefined || Number.parseInt(size!, 16) !== length) return null;
   const known = headerValue(headers, 'if-none-match');
   if (known === '*' || known?.includes(tag)) {

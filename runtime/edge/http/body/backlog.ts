@@ -1,34 +1,34 @@
-// Bytes that came and were not taken yet. Adding to them and looking for the end of a head costs what is added, however
-// small the segments are in which a sender chooses to send.
+// A buffer of received bytes that nobody has read. Appending and searching for the end of a head cost only as much as the new
+// bytes, however small the segments are.
 import { ownCopy } from '../../../sockets/bare-socket.ts';
 
 const NOTHING = Buffer.alloc(0);
-/** Memory is got for so many bytes more than there are, but for no more than there are: small backlogs stay small. */
+/** Most spare capacity when the buffer grows. It is never more than the length, so small buffers stay small. */
 const SPARE_BYTES = 16 * 1024;
 const TAB = 9;
 const LF = 10;
 const CR = 13;
 
-/** The bytes at the front of what a socket has sent and nobody has taken. */
+/** The received bytes of a socket that nobody has read. */
 export class Backlog {
   #bytes: Buffer = NOTHING;
-  /** Memory of its own, in which `#bytes` lies with free room behind. Null while there is no need for it. */
+  /** The buffer's own memory, which contains `#bytes` and spare capacity behind it. Null while none is needed. */
   #room: Buffer | null = null;
-  /** Bytes at the front that are known not to end a head. */
+  /** Length of the prefix without the end of a head. */
   #searched = 0;
-  /** Bytes at the front that are known to be such as a head may have. */
+  /** Length of the prefix whose bytes are valid in a head. */
   #checked = 0;
 
   get length(): number {
     return this.#bytes.length;
   }
 
-  /** What waits. The bytes stay as they are until something is put or added here. */
+  /** The unread bytes. They stay unchanged until the next `put` or `add`. */
   get bytes(): Buffer {
     return this.#bytes;
   }
 
-  /** Puts bytes in place of what was there. Where all sockets are read into, they stay until `keep` or the next read. */
+  /** Replaces the content. Bytes in the shared read buffer are valid until the next read, unless `keep` is called. */
   put(bytes: Buffer): void {
     this.#bytes = bytes;
     this.#searched = 0;
@@ -54,12 +54,12 @@ export class Backlog {
     this.#bytes = room.subarray(start, start + length);
   }
 
-  /** Takes `count` bytes off the front. */
+  /** Removes `count` bytes from the front. */
   drop(count: number): void {
     this.put(count === this.#bytes.length ? NOTHING : this.#bytes.subarray(count));
   }
 
-  /** Takes everything. The bytes are the caller's. */
+  /** Removes and returns everything. The caller owns the bytes. */
   take(): Buffer {
     const bytes = this.#bytes;
     this.put(NOTHING);
@@ -67,13 +67,13 @@ export class Backlog {
     return bytes;
   }
 
-  /** Makes sure that the bytes outlast the next read, which goes where all sockets are read into. */
+  /** Copies the bytes out of the shared read buffer, so that they outlive the next read. */
   keep(): void {
     if (this.#bytes.length === 0) this.#room = null;
     else this.#bytes = ownCopy(this.#bytes);
   }
 
-  /** The length of the head at the front, with its empty line; -1 while its end has not come. */
+  /** Returns the length of the head at the front, its empty line included; -1 while it is incomplete. */
   headLength(): number {
     const at = this.#bytes.indexOf('\r\n\r\n', Math.max(0, this.#searched - 3));
     if (at !== -1) return at + 4;
@@ -81,9 +81,7 @@ export class Backlog {
     return -1;
   }
 
-  /**
-   * Whether the first `most` bytes can be of a head: they have no control character but tabs, and no line end but CRLF.
-   */
+  /** Whether the first `most` bytes are valid in a head: no control characters but tabs, and no line ends but CRLF. */
   mayBeHead(most: number): boolean {
     const bytes = this.#bytes;
     const end = Math.min(most, bytes.length);

@@ -1,13 +1,13 @@
-// A message's body as it arrives.
+// Parses the body of a message while it arrives.
 import { ChunkReader } from './chunks.ts';
 
-/** How a body ends: after so many bytes, with its last chunk, or with the connection. */
+/** How a body ends: after a number of bytes, with its last chunk, or with the connection. */
 export type Framing = number | 'chunked' | 'close';
 
 /** Finds the end of one body among the bytes of its connection. */
 export class BodyReader {
   readonly #chunks: ChunkReader | null;
-  /** Bytes to come, if it is known. */
+  /** Remaining bytes; infinite if unknown. */
   #left: number;
 
   constructor(framing: Framing) {
@@ -15,14 +15,14 @@ export class BodyReader {
     this.#left = typeof framing === 'number' ? framing : Infinity;
   }
 
-  /** Whether the body has been read whole. One that ends with its connection never is. */
+  /** Whether the whole body has been read. Always false for one that ends with its connection. */
   get done(): boolean {
     return this.#chunks === null ? this.#left === 0 : this.#chunks.done;
   }
 
   /**
-   * Takes the body's bytes from the front of `bytes` and adds what they carry to `pieces`.
-   * @returns how many bytes were the body's; -1 when its framing is broken
+   * Reads the body's bytes from the front of `bytes` and appends their payload to `pieces`.
+   * @returns the number of bytes read; -1 when the framing is invalid
    */
   read(bytes: Buffer, pieces: Buffer[]): number {
     if (this.#chunks !== null) return this.#chunks.read(bytes, pieces);

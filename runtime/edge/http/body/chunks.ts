@@ -1,32 +1,32 @@
-// The chunked coding (RFC 9112, 7.1), read strictly: extensions and trailers are checked and dropped.
+// A strict parser of the chunked coding (RFC 9112, 7.1). Extensions and trailers are validated and dropped.
 import { readFields } from '../head/fields.ts';
 
-/** Longest line that begins a chunk, its extensions included, in bytes. */
+/** Longest size line of a chunk, its extensions included, in bytes. */
 const SIZE_LINE_BYTES = 256;
 /** Most bytes of trailers. */
 const TRAILER_BYTES = 8 * 1024;
-/** Most digits of a chunk's size: 2^48 bytes are more than any body has. */
+/** Most digits of a chunk's size, which allow 2^48 bytes. */
 const SIZE_DIGITS = 12;
 
-/** Blanks around the names of extensions would be legal, are never sent, and Node refuses them too. */
+/** Rejects blanks around extension names, though they are legal: nobody sends them, and Node rejects them too. */
 const SIZE_LINE =
   /^([0-9A-Fa-f]+)(?:;[!#$%&'*+\-.^`|~\w]+(?:=(?:[!#$%&'*+\-.^`|~\w]+|"(?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"))?)*$/;
-/** Most digits of a size that is read without a regular expression. */
+/** Most digits of a size on the fast path without a regular expression. */
 const PLAIN_DIGITS = 7;
-/** Data of so many bytes is moved to the data before it: a piece for each would cost more. */
+/** Most bytes of a data segment that is moved next to the one before: separate pieces would cost more. */
 const JOINED_BYTES = 256;
 const CR = 13;
 const LF = 10;
 
 type State = 'size' | 'data' | 'data end' | 'trailer' | 'done' | 'broken';
 
-/** Reads one body's chunks, split in any way. */
+/** Parses the chunks of one body, which may arrive split anywhere. */
 export class ChunkReader {
   #state: State = 'size';
-  /** The part of a line that has come, without its end. */
+  /** The part of an incomplete line that has arrived. */
   #line = '';
   #trailers = '';
-  /** Bytes to come of the chunk's data. */
+  /** Remaining bytes of the chunk's data. */
   #left = 0;
 
   /** Whether the last chunk and the trailers have been read. */
@@ -35,13 +35,12 @@ export class ChunkReader {
   }
 
   /**
-   * Takes the body's bytes from the front of `bytes`, which it may move together, and adds the data among them to
-   * `pieces`.
-   * @returns how many bytes were the body's; -1 when they are no chunks, and nothing may be made of any more
+   * Reads the body's bytes from the front of `bytes` and appends their data to `pieces`. May move data inside `bytes`.
+   * @returns the number of bytes read; -1 when they are invalid, after which the reader must not be used
    */
   read(bytes: Buffer, pieces: Buffer[]): number {
     let at = 0;
-    // The piece in the making.
+    // The current piece.
     let from = 0;
     let to = 0;
     while (at < bytes.length && this.#state !== 'done') {
@@ -66,7 +65,7 @@ export class ChunkReader {
     return at;
   }
 
-  /** Reads a line that is all there and as plain as most are. Returns where it ends; `from` when it is another line. */
+  /** Fast path for a complete, plain line. Returns where the line ends, or `from` for any other line. */
   #readPlain(bytes: Buffer, from: number): number {
     let at = from;
     if (this.#state === 'size') {
@@ -86,7 +85,7 @@ export class ChunkReader {
     return at + 2;
   }
 
-  /** Goes on to the end of a line or of the bytes. Returns where it stopped. */
+  /** Reads to the end of the line or of the bytes. Returns where it stopped. */
   #readLine(bytes: Buffer, from: number): number {
     const end = bytes.indexOf(LF, from);
     const part = bytes.toString('latin1', from, end === -1 ? bytes.length : end);
@@ -127,7 +126,7 @@ export class ChunkReader {
   }
 }
 
-/** The value of a hexadecimal digit; -1 for another byte, and for none. */
+/** Returns the value of a hexadecimal digit; -1 for another byte or undefined. */
 function hexDigit(code: number | undefined): number {
   if (code === undefined) return -1;
   if (code >= 0x30 && code <= 0x39) return code - 0x30;
@@ -135,7 +134,7 @@ function hexDigit(code: number | undefined): number {
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x61 + 10 : -1;
 }
 
-/** Moves a few bytes to an earlier place. Returns where they end there. */
+/** Moves bytes to an earlier position. Returns where they end there. */
 function moveDown(bytes: Buffer, to: number, from: number, end: number): number {
   for (let i = from; i < end; i++) bytes[to + i - from] = bytes[i]!;
   return to + end - from;

@@ -1,11 +1,11 @@
-// Where WebSocket frames end (RFC 6455, 5.2), so that a close frame can be put between two of them.
+// Finds the boundaries of WebSocket frames (RFC 6455, 5.2), so that a close frame can be inserted between two of them.
 
 /** A frame's header has at most 2 bytes, 8 of length and 4 of mask. */
 const HEADER_MAX = 14;
 const CLOSE_OPCODE = 8;
 const SERVICE_RESTART = 1012;
 
-/** Follows the frames of one direction of a WebSocket without looking at their payload. */
+/** Follows the frames of one direction of a WebSocket, without decoding their payload. */
 export class FrameScanner {
   readonly #header = Buffer.alloc(HEADER_MAX);
   #headerBytes = 0;
@@ -22,7 +22,7 @@ export class FrameScanner {
     return this.#closed;
   }
 
-  /** Goes over `chunk`, up to the first end of a frame if `stopAtBoundary`. Returns the number of bytes gone over. */
+  /** Scans `chunk`, only up to the next frame boundary if `stopAtBoundary`. Returns the number of scanned bytes. */
   scan(chunk: Buffer, stopAtBoundary: boolean): number {
     let at = 0;
     while (at < chunk.length) {
@@ -52,7 +52,7 @@ export class FrameScanner {
   }
 }
 
-/** A server's close frame with 1012, which tells a client to come back. */
+/** Returns a server's close frame with 1012 (service restart), after which clients reconnect. */
 export function restartFrame(): Buffer {
   const reason = 'Service Restart';
   const frame = Buffer.alloc(4 + reason.length);

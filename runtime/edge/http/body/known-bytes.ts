@@ -1,22 +1,22 @@
-// Bytes that were seen before and are looked for again. To compare them takes a tenth of the time that it takes to read them.
+// Recognizes bytes that were parsed before. Comparing takes a tenth of the time of parsing.
 import { isLent } from '../../../sockets/bare-socket.ts';
 
 export class KnownBytes {
   readonly bytes: Buffer;
-  /** Where they were looked for last. */
+  /** Where they were last looked for, and the slice there. */
   #chunk: Buffer | null = null;
   #at = 0;
   #there: Buffer | null = null;
 
-  /** Keeps a copy, in memory of its own: a part of a shared piece would keep all of that. */
+  /** Copies the bytes: a slice would keep its whole shared buffer in memory. */
   constructor(bytes: Buffer) {
     this.bytes = Buffer.allocUnsafeSlow(bytes.length);
     this.bytes.set(bytes);
   }
 
-  /** Whether they stand at that place of a chunk. */
+  /** Whether the bytes are at position `at` of a chunk. */
   isAt(chunk: Buffer, at: number): boolean {
-    // Chunks of one length are mostly one object, which is read into anew.
+    // Chunks of one length are mostly the same buffer object with new content.
     if (chunk === this.#chunk && at === this.#at) return this.#there!.equals(this.bytes);
     const there = chunk.subarray(at, at + this.bytes.length);
     if (isLent(chunk)) {

@@ -1,23 +1,23 @@
-// The head of a process's answer.
+// Parses the head of a process's response.
 import type { Framing } from '../body/body.ts';
 import { connectionOptions, FIELDS_MAX, headerValue, isHopByHop, readFields, readLength } from './fields.ts';
 import type { HeadPart } from './outgoing.ts';
 
 export interface AnswerHead {
   status: number;
-  /** The phrase behind the status; may be empty. */
+  /** The reason phrase; may be empty. */
   reason: string;
   /** Names and values in turn, as received. */
   headers: string[];
-  /** The field lines that may cross, each with its end; how the body is framed is not among them. */
+  /** The header lines that are passed on, each with its CRLF. Those for the body's framing are left out. */
   lines: string;
-  /** What a client gets of the head first: up to where the request's id goes, or all but its last lines when the process sent an id. */
+  /** The first part of the client's head: up to the value of `X-Request-Id`. If the process sent that, all but the last lines. */
   start: HeadPart;
   contentType: string | undefined;
-  /** Whether they have an `X-Request-Id`, and a `Date`. */
+  /** Whether `lines` contain an `X-Request-Id`, and a `Date`. */
   hasRequestId: boolean;
   hasDate: boolean;
-  /** How the body that follows is framed; 0 when there is none, whatever the headers say. */
+  /** The framing of the body; 0 when there is no body, whatever the headers say. */
   framing: Framing;
   /** Whether the connection may carry another request. */
   keepsAlive: boolean;
@@ -25,7 +25,7 @@ export interface AnswerHead {
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: ([\t\x20-\x7e\x80-\xff]*))?$/;
 
-/** Reads the head of an answer to `method`, up to its empty line; null when it is none, or can be read in two ways. */
+/** Parses the head of a response to `method`, its empty line included. Returns null when it is invalid or ambiguous. */
 export function readAnswerHead(text: string, method: string): AnswerHead | null {
   const lineEnd = text.indexOf('\r\n');
   const line = STATUS_LINE.exec(text.slice(0, lineEnd));
@@ -53,7 +53,7 @@ export function readAnswerHead(text: string, method: string): AnswerHead | null 
   const reason = line[3] ?? '';
   const contentType = headerValue(headers, 'content-type');
   const crossed = crossing(headers, options);
-  // A 204 has no length (RFC 9110, 8.6); clients have been seen to wait for the bytes. workerd's 304 states 0, not the file's.
+  // A 204 has no length (RFC 9110, 8.6), and some clients would wait for the bytes. workerd's 304 states 0, not the file's.
   const lengthLine =
     length === null || status === 204 || status === 304 ? '' : `content-length: ${length}\r\n`;
   const idLine = crossed.hasRequestId ? '' : 'x-request-id: ';

@@ -1,4 +1,4 @@
-// Which host an authority names, such as the value of a `Host` field.
+// Parses an authority, such as the value of a `Host` field.
 
 /** A host name, an IPv4 address or a bracketed IPv6 address; the dot that ends a full name; a port. */
 const AUTHORITY = /^(?:([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)\.?|(\[[0-9A-Fa-f:.]+\]))(:\d*)?$/;
@@ -11,8 +11,8 @@ export interface Authority {
 }
 
 /**
- * Reads an authority; returns null for a malformed one. One that cannot be in a URL, such as one with port 65536, is
- * malformed too: a Worker's `request.url` is made of it.
+ * Parses an authority; returns null for a malformed one. Port 65536 and everything else that no URL can have is malformed
+ * too, because a Worker's `request.url` is made of it.
  */
 export function readAuthority(written: string): Authority | null {
   const [, name, address, port = ''] = AUTHORITY.exec(written) ?? [];

@@ -1,20 +1,20 @@
-// `request.cf`: what the gateway knows of a request and its client, by Cloudflare's names.
+// `request.cf`: what the gateway knows about a request and its client, in Cloudflare's names.
 
-/** Where this machine stands, where Cloudflare names an airport: there is one place only. */
+/** The location of this machine. Cloudflare has an airport code here; Cellar has one location only. */
 export const COLO = 'CEL';
 const TLS_VERSIONS: Record<string, string> = { 'tls1.2': 'TLSv1.2', 'tls1.3': 'TLSv1.3' };
 
-/** What our own proxy in front says of the connection that it has to the client. */
+/** The client's connection, as reported by our own proxy in front. */
 export interface ClientConnection {
-  /** As Caddy has it, such as `HTTP/2.0`. */
+  /** In Caddy's spelling, such as `HTTP/2.0`. */
   protocol?: string;
-  /** The version and the cipher of TLS as Caddy has them, with a blank between; only a blank without TLS. */
+  /** TLS version and cipher in Caddy's spelling, separated by a blank; only a blank without TLS. */
   tls?: string;
 }
 
 /**
- * The object as JSON, in ASCII.
- * @param located what is known of the client's address: fields of the object, without its braces
+ * Returns the object as ASCII JSON.
+ * @param located the client's location: fields of the object, without its braces
  */
 export function cfJson(minorVersion: number, { protocol, tls }: ClientConnection, located: string): string {
   const spoken = protocol === undefined ? `HTTP/1.${minorVersion}` : protocolName(protocol);
@@ -26,7 +26,7 @@ export function cfJson(minorVersion: number, { protocol, tls }: ClientConnection
   return located === '' ? `${json}}` : `${json},${located}}`;
 }
 
-/** Returns the country in `located`, such as `DE`; null when it is not known. */
+/** Returns the country in `located`, such as `DE`; null when it is unknown. */
 export function countryOf(located: string): string | null {
   return /"country":"([A-Z0-9]{2})"/.exec(located)?.[1] ?? null;
 }

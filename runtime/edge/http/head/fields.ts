@@ -1,9 +1,9 @@
-// Header fields (RFC 9112, 5), read strictly: the same for requests, answers and trailers.
+// A strict parser of header fields (RFC 9112, 5), for requests, responses and trailers.
 
 const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const NOT_IN_VALUES = /[^\t\x20-\x7e\x80-\xff]/;
 
-/** Meant for the next hop only (RFC 9110, 7.6.1), and `Proxy`, which CGI programs read as HTTP_PROXY. */
+/** Hop-by-hop fields (RFC 9110, 7.6.1), and `Proxy`, which CGI programs read as HTTP_PROXY. */
 const HOP_BY_HOP = new Set([
   'connection',
   'keep-alive',
@@ -18,15 +18,15 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** Most fields of one head. Node's limit is 2,000, Apache's 100; each costs as much as dozens of its bytes. */
+/** Most fields of one head. Node allows 2,000, Apache 100. A field costs as much as dozens of bytes. */
 export const FIELDS_MAX = 256;
-/** Most characters of all `Connection` fields: each option costs a place in a set. */
+/** Most characters of all `Connection` fields, because each option needs an entry in a set. */
 const OPTIONS_LENGTH = 1_024;
 
 /**
- * The field lines of `text` from one place to another, where the last one's line end is: names and values in turn, or
- * null when one is malformed. Folded lines, blanks before the colon and line ends other than CRLF are. Of more than
- * `FIELDS_MAX` one too many is returned.
+ * Parses the field lines of `text` from `from` to `to`, where the last line ends. Returns names and values in turn.
+ * Returns null for a malformed line: a folded one, blanks before the colon, line ends other than CRLF.
+ * Stops at one field more than `FIELDS_MAX`.
  */
 export function readFields(text: string, from: number, to: number): string[] | null {
   const fields: string[] = [];
@@ -44,7 +44,7 @@ export function readFields(text: string, from: number, to: number): string[] | n
   return fields;
 }
 
-/** Not `trim()`, which takes bytes of other character sets for blanks. */
+/** Not `trim()`, which also removes bytes of other character sets. */
 function withoutBlanks(value: string): string {
   let from = 0;
   let to = value.length;
@@ -57,13 +57,13 @@ function isBlank(code: number): boolean {
   return code === 0x20 || code === 0x09;
 }
 
-/** The length that a `Content-Length` value says, in bytes; null when it is not one plain number. */
+/** Parses a `Content-Length`, in bytes; returns null when it is not one plain number. */
 export function readLength(value: string): number | null {
-  // Fifteen digits are counted exactly.
+  // Fifteen digits fit in a double exactly.
   return /^\d{1,15}$/.test(value) ? Number(value) : null;
 }
 
-/** The first value of a field in a flat list. `name` is lower case. */
+/** Returns the first value of a field in a flat list. `name` is lower case. */
 export function headerValue(fields: readonly string[], name: string): string | undefined {
   for (let i = 0; i < fields.length; i += 2) {
     if (fields[i]!.length === name.length && fields[i]!.toLowerCase() === name) return fields[i + 1];
@@ -71,7 +71,7 @@ export function headerValue(fields: readonly string[], name: string): string | u
   return undefined;
 }
 
-/** The options that the `Connection` fields list, in lower case; null when there are none, `too long` when too many. */
+/** Returns the options in the `Connection` fields, in lower case; null without any, `too long` for too many. */
 export function connectionOptions(fields: readonly string[]): Set<string> | null | 'too long' {
   let options: Set<string> | null = null;
   let length = 0;
@@ -85,19 +85,19 @@ export function connectionOptions(fields: readonly string[]): Set<string> | null
   return options;
 }
 
-/** The cookies of one more `Cookie` field behind others: HTTP/2 clients may send one for each (RFC 9113, 8.2.3). */
+/** Appends the value of another `Cookie` field: HTTP/2 clients may send one field for each cookie (RFC 9113, 8.2.3). */
 export function withCookie(cookies: string, value: string): string {
   return cookies === '' ? value : `${cookies}; ${value}`;
 }
 
-/** Whether a header is meant for the next hop only. @param name in lower case */
+/** Whether a header is hop-by-hop. @param name in lower case */
 export function isHopByHop(name: string): boolean {
   return HOP_BY_HOP.has(name);
 }
 
 /**
- * The bytes of a text, to be kept: one that was put together of others is walked through part by part each time that
- * it becomes a part of something written. Their memory is their own.
+ * Returns a string as bytes with memory of their own, for a cache. A concatenated string would be walked part by part
+ * each time that it is written.
  */
 export function keptBytes(text: string, encoding: 'latin1' | 'utf8' = 'latin1'): Buffer {
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text, encoding));

@@ -1,28 +1,28 @@
-// The heads of one connection, one after another. Most clients send the same fields with each request.
+// Reads the heads of one connection. Most clients send the same fields with each request, so the fields are cached.
 import type { Backlog } from '../body/backlog.ts';
 import { KnownBytes } from '../body/known-bytes.ts';
 import { type HeadFields, readHead, readHeadAgain } from './head.ts';
 
-/** Longest fields that are kept for the next head, in bytes. */
+/** Longest fields that are cached for the next head, in bytes. */
 const KEPT_BYTES = 1_024;
 const LF = 10;
-/** The digit behind `HTTP/1.`. */
+/** The minor version behind `HTTP/1.`. */
 const DIGIT_BYTES = 1;
 const LINE_END_BYTES = 2;
 
-/** The end of a head. */
+/** The cached end of a head. */
 interface Tail {
-  /** What came behind `HTTP/1.`. */
+  /** The bytes behind `HTTP/1.`. */
   known: KnownBytes;
-  /** What was read of it. */
+  /** The fields that were parsed from them. */
   fields: HeadFields;
 }
 
 export class HeadReader {
-  /** Of the head before; null when the next head is to be read whole. */
+  /** From the head before; null when the next head must be parsed in full. */
   #tail: Tail | null = null;
 
-  /** Takes the head off the front of what waits. Returns null while it has not come whole, in `most` bytes. */
+  /** Removes the head from the front of `waiting`. Returns null while it is incomplete, or longer than `most` bytes. */
   take(waiting: Backlog, most: number): ReturnType<typeof readHead> | null {
     const { bytes } = waiting;
     const tail = this.#tail;
@@ -41,7 +41,7 @@ export class HeadReader {
     return head;
   }
 
-  /** Forgets the fields of the head before. */
+  /** Clears the cache. */
   forget(): void {
     this.#tail = null;
   }
@@ -53,7 +53,7 @@ export class HeadReader {
   }
 }
 
-/** Where the tail of the head at the front begins; -1 when that ends in another way. */
+/** Returns where the cached tail begins in the first head; -1 when that head ends differently. */
 function placeOf({ known }: Tail, bytes: Buffer): number {
   const at = bytes.indexOf(LF) - LINE_END_BYTES;
   return at >= 0 && known.isAt(bytes, at) ? at : -1;

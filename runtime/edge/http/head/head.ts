@@ -1,4 +1,4 @@
-// The head of a request: what is not exactly HTTP/1.1, or can be read in two ways, is refused before it is routed.
+// Parses the head of a request. Everything that is not exactly HTTP/1.1, or is ambiguous, is refused before routing.
 import type { ClientInfo } from '../../log/client-info.ts';
 import { badRequest, NOT_HTTP, type OwnRefusal, UNKNOWN_EXPECTATION } from '../../refusals.ts';
 import type { Framing } from '../body/body.ts';
@@ -7,20 +7,20 @@ import { connectionOptions, FIELDS_MAX, readFields, readLength } from './fields.
 import type { IdentifiedLines } from './identified-lines.ts';
 import { type RequestLine, readRequestLine } from './request-line.ts';
 
-/** What a request asks for, as routing sees it. */
+/** A request, as routing sees it. */
 export interface RequestHead {
   method: string;
   /** Lower case, without the port. */
   host: string;
   /** The path without its query. */
   path: string;
-  /** Path and query, as sent on. Starts with a slash, but for `OPTIONS *`. */
+  /** Path and query, as forwarded. Starts with a slash, except for `OPTIONS *`. */
   target: string;
   /** Names and values in turn, as received. */
   headers: string[];
   /** The `Host` value, without the dot at the end of its host. */
   authority: string;
-  /** All of its fields, which the next request of the same connection mostly has too. */
+  /** The parsed header fields. The next request of the connection mostly has the same. */
   fields: HeadFields;
   /** Length of the whole head, in bytes. */
   bytes: number;
@@ -28,46 +28,46 @@ export interface RequestHead {
   minorVersion: number;
   framing: Framing;
   hasBody: boolean;
-  /** What the `Connection` fields list, in lower case. */
+  /** The options in the `Connection` fields, in lower case. */
   options: Set<string> | null;
   /** Whether the client waits for a 100 before it sends its body. */
   awaitsContinue: boolean;
-  /** The protocol that the client wants on its connection instead, if that may be granted. */
+  /** The protocol for which the client asks to upgrade, if that is allowed. */
   upgrade: string | null;
 }
 
-/** The fields of a head, and what they say. */
+/** The fields of a head, and what they mean. */
 export interface HeadFields {
   /** Names and values in turn, as received. */
   headers: string[];
   authority: string;
   host: string;
-  /** Of the HTTP/1.x that they were read as. */
+  /** The minor version of HTTP/1.x with which they were parsed. */
   minorVersion: number;
   framing: Framing;
   options: Set<string> | null;
   awaitsContinue: boolean;
-  /** The protocol that is asked for, if a GET may have it. */
+  /** The protocol for an upgrade, if a GET may have it. */
   upgrade: string | null;
   /** Whether there is a `Range` or an `If-None-Match`. */
   isConditional: boolean;
-  /** What `forwardedHeaders` made of them, which keeps it here. */
+  /** Cache of `forwardedHeaders`. */
   crossing: CrossingFields | null;
-  /** What records of its requests share, which `Exchange` keeps here. */
+  /** Client info for the requests' records; cache of `Exchange`. */
   clientInfo: ClientInfo | null;
 }
 
-/** What a process is told of a request because of its fields and its connection. */
+/** The headers for a process that depend only on the fields and the connection. */
 export interface CrossingFields {
   lines: IdentifiedLines;
   client: string;
-  /** What was known of where the client is. */
+  /** The client's location, as known when the lines were made. */
   located: string;
 }
 
 type Refused = { refusal: OwnRefusal };
 
-/** The fields that say how a request is read. */
+/** The fields that decide how a request is parsed. */
 interface Special {
   authority: string | null;
   framing: Framing | null;
@@ -76,14 +76,14 @@ interface Special {
   isConditional: boolean;
 }
 
-/** Bytes without the empty lines before a head, which some clients send behind a body (RFC 9112, 2.2). */
+/** Removes the empty lines before a head, which some clients send behind a body (RFC 9112, 2.2). */
 export function withoutEmptyLines(bytes: Buffer): Buffer {
   let at = 0;
   while (bytes[at] === 13 && bytes[at + 1] === 10) at += 2;
   return at === 0 ? bytes : bytes.subarray(at);
 }
 
-/** Reads the head at the front of `bytes`, of a `length` that includes its empty line. */
+/** Parses the head at the front of `bytes`. @param length with its empty line */
 export function readHead(bytes: Buffer, length: number): RequestHead | Refused {
   const lineEnd = bytes.indexOf('\r\n');
   const line = readRequestLine(bytes, lineEnd);
@@ -93,9 +93,9 @@ export function readHead(bytes: Buffer, length: number): RequestHead | Refused {
 }
 
 /**
- * Reads a head whose fields have been read before.
- * @param bytes with the first line at their front, of the HTTP/1.x that the fields were read as
- * @param lineEnd where the first line ends
+ * Parses a head whose fields were parsed before.
+ * @param bytes begin with the request line, whose minor version is the one of `fields`
+ * @param lineEnd where the request line ends
  * @param length of the whole head
  */
 export function readHeadAgain(
@@ -108,7 +108,7 @@ export function readHeadAgain(
   return 'refusal' in line ? line : headOf(line, fields, length);
 }
 
-/** Reads the fields of a head, behind which its empty line stands. */
+/** Parses the fields of a head, its empty line included. */
 function readHeadFields(text: string, minorVersion: number): HeadFields | Refused {
   const headers = readFields(text, 0, text.length - 2);
   if (headers === null) return { refusal: NOT_HTTP };
@@ -118,7 +118,7 @@ function readHeadFields(text: string, minorVersion: number): HeadFields | Refuse
   const { expect } = special;
   const named = special.authority === null ? null : readAuthority(special.authority);
   if (named === null) return badRequest('The request needs one valid Host header.');
-  // HTTP/1.0 knows no expectations.
+  // HTTP/1.0 has no expectations.
   const expects = minorVersion > 0 && expect !== null;
   if (expects && expect.toLowerCase() !== '100-continue') return { refusal: UNKNOWN_EXPECTATION };
   const options = connectionOptions(headers);
@@ -173,7 +173,7 @@ function readSpecial(headers: string[], minorVersion: number): Special | Refused
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!;
     const value = headers[i + 1]!;
-    // Only the names looked for have these lengths.
+    // No other field that matters has these lengths.
     switch (name.length) {
       case 4:
         if (name.toLowerCase() !== 'host') break;
@@ -212,7 +212,7 @@ function readSpecial(headers: string[], minorVersion: number): Special | Refused
   return special;
 }
 
-/** Only a request without a body. `h2c` would take requests past the checks here. */
+/** Allows an upgrade only without a body. `h2c` would bypass the checks here. */
 function mayUpgrade(
   minorVersion: number,
   { upgrade, framing }: Special,
@@ -222,7 +222,7 @@ function mayUpgrade(
   return options?.has('upgrade') === true && !/\bh2c\b/i.test(upgrade);
 }
 
-/** Path and query of a target that is no path; null when it is of no use here or names another host than `Host` does. */
+/** Returns path and query of a target that is not a path; null when it is unusable, or its host differs from `Host`. */
 function originForm(target: string, authority: string, method: string): string | null {
   if (target === '*') return method === 'OPTIONS' ? target : null;
   const absolute = /^https?:\/\/([^/?]*)(.*)$/i.exec(target);

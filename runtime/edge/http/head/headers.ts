@@ -1,4 +1,4 @@
-// Which headers cross the gateway, and which it writes itself.
+// Which headers the gateway forwards, and which it writes itself.
 
 import { wallClock } from '../../../sockets/clock.ts';
 import type { AnswerHead } from './answer-head.ts';
@@ -9,11 +9,11 @@ import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
 import { isRequestId, isTraceparent } from './ids.ts';
 import type { HeadPart } from './outgoing.ts';
 
-/** How our own proxy in front says which connection it has to the client. */
+/** Headers in which our own proxy in front reports its connection to the client. */
 export const CLIENT_PROTOCOL = 'x-cellar-client-protocol';
 export const CLIENT_TLS = 'x-cellar-client-tls';
 
-/** Written by the gateway, whoever called. `Forwarded` is left out: no proxy in front of us is known to clean it. */
+/** Always written by the gateway. `Forwarded` is dropped: no proxy in front of us is known to clean it. */
 const OWN = new Set([
   'host',
   'content-length',
@@ -32,34 +32,34 @@ const OWN = new Set([
   'traceparent',
 ]);
 
-/** Written by Cloudflare's edge, which apps may run behind, and never by a client. */
+/** Written by Cloudflare's edge, behind which apps may run. Never accepted from a client. */
 const OF_CLOUDFLARE = /^(?:cf-|cdn-loop$)/;
 
-/** Cellar's own headers: no client writes them, but for one that its target asks for. */
+/** Prefix of Cellar's own headers. Never accepted from a client, except one that the target allows. */
 const INTERNAL = 'x-cellar-';
 
-/** Their requests say how long they are even if there is nothing (RFC 9110, 8.6). */
+/** Methods whose requests state a length even without a body (RFC 9110, 8.6). */
 const EXPECT_A_BODY = new Set(['POST', 'PUT', 'PATCH']);
 
-/** Who called, as the headers say it. */
+/** The client's connection, as `forwardedHeaders` needs it. */
 export interface Caller {
   /** The peer's address. */
   peer: string;
-  /** Whether the peer's X-Forwarded-* headers are believed. */
+  /** Whether the peer's X-Forwarded-* headers are trusted. */
   trusted: boolean;
-  /** Whether the peer is our own proxy, which says what connection it has to the client. */
+  /** Whether the peer is our own proxy, which reports its connection to the client. */
   isOwnProxy: boolean;
   /** Whether spans of its requests are exported. */
   isSampled: boolean;
-  /** What is known of where an address is, as `cfJson` takes it. */
+  /** Returns the location of an address, as `cfJson` takes it. */
   locate(address: string): string;
-  /** The client's address, given the `X-Forwarded-For` the peer sent. */
+  /** Returns the client's address, given the `X-Forwarded-For` of the peer. */
   client(forwardedFor: string | undefined): string;
-  /** Whether a trusted proxy that is not our own has sent the request, given the `X-Forwarded-For` the peer sent. */
+  /** Whether the request comes from a trusted proxy other than our own, given the `X-Forwarded-For` of the peer. */
   isByTrustedProxy(forwardedFor: string | undefined): boolean;
 }
 
-/** What a client says of itself and of its request's place in a larger one. Absent unless it may be believed. */
+/** What the client claims about itself and its trace. A field is set only if the client is trusted for it. */
 interface Claims {
   requestId?: string;
   traceparent?: string;
@@ -67,17 +67,17 @@ interface Claims {
   forwardedHost?: string;
   forwardedProto?: string;
   connection: ClientConnection;
-  /** Lines of Cloudflare's headers, by their names in lower case. */
+  /** Lines of Cloudflare's headers, by name in lower case. */
   ofCloudflare?: Map<string, string>;
 }
 
-/** The headers a process gets. `Host` is passed unchanged; what a client claims about itself is not. */
+/** Returns the headers for a process. `Host` is forwarded unchanged; the client's claims about itself are not. */
 export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHeaders {
   const { fields } = head;
   const known = fields.crossing;
   const crossing =
     known !== null && known.located === caller.locate(known.client) ? known : crossingFields(head, caller);
-  // The fields are those of one connection, and so of one caller, who has one request at a time.
+  // The fields belong to one connection, so to one caller with one request at a time.
   fields.crossing = crossing;
   return crossing.lines.identify(crossing.client);
 }
@@ -97,7 +97,7 @@ function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
     (country === null ? '' : `cf-ipcountry: ${country}\r\n`) +
     `x-forwarded-for: ${forwardedPath(forwardedFor, caller)}\r\n` +
     `x-forwarded-host: ${forwardedHost ?? authority}\r\nx-forwarded-proto: ${proto}\r\n` +
-    // For workerd, which takes both out: it makes the Worker's URL of the first, `request.cf` of the second.
+    // workerd removes both: it makes the Worker's URL of the first, `request.cf` of the second.
     `x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cfJson(head.minorVersion, claims.connection, located)}\r\n` +
     `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n`;
   const colo = ofCloudflare?.has('cf-ray') ? null : COLO;
@@ -108,17 +108,17 @@ function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
   };
 }
 
-/** The addresses that a request came through, the client first. Our own proxy names its peer by itself, and is part of us. */
+/** Returns the addresses on the request's path, the client first. Our own proxy has already added its peer. */
 function forwardedPath(forwardedFor: string | undefined, { peer, isOwnProxy }: Caller): string {
   if (forwardedFor === undefined) return peer;
   return isOwnProxy ? forwardedFor : `${forwardedFor}, ${peer}`;
 }
 
 const LINE_END = ' HTTP/1.1\r\n';
-/** The last line of a head with which a connection ends. */
+/** The last header of a response after which the connection closes. */
 export const CLOSES = 'connection: close\r\n';
 
-/** The head of a request to a process. @param lines those of `forwardedHeaders` @param more other lines, each with its end */
+/** Returns the head of a request to a process. @param lines of `forwardedHeaders` @param more other lines with their CRLF */
 export function requestHead(
   { method, target, framing, upgrade }: RequestHead,
   lines: Buffer,
@@ -131,7 +131,7 @@ export function requestHead(
   return [method, ' ', target, LINE_END, lines, `${end}\r\n`];
 }
 
-/** The lines that may cross. What the gateway writes in its own words is left out, and added to `claims`. */
+/** Returns the lines to forward. Headers that the gateway writes itself are left out, and added to `claims`. */
 function passOn({ headers, options }: RequestHead, caller: Caller, claims: Claims): string {
   const { trusted } = caller;
   let lines = '';
@@ -169,17 +169,17 @@ function addClaim(claims: Claims, name: string, value: string, { trusted, isOwnP
   }
 }
 
-/** The lines that a client gets of an answer before the answer, or of another protocol, each with its end. */
+/** Returns the header lines of a 1xx or 101 response for the client, each with its CRLF. */
 export function answerLines({ lines, hasRequestId, hasDate }: AnswerHead, requestId: string): string {
   const known = hasRequestId ? lines : `${lines}x-request-id: ${requestId}\r\n`;
   return hasDate ? known : known + dateLine();
 }
 
 /**
- * The head that a client gets of a process's answer.
- * @param requestId stays as it is until the head was written
+ * Returns the head of a process's response for the client.
+ * @param requestId must stay unchanged until the head was written
  * @param chunked whether the body is sent in chunks
- * @param ends whether the connection ends with the answer
+ * @param ends whether the connection closes after the response
  */
 export function answerHead(
   { start, hasRequestId, hasDate }: AnswerHead,
@@ -197,13 +197,13 @@ let second = 0;
 let date = '';
 let endWithDate: Buffer = Buffer.alloc(0);
 
-/** The `Date` of an answer, made once a second. */
+/** Returns the `Date` header line, which is updated once a second. */
 export function dateLine(): string {
   keepTime();
   return date;
 }
 
-/** What most heads have behind the request's id. */
+/** Returns the end of most heads: everything behind the request's id. */
 function usualEnd(): Buffer {
   keepTime();
   return endWithDate;

@@ -1,28 +1,28 @@
-// The header lines by which a process is told of a request, which end with its ids. The lines of a connection's requests are
-// mostly the same but for the ids, which are written into them: nothing else has to be put together again.
+// The header lines of a request to a process, with its ids at the end. Requests of one connection mostly differ only in the
+// ids, so these are written in place and the rest is reused.
 import { keptBytes } from './fields.ts';
 import { isRequestId, isTraceparent, putRandomHex } from './ids.ts';
 
 const REQUEST_ID = 'x-request-id: ';
 const TRACEPARENT = '\r\ntraceparent: 00-';
-/** Places of ids that are made. */
+/** Placeholders for generated ids. */
 const NO_ID = '0'.repeat(32);
 const NO_SPAN = '0'.repeat(16);
 const RAY = 'cf-ray: ';
-/** The flag of a trace whose spans are recorded. */
+/** The flag of a sampled trace. */
 const SAMPLED = 1;
 
-/** What goes to the process, and what it says of the request. */
+/** The headers for the process, and the values in them. */
 export interface ForwardedHeaders {
-  /** Field lines, each with its end, until the next request of the connection. How the body is framed is not among them. */
+  /** Header lines, each with its CRLF; valid until the connection's next request. Those for the body's framing are left out. */
   lines: Buffer;
-  /** Goes back to the client too. */
+  /** Also sent to the client. */
   requestId: string;
-  /** The same as bytes, which are those of `lines`. */
+  /** The same as a slice of `lines`. */
   requestIdBytes: Buffer;
-  /** The trace that the request belongs to: 32 hexadecimal digits. */
+  /** The request's trace: 32 hexadecimal digits. */
   traceId: string;
-  /** The request's own span in it, which the process is told as its parent: 16 hexadecimal digits. */
+  /** The request's own span, which is the parent span for the process: 16 hexadecimal digits. */
   spanId: string;
   /** The caller's span; null when the trace begins here. */
   parentSpanId: string | null;
@@ -30,25 +30,25 @@ export interface ForwardedHeaders {
   client: string;
 }
 
-/** Lines in which the ids of one request stand at a time. */
+/** A buffer of lines, with the ids of one request at a time. */
 export class IdentifiedLines {
   readonly #bytes: Buffer;
   readonly #requestIdBytes: Buffer;
   readonly #requestIdAt: number;
   readonly #traceIdAt: number;
   readonly #spanIdAt: number;
-  /** -1 when there is none. */
+  /** -1 without a `CF-Ray`. */
   readonly #rayAt: number;
-  /** Those that the caller gave. */
+  /** Ids that the caller sent; null for those to generate. */
   readonly #requestId: string | null;
   readonly #traceId: string | null;
   readonly #parentSpanId: string | null;
 
   /**
    * @param before the lines before those of the ids
-   * @param givenId, traceparent what the caller said; what is not well formed counts for nothing
+   * @param givenId, traceparent of the caller; ignored when malformed
    * @param isSampled whether the span is exported, whatever the caller does with its own
-   * @param colo what a `CF-Ray` made of the span's id ends with; null for none
+   * @param colo the end of a `CF-Ray` made of the span's id; null for no `CF-Ray`
    */
   constructor(
     before: string,
@@ -74,7 +74,7 @@ export class IdentifiedLines {
     this.#requestIdBytes = this.#bytes.subarray(this.#requestIdAt, this.#requestIdAt + requestId.length);
   }
 
-  /** Gives the next request its ids. One id names its trace and the request itself unless the caller brought either. */
+  /** Writes the ids of the next request. The same generated id names the trace and the request, unless the caller sent either. */
   identify(client: string): ForwardedHeaders {
     const bytes = this.#bytes;
     const id = this.#makeId();
@@ -91,7 +91,7 @@ export class IdentifiedLines {
     };
   }
 
-  /** Makes one, and writes it where the caller gave none. Nobody uses it where the caller gave both. */
+  /** Generates an id and writes it where the caller sent none. The result is unused when the caller sent both. */
   #makeId(): string {
     const bytes = this.#bytes;
     if (this.#requestId !== null) {

@@ -1,15 +1,15 @@
-// Ids that join what is known about one request: `x-request-id` and `traceparent` (W3C Trace Context).
+// Ids of a request: `x-request-id` and `traceparent` (W3C Trace Context).
 import { randomFillSync } from 'node:crypto';
 
-/** Bytes of randomness drawn at once: one call into the kernel for hundreds of ids. */
+/** Random bytes, drawn in one system call for hundreds of ids. */
 const pool = Buffer.allocUnsafe(4 * 1024);
-/** The same in hexadecimal: to take a part of a text is much faster than to write one. */
+/** The same in hexadecimal: to slice a string is much faster than to format one. */
 let digits = '';
-/** The same as bytes, for who writes them somewhere. */
+/** The same as bytes, for `putRandomHex`. */
 const digitBytes = Buffer.allocUnsafeSlow(2 * pool.length);
 let used = 0;
 
-/** `bytes` random bytes in lower-case hexadecimal. */
+/** Returns `bytes` random bytes in lower-case hexadecimal. */
 export function randomHex(bytes: number): string {
   if (used + 2 * bytes > digits.length) {
     randomFillSync(pool);
@@ -21,16 +21,16 @@ export function randomHex(bytes: number): string {
   return digits.slice(used - 2 * bytes, used);
 }
 
-/** The same, which it also writes to a place in `into`. */
+/** Like `randomHex`, and also writes the digits to `into` at `at`. */
 export function putRandomHex(bytes: number, into: Buffer, at: number): string {
   const hex = randomHex(bytes);
   const from = used - hex.length;
-  // By itself, each of so few costs less than a call that would take them all.
+  // For so few bytes, a loop is faster than one call of `set`.
   for (let i = 0; i < hex.length; i++) into[at + i] = digitBytes[from + i]!;
   return hex;
 }
 
-/** Whether a caller's `x-request-id` may be kept: short, and safe in a log line. */
+/** Whether a caller's `x-request-id` is accepted: short, and safe in a log line. */
 export function isRequestId(value: string): boolean {
   return /^[A-Za-z0-9._-]{1,128}$/.test(value);
 }

@@ -1,32 +1,32 @@
-// A message on its way out through a socket.
+// Writes a message to a socket.
 import type { BareSocket } from '../../../sockets/bare-socket.ts';
 import { Prefixes } from '../../../sockets/prefixes.ts';
 import { handedOn } from '../../../threads/collect-garbage.ts';
 
-/** Room for a small message, and for what one read gives with a head. A slow client keeps so much. */
+/** Size of the buffers for a small message, and for one read with a head. A slow client keeps one of them. */
 const SMALL_BYTES = 4 * 1024;
 const LARGE_BYTES = 96 * 1024;
-/** What a message is copied to, its head first. The system mostly takes all of it at once, and then the next one may be. */
+/** Shared buffers into which messages are gathered. The kernel mostly takes all bytes at once, so they can be reused. */
 let small = new Prefixes(SMALL_BYTES);
 let large = new Prefixes(LARGE_BYTES);
 
-/** A part of a head: a text of bytes in latin1, or those bytes. */
+/** A part of a head: a string in latin1, or its bytes. */
 export type HeadPart = string | Buffer;
 
-/** Longest text that is written by its characters: each of so few costs less than a call that would take them all. */
+/** Longest string that is written in a loop: for so few characters, that is faster than one call of `write`. */
 const SHORT = 16;
 const WRITTEN: readonly HeadPart[] = [];
 
-/** Writes a message with few calls: its head leaves with the first bytes of its body. */
+/** Writes a message with few system calls: its head leaves with the first bytes of its body. */
 export class Outgoing {
   readonly #socket: BareSocket;
   readonly #chunked: boolean;
-  /** `WRITTEN` once it was. */
+  /** `WRITTEN` once the head was written. */
   #head: readonly HeadPart[];
 
   /**
-   * @param head with the empty line that ends it; its bytes stay as they are until the first `write` returns
-   * @param chunked whether the body is to be sent in chunks
+   * @param head with its empty line; its bytes must stay unchanged until the first `write` returns
+   * @param chunked whether to send the body in chunks
    */
   constructor(socket: BareSocket, head: readonly HeadPart[], chunked: boolean) {
     this.#socket = socket;
@@ -34,14 +34,14 @@ export class Outgoing {
     this.#chunked = chunked;
   }
 
-  /** Whether anything of it was written. */
+  /** Whether anything was written. */
   get begun(): boolean {
     return this.#head === WRITTEN;
   }
 
   /**
-   * Writes what there is, and the body's end if this was the last of it. The pieces are the caller's again afterwards.
-   * Returns whether there is room for more.
+   * Writes `pieces`, and the body's end if `last`. The caller may reuse the pieces afterwards.
+   * Returns false when the socket's buffer is full.
    */
   write(pieces: Buffer[], last: boolean): boolean {
     const head = this.#head;
@@ -84,7 +84,7 @@ export class Outgoing {
     if (after !== '') bytes.write(after, at, 'latin1');
     const hasRoom = socket.write(bytes);
     if (socket.waiting === 0) return hasRoom;
-    // They must stay as they are until they have left.
+    // The socket still refers to the bytes, so later messages get a new buffer.
     handedOn(bytes.buffer.byteLength);
     if (isShared && isSmall) small = new Prefixes(SMALL_BYTES);
     else if (isShared) large = new Prefixes(LARGE_BYTES);

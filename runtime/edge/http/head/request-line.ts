@@ -1,8 +1,8 @@
-// The first line of a request. Characters that clients send raw though no URL may have them are percent-encoded here.
+// Parses the request line. Characters that clients send raw although no URL may contain them are percent-encoded.
 import { METHODS } from 'node:http';
 import { badRequest, NO_CONNECT, NOT_HTTP, type OwnRefusal } from '../../refusals.ts';
 
-/** What the first line says. */
+/** The parsed request line. */
 export interface RequestLine {
   method: string;
   /** The target, percent-encoded. */
@@ -12,10 +12,10 @@ export interface RequestLine {
   minorVersion: number;
 }
 
-/** Methods by their names: a name as read is a text of its own, which costs more each time that it is compared. */
+/** Maps each method to one shared string: a freshly parsed string is slower to compare each time. */
 const KNOWN_METHODS = new Map(METHODS.map((name) => [name, name]));
 const GET = 'GET';
-/** What stands behind the target, but for the digits of the version. */
+/** What follows the target; each 0 stands for any digit. */
 const VERSION = Buffer.from(' HTTP/0.0');
 const BLANK = 0x20;
 const DASH = 0x2d;
@@ -26,15 +26,15 @@ const A = 0x41;
 const Z = 0x5a;
 const DELETE = 0x7f;
 
-/** What becomes of a byte of the target. */
+/** How a byte of the target is handled. */
 const KEPT = 0;
 const REFUSED = 1;
 const QUERY_BEGINS = 2;
-/** Percent-encoded before the query only, and everywhere: the path and query percent-encode sets of the URL Standard. */
+/** Percent-encoded in the path only, and everywhere: the path and query percent-encode sets of the URL Standard. */
 const ENCODED_IN_PATH = 3;
 const ENCODED = 4;
 const KINDS = Uint8Array.from({ length: 256 }, (_, byte) => {
-  // A fragment has no place in a request.
+  // A request target has no fragment.
   if (byte <= BLANK || byte === DELETE || byte === 0x23) return REFUSED;
   if (byte === QUESTION_MARK) return QUERY_BEGINS;
   if (byte > DELETE || '"<>'.includes(String.fromCharCode(byte))) return ENCODED;
@@ -42,7 +42,7 @@ const KINDS = Uint8Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * Reads the first line at the front of `bytes`. Byte by byte: to have a text made of them, and matched, costs more.
+ * Parses the request line at the front of `bytes`. Byte by byte, because a string and a regular expression cost more.
  * @param end where the line ends
  */
 export function readRequestLine(bytes: Buffer, end: number): RequestLine | { refusal: OwnRefusal } {
@@ -86,14 +86,14 @@ function isGet(bytes: Buffer, methodEnd: number): boolean {
 
 const MAYBE_ENCODED = /["<>^`{}\x80-\xff]/g;
 
-/** @param target a text of bytes in latin1 */
+/** @param target a latin1 string */
 function percentEncoded(target: string): { target: string; path: string } {
   const [path = ''] = target.split('?', 1);
   const encodedPath = encoded(path, ENCODED_IN_PATH);
   return { target: encodedPath + encoded(target.slice(path.length), ENCODED), path: encodedPath };
 }
 
-/** Percent-encodes what is of the kind `from`, or of one behind it. */
+/** Percent-encodes the bytes whose kind is `from` or higher. */
 function encoded(text: string, from: number): string {
   return text.replace(MAYBE_ENCODED, (character) => {
     const byte = character.charCodeAt(0);

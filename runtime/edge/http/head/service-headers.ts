@@ -1,23 +1,23 @@
-// What a request that one app makes of another carries: all that the calling Worker gave it, as on Cloudflare, and what
-// only the host may say.
+// The headers of a request from one app to another: all that the calling Worker set, as on Cloudflare, and those that only
+// the host may set.
 import { isHopByHop, withCookie } from './fields.ts';
 import type { RequestHead } from './head.ts';
 import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
 
-/** Says which of its bindings an app calls by. Written by the app's workerd. */
+/** Names the binding by which an app calls another. Written by the calling app's workerd. */
 export const CALLING_HEADER = 'x-cellar-calling';
-/** Says what is asked of the app that is called, as JSON. */
+/** Describes the call to the called app, as JSON. */
 export const CALL_HEADER = 'x-cellar-call';
-/** For workerd, which takes both out: it makes the Worker's URL of the first, `request.cf` of the second. */
+/** workerd removes both: it makes the Worker's URL of the first, `request.cf` of the second. */
 export const PROTO_HEADER = 'X-Cellar-Proto';
 export const CF_HEADER = 'X-Cellar-Cf';
 
-/** The address that records of such requests have as their client's. */
+/** The client address in the records of such requests. */
 const ITSELF = '127.0.0.1';
 
 const OWN = new Set(['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER]);
 
-/** The headers that a process gets of a request from another app's process, which is believed what it says of the client. */
+/** Returns the headers for a process whose caller is another app's process, which is trusted to describe the client. */
 export function serviceHeaders(head: RequestHead, isSampled: boolean): ForwardedHeaders {
   const { authority, headers, options } = head;
   const claims = new Map<string, string>();
