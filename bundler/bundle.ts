@@ -142,7 +142,7 @@ function counted(files: number): string {
   return files === 1 ? '1 file' : `${files} files`;
 }
 
-/** Whether a page is filled by a script, and is small. */
+/** Whether a page has at most `PAGE_BYTES` and loads a script. */
 function hasScript(root: string, path: string): boolean {
   const page = readHead(root, path, PAGE_BYTES + 1);
   return page.length <= PAGE_BYTES && /<script\b[^>]*(?:\bsrc=|>\s*import\b)/i.test(page.toString('utf8'));
@@ -220,7 +220,7 @@ async function bundleConfig(
     classMigrations: classMigrations(file, config),
     databases: config.d1_databases.map((database, i) => {
       const { binding, database_id, database_name } = database;
-      // wrangler applies migrations by the project's own configuration, so not every build tool moves their paths.
+      // wrangler reads migrations by the project's own configuration, so some build tools do not rewrite the paths.
       const named = own?.d1_databases.find((each) => each.binding === binding);
       const target = `migrations/${i}`;
       const from = named ? place.folder : base;
@@ -289,7 +289,7 @@ function workerSource(
   };
 }
 
-/** Where the names of a Worker's additional modules begin. */
+/** Returns the folder that names of additional modules are relative to. */
 function moduleBase(root: string, base: string, { main, base_dir: named }: WranglerConfig): string {
   return named === undefined
     ? dirname(entryPath(root, base, main!, 'main'))

@@ -9,7 +9,7 @@ import type { BundlerReply, BundlerRequest, BundlerResults } from './protocol.ts
 /** Maximum characters of a message to the project's author. One source line may be very long. */
 const MESSAGE_LENGTH = 16_000;
 
-/** Delay in ms after an answer before the process writes its compiled code to the disk: the deploy goes first. */
+/** Delay in ms after an answer before the process writes its compile cache to the disk: the deploy goes first. */
 const KEEP_AFTER_MS = 500;
 
 function answer(request: BundlerRequest): Promise<BundlerResults[keyof BundlerResults]> {

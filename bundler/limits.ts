@@ -6,13 +6,13 @@ export const MAX_ENTRIES = 100_000;
 export const CONFIG_BYTES = 2 * 2 ** 20;
 /** Maximum bytes of a file that a Worker imports as a module or as text. */
 export const MODULE_BYTES = 64 * 2 ** 20;
-/** Maximum bytes of a Worker's separate module files. Many links may lead to one file, which is copied for each. */
+/** Maximum bytes of a Worker's separate module files. A file is copied, and counted, once for each link to it. */
 export const ALL_MODULES_BYTES = 128 * 2 ** 20;
 /** Maximum bytes of a D1 migration. */
 export const MIGRATION_BYTES = 16 * 2 ** 20;
-/** Bytes of `_headers`, `_redirects` and `.assetsignore` each. Cloudflare takes 2,100 redirects and 100 rules of headers. */
+/** Maximum bytes of `_headers`, `_redirects` or `.assetsignore`. Cloudflare allows 2,100 redirects and 100 header rules. */
 export const RULES_BYTES = 256 * 1024;
 /** Maximum bytes of a release's description as JSON, with its asset rules: the host reads it whole. */
 export const BUNDLE_BYTES = 2 * 2 ** 20;
-/** Maximum names and values in it. This many take 10 ms to read; 8 MiB of empty lists would take a third of a second. */
+/** Maximum names and values in that JSON. Reading them takes 10 ms; 8 MiB of empty lists would take a third of a second. */
 export const BUNDLE_VALUES = 25_000;

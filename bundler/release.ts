@@ -1,5 +1,4 @@
-// A build's result, as data: `Bundle` names things as the project does, `Release` adds where each
-// thing's storage lies.
+// A build's result, as data. `Bundle` uses the project's names; `Release` adds storage ids.
 
 import type { Outward, QueueConsumer } from '../handlers/contract/host/host-releases.ts';
 
@@ -26,7 +25,7 @@ export interface Assets {
   rules?: AssetRules;
 }
 
-/** The text of `_headers`, `_redirects` and `.assetsignore`, as far as they are there. workerd applies it. */
+/** The text of each of `_headers`, `_redirects` and `.assetsignore` that exists. workerd applies it. */
 export type AssetRules = Partial<Record<'headers' | 'redirects' | 'ignore', string>>;
 
 /** One step of a Wrangler `migrations` list, in the project's own words. */
@@ -99,10 +98,10 @@ export interface ServiceBinding {
 export interface Prefill {
   kind: 'bucket' | 'namespace';
   binding: string;
-  /** Their directory, relative to the release's. The path of each from there, behind `prefix/`, is its key. */
+  /** Their directory, relative to the release's. A file's key is `prefix/` and its path in this directory. */
   directory: string;
   prefix: string;
-  /** How many there are. */
+  /** Number of files. */
   files: number;
 }
 
@@ -154,7 +153,7 @@ export interface Bundle {
   warnings?: string[];
 }
 
-/** A bundle whose storage is resolved. Immutable once written; starting it reads nothing else. */
+/** A bundle with storage ids. Immutable once written; starting it reads nothing else. */
 export interface Release {
   format: 1;
   deployId: string;
