@@ -1,5 +1,5 @@
-// Modules that a Worker finds by name while it runs (`find_additional_modules`): files that its rules match stay beside the
-// bundle, as they are.
+// Modules that a Worker imports by name at run time (`find_additional_modules`): files that match its rules are copied
+// beside the bundle, unchanged.
 import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import type { Plugin } from 'esbuild';
@@ -24,9 +24,9 @@ const TYPES: Record<string, Module['type']> = {
 };
 
 /**
- * Copies the files below `base` that a rule matches, and has imports of them left as they are.
+ * Copies the files below `base` that match a rule. The plugin leaves imports of them unbundled.
  * @param root real path of the repository
- * @param base where names of modules begin: absolute, as `main`, which is none of them
+ * @param base absolute folder that module names are relative to; `main`, also absolute, is not copied
  * @param out directory of the modules; `prefix` is its path as a `Module` has it
  * @throws {BuildFailure} when there are too many, or one cannot be read
  */

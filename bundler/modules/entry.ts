@@ -2,15 +2,15 @@
 import { extname } from 'node:path';
 import { insidePath, isThere, pathWithin } from '../project/path-containment.ts';
 
-/** Endings of files that Wrangler looks for where `main` has no ending, in its order. */
+/** File extensions that Wrangler tries when `main` has none, in its order. */
 const ENDINGS = ['.ts', '.tsx', '.js', '.jsx', '.mjs'];
 
 /**
- * Returns the absolute path of a Worker's entry, which must be there and in the tree.
+ * Returns the absolute path of a Worker's entry, which must exist inside the project.
  * @param root real path of the project
  * @param base directory of the configuration
  * @param what names the setting in the message
- * @throws {BuildFailure} when it is not there, or lies outside
+ * @throws {BuildFailure} when it does not exist, or lies outside
  */
 export function entryPath(root: string, base: string, main: string, what: string): string {
   const isWritten = (name: string) => isThere(root, pathWithin(root, base, name, what));

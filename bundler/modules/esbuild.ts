@@ -1,10 +1,10 @@
-// esbuild for our own code: its helper process, which would stay as long as this one, ends with the last build.
+// Runs esbuild for our own code. Its helper process, which would live as long as this one, ends after the last build.
 import * as esbuild from 'esbuild';
 
-/** Builds that have begun and not ended. */
+/** Builds in progress. */
 let running = 0;
 
-/** esbuild's `build`. Whatever else of this process uses esbuild at the same time would lose its helper, too. */
+/** Runs esbuild's `build`. Other code in this process must not use esbuild at the same time: the helper is shared. */
 export const build: typeof esbuild.build = async (options) => {
   running++;
   try {

@@ -6,7 +6,7 @@ import type { BuildOptions } from 'esbuild';
 import { build } from './esbuild.ts';
 import { sourcesKey } from './sources-key.ts';
 
-/** Folders of what the handlers are made of, and made by. */
+/** Folders with the sources of the handlers and of their bundler. */
 export const HANDLER_SOURCES = ['handlers', 'sqlite', 'bundler'];
 
 const SHARED = {
@@ -31,9 +31,9 @@ export function bundleHandlers(): Promise<string> {
 }
 
 /**
- * The handlers, bundled: as an earlier call has kept them, unless their sources have changed since. Bundling takes ten times
- * as long as finding that out, and each start of a host waits for it.
- * @param directory where the bundle is kept; nobody but the host may write there. Null: nowhere, it is bundled now
+ * Returns the bundled handlers, from the cache unless their sources have changed. Each start of a host waits for this, and
+ * bundling takes ten times as long as the check.
+ * @param directory of the cache; only the host may write there. Null: no cache
  * @throws {Error} esbuild's, with file and line
  */
 export async function keptHandlers(directory: string | null): Promise<string> {

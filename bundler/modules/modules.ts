@@ -1,5 +1,5 @@
-// Files that a Worker imports and that are not JavaScript: text is bundled in, WebAssembly and data become modules
-// of their own, because only workerd can make a `WebAssembly.Module` or an `ArrayBuffer` of them at load.
+// Loads imported files that are not JavaScript. Text is bundled in. WebAssembly and data become modules of their own:
+// only workerd can make a `WebAssembly.Module` or an `ArrayBuffer` of them at load.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, matchesGlob, relative, sep } from 'node:path';
@@ -23,25 +23,25 @@ export const DEFAULT_RULES: Rule[] = [
   { type: 'Data', globs: ['**/*.bin'] },
   { type: 'CompiledWasm', globs: ['**/*.wasm'] },
 ];
-/** How the error ends of an import that leads out of the project. */
+/** End of the error message for an import from outside the project. */
 export const OUTSIDE = ' lies outside the project';
 const MARK = 'cellar-module:';
 
-/** Returns the type of the first rule that matches `path`. Names that begin with a dot match like all others, as Wrangler has it. */
+/** Returns the type of the first rule that matches `path`. As in Wrangler, wildcards also match names that begin with a dot. */
 export function typeOf(path: string, rules: Rule[]): string | undefined {
   const shown = withoutLeadingDots(path);
   const matches = (glob: string) => matchesGlob(path, glob) || matchesGlob(shown, withoutLeadingDots(glob));
   return rules.find(({ globs }) => globs.some(matches))?.type;
 }
 
-/** Puts a letter that nobody uses for the dot that each hidden name begins with: wildcards of Node's match no such dot. */
+/** Replaces the leading dot of each hidden name with a private-use character: Node's wildcards do not match the dot. */
 function withoutLeadingDots(path: string): string {
   return path.replace(/(?<=^|\/)\.(?=[^./])/g, '\uE000');
 }
 
 /**
- * An esbuild plugin that loads files by `rules` and then Wrangler's own, and refuses any file outside `root` that is not of
- * `polyfills`.
+ * Returns an esbuild plugin that loads files by `rules` and then Wrangler's own. It refuses files outside `root`, except
+ * those of `polyfills`.
  * @param root real path of the project
  * @param out directory of the modules; `prefix` is its path as a `Module` has it
  * @param modules gets each module written, once
@@ -83,8 +83,8 @@ export function moduleFiles(
       }));
       const load = (asked: string): OnLoadResult | undefined => {
         const leftOut = !existsSync(asked) && asked.startsWith(root + sep);
-        // What a package leaves out for browsers has a path, and no file: esbuild makes it an empty module. But a
-        // package that sees Node's `process` calls what is in it, as iconv-lite does.
+        // A file that a package excludes for browsers has a path without `.js`: esbuild makes it an empty module. But a
+        // package that detects Node's `process`, such as iconv-lite, needs the real file.
         if (leftOut && !(nodeEnabled && existsSync(`${asked}.js`))) return undefined;
         const path = leftOut ? `${asked}.js` : asked;
         if (!isInside(root, path)) {
@@ -102,7 +102,7 @@ export function moduleFiles(
         try {
           return load(path);
         } catch (error) {
-          // Thrown, it would be told as a fault of this plugin.
+          // esbuild would report a thrown error as a fault of this plugin.
           if (error instanceof BuildFailure) return { errors: [{ text: error.message }] };
           throw error;
         }

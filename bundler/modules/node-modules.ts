@@ -1,5 +1,5 @@
-// Node's own modules: those that workerd has are left to it, under their `node:` names and by `import`; polyfills stand
-// in for the others.
+// Resolves Node's built-in modules. Those that workerd has stay imports, under their `node:` names; polyfills replace
+// the others.
 import { builtinModules } from 'node:module';
 import { dirname } from 'node:path';
 import type { OnResolveResult, Plugin } from 'esbuild';
@@ -9,14 +9,14 @@ const REQUIRED = 'required-node-module';
 const REQUIRED_PACKAGE = 'required-package';
 const GLOBAL = 'node-global';
 
-/** What a Worker has of Node. */
+/** How a Worker uses Node's modules. */
 export interface NodeUse {
-  /** From `hasNodeModules`; without it a package of a module's name in `node_modules` is taken if there is one. */
+  /** From `hasNodeModules`. If false, a package in `node_modules` with the name of a module replaces it. */
   enabled: boolean;
   polyfills: NodePolyfills | null;
-  /** What the project says stands in for modules, by their names: that comes first. */
+  /** The project's own replacements, by module name. They take precedence. */
   alias: Record<string, string>;
-  /** Gets the name of each of Node's modules that the project imports. */
+  /** Collects the names of Node's modules that the project imports. */
   used: Set<string>;
 }
 
@@ -27,8 +27,8 @@ export function hasNodeModules(compatibilityDate: string, flags: string[]): bool
 }
 
 /**
- * An esbuild plugin that leaves Node's modules to workerd, or takes a polyfill: `fs` becomes `node:fs`, and a `require`
- * of one an `import`. With polyfills it sets Node's globals, too, before the Worker's own code runs.
+ * Returns an esbuild plugin that leaves Node's modules to workerd, or uses a polyfill. `fs` becomes `node:fs`, and a
+ * `require` becomes an `import`. With polyfills it also sets Node's globals before the Worker's own code runs.
  */
 export function nodeModules({ enabled, polyfills, alias, used }: NodeUse): Plugin {
   const names = polyfills?.names ?? builtinModules.filter((name) => !/^(node:|_)/.test(name));
@@ -70,14 +70,14 @@ export function nodeModules({ enabled, polyfills, alias, used }: NodeUse): Plugi
 
 type Build = Parameters<Plugin['setup']>[0];
 
-/** Packages that Node needs and workerd does not, such as `node-fetch`, and globals. */
+/** Replaces packages that workerd does not need, such as `node-fetch`, and sets globals. */
 function addPolyfills(build: Build, { names, files, globals, scripts }: NodePolyfills, alias: object): void {
   const packages = [...files.keys()].filter((name) => !name.startsWith('node:') && !names.includes(name));
   build.onResolve({ filter: new RegExp(`^(${packages.join('|')})$`) }, ({ path, kind }) => {
     if (path in alias) return null;
     return kind === 'require-call' ? { path, namespace: REQUIRED_PACKAGE } : { path: files.get(path)! };
   });
-  // What these export beside their default has to be on it, for a `require`.
+  // `require` returns the default export, so it must have the named exports as properties.
   build.onLoad({ filter: /.*/, namespace: REQUIRED_PACKAGE }, ({ path }) => ({
     contents: `import * as all from ${JSON.stringify(files.get(path))};
       const { default: value = {}, ...named } = all;

@@ -1,4 +1,4 @@
-// What workerd lacks of Node at a compatibility date, from the packages that Wrangler takes it from.
+// Polyfills for what workerd lacks of Node at a compatibility date, from the packages that Wrangler uses.
 import { realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
@@ -12,15 +12,15 @@ export const DEFAULT_SINCE = '2026-08-04';
 const SECOND_SINCE = '2024-09-23';
 const PACKAGES = ['unenv', '@cloudflare/unenv-preset'];
 
-/** Stand-ins for modules and globals of Node. */
+/** Polyfills of Node's modules and globals. */
 export interface NodePolyfills {
   /** Node's modules that may be imported without `node:`. */
   names: readonly string[];
-  /** The file that stands in for an import, by the import's name, such as `os` and `node:os`. */
+  /** Path of the polyfill by import name, such as `os` and `node:os`. */
   files: ReadonlyMap<string, string>;
-  /** By a global's name: the source of a module that sets it. */
+  /** Source of a module that sets a global, by the global's name. */
   globals: ReadonlyMap<string, string>;
-  /** Files that set globals by themselves, to be run after `globals`. */
+  /** Files that set globals when they run, after `globals`. */
   scripts: string[];
   /** Whether a file is one of the polyfills'. */
   has(path: string): boolean;
@@ -33,7 +33,7 @@ function isSecond(date: string, flags: string[]): boolean {
   return date >= DEFAULT_SINCE || (flags.includes('nodejs_compat') && date >= SECOND_SINCE);
 }
 
-/** What a Worker with this compatibility date and these flags is bundled with; `null`: nothing. */
+/** Returns the polyfills for a compatibility date and flags; `null`: a Worker needs none. */
 export async function nodePolyfills(date: string, flags: string[]): Promise<NodePolyfills | null> {
   if (!isSecond(date, flags)) return null;
   const [{ defineEnv }, { getCloudflarePreset, nonPrefixedNodeModules }] = await Promise.all([

@@ -1,4 +1,4 @@
-// Packages above the project, such as Cellar's own where its data lies in its folder: a project does not have them.
+// Hides packages in folders above the project, such as Cellar's own if the data folder lies inside Cellar's.
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Plugin } from 'esbuild';
@@ -11,8 +11,8 @@ const PACKAGE = /^((?:@[^/]+\/)?[^./][^/]*)(?:\/|$)/;
 const LOOKING = { isLooking: true };
 
 /**
- * An esbuild plugin that has a `require` and an `import()` of such a package fail where they run, with a warning: code tries so
- * whether it has a package. `moduleFiles` refuses an `import` of one.
+ * Returns an esbuild plugin that makes `require` and `import()` of such a package throw at run time, with a build warning:
+ * code detects optional packages this way. `moduleFiles` refuses a static `import` of one.
  * @param root real path of the project
  */
 export function packagesAbove(root: string, polyfills: NodePolyfills | null): Plugin {

@@ -1,5 +1,5 @@
-// What a Worker finds that is a script with `addEventListener('fetch', …)`, and no module: its bindings as globals, and its
-// listeners called by the handlers of a module. It is bundled before the script.
+// Adapts a service-worker script, with `addEventListener('fetch', …)`, to a module. Sets bindings as globals, and calls
+// listeners from the module's handlers. It is bundled before the script.
 import { env } from 'cloudflare:workers';
 
 const HANDLED = ['fetch', 'scheduled', 'queue'];
@@ -74,7 +74,7 @@ const handlers = {
   },
 };
 
-/** The handlers of what was listened for until now. */
+/** Returns the handlers for event types that have a listener. */
 export function heard() {
   return Object.fromEntries(Object.entries(handlers).filter(([type]) => listeners.has(type)));
 }

@@ -12,7 +12,7 @@ export function isServiceWorker(bundle: string): boolean {
   return LISTENS.test(bundle);
 }
 
-/** The entry of the module that is put around a service worker's script. `plugin` resolves its imports. */
+/** Returns the entry of the module that wraps a service worker's script. `plugin` resolves its imports. */
 export function serviceWorkerEntry(main: string): {
   stdin: NonNullable<BuildOptions['stdin']>;
   plugin: Plugin;

@@ -1,4 +1,4 @@
-// Tells whether what was bundled of our own code is still what its sources say.
+// Computes the cache key for bundles of our own code.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,12 +7,12 @@ import { fileURLToPath } from 'node:url';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Names the packages, with versions. */
 const LOCK = 'package-lock.json';
-/** Another with each start of the machine. */
+/** Changes at each boot of the machine. */
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 
 /**
- * Stands for the sources in folders of this repository, and for the packages. It changes with the machine's start, too: what
- * is kept under it may have been lost when the power failed, and nobody waits for the disk.
+ * Returns a hash of sources in this repository, of package versions and of the boot. The boot counts because cached bundles
+ * are not synced to the disk: a power cut may lose them.
  * @param folders paths below the repository's root
  * @returns 64 hexadecimal digits
  */

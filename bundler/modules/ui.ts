@@ -19,11 +19,11 @@ export interface UiFile {
 
 /** The control UI, built. */
 export interface BundledUi {
-  /** `/index.html` among them: the answer to every address that is no file. */
+  /** Includes `/index.html`, which answers every path that is not a file. */
   files: UiFile[];
-  /** Paths of what the first view needs besides the page: that of the home screen is among them. */
+  /** Paths of the files that the first view needs besides the page, for the home screen. */
   first: string[];
-  /** Of the scripts and styles, paths as esbuild writes them. */
+  /** esbuild's, of the build of `ui/main.tsx`. */
   metafile: Metafile;
 }
 
@@ -44,8 +44,8 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const RARE_PARTS = ['chart', 'diff', 'grid', 'invites', 'json-dialog', 'qr-code', 'tables'];
 
 /**
- * Puts what screens share into one chunk, which the first view loads: esbuild makes a chunk for each set of entry points that
- * have a file in common, so all of ours have these files. A browser asks one server for six files at a time.
+ * Puts code that screens share into one chunk, which the first view loads. esbuild makes a chunk for each set of entry points
+ * with a common file, so all of ours import these files. A browser loads only six files of a server at a time.
  */
 const oneSharedChunk: Plugin = {
   name: 'one shared chunk',

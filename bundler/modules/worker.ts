@@ -24,7 +24,7 @@ export interface WorkerSource {
   compatibilityDate: string;
   compatibilityFlags: string[];
   rules: Rule[];
-  /** Absolute path that additional modules are named from; `null` without such modules. */
+  /** Absolute folder that names of additional modules are relative to; `null` without such modules. */
   moduleBase: string | null;
   /** The project's settings of esbuild options. */
   options: Pick<
@@ -38,9 +38,9 @@ const RULE_TYPES = ['Text', 'Data', 'CompiledWasm', 'ESModule', 'CommonJS'];
 const NODE_ENV = '"production"';
 /** Maximum messages: one mistake may cause thousands. */
 const ERRORS_TOLD = 20;
-/** Said beside the import that could not be resolved for it. */
+/** esbuild reports this besides the import that fails because of it. */
 const UNREADABLE = /^Cannot read directory /;
-/** A part of esbuild's advice about an import that leads nowhere. */
+/** A part of esbuild's advice about an unresolved import. */
 const EXTERNAL = ' as external to exclude it ';
 const UNRESOLVED_PACKAGE = /^Could not resolve "((?:@[\w-][\w.-]*\/)?[\w-][\w.-]*)["/]/;
 
@@ -77,7 +77,7 @@ export async function bundleWorker(
       format: 'esm',
       platform: 'browser',
       target: 'es2024',
-      // workerd runs these as they are, at any compatibility date.
+      // workerd supports this syntax at any compatibility date.
       supported: { 'import-source': true, using: true },
       conditions: ['workerd', 'worker', 'browser'],
       external: ['cloudflare:*', 'workerd:*'],
@@ -102,7 +102,7 @@ export async function bundleWorker(
       ],
     }).catch((error: { errors?: Message[] }) => {
       if (!error.errors) throw error;
-      // What a folder outside is that an import leads through is not told either.
+      // Such an error would reveal what a folder outside the project is.
       const errors = error.errors.filter(({ location, text }) => location || !UNREADABLE.test(text));
       const told = errors.slice(0, ERRORS_TOLD).map((message) => explain(root, message));
       const rest = errors.length - told.length;
@@ -125,7 +125,7 @@ export async function bundleWorker(
   const entry: Module = { name, type: 'esm', path: `${MODULES}/${name}` };
   nameSources(root, join(out, MODULES), name);
   const warnings = result.warnings.map((message) => explain(root, message));
-  // This flag provides one of the modules to a Worker.
+  // This flag provides that module alone.
   if (compatibilityFlags.includes('nodejs_als')) nodeUsed.delete('node:async_hooks');
   if (!nodeEnabled && nodeUsed.size > 0) {
     warnings.push(
@@ -137,8 +137,8 @@ export async function bundleWorker(
 }
 
 /**
- * Names the sources in a module's source map as the project does: the map outlives the directory of the build. Cellar's
- * own, the polyfills, are named by their packages.
+ * Makes source paths in a module's source map relative to the project: the map outlives the build's directory. Paths of
+ * polyfills, which are Cellar's own, start at `node_modules/`.
  */
 function nameSources(root: string, directory: string, name: string): void {
   const path = join(directory, `${name}.map`);
@@ -151,8 +151,8 @@ function nameSources(root: string, directory: string, name: string): void {
 }
 
 /**
- * Whether an entry is a server for Node: with Express or by itself it listens, or is a CommonJS module that leaves that
- * to another, and it hands nothing to workerd.
+ * Whether an entry is a Node server: it imports Node's network modules, calls `listen()` or is CommonJS (another module
+ * may call it), and mentions neither `fetch` nor `cloudflare:node`.
  */
 function isNodeServer(root: string, main: string, nodeUsed: Set<string>, { inputs }: Metafile): boolean {
   if (!['node:http', 'node:https', 'node:http2', 'node:net'].some((name) => nodeUsed.has(name))) return false;
@@ -165,7 +165,7 @@ function entryExports(metafile: Metafile): string[] {
   return Object.values(metafile.outputs).find((output) => output.entryPoint !== undefined)?.exports ?? [];
 }
 
-/** `file:line:column: text` and the line itself. Of a file outside the project only that it lies there. */
+/** Returns `file:line:column: text` and the source line. For a file outside the project it says only that. */
 function explain(root: string, message: Message): string {
   const { location, text, notes } = asNotThere(message);
   const more = notes.map((note) => advice(text, note.text)).join('');
@@ -177,7 +177,7 @@ function explain(root: string, message: Message): string {
   return `${where}: ${text}${line === '' ? '' : `\n  ${line}`}${more}`;
 }
 
-/** An import from outside the project fails like a missing file: no project learns what exists outside it. */
+/** Reports an import from outside the project like a missing file, to hide what exists there. */
 function asNotThere(message: Message): Message {
   const { location, text, notes } = message;
   if (location === null || !text.endsWith(OUTSIDE)) return message;
