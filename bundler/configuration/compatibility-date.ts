@@ -2,15 +2,15 @@
 import { createRequire } from 'node:module';
 import { BuildFailure } from '../failure.ts';
 
-/** The newest that the workerd here knows. */
+/** The newest date that the installed workerd supports. */
 export const { compatibilityDate: newestCompatibilityDate } = createRequire(import.meta.url)('workerd') as {
   compatibilityDate: string;
 };
 
 /**
- * The compatibility date to run with. Generators write the day they run, and workerd's newest date is some days older.
- * @param where what the messages begin with
- * @throws {BuildFailure} for a day that is still to come
+ * Returns the date to run with, at most workerd's newest: generators write the current day, which is some days later.
+ * @param where prefix of the messages
+ * @throws {BuildFailure} for a date in the future
  */
 export function supportedDate(asked: string, where: string, notes: string[]): string {
   const newest = newestCompatibilityDate;

@@ -1,4 +1,4 @@
-// What a Wrangler configuration shows to be impossible before anything of the project has run.
+// Finds faults of a Wrangler configuration before any command of the project has run.
 import { classMigrations } from '../bindings/classes.ts';
 import { rateLimits } from '../bindings/rate-limits.ts';
 import { serviceBindings } from '../bindings/services.ts';
@@ -12,15 +12,15 @@ import { supportedDate } from './compatibility-date.ts';
 import type { ReadConfig } from './wrangler-config.ts';
 import { NO_PYTHON } from './wrangler-words.ts';
 
-/** What a configuration says of other apps of the owner: its services and queues. */
+/** A configuration's references to other apps of the owner: services and queues. */
 export type NamedOutside = Pick<Release, 'services' | 'triggers'>;
 
 /**
- * Refuses a configuration with which no build could succeed, so that nobody waits for an install. Returns what it says of
- * other apps.
+ * Refuses a configuration with which no build can succeed, so that the deploy fails before the install. Returns the
+ * references to other apps.
  * @param root real path of the project
- * @param isWhole whether all files of the project are there already: no command of it may write some, nor its configuration
- * @throws {BuildFailure} as the bundling would
+ * @param isWhole whether all files exist already: no command of the project can write some, or the configuration
+ * @throws {BuildFailure} as bundling would
  */
 export function preflight(root: string, { config, file, base }: ReadConfig, isWhole: boolean): NamedOutside {
   const { main, assets, compatibility_date: date } = config;
@@ -29,13 +29,13 @@ export function preflight(root: string, { config, file, base }: ReadConfig, isWh
   classMigrations(file, config);
   rateLimits(file, config);
   workflows(file, config, null);
-  // A framework's build may give it a Worker.
+  // A framework's build may add a Worker.
   const meant = isWhole ? config : { ...config, main: main ?? '' };
   const calls = triggers(file, meant, []);
   const named = { services: serviceBindings(file, meant, null), ...(calls !== null && { triggers: calls }) };
   if (!isWhole) return named;
   if (main === undefined && assets?.directory === undefined) throw nothingNamed(file);
-  // Files of a package are there once it is installed.
+  // Files in packages exist only after the install.
   const isInstalled = (path: string) => path.split('/').includes('node_modules');
   if (main !== undefined && !isInstalled(main)) entryPath(root, base, main, `${file}: main`);
   if (assets?.directory !== undefined && !isInstalled(assets.directory))
@@ -48,7 +48,7 @@ export function refusePython(root: string, main: string): void {
   if (main.endsWith('.py')) throw new BuildFailure(`${show(root, main)}: ${NO_PYTHON}`);
 }
 
-/** The fault of a configuration that names neither a Worker nor assets. */
+/** Returns the failure of a configuration that names neither a Worker nor assets. */
 export function nothingNamed(file: string): BuildFailure {
   return new BuildFailure(
     `${file}: nothing to deploy: set "main" to a Worker or "assets.directory" to static files`,

@@ -1,4 +1,4 @@
-// The configuration of a project, wherever it stands: in Wrangler's file, in what a build wrote, or in a script.
+// Reads a project's configuration: from Wrangler's file, from a file that the build wrote, or from a script.
 import { join } from 'node:path';
 import type { DeployCall } from '../deploy-script/wrangler-call.ts';
 import { BuildFailure } from '../failure.ts';
@@ -9,7 +9,7 @@ import type { Project } from '../project/project.ts';
 import { redirectedConfig } from './redirect.ts';
 import { type ReadConfig, readWranglerConfig, type WranglerConfig } from './wrangler-config.ts';
 
-/** Says nothing: each part as Wrangler fills it in. */
+/** An empty configuration, with Wrangler's defaults. */
 const EMPTY: WranglerConfig = {
   compatibility_flags: [],
   vars: {},
@@ -31,7 +31,7 @@ const EMPTY: WranglerConfig = {
 /**
  * Reads the configuration of a project of the kind `wrangler`.
  * @param environment the environment to deploy; `null`: the one that the project's deploy script names, else the top level
- * @param written whether the build has run, so that what it wrote counts
+ * @param written whether the build has run, so that a configuration it wrote counts
  * @throws {BuildFailure} as `readWranglerConfig` does
  */
 export async function readConfig(
@@ -51,14 +51,14 @@ export async function readConfig(
   return call === null || redirected !== null ? read : withCall(folder, read, call);
 }
 
-/** A configuration with what a script says beside it: as Wrangler does, the script's words come first. */
+/** Merges a script's arguments into a configuration. As in Wrangler, the arguments take precedence. */
 function withCall(folder: string, read: ReadConfig, call: DeployCall): ReadConfig {
   const { config } = read;
   const isSilent =
     config.main === undefined &&
     config.assets?.directory === undefined &&
     config.pages_build_output_dir === undefined;
-  // A script that may be for a trial only says what nothing else says.
+  // A script that may be for a trial counts only if the configuration names nothing to deploy.
   if (!call.isCertain && !isSilent) return read;
   if (call.pages !== null)
     return { ...read, config: { ...config, pages_build_output_dir: join(folder, call.pages) } };
@@ -74,7 +74,7 @@ function withCall(folder: string, read: ReadConfig, call: DeployCall): ReadConfi
   };
 }
 
-/** A Pages project's configuration as a Worker's, once its files are there. Any other comes back as it is. */
+/** Turns a Pages project's configuration into a Worker's, once its files exist. Returns any other unchanged. */
 export function withPages(place: Place, read: ReadConfig, output: string | null): ReadConfig {
   const { pages_build_output_dir: named } = read.config;
   if (named === undefined) return read;
@@ -85,7 +85,7 @@ export function withPages(place: Place, read: ReadConfig, output: string | null)
   return asWorker(place, read, directory);
 }
 
-/** The Worker of a Pages project without a configuration. */
+/** Returns a Worker's configuration for a Pages project that has none. */
 export function pagesOfSite(place: Place, directory: string): ReadConfig {
   return asWorker(place, { ...noConfig(place.folder), config: EMPTY }, directory);
 }
@@ -94,7 +94,7 @@ function noConfig(folder: string): Omit<ReadConfig, 'config'> {
   return { file: 'package.json', base: folder, own: null, notes: [], warnings: [] };
 }
 
-/** What a script says, without a configuration beside it. */
+/** Returns the configuration in a script's arguments, for a project without a file of it. */
 function configOfCall(folder: string, call: DeployCall): ReadConfig {
   if (call.config !== null)
     throw new BuildFailure(`"${call.script}" of package.json: there is no ${call.config}`);
@@ -105,7 +105,7 @@ function configOfCall(folder: string, call: DeployCall): ReadConfig {
   };
 }
 
-/** What a script sets of a configuration, but for its variables. */
+/** Returns the fields that a script's arguments set, except `vars`. */
 function configOf(folder: string, call: DeployCall): Partial<WranglerConfig> {
   const { main, assets, compatibilityDate, compatibilityFlags, minify } = call;
   return {

@@ -1,5 +1,5 @@
-// Build tools, such as Cloudflare's Vite plugin, write a Wrangler configuration of their own and a file that says
-// where it lies; wrangler then deploys that one.
+// Build tools, such as Cloudflare's Vite plugin, write a Wrangler configuration of their own, and a file with its path.
+// wrangler then deploys that one.
 import { dirname, join } from 'node:path';
 import { BuildFailure } from '../failure.ts';
 import { CONFIG_BYTES } from '../limits.ts';
@@ -10,7 +10,7 @@ import { readProjectFile } from '../project/regular-file.ts';
 const FILE = join('.wrangler', 'deploy', 'config.json');
 
 /**
- * The configuration that the project's build wrote.
+ * Finds the configuration that the project's build wrote.
  * @returns its path, or `null` when there is none
  * @throws {BuildFailure} when it lies outside the project, or asks for several Workers
  */

@@ -17,7 +17,7 @@ import {
   type WranglerError,
 } from './wrangler-words.ts';
 
-/** For wrangler: `import()` would read and parse its 15 MB once more, to find out that they are CommonJS. */
+/** Loads wrangler: `import()` would read and parse its 15 MB once more to detect that it is CommonJS. */
 const require = createRequire(import.meta.url);
 
 interface RateLimitConfig {
@@ -31,12 +31,12 @@ export interface WranglerConfig {
   name?: string;
   /** The static files of a Pages project. */
   pages_build_output_dir?: string;
-  /** Names of all. */
+  /** Names of all environments. */
   definedEnvironments?: string[];
   /** Absolute. */
   main?: string;
   find_additional_modules?: boolean;
-  /** Where names of additional modules begin; left out: the entry's folder. */
+  /** The folder that names of additional modules are relative to; omitted: the entry's. */
   base_dir?: string;
   compatibility_date?: string;
   compatibility_flags: string[];
@@ -97,7 +97,7 @@ export interface WranglerConfig {
     default_retention?: { success_retention?: number | string; error_retention?: number | string };
   }[];
   ratelimits?: RateLimitConfig[];
-  /** Nothing of it is checked. */
+  /** Wrangler does not check it. */
   unsafe?: { bindings?: (Partial<RateLimitConfig> & { name: string; type: string })[] };
   ai?: { binding: string };
   analytics_engine_datasets?: { binding: string; dataset?: string }[];
@@ -138,9 +138,9 @@ export interface ReadConfig {
   base: string;
   /** The project's own, if there is one and the build wrote another; it lies in the project's root. */
   own: WranglerConfig | null;
-  /** What the deploy's log should say about it. */
+  /** Lines for the deploy's log. */
   notes: string[];
-  /** What its author has to know: keys that have no effect, and bindings that throw. */
+  /** Warnings for the author: keys that have no effect, and bindings that throw. */
   warnings: string[];
 }
 
@@ -148,8 +148,8 @@ export interface ReadConfig {
  * Reads the configuration of a project, or the one that its build wrote in place of it.
  * @param place the project
  * @param path of the project's own configuration, or `null`
- * @param written path of the build's, or `null`; one of them is there
- * @param environment the environment to deploy, or `null` for the top level; one the build wrote is for its own already
+ * @param written path of the build's, or `null`; one of the two exists
+ * @param environment the environment to deploy, or `null` for the top level; the build's is already for one
  * @throws {BuildFailure} with wrangler's diagnostics
  */
 export async function readWranglerConfig(
@@ -160,7 +160,7 @@ export async function readWranglerConfig(
 ): Promise<ReadConfig> {
   const wrangler = require('wrangler') as typeof import('wrangler');
   const read = (from: string, ...call: Parameters<typeof wrangler.unstable_readConfig>) => {
-    // wrangler reads whatever is there.
+    // wrangler itself checks neither the size nor the kind of the file.
     readProjectFile(root, from, CONFIG_BYTES);
     return captureWarnings(() => {
       try {
@@ -172,7 +172,7 @@ export async function readWranglerConfig(
   };
   const named = environment === null ? {} : { env: environment };
   const own = path === null ? null : read(path, { config: path, ...named });
-  // wrangler finds what a build wrote by itself: it forgives older build tools some keys there.
+  // wrangler itself must find the build's configuration: only then does it accept some keys of older build tools.
   const redirected = { script: join(folder, 'any') };
   const { value, warnings } =
     written === null ? own! : read(written, redirected, { useRedirectIfAvailable: true });
@@ -194,14 +194,14 @@ export async function readWranglerConfig(
   };
 }
 
-/** Serves a site of Workers Sites that has no Worker as assets. */
+/** Turns a site of Workers Sites into assets, unless it has a Worker. */
 function withSite(config: WranglerConfig): WranglerConfig {
   const { main, assets, site } = config;
   if (main !== undefined || assets !== undefined || site === undefined) return config;
   return { ...config, assets: { directory: site.bucket } };
 }
 
-/** Runs `read`, which writes its warnings to the console and in no other place. An example to copy is lines of one. */
+/** Runs `read` and collects its warnings, which go only to the console. A warning may have more lines, with an example. */
 function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
   const warnings: string[] = [];
   const { warn, info } = console;
@@ -222,8 +222,8 @@ function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
 }
 
 /**
- * Sorts the given keys by the tables. `unavailable` says what each key lacks; `ignored` maps a reason to its keys.
- * @param unknown what wrangler has found; it looks into few objects, and keys that no table has are added
+ * Sorts the given keys by the tables. `unavailable` has a message for each key; `ignored` maps a reason to its keys.
+ * @param unknown what wrangler has found; it checks few objects, so this function adds keys that no table has
  */
 function judge(
   config: Record<string, unknown>,
@@ -255,13 +255,13 @@ function judge(
   return { unavailable, ignored };
 }
 
-/** Leaves out what wrangler adds about the file itself. */
+/** Removes the keys that wrangler adds about the file itself. */
 function withoutDerived(config: Record<string, unknown>): Record<string, unknown> {
   const { configPath, userConfigPath, topLevelName, targetEnvironment, ...rest } = config;
   return rest;
 }
 
-/** wrangler fills in empty values for keys that are not there; they mean nothing, and neither do they when written. */
+/** Whether a value is not empty. wrangler fills in empty values for missing keys, so written ones mean nothing either. */
 function isGiven(value: unknown): boolean {
   if (value === undefined || value === null || value === false) return false;
   if (typeof value === 'object') return Object.values(value).some(isGiven);
@@ -270,7 +270,7 @@ function isGiven(value: unknown): boolean {
 
 const EACH = /\[\]|\{\}/;
 
-/** The objects at a place such as `durable_objects.bindings[]`. */
+/** Returns the objects at a place such as `durable_objects.bindings[]`. */
 function itemsAt(config: Record<string, unknown>, place: string): Record<string, unknown>[] {
   const path = placeOfAny(place).split('.');
   const value = path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], config);

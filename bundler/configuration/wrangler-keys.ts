@@ -146,7 +146,7 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
   secrets: { required: 'used' },
   triggers: { crons: 'used', events: false },
   queues: { producers: 'used', consumers: 'used' },
-  // wrangler itself says of `delivery_delay` that it has no effect.
+  // wrangler itself warns that `delivery_delay` has no effect.
   'queues.producers[]': { binding: 'used', queue: 'used', delivery_delay: 'quiet', remote: localOnly },
   'queues.consumers[]': {
     queue: 'used',
@@ -239,13 +239,13 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };
 
-/** The advice for a key that is not available here; `null` when there is none. */
+/** Returns the advice for a key that is not available here; `null` when there is none. */
 export function insteadOf(key: string): string | null {
   const treatment = topLevelKeys[key];
   return typeof treatment === 'object' && 'instead' in treatment ? treatment.instead : null;
 }
 
-/** The key for a binding of this type of Cloudflare's API. Keys are mostly plural. */
+/** Returns the key for a binding type of Cloudflare's API. Keys are mostly plural. */
 export function keyOfType(type: string): string {
   return [type, `${type}s`, `${type}_datasets`].find((key) => key in topLevelKeys) ?? type;
 }

@@ -1,39 +1,39 @@
-// What wrangler's reader says of a configuration, so that its author finds the place and the way out.
+// Rewrites messages of wrangler's reader, so that the author finds the place and the fix.
 import { stripVTControlCharacters } from 'node:util';
 import { nestedKeys, topLevelKeys } from './wrangler-keys.ts';
 
 export type WranglerError = Error & { location?: { line: number; column: number } };
 
-/** Changes of single characters that a misspelt key may be from the one that was meant. */
+/** Maximum edit distance between a misspelt key and the suggested one. */
 const MISSPELT = 2;
 const UNEXPECTED = /^Unexpected fields found in (\S+) field: (.*)$/;
 
-/** What is said of a Worker that is written in Python. */
+/** The message for a Worker in Python. */
 export const NO_PYTHON = 'Workers in Python are not supported: write it in JavaScript or TypeScript';
 
-/** Why wrangler could not read a configuration. @param file its path, as shown to the author */
+/** Returns why wrangler could not read a configuration. @param file its path, as shown to the author */
 export function explain({ message, location }: WranglerError, file: string): string {
   const text = stripVTControlCharacters(message).trim();
-  // Its advice, to set a flag, leads nowhere here.
+  // wrangler advises to set a flag, which has no effect here.
   if (text.includes('python_workers')) return `${file}: ${NO_PYTHON}`;
   if (location) return `${file}:${location.line}:${location.column}: ${inWords(text)}`;
   return `${file}: ${text.replace(/^Processing .* configuration:\s*/, '').replace(/^ *- /gm, '')}`;
 }
 
-/** Its reader of JSON has codes for words, such as `CommaExpected`. */
+/** Spells out the error codes of wrangler's JSON parser, such as `CommaExpected`. */
 function inWords(text: string): string {
   if (!/^[A-Z][A-Za-z]+$/.test(text)) return text;
   return text.replace(/(?<!^)[A-Z]/g, ' $&').toLowerCase();
 }
 
-/** Keys that no configuration has. */
+/** Keys that are not in the configuration's format. */
 export interface UnknownKeys {
   /** Where they stand, such as `d1_databases[0]`; null: at the top. */
   place: string | null;
   keys: string[];
 }
 
-/** The unknown keys that a warning of wrangler's names; null when it warns of something else. */
+/** Returns the unknown keys that a warning of wrangler names; null for any other warning. */
 export function unknownKeysIn(warning: string): UnknownKeys | null {
   const [, place = '', list = ''] = UNEXPECTED.exec(warning) ?? [];
   if (place === '') return null;
@@ -41,12 +41,12 @@ export function unknownKeysIn(warning: string): UnknownKeys | null {
   return { place: place === 'top-level' ? null : place, keys };
 }
 
-/** A place without the numbers of items, as it is in every configuration. */
+/** Removes the indexes of items from a place. */
 export function placeOfAny(place: string): string {
   return place.replace(/\[\d*\]|\{\}/g, '');
 }
 
-/** What to say of unknown keys, with the key that each may stand for. */
+/** Returns a message about unknown keys, with the likely spelling of each. */
 export function tellUnknown({ place, keys }: UnknownKeys): string {
   const known = Object.keys(place === null ? topLevelKeys : keysAt(placeOfAny(place)));
   const told = keys.map((key) => {
@@ -60,7 +60,7 @@ function keysAt(place: string): object {
   return Object.entries(nestedKeys).find(([each]) => placeOfAny(each) === place)?.[1] ?? {};
 }
 
-/** Characters to put in, leave out or replace to make one text of the other; two that changed places are two. */
+/** Returns the Levenshtein distance: two swapped characters count as two. */
 function distance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, n) => n);
   for (const [i, character] of [...one].entries()) {
