@@ -1,5 +1,5 @@
-// The assets of an upload: Wrangler names them with the hashes of their contents, sends those that are not here yet, and
-// the upload of its Worker names the session that has them all.
+// The assets of an upload. Wrangler lists them by content hash, and sends those that are missing here. The upload of the
+// Worker then names the session that has them all.
 import {
   copyFileSync,
   linkSync,
@@ -21,29 +21,29 @@ export const MANIFEST_FILE = 'assets.json';
 export const SESSION_FILE = 'session.json';
 export const FILES = 'files';
 const ASSETS = 'assets';
-/** Bytes of one asset, as Wrangler has it. */
+/** Maximum bytes of one asset, as in Wrangler. */
 export const ASSET_BYTES = 25 * 2 ** 20;
 const NAME_BYTES = 255;
 const PATH_BYTES = 1024;
 const HASH = /^[0-9a-f]{32}$/;
 export const SESSION_ID = /^[0-9a-z]{52}$/;
 
-/** The refusal of a session that is not there. */
+/** The message about an unknown session. */
 export const NO_SESSION =
   'the session of the assets is not known here, or has ended: run wrangler deploy again';
 
-/** The assets of a Worker: by the path that they are served at, beginning with a slash. */
+/** The assets of a Worker, by URL path with a leading slash. */
 export type Manifest = Record<string, { hash: string; size: number }>;
 
-/** What a session's directory says of it. */
+/** The content of `SESSION_FILE`. */
 export interface Session {
   owner: string;
   manifest: Manifest;
-  /** Hashes of the assets that are to be sent. */
+  /** Hashes of the assets still to be sent. */
   missing: string[];
 }
 
-/** @throws {BuildFailure} naming the path that cannot be */
+/** Checks a manifest. @throws {BuildFailure} naming the invalid path */
 export function checkManifest(value: unknown, assetsMb: number): Manifest {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new BuildFailure('manifest must be an object of paths');
@@ -86,13 +86,13 @@ function pathFault(path: string): string | null {
   return null;
 }
 
-/** The extensions of the files that have each hash: a hash is made of a file's contents and its extension. */
+/** Returns the file extension for each hash: a hash covers a file's contents and its extension. */
 export function extensionsOf(manifest: Manifest): Map<string, string> {
   return new Map(Object.entries(manifest).map(([path, { hash }]) => [hash, extname(path).slice(1)]));
 }
 
 /**
- * Where the files of assets lie, by hash: in the kept releases of an app that were uploaded.
+ * Returns the paths of assets by hash, from an app's kept releases that were uploaded.
  * @param releases their directory, or `null`
  */
 export function knownAssets(releases: string | null): Map<string, string> {
@@ -111,8 +111,8 @@ export function knownAssets(releases: string | null): Map<string, string> {
 }
 
 /**
- * The session of a directory of sessions, by its id.
- * @throws {BuildFailure} when a session is not there, or has ended
+ * Reads a session by its id.
+ * @throws {BuildFailure} when it does not exist, or has ended
  */
 export function readSession(sessions: string, id: string): Session {
   const gone = () => new BuildFailure(NO_SESSION);
@@ -124,15 +124,15 @@ export function readSession(sessions: string, id: string): Session {
   }
 }
 
-/** The id of a session in its token, which is made as Wrangler expects it: see `sessionToken` of the handlers. */
+/** Returns the session id in a token, which has Wrangler's format: see `sessionToken` of the handlers. */
 function sessionOf(token: string): string {
   return token.split('.')[2] ?? '';
 }
 
 /**
- * Puts the assets of an upload into its directory: linked, they take no space.
+ * Creates hard links to the assets of an upload in its directory: they take no space.
  * @returns `null` when it has none
- * @throws {BuildFailure} naming the asset that is not here
+ * @throws {BuildFailure} naming the missing asset
  */
 export function placeAssets(
   { assets, bindings }: Metadata,
@@ -157,7 +157,7 @@ export function placeAssets(
     const from = sent.has(hash) ? join(sessions, id, FILES, hash) : known.get(hash);
     if (from === undefined)
       throw new BuildFailure(`the asset ${JSON.stringify(path)} was named and never sent`);
-    // After a power cut a file may be there without its contents.
+    // After a power cut a file may exist without its contents.
     if (statSync(from).size !== size)
       throw new BuildFailure(
         `the asset ${JSON.stringify(path)} does not have the ${size} bytes that were announced: run wrangler deploy again`,
@@ -193,7 +193,7 @@ function link(from: string, to: string): void {
   try {
     linkSync(from, to);
   } catch (error) {
-    // A file may have only so many names.
+    // A file system limits the hard links to a file.
     if ((error as NodeJS.ErrnoException).code !== 'EMLINK') throw error;
     copyFileSync(from, to);
   }

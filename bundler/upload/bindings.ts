@@ -1,17 +1,17 @@
-// The bindings of an upload: those that it names, and those that it takes over from the release that serves.
+// The bindings of an upload: its own, and those that it inherits from the live release.
 
 import { refuseSharing } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
 import type { Bundle, Release, Triggers } from '../release.ts';
 import type { Binding, Metadata } from './metadata.ts';
 
-/** Where an upload may take bindings over from. */
+/** What an upload may inherit bindings from. */
 export interface LiveBindings {
-  /** The release that serves, if one does. */
+  /** The live release, if there is one. */
   live: Release | null;
   /** Names of the app's secrets. */
   secrets: string[];
-  /** What the project calls each storage, by its storage id. */
+  /** The project's name for each storage, by storage id. */
   keys: Record<string, string>;
 }
 
@@ -36,8 +36,8 @@ type Bound = Pick<
 };
 
 /**
- * The bindings of an upload. Crons and consumers stay those of the live release: Wrangler sets them afterwards.
- * @throws {BuildFailure} naming the binding that cannot be taken over
+ * Returns the bindings of an upload. Crons and consumers stay those of the live release: Wrangler sets them afterwards.
+ * @throws {BuildFailure} naming the binding that cannot be inherited
  */
 export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: string[]): Bound {
   const { live } = from;
@@ -103,7 +103,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
   };
 }
 
-/** `--keep-vars`: the variables that the upload does not name. */
+/** Returns the live variables that `--keep-vars` keeps: those that the upload does not name. */
 function keptVars({ keep_bindings }: Metadata, live: Release | null, given: Set<string>): Binding[] {
   if (live === null) return [];
   return Object.entries(live.vars)
@@ -118,7 +118,7 @@ function varOf(name: string, value: unknown): Binding {
     : { type: 'json', name, json: value as Extract<Binding, { type: 'json' }>['json'] };
 }
 
-/** What `inherit` stands for. A secret is the app's own: every release has it. */
+/** Resolves an `inherit` binding. A secret needs no binding: every release has the app's secrets. */
 function inherited(name: string, { live, secrets, keys }: LiveBindings): Binding[] {
   if (secrets.includes(name)) return [];
   const found = live && liveBinding(name, live, keys);
@@ -181,7 +181,7 @@ function classOf(
   return { binding: name, className };
 }
 
-/** Wrangler sets limits and retention afterwards, by a call of its own: until then they are those of the release that serves. */
+/** Keeps the live release's limits and retention: Wrangler sets them afterwards, in a separate call. */
 function workflowOf(
   { name: binding, workflow_name: name, class_name: className }: Extract<Binding, { type: 'workflow' }>,
   live: Release | null,

@@ -1,5 +1,5 @@
-// An upload of a folder that Cellar's own bundler has bundled, as `cellar deploy --upload` sends it. Its metadata have the whole
-// `Bundle`: crons, queue consumers and D1 migrations with the rest, for which Wrangler has calls of their own.
+// An upload from Cellar's own bundler, by `cellar deploy --upload`. Its metadata contain the whole `Bundle`, with the crons,
+// queue consumers and D1 migrations that Wrangler sends in separate calls.
 import * as z from 'zod';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
 import { refuseSharing, WORKFLOW_NAME } from '../bindings/workflows.ts';
@@ -29,7 +29,7 @@ const Worker = z.strictObject({
   main: path.optional(),
 });
 
-/** A bundle as it is sent. Its files are parts of the upload, by their paths; its assets are in a session. */
+/** A bundle as it is sent. Its files are parts of the upload, named by path; its assets are in a session. */
 export const SentBundle = z.strictObject({
   worker: Worker.nullable(),
   exports: z.array(name),
@@ -138,7 +138,7 @@ export const SentBundle = z.strictObject({
 
 /**
  * Checks a bundle that was sent with files.
- * @param has whether a file of a path came with it
+ * @param has whether the upload has a file of this path
  * @throws {BuildFailure} naming the part that is missing, or there twice
  */
 export function checkSentBundle(sent: z.output<typeof SentBundle>, has: (path: string) => boolean): Bundle {
@@ -155,7 +155,7 @@ export function checkSentBundle(sent: z.output<typeof SentBundle>, has: (path: s
     throw new BuildFailure(
       `the binding ${unknown.binding}: the Worker does not export a class ${unknown.className}`,
     );
-  // Fields without a value are left out of a release.
+  // Removes undefined fields: a release omits them.
   const bundle = JSON.parse(JSON.stringify(sent)) as Bundle;
   refuseSharing('the bundle', bundle.workflows ?? []);
   return bundle;

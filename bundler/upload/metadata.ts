@@ -1,4 +1,4 @@
-// What Wrangler says of an upload, in Cloudflare's words.
+// Parses the metadata that Wrangler sends with an upload, in Cloudflare's format.
 import * as z from 'zod';
 import { missing, ofOtherScript } from '../bindings/missing-bindings.ts';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
@@ -9,7 +9,7 @@ import { SentBundle } from './bundle.ts';
 
 const name = z.string().min(1).max(256);
 
-/** Bindings that are run here, by Cloudflare's names of their types, and `missing` for all others. */
+/** The bindings that Cellar runs, by Cloudflare's type names. `missing` stands for all others. */
 const Binding = z.discriminatedUnion('type', [
   z.object({ type: z.literal('plain_text'), name, text: z.string() }),
   z.object({ type: z.literal('json'), name, json: z.json() }),
@@ -71,7 +71,7 @@ const MigrationStep = z.object({
 });
 
 const Metadata = z.object({
-  /** Of an upload that Cellar's own bundler has made; the fields of Wrangler's uploads stand for nothing then. */
+  /** Set by Cellar's own bundler; then the fields of Wrangler's uploads have no meaning. */
   cellar_bundle: SentBundle.optional(),
   main_module: name.optional(),
   body_part: name.optional(),
@@ -123,11 +123,11 @@ const Metadata = z.object({
     .default({}),
 });
 
-/** What Wrangler says of an upload, checked, with the bindings that are run here. */
+/** The checked metadata of an upload. */
 export type Metadata = Omit<z.output<typeof Metadata>, 'bindings'> & { bindings: Binding[] };
 
 /**
- * Reads the part `metadata` of an upload.
+ * Parses the part `metadata` of an upload.
  * @throws {BuildFailure} naming the field
  */
 export function readMetadata(text: string): Metadata {

@@ -1,5 +1,5 @@
-// What Wrangler uploads, modules that are bundled already, becomes a `Bundle`: its modules and assets in a directory, the
-// rest as data. Nothing is built. It runs in a thread.
+// Unpacks an upload of Wrangler, whose modules are already bundled, into a `Bundle`: modules and assets in a directory, the
+// rest as data. It runs in a worker thread.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { basename, dirname, join, posix } from 'node:path';
@@ -18,7 +18,7 @@ import { type Metadata, readMetadata } from './metadata.ts';
 
 const MODULES = 'modules';
 const METADATA = 'metadata';
-/** Bytes of the metadata: of a bundle's description, with the values of secrets. */
+/** Maximum bytes of the metadata: a bundle's description, with the values of secrets. */
 const METADATA_BYTES = 4 * 2 ** 20;
 const SOURCE_MAP = 'application/source-map';
 /** Modules by the content types that Wrangler gives them. */
@@ -36,38 +36,38 @@ const OWN_NAME = /^cellar-/;
 export interface UnpackOptions {
   /** The file with the body of the upload. */
   body: string;
-  /** That of the body, with its boundary. */
+  /** The body's `Content-Type`, with its boundary. */
   contentType: string;
   /** An empty directory. */
   out: string;
   /** Where sessions of assets lie. */
   sessions: string;
-  /** Who uploads what: an account's id and a script's name. A session is taken from the same alone. */
+  /** The account's id and the script's name. A session serves only the owner that started it. */
   owner: string;
-  /** The directory with the releases of the app; `null` for a new one. Assets are taken from there. */
+  /** The directory with the app's releases, for assets that are not sent again; `null` for a new app. */
   releases: string | null;
-  /** The release that serves now, if one does: what the upload keeps is taken from there. */
+  /** Directory of the live release, if there is one, for the bindings that the upload keeps. */
   live: string | null;
   /** Names of the app's secrets. */
   secrets: string[];
-  /** What the app's projects call each storage, by its storage id. */
+  /** The project's name for each storage, by storage id. */
   keys: Record<string, string>;
 }
 
 /** An upload as data. */
 export interface Unpacked {
   bundle: Bundle;
-  /** Values of secrets that came with it, by name. */
+  /** Values of its secrets, by name. */
   secrets: Record<string, string>;
   message: string;
   tag: string;
-  /** The name of its preview, as it was asked for. */
+  /** The requested name of its preview. */
   alias: string;
   notes: string[];
 }
 
 /**
- * Unpacks an upload into `out`. All that it writes is on the disk when it resolves.
+ * Unpacks an upload into `out`. When it resolves, all files are synced to the disk.
  * @throws {BuildFailure} for every fault of the upload
  */
 export async function unpackUpload(options: UnpackOptions): Promise<Unpacked> {
@@ -91,7 +91,7 @@ export async function unpackUpload(options: UnpackOptions): Promise<Unpacked> {
   return { bundle, secrets, message, tag, alias, notes };
 }
 
-/** What Wrangler sends: modules, and bindings in Cloudflare's words. */
+/** Unpacks an upload of Wrangler: modules, and bindings in Cloudflare's format. */
 async function unpackWranglers(
   metadata: Metadata,
   parts: Parts,
@@ -121,7 +121,7 @@ async function unpackWranglers(
   return { bundle, secrets };
 }
 
-/** What `cellar deploy --upload` sends: a bundle and its files. */
+/** Unpacks an upload of `cellar deploy --upload`: a bundle and its files. */
 async function unpackOurs(metadata: Metadata, parts: Parts, options: UnpackOptions): Promise<Bundle> {
   const paths = new Set<string>();
   for (const [name, part] of parts) {
@@ -224,7 +224,7 @@ async function writePart(given: string, path: string, file: File, out: string): 
   }
 }
 
-/** The name of a module as its path below the directory of modules. */
+/** Returns a module's path below the directory of modules. */
 function moduleName(given: string): string {
   const name = posix.normalize(given);
   const parts = name.split('/');
@@ -236,7 +236,7 @@ function moduleName(given: string): string {
   return name;
 }
 
-/** The names that a module exports, with those that it passes on from other modules of the upload. */
+/** Returns the names that a module exports, with re-exports from other modules of the upload. */
 async function exportsOf(out: string, entry: Module, modules: Module[]): Promise<string[]> {
   await init;
   const names = new Set<string>();
@@ -266,8 +266,8 @@ function lex(name: string, source: string): ReturnType<typeof parse> {
 }
 
 /**
- * The class migrations of an upload. Wrangler sends the steps of those that are missing here, and the tag of the last
- * alone: it stands for all tags before it.
+ * Returns the class migrations of an upload. Wrangler sends only the steps that are missing here, and only the last tag:
+ * it stands for all tags before it.
  */
 function migrationsOf({ migrations, exports }: Metadata): Bundle['classMigrations'] {
   const last = (migrations?.steps.length ?? 0) - 1;
