@@ -1,4 +1,4 @@
-// Copies a project's static assets. What `_headers`, `_redirects` and `.assetsignore` say is workerd's to apply.
+// Copies a project's static assets. workerd applies `_headers`, `_redirects` and `.assetsignore`.
 import { constants, copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from '../failure.ts';
@@ -8,16 +8,16 @@ import { PAGES_FILES } from './cloudflare-pages.ts';
 import { isInside, realInside, show } from './path-containment.ts';
 import type { Place } from './place.ts';
 
-/** Never served, wherever they lie: secrets of local development, and a repository's insides. */
+/** Never served, in any folder: secrets of local development, and a repository's internal files. */
 const PRIVATE = /^(\.git|\.cellar|\.dev\.vars(\..*)?|\.env(\..*)?|\.wrangler|\.DS_Store)$/;
-/** Not served when the project's root is the assets' directory: its tools' files, and hidden ones. */
+/** Not served when the project's root is the assets' directory: hidden files, and those of build tools. */
 const TOOLS =
   /^(\.(?!well-known$|assetsignore$).*|wrangler\.(toml|jsonc?)|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-(lock|workspace)\.yaml|yarn\.lock|bun\.lockb?|deno\.(jsonc?|lock)|[\w.-]+\.config\.([cm]?[jt]sx?|json)|[jt]sconfig.*\.json|(angular|lerna|nx|turbo|biome)\.jsonc?|Dockerfile|Makefile|functions)$/;
 
 /**
  * Copies the assets in `from` to `to`.
- * @param limitMb MiB that the copy may have; a file counts once for each path that leads to it
- * @returns how many files, and how many of those are pages
+ * @param limitMb maximum MiB of the copy; a file counts once for each path that leads to it
+ * @returns the number of files, and how many of those are pages
  * @throws {BuildFailure} when a symbolic link leaves the project, or there is more than the limits allow
  */
 export function copyAssets(
@@ -39,8 +39,8 @@ export function copyAssets(
 const RULE_FILES = { headers: '_headers', redirects: '_redirects', ignore: '.assetsignore' } as const;
 
 /**
- * Reads what the assets in `directory` say about themselves.
- * @throws {BuildFailure} for a file that is too long to be about files
+ * Reads the `RULE_FILES` of the assets in `directory`.
+ * @throws {BuildFailure} for a file with more than `RULES_BYTES`
  */
 export function assetRules(directory: string): AssetRules {
   const rules: AssetRules = {};
@@ -54,7 +54,7 @@ export function assetRules(directory: string): AssetRules {
   return rules;
 }
 
-/** Lines for the deploy's log about what Cloudflare Pages would run beside the assets in `from` of a Worker's configuration. */
+/** Returns log lines about code beside the assets in `from` that only a Cloudflare Pages project runs. */
 export function notRun({ root, folder }: Place, from: string): string[] {
   const notes: string[] = [];
   if (isInside(root, join(from, '_worker.js')))
@@ -72,7 +72,7 @@ interface Asset {
   kind: 'file' | 'folder';
 }
 
-/** All entries to copy, each folder before the entries in it. */
+/** Returns all entries to copy, each folder before the entries in it. */
 function listAssets({ root, folder }: Place, from: string, to: string, limitMb: number): Asset[] {
   const assets: Asset[] = [];
   const count = counter(show(root, from), limitMb);

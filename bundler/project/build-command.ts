@@ -1,4 +1,4 @@
-// What makes a project ready for bundling.
+// Finds the commands that build a project.
 import { join } from 'node:path';
 import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
@@ -7,14 +7,14 @@ import { isThere } from './path-containment.ts';
 import type { PackageJson } from './project.ts';
 
 /**
- * A line for the shell, or the script `build`. `cwd`: from the project's folder. `mayFail`: the
+ * A line for the shell, or the script `build`. `cwd`: relative to the project's folder. `mayFail`: the
  * deploy goes on when the script fails, because it needs nothing that the script writes.
  */
 export type BuildCommand =
   | { kind: 'command'; command: string; cwd: string }
   | { kind: 'script'; mayFail?: true };
 
-/** What says how a project is built. */
+/** The input of `buildCommands`. */
 interface Sources {
   /** Real path of the repository. */
   root: string;
@@ -31,8 +31,8 @@ interface Sources {
 }
 
 /**
- * How a project is built: what runs, one after another. The app's setting stands for all of it. Else the commands come that the
- * script `deploy` has before Wrangler, and the script `build` first unless one of them builds; then the command that Wrangler runs.
+ * Returns the commands that build a project, in order. The app's setting replaces all others. Else the script `build` runs
+ * first, unless another command builds. Then come the deploy script's commands before Wrangler, then Wrangler's own command.
  */
 export function buildCommands(sources: Sources): BuildCommand[] {
   const { settings, config, deploy } = sources;
@@ -48,14 +48,14 @@ export function buildCommands(sources: Sources): BuildCommand[] {
   return script === null ? commands : [script, ...commands];
 }
 
-/** How the script `build` runs; `null`: there is none. */
+/** Returns how to run the script `build`; `null`: there is none. */
 function scriptCommand({ root, manifest, above, installed }: Sources): BuildCommand | null {
   const script = manifest?.scripts.build;
   if (script === undefined) return null;
-  // Its script builds for Node. The adapter calls that, and makes a Worker of what comes of it.
+  // The script builds for Node. OpenNext runs it, and turns its output into a Worker.
   const isOpenNext = has(manifest, '@opennextjs/cloudflare') && !script.includes('opennextjs-cloudflare');
   if (isOpenNext) return line('opennextjs-cloudflare build');
-  // It builds the packages before that the project needs. It goes by the package manager that is named.
+  // turbo first builds the packages that the project depends on. It requires `packageManager`.
   if (above?.packageManager && has(above, 'turbo') && isThere(root, join(installed, 'turbo.json')))
     return line('turbo run build');
   return { kind: 'script' };

@@ -1,5 +1,5 @@
-// Projects of Cloudflare Pages: static files, and a Worker of functions/ or `_worker.js`, which answers what its routes name.
-// Each becomes a Worker with assets.
+// Projects of Cloudflare Pages: static files, and a Worker, from functions/ or `_worker.js`, that answers the paths of its
+// routes. Each project becomes a Worker with assets.
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ReadConfig } from '../configuration/wrangler-config.ts';
@@ -10,27 +10,27 @@ import { insidePath, isInside, isThere, show } from './path-containment.ts';
 import type { Place } from './place.ts';
 import { readHead, readProjectFile } from './regular-file.ts';
 
-/** Where Wrangler's compiler puts the Worker of functions/, from the project's folder. */
+/** Where Wrangler's compiler puts the Worker of functions/, relative to the project's folder. */
 export const COMPILED_FUNCTIONS = '.wrangler/cellar-functions';
 /** A Worker's code in the folder of the static files. */
 export const PAGES_WORKER = '_worker.js';
-/** It, and the paths that it answers. Never served. */
+/** The Worker's code and its routes. Never served. */
 export const PAGES_FILES = [PAGES_WORKER, '_routes.json'];
-/** Rules in `_routes.json`, and characters of each. */
+/** Maximum rules in `_routes.json`, and maximum characters of each. */
 const ROUTES = 100;
 const ROUTE_LENGTH = 100;
 const FUNCTIONS = 'functions';
 /** How a function is exported. */
 const HANDLER =
   /\bexport\s+(?:(?:async\s+)?function\*?|const|let|var)\s+onRequest|\bexport\s*\{[^}]*\bonRequest/;
-/** Files of functions/ that are looked at, and bytes of each. */
+/** Maximum files of functions/ to read, and maximum bytes of each. */
 const LOOKED_AT = 500;
 const FUNCTION_BYTES = 256 * 1024;
 
 /** Whether a project has Pages Functions. Folders of that name hold other tools' functions, too. */
 export function hasFunctions({ root, folder }: Place): boolean {
   const functions = join(folder, FUNCTIONS);
-  // A link out of the project would have the host's own files looked at, and named in the log.
+  // Behind a link out of the project, the host's own files would be read, and named in the log.
   if (!isInside(root, functions) || !statSync(functions).isDirectory()) return false;
   let left = LOOKED_AT;
   for (const { path, names } of foldersOf(functions))
@@ -47,14 +47,14 @@ export function hasFunctions({ root, folder }: Place): boolean {
   return false;
 }
 
-/** Whether there is a Worker beside a site, which Pages would run. */
+/** Whether a site has a Worker that Pages would run. */
 export function hasPagesWorker(place: Place, directory: string): boolean {
   return workerOf(place, directory) !== null;
 }
 
 /**
- * A Pages project's configuration as one of a Worker with assets.
- * @param directory absolute path of the static files, which is there
+ * Turns a Pages project's configuration into that of a Worker with assets.
+ * @param directory absolute path of the static files, which exists
  * @throws {BuildFailure} for routes that cannot be read
  */
 export function asWorker(place: Place, read: ReadConfig, directory: string): ReadConfig {
@@ -78,7 +78,7 @@ export function asWorker(place: Place, read: ReadConfig, directory: string): Rea
   };
 }
 
-/** The entry of the Worker, and the file with its routes. */
+/** Returns the Worker's entry and its routes file. */
 function workerOf({ root, folder }: Place, directory: string): { main: string; routes: string } | null {
   const own = join(directory, PAGES_WORKER);
   const routes = join(directory, '_routes.json');
@@ -92,7 +92,7 @@ function workerOf({ root, folder }: Place, directory: string): { main: string; r
   return { main, routes: isThere(root, routes) ? routes : join(compiled, '_routes.json') };
 }
 
-/** Which paths the Worker answers, as assets have it: all of them without a file that says so. */
+/** Returns the paths that the Worker answers, as in `run_worker_first`: all without a routes file. */
 function routesOf(root: string, path: string): true | string[] {
   if (!isThere(root, path)) return true;
   const file = show(root, path);
@@ -111,7 +111,7 @@ function routesOf(root: string, path: string): true | string[] {
   return [...include, ...exclude.map((pattern) => `!${pattern}`)];
 }
 
-/** What of the rules Pages refuses; `null`: nothing. */
+/** Returns why Pages refuses the rules; `null`: it accepts them. */
 function whyRefused(include: string[], exclude: string[]): string | null {
   const rules = [...include, ...exclude];
   if (include.length === 0) return '"include" has no rule';

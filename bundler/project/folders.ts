@@ -1,16 +1,16 @@
-// A bounded look at the folders of a project: it may have very many.
+// Walks the folders of a project, with limits: it may have very many.
 import { type Dirent, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Folders below folders that are looked at, unless told otherwise. */
+/** Default maximum depth. */
 const DEPTH = 4;
-/** Files and folders that are looked at. */
+/** Maximum files and folders. */
 const ENTRIES = 50_000;
 
 /** Hidden folders into which tools write sites. */
 const OUTPUT = ['.output', '.vitepress', '.vuepress'];
 
-/** The folders of a project, the upper ones first, by their paths from `root`, which is the first. Other hidden ones and packages are left out. */
+/** Yields folders breadth-first by path from `root`, which is the first. Skips `node_modules` and other hidden folders. */
 export function* foldersOf(root: string, depths = DEPTH): Generator<{ path: string; names: string[] }> {
   let left = ENTRIES;
   let level = [''];
@@ -35,7 +35,7 @@ function list(directory: string): Dirent[] {
   try {
     return readdirSync(directory, { withFileTypes: true });
   } catch {
-    // A folder that the build has closed holds nothing for us.
+    // A build may have made a folder unreadable.
     return [];
   }
 }

@@ -1,15 +1,15 @@
-// Whether an install comes out of nothing but manifests, lock file and settings, so that what it made can be used again.
+// Decides whether an install can be cached: its result must depend only on manifests, lock file and settings.
 import { dirname, join } from 'node:path';
 import { isThere } from './path-containment.ts';
 import { readPackageJson } from './project.ts';
 
-/** Scripts that package managers run after they have installed a project: what those do depends on its other files. */
+/** Scripts that package managers run for an install. Their result depends on other files of the project. */
 const INSTALL_SCRIPTS = /^(?:(?:pre|post)?(?:install|prepare)|prepublish|dependencies|pnpm:devPreinstall)$/;
-/** Packages that are files of the project. */
+/** Versions of packages that are local files. */
 const LOCAL = /^(?:file:|link:|portal:|\.|\/|~)/;
 
 /**
- * Why an install of a project cannot be used again by the next build; `null` when it can.
+ * Returns why the next build cannot reuse an install of a project; `null` when it can.
  * @param root real path of the project
  * @param manifests paths of all its package.json files
  * @throws {BuildFailure} for a package.json that cannot be read

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { isThere } from './path-containment.ts';
 import { readHead } from './regular-file.ts';
 
-/** Where a lock file says its format, in bytes. */
+/** Bytes at the beginning of a lock file that contain its format. */
 const HEAD_BYTES = 1000;
 
-/** Lock files and who writes them. The first that is there counts. */
+/** Lock files and their package managers. The first that exists counts. */
 export const LOCK_FILES = {
   'package-lock.json': 'npm',
   'npm-shrinkwrap.json': 'npm',
@@ -16,14 +16,14 @@ export const LOCK_FILES = {
   'bun.lockb': 'bun',
 } as const;
 
-/** A lock file that is there, and how it begins. */
+/** A lock file that exists, and its first `HEAD_BYTES`. */
 export interface LockFile {
   name: keyof typeof LOCK_FILES;
   head: string;
 }
 
 /**
- * The lock files in a folder.
+ * Returns the lock files in a folder.
  * @param root real path of the repository
  * @throws {BuildFailure} when a lock file is not a file of the project
  */

@@ -1,5 +1,5 @@
-// The pages that Next.js made at build time, which `opennextjs-cloudflare deploy` puts where the Worker looks for them. Each kind
-// of cache is known by its name in the Worker, as OpenNext's own command (`populateCache`) knows it.
+// Copies pages that Next.js made at build time to where the Worker reads them, as `opennextjs-cloudflare deploy` does. As in
+// OpenNext's command (`populateCache`), the name in the Worker's code shows the kind of cache.
 import { createHash } from 'node:crypto';
 import {
   constants,
@@ -19,14 +19,14 @@ import { copyAssets } from './assets.ts';
 import { insidePath, isThere, show } from './path-containment.ts';
 import type { Place } from './place.ts';
 
-/** Where OpenNext writes it, from the project's folder. */
+/** Where OpenNext writes it, relative to the project's folder. */
 const CACHE = '.open-next/cache';
-/** Where the release has it. */
+/** Its folder in the release. */
 const PREFILL = 'next-cache';
 const BUCKET = { name: 'cf-r2-incremental-cache', binding: 'NEXT_INC_CACHE_R2_BUCKET' };
 const NAMESPACE = { name: 'cf-kv-incremental-cache', binding: 'NEXT_INC_CACHE_KV' };
 const ASSETS_NAME = 'cf-static-assets-incremental-cache';
-/** Where the Worker looks among its assets. */
+/** Its folder among the Worker's assets. */
 const ASSETS_CACHE = 'cdn-cgi/_next_cache';
 const TAGS_BINDING = 'NEXT_TAG_CACHE_D1';
 const TAGS_TABLE =
@@ -40,13 +40,13 @@ interface Bundled {
   worker: Bundle['worker'];
   assets: Assets | null;
   out: string;
-  /** MiB that the cache may have. */
+  /** Maximum MiB of the cache. */
   limitMb: number;
 }
 
 /**
- * Copies the cache of a project with OpenNext into `out`, as the Worker looks for it.
- * @returns what the deploy has to put elsewhere, and the assets with the cache among them
+ * Copies the cache of a project with OpenNext into `out`, under the names that the Worker expects.
+ * @returns the files to put into a bucket or a namespace, and the assets, with the cache if it is there
  * @throws {BuildFailure} for a cache that is too large, and a Worker without the binding to its cache
  */
 export function copyNextCache({ place, file, config, worker, assets, out, limitMb }: Bundled): {
@@ -81,12 +81,12 @@ export function copyNextCache({ place, file, config, worker, assets, out, limitM
   };
 }
 
-/** Visitors get no file of the cache: the Worker answers its paths. */
+/** Hides the cache from visitors: the Worker answers its paths. */
 function hidden(first: Assets['runWorkerFirst']): Assets['runWorkerFirst'] {
   return first === true ? true : [...(first || []), `/${ASSETS_CACHE}/*`];
 }
 
-/** The migration that makes the table of a D1 database in which OpenNext keeps tags; none for any other. */
+/** Writes the migration that creates OpenNext's table of tags, for its D1 database; returns none for any other. */
 export function tagsMigration(binding: string, out: string, target: string): DatabaseMigration[] {
   if (binding !== TAGS_BINDING) return [];
   const name = 'opennext-revalidations.sql';
@@ -96,7 +96,7 @@ export function tagsMigration(binding: string, out: string, target: string): Dat
   return [{ name, path }];
 }
 
-/** Copies each file to the path that its key has behind the prefix. @returns how many there are */
+/** Copies each file to its key, without the prefix. @returns the number of files */
 function copyByKey({ root }: Place, from: string, to: string, limitMb: number): number {
   let files = 0;
   let bytes = 0;
@@ -120,7 +120,7 @@ function tooMuch(limit: string): BuildFailure {
   return new BuildFailure(`${CACHE} has more than ${limit}: make fewer pages at build time`);
 }
 
-/** @param path of a file of the cache: `<build>/<key>.cache` or `__fetch/<build>/<key>` @throws {BuildFailure} for any other */
+/** Returns a file's key. @param path `<build>/<key>.cache` or `__fetch/<build>/<key>` @throws {BuildFailure} for any other */
 function keyOf(path: string): string {
   const [, fetched, build, key] = /^(__fetch\/)?([^/]+)\/(.+)$/.exec(path) ?? [];
   if (key === undefined || (!fetched && !key.endsWith('.cache')))

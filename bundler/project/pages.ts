@@ -1,15 +1,15 @@
-// Folders that could be a site: those with an `index.html`. What a build wrote shows by looking before it and after it.
+// Folders that could be a site: those with an `index.html`. Comparing before and after a build shows what it wrote.
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { foldersOf } from './folders.ts';
 import { isInside } from './path-containment.ts';
 
-/** By its path from the root, a text for each folder with an `index.html`, which changes with every writing of the page. */
+/** By path of the folder from the root: a fingerprint of its `index.html` that changes with every write of it. */
 export type PageFolders = Record<string, string>;
 
 /**
- * The folders with an `index.html` in the project at `root` (a real path), the root itself aside.
- * @param linked folders of the root that are looked at also when they are links
+ * Returns the folders with an `index.html` in the project at `root` (a real path), without the root itself.
+ * @param linked folders of the root to check even if they are links
  */
 export function findPages(root: string, linked: string[]): PageFolders {
   const pages: PageFolders = {};
@@ -24,7 +24,7 @@ export function findPages(root: string, linked: string[]): PageFolders {
   return pages;
 }
 
-/** Names of the folders that were written since `before`, the outermost of each tree. */
+/** Returns the folders that were written since `before`, the outermost of each tree. */
 export function writtenPages(before: PageFolders, after: PageFolders): string[] {
   const written = Object.keys(after).filter((path) => after[path] !== before[path]);
   return written.filter((path) => !written.some((other) => path.startsWith(`${other}/`))).sort();

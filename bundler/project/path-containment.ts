@@ -1,5 +1,5 @@
-// Nothing from outside a project's tree may end up in its release, whatever its symbolic links say: the host's
-// own files are readable to the bundler.
+// Keeps files from outside a project out of its release, also behind symbolic links: the bundler can read the host's
+// own files.
 import { lstatSync, realpathSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { BuildFailure } from '../failure.ts';
@@ -9,7 +9,7 @@ export function isInside(root: string, path: string): boolean {
   return realInside(root, path) !== null;
 }
 
-/** `path` with its symbolic links followed; `null` when that lies outside `root` (a real path), or is not there. */
+/** Resolves the symbolic links of `path`; `null` when the result lies outside `root` (a real path), or does not exist. */
 export function realInside(root: string, path: string): string | null {
   try {
     const real = realpathSync.native(path);
@@ -20,11 +20,11 @@ export function realInside(root: string, path: string): string | null {
 }
 
 /**
- * The absolute path of something a project's configuration names, which must be there and in the tree.
+ * Returns the absolute path of something a project's configuration names. It must exist inside the project.
  * @param root real path of the project
  * @param from directory that a relative `path` starts at
  * @param what names the thing in the message, such as `assets.directory`
- * @throws {BuildFailure} when it is not there, or lies outside
+ * @throws {BuildFailure} when it does not exist, or lies outside
  */
 export function insidePath(root: string, from: string, path: string, what: string): string {
   const full = pathWithin(root, from, path, what);
@@ -51,8 +51,8 @@ export function packageOf(root: string, from: string, path: string): string | nu
 }
 
 /**
- * The absolute path of something a project's configuration names. Nothing is looked at.
- * @throws {BuildFailure} when it lies outside, as it is written
+ * Returns the absolute path of something a project's configuration names. Does not look at the disk.
+ * @throws {BuildFailure} when the path, as written, lies outside
  */
 export function pathWithin(root: string, from: string, path: string, what: string): string {
   const full = resolve(from, path);
@@ -62,9 +62,9 @@ export function pathWithin(root: string, from: string, path: string, what: strin
 }
 
 /**
- * Whether a path as written lies in the tree and leads to something. What lies outside of the tree is not told: a link to
- * there fails alike whether it leads to something or not.
- * @throws {BuildFailure} for a link that leaves the tree, or leads nowhere
+ * Whether a path exists in the project. To reveal nothing about files outside, a link to one fails in the same way whether
+ * the file exists or not.
+ * @throws {BuildFailure} for a link that leaves the project, or leads nowhere
  */
 export function isThere(root: string, path: string): boolean {
   let reached = root;
@@ -78,7 +78,7 @@ export function isThere(root: string, path: string): boolean {
   return true;
 }
 
-/** A path as its author knows it: relative to the project. */
+/** Returns a path as its author knows it: relative to the project. */
 export function show(root: string, path: string): string {
   return relative(root, path) || '.';
 }

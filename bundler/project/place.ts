@@ -1,4 +1,4 @@
-// Where a project is: its own folder, in a repository that may have others.
+// A project's folder, in a repository that may have other projects.
 import { statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { BuildFailure } from '../failure.ts';
@@ -9,13 +9,13 @@ export interface Place {
   root: string;
   /** Real path of the folder with the project's configuration and package.json. */
   folder: string;
-  /** What stands for the script `deploy` of its package.json, if anything does. */
+  /** A shell line that replaces the script `deploy` of its package.json, if there is one. */
   deployLine?: string | null;
 }
 
 /**
- * The place of a project in a repository at `root` (a real path).
- * @param rootDirectory the setting: its folder from there; `null`: the repository itself
+ * Returns the place of a project in a repository at `root` (a real path).
+ * @param rootDirectory the setting, relative to `root`; `null`: the repository itself
  * @throws {BuildFailure} when there is no such folder
  */
 export function placeOf(root: string, rootDirectory: string | null): Place {
@@ -28,7 +28,7 @@ export function placeOf(root: string, rootDirectory: string | null): Place {
   return { root, folder: realInside(root, path)! };
 }
 
-/** The path from the repository of something in the project's folder. */
+/** Returns the path, relative to the repository, of something in the project's folder. */
 export function inFolder({ root, folder }: Place, name: string): string {
   return join(relative(root, folder), name);
 }

@@ -1,4 +1,4 @@
-// What a worktree needs before it can be bundled, known before anything of it has run.
+// Plans what a worktree needs before it can be bundled, before any command of it has run.
 import { realpathSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
 import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
@@ -31,9 +31,9 @@ const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepa
 
 /** What has to run in a worktree, as data. */
 export interface Plan {
-  /** The project's folder, from the worktree; empty: the worktree. */
+  /** The project's folder, relative to the worktree; empty: the worktree. */
   folder: string;
-  /** What stands for its own script `deploy`: the root's, from that folder on; `null`: nothing does. */
+  /** Replaces its script `deploy`: the commands of the root's in that folder; `null`: nothing does. */
   deployLine: string | null;
   /** Where its packages are installed, likewise. */
   installFolder: string;
@@ -53,13 +53,13 @@ export interface Plan {
   isPages: boolean;
   /** Whether functions/ is to be compiled to its Worker. */
   hasFunctions: boolean;
-  /** What its configuration says of other apps; `null`: nothing, or the build decides. */
+  /** Its configuration's references to other apps; `null`: there is no configuration, or the build writes it. */
   outside: NamedOutside | null;
-  /** The sites that are there before the build; `null` where the build can make no site. */
+  /** The sites that exist before the build; `null` when the build cannot make a site. */
   pages: PageFolders | null;
 }
 
-/** What a plan is made of. */
+/** The input of `planBuild`. */
 export interface PlanOptions {
   worktree: string;
   settings: BuildSettings;
@@ -70,7 +70,7 @@ export interface PlanOptions {
 }
 
 /**
- * Looks at a fresh worktree.
+ * Plans the build of a fresh worktree.
  * @throws {BuildFailure} when its configuration cannot be used, or nothing in it can become deployable
  */
 export async function planBuild({ worktree, settings, environment, manifests }: PlanOptions): Promise<Plan> {
@@ -147,12 +147,12 @@ function packageBelow({ root, folder }: Place, { config, base }: ReadConfig): st
   return null;
 }
 
-/** Whether a Worker has all that its configuration names before anything was built. */
+/** Whether a Worker can be bundled without a build: the files that its configuration names exist. */
 function isDeployable(root: string, read: ReadConfig): boolean {
   return read.config.main !== undefined && !read.config.build.command && isWritten(root, read);
 }
 
-/** Whether the files that a configuration names are there. */
+/** Whether the files that a configuration names exist. */
 function isWritten(root: string, { config: { main, assets }, base }: ReadConfig): boolean {
   try {
     if (main !== undefined) entryPath(root, base, main, 'main');
@@ -167,14 +167,14 @@ function forgiving(build: BuildCommand): BuildCommand {
   return build.kind === 'script' ? { ...build, mayFail: true } : build;
 }
 
-/** A line about the commands of the script that deploys which the build leaves out. */
+/** Returns a log line about commands of the deploy script that the build leaves out. */
 function notRun({ call, notRun }: DeployScript): string {
   return `"${call.script}" of package.json: not run, because they come after Wrangler or are for an account of Cloudflare: ${notRun.join(', ')}`;
 }
 
 /**
- * The folder that the settings name, else the root, unless the script that deploys names another one, or only one below it can be
- * deployed. With a line for the deploy's log where no setting says so.
+ * Finds the project's folder: the settings', else the deploy script's, else the root if it can be deployed, else the only one
+ * with a configuration, else the root. `why` explains the choice of another folder in the deploy's log.
  */
 function findPlace(root: string, settings: BuildSettings): { place: Place; why: string | null } {
   const place = placeOf(root, settings.root_directory);

@@ -20,24 +20,24 @@ const SITE_TOOLS =
   /^(?:(?:vite|webpack|rollup|rolldown|astro|svelte|nuxt|next|vue|rsbuild|rspack|docusaurus|quasar)\.config\.[cm]?[jt]s|angular\.json|\.parcelrc)$/;
 /** A page that only such a tool can make sense of. */
 const SOURCE_PAGE = /<script\b[^>]*\bsrc=["']?[^"'>\s]+\.(?:tsx?|mts|jsx|vue|svelte)\b/i;
-/** Bytes of a page that are looked at. */
+/** Maximum bytes of a page to read. */
 const PAGE_BYTES = 256 * 1024;
 const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
-/** A command that runs a program of the project in Node, variables before it aside. */
+/** A command that runs a program of the project in Node, with or without variables before it. */
 const NODE_COMMAND = /^(?:\w+=\S*\s+)*(?:node|nodemon|tsx|ts-node)\s/;
 const DEPENDENCIES = ['dependencies', 'devDependencies', 'optionalDependencies'];
-/** Folders that a message names. */
+/** Maximum folders in a message. */
 const FOLDERS_NAMED = 20;
 const ENTRY_FILES = ['index.ts', 'index.js'];
 
-/** What the author of a server for Node can do, after words that name it. */
+/** Advice for the author of a Node server. Follows text that names the server. */
 export const SERVER_ADVICE =
   ", and a Worker has no port to listen on: export a handler, `export default { fetch(request) {…} }`, or keep the server and add `import { httpServerHandler } from 'cloudflare:node'; export default httpServerHandler({ port })` with the port it listens on";
 
 export type Project =
   /**
-   * `config` is the path of the project's own Wrangler configuration; `null`: its build wrote the only one, or `call`, of a
-   * script of package.json, has all that is known.
+   * `config` is the path of the project's own Wrangler configuration. `null`: its build wrote the only one, or all settings
+   * are in `call`, from a script of package.json.
    */
   | { kind: 'wrangler'; config: string | null; call: DeployCall | null }
   /** `directory` holds `index.html`. */
@@ -54,7 +54,7 @@ const NO_PACKAGE: PackageJson = {
   dependencies: [],
 };
 
-/** The parts of `package.json` a build goes by. */
+/** The parts of `package.json` that a build uses. */
 export interface PackageJson {
   name: string | null;
   main: string | null;
@@ -62,17 +62,17 @@ export interface PackageJson {
   /** As written, such as `pnpm@10.1.0`. */
   packageManager: string | null;
   hasDependencies: boolean;
-  /** The folders that are packages of it, as written. */
+  /** The globs of its packages, as written. */
   workspaces: string[];
-  /** Name and version of each package that it asks for. */
+  /** Name and version of each dependency. */
   dependencies: [name: string, version: string][];
 }
 
 /**
- * What a project's folder holds now. A build may turn a Worker into a site, so ask again after it.
- * @param before the sites that were there before the build; `null` when nothing was built, or not yet
- * @param output the setting `output_directory`, which says what the site is
- * @returns `null` when nothing of it can be deployed
+ * Returns what a project's folder holds now. A build may turn a Worker into a site, so call it again after the build.
+ * @param before the sites that existed before the build; `null` when nothing was built, or not yet
+ * @param output the setting `output_directory`: the site's folder
+ * @returns `null` when nothing can be deployed
  * @throws {BuildFailure} when it is not clear what to deploy
  */
 export function findProject(place: Place, before: PageFolders | null, output: string | null): Project | null {
@@ -113,12 +113,12 @@ export function hasConfig(place: Place): boolean {
   return CONFIG_FILES.some((name) => isFile(root, join(folder, name))) || redirectedConfig(place) !== null;
 }
 
-/** The folders that could be a site, for a look after the build. */
+/** Returns the folders that could be a site, to compare after the build. */
 export function siteFolders({ folder }: Place): PageFolders {
   return findPages(folder, SITE_DIRECTORIES);
 }
 
-/** The folder of a site that needs no build, relative to the project's; `null` when there is no such folder, or when the script `build` makes it. */
+/** Returns the folder of a site that needs no build, relative to the project's; `null` without one. */
 function sourceSite({ root, folder }: Place, manifest: PackageJson | null): string | null {
   const site = SITE_DIRECTORIES.find((name) => isFile(root, join(folder, name, 'index.html')));
   if (site !== undefined) return site;
@@ -133,7 +133,7 @@ function sourceSite({ root, folder }: Place, manifest: PackageJson | null): stri
   );
 }
 
-/** The folder of the site that the build wrote, relative to the project's; `null` when there is no site. */
+/** Returns the folder of the site that the build wrote, relative to the project's; `null` when there is no site. */
 function builtSite(place: Place, before: PageFolders, entry: string | undefined): string | null {
   const { root, folder } = place;
   const written = writtenPages(before, siteFolders(place));
@@ -153,12 +153,12 @@ function builtSite(place: Place, before: PageFolders, entry: string | undefined)
   );
 }
 
-/** A path as it is typed into a shell. */
+/** Quotes a path for the shell. */
 function typed(path: string): string {
   return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
-/** How an author says which folder is the site. */
+/** Returns advice on how to set the site's folder. */
 function nameFolder(folder: string): string {
   const directory = folder === '.' ? '.' : `./${folder}`;
   return `name the folder to serve, with \`cellar builds set --output-directory ${typed(folder)}\` or in the app's settings, or in a wrangler.jsonc: { "name": "my-site", "assets": { "directory": "${directory}" } }`;
@@ -170,7 +170,7 @@ export function isPartOfServer(place: Place, site: string): boolean {
   return ['public', '.'].includes(show(place.folder, site)) && NODE_COMMAND.test(start);
 }
 
-/** The failure of a project's folder in which `findProject` found nothing. */
+/** Returns the failure for a folder in which `findProject` found nothing. */
 export function nothingDeployable(place: Place, output: string | null): BuildFailure {
   if (output !== null)
     return new BuildFailure(
@@ -189,7 +189,7 @@ export function nothingDeployable(place: Place, output: string | null): BuildFai
   return new BuildFailure(`nothing to deploy: looked for ${places.join('; ')}${server}`);
 }
 
-/** The folders below a folder with a Wrangler configuration, by their paths from there. */
+/** Returns the folders below `folder` that have a Wrangler configuration, relative to it. */
 export function wranglerFolders(folder: string): string[] {
   const found: string[] = [];
   for (const { path, names } of foldersOf(folder))
@@ -197,7 +197,7 @@ export function wranglerFolders(folder: string): string[] {
   return found;
 }
 
-/** The failure of a repository whose projects lie in folders, when no setting names one of them. */
+/** Returns the failure for a repository with projects in folders, when no setting names one of them. */
 export function unnamedFolder(folders: string[]): BuildFailure {
   const named = folders.slice(0, FOLDERS_NAMED).join(', ');
   const rest = folders.length > FOLDERS_NAMED ? ` and ${folders.length - FOLDERS_NAMED} more` : '';
@@ -249,14 +249,14 @@ export function readPackageJson(root: string, name = 'package.json'): PackageJso
   };
 }
 
-/** A list, or Yarn's object with one. */
+/** Reads `workspaces`: a list, or Yarn's object with one. */
 function workspacesOf(value: unknown): string[] {
   const list = Array.isArray(value) ? value : (value as { packages?: unknown } | null | undefined)?.packages;
   return Array.isArray(list) ? list.map(String) : [];
 }
 
 /**
- * The failure of a project whose configuration and settings both say what is deployed.
+ * Returns the failure for a project whose configuration and settings both name what to deploy.
  * @param file the Wrangler configuration, as shown
  */
 export function otherwiseNamed(file: string): BuildFailure {

@@ -1,4 +1,4 @@
-// Reads files of projects: a build may have put a pipe, which is read for ever, or very many bytes in the place of one.
+// Reads regular files of projects. A build may have put a pipe, which never ends, or a huge file in the place of one.
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { BuildFailure } from '../failure.ts';
 import { realInside, show } from './path-containment.ts';
@@ -6,9 +6,9 @@ import { realInside, show } from './path-containment.ts';
 const READING = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
 
 /**
- * The bytes of a file in the project at `root` (a real path).
- * @throws {BuildFailure} when it is not there, is a link that leaves the project, is no regular file, or is larger than
- * `limitBytes`
+ * Returns the bytes of a file in the project at `root` (a real path).
+ * @throws {BuildFailure} when it does not exist, is a link that leaves the project, is not a regular file, or is larger
+ * than `limitBytes`
  */
 export function readProjectFile(root: string, path: string, limitBytes: number): Buffer {
   const bytes = readHead(root, path, limitBytes + 1);
@@ -17,7 +17,7 @@ export function readProjectFile(root: string, path: string, limitBytes: number):
 }
 
 /**
- * The first `bytes` of a file, or all of a shorter one.
+ * Returns the first `bytes` of a file, or all of a shorter one.
  * @throws {BuildFailure} as `readProjectFile` does
  */
 export function readHead(root: string, path: string, bytes: number): Buffer {

@@ -1,4 +1,4 @@
-// Which folder of a repository a project's packages are installed in: its own, or that of a workspace that it belongs to.
+// Finds the folder in which a project's packages are installed: its own, or that of its workspace.
 import { basename, dirname, join, matchesGlob, normalize, relative } from 'node:path';
 import { parse } from 'yaml';
 import * as z from 'zod';
@@ -15,7 +15,7 @@ import { readProjectFile } from './regular-file.ts';
 /** The part of pnpm-workspace.yaml that names packages. A file may have settings alone. */
 const PNPM_WORKSPACE = z.nullable(z.object({ packages: z.nullish(z.array(z.string())) }));
 
-/** The real path of that folder: the project's own where it has a lock file, else that of its workspace. */
+/** Returns the real path of that folder: the project's own if it has a lock file, else that of its workspace, if any. */
 export function installFolder({ root, folder }: Place): string {
   if (findLockFiles(root, folder).length > 0) return folder;
   for (let at = folder; at !== root; ) {
@@ -26,9 +26,10 @@ export function installFolder({ root, folder }: Place): string {
 }
 
 /**
- * Where the one project of a repository is in whose root nothing can be deployed, nor be built to be.
- * @returns its folder from there; `null`: that cannot be told
- * @throws {BuildFailure} when several packages of a workspace could be meant
+ * Finds the only project of a repository whose root cannot be deployed.
+ * @param builds whether the root has a build: then only packages of its workspace count
+ * @returns the project's folder, relative to the root; `null`: there is none
+ * @throws {BuildFailure} when there are several
  */
 export function onlyProject(root: string, builds: boolean): string | null {
   const globs = workspaceGlobs(root, root);
@@ -38,8 +39,8 @@ export function onlyProject(root: string, builds: boolean): string | null {
 }
 
 /**
- * The folder that a script names by its path, or by the name of its package or of its project of Nx.
- * @returns `null` for a folder that it enters and that only a build can make
+ * Returns the folder that a script names by path, or by the name of its package or Nx project.
+ * @returns `null` for a folder that the script enters and that only a build can make
  * @throws {BuildFailure} when there is none, or several
  */
 export function namedFolder(root: string, { script, named, isEntered }: DeployFolder): string | null {
@@ -71,7 +72,7 @@ function hasMember(globs: string[], path: string): boolean {
 }
 
 /**
- * The folders that a workspace says are its packages; none where there is no workspace.
+ * Returns the globs of a workspace's packages; none where there is no workspace.
  * @throws {BuildFailure} for a file that pnpm could not read
  */
 function workspaceGlobs(root: string, at: string): string[] {
