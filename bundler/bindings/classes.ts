@@ -1,4 +1,4 @@
-// The Durable Object classes of a Wrangler configuration: how they are bound, and how their storage came to be.
+// The Durable Object classes of a Wrangler configuration: their bindings and their migrations.
 
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
@@ -6,7 +6,7 @@ import type { Bundle, ClassMigration } from '../release.ts';
 import { isOther } from './missing-bindings.ts';
 
 /**
- * The bindings to classes.
+ * Returns the bindings to classes.
  * @param file the configuration's name in messages
  * @param exports what the Worker's entry exports
  * @throws {BuildFailure} when a class is not exported
@@ -27,8 +27,8 @@ export function durableObjects(
 }
 
 /**
- * The migrations of classes, or what `exports` declares in their place: wrangler lets nobody have both.
- * @throws {BuildFailure} when a tag is there twice, or an export is of a kind that is not run here
+ * Returns the migrations of classes, or what `exports` declares in their place: wrangler refuses both together.
+ * @throws {BuildFailure} when a tag is there twice, or the type of an export is not supported
  */
 export function classMigrations(
   file: string,

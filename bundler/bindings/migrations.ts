@@ -15,7 +15,7 @@ const USUAL_TABLE = 'd1_migrations';
  * Copies a database's migrations into `<out>/<target>`.
  * @param root real path of the project
  * @param base directory of the configuration
- * @param notes for the deploy's log; a named directory that is missing adds one: Wrangler does not need it for a deploy either
+ * @param notes for the deploy's log; a missing `migrations_dir` only adds a warning: Wrangler also deploys without it
  * @throws {BuildFailure} when a file lies outside the project
  */
 export function copyMigrations(
@@ -51,14 +51,14 @@ export function copyMigrations(
   });
 }
 
-/** The table that records a database's migrations, where the project names one. */
+/** Returns the table that records a database's migrations, if the project names one. */
 export function migrationsTable({
   migrations_table: table = USUAL_TABLE,
 }: WranglerConfig['d1_databases'][number]): { migrationsTable?: string } {
   return table === USUAL_TABLE || table === '' ? {} : { migrationsTable: table };
 }
 
-/** By each part's leading number, then by name: `2_b.sql` comes before `10_a.sql`. */
+/** Compares each part by leading number, then by name: `2_b.sql` comes before `10_a.sql`. */
 function compareMigrations(a: string, b: string): number {
   const left = a.split('/');
   const right = b.split('/');

@@ -18,7 +18,7 @@ export function missingBindings(config: WranglerConfig): Missing[] {
   ];
 }
 
-/** Returns those of them that stand below a key that is available here otherwise. */
+/** Returns missing bindings below keys that are otherwise available. */
 export function unnamedByKey(config: WranglerConfig): Missing[] {
   return [...otherScripts(config), ...unsafeBindings(config)];
 }
@@ -29,7 +29,7 @@ export function missing(binding: string, key: string, advice = insteadOf(key)): 
   return { type: 'missing', binding, message: advice === null ? message : `${message}. Instead, ${advice}` };
 }
 
-/** The names that the values of a key bind: most have `binding`, alone or in a list. */
+/** Returns the binding names in a key's value. Most values have `binding`, alone or in a list. */
 function bindingNames(key: string, value: unknown): string[] {
   if (typeof value !== 'object' || value === null) return [];
   if (key === 'site') return ['__STATIC_CONTENT'];

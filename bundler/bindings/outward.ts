@@ -1,11 +1,11 @@
-// Bindings of a Wrangler configuration to what lies outside of the app and of its storage, which Cellar reaches for it.
+// Bindings of a Wrangler configuration to services outside of the app and its storage, which Cellar calls for it.
 
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
 import type { Outward } from '../release.ts';
 import { missingBindings } from './missing-bindings.ts';
 
-/** The bindings. wrangler has checked their shapes, but not lists of addresses. @throws {BuildFailure} naming the wrong field */
+/** Returns the bindings. wrangler has checked all but lists of addresses. @throws {BuildFailure} naming the wrong field */
 export function outwardBindings(config: WranglerConfig): Outward[] {
   const { ai, hyperdrive, analytics_engine_datasets: datasets, send_email: mail } = config;
   return [

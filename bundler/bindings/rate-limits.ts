@@ -9,9 +9,9 @@ import { RATE_LIMIT } from './missing-bindings.ts';
 export const RATE_LIMIT_PERIODS = [10, 60] as const;
 
 /**
- * The rate limits. wrangler has checked those of `ratelimits`, and nothing of `unsafe`.
+ * Returns the rate limits. wrangler has checked `ratelimits`, but not `unsafe`.
  * @param file the configuration's name in messages
- * @throws {BuildFailure} for a limit that cannot be
+ * @throws {BuildFailure} for an invalid limit
  */
 export function rateLimits(file: string, { ratelimits, unsafe }: WranglerConfig): RateLimit[] {
   const older = (unsafe?.bindings ?? []).filter(({ type }) => type === RATE_LIMIT);

@@ -1,9 +1,9 @@
-// Which secrets of an app its release takes, and for what.
+// Decides which secrets of an app its release uses, and for what.
 import type { Outward, Release } from '../release.ts';
 
 /**
- * Which secrets a release's Worker gets: all but those whose names its other bindings have. A variable gives way. Those of
- * Hyperdrive bindings are in neither list: the bindings tell them.
+ * Splits secrets into those that a release's Worker gets, and those whose name another binding has. A secret replaces a
+ * variable. Secrets of Hyperdrive bindings are in neither list: the bindings use them.
  * @param names of all secrets of the app
  */
 export function dividedSecrets(
@@ -44,7 +44,7 @@ export function dividedSecrets(
   };
 }
 
-/** Values of a secret that a Hyperdrive binding can use, as messages name them. */
+/** Connection strings that a Hyperdrive binding can use, for messages. */
 export const CONNECTION_STRING = 'postgres://user:password@db.example.com/name or mysql://…';
 const DATABASES = ['postgres:', 'postgresql:', 'mysql:'];
 
@@ -54,7 +54,7 @@ export function isConnectionString(text: string): boolean {
   return url !== null && DATABASES.includes(url.protocol) && url.hostname !== '';
 }
 
-/** The Hyperdrive bindings: each takes its connection string from the secret of its name. */
+/** Returns the Hyperdrive bindings: each takes its connection string from the secret of its name. */
 export function hyperdriveNames(outward: Outward[] = []): string[] {
   return outward.filter(({ type }) => type === 'hyperdrive').map(({ binding }) => binding);
 }

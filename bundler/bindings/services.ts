@@ -5,7 +5,7 @@ import { BuildFailure } from '../failure.ts';
 import type { ServiceBinding } from '../release.ts';
 
 /**
- * The service bindings. wrangler has checked their shapes.
+ * Returns the service bindings. wrangler has checked their shapes.
  * @param file the configuration's name in messages
  * @param exports the names that the project's Worker exports; null while they are not known yet
  * @throws {BuildFailure} for an entrypoint that the project's own Worker does not export, and where there is no Worker

@@ -1,4 +1,4 @@
-// The cron triggers and queues of a Wrangler configuration. Settings are taken where Cloudflare would take them.
+// The cron triggers and queues of a Wrangler configuration. Settings have the same limits as at Cloudflare.
 
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
@@ -6,7 +6,7 @@ import type { QueueConsumer, Triggers } from '../release.ts';
 
 type Consumer = NonNullable<WranglerConfig['queues']['consumers']>[number];
 
-/** What a consumer's settings may be, at least and at most. */
+/** Minimum and maximum of a consumer's settings. */
 const RANGES = {
   max_batch_size: [1, 100],
   max_batch_timeout: [0, 60],
@@ -16,11 +16,11 @@ const RANGES = {
 } as const;
 
 /**
- * The triggers that call the Worker besides requests: crons and queues.
+ * Returns the triggers that call the Worker besides requests: crons and queues.
  * @param file the configuration's name in messages
- * @param notes gets what the deploy's log should say about it
- * @returns `null` when nothing is
- * @throws {BuildFailure} when there is no Worker, a setting is out of its range
+ * @param notes gets lines for the deploy's log
+ * @returns `null` when there are none
+ * @throws {BuildFailure} when there is no Worker, a queue has two consumers, or a setting is out of its range
  */
 export function triggers(file: string, config: WranglerConfig, notes: string[]): Triggers | null {
   const crons = [...new Set((config.triggers.crons ?? []).map((cron) => cron.trim()))];

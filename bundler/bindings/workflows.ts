@@ -1,15 +1,15 @@
-// The Workflows of a Wrangler configuration. Settings are taken where Cloudflare would take them.
+// The Workflows of a Wrangler configuration.
 
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
 import type { Workflow } from '../release.ts';
 import { isOther } from './missing-bindings.ts';
 
-/** What a name of a Workflow is made of, by Wrangler's rule. It is the name of a directory here. */
+/** A valid name of a Workflow, by Wrangler's rule. It is the name of a directory here. */
 export const WORKFLOW_NAME = /^[a-zA-Z0-9_][a-zA-Z0-9-_]{0,63}$/;
 
 /**
- * The Workflows that a configuration binds.
+ * Returns the Workflows that a configuration binds.
  * @param file the configuration's name in messages
  * @param exports what the Worker's entry exports; `null` when that is not known yet
  * @throws {BuildFailure} when a class is not exported, or two Workflows share one
@@ -37,7 +37,7 @@ export function workflows(file: string, config: WranglerConfig, exports: string[
 }
 
 /**
- * The engine knows a class by its Workflow, and a Workflow by its class. Wrangler itself refuses a name that is there twice.
+ * Refuses Workflows that share a name or a class: the engine finds each by the other. Wrangler itself refuses equal names.
  * @param where begins the message
  * @throws {BuildFailure} naming two Workflows that share a name or a class
  */
