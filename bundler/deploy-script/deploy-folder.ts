@@ -1,4 +1,4 @@
-// Which folder of a repository the script of its root deploys: `cd apps/web && wrangler deploy`, `npm run deploy -w web`.
+// Finds the folder that the root's script deploys: `cd apps/web && wrangler deploy`, `npm run deploy -w web`.
 import { posix } from 'node:path';
 import { certainSteps, joined } from './deploy-script.ts';
 
@@ -15,16 +15,16 @@ const FLAGS: Record<string, string[]> = {
 };
 const DEPLOYS = /^(?:[\w-]+:)*(?:deploy|publish)(?::[\w-]+)*$/;
 
-/** What a script deploys: a folder that it enters, or a folder or a package that it asks a program for. */
+/** What a script deploys: a folder that it enters, or a folder or package in a program's arguments. */
 export interface DeployFolder {
   script: string;
   named: string;
   isEntered: boolean;
-  /** What the script does in a folder that it enters, where Wrangler itself is called there. */
+  /** The script's commands in a folder that it enters, if it calls Wrangler itself there. */
   line: string | null;
 }
 
-/** The folder that the script `deploy` names; `null` when it deploys the root, or names nothing. */
+/** Returns the folder that the script `deploy` names; `null` when it deploys the root, or names nothing. */
 export function deployFolder(scripts: Record<string, string>): DeployFolder | null {
   for (const { script, steps } of certainSteps(scripts)) {
     let folder = '.';
@@ -36,7 +36,7 @@ export function deployFolder(scripts: Record<string, string>): DeployFolder | nu
         first = i + 1;
       }
       const asked = askedFor(words);
-      // Wrangler mostly enters what the build writes.
+      // Wrangler's `--cwd` is mostly a folder that the build writes.
       if (asked?.named) return { script, named: asked.named, isEntered: kind === 'deploy', line: null };
       const isWrangler = kind === 'deploy';
       if (isWrangler && folder === '.') return null;
@@ -48,7 +48,7 @@ export function deployFolder(scripts: Record<string, string>): DeployFolder | nu
   return null;
 }
 
-/** What a command runs to deploy, by a script or by Wrangler, in a folder or package that it may name; `null`: it does not deploy. */
+/** Returns the folder or package that a deploy command names, if any; `null`: the command does not deploy. */
 function askedFor(words: string[]): { named: string | null } | null {
   const [program = '', ...rest] = words;
   const flags = FLAGS[program];
@@ -69,7 +69,7 @@ function askedFor(words: string[]): { named: string | null } | null {
     named ??= given[1] ?? null;
   }
   if (program === 'wrangler' && given[0] === 'pages') given.shift();
-  // A filter may ask for the packages that it needs besides.
+  // A filter such as `web...` also selects the dependencies of a package.
   if (!DEPLOYS.test(given[0] ?? '')) return null;
   return { named: named?.replace(/^\.\.\.|\.\.\.$|^\{|\}$/g, '') ?? null };
 }

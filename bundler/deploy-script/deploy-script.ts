@@ -1,4 +1,4 @@
-// What a script of package.json does to deploy: the commands before Wrangler, which are the build, and the call of Wrangler.
+// Splits a deploy script of package.json into the commands before Wrangler, which are the build, and the call of Wrangler.
 import { groupIn, type ShellStep, shellSteps } from './shell.ts';
 import { type CommandKind, commandKind, type DeployCall, readCall } from './wrangler-call.ts';
 
@@ -7,9 +7,9 @@ export interface DeployScript {
   call: DeployCall;
   /** Whether the script `build` runs before all other commands. */
   startsWithBuild: boolean;
-  /** Whether some command builds, by its words. */
+  /** Whether the words of a command show that it builds. */
   builds: boolean;
-  /** A line for the shell with all other commands that come before Wrangler; `null`: there is none. */
+  /** The other commands before Wrangler, as one line for the shell; `null`: there are none. */
   before: string | null;
   /** Commands that are not run: they need an account of Cloudflare, or come after Wrangler. */
   notRun: string[];
@@ -17,18 +17,18 @@ export interface DeployScript {
 
 type Scripts = Record<string, string>;
 
-/** A step of a script, or of one that it calls. */
+/** A step of a script, or of a script that it calls. */
 export interface Step {
   kind: CommandKind;
   text: string;
   joint: ShellStep['joint'];
-  /** From its program on. */
+  /** Its words, from the program on. */
   words: string[];
   /** The script that it runs. */
   script: string | null;
 }
 
-/** Names of scripts that deploy for everybody. */
+/** Names of scripts that deploy to production, the first choice first. */
 const CERTAIN = [
   /^(?:deploy|publish)$/,
   /^(?:cf|cloudflare|workers?|pages):deploy$|^deploy:(?:cf|cloudflare|workers?|pages|prod(?:uction)?)$/,
@@ -38,14 +38,14 @@ const ENVIRONMENTS = ['dotenv', 'dotenvx', 'doppler', 'infisical', 'op', 'varloc
 const MANAGERS = ['npm', 'pnpm', 'yarn', 'bun'];
 /** Flags of a package manager that choose another package than the project. */
 const ELSEWHERE = /^(?:-w|--workspaces?|--prefix|-C|--dir|--cwd|--filter|-F|-r|--recursive|-ws)(?:=|$)/;
-/** Own commands of package managers, which no script replaces. */
+/** Built-in commands of package managers, which no script replaces. */
 const OWN = ['exec', 'dlx', 'x', 'install', 'i', 'ci', 'add', 'workspace', 'workspaces'];
 /** Programs that run scripts one after another. */
 const RUNNERS = ['run-s', 'npm-run-all', 'npm-run-all2'];
-/** How deep scripts may call each other. */
+/** Maximum depth of scripts that call each other. */
 const DEPTH = 10;
 
-/** The script that deploys: `deploy`, or else another. Scripts are read, not run. */
+/** Finds the script that deploys: `deploy`, or else another. Scripts are read, not run. */
 export function deployScript(scripts: Scripts): DeployScript | null {
   const names = Object.keys(scripts).sort((a, b) => rank(a) - rank(b));
   for (const name of names) {
@@ -69,7 +69,7 @@ export function deployScript(scripts: Scripts): DeployScript | null {
   return null;
 }
 
-/** The scripts that deploy for everybody, if they deploy at all, with the steps of each. */
+/** Returns the scripts with a name in `CERTAIN`, with the steps of each. */
 export function certainSteps(scripts: Scripts): { script: string; steps: Step[] }[] {
   return Object.keys(scripts)
     .filter((name) => rank(name) < CERTAIN.length)
@@ -83,7 +83,7 @@ function rank(name: string): number {
   return CERTAIN.length + (/^(?:deploy|publish)/.test(name) ? 0 : 1);
 }
 
-/** Steps as one line for the shell. */
+/** Joins steps to one line for the shell. */
 export function joined(steps: Step[]): string {
   return steps
     .map(({ text, joint }, i) =>
@@ -98,7 +98,7 @@ function buildsByName(scripts: Scripts, { text, script }: Step): boolean {
   return /(?:^|[\s:/-])(?:build|generate|compile|bundle)(?:$|[\s:;&])/.test(all);
 }
 
-/** The steps of a script and of those before and after it. One that it calls is taken apart when a part of it is not run. */
+/** Returns the steps of a script, with `pre` and `post`. A called script is expanded if it deploys or needs an account. */
 function expand(scripts: Scripts, name: string, depth: number, more: string[] = []): Step[] {
   return [`pre${name}`, name, `post${name}`].flatMap((each) =>
     scripts[each] === undefined
@@ -123,7 +123,7 @@ function stepsOf(scripts: Scripts, { text, commands, joint }: ShellStep, depth: 
   const found = called.find(({ kind }) => kind === 'deploy') ?? called.find(({ kind }) => kind === 'account');
   if (found && group === null) return [{ ...found, text, joint, script: null }];
   const { words, names, more, variables } = called[0] ?? calledBy(scripts, []);
-  // With other variables it is not the script alone.
+  // A command that sets variables is more than the script.
   const isScript = names.length === 1 && more.length === 0 && commands.length === 1;
   const script = isScript && MANAGERS.includes(commands[0]![0]!) ? names[0]! : null;
   const step: Step = { kind: 'other', text, joint, words, script };
@@ -144,12 +144,12 @@ function stepsOf(scripts: Scripts, { text, commands, joint }: ShellStep, depth: 
 
 interface Called {
   kind: CommandKind;
-  /** From its program on, without what only finds that. */
+  /** From its program on, without `npx` and the like. */
   words: string[];
-  /** The scripts that it runs, one after another, and the words that the last one gets. */
+  /** The scripts that it runs, in order, and the arguments of the last one. */
   names: string[];
   more: string[];
-  /** What it sets for its program, such as `A=b`. */
+  /** Variables for its program, such as `A=b`. */
   variables: string[];
 }
 
@@ -179,7 +179,7 @@ function calledBy(scripts: Scripts, command: string[]): Called {
   return { kind: commandKind(program), words: program, names, more, variables };
 }
 
-/** What a package manager runs: scripts of the project, or the program of a package. */
+/** Returns what a package manager runs: scripts of the project, or the program of a package. */
 function scriptsRun(
   scripts: Scripts,
   words: string[],
@@ -202,7 +202,7 @@ function scriptsRun(
   return manager === 'npm' ? none : { ...none, program: [name, ...more] };
 }
 
-/** Leaves out the flags at the beginning, with the values of those that have one. */
+/** Removes the leading flags, with their values. */
 function withoutFlags(words: string[]): string[] {
   const at = words.findIndex(
     (word, i) => !word.startsWith('-') && !/^(?:-p|--package)$/.test(words[i - 1] ?? ''),

@@ -1,12 +1,12 @@
-// Reads a line for the shell, without running it: where each command begins and ends, and its words.
+// Parses a line for the shell, without running it: its commands and their words.
 
-/** Commands of a line that run one after another. */
+/** One of the steps of a line, which run one after another. */
 export interface ShellStep {
   /** As it is written. */
   text: string;
-  /** Each command of it as its words without quotes: one, or those of a pipe or of alternatives. */
+  /** Unquoted words of each command: of one, or of those that `|` or `||` joins. */
   commands: string[][];
-  /** What stands behind it; empty: nothing. */
+  /** The operator behind it; empty: nothing. */
   joint: '&&' | ';' | '&' | '';
 }
 
@@ -39,7 +39,7 @@ export function shellSteps(line: string): ShellStep[] {
   return steps;
 }
 
-/** The words of a command without quotes. Variables stay as they are written. */
+/** Returns the words of a command without quotes. Variables stay as they are written. */
 function shellWords(command: string): string[] {
   return [...command.matchAll(/(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])+/g)].map(([word]) =>
     word.replace(/"((?:\\.|[^"\\])*)"|'([^']*)'|\\(.)/g, (_, double, single, escaped) =>
@@ -48,12 +48,12 @@ function shellWords(command: string): string[] {
   );
 }
 
-/** What stands in a step that is a group in parentheses; `null`: it is another. */
+/** Returns the content of a step that is a group in parentheses; `null`: it is not a group. */
 export function groupIn(text: string): string | null {
   return text.startsWith('(') && endOfQuoted(text, 0) === text.length - 1 ? text.slice(1, -1) : null;
 }
 
-/** The last character of what begins at `at` and is read as a whole: quoted text, a group, an escaped character. */
+/** Returns the index of the last character of the quoted text, group or escaped character at `at`. */
 function endOfQuoted(line: string, at: number): number {
   const character = line[at];
   if (character === '\\') return at + 1;

@@ -1,10 +1,10 @@
-// A call of Wrangler, or of a tool that calls it, as its words say.
+// Parses a call of Wrangler, or of a tool that calls it.
 
-/** A call of `wrangler deploy` or `wrangler pages deploy`, as far as it says what is deployed. Paths are as written. */
+/** The arguments of `wrangler deploy` or `wrangler pages deploy` that say what is deployed. Paths are as written. */
 export interface DeployCall {
   /** The script's name. */
   script: string;
-  /** Whether the script is the one that deploys, by its name: another may be for a trial. */
+  /** Whether the script's name shows that it deploys to production: another may be for a trial. */
   isCertain: boolean;
   /** The Worker's entry. */
   main: string | null;
@@ -32,7 +32,7 @@ const LOCAL = /^(?:types|build|check|telemetry|docs|pages functions build)\b/;
 const PROGRAM = /^(?:.*\/)?wrangler(?:@\S+)?$/;
 const OPEN_NEXT = /^(?:.*\/)?(?:opennextjs-cloudflare|@opennextjs\/cloudflare)(?:@\S+)?$/;
 
-/** What a command is to a deploy: it is the deploy, it needs an account of Cloudflare, or it can run as any other. */
+/** `deploy`: it deploys. `account`: it needs a Cloudflare account. `other`: it can run in a build. */
 export type CommandKind = 'deploy' | 'account' | 'other';
 
 /** Sorts a command by its program and words. @param words from the program on */
@@ -53,7 +53,7 @@ export function commandKind(words: string[]): CommandKind {
 export function readCall(script: string, isCertain: boolean, words: string[]): DeployCall {
   const { given, flags } = parse(words.slice(1));
   const isPages = given[0] === 'pages';
-  // Only the shell knows what a variable is.
+  // Only the shell knows the value of a variable.
   const known = (text: string | undefined) => (text === undefined || /[$`]/.test(text) ? null : text);
   const one = (...names: string[]) => known(names.flatMap((name) => flags.get(name) ?? [])[0]);
   const isOpenNext = OPEN_NEXT.test(words[0]!);
@@ -80,7 +80,7 @@ function pairOf(text: string): [string, string] {
   return colon < 0 ? [text, ''] : [text.slice(0, colon), text.slice(colon + 1)];
 }
 
-/** Words that are given by their place, and the values of flags. */
+/** Splits words into positional arguments and values of flags. */
 function parse(words: string[]): { given: string[]; flags: Map<string, string[]> } {
   const given: string[] = [];
   const flags = new Map<string, string[]>();
