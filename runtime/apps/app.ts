@@ -1,54 +1,54 @@
-// One app of this host: what is wanted of it, which release is live, and the fleet that keeps its process.
+// One app of this host: its wanted state, its live release, and the fleet that runs its process.
 import type { ListedApp, ObservedApp, WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { Fleet, ReleaseRef } from '../fleets/life/fleet.ts';
 import { log, reason } from '../log.ts';
 import { type ReportOptions, StateReport } from './state-report.ts';
 
-/** How an app was when the host ended, as it was written down. */
+/** The state of an app when the host last stopped, from the database. */
 export interface AppBefore {
   liveDeployId: string | null;
   deployedAt: string | null;
-  /** How its process rested; null when it had one, or when nothing was written down. */
+  /** Set when it rested without a process; null when it had a process, or when nothing is recorded. */
   rest: { dueAt: number | null } | null;
-  /** Why its process was ended because of what the app keeps on the disk; undefined when it was not. */
+  /** Why its process was stopped for its disk use; undefined when it was not. */
   heldFor: string | undefined;
 }
 
-/** What `App.makeLive` does at which moment. */
+/** The steps of `App.makeLive`, and callbacks for it. */
 export interface MakeLiveSteps {
-  /** Writes which release is live, in one transaction with what belongs to that; it gets the app as observed then. */
+  /** Records the live release in one transaction with all that depends on it. Gets the app as observed then. */
   commit: (at: string, observed: ObservedApp) => void;
-  /** Resolves when what was committed is on the disk. Never rejects. */
+  /** Resolves when the commit is durable. Never rejects. */
   synced: () => Promise<void>;
-  /** Gets lines for the deploy's log. */
+  /** Receives lines for the deploy's log. */
   log: (line: string) => void;
-  /** Gives the change up before anything is changed. */
+  /** Cancels the change, as long as nothing is changed. */
   signal?: AbortSignal;
 }
 
-/** What an `App` is made of. */
+/** The dependencies of an `App`. */
 interface AppParts {
   wanted: WantedApp;
   preview: PreviewRow | null;
   fleet: Fleet;
-  /** How the control plane is told of it. */
+  /** Options for reports of its state to the control plane. */
   reports: ReportOptions;
-  /** The directory of a release. */
+  /** Returns the directory of a release. */
   releaseDirectory: (deployId: string) => string;
 }
 
 export class App {
   wanted: WantedApp;
-  /** The app and version that a preview shows; null for an app of its own. */
+  /** The app and version that a preview shows; null for an app that is no preview. */
   preview: PreviewRow | null;
   readonly fleet: Fleet;
-  /** Tells the control plane the state of the process. */
+  /** Reports the state of the process to the control plane. */
   readonly report: StateReport;
   readonly #releaseDirectory: (deployId: string) => string;
   #liveDeployId: string | null = null;
   #deployedAt: string | null = null;
-  /** Settles when all has ended that was asked for until now. */
+  /** Tail of the work queue: settles when all earlier work has ended. */
   #work: Promise<unknown> = Promise.resolve();
 
   constructor({ wanted, preview, fleet, reports, releaseDirectory }: AppParts) {
@@ -67,7 +67,7 @@ export class App {
     return this.#liveDeployId;
   }
 
-  /** The app as the control plane is told of it. */
+  /** Returns the app in the form that is reported to the control plane. */
   observe(): ObservedApp {
     return {
       id: this.wanted.id,
@@ -79,21 +79,21 @@ export class App {
     };
   }
 
-  /** The same, with what lists show besides. */
+  /** Returns the same, with the additional fields of lists. */
   list(): ListedApp {
     const { lastRequestAt, openStreams } = this.fleet;
     const at = lastRequestAt === null ? null : new Date(lastRequestAt).toISOString();
     return { ...this.observe(), last_activity_at: at, open_streams: openStreams };
   }
 
-  /** Runs `work` when all that was asked for before has ended, so that each wanted state follows the one before. */
+  /** Runs `work` after all earlier work, so that wanted states are applied in order. */
   inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#work.then(work, work);
     this.#work = result.catch(() => {});
     return result;
   }
 
-  /** Takes over how the app was when the host ended. To be called before anything is asked of it. */
+  /** Restores the state from before the host's restart. Call it before anything else. */
   restore({ liveDeployId, deployedAt, rest, heldFor }: AppBefore): void {
     this.#deployedAt = deployedAt;
     this.#liveDeployId = liveDeployId;
@@ -106,28 +106,28 @@ export class App {
     this.report.assumeTold();
   }
 
-  /** Starts the app when all that was asked for before has ended. Never rejects. */
+  /** Starts the app after all earlier work. Never rejects. */
   startInTurn(): Promise<void> {
     return this.inTurn(() => this.#start());
   }
 
-  /** Brings about what is wanted: runs, sleeps or stops the live release. To be called in turn. */
+  /** Applies the wanted state: runs, suspends or stops the live release. Call it inside `inTurn`. */
   async reachWanted(): Promise<void> {
     if (this.wanted.desired_state === 'stopped') return this.fleet.stop(this.#live);
     if (this.wanted.asleep) return this.fleet.sleep(this.#live);
-    // A hibernated app is as it should be: the next request starts it.
+    // A hibernated app needs nothing: the next request starts it.
     if (this.fleet.state === 'idle' && this.fleet.liveDeployId === this.#liveDeployId) return;
     await this.#start();
   }
 
-  /** Has a preview stop where its app has stopped, and else start at its next request. To be called in turn. */
+  /** Stops a preview when its app is stopped; otherwise lets its next request start it. Call it inside `inTurn`. */
   async reachWantedAsPreview(): Promise<void> {
     if (this.#live === undefined) return;
     if (this.wanted.desired_state === 'running') await this.fleet.rest();
     else await this.fleet.stop(this.#live);
   }
 
-  /** Starts the live release, if there is one. Never rejects: why it does not start is in the log and in `last_error`. */
+  /** Starts the live release, if there is one. Never rejects: a failure is in the log and in `last_error`. */
   async #start(): Promise<void> {
     const live = this.#live;
     if (live === undefined) return;
@@ -138,8 +138,8 @@ export class App {
   }
 
   /**
-   * Makes a release the live one. For an app that is stopped, or sleeps, it starts nothing.
-   * @throws {Error} with workerd's own reason when the release does not start; the one before serves on
+   * Makes a release the live one. Starts no process when the app is stopped or asleep.
+   * @throws {Error} with workerd's reason when the release does not start; the one before stays live
    */
   makeLive(deployId: string, steps: MakeLiveSteps): Promise<void> {
     return this.inTurn(async () => {
@@ -148,7 +148,7 @@ export class App {
         steps.commit(at, { ...this.observe(), live_deploy_id: deployId, deployed_at: at });
         this.#liveDeployId = deployId;
         this.#deployedAt = at;
-        // What visitors are about to write may lie in storage whose names only the pointer has.
+        // Visitors may soon write to storage whose names only this record has.
         await steps.synced();
       };
       const next = this.#release(deployId);
@@ -170,7 +170,7 @@ export class App {
   }
 }
 
-/** What an app of which `wanted` is wanted is while it has no process. */
+/** Returns the state of an app without a process. */
 function restingPhase(wanted: WantedApp): 'idle' | 'asleep' | 'stopped' {
   if (wanted.desired_state === 'stopped') return 'stopped';
   return wanted.asleep ? 'asleep' : 'idle';

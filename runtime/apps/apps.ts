@@ -1,4 +1,4 @@
-// Every app on this host: takes over what is wanted of each, makes releases live, starts and ends them.
+// All apps on this host: applies their wanted states, makes releases live, starts and stops processes.
 import { EventEmitter, once } from 'node:events';
 import type { Release } from '../../bundler/release.ts';
 import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-calls.ts';
@@ -18,38 +18,38 @@ import { KnownApps } from './known-apps.ts';
 import { previewOf } from './preview-app.ts';
 import type { LimitedApp } from './storage-limits.ts';
 
-/** How many apps are started side by side at boot. A request's start waits behind no more than these. */
+/** Concurrent starts at boot. A start for a request waits behind at most these. */
 const BOOT_CONCURRENCY = 4;
 
 const NOT_SYNCED = 'what was written down of an app is not on the disk; it is tried again';
 
-/** A wanted state older than one that the host has already seen. */
+/** The wanted state is older than one that the host has already seen. */
 export class StaleGeneration extends Error {}
 
 /** What `Apps` needs of the rest of the host. */
 export interface AppsOptions extends FleetsOptions {
   store: HostStore;
   baseDomain: string;
-  /** Says something of an app to its owner. */
+  /** Sends a message about an app to its owner. */
   say: (id: string, level: Level, words: string) => void;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
   /** Called at most once a second for each app, with what it has used since the call before. */
   onUsage: (id: string, usage: FleetUsage) => void;
-  /** Called with an app's slug, at the start and when there is a new one. */
+  /** Called with an app's slug, at boot and when it changes. */
   onNamed: (id: string, slug: string) => void;
-  /** Called when an app was deleted and takes no more requests. */
+  /** Called when an app was deleted and no longer receives requests. */
   onDeleted: (id: string) => void;
 }
 
-/** The apps of this host, and what is done to them. */
+/** The apps of this host. */
 export class Apps extends KnownApps {
   readonly #options: AppsOptions;
-  /** An app's id, when there is a new wanted state of it. */
+  /** Emits an app's id when its wanted state has changed. */
   readonly #wantedStates = new EventEmitter();
   readonly #activity: KeptActivity;
 
-  /** Takes over the apps as they were when the host ended. Each answers from now on, those that ran at their first request. */
+  /** Restores the apps from the database. All answer at once; those that ran are started by their first request. */
   constructor(options: AppsOptions) {
     super(options.baseDomain);
     this.#options = options;
@@ -70,7 +70,7 @@ export class Apps extends KnownApps {
     }
   }
 
-  /** Starts every app that ran when the host ended. Resolves when all were tried. */
+  /** Starts every app that ran before the restart. Resolves when all starts have succeeded or failed. */
   async resume(): Promise<void> {
     const hibernates = Number.isFinite(this.#options.idleMs);
     const waiting = [...this.apps.values()].filter(
@@ -85,12 +85,12 @@ export class Apps extends KnownApps {
     await Promise.all(Array.from({ length: BOOT_CONCURRENCY }, startThem));
   }
 
-  /** To be called about once a second: hibernates quiet apps, gets a process for due work, tells and keeps what changed. */
+  /** Hibernates idle apps, starts processes for due work, reports and records changes. Call it about once a second. */
   tick(): void {
     for (const app of this.apps.values()) {
       try {
         app.fleet.tick();
-        this.#tellUsage(app);
+        this.#reportUsage(app);
       } catch (error) {
         logRarely('error', 'an app could not be looked at; the next tick tries again', {
           app: app.wanted.slug,
@@ -102,7 +102,7 @@ export class Apps extends KnownApps {
     this.#activity.tick(this.apps.values());
   }
 
-  /** What each app keeps on the disk, and how to stop it. */
+  /** Returns each app's storage, with functions to stop it. */
   storages(): LimitedApp[] {
     return [...this.apps].map(([id, { wanted, fleet, preview }]) => ({
       id,
@@ -118,23 +118,23 @@ export class Apps extends KnownApps {
   }
 
   /**
-   * Takes over the whole wanted state of an app and brings it about. The same one again changes nothing.
-   * @returns what was reached; an app that could not start says so in `last_error`
+   * Records and applies the whole wanted state of an app. Idempotent.
+   * @returns the state that was reached; a failed start is in `last_error`
    * @throws {StaleGeneration} when a newer state is known, or the app was deleted
    */
   async apply(wanted: WantedApp): Promise<ObservedApp> {
     const { store, paths } = this.#options;
     if (store.apps.isDeleted(wanted.id)) throw stale(wanted);
     this.#requireFresh(wanted);
-    // Before anything is awaited: what comes meanwhile must find it.
+    // Before the first await, so that concurrent calls see it.
     store.apps.want(wanted);
     const app = this.#open(wanted);
     this.#wantedStates.emit(wanted.id);
-    // Not in its turn: a start that is no longer wanted would have to end by itself first.
+    // Not queued, because it must cancel a start that runs in the queue.
     if (wanted.desired_state === 'stopped') app.fleet.giveUpStarts();
     for (const preview of this.previews(wanted.id)) this.#follow(wanted, preview);
     await app.inTurn(async () => {
-      // The app was deleted while this waited: its files have gone, and stay gone.
+      // The app was deleted meanwhile: do not recreate its files.
       if (this.apps.get(wanted.id) !== app) return;
       await createRepository(paths.repository(wanted.id));
       await app.reachWanted();
@@ -143,8 +143,8 @@ export class Apps extends KnownApps {
   }
 
   /**
-   * Stops an app and moves all it has to the trash. Also for an app that was never seen.
-   * @param options.isKept false: it does not stay in the trash
+   * Stops an app and moves all its files to the trash. Also works for an unknown app.
+   * @param options.isKept false: removes them from the trash, too
    * @throws {StaleGeneration} when a newer state is known
    */
   async delete(id: string, generation: number, { isKept } = { isKept: true }): Promise<void> {
@@ -160,17 +160,17 @@ export class Apps extends KnownApps {
       this.hostNames.remove(app);
       this.consumers.set(id, []);
       this.apps.delete(id);
-      // Not in its turn: a deploy that is being tried is given up.
+      // Not queued, because it must cancel a deploy that is being tried.
       const closed = app.fleet.close();
       await app.inTurn(() => closed);
       const { cell } = this.#options.users(id);
-      // A process that still ran could lead the host astray while it removes the app's files.
+      // A process that still ran could redirect the host while it removes the app's files.
       if (cell !== null) await endProcessesOf(cell);
     }
     this.#options.onDeleted(id);
     await this.#options.buckets.forget(id);
     await this.#options.outward.forget(id);
-    // An app that a crash of the machine brought back would have nothing left.
+    // Otherwise a crash of the machine could bring back an app without its files.
     await store.synced();
     const place = throwAway(paths.trash, id, {
       'repository.git': paths.repository(id),
@@ -185,7 +185,7 @@ export class Apps extends KnownApps {
   /**
    * Makes a release the live one, as `App.makeLive` does.
    * @param steps.consumes the queues that the release consumes
-   * @throws {Error} with workerd's own reason when the release does not start; the one before serves on
+   * @throws {Error} with workerd's reason when the release does not start; the one before stays live
    */
   async makeLive(
     id: string,
@@ -195,7 +195,7 @@ export class Apps extends KnownApps {
     const app = this.#require(id);
     const commit: MakeLiveSteps['commit'] = (at, observed) => {
       steps.commit(at, observed);
-      // Other apps send nothing to a preview.
+      // Other apps send no messages to a preview.
       if (app.preview === null) this.consumers.set(id, consumes);
     };
     try {
@@ -207,7 +207,7 @@ export class Apps extends KnownApps {
     }
   }
 
-  /** Fills an app's cache with what a release has for it, as `Fleet.prefill` says. */
+  /** Fills an app's cache with the prepared entries of a release, as `Fleet.prefill` does. */
   prefill(
     id: string,
     deployId: string,
@@ -220,8 +220,8 @@ export class Apps extends KnownApps {
   }
 
   /**
-   * Waits until an app is no longer wanted asleep.
-   * @returns false when it still is, after `deadlineMs` or when `signal` aborts
+   * Waits until an app is no longer meant to be asleep.
+   * @returns false when it still is after `deadlineMs`, or when `signal` aborts
    */
   async untilAwake(id: string, deadlineMs: number, signal: AbortSignal): Promise<boolean> {
     const ending = AbortSignal.any([AbortSignal.timeout(deadlineMs), signal]);
@@ -233,8 +233,8 @@ export class Apps extends KnownApps {
   }
 
   /**
-   * Starts an app's process again where there is one, because what it is given has changed; as `Fleet.renew` says.
-   * @throws {Error} why it does not start; what ran before runs on
+   * Restarts the processes of an app and of its previews after a change of their settings, as `Fleet.renew` does.
+   * @throws {Error} why the app does not start; the process before continues
    */
   async renew(id: string): Promise<boolean> {
     for (const preview of this.previews(id))
@@ -244,12 +244,12 @@ export class Apps extends KnownApps {
     return (await this.apps.get(id)?.fleet.renew()) ?? false;
   }
 
-  /** Resolves when what was being done to an app's process has ended. */
+  /** Resolves when pending operations on an app's process have ended. */
   async settled(id: string): Promise<void> {
     await this.apps.get(id)?.fleet.settled();
   }
 
-  /** Has `use` speak with a process of an app, as `Fleet.withCell` says. @throws {Error} when there can be none */
+  /** Gives `use` access to a process of an app, as `Fleet.withCell` does. @throws {Error} when no process can run */
   async withCell<T>(
     id: string,
     purpose: string,
@@ -260,8 +260,8 @@ export class Apps extends KnownApps {
   }
 
   /**
-   * Has `replace` change an app's storage while no process has it; requests are held meanwhile. Then it is as before: what
-   * ran runs again.
+   * Stops the app's process, lets `replace` change its storage, and starts the process again if one ran. Requests are queued
+   * meanwhile.
    * @throws what `replace` throws
    */
   async replaceStorage(id: string, replace: () => Promise<void>): Promise<void> {
@@ -270,34 +270,34 @@ export class Apps extends KnownApps {
   }
 
   /**
-   * Adds a preview of an app that is here: an app of this host alone, which the control plane knows nothing of. It is written
-   * down when this returns.
+   * Adds a preview of an existing app: an app on this host only, unknown to the control plane. It is recorded when this
+   * returns.
    */
   addPreview(row: PreviewRow): void {
     const { store } = this.#options;
     const parent = this.apps.get(row.parentId)!.wanted;
     store.transaction(() => {
-      // What it is to be follows from its parent, as that is when this is read.
+      // The rest is derived from its parent's state on each read.
       store.apps.want({ ...previewOf(parent, row, this.#options.baseDomain), env: {} });
       store.previews.add(row);
     });
     this.#openPreview(parent, row);
   }
 
-  /** Has a preview show another version from now on, and be kept until another time. */
+  /** Updates the version that a preview shows, and the time until which it is kept. */
   renewPreview(row: PreviewRow): void {
     this.#options.store.previews.renew(row.id, row.versionId, row.expiresAt);
     this.#openPreview(this.apps.get(row.parentId)!.wanted, row);
   }
 
-  /** Ends every fleet: drain, then stop. */
+  /** Drains and stops every fleet. */
   async close(): Promise<void> {
-    for (const app of this.apps.values()) this.#tellUsage(app);
+    for (const app of this.apps.values()) this.#reportUsage(app);
     await Promise.all([...this.apps.values()].map((app) => app.fleet.close()));
     this.#activity.keep(this.apps.values());
   }
 
-  /** Has an app, also a new one, be what is wanted of it from now on, at its new host names. Its process is left as it is. */
+  /** Creates or updates an app with its wanted state, and routes its host names. Leaves its process alone. */
   #open(wanted: WantedApp, preview: PreviewRow | null = null): App {
     const { id, slug } = wanted;
     const known = this.apps.get(id);
@@ -333,7 +333,7 @@ export class Apps extends KnownApps {
     return this.#open(previewOf(parent, row, this.#options.baseDomain), row);
   }
 
-  /** Has a preview be what its parent has become: at its new address, stopped or not. It starts at its next request. */
+  /** Applies a changed parent's state to a preview: its address, and whether it is stopped. Its next request starts it. */
   #follow(parent: WantedApp, row: PreviewRow): void {
     const preview = this.#openPreview(parent, row);
     if (parent.desired_state === 'stopped') preview.fleet.giveUpStarts();
@@ -344,7 +344,7 @@ export class Apps extends KnownApps {
       );
   }
 
-  /** An app and its previews, by id. */
+  /** Returns the ids of an app and of its previews. */
   #family(id: string): string[] {
     return [id, ...this.previews(id).map((preview) => preview.id)];
   }
@@ -360,20 +360,20 @@ export class Apps extends KnownApps {
     if (given.generation < this.#options.store.apps.generation(given.id)) throw stale(given);
   }
 
-  /** Says something of an app to its owner, and to whoever runs this host if it is trouble. */
+  /** Sends a message about an app to its owner; logs it too, unless it is only information. */
   #say(id: string, level: Level, words: string): void {
     if (level !== 'info') log(level, `app: ${words}`, { app: this.apps.get(id)?.wanted.slug });
     this.#options.say(id, level, words);
   }
 
-  /** Resolves when what was committed is on the disk. Never rejects: apps go on when the disk does not take it. */
+  /** Resolves when commits are durable. Never rejects: apps continue on a failing disk. */
   async #synced(): Promise<void> {
     await this.#options.store
       .synced()
       .catch((error: unknown) => logRarely('error', NOT_SYNCED, { error: reason(error) }));
   }
 
-  #tellUsage({ id, fleet }: App): void {
+  #reportUsage({ id, fleet }: App): void {
     const usage = fleet.takeUsage();
     if (usage !== null) this.#options.onUsage(id, usage);
   }

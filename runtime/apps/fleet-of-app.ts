@@ -1,4 +1,4 @@
-// Makes the fleet of an app: which user, directories, secrets and services its process gets.
+// Creates the fleet of an app: the user, directories, secrets and services of its process.
 import type { ProcessState } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { Layout } from '../disk/data-directory.ts';
@@ -17,42 +17,42 @@ import type { OutwardServices } from './outward-services.ts';
 import { restsAtLeast } from './preview-app.ts';
 import type { Secrets } from './secrets.ts';
 
-/** What the fleets of all apps need of the rest of the host. */
+/** What all fleets need of the rest of the host. */
 export interface FleetsOptions {
   paths: Layout;
   /** Path of the workerd program. */
   workerd: string;
-  /** The users that an app's builds and process run as. */
+  /** Returns the users that run an app's builds and its process. */
   users: (appId: string) => AppUsers;
-  /** Quiet time after which an app hibernates, in ms; `Infinity` for never. */
+  /** Idle time after which an app hibernates, in ms; `Infinity` for never. */
   idleMs: number;
-  /** Memory that one app's process may use, in MiB. */
+  /** Memory limit of one app's process, in MiB. */
   memoryMb: number;
   /** As in `Place`. */
   cpuMaxMs?: number;
-  /** MiB of responses that the Cache API keeps for each app; 0: none. */
+  /** Size of the Cache API's storage for each app, in MiB; 0 for no cache. */
   cacheMb: number;
   slots: Slots;
   memory: MemoryGauge;
   secrets: Secrets;
   buckets: Buckets;
-  /** An app's way to others. */
+  /** Returns an app's access to other apps. */
   services: (id: string) => ServiceAccess;
   outward: OutwardServices;
   /** Private addresses and CIDR ranges that apps may reach. */
   egress: readonly string[];
-  /** Where the control UI is, while apps are developed here; null where others use them. */
+  /** URL of the control UI for apps under development; null in production. */
   uiUrl: () => string | null;
   wakes: WakeFigures;
-  /** Has the control plane wake an app. Rejects when that fails. */
+  /** Makes the control plane wake an app. Rejects when that fails. */
   wake: (id: string) => Promise<void>;
-  /** Where a process of an app's release has its output go. */
+  /** Returns where a process of a release writes its output. */
   output: (id: string, deployId: string) => OutputSink;
-  /** Called when a release of an app did not start, or its process ended by itself. */
+  /** Called when a release did not start, or its process exited by itself. */
   onFailure: (id: string, failure: ProcessFailure) => void;
 }
 
-/** What the collection of apps learns from one app's fleet. */
+/** Callbacks of one app's fleet. */
 interface Listeners {
   owner: () => string;
   say: (level: Level, words: string) => void;
@@ -60,7 +60,7 @@ interface Listeners {
   onRest: (rest: { dueAt: number | null } | null) => Promise<void>;
 }
 
-/** @param preview what it shows of which app; null for an app of its own */
+/** @param preview what the preview shows; null for an app that is no preview */
 export function fleetOf(
   id: string,
   preview: PreviewRow | null,

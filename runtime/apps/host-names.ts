@@ -1,4 +1,4 @@
-// Which app answers at which host name.
+// Maps host names to apps.
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { App } from './app.ts';
 
@@ -10,12 +10,12 @@ export class HostNames {
     this.#baseDomain = baseDomain;
   }
 
-  /** The host names of an app: the one below the base domain, then its own domains. */
+  /** Returns the host names of an app: the one below the base domain, then its custom domains. */
   of({ slug, hostnames }: WantedApp): string[] {
     return [`${slug}.${this.#baseDomain}`, ...hostnames];
   }
 
-  /** The app that answers at a host name (lower case, without port). */
+  /** Returns the app of a host name (lower case, without port). */
   find(host: string): App | undefined {
     return this.#apps.get(host);
   }
@@ -24,13 +24,13 @@ export class HostNames {
   add(app: App): void {
     for (const host of this.of(app.wanted)) {
       const other = this.#apps.get(host);
-      // An app's slug may have two hyphens, from before these were kept for previews: its address stays its own.
+      // Old slugs may contain two hyphens, which are now reserved for previews. Such an app keeps its address.
       const isTaken = app.preview !== null && other !== undefined && other.preview === null;
       if (!isTaken) this.#apps.set(host, app);
     }
   }
 
-  /** Routes nothing to an app any more. */
+  /** Removes all routes to an app. */
   remove(app: App): void {
     for (const host of this.of(app.wanted)) if (this.#apps.get(host) === app) this.#apps.delete(host);
   }

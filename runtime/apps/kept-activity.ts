@@ -1,4 +1,4 @@
-// When apps were last used, written to the database each minute, and how they rested when the host ended.
+// Records when apps were last used, once a minute, and how they rest. Knows what was recorded before the host started.
 import type { ActivityRow } from '../../sqlite/host/activity.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { logRarely, reason } from '../log.ts';
@@ -8,10 +8,10 @@ const KEEP_MS = 60_000;
 
 const NOT_WRITTEN = "apps' activity could not be written; it is tried again";
 
-/** How an app rests: when it has work to do, in ms since 1970; null while it has a process. */
+/** How an app rests: the time of its next due work, in ms since 1970; null while it has a process. */
 type Rest = { dueAt: number | null } | null;
 
-/** An app, as far as its use is concerned. */
+/** An app, as its activity is recorded. */
 interface Used {
   wanted: { id: string };
   /** `lastRequestAt`: the last minute with a request, in ms since 1970. */
@@ -21,9 +21,9 @@ interface Used {
 export class KeptActivity {
   readonly #store: HostStore;
   readonly #atBoot: Map<string, ActivityRow>;
-  /** The last request of each app as the database has it. */
+  /** The last request of each app, as the database has it. */
   readonly #kept = new Map<string, number>();
-  /** How apps rest, where that could not be written yet. */
+  /** States of rest that could not be written yet. */
   readonly #unwritten = new Map<string, Rest>();
   #keptAt = performance.now();
 
@@ -34,7 +34,7 @@ export class KeptActivity {
       if (lastRequestAt !== null) this.#kept.set(id, lastRequestAt);
   }
 
-  /** An app's row as it was when the host started; undefined for an app without one. */
+  /** Returns an app's row as it was when the host started; undefined for an app without one. */
   atBoot(id: string): Readonly<ActivityRow> | undefined {
     return this.#atBoot.get(id);
   }
@@ -45,19 +45,19 @@ export class KeptActivity {
     this.#unwritten.delete(id);
   }
 
-  /** Writes down how an app rests. Never throws: what cannot be written is tried again at each tick. */
+  /** Records how an app rests. Never throws: a failed write is retried at each tick. */
   setRest(id: string, rest: Rest): void {
     this.#unwritten.set(id, rest);
     this.#writeRests();
   }
 
-  /** Writes down what has changed, if it is time to. */
+  /** Records changes, when it is time. */
   tick(apps: Iterable<Used>): void {
     this.#writeRests();
     if (performance.now() - this.#keptAt >= KEEP_MS) this.keep(apps);
   }
 
-  /** Writes down what has changed. Never throws: what cannot be written is tried again a minute later. */
+  /** Records changes. Never throws: a failed write is retried a minute later. */
   keep(apps: Iterable<Used>): void {
     this.#keptAt = performance.now();
     const changed = [...apps].flatMap(({ wanted: { id }, fleet: { lastRequestAt } }) =>

@@ -1,4 +1,4 @@
-// The apps of this host as others look them up: by id, slug or host name, and by the queues that they consume.
+// Lookups of apps: by id, slug or host name, and by the queues that they consume.
 import type { ListedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { Fleet } from '../fleets/life/fleet.ts';
@@ -6,7 +6,7 @@ import type { App } from './app.ts';
 import { HostNames } from './host-names.ts';
 import { QueueConsumers } from './queue-consumers.ts';
 
-/** What can be asked of the apps that are here. `Apps` changes which they are. */
+/** Read access to the apps of this host. `Apps` adds and removes them. */
 export abstract class KnownApps {
   /** By id. */
   protected readonly apps = new Map<string, App>();
@@ -17,12 +17,12 @@ export abstract class KnownApps {
     this.hostNames = new HostNames(baseDomain);
   }
 
-  /** The fleet that answers at a host name (lower case, without port). */
+  /** Returns the fleet of a host name (lower case, without port). */
   resolve(host: string): Fleet | undefined {
     return this.hostNames.find(host)?.fleet;
   }
 
-  /** The host names that an app answers at; none for an unknown app. */
+  /** Returns the host names of an app; none for an unknown app. */
   hostsOf(id: string): string[] {
     const app = this.apps.get(id);
     return app === undefined ? [] : this.hostNames.of(app.wanted);
@@ -32,14 +32,14 @@ export abstract class KnownApps {
     return this.apps.get(id);
   }
 
-  /** The id of an app that is here, by its id or slug. */
+  /** Returns an app's id, given its id or slug. */
   find(name: string): string | undefined {
     if (this.apps.has(name)) return name;
     for (const [id, { wanted }] of this.apps) if (wanted.slug === name) return id;
     return undefined;
   }
 
-  /** Returns the account of an app, whose apps take turns with those of other accounts. An app without one counts as one. */
+  /** Returns the account of an app, for scheduling that is fair between accounts. An app without an account counts as one. */
   ownerOf(id: string): string {
     return this.apps.get(id)?.wanted.owner ?? id;
   }
@@ -51,7 +51,7 @@ export abstract class KnownApps {
     return owner !== undefined && sibling?.slug === slug && sibling.owner === owner;
   }
 
-  /** Ids of the other apps of the owner of the app `id` that consume a queue. */
+  /** Returns the ids of other apps of the same owner that consume a queue. */
   consumersOf(id: string, queue: string): string[] {
     const owner = this.apps.get(id)?.wanted.owner;
     if (owner === undefined) return [];
@@ -60,27 +60,27 @@ export abstract class KnownApps {
       .filter((each) => each !== id && this.apps.get(each)?.wanted.owner === owner);
   }
 
-  /** The previews of an app, the oldest first. */
+  /** Returns the previews of an app, oldest first. */
   previews(id: string): PreviewRow[] {
     return [...this.apps.values()].flatMap(({ preview }) => (preview?.parentId === id ? preview : []));
   }
 
-  /** The app whose repository, variables and secrets an app has: a preview has its parent's, any other app its own. */
+  /** Returns the app whose repository, variables and secrets are used: the parent of a preview, else the app itself. */
   originOf(id: string): string {
     return this.apps.get(id)?.preview?.parentId ?? id;
   }
 
-  /** One app as the host sees it; undefined for an unknown app. */
+  /** Returns one app as the host sees it; undefined for an unknown app. */
   observe(id: string): ListedApp | undefined {
     return this.apps.get(id)?.list();
   }
 
-  /** Every app as the host sees it, without previews. */
+  /** Returns every app as the host sees it, without previews. */
   observeAll(): ListedApp[] {
     return [...this.apps.values()].filter(({ preview }) => preview === null).map((app) => app.list());
   }
 
-  /** Memory that each app's process has for itself, in bytes, as last read; null for an app without a process. */
+  /** Returns the private memory of each app's process, in bytes, as last read; null without a process. */
   memories(): { id: string; slug: string; memory_bytes: number | null }[] {
     return [...this.apps].map(([id, { wanted, fleet }]) => ({
       id,

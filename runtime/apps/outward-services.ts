@@ -1,5 +1,5 @@
-// The services by which apps reach the AI server and the mail server. Each is a process of the host that is started when an app
-// first needs it, and answers every app at a socket of the app's own.
+// The services that connect apps to the AI server and the mail server. Each is a process of the host, started when an app first
+// needs it. It listens on one socket for each app.
 import { join } from 'node:path';
 import type { AiServer } from '../ai/upstream.ts';
 import { AppService, type HostServiceAccess } from '../app-services/app-service.ts';
@@ -13,18 +13,18 @@ import type { MailServiceOptions } from '../mail/app-server.ts';
 export interface OutwardServicesOptions {
   paths: Layout;
   users: (appId: string) => AppUsers;
-  /** Null: there is no AI server. */
+  /** Null without an AI server. */
   ai: AiServer | null;
-  /** Null: there is no mail server. */
+  /** Null without a mail server. */
   mail: MailServiceOptions | null;
 }
 
 interface Program {
   name: string;
   program: string;
-  /** The id under which the service has its user, among the ids of apps. */
+  /** The id under which the service gets its user, like an app's id. */
   user: string;
-  /** The name of an app's socket, among those of the app's process. */
+  /** File name of an app's socket, in the directory of the app's process. */
   socket: string;
   memoryBytes: number;
   heapMb: number;
@@ -73,15 +73,15 @@ export class OutwardServices {
   }
 
   /**
-   * An app's way to each service that is set up.
-   * @param countsFor whom its calls count for. Default: itself
+   * Returns an app's access to each configured service.
+   * @param countsFor whose quota its calls use. Default: its own
    */
   access(appId: string, countsFor?: () => CountsFor): Partial<Record<OutwardService, HostServiceAccess>> {
     const ways = [...this.#services].map(([type, service]) => [type, service.access(appId, countsFor)]);
     return Object.fromEntries(ways);
   }
 
-  /** Ends the requests of an app that are under way. */
+  /** Ends the running requests of an app. */
   async forget(appId: string): Promise<void> {
     await Promise.all([...this.#services.values()].map((service) => service.forget(appId)));
   }

@@ -1,17 +1,17 @@
-// Which apps consume which queue.
+// Maps queues to the apps that consume them, and back.
 
 export class QueueConsumers {
-  /** Ids of the apps that consume a queue, by its name. */
+  /** Ids of the consuming apps, by queue name. */
   readonly #apps = new Map<string, Set<string>>();
-  /** The queues that an app consumes, by its id. */
+  /** The consumed queues, by app id. */
   readonly #queues = new Map<string, string[]>();
 
-  /** Ids of the apps that consume a queue. */
+  /** Returns the ids of the apps that consume a queue. */
   of(queue: string): string[] {
     return [...(this.#apps.get(queue) ?? [])];
   }
 
-  /** Has an app consume these queues and no others. */
+  /** Replaces the queues that an app consumes. */
   set(appId: string, queues: string[]): void {
     for (const queue of this.#queues.get(appId) ?? []) {
       const consumers = this.#apps.get(queue);

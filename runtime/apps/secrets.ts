@@ -1,16 +1,16 @@
-// The secrets of apps: encrypted in the host's database, with a key that lies in a file of its own.
+// The secrets of apps: encrypted in the host's database, with a key in a separate file.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { SecretChanges, SecretRecord } from '../../handlers/contract/host/host-calls.ts';
 import { SECRETS_LIMIT } from '../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 
 const CIPHER = 'aes-256-gcm';
-/** The first byte of a sealed value names the way in which it was sealed. */
+/** First byte of an encrypted value: the version of its format. */
 const FORMAT = 1;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** There would be more secrets than an app may have. */
+/** The change would exceed the number of secrets that an app may have. */
 export class TooManySecrets extends Error {}
 
 /** The secrets of every app. */
@@ -26,7 +26,7 @@ export class Secrets {
       throw new Error('the key for secrets is damaged: it must be 43 characters, as it was made');
   }
 
-  /** An app's secrets by name, without their values. */
+  /** Returns an app's secrets by name, without their values. */
   list(appId: string): SecretRecord[] {
     return this.#store.secrets
       .all(appId)
@@ -34,8 +34,8 @@ export class Secrets {
   }
 
   /**
-   * Sets secrets, and deletes those whose value is `null`: all of them or none.
-   * @returns the names of the secrets that were there before
+   * Sets secrets, and deletes those whose value is `null`, in one transaction.
+   * @returns the changed names that existed before
    * @throws {TooManySecrets} when the app would have more than it may
    */
   change(appId: string, changes: SecretChanges): string[] {
@@ -53,8 +53,8 @@ export class Secrets {
   }
 
   /**
-   * The values of an app's secrets, by name.
-   * @throws {Error} naming the secret that this key does not open
+   * Decrypts an app's secrets.
+   * @throws {Error} naming the secret that this key cannot decrypt
    */
   values(appId: string): Record<string, string> {
     const entries = this.#store.secrets
@@ -89,7 +89,7 @@ export class Secrets {
   }
 }
 
-/** Binds a sealed value to its app and name: moved to others in the database, it does not open. */
+/** Returns the additional authenticated data, which binds a value to its app and name, so that it cannot be moved. */
 function owner(appId: string, name: string): Buffer {
   return Buffer.from(`${appId}\0${name}`, 'utf8');
 }

@@ -1,6 +1,6 @@
-// Calls from one app to another of the same owner, and messages to another app's queues. Each app that has such bindings has a
-// socket of its own at the gateway: only that app can come by it, and it may ask for the bindings that its process was started
-// with, and for nothing else.
+// Calls from one app to another of the same owner, and messages to another app's queues. Each app with such bindings has its
+// own socket at the gateway, which no other app can use. The app may use only the bindings with which its process was
+// started.
 import { chmodSync, chownSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Layout } from '../disk/data-directory.ts';
@@ -17,9 +17,9 @@ import { makePassage } from '../isolation/rights.ts';
 import type { AppUsers } from '../isolation/users.ts';
 import type { KnownApps } from './known-apps.ts';
 
-/** The most calls of an app that are under way at a time. It ends apps that call each other in a circle, if nothing else does. */
+/** Most concurrent calls of one app. This also stops apps that call each other in a cycle. */
 const CALLS_MAX = 1_000;
-/** The longest chain of apps that call each other for one request; Cloudflare's own limit. */
+/** Longest chain of calls for one request, as on Cloudflare. */
 const DEPTH_MAX = 16;
 const SOCKET = 'services.sock';
 
@@ -33,25 +33,25 @@ export interface ServicesOptions {
 
 /** An app that calls other apps. */
 interface Caller {
-  /** What its process may ask for. */
+  /** The bindings that its process may use. */
   calls: Calls;
-  /** Calls that are under way. */
-  underWay: number;
-  /** Resolves with what ends the listening at its socket. */
+  /** Running calls. */
+  running: number;
+  /** Resolves with a function that closes its socket. */
   listening: Promise<() => void>;
 }
 
 export class Services {
   readonly #options: ServicesOptions;
   readonly #callers = new Map<string, Caller>();
-  /** How deep each call that is under way is, by its span. */
+  /** The depth of each running call in its chain, by span id. */
   readonly #depths = new Map<string, number>();
 
   constructor(options: ServicesOptions) {
     this.#options = options;
   }
 
-  /** An app's way to the apps that it has bindings to. */
+  /** Returns an app's access to the apps of its bindings. */
   access(appId: string): ServiceAccess {
     const socketOf = () => this.#socket(appId);
     return {
@@ -62,9 +62,9 @@ export class Services {
         const known = this.#callers.get(appId);
         if (known !== undefined) known.calls = calls;
         else if (calls.services.length + calls.queues.length > 0) {
-          const caller: Caller = { calls, underWay: 0, listening: this.#listen(appId) };
+          const caller: Caller = { calls, running: 0, listening: this.#listen(appId) };
           this.#callers.set(appId, caller);
-          // The next start tries again.
+          // The next start retries.
           caller.listening.catch(() => {
             if (this.#callers.get(appId) === caller) this.#callers.delete(appId);
           });
@@ -74,7 +74,7 @@ export class Services {
     };
   }
 
-  /** To be called when an app was deleted: its socket is closed. */
+  /** Closes the socket of a deleted app. */
   forget(appId: string): void {
     void this.#callers.get(appId)?.listening.then(
       (end) => end(),
@@ -118,7 +118,7 @@ export class Services {
     });
   }
 
-  /** A message is acknowledged as soon as the other app has it on its disk, and not before. */
+  /** Routes a message to the app that consumes the queue. It is acknowledged once that app has it on its disk. */
   #toQueue(callerId: string, caller: Caller, queue: string | undefined, spans: Spans): Target {
     if (queue === undefined) return NO_BINDING;
     const apps = this.#options.apps();
@@ -133,7 +133,7 @@ export class Services {
   }
 
   #call(caller: Caller, backend: Backend, { spanId, parentSpanId }: Spans, to: Omit<Call, 'ended'>): Target {
-    if (caller.underWay >= CALLS_MAX)
+    if (caller.running >= CALLS_MAX)
       return refuse(503, 'too_many_calls', `${CALLS_MAX} calls of this app are under way already.`, 1);
     const depth = (parentSpanId === null ? 0 : (this.#depths.get(parentSpanId) ?? 0)) + 1;
     if (depth > DEPTH_MAX)
@@ -142,17 +142,17 @@ export class Services {
         'loop_detected',
         `Apps call each other more than ${DEPTH_MAX} deep for one request.`,
       );
-    caller.underWay++;
+    caller.running++;
     this.#depths.set(spanId, depth);
     const ended = () => {
-      caller.underWay--;
+      caller.running--;
       this.#depths.delete(spanId);
     };
     const limits = { site: backend.site, clientRpm: 0, appRpm: 0 };
     return { kind: 'proxy', backend, limits, call: { ...to, ended } };
   }
 
-  /** The app of a slug, if it has the same owner as the calling app now. */
+  /** Returns the fleet of a slug, if the app has the same owner as the calling app. */
   #sibling(appId: string, slug: string): Fleet | null {
     const apps = this.#options.apps();
     const fleet = apps.resolve(`${slug}.${this.#options.baseDomain}`);
@@ -162,7 +162,7 @@ export class Services {
   }
 }
 
-/** A fleet that names its app in refusals: the caller has a binding, and does not see an address. */
+/** Wraps a fleet so that refusals name its app: the caller has a binding, and sees no address. */
 function named(name: string, fleet: Fleet): Backend {
   return {
     site: fleet.site,
@@ -181,7 +181,7 @@ function refuse(status: number, code: string, detail: string, retryAfterS?: numb
   return { kind: 'respond', respond: () => ({ refusal }) };
 }
 
-/** The line that tells a process which of its entrypoints or queues is asked. */
+/** Returns the header line that names the called entrypoint or queue. */
 function callLine(asked: object): string {
   return `${CALL_HEADER}: ${asciiJson(asked)}\r\n`;
 }

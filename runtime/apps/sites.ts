@@ -1,4 +1,4 @@
-// Which site a request is for: the control plane, the control UI, git, or an app; and the rate limits of each.
+// Routes requests to their site: the control plane, the control UI, git, or an app; and sets the rate limits of each.
 
 import type { LocalAnswer, RequestHead, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
@@ -7,37 +7,37 @@ import type { Backend } from '../edge/upstream/backend.ts';
 import type { Fleet } from '../fleets/life/fleet.ts';
 import type { KnownApps } from './known-apps.ts';
 
-/** What requests may lead to. */
+/** The possible targets, and their limits. */
 export interface SitesOptions {
   baseDomain: string;
   control: Backend;
-  /** The control UI, or the origin of one outside. */
+  /** The control UI, or the URL of an external one. */
   ui: Backend | string;
   apps: KnownApps;
-  /** The parts that do not serve now, by name. */
+  /** Returns the names of the parts that do not work now. */
   failing: () => string[];
-  /** What is wrong while everything serves, by name. */
+  /** Returns the names of problems that do not stop anything yet. */
   warnings: () => string[];
-  /** Requests per minute at the edge; 0 is off. An app's own limits come before these. */
+  /** Default requests per minute at the edge; 0 for no limit. An app's own limits override them. */
   limits: { clientRpm: number; gitRpm: number; appRpm: number };
 }
 
-/** At every app's address: whether its process answers. A request here does not count as a use of the app. */
+/** Health check of an app's process, at every app's address. Does not count as a use of the app. */
 export const FLEET_HEALTH = '/.well-known/fleet/health';
 
-/** POST requests that a visitor may make of git for each operation: a push makes one or two, a fetch one for each round of commits that both sides compare. */
+/** POST requests allowed for each git operation: a push makes one or two, a fetch one for each round of negotiation. */
 const GIT_EXCHANGES = 8;
 
-/** The routing decisions of both listeners: `api`, where every host is the control plane's, and `edge`. */
+/** Returns the routing functions of both listeners: `api` serves the control plane at every host name, and `edge` all sites. */
 export function sites({ baseDomain, control, ui, apps, failing, warnings, limits }: SitesOptions): {
   api: (head: RequestHead) => Target;
   edge: (head: RequestHead) => Target;
 } {
   const { clientRpm } = limits;
   const git: SiteLimits = { site: 'git', clientRpm: limits.gitRpm, appRpm: 0 };
-  /** Git first asks without credentials and is challenged for them. These requests are counted apart, so that they do not use up the limit of its operation. */
+  /** Git's first requests carry no credentials and get a 401. They are counted separately, and do not use up git's limit. */
   const gitChallenges: SiteLimits = { ...git, countedAs: 'git challenges' };
-  /** What follows in an operation that has begun is counted apart too, so that the limit does not cut it: git shows its user why only at the first request. */
+  /** Later requests of an operation are counted separately and not cut off: git shows a reason only at the first request. */
   const gitExchanges: SiteLimits = {
     ...git,
     countedAs: 'git exchanges',
@@ -84,7 +84,7 @@ export function sites({ baseDomain, control, ui, apps, failing, warnings, limits
     const path = normalized(written);
     if (path === '/health') return health;
     if (path === '/ready') return ready;
-    // Answered here for every app that is awake, so that these serve on without the control plane.
+    // Awake apps are answered here, so that they work without the control plane.
     if (path === '/v1/edge/wake' && method === 'GET') return wake;
     return toControl;
   };
@@ -112,18 +112,18 @@ export function sites({ baseDomain, control, ui, apps, failing, warnings, limits
         limits: { ...site, appRpm: own.appRpm ?? limits.appRpm },
       };
     }
-    // It does not count against the limit of the app as a whole.
+    // Not counted against the limit of the whole app.
     return { kind: 'respond', respond: () => fleetHealth(fleet), limits: { ...site, appRpm: 0 } };
   };
   return { api, edge };
 }
 
-/** A path as the control plane reads it, so that both decide on the same one: without dot segments, however written. */
+/** Normalizes a path as the control plane does, so that both see the same one: resolves dot segments, also encoded ones. */
 function normalized(path: string): string {
   return /[.\\]|%2e/i.test(path) ? new URL(`http://control${path}`).pathname : path;
 }
 
-/** The host name that a proxy says was asked for: without its port and final dot, the first of several. */
+/** Returns the first host name in a proxy's header, without port and final dot. */
 function hostnameOf(forwarded: string): string {
   return forwarded.split(',')[0]!.trim().toLowerCase().replace(/:\d+$/, '').replace(/\.$/, '');
 }
@@ -139,7 +139,7 @@ function unknownHost(host: string): LocalAnswer {
   };
 }
 
-/** Health is the process's own sign: asking neither wakes the app nor counts as activity. */
+/** Asks the process for its health. Neither wakes the app nor counts as activity. */
 async function fleetHealth(fleet: Fleet): Promise<LocalAnswer> {
   return (await fleet.healthy())
     ? json(200, { status: 'ok', state: fleet.state })

@@ -1,16 +1,16 @@
-// Tells the control plane the state of one app's process, through the outbox.
+// Reports the state of one app's process to the control plane, through the outbox.
 import type { ObservedApp, ProcessState } from '../../handlers/contract/host/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { logRarely, reason } from '../log.ts';
 
-/** How a report reaches the control plane. */
+/** The way of reports to the control plane. */
 export interface ReportOptions {
   store: HostStore;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
 
-/** An app whose state is told. */
+/** The app whose state is reported. */
 interface Reported {
   wanted: { slug: string };
   fleet: { state: ProcessState };
@@ -20,9 +20,9 @@ interface Reported {
 export class StateReport {
   readonly #options: ReportOptions;
   readonly #app: Reported;
-  /** The state that the control plane was told last; null before. */
-  #told: ProcessState | null = null;
-  /** Whether the last state could not be written. It is tried again at the next tick. */
+  /** The last reported state; null before the first report. */
+  #reported: ProcessState | null = null;
+  /** Whether the last report could not be written. The next tick retries. */
   #isUnwritten = false;
 
   constructor(options: ReportOptions, app: Reported) {
@@ -30,26 +30,26 @@ export class StateReport {
     this.#app = app;
   }
 
-  /** Takes the present state for told: the control plane asks for those of all apps when it starts. */
+  /** Marks the current state as reported: the control plane fetches the states of all apps when it starts. */
   assumeTold(): void {
-    this.#told = this.#app.fleet.state;
+    this.#reported = this.#app.fleet.state;
   }
 
-  /** To be called when the state may have changed. Hibernating and waking wait for the next tick, since a request waits for the wake. */
+  /** Call it when the state may have changed. Hibernation and wakes wait for the next tick, since requests wait for a wake. */
   changed(state: ProcessState): void {
-    const wakes = (this.#told === 'idle' || this.#told === 'stopped') && state === 'running';
-    if (!wakes && state !== 'idle') this.#tell();
+    const wakes = (this.#reported === 'idle' || this.#reported === 'stopped') && state === 'running';
+    if (!wakes && state !== 'idle') this.#report();
   }
 
-  /** To be called about once a second: tells what was not told yet. */
+  /** Reports the state if it is unreported. Call it about once a second. */
   tick(): void {
-    if (this.#isUnwritten || this.#told !== this.#app.fleet.state) this.#tell();
+    if (this.#isUnwritten || this.#reported !== this.#app.fleet.state) this.#report();
   }
 
-  /** Never throws: a full disk must not stop the change of state. */
-  #tell(): void {
+  /** Never throws: a full disk must not block the change of state. */
+  #report(): void {
     const app = this.#app;
-    this.#told = app.fleet.state;
+    this.#reported = app.fleet.state;
     this.#isUnwritten = true;
     try {
       this.#options.store.outbox.add({ type: 'app', app: app.observe() });

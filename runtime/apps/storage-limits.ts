@@ -1,43 +1,43 @@
-// Stops apps because of the disk: those that keep more than `RUNNER_APP_MAX_MB`, and, when the disk is almost full, the app that
+// Stops apps to protect the disk: those that store more than `RUNNER_APP_MAX_MB`, and, when the disk is almost full, the app that
 // writes most.
 import type { HeldCause, HeldQueries, HeldRow } from '../../sqlite/host/held.ts';
 import { log, logRarely, reason } from '../log.ts';
 import { type Storage, StorageUse } from './storage-use.ts';
 
 const BYTES_IN_MB = 2 ** 20;
-/** The time over which growth is counted, in ms. */
+/** Time window for growth, in ms. */
 const WINDOW_MS = 30_000;
-/** How often an app with a process is measured, in ms: in quiet times, and when room is short or shrinks fast. */
+/** Measuring interval for an app with a process, in ms: normally, and when free space is low or shrinks fast. */
 const CALM_MS = 60_000;
-const KEEN_MS = 1_000;
-/** A pause between two measurements is at least this many times as long as the measurement before it. */
+const FAST_MS = 1_000;
+/** The pause after a measurement is at least this many times its duration. */
 const PAUSE_FACTOR = 10;
-/** How much an app over its limit may grow once it was started again, so that it can tidy up: in MiB, and as a share of its limit. */
+/** How much an app over its limit may grow after a restart, so that it can delete data: in MiB, and as a share of its limit. */
 const GRACE_MB = 64;
 const GRACE_SHARE = 0.1;
-/** A stopped app may start again when it keeps no more than this share of its limit. */
+/** A stopped app may restart when its storage is at most this share of its limit. */
 const ENOUGH = 0.95;
-/** Share of `RUNNER_DISK_FLOOR_MB`: with less room free, the app that writes most is stopped. */
+/** Share of `RUNNER_DISK_FLOOR_MB`: with less free space, the app that writes most is stopped. */
 const CRITICAL = 0.5;
-/** An app that grew by less than this is not stopped for a full disk: in MiB, and as a share of the floor. */
-const MODEST_MB = 64;
-const MODEST_SHARE = 1 / 16;
-/** Time that a stop gets to show before the next app is stopped for the disk's sake, in ms. */
+/** Least growth for which an app is stopped on a full disk: in MiB, and as a share of the floor. */
+const LEAST_GROWTH_MB = 64;
+const LEAST_GROWTH_SHARE = 1 / 16;
+/** Pause before another app is stopped for a full disk, in ms, so that the first stop can take effect. */
 const NEXT_STOP_MS = 1_000;
 
-/** An app whose storage is limited. */
+/** An app with limited storage. */
 export interface LimitedApp extends Storage {
   slug: string;
-  /** Apps, by id, whose storage counts as its own: those of a preview's parent and its other previews. */
+  /** Ids of the apps whose storage counts with its own: for a preview, its parent and the other previews. */
   countedWith: string[];
   isHeld: boolean;
-  /** Ends its process and starts no other before somebody starts the app; `atOnce`: without letting requests end. */
+  /** Ends its process, and starts none until somebody starts the app. `atOnce`: without draining requests. */
   hold: (why: string, atOnce: boolean) => Promise<void>;
-  /** Lets it start again by itself. */
+  /** Allows it to restart automatically. */
   letGo: () => Promise<void>;
 }
 
-/** What is known of the disk. */
+/** The state of the disk. */
 export interface Disk {
   short: boolean;
   keen: boolean;
@@ -47,7 +47,7 @@ export interface Disk {
 
 export interface StorageLimitsOptions {
   held: HeldQueries;
-  /** MiB that an app may keep; 0 is no limit. */
+  /** Storage limit of an app, in MiB; 0 for no limit. */
   maxMb: number;
   disk: Disk;
   apps: () => LimitedApp[];
@@ -58,13 +58,13 @@ export class StorageLimits {
   readonly #maxMb: number;
   readonly #use = new StorageUse(WINDOW_MS);
   readonly #held: Map<string, HeldRow>;
-  /** Apps whose row in the database could not be written yet. */
+  /** Apps whose row could not be written to the database yet. */
   readonly #unwritten = new Set<string>();
-  /** MiB up to which apps that were over their limit may grow. */
+  /** Raised limits, in MiB, of apps that exceeded theirs. */
   readonly #ceilings = new Map<string, number>();
-  /** Apps that the host before this one has stopped: their owners may start them to tidy up before they are measured. */
+  /** Apps that were stopped before the host restarted. Their owners may start them to delete data before they are measured. */
   readonly #stoppedBefore: Set<string>;
-  /** Apps that are being stopped, or allowed to start, at this moment. */
+  /** Apps that are being stopped or released now. */
   readonly #changing = new Set<string>();
   #measuring: Promise<void> | null = null;
   #measureAt = 0;
@@ -79,13 +79,13 @@ export class StorageLimits {
     this.#stoppedBefore = new Set(byLimit.map(([id]) => id));
   }
 
-  /** Bytes that an app keeps on the disk, as last measured; null before that. */
+  /** Returns the storage of an app in bytes, as last measured; null before that. */
   sizeOf(id: string): number | null {
     const megabytes = this.#use.size(id);
     return megabytes === null ? null : Math.round(megabytes * BYTES_IN_MB);
   }
 
-  /** To be called every few seconds, more often when room goes fast. Takes no time itself. */
+  /** Applies the limits. Call it every few seconds, more often when free space shrinks fast. Does not block. */
   look(): void {
     const now = performance.now();
     const { disk } = this.#options;
@@ -100,14 +100,14 @@ export class StorageLimits {
       for (const app of apps) if (this.#held.get(app.id)?.cause === 'disk') this.#letGo(app, 'room is back');
   }
 
-  /** Resolves when nothing is measured any more. */
+  /** Resolves when no measurement runs any more. */
   async stop(): Promise<void> {
     this.#ending.abort();
     await this.#measuring;
   }
 
   #measure(apps: LimitedApp[], now: number): void {
-    const everyMs = this.#options.disk.keen ? KEEN_MS : CALM_MS;
+    const everyMs = this.#options.disk.keen ? FAST_MS : CALM_MS;
     const isDue = (app: LimitedApp) =>
       app.isHeld
         ? this.#held.get(app.id)?.cause === 'limit'
@@ -118,8 +118,8 @@ export class StorageLimits {
       this.#measuring = null;
       if (this.#ending.signal.aborted) return;
       const ended = performance.now();
-      this.#measureAt = ended + Math.max(KEEN_MS, PAUSE_FACTOR * (ended - now));
-      // The apps as they are after the measurement.
+      this.#measureAt = ended + Math.max(FAST_MS, PAUSE_FACTOR * (ended - now));
+      // The current state of the apps, after the measurement.
       const measured = new Set(due.map(({ id }) => id));
       for (const app of this.#options.apps()) if (measured.has(app.id)) this.#judge(app);
     });
@@ -151,15 +151,15 @@ export class StorageLimits {
     return Math.max(1, Math.floor(Math.min(GRACE_MB, this.#maxMb * GRACE_SHARE)));
   }
 
-  /** When the disk is almost full, stops the app that writes most, if it writes much. */
+  /** On an almost full disk, stops the app that writes most, if that is much. */
   #stopWriter(apps: LimitedApp[], now: number): void {
     if (now - this.#stoppedAt < NEXT_STOP_MS) return;
     const { freeMb, floorMb } = this.#options.disk;
-    const modest = Math.max(1, Math.min(MODEST_MB, floorMb * MODEST_SHARE));
+    const leastGrowth = Math.max(1, Math.min(LEAST_GROWTH_MB, floorMb * LEAST_GROWTH_SHARE));
     const writers = apps
       .filter(({ id, pid, isHeld }) => pid !== null && !isHeld && !this.#changing.has(id))
       .map((app) => ({ app, growth: this.#use.growth(app.id) }))
-      .filter(({ growth }) => growth > modest)
+      .filter(({ growth }) => growth > leastGrowth)
       .sort((a, b) => b.growth - a.growth);
     const [most] = writers;
     if (most === undefined) return;
@@ -195,7 +195,7 @@ export class StorageLimits {
       .finally(() => this.#changing.delete(id));
   }
 
-  /** Forgets the apps that somebody has started, put to sleep or deleted: the host holds them no longer. */
+  /** Forgets the apps that were started, put to sleep or deleted meanwhile. */
   #forgetStarted(apps: LimitedApp[]): void {
     const held = new Set(apps.filter(({ isHeld }) => isHeld).map(({ id }) => id));
     for (const id of this.#held.keys()) if (!held.has(id) && !this.#changing.has(id)) this.#forget(id);
@@ -206,7 +206,7 @@ export class StorageLimits {
     this.#keep(id);
   }
 
-  /** Writes down whether an app is held. A full disk may prevent it: then it is tried again at every look. */
+  /** Records whether an app is stopped. On a full disk this may fail; then each `look` retries. */
   #keep(id: string): void {
     const row = this.#held.get(id);
     try {
@@ -219,7 +219,7 @@ export class StorageLimits {
     }
   }
 
-  /** MiB of other apps that count as this app's own: those of a preview's parent and its other previews. */
+  /** Returns the MiB of other apps that count with this one: for a preview, those of its parent and the other previews. */
   #besides({ countedWith }: LimitedApp): number {
     return countedWith.reduce((sum, id) => sum + (this.#use.size(id) ?? 0), 0);
   }

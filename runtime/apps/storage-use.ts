@@ -1,38 +1,38 @@
-// How much apps keep on the disk, which a child process counts, and how much they write, which the kernel counts.
+// Measures how much apps store, with `du` in a child process, and how much they write, with the kernel's counters.
 import { ChildError, runChild } from '../processes/child.ts';
 import { limited } from '../resources/limited.ts';
 
 const TIMEOUT_MS = 60_000;
-/** Apps that one child counts: the host stands still while it makes one. */
+/** Apps measured by one child process. The host is blocked while it forks. */
 const AT_ONCE = 500;
 const KB_IN_MB = 1024;
 const BYTES_IN_MB = 2 ** 20;
 
-/** The directories and the process of an app that are looked at. */
+/** The directories and the process of an app that are measured. */
 export interface Storage {
   id: string;
-  /** The directories of what it keeps. */
+  /** The directories of its storage. */
   directories: string[];
-  /** Its process, while it has one. */
+  /** Its process, if it has one. */
   pid: number | null;
-  /** Bytes that this process has written since its start, as the kernel counts them: not on every file system. */
+  /** Bytes that this process has written since its start, as the kernel counts them. Some file systems do not support it. */
   writtenBytes: number;
 }
 
-/** Something known of an app at a time, in MiB and ms. */
+/** A measured value at a time, in MiB and ms. */
 interface Sample {
   at: number;
   megabytes: number;
 }
 
-/** How much an app had written, or kept, over a window of time. */
+/** Growth of a value over a time window. */
 class Growth {
   #samples: Sample[] = [];
 
   add(sample: Sample, windowMs: number): void {
-    // The last one before the window stays: growth is counted from there.
+    // Keeps the last sample before the window, as the base of the growth.
     while (this.#samples.length > 1 && this.#samples[1]!.at <= sample.at - windowMs) this.#samples.shift();
-    // A list that grows has room for seventeen at once, and thousands of apps rest.
+    // `push` on an empty array allocates seventeen slots, too much for thousands of idle apps.
     if (this.#samples.length === 0) this.#samples = [sample];
     else this.#samples.push(sample);
   }
@@ -50,24 +50,24 @@ interface Known {
   kept: Growth;
   /** As last measured; null before that. */
   size: Sample | null;
-  /** MiB that its process had written when it was measured. */
+  /** MiB that its process had written at the last measurement. */
   writtenAtMeasure: number;
-  /** Whether it had a process since it was measured. */
+  /** Whether it had a process since the last measurement. */
   stale: boolean;
 }
 
 export class StorageUse {
   readonly #windowMs: number;
   readonly #known = new Map<string, Known>();
-  /** Whether the apps were noted before: which were there when the host started is known. */
+  /** Whether `note` was called before. Apps in the first call existed before the host started. */
   #noted = false;
 
-  /** @param windowMs the time over which `growth` is counted */
+  /** @param windowMs time window of `growth` */
   constructor(windowMs: number) {
     this.#windowMs = windowMs;
   }
 
-  /** Takes note of what the kernel tells of the apps' processes. Apps that are not among them are forgotten. */
+  /** Records the kernel's counters of the apps' processes. Forgets apps that are not listed. */
   note(apps: Storage[], now: number): void {
     const ids = new Set(apps.map(({ id }) => id));
     for (const id of this.#known.keys()) if (!ids.has(id)) this.#known.delete(id);
@@ -76,7 +76,7 @@ export class StorageUse {
     for (const { id, pid, writtenBytes } of apps) {
       const isNew = !this.#known.has(id);
       const known = this.#of(id);
-      // A new app has kept nothing until now.
+      // A new app starts with no storage.
       if (isNew && !isFirst) known.kept.add({ at: now, megabytes: 0 }, this.#windowMs);
       if (known.pid !== pid) {
         known.pid = pid;
@@ -89,20 +89,20 @@ export class StorageUse {
     }
   }
 
-  /** MiB that an app keeps, as last measured; null when it never was. */
+  /** Returns the MiB that an app stores, as last measured; null before that. */
   size(id: string): number | null {
     return this.#known.get(id)?.size?.megabytes ?? null;
   }
 
-  /** MiB that an app has written, or keeps more, in the window up to now. */
+  /** Returns the MiB by which an app's writes or storage have grown in the window. */
   growth(id: string): number {
     const known = this.#known.get(id);
     return known ? Math.max(known.written.megabytes, known.kept.megabytes) : 0;
   }
 
   /**
-   * Whether an app should be measured: it never was, or may keep something else by now and was not for `everyMs`, or has
-   * written as much since as it had room left below `limitMb`.
+   * Whether an app should be measured: it never was; or it may have changed since, and `everyMs` are over or its writes
+   * since then may have reached `limitMb`.
    */
   isDue({ id, writtenBytes }: Storage, now: number, everyMs: number, limitMb: number): boolean {
     const known = this.#of(id);
@@ -112,7 +112,7 @@ export class StorageUse {
     return now - known.size.at >= everyMs || known.size.megabytes + since >= limitMb;
   }
 
-  /** Measures apps. What cannot be counted in a minute, or before `signal` is aborted, stays as it was. Never rejects. */
+  /** Measures apps. Values that cannot be counted within a minute, or before `signal` aborts, stay unchanged. Never rejects. */
   async measure(apps: Storage[], signal: AbortSignal): Promise<void> {
     for (let from = 0; from < apps.length; from += AT_ONCE) {
       const portion = apps.slice(from, from + AT_ONCE);
@@ -122,7 +122,7 @@ export class StorageUse {
       const at = performance.now();
       for (const { id, directories, pid, writtenBytes } of portion) {
         const known = this.#of(id);
-        // A directory that is not there keeps nothing.
+        // A missing directory stores nothing.
         const counted = directories.flatMap((path) => sizes.get(path) ?? []);
         const megabytes = counted.length > 0 ? counted.reduce((a, b) => a + b) : (known.size?.megabytes ?? 0);
         known.size = { at, megabytes };
@@ -150,12 +150,12 @@ export class StorageUse {
   }
 }
 
-/** MiB of directories, by path. Those that are not there are left out. */
+/** Returns the MiB of directories, by path, without missing ones. */
 async function count(paths: string[], signal: AbortSignal): Promise<Map<string, number>> {
   const words = [...limited(), 'nice', '-n', '19', 'du', '-sk', '--', ...paths];
   const output = await runChild(words, { title: 'du', timeoutMs: TIMEOUT_MS, signal }).then(
     ({ output }) => output.toString('utf8'),
-    // Files come and go while it counts: it says so, and counts on.
+    // Files may vanish while `du` counts: it reports an error, and continues.
     (error: unknown) => (error instanceof ChildError ? error.output : ''),
   );
   const lines = output.split('\n').map((line) => /^(\d+)\t(.*)$/.exec(line));
