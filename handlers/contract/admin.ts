@@ -1,4 +1,4 @@
-// All of this Cellar.
+// Operations on the whole Cellar.
 import * as z from 'zod';
 import { appStatus } from './apps/apps.ts';
 import { id, listOf, page, reference, time } from './fields.ts';
@@ -7,17 +7,20 @@ import { operation } from './operation.ts';
 const percentile = z.number().nullable();
 const counts = z.record(z.string(), z.int());
 
-/** What is known of the damage to snapshots. */
+/** Result of verifying the snapshots. */
 export const Verified = z.strictObject({
-  /** When all of them were read last; null: never. */
+  /** When they were last verified; null: never. */
   at: time.nullable(),
-  /** How many there were then, and the packs that they need, with their bytes. */
+  /** Snapshots at that time, and the packs that they need, with their bytes. */
   snapshots: z.int(),
   packs: z.int(),
   bytes: z.int(),
-  /** Objects of the store that are missing or damaged, 50 at most. */
+  /** Missing or damaged objects of the store, 50 at most. */
   objects: z.array(z.strictObject({ name: z.string(), problem: z.enum(['missing', 'damaged']) })),
-  /** Snapshots that need them, the newest first, and what of each cannot be restored. `app` is null for what is no app's. */
+  /**
+   * Snapshots that need these objects, newest first, with the parts that cannot be restored. `app` is null for a part of no
+   * app.
+   */
   damaged: z.array(
     z.strictObject({
       key: z.string(),
@@ -32,57 +35,57 @@ export const HostStats = z.strictObject({
   started_at: time,
   /** The host's process. */
   rss_bytes: z.int(),
-  /** How late the gateway's thread comes to what is due, in the last `over_s` seconds. */
+  /** Delays of the event loop in the gateway's thread, in the last `over_s` seconds. */
   event_loop_delay: z.strictObject({
     p50_ms: z.number(),
     p99_ms: z.number(),
     max_ms: z.number(),
     over_s: z.int(),
   }),
-  /** Processes of apps. `memory_bytes` is what is theirs alone. */
+  /** Processes of apps. `memory_bytes` is their private memory. */
   cells: z.strictObject({ running: z.int(), memory_bytes: z.int(), open_streams: z.int() }),
-  /** The apps with most memory, then those that keep most on the disk; at most 200. `null`: not measured yet. */
+  /** The apps with most memory, then those with most disk use; at most 200. `null`: not measured yet. */
   apps: z.array(
     z.strictObject({
       id,
       slug: z.string(),
-      /** What is its process's alone; null without a process. */
+      /** Private memory of its process; null without a process. */
       memory_bytes: z.int().nullable(),
-      /** Its databases, objects, namespaces, queues and buckets. */
+      /** Disk use of its databases, objects, namespaces, queues and buckets. */
       disk_bytes: z.int().nullable(),
     }),
   ),
-  /** Starts that requests waited for, since the host's start; the percentiles are of the last 1,000. */
+  /** Wakes by requests since the host's start. The percentiles cover the last 1,000. */
   wakes: z.strictObject({ count: z.int(), failed: z.int(), p50_ms: percentile, p99_ms: percentile }),
-  /** What counts against `RUNNER_FLEET_MAX_RSS_MB`, and how much may be used. */
+  /** Memory counted against `RUNNER_FLEET_MAX_RSS_MB`, and the limit. */
   memory: z.strictObject({ used_bytes: z.int(), limit_bytes: z.int(), over: z.boolean() }),
-  /** The disk of the data directory, and how much must stay free on it. */
+  /** Free space on the disk of the data directory, and the space that must stay free. */
   disk: z.strictObject({ free_bytes: z.int(), floor_bytes: z.int(), short: z.boolean() }),
-  /** What waits for its turn. */
+  /** Queue lengths. */
   queues: z.strictObject({
     deploys_running: z.int(),
     deploys_waiting: z.int(),
     starts_waiting: z.int(),
-    /** Facts that the control plane has not been told, and apps of which it refuses one. */
+    /** Facts not yet delivered to the control plane, and apps with a fact that it refuses. */
     outbox: z.int(),
     outbox_refused: z.int(),
   }),
-  /** What waits to be written, what was dropped since the host's start, the bytes of its files, and ends of its thread. */
+  /** Queued and dropped entries since the host's start, bytes of its files, and restarts of its thread. */
   telemetry: z.strictObject({ waiting: counts, dropped: counts, files: counts, restarts: z.int() }),
   control_plane: z.strictObject({ answers: z.boolean(), restarts: z.int() }),
-  /** The last snapshot: when it was taken, what it wrote and has. `problem`: why the last try failed. */
+  /** The last snapshot: its time, bytes written and total bytes. `problem`: why the last attempt failed. */
   snapshots: z.strictObject({
     last_at: time.nullable(),
     last_written_bytes: z.int().nullable(),
     last_bytes: z.int().nullable(),
     problem: z.string().nullable(),
-    /** What is done at the moment: a snapshot is taken, storage is read from one, or all are verified. */
+    /** The operation under way: a snapshot is taken, storage is restored or copied from one, or all are verified. */
     under_way: z
       .strictObject({ what: z.enum(['take', 'restore', 'copy', 'verify']), since: time })
       .nullable(),
-    /** What the last verification found, and what later snapshots changed about it. */
+    /** Result of the last verification, updated by later snapshots. */
     verified: Verified,
-    /** Whether the newest snapshot is one of the damaged ones. */
+    /** Whether the newest snapshot is damaged. */
     newest_damaged: z.boolean(),
   }),
 });
@@ -118,7 +121,7 @@ export const admin = [
       items: z.array(
         z.strictObject({
           name: z.string(),
-          /** As text. Null for a secret. */
+          /** As a string. Null for a secret. */
           value: z.string().nullable(),
           default: z.string(),
           from: z.enum(['default', 'environment']),
@@ -137,7 +140,7 @@ export const admin = [
     path: '/v1/admin/snapshot',
     needs: 'runner',
     input: z.strictObject({}),
-    /** `key` names it, for a restore. `bytes`: what was written for it. */
+    /** `key` identifies the snapshot for a restore. `bytes`: the bytes written. */
     output: z.strictObject({ key: z.string(), bytes: z.int(), created_at: time }),
     status: 201,
     errors: ['snapshot_failed', 'snapshot_unusable', 'host_unavailable', 'insufficient_storage'],
@@ -153,13 +156,13 @@ export const admin = [
       z.strictObject({
         key: z.string(),
         created_at: time,
-        /** What it was taken for. */
+        /** The reason for taking it. */
         why: z.string(),
-        /** Bytes of all that is in it, and of what was written for it. */
+        /** Total bytes of the snapshot, and the bytes written for it. */
         bytes: z.int(),
         written_bytes: z.int(),
         apps: z.int(),
-        /** Apps that could not be read then, and are in it as they were in the snapshot before. */
+        /** Apps that could not be read. The snapshot has them as in the one before. */
         failures: z.array(z.strictObject({ app: z.string(), slug: z.string(), error: z.string() })),
       }),
     ),
@@ -192,7 +195,7 @@ export const admin = [
       /** The `database_id` of a D1 database, or its name where the project gives it none. Left out: all storage. */
       database: reference.optional(),
     }),
-    /** `before` is the key of the snapshot that was taken of the state before; null when that could not be read. */
+    /** `before`: key of a snapshot of the previous state; null when that state could not be read. */
     output: z.strictObject({
       snapshot: z.string(),
       app: z.string(),

@@ -1,6 +1,6 @@
-// An error that an HTTP answer is made of.
+// An error with an HTTP status and a code.
 
-/** `status` is the answer's HTTP status, `code` what programs tell errors apart by. */
+/** `status` is the HTTP status of the response. `code` identifies the error for programs. */
 export class CodedError<Code extends string | number> extends Error {
   readonly status: number;
   readonly code: Code;

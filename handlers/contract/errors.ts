@@ -1,7 +1,6 @@
-// Every error code that Cellar answers with, by any of its doors: the API, the RPC, git, and the gateway.
-// Pure values: the host imports them too.
+// Every error code of Cellar: of the API, the RPC, git and the gateway. Pure values: the host imports them too.
 
-/** What the caller did, and can mend. */
+/** Errors that the caller can fix. */
 const callerErrors = {
   bad_request: { status: 400, meaning: 'The request is not valid HTTP.' },
   invalid_input: { status: 400, meaning: 'A field is missing, unknown or wrong; `errors` names each.' },
@@ -77,7 +76,7 @@ const callerErrors = {
   headers_too_large: { status: 431, meaning: 'The head of the request is too large.' },
 } as const;
 
-/** What went wrong on this side. */
+/** Errors of this machine. */
 const systemErrors = {
   internal_error: { status: 500, meaning: 'Something failed that should not; the log has the request id.' },
   storage_unreadable: { status: 500, meaning: 'What the app keeps there cannot be read.' },
@@ -100,7 +99,7 @@ const systemErrors = {
 export const errorCodes = { ...callerErrors, ...systemErrors } as const;
 export type ErrorCode = keyof typeof errorCodes;
 
-/** A problem as it is sent (RFC 9457). `errors` names the fields that stood against it. */
+/** An error response (RFC 9457). `errors` names the invalid fields. */
 export interface ProblemBody {
   type: 'about:blank';
   title: string;

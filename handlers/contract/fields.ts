@@ -2,14 +2,14 @@
 import * as z from 'zod';
 import { CURSOR_LENGTH } from './sizes.ts';
 
-/** An id in a request. An ill-formed one is an unknown one: 404, not 400. */
+/** An id in a request. Ill-formed ids are treated as unknown ones: 404, not 400. */
 export const reference = z.string().min(1).max(200);
 /** An id as Cellar makes them. */
 export const id = z.string().regex(/^[0-9a-z]{16}$/);
 /** ISO 8601, UTC, with milliseconds. */
 export const time = z.iso.datetime({ precision: 3 });
 
-/** A time in a request. Any offset is taken; UTC with milliseconds is kept, which has four digits for the year. */
+/** A time in a request, with any offset. Converted to UTC with milliseconds, where the year must have four digits. */
 export const moment = z.iso
   .datetime({ offset: true })
   .transform((value) => new Date(value).toISOString())
@@ -26,10 +26,10 @@ export function listOf<Item extends z.ZodType>(item: Item) {
   return z.strictObject({ items: z.array(item), next_cursor: z.string().nullable() });
 }
 
-/** What a deleting operation answers: nothing in REST, `null` in RPC. */
+/** The output of a delete operation: no content in REST, `null` in RPC. */
 export const nothing = z.null();
 
-/** A text that fits in a line or a few: no control characters but tab and line feed, and not only blanks. */
+/** A short text: no control characters other than tab and line feed, and not only whitespace. */
 export function text(max: number) {
   return (
     z

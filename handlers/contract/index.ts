@@ -56,9 +56,9 @@ type Declared = (typeof operations)[number];
 export type OperationName = Declared['name'];
 /** The declaration of an operation, by name. */
 export type Named<Name extends OperationName> = Extract<Declared, { name: Name }>;
-/** What a caller may send: defaults may be left out. */
+/** The input of an operation; fields with defaults may be left out. */
 export type Params<Name extends OperationName> = z.input<Named<Name>['input']>;
-/** What an operation answers. */
+/** The output of an operation. */
 export type Result<Name extends OperationName> = z.output<Named<Name>['output']>;
 
 /** Operations by RPC name. */

@@ -1,7 +1,7 @@
-// What fields mean, for readers of the OpenAPI document and for agents. A field means the same in every operation that has
-// it, unless `operation.field` says something else.
+// Descriptions of fields, for the OpenAPI document and for agents. A field means the same in every operation, unless there is
+// an entry `operation.field`.
 
-/** Meanings of the fields of inputs, all of them, and of those of answers whose name does not say it. */
+/** Descriptions of all input fields, and of output fields whose names are not clear enough. */
 export const meanings: Readonly<Record<string, string>> = {
   id: 'The app: its id or its slug.',
   'accounts.delete.id': 'The id of the account.',
@@ -119,7 +119,7 @@ export const meanings: Readonly<Record<string, string>> = {
   role: 'What the account may do on the app.',
 };
 
-/** Meanings of the fields of answers, by the name of the schema that the OpenAPI document gives them. */
+/** Descriptions of output fields, by the schema's name in the OpenAPI document. */
 export const answerMeanings: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   App: {
     id: 'Its id, which stays when it is renamed.',
@@ -159,7 +159,7 @@ export const answerMeanings: Readonly<Record<string, Readonly<Record<string, str
   },
 };
 
-/** What operations are about, by the first word of their names. */
+/** Descriptions of groups of operations, by the first word of their names. */
 export const tagMeanings: Readonly<Record<string, string>> = {
   apps: 'Apps: making, reading, starting, stopping and deleting them.',
   deploys: 'Deploys of an app, and going back to an earlier one.',

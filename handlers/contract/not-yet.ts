@@ -1,2 +1,2 @@
-// Operations that are declared and not built yet: answered with 501. The only list of them.
+// The only list of operations that are declared but not implemented: they answer 501.
 export const notYet = [] as const;

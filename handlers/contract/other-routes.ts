@@ -1,28 +1,28 @@
-// Routes that are no operations: described in the OpenAPI document, answered elsewhere.
+// Routes without an operation: described in the OpenAPI document, implemented elsewhere.
 import type { ErrorCode } from './errors.ts';
 
-/** A route without an RPC method. `auth`: what it asks for. */
+/** A route without an RPC method. `auth`: the required credentials. */
 export interface OtherRoute {
-  /** What it is called in the OpenAPI document. */
+  /** Its name in the OpenAPI document. */
   name: string;
   method: 'GET' | 'POST' | 'PUT';
-  /** As OpenAPI writes paths. */
+  /** In OpenAPI's path syntax. */
   path: string;
   summary: string;
   auth: 'none' | 'token' | 'git';
-  /** Names of query fields, all of them texts that are required. */
+  /** Required query fields, all strings. */
   query?: readonly string[];
-  /** Those that may be left out. */
+  /** Optional query fields. */
   optionalQuery?: readonly string[];
   /** Request headers that it reads. */
   headers?: readonly string[];
-  /** Whether a repeated request may carry an `Idempotency-Key`. */
+  /** Whether the route accepts an `Idempotency-Key`. */
   idempotent?: true;
-  /** A JSON Schema of the answer, where it is JSON and the same each time. */
+  /** JSON Schema of the response, where it is JSON with a fixed shape. */
   schema?: object;
-  /** The same for an answer with status 503 that is no problem. */
+  /** JSON Schema of a 503 response that is not a problem. */
   unavailable?: object;
-  /** Content types of the body and the answer. */
+  /** Content types of the body and the response. */
   takes?: string;
   answers: string;
   errors: readonly ErrorCode[];

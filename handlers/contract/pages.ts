@@ -1,13 +1,13 @@
-// What every page of Cellar's own is sent with and looks like, whichever plane makes it.
+// Headers and style of Cellar's own pages, in both planes.
 
-/** Headers of a small page that brings its own style, and needs nothing else. */
+/** Headers of a small page with inline style and no other resources. */
 export const PAGE_HEADERS = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'",
   'x-content-type-options': 'nosniff',
 };
 
-/** The control UI's colours by role, in light and in dark: those of `ui/style/tokens.css`. */
+/** The control UI's colours by role, in light and dark: the same as in `ui/style/tokens.css`. */
 export const PAGE_COLOURS = {
   light: {
     paper: '#faf9f7',
@@ -35,7 +35,7 @@ export const PAGE_COLOURS = {
 
 export type PageColour = keyof typeof PAGE_COLOURS.light;
 
-/** The style of a small page: the control UI's colours, type and measures. */
+/** Style of a small page: the control UI's colours, fonts and sizes. */
 export const PAGE_STYLE = `:root { ${roles(PAGE_COLOURS.light)} }
 @media (prefers-color-scheme: dark) { :root { ${roles(PAGE_COLOURS.dark)} } }
 * { box-sizing: border-box }

@@ -1,8 +1,9 @@
-// Texts, measured and cut so that both planes and every reader take them.
+// Measures and truncates strings safely for both planes.
 
 /**
- * The beginning of a text: at most `length` UTF-16 units, never half a character, and always valid Unicode.
- * @param mark added when something was cut off
+ * Returns the beginning of a string: at most `length` UTF-16 units, without splitting a surrogate pair, and always valid
+ * Unicode.
+ * @param mark appended when something was cut off
  */
 export function cutText(text: string, length: number, mark = ''): string {
   if (text.length <= length) return text.toWellFormed();
@@ -11,7 +12,7 @@ export function cutText(text: string, length: number, mark = ''): string {
   return text.slice(0, splits ? length - 1 : length).toWellFormed() + mark;
 }
 
-/** How many bytes a text has in UTF-8. */
+/** Returns the length of a string in bytes of UTF-8. */
 export function byteLength(text: string): number {
   return new TextEncoder().encode(text).length;
 }

@@ -14,7 +14,7 @@ export const slug = z
 
 export const desiredState = z.enum(['running', 'stopped']);
 
-/** Derived; the first that holds, see `statusOf` in the services. */
+/** Derived by `statusOf` in the services: the first status that applies. */
 export const appStatus = z.enum([
   'created',
   'deploying',
@@ -47,18 +47,18 @@ export type App = z.output<typeof App>;
 /** Most apps of one overview. */
 export const OVERVIEW_APPS = 500;
 
-/** What an app did in the last 24 hours, and does now. Durations in ms. */
+/** An app's figures of the last 24 hours and now. Durations in ms. */
 export const AppFigures = z.strictObject({
   /** Requests of each hour, the present one last. */
   requests: z.array(z.int()).length(24),
-  /** Of these requests: answered with 5xx. */
+  /** Requests that were answered with 5xx. */
   errors: z.int(),
   duration_ms_p99: z.number().nullable(),
   /** Requests of the last whole minute. */
   requests_per_minute: z.int(),
-  /** The most in the last minutes; null when no process runs now. */
+  /** Peak of the last minutes; null without a process. */
   memory_bytes: z.int().nullable(),
-  /** Groups of errors that are open. */
+  /** Groups of unresolved errors. */
   open_errors: z.int(),
 });
 export type AppFigures = z.output<typeof AppFigures>;
@@ -95,7 +95,7 @@ export const apps = [
       ),
       /** Whether there are more apps. */
       more: z.boolean(),
-      /** What is used of the machine's memory, and may be used; null while the host does not answer. */
+      /** Used memory of the machine and its limit; null while the host does not answer. */
       memory: z.strictObject({ used_bytes: z.int(), limit_bytes: z.int() }).nullable(),
     }),
     status: 200,

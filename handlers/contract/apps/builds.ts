@@ -1,4 +1,4 @@
-// Where in its repository an app is, and how it is built: what its files do not say.
+// Build settings of an app: its folder in the repository and its commands.
 import * as z from 'zod';
 import { reference } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -6,7 +6,7 @@ import { BUILD_COMMAND_BYTES } from '../sizes.ts';
 import { byteLength } from '../text.ts';
 import { pathFault } from './path.ts';
 
-/** A folder as it is kept: `./apps//web/` is `apps/web`, and `.` the folder that it starts at. */
+/** Normalizes a folder: `./apps//web/` becomes `apps/web`, and `.` stands for the base folder. */
 const folder = z
   .string()
   .max(1024)
@@ -23,7 +23,7 @@ const folder = z
     return z.NEVER;
   });
 
-/** NUL would end it among a process's arguments. */
+/** A NUL byte would end an argument of the process. */
 const commandLine = z
   .string()
   .max(BUILD_COMMAND_BYTES)
@@ -33,7 +33,7 @@ const commandLine = z
   .regex(/^[^\0]*$/, 'must not have a NUL character')
   .refine((value) => value.trim() !== '', { error: 'must be a command, or null' });
 
-/** Null stands for what Cellar finds by itself. */
+/** Null: Cellar detects the value. */
 export const Builds = z.strictObject({
   root_directory: z.string().nullable(),
   install_command: z.string().nullable(),

@@ -3,16 +3,16 @@ import * as z from 'zod';
 import { listOf, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** A run of a cron that has ended. */
+/** A finished run of a cron. */
 export const CronRun = z.strictObject({
   /** When it began. */
   at: time,
-  /** `manual`: somebody asked for it. */
+  /** `manual`: started by a person. */
   trigger: z.enum(['schedule', 'manual']),
   outcome: z.enum(['ok', 'failed']),
   duration_ms: z.int(),
   error: z.string().nullable(),
-  /** Its lines in the log have it, too. */
+  /** The log lines of the run have it, too. */
   trace_id: z.string().nullable(),
 });
 export type CronRun = z.output<typeof CronRun>;
@@ -29,7 +29,7 @@ export const crons = [
       z.strictObject({
         /** The expression, in UTC. */
         cron: z.string(),
-        /** Null while the app is stopped. In the past: it runs now. */
+        /** Null while the app is stopped. A time in the past: the cron is running now. */
         next_at: time.nullable(),
         last_run: CronRun.nullable(),
       }),
@@ -46,7 +46,7 @@ export const crons = [
     input: z.strictObject({ id: reference, cron: z.string().min(1).max(200) }),
     output: z.strictObject({
       cron: z.string(),
-      /** `running`: after ten seconds it has not ended; `crons.list` tells of its end. */
+      /** `running`: not finished after ten seconds; `crons.list` reports the outcome later. */
       outcome: z.enum(['ok', 'failed', 'running']),
       duration_ms: z.int().nullable(),
       error: z.string().nullable(),

@@ -1,10 +1,10 @@
-// Deploys, and where to push to for one.
+// Deploys, and the git remote to push to.
 import * as z from 'zod';
 import { id, listOf, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { lastEventId } from '../telemetry/events.ts';
 
-/** `live` while it serves, `replaced` when another deploy does. `error` says who cancelled one. */
+/** `live`: serves now. `replaced`: another deploy serves now. `error` of a cancelled deploy says who cancelled it. */
 export const deployStatus = z.enum([
   'queued',
   'building',
@@ -18,18 +18,18 @@ export const deployStatus = z.enum([
 export const Deploy = z.strictObject({
   id,
   app_id: id,
-  /** Empty, as `ref`, for an upload, which is no commit. */
+  /** Empty, like `ref`, for an upload: it has no commit. */
   sha: z.string(),
   ref: z.string(),
   message: z.string(),
   author: z.string(),
-  /** Who asked for a rollback or a deploy again. */
+  /** Who asked for a rollback or a redeploy. */
   requested_by: z.string().nullable(),
   /** A rollback serves the version of an earlier deploy. */
   version: z.strictObject({ id, tag: z.string(), message: z.string(), created_at: time }),
   trigger: z.enum(['push', 'rollback', 'commit', 'redeploy', 'import', 'upload', 'promote']),
   status: deployStatus,
-  /** Whether its release is kept. */
+  /** Whether its release is still kept. */
   can_roll_back: z.boolean(),
   steps: z.array(
     z.strictObject({
@@ -44,7 +44,7 @@ export const Deploy = z.strictObject({
 });
 export type Deploy = z.output<typeof Deploy>;
 
-/** New lines of a deploy's log. As a server-sent event it is called `log`. */
+/** New lines of a deploy's log. The server-sent event has the name `log`. */
 export const DeployLines = z.strictObject({ deploy_id: id, lines: z.array(z.string()) });
 export type DeployLines = z.output<typeof DeployLines>;
 
@@ -147,11 +147,11 @@ export const git = [
     input: z.strictObject({ id: reference }),
     output: z.strictObject({
       url: z.string(),
-      /** The same with `<API_KEY>` where a profile API key belongs. */
+      /** The same with the placeholder `<API_KEY>` for an API key of a profile. */
       url_with_key: z.string(),
       username: z.literal('git'),
       branch: z.literal('main'),
-      /** Commands to paste, with `<API_KEY>` in them. */
+      /** Commands to paste, with the placeholder `<API_KEY>`. */
       clone: z.string(),
       push: z.string(),
     }),

@@ -6,13 +6,13 @@ import { operation } from '../operation.ts';
 /** Most domains of one app. */
 export const DOMAIN_LIMIT = 100;
 
-/** Two or more labels. The last is no number, so that an IP address does not match. */
+/** Two or more labels. The last is not a number, so an IP address does not match. */
 const HOSTNAME =
   /^(?=.{4,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+(?!\d+$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])$/;
 
 /**
- * Returns a hostname as DNS has it: lower case, ASCII, without the dot at the end. People paste addresses of pages: scheme,
- * port and path are left out. Null when the text has no hostname.
+ * Normalizes a hostname as in DNS: lower case, ASCII, no trailing dot. Strips scheme, port and path, because people paste URLs.
+ * Returns null when the text has no hostname.
  */
 export function normalHostname(given: string): string | null {
   const name = given
@@ -39,45 +39,45 @@ const hostname = z
     return z.NEVER;
   });
 
-/** How long a hostname that was served stays reserved for its owner after it was removed, in ms. */
+/** How long a removed hostname that was served stays reserved for its owner, in ms. */
 export const DOMAIN_RESERVED_MS = 7 * 24 * 3_600_000;
 
 export const Domain = z.strictObject({
   hostname: z.string(),
   app_id: id,
   created_at: time,
-  /** `pending`: it is not served, because its DNS neither points to this machine nor names the app. `active`: it is served. */
+  /** `pending`: not served, because its DNS neither points to this machine nor names the app. `active`: served. */
   state: z.enum(['pending', 'active']),
-  /** Why it is pending: what the last lookup found. */
+  /** Why it is pending: the result of the last DNS lookup. */
   reason: z.string().nullable(),
-  /** When it was looked up last; null before the first time. */
+  /** Time of the last DNS lookup; null before the first one. */
   checked_at: time.nullable(),
-  /** While it is pending: DNS records, each of which makes it active. */
+  /** While it is pending: DNS records. Any one of them makes it active. */
   records: z.array(z.strictObject({ type: z.enum(['CNAME', 'TXT']), name: z.string(), value: z.string() })),
 });
 export type Domain = z.output<typeof Domain>;
 
-/** How long the lookup of a name may take, in ms; it may wait as long for its turn. */
+/** Timeout of a DNS lookup in ms. It may wait as long in the queue. */
 export const DOMAIN_LOOKUP_MS = 5_000;
 
-/** Where a name leads, and whether there is a certificate for it. */
+/** DNS state of a hostname, and its certificate. */
 const lookup = {
   dns: z.strictObject({
     /**
-     * `here`: to this machine. `elsewhere`: to other addresses only; behind a proxy of one's own that is right.
-     * `none`: nowhere. `unknown`: no name server answered in time.
+     * `here`: resolves to this machine. `elsewhere`: to other addresses only, which is right behind a reverse proxy. `none`:
+     * does not resolve. `unknown`: no name server answered in time.
      */
     leads: z.enum(['here', 'elsewhere', 'none', 'unknown']),
-    /** What the name has, at most 20. */
+    /** Addresses of the hostname, at most 20. */
     addresses: z.array(z.string()),
-    /** The name that it is another name of, if it is one. */
+    /** The target of its CNAME, if it has one. */
     alias: z.string().nullable(),
-    /** Public addresses that are known to be this machine's: its own, and those of the base domain. */
+    /** Known public addresses of this machine: its own, and those of the base domain. */
     machine: z.array(z.string()),
-    /** The texts of the TXT records of `_cellar.<hostname>`, at most 20. */
+    /** TXT records of `_cellar.<hostname>`, at most 20. */
     texts: z.array(z.string()),
   }),
-  /** `off`: Cellar speaks plain HTTP, and what stands in front has the certificates. `waiting`: the first visit gets it. */
+  /** `off`: Cellar speaks plain HTTP; a proxy in front holds the certificates. `waiting`: the first visit requests one. */
   certificate: z.strictObject({
     state: z.enum(['off', 'waiting', 'valid', 'expired']),
     until: time.nullable(),

@@ -5,7 +5,7 @@ import { operation } from '../operation.ts';
 import { ENV_VALUE_BYTES } from '../sizes.ts';
 import { byteLength } from '../text.ts';
 
-/** Names that belong to the platform. `*` stands for any ending. */
+/** Names reserved for the platform. `*` matches any ending. */
 export const reservedEnvNames: readonly string[] = [
   'RUNNER_*',
   'SERVICE_*',
@@ -27,7 +27,7 @@ export const reservedEnvNames: readonly string[] = [
   'ENV',
 ];
 
-/** Whether a name belongs to the platform. npm reads its own names in any case. */
+/** Whether a name is reserved for the platform. npm reads its names in any case. */
 export function isReservedEnvName(name: string): boolean {
   return reservedEnvNames.some((reserved) => {
     if (!reserved.endsWith('*')) return name === reserved;
@@ -45,7 +45,7 @@ const name = z
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must have letters, digits and underscores, and not begin with a digit')
   .refine((value) => !isReservedEnvName(value), { error: 'is reserved for the platform' });
 
-/** NUL would end it in a process's environment. */
+/** A NUL byte would end a value in the process's environment. */
 const value = z
   .string()
   .max(ENV_VALUE_BYTES)

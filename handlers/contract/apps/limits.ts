@@ -1,4 +1,4 @@
-// Requests per minute that the edge lets through to an app.
+// Rate limits of an app at the edge.
 import * as z from 'zod';
 import { reference } from '../fields.ts';
 import { operation } from '../operation.ts';

@@ -1,12 +1,12 @@
-// What a file that is committed through the API may be called.
+// Validates paths of files that are committed through the API.
 import { byteLength } from '../text.ts';
 
 const PATH_BYTES = 1024;
 const NAME_BYTES = 255;
-/** Characters that HFS+ ignores: with them in it, a name can be another's double. */
+/** Characters that HFS+ ignores: names that differ only in them are the same file. */
 const IGNORED = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g;
 
-/** Why `path` cannot be a file of a repository, or null when it can. */
+/** Returns why `path` is not valid in a repository, or null when it is. */
 export function pathFault(path: string): string | null {
   if (path === '') return 'must not be empty';
   if (!path.isWellFormed()) return 'must be valid Unicode';
@@ -23,7 +23,7 @@ export function pathFault(path: string): string | null {
   return null;
 }
 
-/** NTFS ends a name at a colon, drops dots and blanks at its end, and knows `git~1` as the short name of `.git`. */
+/** NTFS ends a name at a colon, drops trailing dots and spaces, and has `git~1` as the short name of `.git`. */
 function isGitDirectory(name: string): boolean {
   const plain = name
     .replace(IGNORED, '')

@@ -4,22 +4,24 @@ import { id, listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { Deploy, deployStatus } from './deploys.ts';
 
-/** What becomes of a push to another branch, and what a new preview keeps at its beginning: nothing, or what the app keeps. */
+/**
+ * `branches`: whether pushes to branches other than main make previews. `storage`: a new preview's storage starts empty, or as
+ * a copy of the app's.
+ */
 export const PreviewSettings = z.strictObject({
-  /** Whether a push to another branch than main makes a preview. */
   branches: z.boolean(),
   storage: z.enum(['empty', 'copy']),
 });
 
 export const Preview = z.strictObject({
-  /** What its address begins with. */
+  /** First part of its address. */
   name: z.string(),
   url: z.string(),
-  /** The branch that it shows; null for an upload. */
+  /** Its branch; null for an upload. */
   branch: z.string().nullable(),
-  /** Whether a release of it answers at the address. */
+  /** Whether one of its releases is live at the address. */
   serves: z.boolean(),
-  /** Its newest deploy. Only the log of it is kept apart: see `previews.log`. */
+  /** Its newest deploy. Its log is read with `previews.log`. */
   deploy: z
     .strictObject({
       id,
@@ -33,7 +35,7 @@ export const Preview = z.strictObject({
     })
     .nullable(),
   created_at: time,
-  /** When it goes: 7 days after its last push or upload. */
+  /** Expiry: 7 days after its last push or upload. */
   expires_at: time,
 });
 export type Preview = z.output<typeof Preview>;

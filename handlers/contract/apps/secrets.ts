@@ -1,4 +1,4 @@
-// Secrets of an app's Worker. RPC only. A value goes in and is never shown again.
+// Secrets of an app's Worker. RPC only. Values are write-only.
 import * as z from 'zod';
 import { listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -11,7 +11,7 @@ const name = z
   .regex(/^[A-Za-z_$][A-Za-z0-9_$]*$/, 'must be a JavaScript identifier of letters, digits, _ and $')
   .refine((value) => value !== '__proto__', { error: 'is not a name that an object can have' });
 
-/** It travels in the environment of the app's process, where NUL would end it. */
+/** The value is passed in the environment of the app's process, where a NUL byte would end it. */
 const value = z
   .string()
   .max(SECRET_VALUE_BYTES)
@@ -47,9 +47,9 @@ export const secrets = [
     input: z.strictObject({ id: reference, name, value }),
     output: z.strictObject({
       ...Secret.shape,
-      /** Whether a process has it already. */
+      /** Whether a running process has it already. */
       in_effect: z.boolean(),
-      /** Why the app did not start with it; what ran before runs on. */
+      /** Why the app did not start with it. The previous process keeps running. */
       problem: z.string().nullable(),
     }),
     status: 201,

@@ -1,4 +1,4 @@
-// The repository, read and changed without git.
+// Reads and changes the repository without git.
 import * as z from 'zod';
 import { id, page, reference, text } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -6,9 +6,9 @@ import { COMMIT_BODY_BYTES } from '../sizes.ts';
 import { pathFault } from './path.ts';
 import { templates } from './templates.ts';
 
-/** Bytes of a file that are answered when no range is asked for. */
+/** Bytes of a file returned when no range is given. */
 export const BLOB_BYTES = 256 * 1024;
-/** Entries of a tree that one answer has at most. */
+/** Most entries of a tree in one answer. */
 const TREE_ENTRIES = 10_000;
 
 const path = z
@@ -20,17 +20,19 @@ const committedPath = z.string().superRefine((value, context) => {
   const fault = pathFault(value);
   if (fault !== null) context.addIssue({ code: 'custom', message: fault });
 });
-/** A branch, a tag or a commit. `~2` and the like may follow. */
+/** A branch, a tag or a commit, with an optional suffix such as `~2`. */
 const ref = z
   .string()
   .min(1)
   .max(255)
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   .regex(/^(?!-)[^\u0000-\u0020\u007f:?*[\\{]+$/, 'must name a branch, a tag or a commit');
-/** As browsers take them, so `root@localhost` too, but for what git takes off at the beginning: `.` and `'`. */
+/**
+ * The e-mail addresses that browsers accept, such as `root@localhost`. Excludes `.` and `'` at the beginning, which git strips.
+ */
 const EMAIL =
   /^[\w+-][\w.!#$%&'*+/=?^`{|}~-]*@[a-zA-Z\d](?:[a-zA-Z\d-]{0,61}[a-zA-Z\d])?(?:\.[a-zA-Z\d](?:[a-zA-Z\d-]{0,61}[a-zA-Z\d])?)*$/;
-/** Of a public repository: git itself is told no name and no password. */
+/** URL of a public repository: git gets no user name or password. */
 const repositoryUrl = z
   .string()
   .max(2000)
@@ -47,7 +49,7 @@ const change = z
     content_base64: z.base64().optional(),
     mode: z.enum(['100644', '100755']).optional(),
     delete: z.literal(true).optional(),
-    /** The file is renamed: its path before. */
+    /** A rename: the file's previous path. */
     from: committedPath.optional(),
   })
   .superRefine((file, context) => {
@@ -86,7 +88,7 @@ export const source = [
       id: reference,
       ref: ref.optional(),
       path: path.optional(),
-      /** All files below the directory, and no directories. */
+      /** Lists all files below the directory, without directories. */
       recursive: z.boolean().default(false),
       limit: z.int().min(1).max(TREE_ENTRIES).default(1000),
       cursor: page.cursor,
@@ -100,7 +102,7 @@ export const source = [
           /** `commit`: a submodule. */
           type: z.enum(['blob', 'tree', 'commit']),
           mode: z.string(),
-          /** Bytes; null for what is no file. */
+          /** Bytes; null for entries that are not files. */
           size: z.int().nullable(),
           sha,
         }),
@@ -120,20 +122,20 @@ export const source = [
       id: reference,
       path,
       ref: ref.optional(),
-      /** As HTTP's header has it, such as `bytes=0-99`. */
+      /** As in the HTTP header, such as `bytes=0-99`. */
       range: z.string().max(100).optional(),
     }),
     output: z.strictObject({
       path: z.string(),
       /** The commit that the file was read from. */
       commit: sha,
-      /** The contents' own. */
+      /** The blob's hash. */
       sha,
       mode: z.string(),
       /** Bytes of the whole file. */
       size: z.int(),
       content_type: z.string(),
-      /** Where in the file the content begins. */
+      /** Byte offset of the content in the file. */
       offset: z.int(),
       content_base64: z.string(),
     }),
@@ -156,7 +158,7 @@ export const source = [
     needs: 'view',
     input: z.strictObject({ id: reference, from: ref.optional(), to: ref.optional() }),
     output: z.strictObject({
-      /** Null where there is nothing to compare with: nothing is live, or main is not there. */
+      /** Null when there is nothing to compare: no deploy is live, or main does not exist. */
       from: sha.nullable(),
       to: sha.nullable(),
       files: z.array(
@@ -189,7 +191,7 @@ export const source = [
       author_name: text(200)
         .regex(/[^\s.,:;<>"\\']/, 'must have a letter or digit')
         .optional(),
-      /** The commit that main must be at. */
+      /** The commit that main must point to. */
       parent: sha.optional(),
       files: changes,
     }),

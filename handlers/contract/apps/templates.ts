@@ -1,10 +1,9 @@
-// The projects that an app can be started from. Their files lie in `templates/`, each in the folder of its name.
+// Project templates for new apps. Their files are in `templates/`, each in the folder of its name.
 
-/** A project to start from. */
 export interface Template {
   name: string;
   title: string;
-  /** One sentence: what it is, and what of Workers it shows. */
+  /** One sentence: what it is, and which features of Workers it shows. */
   description: string;
 }
 

@@ -1,4 +1,4 @@
-// Which version a deploy serves.
+// The version that a deploy serves.
 import type { DeployFact, DeployVersion } from '../host/host-calls.ts';
 
 /** Returns the version that a deploy serves: its own, or that of an earlier deploy. */

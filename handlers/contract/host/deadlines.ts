@@ -1,23 +1,23 @@
-// How long things may take, in ms: the host's calls, and what their callers wait for. Pure values: the browser imports them too.
+// Timeouts in ms, of calls to the host and of their callers. Pure values: the browser imports them too.
 import type { OperationName } from '../index.ts';
 
-/** Calls of the host that say nothing else. */
+/** Default timeout of calls to the host. */
 export const CALL_DEADLINE_MS = 10_000;
-/** A reading of storage has 10 s, and may wait for its turn. */
+/** A storage read has 10 s, and may wait in the queue first. */
 export const READ_DEADLINE_MS = 60_000;
-/** The host itself gives up on git's commands earlier; the contents of a file may take their time. */
+/** The host ends git commands earlier than this. Large files may take long. */
 export const SOURCE_DEADLINE_MS = 600_000;
-/** A whole object of 5 GiB. What stalls is ended much earlier by the host. */
+/** A whole object of 5 GiB. The host ends stalled transfers much earlier. */
 export const OBJECT_DEADLINE_MS = 3_600_000;
-/** A list of snapshots in a store far away. */
+/** A list of snapshots in a remote store. */
 export const SNAPSHOT_LIST_DEADLINE_MS = 3_600_000;
 export const SNAPSHOT_DEADLINE_MS = 6 * 3_600_000;
 
-/** A wake of 120 s, and what a drain or a start in its turn needs. */
+/** A wake of 120 s, plus a drain or a queued start. */
 const USUAL_MS = 180_000;
-/** What a call may take besides: a wake before it, and the way there and back. */
+/** Added to a call's own timeout: a wake before it, and the network. */
 const AROUND_MS = USUAL_MS;
-/** Operations that may take longer, and how long. */
+/** Operations with longer timeouts. */
 const LONG: Partial<Record<OperationName, number>> = {
   'admin.snapshot': SNAPSHOT_DEADLINE_MS,
   'admin.restore': SNAPSHOT_DEADLINE_MS,
@@ -35,7 +35,7 @@ const LONG: Partial<Record<OperationName, number>> = {
   'storage.r2.raw': OBJECT_DEADLINE_MS,
 };
 
-/** How long a caller waits for an operation at least, so that it is the API that gives up first. */
+/** Returns the minimum timeout of a caller. It is longer than the API's own, so that the API times out first. */
 export function patienceMs(operation: OperationName): number {
   const longest = LONG[operation];
   return longest === undefined ? USUAL_MS : longest + AROUND_MS;

@@ -1,15 +1,14 @@
-// What crosses the HOST binding and comes back through `POST /internal/host-events`. Types only: the host imports
-// them too.
+// Types of the calls over the HOST binding and of `POST /internal/host-events`. Types only: the host imports them too.
 import type { LogLine } from '../telemetry/logs.ts';
 
-/** The settings of an app's builds. `null`: what the build finds by itself. Neither folder has `..` in it or a slash before it. */
+/** The settings of an app's builds. `null`: the build detects the value. No folder contains `..` or starts with a slash. */
 export interface BuildSettings {
   /** Where in the repository the project is. */
   root_directory: string | null;
-  /** These run in the shell, in that folder. */
+  /** Shell commands, run in that folder. */
   install_command: string | null;
   build_command: string | null;
-  /** Of the static files, from the root directory. */
+  /** Folder of the static files, relative to the root directory. */
   output_directory: string | null;
 }
 
@@ -26,7 +25,7 @@ export interface WantedApp {
   slug: string;
   /** The account that owns it. Left out by states that an older control plane sent. */
   owner?: string;
-  /** Raised on every transition. One counter for all apps, so that an older D1 shows. */
+  /** Raised on every transition. One counter serves all apps, so that a restored older D1 is detected. */
   generation: number;
   desired_state: 'running' | 'stopped';
   asleep: boolean;
@@ -36,27 +35,27 @@ export interface WantedApp {
   env: Record<string, string>;
   /** Left out by states that an older control plane sent. */
   builds?: BuildSettings;
-  /** Requests per minute at the edge, per visitor and in all: null is the platform's default, 0 is off. */
+  /** Rate limits at the edge in requests per minute, per visitor and in total: null is the platform's default, 0 is off. */
   limits: { clientRpm: number | null; appRpm: number | null };
-  /** Whether a push to another branch than main makes a preview. Left out by states that an older control plane sent. */
+  /** Left out by states that an older control plane sent. */
   previews?: PreviewSettings;
 }
 
-/** Whether a push to another branch makes a preview, and what a new one keeps at its beginning: nothing, or what the app keeps. */
+/** `branches`: whether pushes to other branches make previews. `storage`: a new preview's storage starts empty or as a copy. */
 export interface PreviewSettings {
   branches: boolean;
   storage: 'empty' | 'copy';
 }
 
-/** A preview, as the host has it. Times are ISO 8601. */
+/** A preview on the host. Times are ISO 8601. */
 export interface HostPreview {
-  /** What its address begins with. */
+  /** First part of its address. */
   name: string;
-  /** The same, and what else it answers at: the name of the uploaded version that it shows. */
+  /** `name`, and the other names that it answers at, such as that of its uploaded version. */
   names: string[];
-  /** The branch that it shows; `null` for an upload. */
+  /** Its branch; `null` for an upload. */
   branch: string | null;
-  /** Whether a release of it answers. */
+  /** Whether one of its releases is live. */
   serves: boolean;
   /** Its newest deploy; `null` before there is one. */
   deploy: Omit<DeployFact, 'app_id' | 'can_roll_back'> | null;
@@ -64,7 +63,7 @@ export interface HostPreview {
   expires_at: string;
 }
 
-/** What the host's process of an app is doing. `idle`: nothing to run, or hibernated. */
+/** State of an app's process on the host. `idle`: nothing to run, or hibernated. */
 export type ProcessState = 'none' | 'starting' | 'running' | 'idle' | 'stopped' | 'crashed';
 
 /** The host's facts about one app. */
@@ -78,17 +77,17 @@ export interface ObservedApp {
   last_error: string | null;
 }
 
-/** When something was seen: after fact `seq` of the host's outbox. What D1 has from a later fact is newer. */
+/** A position in the host's outbox: after fact `seq`. Data in D1 from a later fact is newer. */
 export interface AsOf {
   outbox: string;
   seq: number;
 }
 
-/** An app in `GET /apps`, with what says whether it may be put to sleep. */
+/** An app in `GET /apps`, with the data that decides whether it may be put to sleep. */
 export interface ListedApp extends ObservedApp {
   /** The last minute with a request, ISO 8601; null when there was none. Health probes do not count. */
   last_activity_at: string | null;
-  /** Requests and upgraded connections that are open. */
+  /** Open requests and upgraded connections. */
   open_streams: number;
 }
 
@@ -102,7 +101,7 @@ export interface SecretRecord {
 /** Values of secrets by name; `null` deletes one. */
 export type SecretChanges = Record<string, string | null>;
 
-/** `live` while it serves, `replaced` when another deploy does. */
+/** `live`: serves now. `replaced`: another deploy serves now. */
 export type DeployStatus =
   | 'queued'
   | 'building'
@@ -113,18 +112,18 @@ export type DeployStatus =
   | 'cancelled';
 export type DeployTrigger = 'push' | 'rollback' | 'commit' | 'redeploy' | 'import' | 'upload' | 'promote';
 
-/** What a tail shows of a line besides its text. All of it is the app's word. */
+/** Parts of a line that only a tail shows. All of it comes from the app and is untrusted. */
 export interface TailedPart {
-  /** The values that were printed, as JSON of a list; left out for a single text. */
+  /** The printed values as a JSON list; left out for a single string. */
   values?: string;
-  /** The exception that the line is about. `isUncaught`: it ended the handler. */
+  /** The exception of the line. `isUncaught`: it ended the handler. */
   exception?: { name: string; message: string; hasStack: boolean; isUncaught: boolean };
 }
 
-/** A line of the log as a tail gets it. */
+/** A log line in a tail. */
 export type TailedLine = LogLine & { tail?: TailedPart };
 
-/** A request of an app that has ended, as a tail shows it. */
+/** A finished request in a tail. */
 export interface TailedRequest {
   /** When it began, in ms since 1970. */
   at: number;
@@ -133,32 +132,32 @@ export interface TailedRequest {
   host: string;
   /** Without its query. */
   path: string;
-  /** 499 when the client left before an answer began. */
+  /** 499 when the client disconnected before the response began. */
   status: number;
   /** The deploy that answered; null for none. */
   release: string | null;
   user_agent: string;
-  /** Why the gateway answered by itself; null when it did not. */
+  /** Why the gateway answered without the app; null when the app answered. */
   refused: string | null;
 }
 
-/** One step of a deploy, in the order run. */
+/** One step of a deploy. Steps are in the order of execution. */
 export interface DeployStep {
   name: 'checkout' | 'install' | 'build' | 'bundle' | 'release' | 'cache' | 'start';
   status: 'running' | 'done' | 'failed' | 'skipped';
   duration_ms: number | null;
 }
 
-/** What a deploy serves, as Wrangler knows it. Deploys that build nothing serve the version of an earlier one. */
+/** The version that a deploy serves, as in Wrangler. Deploys without a build serve the version of an earlier deploy. */
 export interface DeployVersion {
   id: string;
-  /** As `wrangler deploy --tag` names it; empty for none. */
+  /** From `wrangler deploy --tag`; empty for none. */
   tag: string;
   message: string;
   created_at: string;
 }
 
-/** A deploy as the host knows it. Every change of it is told whole. */
+/** A deploy on the host. Every change is sent as the whole record. */
 export interface DeployFact {
   id: string;
   app_id: string;
@@ -166,15 +165,15 @@ export interface DeployFact {
   ref: string;
   message: string;
   author: string;
-  /** Who asked for a rollback or a deploy again, for people. */
+  /** Who asked for a rollback or a redeploy, in readable form. */
   requested_by?: string;
-  /** Left out where the deploy has built it: it has the deploy's id and message. */
+  /** Left out when the deploy built the version itself: then it has the deploy's id and message. */
   version?: DeployVersion;
-  /** What the author has to know about the release; left out when there is nothing. */
+  /** Warnings about the release for the author; left out when there are none. */
   warnings?: string[];
   trigger: DeployTrigger;
   status: DeployStatus;
-  /** Whether its release is kept. */
+  /** Whether its release is still kept. */
   can_roll_back: boolean;
   steps: DeployStep[];
   error: string | null;
@@ -183,27 +182,27 @@ export interface DeployFact {
   finished_at: string | null;
 }
 
-/** The deploys that the host was asked for. A deploy that it does not know is left out. */
+/** The requested deploys. Unknown ones are left out. */
 export interface DeployFacts {
   as_of: AsOf;
   items: DeployFact[];
 }
 
-/** Lines that a deploy's log has got. */
+/** New lines of a deploy's log. */
 export interface LinesFact {
   app_id: string;
   deploy_id: string;
   lines: string[];
 }
 
-/** A fact of the host, told through its outbox: in order for each app, and applied once by `seq`. */
+/** A fact of the host, delivered through its outbox: in order for each app, and applied once by `seq`. */
 export type HostEvent = { seq: number; at: string } & (
   | { type: 'deploy'; deploy: DeployFact }
   | { type: 'lines'; lines: LinesFact }
   | { type: 'app'; app: ObservedApp }
 );
 
-/** `POST /internal/host-events`. `outbox` names the host's database: its `seq` starts again only with a new name. */
+/** `POST /internal/host-events`. `outbox` identifies the host's database: `seq` restarts only with a new one. */
 export interface HostEvents {
   outbox: string;
   events: HostEvent[];

@@ -1,25 +1,24 @@
-// What the host tells of an app's releases: uploaded versions, bindings, and where what the app keeps lies. Types only, as in
-// `host-calls.ts`.
+// The host's data about an app's releases: uploaded versions, bindings and storage. Types only, as in `host-calls.ts`.
 
-/** What was uploaded and waits to be deployed: a release without an app's storage. */
+/** An upload that is not deployed yet: a release without an app's storage. */
 export interface UploadedVersion {
   /** The id of the deploy that it becomes. */
   id: string;
-  /** `null` when it came before its app was made. */
+  /** `null` when it was uploaded before its app was created. */
   app_id: string | null;
-  /** The account and the name that it was uploaded for. */
+  /** The account and the script name of the upload. */
   owner: string;
   author: string;
   message: string;
   tag: string;
-  /** The name that its preview is to have; empty for one of its own. */
+  /** The requested name of its preview; empty for a generated one. */
   alias: string;
   created_at: string;
-  /** Lines for the log of its deploy. */
+  /** Lines for its deploy's log. */
   notes: string[];
 }
 
-/** The Worker as the consumer of a queue. What is left out is as Cloudflare has it. */
+/** The Worker's consumer settings for a queue. Left out: Cloudflare's default. */
 export interface QueueConsumer {
   queue: string;
   maxBatchSize?: number;
@@ -31,7 +30,7 @@ export interface QueueConsumer {
   deadLetterQueue?: string;
 }
 
-/** What an app keeps, by the names that its owner knows. */
+/** An app's storage resources by their names in the project. */
 export interface KeptPlaces {
   app_id: string;
   databases: { id: string; binding: string | null }[];
@@ -43,7 +42,7 @@ export interface KeptPlaces {
   workflows: { id: string; class_name: string; binding: string }[];
 }
 
-/** A binding to what lies outside of the app and of its storage. `type`: as Cloudflare's API calls it. */
+/** A binding to something outside the app and its storage. `type`: the name in Cloudflare's API. */
 export type Outward =
   | { type: 'ai'; binding: string }
   | { type: 'hyperdrive'; binding: string; id: string }
@@ -55,10 +54,10 @@ export type Outward =
       allowed_destination_addresses?: string[] | undefined;
       allowed_sender_addresses?: string[] | undefined;
     }
-  /** Not available here: it throws this message when it is used. */
+  /** Not supported: using it throws this message. */
   | { type: 'missing'; binding: string; message: string };
 
-/** A release with its bindings as the project names them. */
+/** A release with its bindings by their names in the project. */
 export interface DescribedRelease {
   deploy_id: string;
   compatibility_date: string | null;
@@ -69,12 +68,12 @@ export interface DescribedRelease {
   assets: string | null;
   durable_objects: { binding: string; class_name: string }[];
   workflows: { name: string; class_name: string; binding: string }[];
-  /** `id`: as the project has it. */
+  /** `id`: the name in the project. */
   databases: { binding: string; id: string }[];
   namespaces: { binding: string; id: string }[];
   buckets: { binding: string; id: string }[];
   rate_limits: { binding: string; namespace: string; limit: number; period: number }[];
-  /** `service`: the slug of another app; null: the Worker itself. */
+  /** `service`: slug of another app; null: the Worker itself. */
   services: {
     binding: string;
     service: string | null;
@@ -82,7 +81,7 @@ export interface DescribedRelease {
     props?: Record<string, unknown>;
   }[];
   outward: Outward[];
-  /** The binding that tells the Worker which deploy it is of. */
+  /** The binding that shows the Worker its deploy. */
   version_metadata: string | null;
   crons: string[];
   producers: { binding: string; queue: string }[];

@@ -1,4 +1,4 @@
-// Every call of the handlers to the host, once: the client in `handlers/host` and the routes in `runtime/control` are typed
+// Every call of the handlers to the host. The client in `handlers/host` and the routes in `runtime/control` take their types
 // from this list. The host imports it too.
 import type { HostStats } from '../admin.ts';
 import type { AppFigures } from '../apps/apps.ts';
@@ -31,23 +31,23 @@ import type {
   WorkflowSettings,
 } from './host-storage.ts';
 
-/** A body or an answer that is no JSON: its sender writes the bytes by itself. */
+/** A body or a response that is not JSON: its sender writes the raw bytes. */
 export type Bytes = 'bytes';
 
-/** What the host has. */
+/** The apps on the host. */
 export interface HostInventory {
   as_of: AsOf;
   highest_generation: number;
   items: ListedApp[];
 }
 
-/** What several apps do, by id, and the machine's memory in bytes. */
+/** Figures of several apps by id, and the machine's memory in bytes. */
 export interface HostOverview {
   memory: { used_bytes: number; limit_bytes: number };
   apps: Record<string, AppFigures>;
 }
 
-/** What became of a wanted state. */
+/** The result of sending a wanted state. */
 export interface Applied {
   app: ObservedApp;
   as_of: AsOf;
@@ -58,20 +58,20 @@ type SourceItem = Result<'source.tree'>['items'][number];
 /** A file at a commit. */
 export type HostBlob = SourceItem & { size: number; commit: string };
 
-/** The settings of an alert; fields that are left out stay as they are. */
+/** The settings of an alert. Fields that are left out do not change. */
 export type AlertSettings = Partial<Pick<Alert, 'url' | 'on' | 'error_rate'>>;
 
-/** What is known of an object in a bucket. */
+/** Metadata of an object in a bucket. */
 export type HostObject = Omit<Result<'storage.r2.get'>, 'content_base64'>;
 
-/** A part of an object that is uploaded in parts. */
+/** A part of a multipart upload. */
 export interface UploadedPart {
   /** From 1 on. */
   part: number;
   etag: string;
 }
 
-/** A part of a list that is ordered by how many requests there were: from the `offset`th on. */
+/** A page of a list ordered by number of requests, starting at `offset`. */
 export interface BreakdownParams {
   appId: string;
   hours: number;
@@ -79,7 +79,7 @@ export interface BreakdownParams {
   offset: number;
 }
 
-/** `next` is where the next page begins; null on the last. */
+/** `next` is the offset of the next page; null on the last. */
 export interface Ranked<Item> {
   items: Item[];
   next: number | null;
@@ -89,13 +89,13 @@ type ItemOf<Name extends 'devices.list' | 'paths.list' | 'refs.list' | 'spans.li
   Result<Name> extends { items: (infer Item)[] } ? Item : never;
 
 /**
- * What the host's telemetry answers of an app, by the end of the path below `/apps/:id/telemetry/`. The query of the call
- * holds what is asked for besides the app.
+ * The host's telemetry of an app, by the end of the path below `/apps/:id/telemetry/`. The query string holds the other
+ * parameters.
  */
 export interface TelemetryAnswers {
   metrics: { params: { appId: string; hours: number }; answer: Result<'metrics.get'> };
   'metrics/version': { params: { appId: string }; answer: Result<'metrics.version'> };
-  /** Times in ms since 1970. `before` and `next` are ids of lines: the list goes on with those before. */
+  /** Times in ms since 1970. `before` and `next` are line ids: the list continues with older lines. */
   logs: {
     params: {
       appId: string;
@@ -111,9 +111,9 @@ export interface TelemetryAnswers {
   };
   devices: { params: BreakdownParams; answer: Ranked<ItemOf<'devices.list'>> };
   paths: { params: BreakdownParams; answer: Ranked<ItemOf<'paths.list'>> };
-  /** `own`: the app's own host names, which the host adds. */
+  /** `own`: the app's own hostnames, which the host adds. */
   refs: { params: BreakdownParams & { own?: string[] }; answer: Ranked<ItemOf<'refs.list'>> };
-  /** `before`: the place that an answer before named. */
+  /** `before`: `next` of the previous answer. */
   spans: {
     params: { appId: string; hours: number; limit: number; before?: number | undefined };
     answer: Ranked<ItemOf<'spans.list'>>;
@@ -130,7 +130,7 @@ export interface TelemetryAnswers {
     };
     answer: Ranked<ItemOf<'datapoints.list'>>;
   };
-  /** `afterAt` with `afterId`, and `next`, are places in the list: when the group there was seen last, and its number. */
+  /** `afterAt` with `afterId`, and `next`, are positions in the list: the time when a group was last seen, and its number. */
   errors: {
     params: {
       appId: string;
@@ -153,8 +153,8 @@ type TelemetryCalls = {
 };
 
 /**
- * By method and path; `:id` and `:deploy` are ids, `:sha` is a whole commit, `:refs` and `:service` are git's own words.
- * `null` is no body, and a 204.
+ * By method and path. `:id` and `:deploy` are ids, `:sha` is a full commit hash, `:refs` and `:service` are git's path
+ * segments. `null` is no body, and a 204 as a response.
  */
 export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/telemetry/logs/stream': { body: null; answer: Bytes };
@@ -170,7 +170,7 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id': { body: null; answer: ListedApp };
   'GET /apps/:id/deploys/:deploy/log': { body: null; answer: Bytes };
   'POST /deploys': { body: { app_id: string; id: string }[]; answer: DeployFacts };
-  /** Of `deploy_id`, the commit again; without it, the tip of main. */
+  /** With `deploy_id`, deploys its commit again; without it, the tip of main. */
   'POST /apps/:id/deploys': { body: { deploy_id: string | null; by: string }; answer: DeployFact };
   /** `by` is shown to people, here and below. */
   'POST /apps/:id/deploys/:deploy/cancel': { body: { by: string }; answer: DeployFact };
@@ -193,12 +193,12 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/workflows': { body: null; answer: Bytes };
   'POST /apps/:id/workflows/instances': { body: InstancesQuestion; answer: Bytes };
   'POST /apps/:id/workflows/instance': { body: { workflow: string; instance: string }; answer: Bytes };
-  /** Of an instance that was deleted, `null`. */
+  /** `null` for an instance that was deleted. */
   'POST /apps/:id/workflows/act': {
     body: WorkflowAction;
     answer: Result<'workflows.instances.create'> | null;
   };
-  /** All that the app keeps, as `runtime/storage/copy-stream.ts` writes it. */
+  /** All storage of the app, in the format of `runtime/storage/copy-stream.ts`. */
   'GET /apps/:id/copy': { body: null; answer: Bytes };
   'GET /apps/:id/r2/list': {
     body: null;
@@ -206,9 +206,9 @@ export interface HostCalls extends TelemetryCalls {
   };
   'GET /apps/:id/r2/head': { body: null; answer: HostObject };
   'GET /apps/:id/r2/bytes': { body: null; answer: Bytes };
-  /** The body is the object, and of a length that is said before it comes. */
+  /** The body is the object. Its length must be known in advance. */
   'PUT /apps/:id/r2/object': { body: Bytes; answer: HostObject };
-  /** The same of a part of an upload. */
+  /** The same for a part of an upload. */
   'PUT /apps/:id/r2/part': { body: Bytes; answer: UploadedPart };
   'POST /apps/:id/r2/uploads': { body: null; answer: { upload_id: string } };
   'POST /apps/:id/r2/complete': { body: UploadedPart[]; answer: HostObject };
@@ -227,53 +227,55 @@ export interface HostCalls extends TelemetryCalls {
   'POST /snapshots/verify': { body: null; answer: Result<'snapshots.verify'> };
   'POST /snapshots': { body: null; answer: Result<'admin.snapshot'> };
   'GET /apps/:id/secrets': { body: null; answer: { items: SecretRecord[] } };
-  /** `items`: all that the app has now. `replaced`: names that it had before. The rest is what `secrets.set` answers. */
+  /** `items`: all secrets after the change. `replaced`: names that existed before. The rest is the output of `secrets.set`. */
   'PATCH /apps/:id/secrets': {
     body: SecretChanges;
     answer: { items: SecretRecord[]; replaced: string[]; in_effect: boolean; problem: string | null };
   };
-  /** Without buckets. */
+  /** Does not include buckets. */
   'GET /apps/:id/storage': { body: null; answer: Bytes };
   'POST /apps/:id/storage/d1': { body: DatabaseQuestion; answer: Bytes };
   'POST /apps/:id/storage/export': { body: ExportQuestion; answer: Bytes };
-  /** `database` of the query names whose. The body is `SqlQuery[]`, the answer `DatabaseAnswer<StatementResult[][]>`. */
+  /**
+   * `database` in the query selects the database. The body is `SqlQuery[]`, the answer `DatabaseAnswer<StatementResult[][]>`.
+   */
   'POST /apps/:id/storage/query': { body: Bytes; answer: Bytes };
   /** The same with a body of SQL text, and `DatabaseAnswer<ImportResult>`. */
   'POST /apps/:id/storage/import': { body: Bytes; answer: Bytes };
   'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: Bytes };
   'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: Bytes };
   'POST /apps/:id/storage/kv/write': { body: KvWrite; answer: null };
-  /** What each of these apps keeps, by the names that its owner knows. Apps that are not there are left out. */
+  /** Storage resources of each of these apps, by their names in the project. Unknown apps are left out. */
   'POST /places': { body: string[]; answer: KeptPlaces[] };
   'GET /apps/:id/buckets': { body: null; answer: Result<'storage.overview'>['buckets'] };
   'POST /overview': { body: { app_ids: string[] }; answer: HostOverview };
   'GET /stats': { body: null; answer: HostStats };
   'GET /settings': { body: null; answer: Result<'admin.settings'> };
   'GET /apps/:id/domain': { body: null; answer: DomainLookup };
-  /** The same and every app's, as Prometheus reads them. */
+  /** `GET /stats` and the metrics of every app, in the format of Prometheus. */
   'GET /metrics': { body: null; answer: Bytes };
   'GET /viewer': { body: null; answer: Bytes };
-  /** `full`: why nothing can be written just now. */
+  /** `full`: why the disk cannot be written to now. */
   'GET /disk': { body: null; answer: { full: string | null } };
-  /** `problem`: why the mail server did not take it. */
+  /** `problem`: why the mail server refused the mail. */
   'POST /mail': { body: { mail: Mail; owner: string }; answer: { problem: string | null } };
   'POST /ui/git-auth': { body: Bytes; answer: Bytes };
-  /** The bodies are Wrangler's own; `owner`, and `app` if there is one, of the query say who uploads what. */
+  /** The bodies have Wrangler's format. `owner`, and `app` if there is one, in the query identify the uploader. */
   'POST /uploads/assets': { body: Bytes; answer: { session: string; buckets: string[][] } };
   'POST /uploads/assets/:session': { body: Bytes; answer: { complete: boolean } };
-  /** `secrets`: values that came with it, which are the caller's to set. */
+  /** `secrets`: values from the upload. The caller must set them. */
   'POST /uploads/versions': {
     body: Bytes;
     answer: { version: UploadedVersion; secrets: Record<string, string> };
   };
-  /** Versions that wait to be deployed, newest first. */
+  /** Versions that are not deployed yet, newest first. */
   'GET /apps/:id/versions': { body: null; answer: UploadedVersion[] };
-  /** Answers with the deploy when that has ended, or after some minutes. */
+  /** Responds when the deploy has ended, or after some minutes. */
   'POST /apps/:id/versions/:deploy': {
     body: { owner: string; message: string; author: string };
     answer: DeployFact;
   };
-  /** Deploys a version to its preview, and answers as the same. */
+  /** Deploys a version to its preview, and responds like the call above. */
   'POST /apps/:id/versions/:deploy/preview': { body: { owner: string }; answer: DeployFact };
   /** The previews of an app, newest first. */
   'GET /apps/:id/previews': { body: null; answer: HostPreview[] };
@@ -282,11 +284,12 @@ export interface HostCalls extends TelemetryCalls {
     answer: { deploy_id: string; status: DeployFact['status']; log: string };
   };
   'DELETE /apps/:id/previews/:preview': { body: null; answer: null };
-  /** Deploys what a preview shows to its app. */
+  /** Deploys a preview's release to its app. */
   'POST /apps/:id/previews/:preview/promote': { body: { author: string }; answer: DeployFact };
   /**
-   * The same; `null` when the live release has these triggers. What is left out stays as it is. `consumer` takes the place
-   * of that of its queue, `without` is the queue of one that goes, `workflow` has the settings that one is to have.
+   * Deploys changed triggers, and responds like the calls above; `null` when the live release already has them. Fields that are
+   * left out do not change. `consumer` replaces the consumer of its queue; `without` names the queue whose consumer is removed;
+   * `workflow` has a Workflow's new settings.
    */
   'PUT /apps/:id/triggers': {
     body: {
@@ -298,7 +301,7 @@ export interface HostCalls extends TelemetryCalls {
     };
     answer: { deploy: DeployFact | null };
   };
-  /** The live release, or that of the deploy or version that `deploy` of the query names; `null` when there is none. */
+  /** The live release, or the release of the deploy or version in `deploy` of the query; `null` when there is none. */
   'GET /apps/:id/release': { body: null; answer: { release: DescribedRelease | null } };
   'GET /git/:id/:refs': { body: null; answer: Bytes };
   'POST /git/:id/:service': { body: Bytes; answer: Bytes };

@@ -1,6 +1,6 @@
-// What the host is asked about what an app keeps, and told to change of it. Types only, as in `host-calls.ts`.
+// Reads and changes of an app's storage by the host. Types only, as in `host-calls.ts`.
 
-/** One statement, a page of a table, or, with neither, what tables there are. `after`: where a page begins. */
+/** One statement, a page of a table, or, with neither, the list of tables. `after`: where a page begins. */
 interface TableQuestion {
   sql: string | null;
   table: string | null;
@@ -10,18 +10,18 @@ interface TableQuestion {
   limit: number;
 }
 
-/** Which database to give as SQL. `tables`: these alone. */
+/** The database to export as SQL. `tables`: exports only these. */
 export interface ExportQuestion {
   database: string;
   tables: string[] | undefined;
 }
 
-/** A question to a database, which is named by its id or binding. */
+/** A query of a database, by its id or binding. */
 export interface DatabaseQuestion extends TableQuestion {
   database: string;
 }
 
-/** A question to a class, or to one of its objects, by id or name. */
+/** A query of a Durable Object class, or of one of its objects by id or name. */
 export interface ObjectQuestion extends TableQuestion {
   class_name: string;
   object: string | null;
@@ -29,7 +29,7 @@ export interface ObjectQuestion extends TableQuestion {
   key: string | null;
 }
 
-/** A question to a namespace, which is named by its id or binding: its keys, or the value of one. */
+/** A query of a namespace, by its id or binding: its keys, or the value of one. */
 export interface KeysQuestion {
   namespace: string;
   key: string | null;
@@ -38,14 +38,14 @@ export interface KeysQuestion {
   limit: number;
 }
 
-/** Settings of a Workflow, as `Workflow` of a release has them. */
+/** Settings of a Workflow, in the format of `Workflow` in a release. */
 export interface WorkflowSettings {
   name: string;
   steps?: number;
   retention?: { success?: number | string; error?: number | string };
 }
 
-/** A question about the instances of a Workflow. `after`: where a page begins. */
+/** A query of the instances of a Workflow. `after`: where a page begins. */
 export interface InstancesQuestion {
   workflow: string;
   status: string | null;
@@ -53,7 +53,7 @@ export interface InstancesQuestion {
   limit: number;
 }
 
-/** A step of an instance: `count` is which of those of its name and type, from 1. */
+/** A step of an instance. `count`: its number among steps with the same name and type, from 1. */
 export interface StepReference {
   name: string;
   count?: number | undefined;
@@ -69,16 +69,16 @@ export type WorkflowAction = { workflow: string } & (
   | { action: 'send_event'; instance: string; type: string; payload: unknown }
 );
 
-/** A value for a statement. Bytes are base64. */
+/** A parameter of a statement. Bytes are base64. */
 export type SqlParameter = string | number | boolean | null | { $bytes: string };
 
-/** SQL for a database. Its parameters are those of its last statement. */
+/** SQL for a database. The parameters belong to its last statement. */
 export interface SqlQuery {
   sql: string;
   params: SqlParameter[];
 }
 
-/** What became of one statement; `meta` as D1 has it. Values in rows have the forms of `storage.d1.get`. */
+/** The result of one statement; `meta` as in D1. Values in rows have the formats of `storage.d1.get`. */
 export interface StatementResult {
   columns: string[];
   rows: unknown[][];
@@ -92,7 +92,7 @@ export interface StatementResult {
   };
 }
 
-/** What became of a file of SQL. */
+/** The result of an imported SQL file. */
 export interface ImportResult {
   statements: number;
   changes: number;
@@ -101,10 +101,10 @@ export interface ImportResult {
   size_after: number;
 }
 
-/** What a database answers; `failed` are SQLite's words, and then nothing was changed. */
+/** A database's answer. `failed`: SQLite's error message; nothing was changed. */
 export type DatabaseAnswer<Done> = { done: Done; duration_ms: number } | { failed: string };
 
-/** One value of a namespace. `of`: its id or binding. */
+/** A write of one key in a namespace. `of`: the namespace's id or binding. */
 export interface KvWrite {
   of: string;
   key: string;
@@ -115,5 +115,5 @@ export interface KvWrite {
   metadata: unknown;
 }
 
-/** An answer about what an app keeps: as the operation has it, with `next` for the place where the next page begins. */
+/** The operation's answer, with `next` for the start of the next page in place of its cursor. */
 export type Looked<Answer> = Omit<Answer, 'next_cursor'> & { next: string | null };

@@ -1,22 +1,22 @@
-// How the host tells the control UI's server of the files that it serves to browsers.
+// The host's list of the control UI's files, for the UI's server.
 
-/** Encodings in which files lie beside themselves, the best first, with what their names end in. */
+/** Precompressed encodings, the best first, with their file extensions. */
 export const ENCODINGS = { br: '.br', gzip: '.gz' } as const;
 export type Encoding = keyof typeof ENCODINGS;
 
 export interface UiFile {
   /** Its media type. */
   type: string;
-  /** Tells one content from another, quoted as HTTP wants it. */
+  /** Identifies the content, quoted as in the HTTP header. */
   etag: string;
   /** Whether its name changes with its content. */
   immutable: boolean;
-  /** Encodings in which it lies there too. */
+  /** Encodings that exist precompressed. */
   encodings: Encoding[];
 }
 
 /** By path, such as `/assets/main-AB12.js`. */
 export type UiFiles = Record<string, UiFile>;
 
-/** The app's page, which answers at every path that is no file. */
+/** The single-page app, served at every path that is not a file. */
 export const PAGE = '/index.html';

@@ -1,4 +1,4 @@
-// Accounts, their API keys, and who else may work on an app. RPC only.
+// Accounts, their API keys, and the collaborators of an app. RPC only.
 import * as z from 'zod';
 import { id, listOf, nothing, page, reference, text, time } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -9,8 +9,8 @@ export const Account = z.strictObject({
   /** Null for the first account. */
   email: z.string().nullable(),
   /**
-   * `owner`: the first account, which owns the apps that are created for nobody else, and is an admin. `admin`: may do, signed
-   * in to the control UI, what the runner token may. `guest`: was invited to an app, and owns none.
+   * `owner`: the first account, an admin, which owns apps created without another owner. `admin`: has the rights of the runner
+   * token when signed in to the control UI. `guest`: was invited to an app, and owns none.
    */
   role: z.enum(['owner', 'admin', 'member', 'guest']),
   created_at: time,

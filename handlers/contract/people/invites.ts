@@ -1,4 +1,4 @@
-// Links by which people come to sign in to the control UI. RPC only.
+// Links that let people sign in to the control UI. RPC only.
 import * as z from 'zod';
 import { id, listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -6,15 +6,15 @@ import { collaboratorRole } from './accounts.ts';
 
 export const Invite = z.strictObject({
   id,
-  /** The e-mail address that the inviter named. Anybody who has the link can use it. */
+  /** The e-mail address from the inviter. Anybody with the link can use it. */
   email: z.string().nullable(),
-  /** What it makes of an account on this machine. A `guest` owns no apps. No account gets a lower role than it has. */
+  /** The account's role on this machine. A `guest` owns no apps. An invite never lowers an account's role. */
   role: z.enum(['admin', 'member', 'guest']),
-  /** The app that it gives a role on. */
+  /** The app on which it gives a role. */
   app: z.strictObject({ id, slug: z.string(), role: collaboratorRole }).nullable(),
-  /** The account whose password it sets; null when it makes an account. */
+  /** The account whose password it sets; null when it creates an account. */
   account: id.nullable(),
-  /** The admin of the app who made it, without running the machine. */
+  /** The inviter, if they are an admin of the app but not of the machine. */
   by: id.nullable(),
   created_at: time,
   expires_at: time,
@@ -25,19 +25,19 @@ const email = z
   .max(254)
   .transform((value) => value.toLowerCase());
 
-/** What became of the e-mail with a link. Null: no mail server is set, or it is not known whom the link is for. */
+/** Result of mailing a link. Null: no mail server is set, or the recipient is unknown. */
 export const SentMail = z.strictObject({
   to: z.string(),
-  /** Why it was not sent; null when the mail server has taken it. */
+  /** Why it was not sent; null when the mail server accepted it. */
   problem: z.string().nullable(),
 });
 
 const Made = z.strictObject({ ...Invite.shape, url: z.string(), mail: SentMail.nullable() });
 
-/** The use of a link that only the mailbox of an address has got proves the address. */
+/** A link that only the mailbox received proves the e-mail address when it is used. */
 const MadeToApp = z.strictObject({
   ...Made.shape,
-  /** Null when it was sent to the address, and the inviter is no admin of the machine. */
+  /** Null when it was mailed, and the inviter is not an admin of the machine. */
   url: z.string().nullable(),
 });
 
@@ -54,7 +54,7 @@ export const invites = [
       /** A `guest` needs an `app`. */
       role: z.enum(['admin', 'member', 'guest']).default('member'),
       app: z.strictObject({ id: reference, role: collaboratorRole }).optional(),
-      /** One there is: the link sets its password anew. It changes no role. */
+      /** An existing account: the link sets a new password. Its role does not change. */
       account: reference.optional(),
     }),
     output: Made,

@@ -1,13 +1,13 @@
-// What the control UI's server and the API say to each other about people. Pure values and types: the host imports them too.
+// Calls about people between the control UI's server and the API. Pure values and types: the host imports them too.
 
-/** Fewest and most characters of a password. */
+/** Minimum and maximum characters of a password. */
 export const PASSWORD_MIN = 10;
 export const PASSWORD_MAX = 200;
 
-/** Names the account that a call is made for. It counts only beside the runner token. */
+/** Names the account for which a call is made. Valid only together with the runner token. */
 export const ACCOUNT_HEADER = 'x-cellar-account';
 
-/** Who is signed in, as a browser is told. */
+/** The signed-in person, as shown to the browser. */
 export interface SignedIn {
   id: string;
   name: string;
@@ -16,43 +16,40 @@ export interface SignedIn {
   role: 'admin' | 'member' | 'guest';
 }
 
-/** The purpose of a link, as the person who opens it is told. */
+/** The purpose of a link, as shown to the person who opens it. */
 export interface LinkPurpose {
-  /** `welcome`: the first start's. `account`: sets the password of an account. `invite`: makes an account. */
+  /** `welcome`: the link of the first start. `account`: sets an account's password. `invite`: creates an account. */
   kind: 'welcome' | 'account' | 'invite';
-  /** What the account is, or will be, on this machine. */
+  /** The current or future role of the account on this machine. */
   role: 'admin' | 'member' | 'guest';
   /** The app that the link gives a role on, if any. */
   app: { slug: string; role: 'view' | 'push' | 'admin' } | null;
-  /** Null: the person who uses the link says it. */
+  /** Null: the person who uses the link enters it. */
   name: string | null;
   email: string | null;
-  /** Whether the address is the account's already, or that of an app's invite, and stays. */
+  /** Whether the address cannot be changed: it is the account's, or that of an app's invite. */
   email_fixed: boolean;
-  /** Null: when it is used. */
+  /** Null: the link expires when it is used. */
   expires_at: string | null;
 }
 
-/** `POST /internal/sign-in/*`: the questions and answers. Each question comes with the host's secret. */
+/** `POST /internal/sign-in/*`: inputs and answers. Each request carries the host's secret. */
 export interface SignInCalls {
-  /** Who an account is. @throws `account_not_found` */
+  /** Returns an account. @throws `account_not_found` */
   account: { input: { id: string }; answer: SignedIn };
-  /** What a link is for. @throws `invite_not_found` */
+  /** Returns the purpose of a link. @throws `invite_not_found` */
   look: { input: { token: string }; answer: LinkPurpose };
   /**
-   * Gives the link its account; may be done again. `keeps_factors`: the second factor and passkeys of the account stay.
+   * Gives the link its account; idempotent. `keeps_factors`: the account keeps its second factor and passkeys.
    * @throws `invite_not_found`, `email_taken`, `invalid_input`
    */
   claim: {
     input: { token: string; name: string; email: string };
     answer: SignedIn & { keeps_factors: boolean };
   };
-  /** Has a link for a new password sent to the account with this address. The answer does not tell whether there is one. */
+  /** Mails a password link to the account with this address. The answer does not reveal whether the account exists. */
   forgot: { input: { email: string }; answer: null };
-  /**
-   * Gives an account that there is what the link of an invite has to give, and ends it.
-   * @throws `invite_not_found`
-   */
+  /** Applies an invite to an existing account, and ends the link. @throws `invite_not_found` */
   join: { input: { token: string; account: string }; answer: { app: string | null } };
   /** Ends the link. */
   close: { input: { token: string }; answer: null };

@@ -7,13 +7,13 @@ import { R2_BODY_BYTES, R2_PARTS } from '../sizes.ts';
 const objectKey = z.string().min(1).max(1024);
 const uploadId = z.string().regex(/^[\w-]{1,200}$/);
 const partNumber = z.int().min(1).max(R2_PARTS);
-/** The headers and metadata that are given with an object when it is put. */
+/** Headers and metadata of an object, set by its put. */
 const saidOfObject = {
   content_type: z.string().max(200).optional(),
-  /** The app's own words about the object. */
+  /** Custom metadata of the app. */
   metadata: z.record(z.string().max(1024), z.string().max(8192)).optional(),
 };
-/** What the route that takes an object's bytes is asked with besides them: the object, or one part of an upload. */
+/** Query of the route for an object's bytes: the object, or one part of an upload. */
 export const objectBytes = z.strictObject({
   id: reference,
   bucket: reference,
@@ -21,7 +21,7 @@ export const objectBytes = z.strictObject({
   upload_id: uploadId.optional(),
   part: partNumber.optional(),
 });
-/** What is known of an object in a bucket. */
+/** Metadata of an object in a bucket. */
 const described = {
   key: z.string(),
   size: z.int(),
@@ -44,7 +44,10 @@ export const buckets = [
       id: reference,
       bucket: reference,
       prefix: z.string().max(1024).optional(),
-      /** What keys have in common up to it, behind `prefix`, is told once, in `prefixes`: "/" for folders. */
+      /**
+       * Groups keys by their common part up to this text, after `prefix`. Each group is listed once in `prefixes`: "/" for
+       * folders.
+       */
       delimiter: z.string().min(1).max(16).optional(),
       ...page,
     }),
@@ -66,7 +69,7 @@ export const buckets = [
     input: z.strictObject({ id: reference, bucket: reference, key: objectKey }),
     output: z.strictObject({
       ...described,
-      /** Null for an object of more than 1 MiB: `storage.r2.raw` reads it. */
+      /** Null for an object of more than 1 MiB: use `storage.r2.raw`. */
       content_base64: z.string().nullable(),
     }),
     status: 200,
@@ -93,7 +96,7 @@ export const buckets = [
       id: reference,
       bucket: reference,
       key: objectKey,
-      /** As in HTTP: `bytes=0-1023`. In REST it is a header. */
+      /** As in HTTP: `bytes=0-1023`. A header in REST. */
       range: z.string().max(100).optional(),
     }),
     output: z.strictObject({ content_base64: z.string() }),
@@ -150,7 +153,7 @@ export const buckets = [
       bucket: reference,
       key: objectKey,
       upload_id: uploadId,
-      /** All but the last have the same size, of 5 MiB at least. */
+      /** All but the last must have the same size, at least 5 MiB. */
       parts: z
         .array(z.strictObject({ part: partNumber, etag: z.string().max(200) }))
         .min(1)

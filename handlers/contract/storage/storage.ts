@@ -1,10 +1,10 @@
-// An app's databases, objects and namespaces, looked into and changed.
+// Reads and changes an app's databases, Durable Objects and namespaces.
 import * as z from 'zod';
 import { listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { D1_SQL_BYTES } from '../sizes.ts';
 
-/** What SQLite keeps. What is no JSON has the forms that docs/storage.md describes, such as `{"$bytes": base64}`. */
+/** A value in SQLite. Values outside JSON have the formats in docs/storage.md, such as `{"$bytes": base64}`. */
 const sqlValue = z.union([
   z.string(),
   z.number(),
@@ -16,8 +16,8 @@ const sqlValue = z.union([
 ]);
 const sql = z.string().min(1).max(100_000);
 /**
- * D1 binds no integers beyond 2^53, and JSON's readers round them without a word. A number beyond 2^63 is none of SQLite's
- * integers, and exact as the floating-point number that it is.
+ * D1 binds no integers beyond 2^53, and JSON parsers round them silently. A number beyond 2^63 is not an SQLite integer: it is
+ * exact as the floating-point number that it is.
  */
 const mayBeRounded = (value: number) =>
   Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) <= 2 ** 63;
@@ -35,15 +35,19 @@ const parameter = z.union([
 const statement = { sql, params: z.array(parameter).max(100).optional() };
 const written = z.strictObject({
   changes: z.int(),
-  /** Null also where it is beyond 2^53. */
+  /** Also null when it is beyond 2^53. */
   last_row_id: z.int().nullable(),
   duration_ms: z.number(),
-  /** Of a statement that answers rows, such as one with `RETURNING`. An integer beyond 2^53 is rounded in them, as D1 rounds it. */
+  /**
+   * Rows of a statement that returns some, such as one with `RETURNING`. As in D1, integers beyond 2^53 are rounded in them.
+   */
   columns: z.array(z.string()).optional(),
   rows: z.array(z.array(sqlValue)).optional(),
 });
 const imported = z.strictObject({ statements: z.int(), changes: z.int(), duration_ms: z.number() });
-/** One statement, or a page of a table: `sort` is a column, `-` before it turns the order; `filter` is a condition in SQL. */
+/**
+ * One statement, or a page of a table. `sort` is a column; a leading `-` sorts it descending. `filter` is a condition in SQL.
+ */
 const looked = {
   sql: sql.optional(),
   table: reference.optional(),
@@ -59,9 +63,9 @@ const table = z.strictObject({
       name: z.string(),
       type: z.string(),
       not_null: z.boolean(),
-      /** As SQL. */
+      /** An SQL expression. */
       default: z.string().nullable(),
-      /** Its place in the primary key, from 1; 0 for none. */
+      /** Its position in the primary key, from 1; 0 for none. */
       primary_key: z.int(),
       generated: z.boolean(),
     }),
@@ -84,7 +88,7 @@ const writeErrors = [
   'app_unavailable',
   'host_unavailable',
 ] as const;
-/** `id`: what other operations take. `binding`: that of the release that is live; null when it has none. */
+/** `id`: the id for other operations. `binding`: its name in the live release; null when it has none. */
 const named = { id: z.string(), binding: z.string().nullable() };
 const kvKey = z.string().min(1).max(512);
 const kvEntry = { expires_at: time.nullable(), metadata: z.unknown() };
@@ -98,7 +102,7 @@ export const storage = [
     needs: 'push',
     input: z.strictObject({ id: reference }),
     output: z.strictObject({
-      /** `name`: the `database_name` that the release that is live gives it; null when it gives none. */
+      /** `name`: `database_name` in the live release; null when there is none. */
       databases: z.array(z.strictObject({ ...named, name: z.string().nullable(), bytes: z.int() })),
       classes: z.array(z.strictObject({ class_name: z.string(), objects: z.int(), bytes: z.int() })),
       namespaces: z.array(z.strictObject({ ...named, keys: z.int(), bytes: z.int() })),
@@ -125,7 +129,7 @@ export const storage = [
     output: z.strictObject({
       ...rows,
       next_cursor: z.string().nullable(),
-      /** What tables there are, when neither `sql` nor `table` was asked for. */
+      /** The list of tables, when neither `sql` nor `table` is given. */
       tables: z.array(table).optional(),
     }),
     status: 200,
@@ -158,7 +162,7 @@ export const storage = [
     input: z.strictObject({
       id: reference,
       database_id: reference,
-      /** These tables alone, with their indexes and triggers. Left out: the whole database. */
+      /** Exports only these tables, with their indexes and triggers. Left out: the whole database. */
       tables: z.array(z.string().min(1).max(256)).min(1).max(100).optional(),
     }),
     output: z.strictObject({ sql: z.string() }),
@@ -175,7 +179,7 @@ export const storage = [
     input: z.strictObject({
       id: reference,
       database_id: reference,
-      /** One statement may have 100,000 bytes, besides its texts and bytes. */
+      /** One statement may have 100,000 bytes, besides its string and blob literals. */
       sql: z.string().min(1),
     }),
     output: imported,
@@ -199,7 +203,7 @@ export const storage = [
     }),
     queryNames: { id: 'object_id' },
     output: z.strictObject({
-      /** The object that was asked for; null in a list of objects. */
+      /** The requested object; null in a list of objects. */
       object: z
         .strictObject({
           id: z.string(),
@@ -233,7 +237,7 @@ export const storage = [
     output: listOf(
       z.strictObject({
         key: z.string(),
-        /** Null for one that lies in a file of its own: it has more than 64 KiB. */
+        /** Null for a value in a file of its own: it has more than 64 KiB. */
         bytes: z.int().nullable(),
         ...kvEntry,
       }),
@@ -264,7 +268,7 @@ export const storage = [
       namespace_id: reference,
       key: kvKey,
       value_base64: z.base64(),
-      /** At least a minute ahead. */
+      /** At least one minute in the future. */
       expires_at: time.optional(),
       /** At most 1,024 bytes as JSON. */
       metadata: z.unknown().optional(),

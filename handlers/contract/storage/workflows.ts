@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** As the engine has them. `waiting`: for a sleep, an event or a retry. */
+/** As in the engine. `waiting`: for a sleep, an event or a retry. */
 export const INSTANCE_STATUSES = [
   'queued',
   'running',
@@ -20,20 +20,20 @@ export const STEP_TYPES = ['do', 'sleep', 'waitForEvent'] as const;
 
 const status = z.enum(INSTANCE_STATUSES);
 const workflow = reference;
-/** An id as the engine takes it. */
+/** An instance id that the engine accepts. */
 const instance = z.string().regex(/^[a-zA-Z0-9_][a-zA-Z0-9-_]{0,99}$/);
 const error = z.strictObject({ name: z.string(), message: z.string() });
 const named = { id: reference, workflow, instance };
-/** What is kept has the forms that docs/storage.md describes; of more than 16 KiB it is `{"$large": bytes}`. */
+/** A stored value, in the formats of docs/storage.md; a value of more than 16 KiB is `{"$large": bytes}`. */
 const kept = z.unknown();
 
 export const WorkflowStep = z.strictObject({
   name: z.string(),
-  /** Which of the steps of this name and type: from 1. */
+  /** Its number among the steps with this name and type, from 1. */
   count: z.int(),
   type: z.enum(STEP_TYPES),
   status: z.enum(['running', 'waiting', 'complete', 'errored']),
-  /** How often the step was tried; null for a step that only waits. */
+  /** Number of attempts; null for a step that only waits. */
   attempts: z.int().nullable(),
   started_at: time.nullable(),
   ended_at: time.nullable(),
@@ -48,7 +48,7 @@ const item = z.strictObject({
   id: z.string(),
   status,
   created_at: time,
-  /** When something last happened in it. */
+  /** Time of the last change. */
   changed_at: time,
 });
 
@@ -57,7 +57,7 @@ export const WorkflowInstance = z.strictObject({
   params: kept,
   output: kept,
   error: error.nullable(),
-  /** In the order in which they were first reached; of more than 1,000 the last. */
+  /** In the order in which they were first reached; only the last 1,000. */
   steps: z.array(WorkflowStep),
   steps_left_out: z.int(),
 });
@@ -80,7 +80,7 @@ const writeErrors = [
   'host_unavailable',
 ] as const;
 
-/** The operations that need only an instance's name. */
+/** Declares an operation whose only parameter is the instance. */
 function change<const Name extends string>(verb: Name, summary: string) {
   return operation({
     name: `workflows.instances.${verb}`,
@@ -108,7 +108,7 @@ export const workflows = [
         name: z.string(),
         class_name: z.string(),
         binding: z.string(),
-        /** Those that are kept, whatever their status. */
+        /** Stored instances of any status. */
         instances: z.int(),
         bytes: z.int(),
       }),
@@ -122,7 +122,7 @@ export const workflows = [
     method: 'GET',
     path: null,
     needs: 'push',
-    /** A page of one status may have fewer than `limit`, and others may follow. */
+    /** With a `status`, a page may have fewer than `limit` instances although more pages follow. */
     input: z.strictObject({ id: reference, workflow, status: status.optional(), ...page }),
     output: listOf(item),
     status: 200,
@@ -148,7 +148,7 @@ export const workflows = [
     input: z.strictObject({
       id: reference,
       workflow,
-      /** Left out: made by the engine. */
+      /** Left out: the engine generates it. */
       instance: instance.optional(),
       params: z.unknown().optional(),
     }),
@@ -165,7 +165,7 @@ export const workflows = [
     path: null,
     needs: 'push',
     destroys: true,
-    /** `rollback`: the steps that have one are rolled back first. */
+    /** `rollback`: first runs the rollback of the steps that have one. */
     input: z.strictObject({ ...named, rollback: z.boolean().default(false) }),
     output: changed,
     status: 200,

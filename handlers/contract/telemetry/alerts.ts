@@ -1,14 +1,17 @@
-// Alerts: what happens to an app, told to a webhook.
+// Alerts: sends events of an app to a webhook.
 import * as z from 'zod';
 import { id, listOf, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
 /** Most alerts of one app. */
 export const ALERTS_LIMIT = 20;
-/** Share of requests that fail, in percent, above which an app's owner is told, where an alert says nothing else. */
+/** Default threshold: percentage of failed requests above which an alert is sent. */
 const ERROR_RATE = 5;
 
-/** What an alert can be about. `disk` is about this machine's disk, `certificate` about the app's domains, `snapshot` about damaged snapshots. */
+/**
+ * Kinds of events. `disk` is about this machine's disk, `certificate` about the app's domains, `snapshot` about damaged
+ * snapshots.
+ */
 export const alertKind = z.enum([
   'error',
   'error_rate',
@@ -29,12 +32,12 @@ const url = z
     return (protocol === 'https:' || protocol === 'http:') && username === '' && password === '';
   }, 'must be an http or https address without a user name or password');
 
-/** The last time that something was sent. */
+/** The last delivery. */
 const Delivery = z.strictObject({
   at: time,
-  /** The type of what was sent, such as `app.crashed`. */
+  /** The event type, such as `app.crashed`. */
   type: z.string(),
-  /** What the webhook answered; null when it gave no answer. */
+  /** HTTP status of the webhook; null when it did not answer. */
   status: z.int().nullable(),
   /** Why it was not delivered; null when it was. */
   error: z.string().nullable(),
@@ -45,7 +48,7 @@ export const Alert = z.strictObject({
   app_id: id,
   url: z.string(),
   on: z.array(alertKind),
-  /** In percent: `error_rate` tells when more of the requests of five minutes fail. */
+  /** In percent. `error_rate` fires when a larger share of the requests of five minutes fails. */
   error_rate: z.int(),
   created_at: time,
   updated_at: time,
@@ -63,7 +66,7 @@ const settings = {
   error_rate: z.int().min(1).max(100).optional(),
 };
 
-/** What an alert is that says nothing else. */
+/** Settings of an alert that sets none. */
 export const ALERT_DEFAULTS = { on: [...alertKind.options], error_rate: ERROR_RATE };
 
 export const alerts = [

@@ -1,4 +1,4 @@
-// Product events, the users they are about, and insights.
+// Product events, their users, and insights.
 import * as z from 'zod';
 import { id, listOf, moment, page, reference, text, time } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -29,7 +29,7 @@ export type Event = z.output<typeof Event>;
 
 export const Channel = z.strictObject({ channel: z.string(), count: z.int(), last_at: time });
 
-/** Where a stream goes on from: the id of the last event seen. In REST also the header `Last-Event-ID`. */
+/** Resumes a stream: the id of the last event seen. In REST also the header `Last-Event-ID`. */
 export const lastEventId = z
   .string()
   .regex(/^\d{1,15}$/, 'must be the id of an event of this stream')

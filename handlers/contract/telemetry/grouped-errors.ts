@@ -5,14 +5,14 @@ import { operation } from '../operation.ts';
 import { lastEventId } from './events.ts';
 
 const errorStatus = z.enum(['open', 'resolved', 'ignored']);
-/** Where and how an error occurred, as far as the app tells. */
+/** Where and how an error occurred, as reported by the app. */
 const circumstances = {
   message: z.string(),
-  /** The uppermost place in the project's own files, such as `src/index.ts:12:9`. */
+  /** The topmost stack frame in the project's own files, such as `src/index.ts:12:9`. */
   place: z.string().nullable(),
-  /** How it was noticed, such as `uncaught`, `unhandledrejection`, `waitUntil`, `console`, `load` or `crash`. */
+  /** How it was caught, such as `uncaught`, `unhandledrejection`, `waitUntil`, `console`, `load` or `crash`. */
   mechanism: z.string(),
-  /** What was called, such as `fetch`, `scheduled` or `Room.alarm`. */
+  /** The called handler, such as `fetch`, `scheduled` or `Room.alarm`. */
   handler: z.string().nullable(),
   method: z.string().nullable(),
   path: z.string().nullable(),
@@ -22,26 +22,26 @@ export const GroupedError = z.strictObject({
   fingerprint: z.string(),
   /** Its type, such as `TypeError`. */
   kind: z.string(),
-  /** These are of the last occurrence. */
+  /** Those of the last occurrence. */
   ...circumstances,
   count: z.int(),
   status: errorStatus,
-  /** When it was seen on a newer release than the one it was resolved in; null unless it is open for that. */
+  /** When it occurred on a newer release than the one it was resolved in; null unless it was reopened for that. */
   regressed_at: time.nullable(),
   first_seen_at: time,
   last_seen_at: time,
-  /** Deploys: that of the first occurrence, and the newest with one. */
+  /** Deploys of the first occurrence, and of the newest release with an occurrence. */
   first_release: z.string().nullable(),
   last_release: z.string().nullable(),
-  /** How many there were in each of the last 24 hours, the present one last. */
+  /** Occurrences in each of the last 24 hours, the current hour last. */
   sparkline: z.array(z.int()).length(24),
 });
 export type GroupedError = z.output<typeof GroupedError>;
-/** One of the last occurrences, with the lines of the log of the same trace. */
+/** One of the last occurrences, with the log lines of the same trace. */
 const ErrorOccurrence = z.strictObject({
   at: time,
   ...circumstances,
-  /** With the places in the project's files. */
+  /** With source positions in the project's files. */
   stack: z.string().nullable(),
   release: z.string().nullable(),
   log: z.array(z.strictObject({ at: time, level: z.string(), text: z.string() })),
@@ -56,7 +56,7 @@ export const groupedErrors = [
     needs: 'view',
     input: z.strictObject({
       id: reference,
-      /** The errors of this preview in place of the app's. */
+      /** Reads the errors of this preview instead of the app's. */
       preview: reference.optional(),
       status: errorStatus.default('open'),
       ...page,

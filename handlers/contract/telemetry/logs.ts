@@ -1,25 +1,25 @@
-// What an app and those around it say.
+// The log of an app, with lines of its build and its supervisor.
 import * as z from 'zod';
 import { listOf, moment, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { lastEventId } from './events.ts';
 
 const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
-/** A text that lines have in them or in their fields, in lower or upper case. */
+/** A case-insensitive search text, matched against lines and their fields. */
 const search = z.string().min(1).max(200);
 export const LogLine = z.strictObject({
-  /** Rises with each line of the app. */
+  /** Increases with each line of the app. */
   id: z.string(),
   at: time,
   level: logLevel,
-  /** Who says it: the app, workerd that runs it, a deploy of it, or the supervisor of its process. */
+  /** The origin: the app, its workerd process, a deploy, or the supervisor of its process. */
   source: z.enum(['app', 'workerd', 'build', 'supervisor']),
   /** May have several lines. */
   text: z.string(),
   fields: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])).nullable(),
-  /** The request it belongs to, as the app says. */
+  /** The trace of the line's request, as reported by the app. */
   trace_id: z.string().nullable(),
-  /** The deploy whose release says it. */
+  /** The deploy whose release wrote the line. */
   release: z.string().nullable(),
 });
 export type LogLine = z.output<typeof LogLine>;
@@ -33,10 +33,10 @@ export const logs = [
     needs: 'view',
     input: z.strictObject({
       id: reference,
-      /** The log of this preview in place of the app's. */
+      /** Reads the log of this preview instead of the app's. */
       preview: reference.optional(),
       search: search.optional(),
-      /** Lines of this time or later. */
+      /** Lines at or after this time. */
       since: moment.optional(),
       /** Lines before this time. */
       until: moment.optional(),
@@ -60,7 +60,7 @@ export const logs = [
     needs: 'view',
     input: z.strictObject({
       id: reference,
-      /** The log of this preview in place of the app's. */
+      /** Reads the log of this preview instead of the app's. */
       preview: reference.optional(),
       search: search.optional(),
       /** Lines of this level or above. */

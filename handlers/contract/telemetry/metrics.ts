@@ -1,27 +1,27 @@
-// What an app did, in figures: metrics, breakdowns, data points and spans.
+// Figures of an app: metrics, breakdowns, data points and spans.
 import * as z from 'zod';
 import { listOf, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** How far to look back. */
+/** Length of the time range. */
 const hours = z.int().min(1).max(720).default(24);
 const range = { id: reference, hours, ...page };
 
-/** Requests, and how many of them were answered with 5xx. */
+/** Requests, and those of them answered with 5xx. */
 const counts = { requests: z.int(), errors: z.int() };
 
-/** What an app did in one step. Times are in ms; percentiles and mean are null where nothing was timed. */
+/** Metrics of one time step. Times are in ms; percentiles and mean are null where nothing was measured. */
 export const MetricStep = z.strictObject({
-  /** When it begins. */
+  /** Start of the step. */
   at: time,
   requests: z.int(),
-  /** Answered with 5xx, by the app or for it. */
+  /** Answered with 5xx, by the app or the gateway. */
   errors: z.int(),
   /** Answered with 4xx. */
   client_errors: z.int(),
-  /** Of these, with 429. */
+  /** Client errors with 429. */
   rate_limited: z.int(),
-  /** Of the errors: 503, because there was no room. */
+  /** Errors with 503 because of overload. */
   shed: z.int(),
   duration_ms_p50: z.number().nullable(),
   duration_ms_p90: z.number().nullable(),
@@ -30,11 +30,11 @@ export const MetricStep = z.strictObject({
   bytes_in: z.int(),
   bytes_out: z.int(),
   cpu_ms: z.int(),
-  /** The most at any time; null while no process ran. */
+  /** Peak memory; null while no process ran. */
   memory_bytes: z.int().nullable(),
-  /** Starts of a process after a rest. */
+  /** Starts of a sleeping process. */
   wakes: z.int(),
-  /** Time that requests were held, added up. */
+  /** Total time that requests waited in the queue. */
   held_ms: z.int(),
 });
 
@@ -47,7 +47,7 @@ export const metrics = [
     needs: 'view',
     input: z.strictObject({ id: reference, hours }),
     output: z.strictObject({
-      /** Seconds of one item: coarser for long ranges. */
+      /** Length of one step in seconds: longer for long ranges. */
       step_s: z.int(),
       items: z.array(MetricStep),
       next_cursor: z.null(),
@@ -63,9 +63,9 @@ export const metrics = [
     needs: 'view',
     input: z.strictObject({ id: reference }),
     output: z.strictObject({
-      /** Another number when the figures mean something else. */
+      /** Changes when the meaning of the figures changes. */
       schema: z.int(),
-      /** When something was counted last; null when nothing is kept. */
+      /** Time of the last figure; null when there is none. */
       watermark: time.nullable(),
     }),
     status: 200,
@@ -80,7 +80,7 @@ export const metrics = [
     input: z.strictObject(range),
     output: listOf(
       z.strictObject({
-        /** `program`: a client that is no browser, such as curl. `other`: all that had no room of their own. */
+        /** `program`: a client other than a browser, such as curl. `other`: the rest, beyond the limit of entries. */
         kind: z.enum(['desktop', 'mobile', 'tablet', 'tv', 'bot', 'program', 'unknown', 'other']),
         client: z.string().nullable(),
         os: z.string().nullable(),
@@ -99,7 +99,7 @@ export const metrics = [
     input: z.strictObject(range),
     output: listOf(
       z.strictObject({
-        /** Such as `/users/:id`; null for all that had no room of their own. */
+        /** Such as `/users/:id`; null for the rest, beyond the limit of entries. */
         path: z.string().nullable(),
         ...counts,
       }),
@@ -116,9 +116,9 @@ export const metrics = [
     input: z.strictObject(range),
     output: listOf(
       z.strictObject({
-        /** A host name; null for `none` and `other`. */
+        /** A hostname; null for `none` and `other`. */
         referrer: z.string().nullable(),
-        /** `own`: one of the app's hosts. `none`: no referrer was sent. `other`: all that had no room of their own. */
+        /** `own`: one of the app's hosts. `none`: no referrer was sent. `other`: the rest, beyond the limit of entries. */
         source: z.enum(['site', 'own', 'none', 'other']),
         ...counts,
       }),
@@ -134,9 +134,9 @@ export const metrics = [
     needs: 'view',
     input: z.strictObject({
       ...range,
-      /** Of this one alone. */
+      /** Reads only this dataset. */
       dataset: z.string().max(256).optional(),
-      /** With this index alone. */
+      /** Reads only points with this index. */
       index: z.string().max(256).optional(),
     }),
     output: listOf(
@@ -145,7 +145,7 @@ export const metrics = [
         dataset: z.string(),
         index: z.string().nullable(),
         blobs: z.array(z.string().nullable()),
-        /** Null: no finite number. */
+        /** Null: not a finite number. */
         doubles: z.array(z.number().nullable()),
       }),
     ),
@@ -163,7 +163,7 @@ export const metrics = [
       z.strictObject({
         trace_id: z.string(),
         span_id: z.string(),
-        /** Of whoever sent the request with a traceparent. */
+        /** The sender's span, when the request had a traceparent. */
         parent_span_id: z.string().nullable(),
         kind: z.literal('fleet.fetch'),
         name: z.string(),
@@ -171,17 +171,17 @@ export const metrics = [
         /** Without the query. */
         path: z.string(),
         status: z.int(),
-        /** Why the gateway answered by itself; null when it did not. */
+        /** Why the gateway answered without the app; null when the app answered. */
         refused: z.string().nullable(),
         started_at: time,
         duration_ms: z.number(),
-        /** Of the duration: how long the request was held. */
+        /** Part of the duration: the time in the request queue. */
         held_ms: z.int(),
-        /** What the start took that it waited for; 0 when it waited for none. */
+        /** Duration of the start that it waited for; 0 when it waited for none. */
         wake_ms: z.int(),
         bytes_in: z.int(),
         bytes_out: z.int(),
-        /** Whether it waited for the start of its process; null when it reached none. */
+        /** Whether it waited for the start of its process; null when it reached no process. */
         cell_start: z.enum(['warm', 'cold']).nullable(),
         /** The deploy whose release answered. */
         release: z.string().nullable(),
