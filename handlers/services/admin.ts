@@ -1,4 +1,4 @@
-// All of this Cellar.
+// Services for the whole Cellar.
 import { countAll } from '../../sqlite/control/apps/apps.ts';
 import type { Service } from './types.ts';
 
@@ -19,7 +19,7 @@ const settings: Service<'admin.settings'> = ({ host }) => host.settings();
 
 const snapshot: Service<'admin.snapshot'> = ({ host }) => host.snapshots.take();
 
-/** The cursor is the key of the last one shown. */
+/** The cursor is the key of the page's last snapshot. */
 const list: Service<'snapshots.list'> = async ({ host }, { limit, cursor }) => {
   const all = await host.snapshots.list();
   const left = all.filter(({ key }) => cursor === undefined || key < cursor);

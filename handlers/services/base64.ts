@@ -1,4 +1,4 @@
-// Bytes as base64 text.
+// Converts bytes to and from base64.
 
 export function fromBase64(base64: string): Uint8Array {
   const text = atob(base64);
@@ -9,7 +9,7 @@ export function fromBase64(base64: string): Uint8Array {
 
 export function toBase64(bytes: Uint8Array): string {
   let text = '';
-  // In pieces, since a call takes a limited number of arguments.
+  // In chunks, because a call has a limited number of arguments.
   for (let at = 0; at < bytes.length; at += 32_768) {
     text += String.fromCharCode(...bytes.subarray(at, at + 32_768));
   }

@@ -1,14 +1,14 @@
-// The cursors of lists: opaque to callers, and good for the list that gave them out.
+// Cursors of lists: opaque to callers, and valid only for the list that issued them.
 import type { Problem } from '../problem.ts';
 import { invalidInput } from '../transports/validate.ts';
 
-/** Stands behind the name of the list, and between the texts of a place. */
+/** Separates the list's name and the parts of the position. */
 const END = '\0';
 
 /**
- * Its length has a bound, `CURSOR_LENGTH`, because names of lists and places have: nothing in them is escaped.
- * @param list names the list: its operation, and whose list it is
- * @param place where the list goes on; only a text that is alone may have any character
+ * Returns a cursor. Names and positions have bounds and nothing is escaped, so it fits in `CURSOR_LENGTH`.
+ * @param list the list's name: its operation, and whose list it is
+ * @param place where the list continues; only a single string may contain any character
  */
 export function encodeCursor(list: string, place: string[] | null): string | null {
   if (place === null) return null;
@@ -20,9 +20,10 @@ export function encodeCursor(list: string, place: string[] | null): string | nul
 }
 
 /**
+ * Returns the position in a cursor, or null without a cursor.
  * @param list as given to `encodeCursor`
- * @param parts how many texts the list's place has
- * @throws {Problem} `invalid_input` when the text is no cursor, or one of another list
+ * @param parts number of strings in the list's positions
+ * @throws {Problem} `invalid_input` when the cursor is invalid or belongs to another list
  */
 export function decodeCursor(list: string, cursor: string | undefined, parts: number): string[] | null {
   if (cursor === undefined) return null;
@@ -34,7 +35,7 @@ export function decodeCursor(list: string, cursor: string | undefined, parts: nu
   return place;
 }
 
-/** Null when it is no cursor. */
+/** Returns null for invalid base64 or UTF-8. */
 function textOf(cursor: string): string | null {
   try {
     const binary = atob(cursor.replaceAll('-', '+').replaceAll('_', '/'));
@@ -45,10 +46,7 @@ function textOf(cursor: string): string | null {
   }
 }
 
-/**
- * The same of a list whose place is whole numbers from 0.
- * @throws {Problem} `invalid_input`
- */
+/** Like `decodeCursor`, for a position of whole numbers from 0. @throws {Problem} `invalid_input` */
 export function decodeNumbers(list: string, cursor: string | undefined, parts: number): number[] | null {
   const place = decodeCursor(list, cursor, parts);
   if (place === null) return null;

@@ -1,12 +1,9 @@
-// Lists: from the input's page to the answer's.
+// Pagination of lists.
 import type { Page } from '../../sqlite/control/page.ts';
 import { Problem } from '../problem.ts';
 import { decodeCursor, encodeCursor } from './cursor.ts';
 
-/**
- * The place to begin at of a list that is ordered by one text.
- * @param list as given to `listAnswer`
- */
+/** Returns where a page begins, in a list that is ordered by one string. @param list as given to `listAnswer` */
 export function pageAfter(
   list: string,
   { limit, cursor }: { limit: number; cursor?: string | undefined },
@@ -15,9 +12,9 @@ export function pageAfter(
 }
 
 /**
- * The answer of a list.
- * @param list names the list: its operation, and whose list it is
- * @throws {Problem} `app_not_found` when there is no page, for want of an app
+ * Returns the answer of a list.
+ * @param list the list's name: its operation, and whose list it is
+ * @throws {Problem} `app_not_found` when `page` is null, because the app does not exist
  */
 export function listAnswer<Row, Item>(
   list: string,
@@ -28,10 +25,7 @@ export function listAnswer<Row, Item>(
   return { items: page.rows.map(show), next_cursor: encodeCursor(list, page.next) };
 }
 
-/**
- * A page of a list that is at hand as a whole, in the order of its keys.
- * @param list as given to `listAnswer`
- */
+/** Returns a page of a list in memory, ordered by key. @param list as given to `listAnswer` */
 export function pageOf<Item>(
   list: string,
   items: readonly Item[],
@@ -48,7 +42,7 @@ export function pageOf<Item>(
   return { items: shown, next_cursor: encodeCursor(list, next) };
 }
 
-/** Leaves out when a row was made, for records that only tell when they last changed. */
+/** Drops `created_at`, for records that show only the time of their last change. */
 export function withoutCreation<Row extends { created_at: string }>(row: Row): Omit<Row, 'created_at'> {
   const { created_at: _, ...shown } = row;
   return shown;

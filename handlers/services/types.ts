@@ -1,9 +1,9 @@
-// The shape of an operation's implementation.
+// Types of an operation's implementation.
 import type * as z from 'zod';
 import type { Context } from '../context.ts';
 import type { Named, OperationName } from '../contract/index.ts';
 
-/** An answer of an operation that `replaces`: the record was there before. */
+/** Output of an operation that `replaces`, when the record existed before. */
 export class Replaced<Output> {
   readonly output: Output;
   constructor(output: Output) {
@@ -11,7 +11,7 @@ export class Replaced<Output> {
   }
 }
 
-/** Which door an operation came through. Only streams and bytes look different behind each. */
+/** The transport of a call. Only streams and bytes differ between them. */
 export type Transport = 'rest' | 'rpc';
 
 type Input<Name extends OperationName> = z.output<Named<Name>['input']>;
@@ -20,8 +20,8 @@ type Answer<Name extends OperationName> =
   Named<Name> extends { replaces: true } ? Output<Name> | Replaced<Output<Name>> : Output<Name>;
 
 /**
- * Implements the named operation: its checked input in, its output out. A stream's output is its bytes; for REST, that
- * of an operation of kind `bytes` is the response.
+ * Implements the named operation: validated input to output. A stream outputs its bytes. In REST, an operation of kind `bytes`
+ * outputs the response.
  */
 export type Service<Name extends OperationName> =
   Named<Name> extends { kind: 'stream' }

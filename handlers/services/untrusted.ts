@@ -1,4 +1,4 @@
-/** Headers of an answer that is whatever an app's owner or its code wrote: no browser is to run it at the API's address. */
+/** Headers of a response with untrusted content of an app or its owner: a browser must not run it at the API's origin. */
 export const UNTRUSTED = {
   'x-content-type-options': 'nosniff',
   'content-security-policy': "sandbox; default-src 'none'",

@@ -1,11 +1,11 @@
-// Reading bodies from strangers: as JSON, or only to be rid of them.
+// Reads or discards untrusted request bodies.
 import { BODY_BYTES } from '../contract/sizes.ts';
 import { cutText } from '../contract/text.ts';
 import { Problem } from '../problem.ts';
 
-/** Deepest nesting taken. Deeper ones only come from those who want a parser to fail. */
+/** Maximum nesting depth. Deeper JSON comes only from attacks on parsers. */
 const DEPTH_LIMIT = 64;
-/** How much is read of a body that was refused by its head, and for how long. */
+/** How much of a refused body is read, and for how long. */
 const DISCARDED_BYTES = 512 * 1024 * 1024;
 const DISCARD_DEADLINE_MS = 60_000;
 
@@ -19,10 +19,7 @@ export async function readJson(request: Request, limitBytes = BODY_BYTES): Promi
   return text === '' ? undefined : parseJson(text);
 }
 
-/**
- * Reads a JSON body that the host wrote. Its types are the check: nothing in it is refused, and a text that has half a
- * character is made valid.
- */
+/** Reads a JSON body from the host. Its types are trusted, so nothing is refused. Lone surrogates are replaced. */
 export async function readHostJson(request: Request, limitBytes: number): Promise<unknown> {
   const text = await readText(request, limitBytes);
   const value: unknown = parse(text);
@@ -33,7 +30,7 @@ function wellFormed(_name: string, value: unknown): unknown {
   return typeof value === 'string' ? value.toWellFormed() : value;
 }
 
-/** Reads a body that says it is JSON, unparsed. Throws as `readJson` does. */
+/** Reads a body of type JSON without parsing it. Throws as `readJson` does. */
 export async function readText(request: Request, limitBytes = BODY_BYTES): Promise<string> {
   const bytes = await readBytes(request, limitBytes);
   if (bytes.length === 0) return '';
@@ -42,8 +39,8 @@ export async function readText(request: Request, limitBytes = BODY_BYTES): Promi
 }
 
 /**
- * Reads what is left of a refused body, within bounds. Left unread, it would make workerd cut the connection, most often
- * before the refusal has been read at its other end.
+ * Reads and drops the rest of a refused body, within limits. workerd closes the connection of an unread body, mostly before the
+ * client has read the refusal.
  */
 export async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
   const end = Date.now() + DISCARD_DEADLINE_MS;
@@ -58,7 +55,7 @@ export async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
   }
 }
 
-/** @throws {Problem} `body_too_large` as soon as it is known */
+/** @throws {Problem} `body_too_large` as soon as the limit is exceeded */
 export async function readBytes(request: Request, limitBytes: number): Promise<Uint8Array> {
   const tooLarge = () => new Problem('body_too_large', `A body may have ${limitBytes} bytes here.`);
   if (Number(request.headers.get('content-length') ?? 0) > limitBytes) throw tooLarge();
@@ -107,8 +104,8 @@ function decode(bytes: Uint8Array): string {
 }
 
 /**
- * Parses JSON of which every reader makes the same (RFC 7493): no name twice in an object, no text that is not Unicode.
- * @throws {Problem} `malformed_json`, saying what or where
+ * Parses JSON that every parser reads alike (RFC 7493): no duplicate names in an object, no lone surrogates.
+ * @throws {Problem} `malformed_json` with the fault or its position
  */
 export function parseJson(text: string): unknown {
   const deep = depthExceededAt(text);
@@ -122,7 +119,7 @@ export function parseJson(text: string): unknown {
   return value;
 }
 
-/** Whether a text has one half of a surrogate pair: UTF-8 has no bytes for it, so only an escape can write it. */
+/** Whether a string has a lone surrogate. UTF-8 cannot encode one, so only an escape can contain it. */
 function hasLoneSurrogate(text: string, value: unknown): boolean {
   return /\\u[dD][89a-fA-F]/.test(text) && /(?<!\\)(\\\\)*\\ud[89a-f]/.test(JSON.stringify(value));
 }
@@ -135,7 +132,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** The position of the bracket that is one too deep, or -1. Brackets in strings do not count. */
+/** Returns the position of the bracket that nests too deep, or -1. Brackets in strings do not count. */
 function depthExceededAt(text: string): number {
   let depth = 0;
   for (let at = 0; at < text.length; at++) {
@@ -148,7 +145,7 @@ function depthExceededAt(text: string): number {
   return -1;
 }
 
-/** What is wrong with the names in a valid JSON text, or null: one twice in an object, or one that readers drop. */
+/** Returns the fault of the names in a valid JSON text, or null: a duplicate in an object, or a name that parsers drop. */
 function faultOfNames(text: string): string | null {
   const open: Set<unknown>[] = [];
   for (let at = 0; at < text.length; at++) {
@@ -177,14 +174,14 @@ function faultOfName(written: string, names: Set<unknown>): string | null {
   return null;
 }
 
-/** Whether a colon comes next: what stands before it is a name. */
+/** Whether the string before `from` is a name: a colon follows. */
 function beginsValue(text: string, from: number): boolean {
   let at = from;
   while (text[at] === ' ' || text[at] === '\n' || text[at] === '\r' || text[at] === '\t') at++;
   return text[at] === ':';
 }
 
-/** The position of the quote that ends the string begun at `start`; the text's length when none does. */
+/** Returns the position of the closing quote of the string at `start`; the text's length when there is none. */
 function endOfString(text: string, start: number): number {
   for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
     let backslashes = 0;

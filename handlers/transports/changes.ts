@@ -1,8 +1,8 @@
-// Whether an operation has changed anything, or may have: a fault of ours does not tell.
+// Tracks whether an operation has or may have changed something: an unexpected error does not say so.
 import type { Context } from '../context.ts';
 
 const READ = /^\s*SELECT\b/i;
-/** How D1 begins what SQLite refused. Nothing of such a batch was done. */
+/** D1's prefix for an error of SQLite. The whole batch was rolled back. */
 const REFUSED = /^D1_ERROR\b/;
 
 interface Watched {
@@ -10,7 +10,7 @@ interface Watched {
   reads: boolean;
 }
 
-/** A context for one operation, and whether that has changed something through it. */
+/** Returns a context for one operation, and a function that says whether it changed something. */
 export function watchChanges(context: Context): { watched: Context; changed: () => boolean } {
   let changed = false;
   const change = () => {

@@ -1,12 +1,12 @@
-// What browsers may make of an answer of the API. Objects, values and files have whatever an app's code wrote: none of it may
-// run as a script, worker or style of the origin that it came from, or stand in a frame of it.
+// Limits how browsers may use responses of the API. Objects, values and files contain untrusted content of apps. It must not
+// run as a script, worker or style of its origin, or be framed by it.
 import { Problem } from '../problem.ts';
 
-/** Values of `Sec-Fetch-Dest` that take an answer as data: calls of scripts, downloads, and media. */
+/** Values of `Sec-Fetch-Dest` that treat a response as data: fetches by scripts, downloads and media. */
 const DATA = new Set(['empty', 'document', 'image', 'audio', 'video']);
 
 /**
- * Refuses what a browser would run or embed. Programs do not send the header.
+ * Refuses requests whose response a browser would run or embed. Other programs do not send the header.
  * @throws {Problem} `forbidden`
  */
 export function requireDataDestination({ headers }: Request): void {

@@ -1,10 +1,10 @@
-// What a failed request is answered with.
+// Converts errors to responses.
 import type { RequestContext } from '../context.ts';
 import { asProblem, Problem } from '../problem.ts';
 
 /**
- * Makes a `Problem` of whatever was thrown. A write to the database that a full disk refuses reads as any fault of ours:
- * its reason does not leave the object that has the database. So the host is asked about the disk.
+ * Converts any thrown value to a `Problem`. A write that fails on a full disk looks like an internal error: the reason does not
+ * leave the database's Durable Object. So the host is asked about the disk.
  */
 export async function failure(error: unknown, { requestId, host }: RequestContext): Promise<Problem> {
   const problem = asProblem(error, requestId);

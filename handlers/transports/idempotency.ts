@@ -1,4 +1,4 @@
-// `Idempotency-Key`: a request that comes again gets the first answer.
+// `Idempotency-Key`: a repeated request gets the first answer.
 import { freeKey, type HeldKey, keepAnswer, renewKey, takeKey } from '../../sqlite/control/idempotency.ts';
 import { callerOf } from '../access.ts';
 import type { Context } from '../context.ts';
@@ -9,7 +9,7 @@ import { hashOf } from '../secrets.ts';
 import { watchChanges } from './changes.ts';
 import { invalidInput } from './validate.ts';
 
-/** What an operation came to. */
+/** The result of an operation. */
 export interface Answered {
   status: number;
   output: unknown;
@@ -17,10 +17,10 @@ export interface Answered {
 
 type Kept = Answered | { code: ErrorCode; detail: string; errors?: ProblemBody['errors'] };
 
-/** How often a request that runs renews its hold on the key, in ms. */
+/** Interval at which a running request renews its lease on the key, in ms. */
 const RENEW_MS = 15_000;
 
-/** What a key may be. */
+/** Format of a key. */
 export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,200}$/;
 
 /** @throws {Problem} `invalid_input` for an invalid key */
@@ -31,9 +31,9 @@ export function idempotencyKey(headers: Headers): string | null {
 }
 
 /**
- * Runs an operation once for a key of its caller, to its end also when the caller has gone. What failed and changed
- * nothing may be tried again.
- * @throws {Problem} the operation's, the first time and again; `idempotency_mismatch`; `idempotency_in_progress`
+ * Runs an operation once for each key of a caller, to its end even if the client disconnects. A failure without a change may be
+ * retried.
+ * @throws {Problem} the operation's, also for a repeat; `idempotency_mismatch`; `idempotency_in_progress`
  */
 export async function once(
   context: Context,
@@ -43,7 +43,7 @@ export async function once(
   run: (context: Context) => Promise<Answered>,
 ): Promise<Answered> {
   const held = { caller: callerOf(context.actor), key, holder: crypto.randomUUID() };
-  // With the token: nobody who reads the records is to find a secret by trying values.
+  // Hashed with the token: a reader of the table must not find a secret input by trying values.
   const inputHash = await hashOf(`${context.env.RUNNER_TOKEN}\n${canonical(input)}`);
   const request = { operation: operation.name, inputHash };
   const known = await takeKey(context.db, held, request, Date.now());
@@ -83,8 +83,8 @@ async function runHeld(
 }
 
 /**
- * What a failure leaves for the next request; null when that may run.
- * @param mayHaveChanged whether something was changed that a fault of ours does not tell of
+ * Returns the stored answer for a failure; null when the request may run again.
+ * @param mayHaveChanged whether something may have changed before an unexpected error
  */
 function keptOf(error: unknown, mayHaveChanged: boolean): Kept | null {
   if (!(error instanceof Problem))
@@ -103,7 +103,7 @@ function withoutSecrets(output: unknown, secrets: readonly string[]): unknown {
   return Object.fromEntries(Object.entries(output).filter(([name]) => !secrets.includes(name)));
 }
 
-/** JSON with sorted names, so that equal inputs have equal texts. */
+/** Serializes JSON with sorted names, so that equal inputs give equal strings. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_, inner: unknown) =>
     typeof inner === 'object' && inner !== null && !Array.isArray(inner)

@@ -1,4 +1,4 @@
-// Running an operation, whichever transport asked for it.
+// Runs an operation for any transport.
 import { findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
@@ -10,7 +10,7 @@ import { type Answered, once } from './idempotency.ts';
 import { validate } from './validate.ts';
 import { whileAllowed } from './while-allowed.ts';
 
-/** Operations on an app. */
+/** Rights that concern an app. */
 const NEEDS_APP: readonly Needs[] = ['view', 'push', 'admin'];
 const ID = /^[0-9a-z]{16}$/;
 
@@ -19,10 +19,10 @@ type Run = (context: Context, input: unknown, transport: Transport) => Promise<u
 const implementations: Partial<Record<string, Run>> = services as unknown as Record<string, Run>;
 
 /**
- * Checks the input and runs the operation.
- * @param from.key makes a changing operation run once, however often it comes
- * @returns what the operation's `output` describes, of a stream its bytes, and the REST status
- * @throws {Problem} with one of the operation's codes, or of those that every operation has
+ * Validates the input, authorizes the caller, and runs the operation.
+ * @param from.key makes a repeated change run once
+ * @returns the operation's `output` (a stream's bytes), and the REST status
+ * @throws {Problem} with one of the operation's codes, or a code that every operation has
  */
 export async function invoke(
   operation: Operation,
@@ -50,7 +50,7 @@ export async function invoke(
   return once(context, operation, from.key, checked, run);
 }
 
-/** An app may be named by its slug, too, unless that looks like an id. */
+/** Replaces an app's slug by its id. A slug in the format of an id is taken as an id. */
 export async function withAppId<Input extends object>(
   { reads }: Context,
   { needs }: Pick<Operation, 'needs'>,

@@ -1,4 +1,4 @@
-// The route whose body is the bytes of an object: of a whole one, or of a part of one that is uploaded in parts.
+// The route that uploads the bytes of an object, whole or as a part of a multipart upload.
 import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
 import { operationsByName } from '../contract/index.ts';
@@ -7,11 +7,11 @@ import { putObjectBody, putPartBody } from '../services/storage/buckets.ts';
 import { withAppId } from './invoke.ts';
 import { invalidInput, validate } from './validate.ts';
 
-/** Its path, beside that by which an object's bytes are read. */
+/** Its path, next to the one that reads an object's bytes. */
 export const OBJECT_BYTES = '/v1/apps/:id/storage/r2/:bucket/raw';
 
 /**
- * Answers `PUT` there. The body is read by nobody before it is known that the caller may write.
+ * Answers `PUT` on it. Authorizes the caller before it reads the body.
  * @throws {Problem} as the services do; `forbidden`; `app_not_found`
  */
 export async function putObject(

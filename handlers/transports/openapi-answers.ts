@@ -1,21 +1,21 @@
-// What a route may answer, as the OpenAPI document describes it: the statuses of an operation and its refusals.
+// Responses in the OpenAPI document: an operation's successes and errors.
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
 import { notYet } from '../contract/not-yet.ts';
 import type { Operation } from '../contract/operation.ts';
 import { type Json, only, outputSchema } from './schemas.ts';
 
-/** Codes that every operation may answer with. */
+/** Error codes of every operation. */
 const COMMON: readonly ErrorCode[] = ['invalid_input', 'unauthorized', 'forbidden', 'internal_error'];
-/** And besides, every one that takes a body. */
+/** Also those of every operation with a body. */
 export const WITH_BODY: readonly ErrorCode[] = ['malformed_json', 'body_too_large', 'unsupported_media_type'];
-/** And every one that changes something. */
+/** Also those of every operation that changes something. */
 const WRITING: readonly ErrorCode[] = [
   'insufficient_storage',
   'idempotency_in_progress',
   'idempotency_mismatch',
 ];
 
-/** The answers of an operation that is carried out, by status. */
+/** Returns an operation's successful responses by status. */
 export function successes({ status, output, kind, replaces }: Operation): Json {
   if (status === 204) return { 204: { description: 'Done' } };
   const schema = outputSchema(output);
@@ -38,7 +38,7 @@ export function successes({ status, output, kind, replaces }: Operation): Json {
   return replaces ? { ...made, 200: { description: 'Done: it was there before', content } } : made;
 }
 
-/** The refusals of an operation, by status. */
+/** Returns an operation's error responses by status. */
 export function failures(operation: Operation): Json {
   const later: ErrorCode[] = (notYet as readonly string[]).includes(operation.name)
     ? ['not_implemented']
@@ -48,7 +48,7 @@ export function failures(operation: Operation): Json {
   return problems([...COMMON, ...(takesBody ? WITH_BODY : []), ...operation.errors, ...writes, ...later]);
 }
 
-/** The refusals with these codes, by status, and that which the edge answers in the place of any route. */
+/** Returns error responses for these codes by status, with the one that the edge can give for any route. */
 export function problems(codes: readonly ErrorCode[]): Json {
   const all = new Set<ErrorCode>([...codes, 'rate_limited']);
   const byStatus = Map.groupBy(all, (code) => errorCodes[code].status);
@@ -63,7 +63,7 @@ export function problems(codes: readonly ErrorCode[]): Json {
   );
 }
 
-/** Of a call by JSON-RPC. */
+/** Schema of a JSON-RPC error. */
 export const rpcFailure = {
   type: 'object',
   description: 'A refusal, by JSON-RPC 2.0',
@@ -83,7 +83,7 @@ export const rpcFailure = {
   required: ['jsonrpc', 'id', 'error'],
 };
 
-/** Of any refusal. */
+/** Returns the schema of an error. */
 export function problemSchema(): Json {
   const text = { type: 'string' };
   const entry = { type: 'object', properties: { path: text, message: text }, required: ['path', 'message'] };

@@ -1,4 +1,4 @@
-// OpenAPI 3.1, built from the contract.
+// Generates the OpenAPI 3.1 document from the contract.
 import { errorCodes } from '../contract/errors.ts';
 import { operations } from '../contract/index.ts';
 import { tagMeanings } from '../contract/meanings.ts';
@@ -11,7 +11,7 @@ import { components, examples, inputSchema, type Json, only, outputSchema } from
 
 const declared: readonly Operation[] = operations;
 
-/** The document. @param url the API's public address */
+/** Returns the document. @param url the API's public URL */
 export function openapi(url: string): Json {
   const paths: Record<string, Json> = {};
   const add = (path: string, method: string, described: Json) => {
@@ -19,7 +19,7 @@ export function openapi(url: string): Json {
   };
   for (const operation of declared) {
     if (operation.path !== null) add(openapiPath(operation), operation.method, describe(operation));
-    // No part of an address behind `#` is sent: a generated client calls POST /rpc with this body.
+    // The part after `#` is never sent: a generated client calls POST /rpc with this body.
     else add(`/rpc#${operation.name}`, 'POST', describeRpc(operation));
   }
   for (const route of otherRoutes) add(route.path, route.method, describeOther(route));
@@ -70,7 +70,7 @@ function describe(operation: Operation): Json {
   const inPath = pathNames(path!);
   const rest = Object.keys(schema.properties).filter((field) => !inPath.includes(field));
   const headers = headersOf(operation);
-  // Generated clients give a header and a query field of one name the same variable.
+  // Generated clients use one variable for a header and a query field of the same name.
   const asHeader = (field: string) => headers.some((header) => variableOf(header) === variableOf(field));
   const inQuery = method === 'GET' || method === 'DELETE' ? rest.filter((field) => !asHeader(field)) : [];
   const takesBody = method !== 'GET' && method !== 'DELETE' && rest.length > 0;
@@ -107,13 +107,13 @@ function describe(operation: Operation): Json {
 
 const KEY = { $ref: '#/components/parameters/IdempotencyKey' };
 
-/** Headers of HTTP's own that an operation reads. */
+/** Returns the standard HTTP headers that an operation reads. */
 function headersOf({ kind }: Operation): string[] {
   if (kind === 'stream') return ['Last-Event-ID'];
   return kind === 'bytes' ? ['Range', 'If-None-Match'] : [];
 }
 
-/** A name as generated clients compare it. */
+/** Normalizes a name to the variable of generated clients. */
 function variableOf(name: string): string {
   return name.toLowerCase().replaceAll(/[-_]/g, '');
 }
@@ -122,7 +122,7 @@ function headerParameter(name: string): Json {
   return { name, in: 'header', required: false, schema: { type: 'string' } };
 }
 
-/** A schema with its description beside it, where parameters have theirs. */
+/** Moves a schema's description to the parameter, where OpenAPI has it. */
 function described({ description, ...schema }: Json): Json {
   return { ...(description !== undefined && { description }), schema };
 }
@@ -181,7 +181,7 @@ function describeOther(route: OtherRoute): Json {
   };
 }
 
-/** The content of a type that the contract has no schema for: a text, bytes, or any JSON. */
+/** Returns the content of a type without a schema in the contract: text, bytes, or any JSON. */
 function contentOf(type: string): Json {
   if (type === 'application/json') return {};
   return { schema: { type: 'string', ...(!type.startsWith('text/') && { format: 'binary' }) } };
@@ -232,12 +232,12 @@ function describeRpc(operation: Operation): Json {
   };
 }
 
-/** The path with its names in braces. */
+/** Returns the path with its parameters in braces. */
 function openapiPath(operation: Operation): string {
   return operation.path!.replace(/:(\w+)\+?/g, (_, field: string) => `{${pathName(operation, field)}}`);
 }
 
-/** What a field of the path is called there. Where the query has a field of that name, clients need another one. */
+/** Returns the name of a path parameter. Clients need another name where the query has the same one. */
 function pathName({ queryNames }: Operation, field: string): string {
   return Object.hasOwn(queryNames ?? {}, field) ? `app_${field}` : field;
 }

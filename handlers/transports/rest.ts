@@ -1,4 +1,4 @@
-// REST, built from the contract.
+// REST, generated from the contract.
 import { type IRequest, Router } from 'itty-router';
 import * as z from 'zod';
 import { authorize } from '../access.ts';
@@ -49,7 +49,7 @@ router.get('/v1/apps/:id/storage/copy', async ({ params }, request, context) => 
   });
 });
 
-/** Answers a REST request. A `HEAD` is answered as its `GET`, without the body. */
+/** Answers a REST request. `HEAD` runs as `GET`, without the body. */
 export async function api(request: Request, context: Context): Promise<Response> {
   const method = request.method === 'HEAD' ? 'GET' : request.method;
   const response: Response | undefined = await router.fetch({ method, url: request.url }, request, context);
@@ -64,7 +64,7 @@ async function inputOf(operation: Operation, request: Request): Promise<Input> {
   return reads ? queryInput(operation, request) : bodyInput(operation, request);
 }
 
-/** An input with what the path says. @throws {Problem} where both say it */
+/** Adds the path's parameters to an input. @throws {Problem} when the input has one of them too */
 function withPath(input: Input, params: Record<string, string | undefined>): Input {
   const doubled = Object.keys(params).filter((name) => Object.hasOwn(input, name));
   if (doubled.length > 0) {
@@ -102,7 +102,7 @@ function queryInput(operation: Pick<Operation, 'input' | 'kind' | 'queryNames'>,
   return { ...input };
 }
 
-/** A query has only texts: where the schema wants a number or a truth value, makes one of what looks like it. */
+/** Converts a query string's value to a number or boolean, where the schema wants one and the value looks like one. */
 function coerce(schema: z.core.$ZodType | undefined, text: string): unknown {
   let inner = schema;
   while (inner instanceof z.ZodOptional || inner instanceof z.ZodDefault || inner instanceof z.ZodNullable) {
@@ -131,7 +131,7 @@ function answer({ status, output }: Answered): Response {
   return Response.json(output, { status, headers: { 'cache-control': 'no-store' } });
 }
 
-/** Answers 304 to a client that has the same already. */
+/** Answers 304 when the client's `If-None-Match` has the response's etag. */
 async function unlessKnown(response: Response, request: Request): Promise<Response> {
   const tag = response.headers.get('etag');
   const known = request.headers
@@ -145,14 +145,14 @@ async function unlessKnown(response: Response, request: Request): Promise<Respon
   return new Response(null, { status: 304, headers });
 }
 
-/** Answers with server-sent events. */
+/** Returns a response with server-sent events. */
 export function eventStream(stream: ReadableStream<Uint8Array>): Response {
   return new Response(stream, {
     headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' },
   });
 }
 
-/** Names the methods that the path does take, if any. */
+/** Returns the error's detail, with the methods that the path accepts. */
 function routeDetail(request: Request): string {
   const { pathname } = new URL(request.url);
   const methods = [

@@ -1,4 +1,4 @@
-// JSON-RPC 2.0, built from the contract.
+// JSON-RPC 2.0, generated from the contract.
 
 import type { Context } from '../context.ts';
 import type { ProblemBody } from '../contract/errors.ts';
@@ -14,11 +14,11 @@ import { invoke } from './invoke.ts';
 import { eventStream } from './rest.ts';
 import { invalidInput } from './validate.ts';
 
-/** Largest message, alone or a batch: that of the operation with the largest body. */
+/** Largest message, single or batch: as large as the largest body of an operation. */
 const BODY_LIMIT_BYTES =
   Math.max(...operations.map((operation: Operation) => operation.bodyLimit ?? BODY_BYTES)) +
   RPC_ENVELOPE_BYTES;
-/** Calls in one batch. */
+/** Most calls in one batch. */
 const BATCH_LIMIT = 100;
 
 const PARSE_ERROR = -32700;
@@ -26,7 +26,7 @@ const INVALID_REQUEST = -32600;
 const METHOD_NOT_FOUND = -32601;
 const INVALID_PARAMS = -32602;
 const INTERNAL_ERROR = -32603;
-/** Of the range left to implementations: the operation was understood and refused. `data.code` says why. */
+/** In the range for implementations: the operation was refused. `data.code` says why. */
 const REFUSED = -32000;
 
 const messages: Record<number, string> = {
@@ -43,7 +43,7 @@ interface Call {
   method: string;
   params: unknown;
 }
-/** Who sent a message, and whether it is so large that each call in it has to be measured. */
+/** The sender's context, and whether the message is so large that each call must be measured. */
 interface Sender {
   context: Context;
   isLarge: boolean;
@@ -87,7 +87,7 @@ async function answerAlone(message: unknown, from: Sender, key: string | null): 
   return streamed instanceof ReadableStream ? eventStream(streamed) : send(answer);
 }
 
-/** A call of a batch. @returns undefined for a notification */
+/** Answers one call of a batch. @returns undefined for a notification */
 async function answerBatched(
   message: unknown,
   from: Sender,
@@ -101,7 +101,7 @@ async function answerBatched(
   return answerOne(message, from, key);
 }
 
-/** @returns undefined for a notification */
+/** Answers a single call. @returns undefined for a notification */
 async function answerOne(message: unknown, from: Sender, key: string | null): Promise<Answer | undefined> {
   const call = readCall(message);
   if (!('method' in call)) return call;
@@ -144,7 +144,7 @@ function codeOf(problem: Problem): number {
   return problem.code === 'internal_error' ? INTERNAL_ERROR : REFUSED;
 }
 
-/** The call; or, when the message is no call, the answer that says so. */
+/** Parses a call. Returns an error answer for an invalid message. */
 function readCall(message: unknown): Call | Answer {
   const refuse = (reason: string, id: Id = null) => failed(id, INVALID_REQUEST, invalid(reason));
   if (typeof message !== 'object' || message === null || Array.isArray(message))

@@ -1,4 +1,4 @@
-// The schemas that the OpenAPI document names, and JSON Schemas of all others with what their fields mean.
+// Named schemas of the OpenAPI document, and JSON Schemas of all others with descriptions of their fields.
 import * as z from 'zod';
 import { HostStats } from '../contract/admin.ts';
 import { App } from '../contract/apps/apps.ts';
@@ -44,7 +44,7 @@ const ID = '0f9q2t6m8r4kx1zb';
 const DEPLOY_ID = '0f9q30c4w7hv5n2a';
 const AT = '2026-10-01T12:00:00.000Z';
 
-/** Examples by the name of their schema; by that of an operation, of its input. A test checks them by the schemas. */
+/** Examples by schema name, or by operation for its input. A test validates them. */
 export const examples: Readonly<Record<string, Json>> = {
   App: {
     id: ID,
@@ -113,12 +113,12 @@ export const examples: Readonly<Record<string, Json>> = {
 const registry = z.registry<{ id: string }>();
 for (const [id, schema] of Object.entries(named)) registry.add(schema, { id });
 
-/** The JSON Schema of one text. As a list of choices, because generators of clients take a `const` for anything. */
+/** Returns the JSON Schema of one fixed string. Uses `enum`, because client generators ignore the type of a `const`. */
 export function only(text: string): Json {
   return { type: 'string', enum: [text] };
 }
 
-/** The named schemas, as components of the document. */
+/** Returns the named schemas as components of the document. */
 export function components(): Json {
   return Object.fromEntries(
     Object.entries(named).map(([name, schema]) => {
@@ -138,7 +138,7 @@ export function components(): Json {
   );
 }
 
-/** The JSON Schema of an input, each field with what it means in the operation. */
+/** Returns the JSON Schema of an input, with its fields' descriptions for this operation. */
 export function inputSchema(operation: string, schema: z.ZodType): Json {
   const own = Object.keys(meanings).filter((key) => key.startsWith(`${operation}.`));
   const here = Object.fromEntries(own.map((key) => [key.slice(operation.length + 1), meanings[key]!]));
@@ -146,7 +146,7 @@ export function inputSchema(operation: string, schema: z.ZodType): Json {
   return finished(described, { ...meanings, ...here }) as Json;
 }
 
-/** The JSON Schema of an answer. What has a name is referred to. */
+/** Returns the JSON Schema of an output, as a reference if it has a name. */
 export function outputSchema(schema: z.ZodType): Json {
   const own = registry.get(schema);
   if (own !== undefined) return { $ref: `#/components/schemas/${own.id}` };
@@ -158,13 +158,13 @@ export function outputSchema(schema: z.ZodType): Json {
   return finished(described, { next_cursor: meanings.next_cursor! }) as Json;
 }
 
-/** Refers to components, and says what fields mean. */
+/** Refers to components, and adds the fields' descriptions. */
 function finished(value: unknown, fields: Readonly<Record<string, string>>): unknown {
   if (Array.isArray(value)) return value.map((each) => finished(each, fields));
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).map(([key, inner]): [string, unknown] => {
     if (key === '$ref') return [key, String(inner).replace('#/$defs/', '#/components/schemas/')];
-    // Several patterns of a text. Generators take a schema without a type for anything.
+    // Several patterns of one string. Client generators ignore a schema without a type.
     if (key === 'allOf')
       return [key, (inner as Json[]).map((each) => ({ type: (value as Json).type, ...each }))];
     if (key === 'const') return ['enum', [inner]];

@@ -1,4 +1,4 @@
-// Input, checked against an operation's schema.
+// Validates input against an operation's schema.
 import type * as z from 'zod';
 import type { ProblemBody } from '../contract/errors.ts';
 import { Problem } from '../problem.ts';
@@ -25,7 +25,7 @@ function entriesOf(issue: Issue): { path: string; message: string }[] {
   return [{ path: pathOf(issue.path), message: messageOf(issue) }];
 }
 
-/** What a value of another type should have been, by the schema's name for it. */
+/** Descriptions of expected types, by the schema's name of the type. */
 const TYPES: Readonly<Record<string, string>> = {
   string: 'a string',
   number: 'a number',
@@ -36,12 +36,12 @@ const TYPES: Readonly<Record<string, string>> = {
   record: 'an object',
 };
 
-/** What a limit counts, by the schema's name for what it limits. A number has no unit. */
+/** Units of limits, by the schema's name of the type. A number has no unit. */
 const UNITS: Readonly<Record<string, string>> = { string: 'characters', array: 'entries' };
 
 function messageOf(issue: Issue): string {
   if (issue.input === undefined) return 'is required';
-  // The path ends with the key, so the message is what is wrong with it.
+  // The path already ends with the key, so the message describes the key's own fault.
   if (issue.code === 'invalid_key') return messageOf(issue.issues[0]! as Issue);
   if (issue.code === 'invalid_type') {
     const type = TYPES[issue.expected];

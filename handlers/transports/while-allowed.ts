@@ -1,13 +1,13 @@
-// Streams of those who may lose the right to read them meanwhile.
+// Ends streams whose reader loses the right to read them.
 import { authorize, rightsLost } from '../access.ts';
 import type { Context } from '../context.ts';
 import type { Operation } from '../contract/operation.ts';
 import { Problem } from '../problem.ts';
 
-/** So often a stream looks whether anybody has lost rights, in ms. Only then the database is asked. */
+/** Interval at which a stream checks for lost rights, in ms. Queries the database only after a loss. */
 const LOOK_EVERY_MS = 2_000;
 
-/** A stream that ends, in order, soon after its reader may not read it any more. */
+/** Returns a stream that closes cleanly soon after its reader loses the right to read it. */
 export function whileAllowed(
   context: Context,
   operation: Operation,
@@ -30,7 +30,7 @@ export function whileAllowed(
   }, LOOK_EVERY_MS);
   const ended = stream
     .pipeTo(writable, { signal: ending.signal, preventAbort: true })
-    // The reader gets an orderly end, unless it has left already.
+    // Closes the stream cleanly, unless the reader has disconnected.
     .catch(() => writable.close().catch(() => {}))
     .finally(() => clearInterval(timer));
   context.waitUntil(ended);

@@ -103,25 +103,19 @@ export async function requireApp({ reads }: Context, id: string): Promise<AppRow
   return row;
 }
 
-/**
- * Writes a transition of an app and has the host bring it about.
- * @throws {Problem} `app_not_found`, or what stood against it
- */
+/** Writes a transition of an app, and has the host apply it. @throws {Problem} `app_not_found`, or why it was refused */
 export async function changeApp(context: RequestContext, id: string, change: Change): Promise<Changed> {
   return unwrap(await context.app(id).change(id, change, context.at));
 }
 
-/**
- * Wakes an app that sleeps, before it gets a new release.
- * @throws {Problem} `app_not_found`
- */
+/** Wakes a sleeping app before it gets a new release. @throws {Problem} `app_not_found` */
 export async function wakeForDeploy(context: Context, id: string): Promise<void> {
   const woken = await context.app(id).live(id, 'deploy', context.at);
-  // That it was woken is not what was asked for: to ask again is no second deploy.
+  // Drops `changed`: waking is not the change that was asked for, so the request may be retried.
   if (!woken.ok) throw new Problem(woken.code, woken.detail);
 }
 
-/** What an app's object answered. @throws {Problem} its refusal */
+/** Returns the value of an outcome. @throws {Problem} its refusal */
 export function unwrap<Value>(outcome: Outcome<Value>): Value {
   if (outcome.ok) return outcome.value;
   throw new Problem(outcome.code, outcome.detail, undefined, outcome.changed);
@@ -146,7 +140,7 @@ function toApp(row: AppRow, env: Env): App {
   };
 }
 
-/** Where an app's repository is, without credentials. */
+/** Returns the URL of an app's repository, without credentials. */
 export function gitUrl({ slug }: AppRow, env: Env): string {
   return `${env.PUBLIC_GIT_URL}/${slug}`;
 }

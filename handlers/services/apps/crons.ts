@@ -1,4 +1,4 @@
-// The crons of an app. The host keeps their times, and its processes run them.
+// The crons of an app. The host schedules them, and the app's processes run them.
 
 import { pageOf } from '../paging.ts';
 import type { Service } from '../types.ts';

@@ -1,4 +1,4 @@
-// Deploys, and where to push to for one.
+// Deploys, and the git remote to push to.
 
 import { type DeployRow, findDeploy, listDeploys } from '../../../sqlite/control/apps/deploys.ts';
 import { findAccount } from '../../../sqlite/control/people/accounts.ts';
@@ -47,7 +47,7 @@ const cancel: Service<'deploys.cancel'> = async (context, { id, deploy_id }) => 
   return shownDeploy(await context.host.deploys.cancel(id, deploy_id, await nameOf(context)));
 };
 
-/** Who calls, for people. */
+/** Returns the caller's readable name. */
 async function nameOf({ reads, actor }: Context): Promise<string> {
   const account = accountOf(actor);
   return account === null ? 'the runner token' : ((await findAccount(reads, account))?.name ?? account);
@@ -88,13 +88,13 @@ async function requireDeploy(reads: Reader, id: string, deployId: string): Promi
   return deploy;
 }
 
-/** A deploy as the API shows it. */
+/** Formats a deploy for the API. */
 export function shownDeploy(fact: DeployFact): Deploy {
   const { warnings: _, ...shown } = withoutCreation(fact);
   return { ...shown, requested_by: fact.requested_by ?? null, version: versionOf(fact) };
 }
 
-/** New lines of a deploy's log as its stream shows them. */
+/** Formats new lines of a deploy's log for its stream. */
 export function shownLines({ deploy_id, lines }: LinesFact): DeployLines {
   return { deploy_id, lines };
 }

@@ -1,4 +1,5 @@
-// Custom hostnames: which an app may have, and when they are served. The host asks DNS; what proves a hostname is decided here.
+// Custom hostnames: which an app may have, and when they are served. The host queries DNS; this file decides what proves a
+// hostname.
 import type { DomainProof } from '../../../sqlite/control/apps/changes.ts';
 import {
   type DomainOfApp,
@@ -31,7 +32,7 @@ const list: Service<'domains.list'> = async ({ reads, env }, { id, ...page }) =>
 const add: Service<'domains.add'> = async (context, { id, hostname }) => {
   refuseOwnNames(hostname, context.env);
   const { slug } = await requireApp(context, id);
-  // A lookup that fails leaves the hostname pending: it is looked up again.
+  // If the lookup fails, the hostname stays pending and is looked up again.
   const lookup = needsProof(context.env)
     ? await context.host.lookUpDomain(id, hostname).catch(() => null)
     : null;
@@ -69,13 +70,13 @@ export const domainServices = {
   'domains.check': check,
 };
 
-/** Looks up a pending hostname, if that is needed, and has it served when it is proved. */
+/** Looks up a pending hostname, if proof is needed, and activates it when it is proved. */
 export async function proveDomain(context: RequestContext, row: DomainOfApp): Promise<void> {
   const lookup = needsProof(context.env) ? await context.host.lookUpDomain(row.app_id, row.hostname) : null;
   await settle(context, row, lookup);
 }
 
-/** Writes what a lookup of a hostname says about its proof. Returns the row as it is then. */
+/** Writes the result of a DNS lookup. Returns the updated row. */
 async function settle(
   context: RequestContext,
   row: DomainOfApp,
@@ -95,7 +96,9 @@ function needsProof(env: Env): boolean {
   return env.DOMAIN_PROOF === 'on';
 }
 
-/** What proves that an app may have a hostname; null when nothing does. A record that names the app counts most. */
+/**
+ * Returns the proof that an app may have a hostname; null when there is none. A TXT record that names the app takes precedence.
+ */
 function proofOf(
   { app_id, slug }: Pick<DomainOfApp, 'hostname' | 'app_id' | 'slug'>,
   lookup: DomainLookup | null,
@@ -106,7 +109,7 @@ function proofOf(
   return lookup?.dns.leads === 'here' ? 'points' : null;
 }
 
-/** Says why a hostname is pending. */
+/** Returns why a hostname is pending. */
 function reasonOf(hostname: string, lookup: DomainLookup | null): string {
   if (lookup === null) return `${hostname} could not be looked up; it is tried again in a minute.`;
   const { leads, addresses, machine, texts } = lookup.dns;
@@ -132,12 +135,12 @@ function refuseOwnNames(hostname: string, { BASE_DOMAIN: base, MACHINE_NAMES }: 
   if (message !== null) throw invalidInput([{ path: 'hostname', message }]);
 }
 
-/** Hostnames that were removed after this time are reserved, ISO 8601. */
+/** Returns the time, ISO 8601, since which removed hostnames are reserved. */
 function reservedFrom({ at }: RequestContext): string {
   return new Date(Date.parse(at) - DOMAIN_RESERVED_MS).toISOString();
 }
 
-/** Says why a hostname was not attached. */
+/** Returns why a hostname was not attached. */
 async function refusal(context: Context, id: string, hostname: string): Promise<Problem> {
   const { app_id, proved_at, removed_at } = await domainObstacles(
     context.db,

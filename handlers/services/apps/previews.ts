@@ -1,4 +1,4 @@
-// Previews: the host makes and ends them, so that they need no control plane. What is to be made of a push is the app's.
+// Previews. The host creates and deletes them, without the control plane. Their settings belong to the app.
 
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
 import { findAccount } from '../../../sqlite/control/people/accounts.ts';
@@ -11,7 +11,7 @@ import type { Service } from '../types.ts';
 import { changeApp, requireApp, wakeForDeploy } from './apps.ts';
 import { shownDeploy } from './deploys.ts';
 
-/** What looks otherwise names no preview. */
+/** Other names belong to no preview. */
 const NAME = /^[a-z0-9-]{3,63}$/;
 
 const get: Service<'previews.get'> = async (context, { id }) => settingsOf(await requireApp(context, id));

@@ -1,4 +1,4 @@
-// Secrets of Workers. The host keeps them: nothing of them stays in the control plane.
+// Secrets of Workers. The host stores them; the control plane stores nothing of them.
 import { Problem } from '../../problem.ts';
 import { pageOf } from '../paging.ts';
 import { Replaced, type Service } from '../types.ts';
@@ -14,7 +14,7 @@ const set: Service<'secrets.set'> = async (context, { id, name, value }) => {
   const app = await requireApp(context, id);
   const { items, replaced, in_effect, problem } = await context.host.changeSecrets(app.id, { [name]: value });
   const record = items.find((item) => item.name === name);
-  // Somebody has deleted it meanwhile.
+  // It was deleted concurrently.
   if (record === undefined) throw new Problem('secret_not_found');
   const output = { ...record, in_effect, problem };
   return replaced.includes(name) ? new Replaced(output) : output;

@@ -1,4 +1,4 @@
-// The settings of an app: variables, limits, how it is built.
+// The settings of an app: variables, limits and builds.
 
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
 import type { EnvRow } from '../../../sqlite/control/apps/settings.ts';
@@ -26,7 +26,7 @@ const envSet: Service<'env.set'> = async (context, { id, name, value }) => {
   return row.created_at === row.updated_at ? shown : new Replaced(shown);
 };
 
-/** Why a variable was not set: there are too many, or all of them together are too large. */
+/** Returns why a variable was not set: too many variables, or too large in total. */
 async function envRefusal({ db }: Context, id: string, name: string): Promise<Problem> {
   const others = await countOtherEnv(db, id, name);
   const [path, message] =

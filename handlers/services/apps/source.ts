@@ -1,4 +1,4 @@
-// The repository, read and changed without git.
+// Reads and changes the repository without git.
 import { findAccount } from '../../../sqlite/control/people/accounts.ts';
 import { accountOf } from '../../access.ts';
 import type { Context } from '../../context.ts';
@@ -12,7 +12,7 @@ import type { Service } from '../types.ts';
 import { UNTRUSTED } from '../untrusted.ts';
 import { requireApp, wakeForDeploy } from './apps.ts';
 
-/** Bytes of a file that one RPC answer has when a range is asked for. */
+/** Bytes of a file in one RPC answer, when a range is given. */
 const RPC_RANGE_BYTES = 4 * 1024 * 1024;
 
 const IMAGES: Record<string, string> = {
@@ -27,7 +27,7 @@ const IMAGES: Record<string, string> = {
 
 const tree: Service<'source.tree'> = async (context, { id, ref, path, recursive, limit, cursor }) => {
   await requireApp(context, id);
-  // A list goes on in the commit that it began in.
+  // All pages of a list read the same commit.
   const name = `source.tree ${id}`;
   const [sha = null, from = '0'] = decodeCursor(name, cursor, 2) ?? [];
   const offset = Number(from);

@@ -1,4 +1,4 @@
-// Invites to the control UI: by those who run the machine, and by the admins of an app.
+// Invites to the control UI, by admins of the machine and by admins of an app.
 import { findAccount, hasEmail } from '../../../sqlite/control/people/accounts.ts';
 import {
   findInvite,
@@ -41,7 +41,7 @@ const revoke: Service<'invites.revoke'> = async ({ db, at }, { id }) => {
   return null;
 };
 
-/** The answer is the same whether an account has the address or not: the person behind it says so by using the link. */
+/** The answer does not reveal whether an account has the address. Its owner reveals that by using the link. */
 const inviteToApp: Service<'collaborators.invite'> = async (context, { id, email, role }) => {
   const { actor } = context;
   const by = actor.kind === 'account' && !actor.runs ? actor.id : null;
@@ -81,14 +81,14 @@ interface NewInvite {
   role: 'admin' | 'member' | 'guest';
   app: { id: string; role: 'view' | 'push' | 'admin' } | null;
   account: string | null;
-  /** The admin of the app who invites; null for those who run the machine. */
+  /** The inviting admin of the app; null for admins of the machine. */
   by: string | null;
 }
 
 /**
- * Makes an invite, and sends it where that can be done.
- * @param to the address that it is sent to, if any
- * @returns null when the app is not there, or `by` has invited enough people
+ * Creates an invite, and mails it if possible.
+ * @param to the recipient's address, if known
+ * @returns null when the app does not exist, or `by` has reached the limit of invites
  */
 async function make(context: Context, { email, role, app, account, by }: NewInvite, to: string | null) {
   const { db, at, env } = context;
@@ -115,12 +115,12 @@ async function make(context: Context, { email, role, app, account, by }: NewInvi
   return { ...made, url, mail: { to, problem: await sendMail(context, mail) } };
 }
 
-/** The e-mail address of the caller. */
+/** Returns the caller's e-mail address. */
 async function addressOf({ reads, actor }: Context): Promise<string | null> {
   return (await findAccount(reads, accountOf(actor)))?.email ?? null;
 }
 
-/** Sends an e-mail. Never rejects: the link is made, and can be sent by other means. @returns why it was not sent, or null */
+/** Sends an e-mail. Never rejects: the link exists and can be sent by other means. @returns why it was not sent, or null */
 async function sendMail({ host, actor }: Context, mail: Mail): Promise<string | null> {
   try {
     return await host.mail(mail, accountOf(actor) ?? '');

@@ -1,19 +1,19 @@
-// The texts of e-mails. Nobody can choose a part of them freely, since they come in this machine's name.
+// Texts of e-mails. Users cannot put free text into them, because they are sent in this machine's name.
 
 import type * as z from 'zod';
 import type { Bindings } from '../../bindings.ts';
 import type { Mail } from '../../contract/host/host-calls.ts';
 import type { Invite } from '../../contract/people/invites.ts';
 
-/** The address of a link, with its secret. */
+/** Returns the URL of a link, with its secret. */
 export function inviteUrl({ PUBLIC_UI_URL }: Pick<Bindings, 'PUBLIC_UI_URL'>, secret: string): string {
   return `${PUBLIC_UI_URL}/invite?token=${secret}`;
 }
 
-/** What each role on an app lets people do, as a verb. */
+/** What each role on an app allows, as a verb. */
 const MAY = { view: 'look at', push: 'deploy', admin: 'run' };
 
-/** A link that is sent. */
+/** A link in an e-mail. */
 interface SentLink {
   to: string;
   url: string;
@@ -21,10 +21,7 @@ interface SentLink {
   expiresAt: string;
 }
 
-/**
- * The e-mail with an invite.
- * @param from the address of whoever invites; null when nobody knows it
- */
+/** Returns the e-mail with an invite. @param from the inviter's address; null when unknown */
 export function inviteMail(
   { to, url, expiresAt }: SentLink,
   { app, role }: Pick<z.output<typeof Invite>, 'app' | 'role'>,
@@ -52,7 +49,7 @@ If you do not know what this is about, ignore this e-mail: nothing happens then.
   };
 }
 
-/** The e-mail with a link for a new password. */
+/** Returns the e-mail with a link for a new password. */
 export function passwordMail({ to, url, expiresAt }: SentLink): Mail {
   const { host } = new URL(url);
   return {

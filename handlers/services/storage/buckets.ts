@@ -1,4 +1,4 @@
-// Objects in apps' buckets, whether the apps run or not.
+// Objects in apps' buckets. The app need not run.
 import type { Context } from '../../context.ts';
 import type { HostObject, UploadedPart } from '../../contract/host/host-routes.ts';
 import { R2_INLINE_BYTES, R2_OBJECT_BYTES, R2_PART_BYTES, R2_RPC_BYTES } from '../../contract/sizes.ts';
@@ -10,10 +10,10 @@ import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';
 import { UNTRUSTED } from '../untrusted.ts';
 
-/** How often an object that changes meanwhile is asked for again. */
+/** Attempts to read an object that changes concurrently. */
 const TRIES = 3;
 
-/** Where an object is: `id` is the app's id or slug. */
+/** Location of an object: `id` is the app's id or slug. */
 interface Place {
   id: string;
   bucket: string;
@@ -94,7 +94,7 @@ const abortUpload: Service<'storage.r2.abort_upload'> = async (context, { upload
 };
 
 /**
- * Puts a body as an object, as it comes: nothing gathers it on the way. Call `authorize` first.
+ * Streams a body to an object without buffering it. Call `authorize` first.
  * @throws {Problem} `invalid_input` without a Content-Length, `body_too_large`, `quota_exceeded`, `request_timeout`
  */
 export async function putObjectBody(context: Context, asked: Place, request: Request): Promise<HostObject> {
@@ -104,7 +104,7 @@ export async function putObjectBody(context: Context, asked: Place, request: Req
   return context.host.buckets.put(place.id, place, { content_type }, body);
 }
 
-/** The same with one part of an upload. */
+/** Like `putObjectBody`, for one part of an upload. */
 export async function putPartBody(
   context: Context,
   asked: Place,
@@ -115,7 +115,7 @@ export async function putPartBody(
   return context.host.buckets.putPart(place.id, place, of, bodyOf(request, R2_PART_BYTES));
 }
 
-/** A body that is passed on with its length: what is behind wants to know whether there is room for it. */
+/** Returns a request's body. Its length must be known, because the host checks the free space first. */
 function bodyOf({ headers, body }: Request, limitBytes: number): ReadableStream<Uint8Array> {
   const length = headers.get('content-length') ?? '';
   if (!/^\d{1,15}$/.test(length)) {
@@ -136,12 +136,12 @@ const remove: Service<'storage.r2.delete'> = async (context, asked) => {
   return null;
 };
 
-/** An object's place, with the app's own id. */
+/** Replaces an app's slug by its id. */
 async function placeOf(context: Context, { id, ...place }: Place): Promise<Place> {
   return { ...place, id: (await requireApp(context, id)).id };
 }
 
-/** Again when the object was changed between the look at it and the reading. */
+/** Retries a read when the object changed between its metadata and its bytes. */
 async function unchanged<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -162,7 +162,7 @@ function bytesOf(
   return host.buckets.bytes(id, { bucket, key, etag, ...part });
 }
 
-/** What a bucket has is whatever was put there: no browser is to run it at the API's address. */
+/** Objects are untrusted content: a browser must not run them at the API's origin. */
 function rawResponse(
   { size, etag, key, content_type }: HostObject,
   part: Part | null,
@@ -191,7 +191,7 @@ function escaped(character: string): string {
   return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
 }
 
-/** The type that the app gave its object, where that is one. */
+/** Returns the content type that the app gave its object, if it is valid. */
 function safeType(type: string | null): string {
   return type !== null && /^[\w.+-]+\/[\w.+-]+(?:\s*;\s*[\w-]+="?[\w.+-]+"?)*$/.test(type)
     ? type

@@ -1,4 +1,4 @@
-// SQL of an app's owner, run by the app's own D1: one way for REST, RPC and Cloudflare's API.
+// SQL from an app's owner, run by the app's own D1. REST, RPC and Cloudflare's API share this code.
 import type { Context } from '../../context.ts';
 import type {
   DatabaseAnswer,
@@ -9,9 +9,9 @@ import type {
 import { sentence } from '../../host/client/connection.ts';
 import { Problem } from '../../problem.ts';
 
-/** SQLite refused a statement. Nothing of its transaction was carried out. */
+/** SQLite refused a statement. Its transaction was rolled back. */
 export class QueryFailed extends Problem {
-  /** SQLite's own words. */
+  /** SQLite's error message. */
   readonly words: string;
   constructor(words: string) {
     super('query_failed', sentence(words.replace(/\.$/, '')));
@@ -20,8 +20,8 @@ export class QueryFailed extends Problem {
 }
 
 /**
- * Runs queries as one transaction.
- * @returns of each query the results of its statements, and how long all of them took
+ * Runs queries in one transaction.
+ * @returns the results of each query's statements, and the duration of all
  * @throws {QueryFailed}; {Problem} when no process can run them
  */
 export async function runQueries(
@@ -33,7 +33,7 @@ export async function runQueries(
   return doneOf(await host.storage.query(appId, database, queries));
 }
 
-/** Runs a file of SQL as one transaction. @throws as `runQueries` */
+/** Runs an SQL file in one transaction. @throws as `runQueries` */
 export async function runFile(
   { host }: Context,
   appId: string,

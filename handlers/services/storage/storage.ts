@@ -1,4 +1,4 @@
-// What an app keeps, looked into.
+// Reads and changes an app's storage.
 import type { StatementResult } from '../../contract/host/host-storage.ts';
 import type { Result } from '../../contract/index.ts';
 import { hashOf } from '../../secrets.ts';
@@ -56,7 +56,7 @@ const databaseWrite: Service<'storage.d1.write'> = async (context, input) => {
   return statements ? written : written[0]!;
 };
 
-/** What became of the statements in one text: their changes together, and the rows of the last one. */
+/** Returns the result of several statements: the sum of their changes, and the rows of the last one. */
 function writtenOf(results: StatementResult[], duration_ms: number) {
   const { meta, columns = [], rows = [] } = results.at(-1) ?? {};
   const last = meta?.last_row_id;
@@ -135,7 +135,7 @@ export const storageServices = {
   'storage.kv.delete': kvDelete,
 };
 
-/** What is asked of tables. A page is one of a table; of a statement all rows are taken. */
+/** Builds a query of tables. Paging applies to a table; a statement returns all rows. */
 function tableQuestion(asked: {
   sql?: string | undefined;
   table?: string | undefined;
@@ -154,7 +154,7 @@ function oneOf(path: string, other: string) {
   return invalidInput([{ path, message: `cannot be given together with ${other}` }]);
 }
 
-/** Names a list shortly, whatever it is filtered by: its name is in each of its cursors. */
+/** Returns a short name for a list with filters. Each of its cursors contains the name. */
 async function listName(...words: (string | null | undefined)[]): Promise<string> {
   return (await hashOf(JSON.stringify(words))).slice(0, 24);
 }

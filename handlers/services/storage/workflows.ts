@@ -1,4 +1,4 @@
-// Workflows of an app: what is kept of their instances is read as all storage is, and processes of the app change them.
+// Workflows of an app. Instances are read like other storage, and changed by processes of the app.
 import { requireApp } from '../apps/apps.ts';
 import { decodeCursor, encodeCursor } from '../cursor.ts';
 import { pageOf } from '../paging.ts';
@@ -30,7 +30,7 @@ const create: Service<'workflows.instances.create'> = async (context, { id, work
   return (await context.host.workflows.act(app.id, asked))!;
 };
 
-/** The operations that need only an instance's name. */
+/** Services of the operations whose only parameter is the instance. */
 function change(action: 'pause' | 'resume'): Service<'workflows.instances.pause'> {
   return async (context, { id, workflow, instance }) => {
     const app = await requireApp(context, id);

@@ -1,4 +1,4 @@
-// Alerts: the host keeps and delivers them, so that they are told without the control plane too.
+// Alerts. The host stores and delivers them, so that they also work without the control plane.
 import { pageOf } from '../../../sqlite/control/page.ts';
 import type { AlertSettings } from '../../contract/host/host-routes.ts';
 import { Problem } from '../../problem.ts';
@@ -7,7 +7,7 @@ import { requireApp } from '../apps/apps.ts';
 import { listAnswer, pageAfter } from '../paging.ts';
 import type { Service } from '../types.ts';
 
-/** As the host makes ids: what looks otherwise names no alert. */
+/** Format of the host's ids: other ids belong to no alert. */
 const ALERT_ID = /^[0-9a-z]{16}$/;
 
 const list: Service<'alerts.list'> = async (context, { id, ...page }) => {
@@ -24,7 +24,7 @@ const list: Service<'alerts.list'> = async (context, { id, ...page }) => {
 
 const set: Service<'alerts.set'> = async (context, { id, alert_id, ...given }) => {
   await requireApp(context, id);
-  // JSON leaves out what is undefined.
+  // Undefined fields are dropped by JSON.
   const settings = given as AlertSettings;
   if (alert_id !== undefined) {
     return { ...(await context.host.alerts.change(id, requireId(alert_id), settings)), secret: null };

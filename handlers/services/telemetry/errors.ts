@@ -1,4 +1,4 @@
-// The grouped errors of an app. The host keeps them, and streams them by itself.
+// The grouped errors of an app. The host stores and streams them.
 import { requireApp } from '../apps/apps.ts';
 import { decodeNumbers, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';

@@ -1,4 +1,4 @@
-// What an app and those around it say. The host keeps it, and streams it by itself.
+// The log of an app. The host stores and streams it.
 import { requireApp } from '../apps/apps.ts';
 import { decodeNumbers, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';

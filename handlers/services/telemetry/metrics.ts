@@ -1,4 +1,4 @@
-// What an app did, in figures. The host keeps them: an app that sleeps need not wake for them.
+// Metrics of an app. The host stores them, so a sleeping app need not wake.
 import type { Context } from '../../context.ts';
 import type { TelemetryAnswers } from '../../contract/host/host-routes.ts';
 import { requireApp } from '../apps/apps.ts';

@@ -1,14 +1,11 @@
-// Opening a live stream.
+// Opens live streams of apps.
 
 import type { StreamName } from '../../app/streams.ts';
 import type { Context } from '../../context.ts';
 import { requireApp, unwrap } from '../apps/apps.ts';
 import type { Transport } from '../types.ts';
 
-/**
- * A stream of an app as server-sent events, from its object.
- * @throws {Problem} `app_not_found`, `rate_limited`
- */
+/** Opens a stream of an app's Durable Object as server-sent events. @throws {Problem} `app_not_found`, `rate_limited` */
 export async function openStream(
   context: Context,
   { id, last_event_id }: { id: string; last_event_id?: string | undefined },
