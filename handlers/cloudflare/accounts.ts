@@ -1,10 +1,10 @@
-// Who calls, and the accounts that there are: one of Cloudflare's for each of ours.
+// The caller and the accounts: each account of ours appears as one of Cloudflare's.
 import { type AccountRow, findAccount, listAccounts } from '../../sqlite/control/people/accounts.ts';
 import { accountOf } from '../access.ts';
 import type { Context } from '../context.ts';
 import { type CallContext, call, wholeList } from './call.ts';
 
-/** Accounts that are listed. */
+/** Most accounts in a list. */
 const LISTED = 200;
 const ROLE = 'Administrator';
 
@@ -53,7 +53,7 @@ export const accountCalls = [
   }),
 ];
 
-/** The caller's own account; all of them for the runner token. */
+/** Returns the caller's own account, or all accounts for the runner token. */
 async function accountsOf({ actor, reads }: Context): Promise<AccountRow[]> {
   const own = accountOf(actor);
   if (own === null) return (await listAccounts(reads, { after: '', limit: LISTED })).rows;

@@ -1,4 +1,4 @@
-// One of Cloudflare's calls: what it is asked with, what the caller needs, and how it is answered by our services.
+// Declares Cloudflare's calls: the request, the needed rights, and the service of ours that answers.
 import type * as z from 'zod';
 import type { AppRow } from '../../sqlite/control/apps/apps.ts';
 import type { Context } from '../context.ts';
@@ -6,39 +6,39 @@ import { type OperationName, operationsByName, type Params, type Result } from '
 import type { Needs } from '../contract/operation.ts';
 import { invoke } from '../transports/invoke.ts';
 
-/** What answers a call works with. */
+/** Context that a call's `answer` gets. */
 export interface CallContext extends Context {
   request: Request;
   url: URL;
   /** The account that the path names; empty where it names none. */
   account: string;
-  /** What stands in the path, by name. */
+  /** Parameters of the path, by name. */
   words: Record<string, string>;
-  /** What the caller needs on the app that the call is about. */
+  /** The rights that the caller needs on the app. */
   needs: Needs;
 }
 
 interface Declared<Body extends z.ZodType> {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** The operation of ours that says what the caller needs: Wrangler gives nobody more than the API does. */
+  /** The operation whose rights apply to this call, so Wrangler can do no more than the API allows. */
   as: OperationName;
-  /** Below `/client/v4`. `:name` is one word, `:name+` all that follows. */
+  /** Below `/client/v4`. `:name` matches one segment, `:name+` the rest of the path. */
   path: string;
-  /** The body, as JSON. Left out when there is none, or the answer reads it by itself. */
+  /** Schema of the JSON body. Left out when there is no body, or when `answer` reads it. */
   body?: Body;
-  /** Bytes of the body; 1 MiB where it is left out. */
+  /** Largest body in bytes. Default 1 MiB. */
   bodyLimit?: number;
 }
 
 export interface Call extends Omit<Declared<z.ZodType>, 'as'> {
-  /** The role on the app that the call is about, or `account` for a call on no app. `none` asks for no token. */
+  /** The role that the caller needs on the app, or `account` for a call without an app. `none` requires no token. */
   needs: Needs | 'none';
   /** Whether the app may be missing. */
   mayBeNew: boolean;
   answer: (context: CallContext, body: unknown, app: AppRow | null) => Promise<unknown>;
 }
 
-/** Declares a call on the account, or on an app that its answer finds: that has to look whether the caller has the role. */
+/** Declares a call on the account, or on an app that `answer` looks up. Then `answer` must check the caller's role. */
 export function call<Body extends z.ZodType = z.ZodUndefined>(
   declared: Declared<Body> & { answer: (context: CallContext, body: z.output<Body>) => Promise<unknown> },
 ): Call {
@@ -50,7 +50,7 @@ export function call<Body extends z.ZodType = z.ZodUndefined>(
   };
 }
 
-/** Declares a call that its path alone lets in: it has a secret word. */
+/** Declares a call without a token: its path contains a secret. */
 export function openCall<Body extends z.ZodType = z.ZodUndefined>(
   declared: Omit<Declared<Body>, 'as'> & {
     answer: (context: CallContext, body: z.output<Body>) => Promise<unknown>;
@@ -73,7 +73,7 @@ export function appCall<Body extends z.ZodType = z.ZodUndefined>(
   };
 }
 
-/** Declares a call that deploys to the app that `:script` names, or to one that it is to make. */
+/** Declares a call that deploys to the app that `:script` names, and creates the app if there is none. */
 export function newAppCall<Body extends z.ZodType = z.ZodUndefined>(
   declared: Omit<Declared<Body>, 'as'> & {
     answer: (context: CallContext, body: z.output<Body>, app: AppRow | null) => Promise<unknown>;
@@ -91,7 +91,7 @@ function needsOf(operation: OperationName): Needs {
   return operationsByName.get(operation)!.needs;
 }
 
-/** A page of a list, with what Cloudflare says of it beside. */
+/** A page of a list, with Cloudflare's `result_info`. */
 export class Page {
   readonly items: unknown[];
   readonly info: Record<string, unknown>;

@@ -1,4 +1,4 @@
-// Cloudflare's error codes, as far as they are answered here. Wrangler branches on many of them.
+// Cloudflare's error codes that Cellar uses. Wrangler branches on many of them.
 import { CodedError } from '../contract/coded-error.ts';
 import type { ErrorCode } from '../contract/errors.ts';
 import { Problem } from '../problem.ts';
@@ -9,11 +9,11 @@ export const CODES = {
   AUTHENTICATION: 10000,
   BAD_REQUEST: 10001,
   BUCKET_NOT_FOUND: 10006,
-  /** Also of an object in a bucket, and of the workers.dev subdomain. */
+  /** Also for a missing object in a bucket, and for the workers.dev subdomain. */
   SCRIPT_NOT_FOUND: 10007,
   KEY_NOT_FOUND: 10009,
   NAMESPACE_NOT_FOUND: 10013,
-  /** The upload cannot be run. */
+  /** The uploaded script is invalid. */
   SCRIPT_INVALID: 10021,
   VERSION_NOT_FOUND: 10025,
   SECRET_NOT_FOUND: 10056,
@@ -33,7 +33,7 @@ export const CODES = {
 } as const;
 export type Code = (typeof CODES)[keyof typeof CODES];
 
-/** A refusal in Cloudflare's words. */
+/** An error in Cloudflare's format. */
 export class CloudflareError extends CodedError<Code> {}
 
 const codeOf: Partial<Record<ErrorCode, Code>> = {
@@ -52,7 +52,7 @@ const codeOf: Partial<Record<ErrorCode, Code>> = {
   internal_error: CODES.INTERNAL,
 };
 
-/** A refusal of one of our services in Cloudflare's words; the words themselves stay. */
+/** Translates an error of our services to Cloudflare's code. The message stays the same. */
 export function asCloudflareError(problem: Problem): CloudflareError {
   const { code, status, message, errors = [] } = problem;
   const more =
@@ -61,10 +61,7 @@ export function asCloudflareError(problem: Problem): CloudflareError {
   return new CloudflareError(status, codeOf[code] ?? CODES.BAD_REQUEST, words);
 }
 
-/**
- * Runs `work`, and answers a refusal of ours with another of Cloudflare's codes.
- * @param codes by the code of ours
- */
+/** Runs `work`, and translates some of our errors to other Cloudflare codes. @param codes Cloudflare's codes by our own */
 export async function withCodes<T>(
   codes: Partial<Record<ErrorCode, Code>>,
   work: () => Promise<T>,

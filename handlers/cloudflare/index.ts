@@ -1,5 +1,5 @@
-// Cloudflare's API, so that Wrangler drives Cellar: every call is translated to our own services. docs/wrangler-calls.md
-// lists what is answered.
+// Cloudflare's API, so that Wrangler works with Cellar: every call is translated to our services. docs/wrangler-calls.md lists
+// the supported calls.
 
 import { type AppRow, findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { findAccount } from '../../sqlite/control/people/accounts.ts';
@@ -32,7 +32,7 @@ import { versionCalls } from './workers/versions.ts';
 const BASE = '/client/v4';
 const DOCS = 'docs/wrangler-calls.md lists the calls that it answers';
 
-/** Every call that is answered. */
+/** Every supported call. */
 export const calls: readonly Call[] = [
   ...accountCalls,
   ...scriptCalls,
@@ -53,7 +53,7 @@ export function isCloudflarePath(pathname: string): boolean {
   return pathname === BASE || pathname.startsWith(`${BASE}/`);
 }
 
-/** Answers one of Cloudflare's calls, in Cloudflare's envelope whatever becomes of it. */
+/** Answers one of Cloudflare's calls. Errors come in Cloudflare's envelope too. */
 export async function cloudflare(request: Request, context: RequestContext): Promise<Response> {
   try {
     requireDataDestination(request);
@@ -93,7 +93,7 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
   return envelope({ success: true, errors: [], messages: [], ...info }, 200);
 }
 
-/** The path's account has to be the caller's own: the runner token has all. */
+/** Checks that the account in the path is the caller's own. The runner token may use any account. */
 async function requireAccount({ actor, reads }: Context, account: string): Promise<void> {
   const isOwn =
     actor.kind === 'account' ? actor.id === account : (await findAccount(reads, account)) !== null;

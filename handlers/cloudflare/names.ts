@@ -1,9 +1,9 @@
-// Names and ids, as Cloudflare has them and as we do.
+// Converts names and ids between Cloudflare's form and ours.
 import { slug } from '../contract/apps/apps.ts';
 import { ID_DIGITS } from '../contract/id.ts';
 import { CloudflareError, CODES } from './codes.ts';
 
-/** @throws {CloudflareError} for a name that no app can have, telling one that it could */
+/** @throws {CloudflareError} for a name that is not a valid slug, with a suggestion */
 export function requireSlug(name: string): void {
   const result = slug.safeParse(name);
   if (result.success) return;
@@ -15,7 +15,7 @@ export function requireSlug(name: string): void {
   );
 }
 
-/** The slug that is most like a name. */
+/** Returns the valid slug that is closest to a name. */
 export function similarSlug(name: string): string {
   const plain = name
     .normalize('NFKD')
@@ -28,7 +28,7 @@ export function similarSlug(name: string): string {
   return `${plain.slice(0, 36)}-app`.replace(/^-/, '');
 }
 
-/** The id that `uuidOf` made a UUID of. @throws {CloudflareError} for a UUID that it did not make */
+/** Inverse of `uuidOf`. @throws {CloudflareError} for a UUID that `uuidOf` did not make */
 export function idOf(uuid: string): string {
   const found = /^([0-9a-f]{8})-?([0-9a-f]{4})-?8([0-9a-f]{3})-?8([0-9a-f]{3})-?([0-9a-f]{2})0{10}$/i.exec(
     uuid,

@@ -1,4 +1,4 @@
-// What of Cloudflare's API is not answered, and why: the error of such a call says so, and docs/wrangler-calls.md lists it.
+// Calls of Cloudflare's API that are not supported, and why. The call's error and docs/wrangler-calls.md show the reason.
 
 const OWN =
   "an app's storage is its own: it is made by the first deploy that binds it, and goes with the app";
@@ -7,8 +7,8 @@ const DOMAINS = 'use `cellar domains` to attach hostnames';
 const CONTAINERS = 'run the container beside Cellar, and call it with `fetch()`';
 
 /**
- * By method and the beginning of a path; `*` is one word. The first entry that fits is taken, so a longer path comes before
- * a shorter one. Without `method` an entry is for all of them.
+ * By method and path prefix; `*` matches one segment. The first match wins, so longer paths come before shorter ones. An entry
+ * without `method` matches every method.
  */
 export const unanswered: readonly { method?: string; path: string; what: string; why: string }[] = [
   { path: '/accounts/*/workers/scripts/*/domains', what: 'custom domains', why: DOMAINS },
@@ -229,7 +229,7 @@ export const unanswered: readonly { method?: string; path: string; what: string;
   },
 ];
 
-/** Returns why a call is not answered; `null` for one that is not in the list. */
+/** Returns why a call is not supported; `null` for one that is not in the list. */
 export function whyUnanswered(method: string, path: string): string | null {
   const words = path.split('/');
   const found = unanswered.find(

@@ -1,4 +1,4 @@
-// What all calls of D1 have in common.
+// Shared by all calls of D1.
 import type { CallContext } from '../call.ts';
 import { findKept, type Kept } from './kept.ts';
 
@@ -9,7 +9,7 @@ export function databaseOf(context: CallContext): Promise<Kept> {
   return findKept(context, 'databases', context.words.database!);
 }
 
-/** What D1 says beside its results. @param duration in ms; a request has one time, which its last statement shows */
+/** Returns D1's `meta`. @param duration of the whole request in ms; its last statement reports it */
 export function metaOf(figures: object, duration: number) {
   const timings = { sql_duration_ms: duration };
   return { served_by: 'cellar', served_by_primary: true, timings, duration, ...figures };

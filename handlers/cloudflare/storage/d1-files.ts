@@ -1,4 +1,4 @@
-// D1: databases as files of SQL, which Wrangler sends and fetches by an address of their own.
+// Import and export of D1 databases as SQL files, which Wrangler uploads and downloads at separate URLs.
 import * as z from 'zod';
 import { splitStatements } from '../../../sqlite/statements.js';
 import { D1_SQL_BYTES } from '../../contract/sizes.ts';
@@ -10,9 +10,9 @@ import { requireBody } from '../workers/assets.ts';
 import { DATABASES, databaseOf, metaOf } from './d1-common.ts';
 import type { Kept } from './kept.ts';
 
-/** How long a file of SQL that was sent, or is to be fetched, is kept. */
+/** Lifetime of an uploaded or exported SQL file, in s. */
 const FILE_S = 3_600;
-/** Files of an account that are kept: each may have 10 MiB. */
+/** Most files kept for an account. Each may have 10 MiB. */
 const FILES = 10;
 const FOLDER = 'cloudflare/';
 
@@ -81,7 +81,7 @@ export const databaseFileCalls = [
   }),
 ];
 
-/** An export without what makes the tables, or without their rows. */
+/** Returns an export without its schema, or without its rows. */
 function partOf(sql: string, noSchema: boolean, noData: boolean): string {
   if (!noSchema && !noData) return sql;
   const left = splitStatements(sql).filter(
@@ -129,7 +129,9 @@ async function importFile(context: CallContext, database: Kept, asked: z.output<
   };
 }
 
-/** Keeps a file for an hour, under a name that nobody guesses. Those that nobody came for go, and an account's oldest. */
+/**
+ * Stores a file for an hour under an unguessable name. Deletes expired files, and the account's oldest when there are too many.
+ */
 async function newFile({ env, account }: CallContext, content: string): Promise<string> {
   const own = `${account}-`;
   const [all, ofAccount] = await Promise.all([
@@ -152,7 +154,7 @@ function isFresh({ uploaded }: R2Object): boolean {
   return Date.now() - uploaded.getTime() <= FILE_S * 1000;
 }
 
-/** @throws {CloudflareError} for a file that is not there, or whose hour is over */
+/** @throws {CloudflareError} for a file that does not exist or has expired */
 function requireFresh<File extends R2Object>(file: File | null): File {
   if (file !== null && isFresh(file)) return file;
   throw new CloudflareError(404, CODES.BAD_REQUEST, 'There is no such file, or it has gone after an hour.');

@@ -1,4 +1,4 @@
-// D1: databases, and statements in them.
+// D1 databases and their queries.
 import * as z from 'zod';
 import type { SqlQuery } from '../../contract/host/host-storage.ts';
 import { D1_SQL_BYTES } from '../../contract/sizes.ts';
@@ -9,7 +9,7 @@ import { DATABASES, databaseOf, metaOf } from './d1-common.ts';
 import { databaseFileCalls } from './d1-files.ts';
 import { type Kept, keptOf, nameOfNew, numberedPage } from './kept.ts';
 
-/** Bytes are a list of numbers, here and in rows. */
+/** Bytes are a list of numbers, in parameters and in rows. */
 const bytes = z.array(z.int().min(0).max(255));
 const parameter = z.union([z.string(), z.number(), z.boolean(), z.null(), bytes]);
 const single = { sql: z.string(), params: z.array(parameter).nullish() };
@@ -75,10 +75,7 @@ function shown({ name, app }: Kept) {
   return { uuid: name, name, version: 'production', created_at: app.created_at };
 }
 
-/**
- * Runs all statements of a request as one transaction.
- * @param shape what becomes of the rows of one statement
- */
+/** Runs all statements of a request in one transaction. @param shape formats the rows of one statement */
 async function query(
   context: CallContext,
   { batch, sql = '', params }: z.output<typeof Queries>,
@@ -98,7 +95,7 @@ async function query(
   }));
 }
 
-/** A query as our own services take it. */
+/** Converts a query to the format of our services. */
 function taken({ sql, params }: z.output<z.ZodObject<typeof single>>): SqlQuery {
   const taken = (params ?? []).map((value) =>
     Array.isArray(value) ? { $bytes: toBase64(Uint8Array.from(value)) } : value,
@@ -106,7 +103,7 @@ function taken({ sql, params }: z.output<z.ZodObject<typeof single>>): SqlQuery 
   return { sql, params: taken };
 }
 
-/** A value as D1's JSON has it: bytes are a list of numbers, and what JSON has no number for is null. */
+/** Converts a value to D1's JSON: bytes become a list of numbers, and numbers that JSON cannot express become null. */
 function plain(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if ('$bytes' in value) return Array.from(fromBase64(String(value.$bytes)));

@@ -1,5 +1,5 @@
-// What the apps of an account keep, as Cloudflare has it: lists of an account, whose apps do not show. Here an app's storage
-// is its own, and the names in it are its project's: two apps may have the same.
+// An account's storage in Cloudflare's format: lists for the whole account, without apps. In Cellar each app has its own
+// storage, and two apps may use the same names.
 import * as z from 'zod';
 import { authorize } from '../../access.ts';
 import type { KeptPlaces } from '../../contract/host/host-releases.ts';
@@ -10,11 +10,11 @@ import { allApps } from '../workers/scripts.ts';
 
 type Kind = 'databases' | 'namespaces' | 'buckets' | 'workflows';
 
-/** Something that an app keeps. */
+/** A storage resource of an app. */
 export interface Kept {
-  /** Names it in the account: as the project does, or `slug--name` where several apps have that. */
+  /** Its unique name in the account: the project's name, or `slug--name` when several apps use that name. */
   name: string;
-  /** As the project names it. */
+  /** Its name in the project. */
   id: string;
   binding: string | null;
   app: { id: string; slug: string; created_at: string };
@@ -38,7 +38,7 @@ const NOT_FOUND: Record<Kind, Code> = {
   workflows: CODES.WORKFLOW_NOT_FOUND,
 };
 
-/** What the account's apps keep on which the caller has the role that the call needs, with the apps. */
+/** Returns the storage of the account's apps on which the caller has the needed role, with the apps. */
 export async function keptPlaces(context: CallContext): Promise<PlacesOfApp[]> {
   const apps = await allApps(context);
   const may = await Promise.all(apps.map(({ id }) => hasRole(context, id)));
@@ -67,7 +67,7 @@ async function hasRole(context: CallContext, id: string): Promise<boolean> {
   }
 }
 
-/** All of a kind that the account's apps keep on which the caller has the role that the call needs, by name. */
+/** Returns all resources of a kind, by name, in the account's apps on which the caller has the needed role. */
 export async function keptOf(context: CallContext, kind: Kind): Promise<Kept[]> {
   return named(await keptPlaces(context), kind);
 }
@@ -85,9 +85,8 @@ function named(kept: PlacesOfApp[], kind: Kind): Kept[] {
 }
 
 /**
- * The one that a name means: the name of a list, the project's own, or that of its binding.
- * @throws {CloudflareError} when the name means nothing, or several things; {Problem} `forbidden` when an app keeps it on which
- * the caller has too low a role
+ * Finds a resource by its name in the list, its name in the project, or its binding.
+ * @throws {CloudflareError} when nothing or several match; {Problem} `forbidden` when the caller's role on its app is too low
  */
 export async function findKept(context: CallContext, kind: Kind, name: string): Promise<Kept> {
   const all = await keptOf(context, kind);
@@ -118,17 +117,17 @@ export async function findKept(context: CallContext, kind: Kind, name: string): 
   );
 }
 
-/** @throws {Problem} `forbidden` when an app keeps it on which the caller has too low a role */
+/** @throws {Problem} `forbidden` when the resource is in an app on which the caller's role is too low */
 async function refuseHidden(context: CallContext, kind: Kind, name: string): Promise<void> {
   const others = named(await placesOf(context, await allApps(context)), kind);
   const found = others.find((each) => [each.name, each.id, each.binding].includes(name));
   if (found !== undefined) await authorize(context, context, { id: found.app.id });
 }
 
-/** What Wrangler asks to be made: the first deploy that binds it makes it, so there is nothing to do but to name it. */
+/** A name to create. Creating does nothing but validate it: the first deploy that binds the resource creates it. */
 export const nameOfNew = z.string().min(1).max(200);
 
-/** The page that a list was asked for, by number. */
+/** Returns the page whose number the request asks for. */
 export function numberedPage<T>({ url }: CallContext, items: T[]): Page {
   const page = Math.max(1, Math.floor(Number(url.searchParams.get('page') ?? 1)) || 1);
   const perPage = Math.min(

@@ -10,13 +10,13 @@ import { findKept, keptOf, nameOfNew, numberedPage } from './kept.ts';
 
 const NAMESPACES = '/accounts/:account/storage/kv/namespaces';
 const VALUES = `${NAMESPACES}/:namespace/values/:key+`;
-/** As KV has it; what is kept here has the limit of a call to the host. */
+/** Bytes of one value as KV's raw body. The size of a call to the host limits it. */
 const VALUE_BYTES = 2 * 2 ** 20;
-/** The last time that JavaScript has, in s since 1970. */
+/** The latest time that a JavaScript `Date` can have, in s since 1970. */
 const LAST_S = 8.64e12;
-/** Of many keys: Wrangler splits what it is given by their number. */
+/** Largest body of a bulk call. Wrangler splits bulk input by the number of keys. */
 const BULK_BYTES = 16 * 2 ** 20;
-/** Keys of one page: as many as a page of ours. */
+/** Keys of one page, as in our own API. */
 const PAGE = 200;
 
 const Entry = z.object({
@@ -156,7 +156,7 @@ export const namespaceCalls = [
   }),
 ];
 
-/** The namespace that the path names, found once for each request. */
+/** Caches the namespace that the path names, for the duration of each request. */
 const found = new WeakMap<Request, { id: string; namespace_id: string }>();
 async function namespaceOf(context: CallContext): Promise<{ id: string; namespace_id: string }> {
   const known = found.get(context.request);
@@ -196,7 +196,7 @@ async function removeAll(context: CallContext, keys: string[]) {
   return { successful_key_count: keys.length, unsuccessful_keys: [] };
 }
 
-/** A value: the body itself, or the parts `value` and `metadata`. */
+/** Reads a value: the raw body, or the form fields `value` and `metadata`. */
 async function bodyOf(request: Request): Promise<{ value: Uint8Array; metadata?: unknown }> {
   const type = request.headers.get('content-type') ?? '';
   const bytes = await readBytes(request, VALUE_BYTES);

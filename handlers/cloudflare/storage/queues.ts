@@ -1,4 +1,4 @@
-// Queues: each belongs to the app that sends to it, and that consumes it.
+// Queues: each belongs to the app that produces to it and consumes it.
 import * as z from 'zod';
 import { findAppBySlug } from '../../../sqlite/control/apps/apps.ts';
 import { authorize } from '../../access.ts';
@@ -34,7 +34,7 @@ export const queueCalls = [
     answer: async (context) => {
       const all = await queuesOf(context);
       const asked = context.url.searchParams.getAll('name');
-      // One that is asked for by name is there: the first deploy that binds it makes it.
+      // A queue looked up by name always exists for Wrangler: the first deploy that binds it creates it.
       const named = asked.map(
         (name) => all.find(({ queue_name }) => queue_name === name) ?? shown(name, context.at, [], []),
       );
@@ -101,7 +101,7 @@ async function setConsumer(
   return shownConsumer(script_name, body.consumer);
 }
 
-/** The id of the app that consumes, on which the caller has to have the role that the call needs. */
+/** Returns the id of the consuming app. Checks that the caller has the needed role on it. */
 async function appOf(context: CallContext, slug: string): Promise<string> {
   const app = await findAppBySlug(context.reads, slug);
   if (app === null) throw new CloudflareError(404, CODES.SCRIPT_NOT_FOUND, `There is no app ${slug}.`);

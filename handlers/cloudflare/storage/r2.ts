@@ -1,4 +1,4 @@
-// R2: buckets, and objects by their keys.
+// R2: buckets, and objects by key.
 
 import * as z from 'zod';
 import { operationsByName } from '../../contract/index.ts';
@@ -10,7 +10,7 @@ import { findKept, type Kept, keptOf, nameOfNew } from './kept.ts';
 
 const BUCKETS = '/accounts/:account/r2/buckets';
 const OBJECT = `${BUCKETS}/:bucket/objects/:key+`;
-/** The code of an object that is not there. */
+/** Error code for a missing object. */
 const NO_OBJECT = { storage_not_found: CODES.SCRIPT_NOT_FOUND } as const;
 
 export const bucketCalls = [

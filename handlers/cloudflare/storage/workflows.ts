@@ -11,7 +11,7 @@ import { findKept, type Kept, keptOf, numberedPage } from './kept.ts';
 
 const WORKFLOWS = '/accounts/:account/workflows';
 const INSTANCES = `${WORKFLOWS}/:workflow/instances`;
-/** Instances that are deleted in one call, as Cloudflare has it. */
+/** Most instances deleted in one call, as on Cloudflare. */
 const DELETED_AT_ONCE = 100;
 
 const duration = z.union([z.int().min(1), z.string().min(1).max(100)]);
@@ -38,7 +38,8 @@ export const workflowCalls = [
     path: `${WORKFLOWS}/:workflow`,
     as: 'workflows.list',
     answer: async (context) => {
-      // Before a deploy, Wrangler asks whose a name is. Here several apps may have it, and each has its own.
+      // Before a deploy, Wrangler asks which script owns a name. Here several apps may each own one, so an ambiguous name is a
+      // 404.
       const found = await workflowOf(context).catch((error) => {
         if (!(error instanceof CloudflareError) && !(error instanceof Problem && error.code === 'forbidden'))
           throw error;
@@ -72,7 +73,7 @@ export const workflowCalls = [
         .max(0, 'schedules of Workflows are not run: create instances in scheduled()')
         .optional(),
     }),
-    // The upload has made it already, but for its settings.
+    // The upload has already created the Workflow. This call changes only its settings.
     answer: async (context, { script_name, limits, default_retention }) => {
       const name = context.words.workflow!;
       const all = await keptOf(context, 'workflows');
@@ -227,7 +228,7 @@ async function deleteInstances(context: CallContext, instances: string[]) {
   return { deleted, errors };
 }
 
-/** An instance in Cloudflare's words. Of the attempts of a step the last is kept with its outcome. */
+/** Formats an instance for Cloudflare. Of a step's attempts, only the last is kept with its outcome. */
 function described({
   id,
   status,

@@ -1,9 +1,9 @@
-// Assets: Wrangler names them by their hashes, and sends those that are not here yet.
+// Assets: Wrangler lists them by hash, and uploads those that the host does not have.
 import type { HostCalls } from '../../contract/host/host-routes.ts';
 import { type CallContext, newAppCall, openCall } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 
-/** How long a session lasts, in s: the host keeps it so long. */
+/** Lifetime of an upload session in s, the same as on the host. */
 const SESSION_S = 3_600;
 
 export const assetCalls = [
@@ -34,20 +34,20 @@ export const assetCalls = [
   }),
 ];
 
-/** Whose an upload is: a session of assets is taken from the same alone. */
+/** Returns the owner of an upload. Only the same owner can use its asset session. */
 export function ownerOf({ account, words }: CallContext): string {
   return `${account}/${words.script}`;
 }
 
-/** @throws {CloudflareError} when there is none */
+/** @throws {CloudflareError} when there is no body */
 export function requireBody({ body }: Request): ReadableStream<Uint8Array> {
   if (body === null) throw new CloudflareError(400, CODES.BAD_REQUEST, 'The request has no body.');
   return body;
 }
 
 /**
- * A token for a session. Wrangler reads when it ends. What lets the assets in is the last part: the session's id, which
- * nobody guesses.
+ * Returns a token for a session. Wrangler reads its expiry. The last part is the unguessable session id, which authorizes the
+ * upload.
  */
 function sessionToken(session: HostCalls['POST /uploads/assets']['answer']['session']): string {
   const exp = Math.floor(Date.now() / 1000) + SESSION_S;

@@ -1,4 +1,4 @@
-// Deploys that Wrangler asks for: it waits for their end, and shows why one failed.
+// Deploys from Wrangler: waits for the end of a deploy, and reports why one failed.
 import * as z from 'zod';
 import type { Context } from '../../context.ts';
 import { SecretChanges } from '../../contract/apps/secrets.ts';
@@ -9,23 +9,20 @@ import { validate } from '../../transports/validate.ts';
 import { run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 
-/** How long the end of a rollback is waited for, and how often it is asked for, in ms. */
+/** Timeout and poll interval of a rollback, in ms. */
 const ROLLBACK_MS = 5 * 60_000;
 const POLL_MS = 100;
 
 type Uploaded = HostCalls['POST /uploads/versions']['answer'];
 
-/** A deploy that serves. */
+/** A deploy that went live. */
 export interface Deployed {
   id: string;
-  /** How long its start took, in ms. */
+  /** Duration of its start step in ms. */
   startMs: number;
 }
 
-/**
- * Deploys what was just uploaded, with the secrets that came with it.
- * @throws {CloudflareError} with the reason of a deploy that failed
- */
+/** Deploys an upload with the secrets that came with it. @throws {CloudflareError} with the reason why the deploy failed */
 export async function deployUpload(
   context: Context,
   appId: string,
@@ -39,8 +36,8 @@ export async function deployUpload(
 }
 
 /**
- * Sets secrets, and deletes those whose value is `null`: all of them or none, with one restart of the app.
- * The caller must have checked the role. Secrets belong to the app, not to a version, so they are set at once.
+ * Sets secrets, and deletes those with the value `null`, all or none, with one restart of the app. The caller must have checked
+ * the role. Secrets belong to the app, not to a version, so they apply at once.
  * @throws {Problem} `invalid_input` that names the secret
  */
 export async function changeSecrets({ host }: Context, appId: string, changes: Changes): Promise<void> {
@@ -48,10 +45,7 @@ export async function changeSecrets({ host }: Context, appId: string, changes: C
   if (Object.keys(secrets).length > 0) await host.changeSecrets(appId, secrets);
 }
 
-/**
- * Makes an earlier release live again, and waits until it is.
- * @throws {CloudflareError} when it does not go live
- */
+/** Makes an earlier release live again, and waits until it serves. @throws {CloudflareError} when it does not go live */
 export async function rollBack(context: Context, appId: string, deployId: string): Promise<Deployed> {
   const { id } = await run(context, 'deploys.rollback', { id: appId, deploy_id: deployId });
   const end = Date.now() + ROLLBACK_MS;

@@ -1,4 +1,4 @@
-// Workers: each is an app of ours.
+// Workers: each is an app.
 import * as z from 'zod';
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
 import { findAccount } from '../../../sqlite/control/people/accounts.ts';
@@ -35,7 +35,7 @@ export const scriptCalls = [
     method: 'GET',
     path: '/accounts/:account/workers/durable_objects/namespaces',
     as: 'apps.list',
-    // Wrangler looks there for containers of a Worker, which are not run here.
+    // Wrangler uses this to find a Worker's containers, which Cellar does not run.
     answer: async () => wholeList([]),
   }),
   appCall({
@@ -93,14 +93,14 @@ export const scriptCalls = [
     path: `${SCRIPT}/script-settings`,
     as: 'deploys.create',
     body: z.looseObject({}),
-    // Tags, logpush and observability: Cellar's logs and metrics are always there.
+    // Accepts tags, logpush and observability without effect: Cellar always keeps logs and metrics.
     answer: async (_context, body) => body,
   }),
   call({
     method: 'GET',
     path: '/accounts/:account/workers/subdomain',
     as: 'apps.list',
-    // Wrangler adds `.workers.dev` to it, and shows it only where an app has no address of its own.
+    // Wrangler appends `.workers.dev` to it. It shows the result only for apps without an address of their own.
     answer: async ({ env }) => ({ subdomain: env.BASE_DOMAIN }),
   }),
   appCall({
@@ -124,22 +124,22 @@ export const scriptCalls = [
     path: `${SCRIPT}/subdomain`,
     as: 'deploys.create',
     body: z.looseObject({}),
-    // An app is always at its address.
+    // An app cannot be removed from its address.
     answer: async ({ env }, _body, app) => subdomainOf(app, env.PUBLIC_APP_URL),
   }),
 ];
 
-/** Wrangler puts the name of a preview before the suffix. */
+/** Wrangler prepends the preview's name to this suffix. */
 function subdomainOf(app: AppRow, url: string) {
   const { host } = new URL(url.replace('{slug}', `name--${app.slug}`));
   return { enabled: true, previews_enabled: true, preview_url_suffix: host.slice('name'.length) };
 }
 
-/** All apps of the account, with those of others that the caller may see. */
+/** Lists all apps of the account, and other apps that the caller may see. */
 export async function allApps(
   context: CallContext,
 ): Promise<{ id: string; slug: string; created_at: string; deployed_at: string | null }[]> {
-  // An account sees those that it works on, too.
+  // For an account, the list also has the apps of others that it has a role on.
   const owner = context.actor.kind === 'runner' ? context.account : undefined;
   const apps = [];
   let cursor: string | undefined;
@@ -151,7 +151,7 @@ export async function allApps(
   return apps;
 }
 
-/** Who makes a deploy, for people. */
+/** Returns the author of a deploy in readable form. */
 export async function authorOf({ actor, reads }: Context): Promise<string> {
   const account = accountOf(actor);
   if (account === null) return 'the runner token';
@@ -163,7 +163,7 @@ export function urlOf({ slug }: AppRow, template: string): string {
   return template.replace('{slug}', slug);
 }
 
-/** A release's settings and bindings as Cloudflare tells them. @param slug the app's */
+/** Returns a release's settings and bindings in Cloudflare's format. @param slug the app's */
 export function settingsOf(release: DescribedRelease | null, slug: string) {
   return {
     bindings: release === null ? [] : bindingsOf(release, slug),

@@ -1,4 +1,4 @@
-// Secrets of Workers, and what calls them besides requests.
+// Secrets of Workers, and triggers other than requests.
 import * as z from 'zod';
 import { appCall, run } from '../call.ts';
 import { changeSecrets, ended } from './deploying.ts';

@@ -1,15 +1,15 @@
-// What a tail shows: the requests of an app, each with its lines of the log, and lines that are of no request.
+// Events of a tail: an app's requests, each with its log lines, and log lines without a request.
 import * as z from 'zod';
 import type { TailedLine, TailedRequest } from '../../contract/host/host-calls.ts';
 import { uuidOf } from '../../contract/id.ts';
 
-/** How long after a request's end its lines may still come, in ms. */
+/** How long log lines may arrive after the end of their request, in ms. */
 const LATE_MS = 500;
-/** Lines whose request goes on are shown by themselves after that time, in ms. */
+/** Lines are shown without their request when it has not ended after this time, in ms. */
 const ALONE_MS = 3_000;
-/** Requests and lines that wait: with more, the oldest are shown as they are. */
+/** Most buffered requests and lines. Above that, the oldest are shown early. */
 const WAITING = 1_000;
-/** Why the gateway refuses a request whose process has exceeded its limit of CPU time. */
+/** Refusal reason of the gateway for a request whose process exceeded its CPU limit. */
 const EXCEEDED_CPU = 'exceeded_cpu';
 
 export const Filter = z.union([
@@ -26,7 +26,7 @@ type Outcome = 'ok' | 'exception' | 'exceededCpu' | 'canceled' | 'unknown';
 interface Waiting {
   lines: TailedLine[];
   request: TailedRequest | null;
-  /** When it is shown, whatever comes until then, in ms since 1970. */
+  /** When it is shown at the latest, in ms since 1970. */
   until: number;
 }
 
@@ -39,15 +39,15 @@ interface Event {
 export interface TailEventsOptions {
   slug: string;
   filters: readonly Filter[];
-  /** The app's address, of which the scheme and the port are taken. */
+  /** The app's URL, for its scheme and port. */
   url: string;
-  /** Sends an event as Cloudflare has it. */
+  /** Sends an event in Cloudflare's format. */
   send: (event: object) => void;
 }
 
 export class TailEvents {
   readonly #options: TailEventsOptions;
-  /** What waits, by the id of its trace, in the order of time. */
+  /** Buffered events by trace id, in order of time. */
   readonly #waiting = new Map<string, Waiting>();
 
   constructor(options: TailEventsOptions) {
@@ -70,7 +70,7 @@ export class TailEvents {
     return this.#waiting.size > 0;
   }
 
-  /** Shows what has waited long enough. To be called several times a second. */
+  /** Shows events that have waited long enough. Must be called several times a second. */
   tick(now: number): void {
     for (const [id, waiting] of this.#waiting) if (waiting.until <= now) this.#shown(id, waiting);
   }
@@ -118,12 +118,12 @@ export class TailEvents {
   }
 }
 
-/** Not of a request: with a type and a message Wrangler prints the line alone. */
+/** The event of a line without a request. With a type and a message, Wrangler prints the line alone. */
 function lineEvent({ trace_id: traceId }: TailedLine): object {
   return { type: 'log', message: '', traceId };
 }
 
-/** The exception that a line is about. Its stack is without the name and the message before it, as workerd has it. */
+/** Returns a line's exception. As in workerd, the stack does not begin with the name and message. */
 function exceptionOf({ tail, text, at }: TailedLine): object[] {
   if (tail?.exception === undefined) return [];
   const { name, message, hasStack } = tail.exception;
@@ -132,7 +132,7 @@ function exceptionOf({ tail, text, at }: TailedLine): object[] {
   return [{ ...stack, name, message, timestamp: Date.parse(at) }];
 }
 
-/** What a line of the log prints. */
+/** Returns the values that a log line prints. */
 function logOf({ tail, level, text, at }: TailedLine): object[] {
   if (tail?.exception !== undefined) return [];
   const message = tail?.values === undefined ? [text] : (JSON.parse(tail.values) as unknown[]);
@@ -142,7 +142,7 @@ function logOf({ tail, level, text, at }: TailedLine): object[] {
 function outcomeOf({ lines, request }: Event): Outcome {
   if (request?.status === 499) return 'canceled';
   if (request?.refused === EXCEEDED_CPU) return 'exceededCpu';
-  // The process ended, or was not there.
+  // The process crashed or was not running.
   if (request !== null && request.refused !== null && request.status >= 500) return 'unknown';
   return lines.some(({ tail }) => tail?.exception?.isUncaught) ? 'exception' : 'ok';
 }

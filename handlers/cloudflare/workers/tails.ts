@@ -1,4 +1,4 @@
-// `wrangler tail`: the log of an app as it is written, over a WebSocket.
+// `wrangler tail`: streams an app's log over a WebSocket.
 import * as z from 'zod';
 import { type Actor, accountOf, authorize } from '../../access.ts';
 import type { TailedLine, TailedRequest } from '../../contract/host/host-calls.ts';
@@ -10,30 +10,30 @@ import { CloudflareError, CODES } from '../codes.ts';
 import { Filter, TailEvents } from './tail-events.ts';
 
 const TAILS = '/accounts/:account/workers/scripts/:script/tails';
-/** How long a tail may be opened, and lasts, in s. */
+/** Lifetime of a tail in s. It must also be opened within this time. */
 const TAIL_S = 6 * 3_600;
-/** What whoever reads a tail needs. */
+/** The operation whose rights the reader of a tail needs. */
 const READING = operationsByName.get('logs.stream')!;
 const PROTOCOL = 'trace-v1';
-/** Bytes of one event of the log that are waited for. */
+/** Largest incomplete event that is buffered, in bytes. */
 const EVENT_BYTES = 2 ** 20;
-/** WebSocket's own: all is well, and something broke. */
+/** WebSocket close codes: normal, policy violation, internal error. */
 const [NORMAL, NOT_ALLOWED, BROKEN] = [1000, 1008, 1011];
-/** How old the last check of a reader's rights may be when a line is sent to it, in ms. */
+/** Maximum age of the last check of the reader's rights when a line is sent, in ms. */
 const ALLOWED_MS = 5_000;
 
-/** How often what waits is looked at, in ms. */
+/** Interval at which buffered events are checked, in ms. */
 const TICK_MS = 250;
 
 const Filters = z.object({ filters: z.array(Filter).max(20).default([]) });
 
 interface Tail {
   app: string;
-  /** The account that asked for it; null for the runner token. */
+  /** The account that created it; null for the runner token. */
   account: string | null;
   slug: string;
   filters: Filter[];
-  /** In ms since 1970. */
+  /** Expiry in ms since 1970. */
   until: number;
 }
 
@@ -64,7 +64,7 @@ export const tailCalls = [
     method: 'DELETE',
     path: `${TAILS}/:tail`,
     as: 'logs.stream',
-    // It has ended with its WebSocket.
+    // The tail ended with its WebSocket.
     answer: async () => null,
   }),
   openCall({
@@ -72,7 +72,7 @@ export const tailCalls = [
     path: '/tails/:token',
     answer: async (context) => {
       const tail = await opened(context);
-      // Its account may have lost its role since, and may lose it later.
+      // The account may have lost its role since the tail was created, and may lose it later.
       const { account: id } = tail;
       const actor: Actor = id === null ? { kind: 'runner' } : { kind: 'account', id, runs: false };
       const allowed = () => authorize({ actor, reads: context.reads }, READING, { id: tail.app });
@@ -98,8 +98,8 @@ export const tailCalls = [
 ];
 
 /**
- * Passes requests and lines on until either side ends. Never rejects.
- * @param tail with the app's address
+ * Forwards requests and lines until either side ends. Never rejects.
+ * @param tail with the app's URL
  * @param allowed rejects once the reader has lost the role
  */
 async function pass(
@@ -139,12 +139,12 @@ async function pass(
     try {
       socket.close(code);
     } catch {
-      // Its other side was first.
+      // The other side has already closed the socket.
     }
   }
 }
 
-/** Reads server-sent events, each as JSON. */
+/** Reads server-sent events and parses each as JSON. */
 function follow<Data>(
   stream: ReadableStream<Uint8Array>,
   stillAllowed: () => Promise<void>,
@@ -160,7 +160,7 @@ function follow<Data>(
       await stillAllowed();
       for (const event of events) {
         const data = /^data: ?(.*)$/m.exec(event)?.[1];
-        // What was left out is told by an event with a name, which Wrangler has no word for.
+        // Named events report dropped lines. Wrangler has no format for them.
         if (data !== undefined && !/^event:/m.test(event)) take(JSON.parse(data) as Data);
       }
     }
@@ -168,13 +168,13 @@ function follow<Data>(
   return { done: read(), cancel: () => void reader.cancel().catch(() => {}) };
 }
 
-/** What a tail is, as a word of a path, with a proof that it was made here. */
+/** Encodes a tail as one path segment, with an HMAC that proves that it was made here. */
 async function sealed(tail: Tail, secret: string): Promise<string> {
   const text = base64Url(new TextEncoder().encode(JSON.stringify(tail)));
   return `${text}.${await proofOf(text, secret)}`;
 }
 
-/** @throws {CloudflareError} for a tail that was not made here, or has ended */
+/** @throws {CloudflareError} for a tail that was not made here, or has expired */
 async function opened({ words, env }: CallContext): Promise<Tail> {
   const [text = '', proof = ''] = words.token!.split('.');
   const isOurs = await sameSecret(proof, await proofOf(text, env.HOST_SECRET));

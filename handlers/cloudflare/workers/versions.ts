@@ -1,4 +1,4 @@
-// Versions and deployments. A version is a deploy of ours, or an upload that waits to become one.
+// Versions and deployments. A version is a deploy of ours, or an upload that is not deployed yet.
 import * as z from 'zod';
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
 import type { Context } from '../../context.ts';
@@ -14,12 +14,12 @@ import { changeSecrets, ended, rollBack } from './deploying.ts';
 import { authorOf, bindingsOf } from './scripts.ts';
 
 const SCRIPT = '/accounts/:account/workers/scripts/:script';
-/** Deploys that are looked through for those that served. */
+/** Most deploys that are searched for those that went live. */
 const DEPLOYS = 200;
 /** Deployments that Wrangler shows. */
 const DEPLOYMENTS = 10;
 
-/** What Cloudflare calls what a deploy was made for, where that is not an upload. */
+/** Cloudflare's names of deploy triggers other than an upload. */
 const TRIGGERS: Partial<Record<Deploy['trigger'], string>> = { rollback: 'rollback', promote: 'promotion' };
 
 const Deployment = z.object({
@@ -37,7 +37,7 @@ export const versionCalls = [
     answer: async ({ host, ...context }, _body, app) => {
       const waiting = (await host.uploads.versions(app.id)).map(shownUpload);
       const served = kept(await servedDeploys({ host, ...context }, app)).map(shownVersion);
-      // Wrangler shows the newest last, by their numbers.
+      // Wrangler sorts by number and shows the newest last.
       const items = [...waiting, ...served].sort((a, b) => (a.id < b.id ? 1 : -1));
       return { items: items.map((item, at) => ({ ...item, number: items.length - at })) };
     },
@@ -122,7 +122,7 @@ async function deployVersion(context: CallContext, app: AppRow, id: string, mess
   return ended(await context.host.uploads.deployVersion(app.id, id, body)).id;
 }
 
-/** Deploys of an app that serve, or did, newest first. */
+/** Returns deploys that are or were live, newest first. */
 async function servedDeploys(context: Context, app: AppRow): Promise<Deploy[]> {
   const { items } = await run(context, 'deploys.list', { id: app.id, limit: DEPLOYS });
   return items.filter(({ status }) => status === 'live' || status === 'replaced');
@@ -132,7 +132,7 @@ function shownUpload({ id, created_at, author, message, tag }: UploadedVersion) 
   return shown(id, created_at, author, { 'workers/message': message, 'workers/tag': tag });
 }
 
-/** The newest deploy of each version whose release is kept. */
+/** Returns the newest deploy of each version whose release is kept. */
 function kept(deploys: Deploy[]): Deploy[] {
   const newest = new Map<string, Deploy>();
   for (const deploy of deploys)
@@ -140,13 +140,13 @@ function kept(deploys: Deploy[]): Deploy[] {
   return [...newest.values()];
 }
 
-/** The deploy that has a version's release; undefined when none has served it. */
+/** Returns the deploy that has a version's release; undefined when the version never went live. */
 function serving(deploys: Deploy[], version: string): Deploy | undefined {
   const of = deploys.filter((deploy) => deploy.version.id === version);
   return kept(of)[0] ?? of[0];
 }
 
-/** The version that a deploy serves. */
+/** Formats the version that a deploy serves. */
 function shownVersion({ author, version: { id, tag, message, created_at } }: Deploy) {
   return shown(id, created_at, author, {
     'workers/message': message,
