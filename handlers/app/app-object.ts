@@ -1,4 +1,4 @@
-// The Durable Object of one app: its transitions, one at a time, and its live streams.
+// The Durable Object of one app: runs its transitions one at a time, and serves its live streams.
 import { DurableObject } from 'cloudflare:workers';
 import type { AppRow } from '../../sqlite/control/apps/apps.ts';
 import { type Change, changeOf } from '../../sqlite/control/apps/changes.ts';
@@ -29,14 +29,14 @@ import type { LifeEvent } from './life-table.ts';
 import { Lock } from './lock.ts';
 import { type StreamFact, Streams, type Subscription } from './streams.ts';
 
-/** Exceptions lose their fields on the way out of an object, so refusals are returned. */
+/** Errors lose their fields when they leave a Durable Object, so refusals are returned as values. */
 export type Outcome<Value> =
   | { ok: true; value: Value }
   | { ok: false; code: ErrorCode; detail: string; changed?: boolean };
 
-/** The least time between two looks for old events of streams. */
+/** The least time between two prunings of old stream events. */
 const PRUNE_PAUSE_MS = 1_000;
-/** How often a wanted state is sent again when later ones overtake it: as often as there can be tasks that wait for the lock. */
+/** Retries of a wanted state that a later one overtakes: as many as tasks that may wait for the lock. */
 const OVERTAKES_LIMIT = 16;
 
 type SqlValue = string | number | null;
@@ -48,18 +48,18 @@ export interface Changed {
 }
 
 /**
- * One app's transitions: each writes D1 under the lock, with a raised generation, then sends the host the whole wanted
- * state. What the host is carrying out holds up no other transition: its fence keeps an older state from winning.
+ * Runs one app's transitions. Each writes D1 under the lock with a raised generation, then sends the host the whole wanted
+ * state. The lock is not held while the host works: the host refuses an older generation.
  */
 export class AppObject extends DurableObject<Bindings> {
   readonly #lock = new Lock();
   readonly #host = new HostClient(this.env);
   readonly #life = new Life({ db: this.env.DB, lock: this.#lock, send: (wanted) => this.#push(wanted) });
   #opened: Streams | null = null;
-  /** Whether an alarm is set that drops old events of streams. */
+  /** Whether an alarm is set to prune old stream events. */
   #ends = false;
 
-  /** Adds the app. Nothing of it is left when the host cannot be reached. */
+  /** Adds the app. When the host cannot be reached, the app is removed again. */
   create(app: Parameters<typeof insertApp>[1]): Promise<Outcome<AppRow>> {
     const add = async () => {
       const inserted = await insertApp(this.env.DB, app);
@@ -68,7 +68,7 @@ export class AppObject extends DurableObject<Bindings> {
         return await this.#push(inserted);
       } catch (error) {
         await removeApp(this.env.DB, app.id);
-        // The host may have taken it and been too slow to say so; if this fails too, reconcile ends it.
+        // The host may have accepted the app after the timeout. If this fails too, reconcile deletes it.
         await this.#host.delete(app.id, inserted.wanted.generation).catch(() => {});
         throw error;
       }
@@ -77,7 +77,7 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   /**
-   * Changes what is wanted of the app. When the host cannot be reached the change stays: reconcile brings it about.
+   * Changes the wanted state of the app. When the host cannot be reached, the change stays and reconcile applies it.
    * @returns the app, and the row that the change returned: null when there was nothing to change
    */
   change(id: string, change: Change, at: string): Promise<Outcome<Changed>> {
@@ -95,14 +95,14 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   /**
-   * Starts, stops, wakes or puts to sleep, as the table of `life-table.ts` says, and answers when the host has done it.
+   * Starts, stops, wakes or suspends the app according to `life-table.ts`, and answers when the host is done.
    * @param at time of the event, ISO 8601
    */
   live(id: string, event: LifeEvent, at: string): Promise<Outcome<AppRow>> {
     return outcomeOf(() => this.#life.handle(id, event, at));
   }
 
-  /** Puts the app to sleep if nobody has used it since `before`, ISO 8601, and nobody does. */
+  /** Puts the app to sleep if it has not been used since `before`, ISO 8601, and no stream is open. */
   sweep(id: string, before: string, at: string): Promise<Outcome<AppRow>> {
     const isQuiet = async ({ woke_at, deployed_at }: AppRow) => {
       const seen = await this.#host.app(id);
@@ -112,7 +112,7 @@ export class AppObject extends DurableObject<Bindings> {
     return outcomeOf(() => this.#life.handle(id, 'sweep', at, isQuiet));
   }
 
-  /** Deletes the app. Its slug is free when the host has confirmed; if it does not now, reconcile asks again. */
+  /** Deletes the app. Its slug is free once the host has confirmed; if the host does not answer, reconcile asks again. */
   delete(id: string, at: string): Promise<Outcome<null>> {
     return outcomeOf(async () => {
       const generation = await this.#lock.run(() => buryApp(this.env.DB, id, at));
@@ -124,7 +124,7 @@ export class AppObject extends DurableObject<Bindings> {
     });
   }
 
-  /** Makes the host agree with D1, whatever either has. For reconcile. */
+  /** Sends the host the app's state in D1, whatever the host has. For reconcile. */
   converge(id: string): Promise<Outcome<null>> {
     return outcomeOf(async () => {
       const wanted = await readWanted(this.env.DB, id);
@@ -133,7 +133,7 @@ export class AppObject extends DurableObject<Bindings> {
     });
   }
 
-  /** Has the host end an app that is a tombstone in D1. For reconcile. */
+  /** Tells the host to delete an app that is a tombstone in D1. For reconcile. */
   confirmDeletion(id: string, generation: number): Promise<Outcome<null>> {
     return outcomeOf(async () => {
       await this.#bury(id, generation);
@@ -141,7 +141,7 @@ export class AppObject extends DurableObject<Bindings> {
     });
   }
 
-  /** Logs a product event and tells it to those who listen. */
+  /** Stores a product event and sends it to the listeners. */
   async logEvent(row: EventRow, shown: unknown): Promise<Outcome<null>> {
     if (!(await insertEvent(this.env.DB, row, EVENTS_LIMIT))) {
       return { ok: false, code: 'app_not_found', detail: errorCodes.app_not_found.meaning };
@@ -151,13 +151,13 @@ export class AppObject extends DurableObject<Bindings> {
     return { ok: true, value: null };
   }
 
-  /** Tells those who listen what happened to deploys. Facts told before are left out. */
+  /** Sends deploy facts to the listeners. Facts that were sent before are skipped. */
   async publishDeploys(outbox: string, facts: StreamFact[]): Promise<void> {
     this.#streams.publishFacts(outbox, facts);
     await this.#endLater();
   }
 
-  /** Drops the events of streams that have been kept long enough. */
+  /** Prunes stream events that are older than the retention time. */
   override async alarm(): Promise<void> {
     const kept = retentionMs(this.env);
     const oldest = this.#streams.prune(Date.now() - kept);
@@ -175,7 +175,7 @@ export class AppObject extends DurableObject<Bindings> {
     }
   }
 
-  /** Sends a wanted state, and writes what the host made of it. */
+  /** Sends a wanted state to the host, and writes the state that the host reports back to D1. */
   async #push({ row, wanted }: Wanted): Promise<AppRow> {
     const { app, as_of } = await this.#apply(wanted, OVERTAKES_LIMIT);
     return (await observeApp(this.env.DB, app, as_of)) ?? row;
@@ -191,7 +191,7 @@ export class AppObject extends DurableObject<Bindings> {
     }
   }
 
-  /** The host has seen more than D1 has: raises the generation above that, and reads the state as it is now. */
+  /** The host has a higher generation than D1: raises D1's above it, and reads the current state. */
   async #overtake(id: string): Promise<Wanted['wanted']> {
     const { highest_generation } = await this.#host.inventory();
     await liftRevision(this.env.DB, highest_generation);
@@ -225,14 +225,14 @@ export class AppObject extends DurableObject<Bindings> {
     if ((await storage.getAlarm()) === null) await storage.setAlarm(Date.now() + retentionMs(this.env));
   }
 
-  /** Made when first needed: asking for an app that does not exist leaves no database behind. */
+  /** Created on first use, so that a request for an unknown app creates no database. */
   get #streams(): Streams {
     this.#opened ??= new Streams(this.ctx.storage.sql);
     return this.#opened;
   }
 }
 
-/** What `run` came to: a `Problem` is an outcome. */
+/** Returns the outcome of `run`: a `Problem` becomes a value. */
 async function outcomeOf<Value>(run: () => Promise<Value>): Promise<Outcome<Value>> {
   try {
     return { ok: true, value: await run() };
@@ -241,7 +241,7 @@ async function outcomeOf<Value>(run: () => Promise<Value>): Promise<Outcome<Valu
   }
 }
 
-/** @throws {Problem} for what another app has already */
+/** @throws {Problem} `slug_taken` when another app has the slug */
 function taken(error: unknown): never {
   if (isUniqueViolation(error, 'apps.slug')) throw new Problem('slug_taken');
   throw error;

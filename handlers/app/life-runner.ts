@@ -1,4 +1,4 @@
-// Carries out what the table of an app's life decides: writes D1 under a lock, and waits for the host outside it.
+// Carries out the decisions of the life table: writes D1 under a lock, and waits for the host outside it.
 import type { AppRow } from '../../sqlite/control/apps/apps.ts';
 import { markApp, readLife } from '../../sqlite/control/apps/life.ts';
 import { readWanted, transition, type Wanted } from '../../sqlite/control/apps/transitions.ts';
@@ -15,11 +15,11 @@ interface Underway {
   done: Promise<AppRow>;
 }
 
-/** What a life needs of its app's object. */
+/** What `Life` needs from its app's object. */
 export interface LifeOptions {
   db: D1Database;
   lock: Lock;
-  /** Sends the host a wanted state; resolves with the app as the host then has it. */
+  /** Sends the host a wanted state; resolves with the app in the state that the host reports. */
   send: (wanted: Wanted) => Promise<AppRow>;
 }
 
@@ -33,11 +33,11 @@ export class Life {
   }
 
   /**
-   * Lets an event happen, and resolves with the app when the host has carried out what came of it.
+   * Handles an event, and resolves with the app when the host has carried out the decision.
    * @param at time of the event, ISO 8601
-   * @param isQuiet for a `sweep`: whether nobody uses the app
-   * @throws {Problem} `app_not_found`; `transition_conflict` where the event cannot be; `app_unavailable` when a wake fails;
-   * `host_unavailable`, and then reconcile brings about what was written
+   * @param isQuiet for a `sweep`: whether the app is unused
+   * @throws {Problem} `app_not_found`; `transition_conflict` when the state refuses the event; `app_unavailable` when a wake
+   * fails; `host_unavailable`, and then reconcile applies what was written
    */
   async handle(
     id: string,
@@ -48,14 +48,14 @@ export class Life {
     const { lock } = this.#options;
     const step = () => this.#step(id, event, at, isQuiet);
     for (;;) {
-      // The host asks for one wake at a time, for all the requests that it holds.
+      // Never refused for a full queue: the host sends one wake for all requests that wait for the app.
       const next = await (event === 'wake' ? lock.runAnyway(step) : lock.run(step));
       if ('answer' in next) return next.answer;
       await next.end;
     }
   }
 
-  /** The promises are wrapped: the lock is not held until they settle. */
+  /** Wraps promises in objects: a bare promise would be awaited, and the lock held until it settles. */
   async #step(
     id: string,
     event: LifeEvent,
@@ -104,24 +104,24 @@ export class Life {
     return underway.done;
   }
 
-  /** Waits for the host, and for what comes of a failed wake. Something else may have come meanwhile: then that holds. */
+  /** Waits for the host, and undoes a failed wake. A transition that began meanwhile takes precedence. */
   async #end(underway: Underway, sent: Promise<AppRow>, at: string): Promise<AppRow> {
     const outcome = await sent.catch((error: unknown) => error);
     const app = outcome instanceof Error ? null : (outcome as AppRow);
-    // A deploy may be replacing the release that was woken: then it starts, and requests are held.
+    // A deploy may be replacing the woken release: then the app is starting, and its requests are queued.
     const reached = app !== null && (underway.state === 'parking' || app.status !== 'crashed');
     const settle = async () => {
       if (this.#underway !== underway) return null;
       try {
         return await this.#step(underway.before.id, reached ? 'reached' : 'failed', at, async () => false);
       } finally {
-        // Also when D1 fails: what stayed under way for ever would be waited for, for ever.
+        // Also when D1 fails: otherwise later events would wait for this transition for ever.
         if (this.#underway === underway) this.#underway = null;
       }
     };
     const settled = await this.#options.lock.runAnyway(settle);
     if (settled !== null && 'answer' in settled) await settled.answer;
-    // A wake that failed was undone; a sleep that was asked for holds even when the host does not answer.
+    // A failed wake was undone. A requested sleep holds even when the host does not answer.
     if (app === null) throw underway.state === 'waking' && settled !== null ? unchanged(outcome) : outcome;
     if (!reached && settled !== null) {
       throw new Problem(

@@ -1,32 +1,32 @@
-// The life of an app as one table: what each event makes of each state, and what has to be done for it.
+// An app's life as a state machine: the next state and the effects for each state and event.
 import type { Mark } from '../contract/apps/life.ts';
 
-/** `parking` and `waking` last while the host carries them out; only the app's object knows that they do. */
+/** `parking` and `waking` last while the host carries them out. They exist only in the memory of the app's object. */
 export type State = 'awake' | 'parking' | 'asleep' | 'waking' | 'stopped';
 
 /**
- * What may happen to an app. `start` and `stop` set what is desired; `sleep` is asked for, `sweep` is offered to an app
- * that nobody calls; `wake` is for a request that waits; `deploy` comes before a new release. The host ends what it
- * carries out with `reached`, or with `failed` when the app does not serve.
+ * Events of an app. `start` and `stop` change the desired state. A person asks for `sleep`; the periodic `sweep` may put an
+ * unused app to sleep. `wake` comes from a waiting request, and `deploy` comes before a new release. When the host is done, the
+ * event is `reached`, or `failed` when the app does not serve.
  */
 export type LifeEvent = 'start' | 'stop' | 'sleep' | 'sweep' | 'wake' | 'deploy' | 'reached' | 'failed';
 
-/** What decides besides the state. */
+/** What a decision depends on besides the state. */
 export interface Facts {
   /** Whether a release is live. */
   deployed: boolean;
   /** Whether a deploy is queued or being built. */
   deploying: boolean;
-  /** Whether nobody has used it within the window of the sweep, and nothing is open. */
+  /** Whether the app was unused within the window of the sweep, and has no open streams. */
   quiet: boolean;
 }
 
-/** What to do, in this order: marks are written to the app's row, `send` sends the host the whole wanted state. */
+/** Effects, in order: marks are written to the app's row, `send` sends the host the whole wanted state. */
 export type Effect = Mark | 'send';
 
 /**
- * `to` and its effects. `join`: what is under way is what was asked for, and its end is the answer. `wait`: ask again when
- * what is under way has ended. `refuse`: it cannot be, and why.
+ * `to` and its effects. `join`: the transition under way does what was asked for, and its result is the answer. `wait`: ask
+ * again when the transition under way has ended. `refuse`: the event is not possible, and why.
  */
 export type Decision = { to: State; effects: readonly Effect[] } | 'join' | 'wait' | { refuse: string };
 
@@ -92,7 +92,7 @@ const table: Record<State, Record<LifeEvent, Rule>> = {
     stop: go('stopped', 'send'),
     sleep: refuse('The app is stopped; only a running app can be put to sleep.'),
     sweep: go('stopped'),
-    // The host asks for it only while it thinks that the app sleeps.
+    // The host asks for a wake only while it believes that the app is asleep.
     wake: go('stopped', 'send'),
     deploy: go('stopped'),
     reached: go('stopped'),
@@ -100,7 +100,7 @@ const table: Record<State, Record<LifeEvent, Rule>> = {
   },
 };
 
-/** What `event` makes of an app in `state`. */
+/** Returns the decision for `event` in `state`. */
 export function decide(state: State, event: LifeEvent, facts: Facts): Decision {
   const rule = table[state][event];
   return typeof rule === 'function' ? rule(facts) : rule;

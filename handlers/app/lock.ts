@@ -1,4 +1,4 @@
-// One thing at a time.
+// A mutex with a bounded queue.
 import { Problem } from '../problem.ts';
 
 /** Transitions of one app that may wait for the one under way. */
@@ -9,7 +9,7 @@ export class Lock {
   #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
 
-  /** @throws {Problem} `transition_conflict` when too many wait already */
+  /** Runs a task after those before it. @throws {Problem} `transition_conflict` when the queue is full */
   async run<Value>(task: () => Promise<Value>): Promise<Value> {
     if (this.#waiting > WAITING_LIMIT) {
       throw new Problem(
@@ -20,7 +20,7 @@ export class Lock {
     return this.runAnyway(task);
   }
 
-  /** Runs a task however many others wait: for a task that a held request, or the transition under way, needs. */
+  /** Runs a task even if the queue is full: for tasks that a queued request or the transition under way depends on. */
   async runAnyway<Value>(task: () => Promise<Value>): Promise<Value> {
     this.#waiting++;
     const result = this.#last.then(task, task);

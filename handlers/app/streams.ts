@@ -1,10 +1,10 @@
-// Live streams of one app as server-sent events: who listens, what they are sent.
+// Live streams of one app as server-sent events: their listeners and events.
 import { type StreamEvent, StreamStore } from '../../sqlite/control/events/streams.ts';
 import { Problem } from '../problem.ts';
 
-/** A comment is sent this often, so that proxies keep the connection and those who left are noticed. */
+/** Interval of comments. They keep proxies from closing the connection, and reveal listeners that have disconnected. */
 const HEARTBEAT_MS = 15_000;
-/** Bytes waiting for a listener before it is let go. It comes back with its last event id and misses nothing. */
+/** Bytes buffered for a slow listener before it is disconnected. It reconnects with its last event id and misses nothing. */
 const BACKLOG_BYTES = 256 * 1024;
 /** Listeners of one app. */
 const LISTENER_LIMIT = 1000;
@@ -14,13 +14,13 @@ export type StreamName = 'deploys' | 'events';
 /** What a listener asks for. */
 export interface Subscription {
   stream: StreamName;
-  /** The last event it has seen; undefined: only what comes from now on. */
+  /** The last event that the listener has seen; undefined: only new events. */
   lastEventId: number | undefined;
   /** Over RPC each event is a notification of this method. */
   rpcMethod: string | null;
 }
 
-/** A fact of a host's outbox, as an event of the stream of deploys. */
+/** A fact of the host's outbox, as an event of the deploys stream. */
 export interface StreamFact {
   seq: number;
   event: 'log' | null;
@@ -34,7 +34,7 @@ interface Listener {
 
 const encoder = new TextEncoder();
 
-/** The streams of one app. Events are kept and sent in one step, so a listener sees each exactly once. */
+/** The streams of one app. Events are stored and sent in one synchronous step, so a listener sees each exactly once. */
 export class Streams {
   readonly #store: StreamStore;
   readonly #listeners = new Set<Listener>();
@@ -44,7 +44,7 @@ export class Streams {
     this.#store = new StreamStore(sql);
   }
 
-  /** @param name of the event; null: no name, so that browsers take it as a `message` */
+  /** Stores an event and sends it. @param name of the event; null for none, so that browsers fire `message` */
   publish(stream: StreamName, data: unknown, name: string | null = null): void {
     const event = this.#store.append(stream, name, JSON.stringify(data), Date.now());
     for (const listener of this.#listeners) {
@@ -52,19 +52,19 @@ export class Streams {
     }
   }
 
-  /** Drops what was published before `before`. Times are ms since 1970. @returns that of the oldest that may go later */
+  /** Prunes events published before `before`, in ms since 1970. @returns the time of the oldest event that is left to prune */
   prune(before: number): number | null {
     return this.#store.prune(before);
   }
 
-  /** Publishes facts of a host's outbox, each once. */
+  /** Publishes facts of the host's outbox. Skips those published before. */
   publishFacts(outbox: string, facts: StreamFact[]): void {
     for (const { seq, event, data } of facts) {
       if (this.#store.advance(outbox, seq) < seq) this.publish('deploys', data, event);
     }
   }
 
-  /** @throws {Problem} `rate_limited` when too many listen */
+  /** Opens a stream. @throws {Problem} `rate_limited` when there are too many listeners */
   open(subscription: Subscription): ReadableStream<Uint8Array> {
     if (this.#listeners.size >= LISTENER_LIMIT) {
       throw new Problem('rate_limited', `${LISTENER_LIMIT} listeners follow this app already.`);
@@ -86,7 +86,7 @@ export class Streams {
     return stream;
   }
 
-  /** Ends every stream: the app is gone. */
+  /** Ends every stream, because the app is deleted. */
   close(): void {
     for (const listener of this.#listeners) this.#end(listener);
   }
@@ -108,7 +108,7 @@ export class Streams {
       listener.controller.enqueue(encoder.encode(text));
       if ((listener.controller.desiredSize ?? 0) < 0) this.#end(listener);
     } catch {
-      // It was cancelled, and its stream had not said so yet.
+      // The listener has disconnected, and `cancel` was not called yet.
       this.#remove(listener);
     }
   }
@@ -118,7 +118,7 @@ export class Streams {
     try {
       listener.controller.close();
     } catch {
-      // It has ended already.
+      // Already closed.
     }
   }
 

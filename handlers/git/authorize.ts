@@ -1,4 +1,4 @@
-// Where a push is authorised, and a fetch: who may do what in an app's repository.
+// Authorizes fetches from and pushes to an app's repository.
 
 import { findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { findAccess, type Role, slugSince } from '../../sqlite/control/people/access.ts';
@@ -9,7 +9,7 @@ import { newId } from '../contract/id.ts';
 import { Problem } from '../problem.ts';
 import { hashOf } from '../secrets.ts';
 
-/** What an API key may do on an app. */
+/** The rights of an API key on an app. */
 export interface GitGrant {
   /** An account's id. */
   user_id: string;
@@ -17,9 +17,9 @@ export interface GitGrant {
 }
 
 /**
- * Decides whether a request to the git host may do what it asks for, by the API key that it has as its password. A push to an
- * app that does not exist makes the app, where `RUNNER_PUSH_TO_CREATE` says so.
- * @param need `view` to fetch, `push` to push; what a push may change with that role, `receive-pack.ts` says
+ * Authorizes a request to the git host by the API key in its password. A push to a missing app creates the app if
+ * `RUNNER_PUSH_TO_CREATE` is on.
+ * @param need `view` to fetch, `push` to push; `receive-pack.ts` decides what the role may change
  * @throws {Problem} `unauthorized`, then `app_not_found`, then `forbidden`
  */
 export async function authorize(
@@ -37,7 +37,7 @@ export async function authorize(
 }
 
 /**
- * What a key may do on a slug, from the accounts of this control plane.
+ * Returns the rights of a key on a slug, from the accounts of this control plane.
  * @throws {Problem} `unauthorized`, then `app_not_found`, then `forbidden`
  */
 export async function grant(
@@ -52,7 +52,7 @@ export async function grant(
   return { user_id: access.account_id, appId: access.app_id, role: requireRole(access.role, need) };
 }
 
-/** A slug that no app has, asked for with a right key. */
+/** A valid key was used for a slug without an app. */
 class MissingApp extends Problem {
   readonly account: string;
   constructor(slug: string, account: string) {
@@ -61,7 +61,9 @@ class MissingApp extends Problem {
   }
 }
 
-/** Like `grant`. Of an app that was renamed it says the new remote; a push to no app at all makes it, or is told how. */
+/**
+ * Like `grant`. The error for a renamed app names the new remote. A push to a missing app creates it, or the error says how.
+ */
 async function grantAfterPush(
   request: Request,
   context: RequestContext,
@@ -85,7 +87,7 @@ async function grantAfterPush(
   }
 }
 
-/** @throws {Problem} why the app is not made, with how to make it */
+/** @throws {Problem} why the app cannot be created, with how to create it */
 async function createForPush(
   { env, db, app, at }: RequestContext,
   slug: string,
@@ -105,7 +107,7 @@ async function createForPush(
   }
   const id = newId();
   const made = await app(id).create({ id, slug, owner, quota: Number(env.RUNNER_MAX_APPS_PER_USER), at });
-  // Another push may have made it a moment ago: then it is there.
+  // A concurrent push may have created it.
   if (!made.ok && (await findAppBySlug(db, slug)) === null) throw new Problem(made.code, made.detail);
 }
 
@@ -120,7 +122,7 @@ async function askControlUi(context: RequestContext, slug: string, key: string, 
       'The control UI did not say whose key this is; try again in a moment.',
     );
   const { role } = (await response.json()) as { role?: unknown };
-  // An answer without a role is a refusal.
+  // A missing role is a refusal.
   return requireRole(role, need);
 }
 

@@ -1,19 +1,19 @@
-// Decompresses what git sends, in steps whose size is bounded: a thousand bytes of gzip may stand for a million.
+// Decompresses git's request bodies in bounded steps: a thousand bytes of gzip may expand to a million.
 
-/** Compressed bytes that are decompressed at once, into 4 MiB at most. */
+/** Compressed bytes per step. They expand to 4 MiB at most. */
 const STEP_BYTES = 4096;
 
 /** Reads the next bytes, or null at the end. */
 export type Next = () => Promise<Uint8Array | null>;
 
-/** Returns whether git's program for HTTP takes this content coding, which is `null` for none. */
+/** Returns whether `git http-backend` accepts this content encoding. `null` is none. */
 export function isKnownCoding(coding: string | null): boolean {
   return coding === null || isGzip(coding);
 }
 
 /**
- * Returns a reader of the bytes without their content coding.
- * Decompresses by hand: a pipe would read on when its reader has enough. It reads at most one chunk more than needed.
+ * Returns a reader of the decompressed bytes. Does not use a pipe, because a pipe reads on when its reader has enough. Reads at
+ * most one chunk more than needed.
  */
 export function decoded(next: Next, coding: string | null): Next {
   return isGzip(coding) ? decompressed(inSteps(next)) : next;

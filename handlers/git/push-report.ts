@@ -1,17 +1,17 @@
-// The refusal of a push in git's own words: of an HTTP status its user would read no more than the number.
+// Refuses a push in git's own protocol. Of an HTTP error, git would show only the status.
 import type { Push } from './receive-pack.ts';
 
-/** Bytes of a ref's name in a report: no file system has a longer one. */
+/** Longest ref name in a report, in bytes. No file system has a longer one. */
 const REF_LENGTH = 4096;
 /** Ends a list of lines. */
 const FLUSH = '0000';
-/** The side band that git reads; the second it would print. */
+/** The side band that git parses. It would print the second one. */
 const DATA_BAND = '\x01';
 
 /**
- * The answer to a push of which nothing is carried out: git prints a line for each ref.
- * @param reasons by ref; one without is refused because of the others
- * @returns null for a client that takes no reports: it would think that the push has succeeded
+ * Refuses a whole push: git prints a line for each ref.
+ * @param reasons by ref; a ref without one is refused because of the others
+ * @returns null for a client without reports, which would believe that the push has succeeded
  */
 export function reportRefusal(
   { commands, capabilities }: Push,
@@ -29,7 +29,7 @@ export function reportRefusal(
   });
 }
 
-/** Returns a pkt-line: its length in bytes, as four hexadecimal digits that count too, and its text. */
+/** Returns a pkt-line: its length in bytes as four hexadecimal digits, which count too, and its text. */
 export function line(text: string): string {
   const length = 4 + new TextEncoder().encode(text).length;
   return length.toString(16).padStart(4, '0') + text;

@@ -1,32 +1,32 @@
-// A push's command list, read from the beginning of its body. The pack behind it is passed on unread.
+// Parses the command list at the beginning of a push. The pack after it is forwarded unread.
 
 import { Problem } from '../problem.ts';
 import { discard } from '../transports/body.ts';
 import { decoded, isKnownCoding, type Next } from './decompress.ts';
 
-/** Bytes of commands taken: some 30,000 refs. */
+/** Most bytes of commands: some 30,000 refs. */
 const COMMANDS_LIMIT_BYTES = 4 * 1024 * 1024;
 const TOO_MANY = 'its refs have more than 4 MiB of names and commits; push fewer refs at once';
 const LENGTH_BYTES = 4;
 
-/** One ref that a push wants changed. An all-zero sha stands for "none". */
+/** One ref update of a push. An all-zero sha stands for "none". */
 export interface RefCommand {
   before: string;
   after: string;
   ref: string;
 }
 
-/** What a push asks for. */
+/** Commands of a push. */
 export interface Push {
   commands: RefCommand[];
-  /** What its client understands of the answer. */
+  /** Protocol capabilities of the client. */
   capabilities: string[];
 }
 
 /**
  * Reads the commands of a `git-receive-pack` request.
- * @returns the updates, and the whole body as it came, to be passed on to git
- * @throws {Problem} `forbidden` when the body cannot be understood: an unknown change cannot be allowed
+ * @returns the ref updates, and the unchanged body to forward to git
+ * @throws {Problem} `forbidden` when the body cannot be parsed: an unknown change cannot be authorized
  */
 export async function readPush(request: Request): Promise<Push & { body: ReadableStream<Uint8Array> }> {
   if (request.body === null) throw notUnderstood('it is empty');
@@ -38,14 +38,14 @@ export async function readPush(request: Request): Promise<Push & { body: Readabl
     ? parseCommands(reader)
     : Promise.reject(notUnderstood(`its content coding is ${coding}`));
   const push = await parsing.catch(async (error: unknown) => {
-    // So that the refusal is read at its other end.
+    // The client reads the refusal only after it has sent the whole body.
     await discard(await source.whole(length));
     throw error;
   });
   return { ...push, body: await source.whole(length) };
 }
 
-/** Why the role `push` may not do what only the command list tells, by ref; git itself refuses forced updates of branches. */
+/** Returns, by ref, why the role `push` may not make a change. Git itself refuses forced updates of branches. */
 export function refusalsOf({ commands }: Push): Map<string, string> {
   const refusals = commands.flatMap(({ before, after, ref }): [string, string][] => {
     if (isNone(after)) return [[ref, 'deleting needs the role admin']];
@@ -59,7 +59,7 @@ function isNone(sha: string): boolean {
   return /^0+$/.test(sha);
 }
 
-/** The beginning of a body, kept while it is read, so that the whole can still be passed on. */
+/** Buffers the beginning of a body while it is read, so that the whole body can still be forwarded. */
 class Prefix {
   readonly #body: ReadableStream<Uint8Array>;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
@@ -72,19 +72,19 @@ class Prefix {
     this.#reader = body.getReader();
   }
 
-  /** The next bytes, or null at the end. */
+  /** Returns the next bytes, or null at the end. */
   next(): Promise<Uint8Array | null> {
     this.#reading = this.#read();
     return this.#reading;
   }
 
-  /** Everything, from the first byte on. `next` cannot be called any more. */
+  /** Returns the whole body from its first byte. `next` must not be called afterwards. */
   async whole(contentLength: string | null): Promise<ReadableStream<Uint8Array>> {
     await this.#reading?.catch(() => {});
     this.#reader.releaseLock();
     const { readable, writable } =
       contentLength === null ? new IdentityTransformStream() : new FixedLengthStream(Number(contentLength));
-    // The reader of `readable` learns of a failure; nobody waits for this promise.
+    // The reader of `readable` gets the error; nothing awaits this promise.
     this.#pour(writable).catch(() => {});
     return readable;
   }
@@ -106,7 +106,7 @@ class Prefix {
   }
 }
 
-/** Reads exact numbers of bytes from chunks, up to the limit of a command list. */
+/** Reads exact numbers of bytes from chunks, up to the size limit of a command list. */
 class ByteReader {
   readonly #next: Next;
   #buffer: Uint8Array = new Uint8Array(0);
@@ -134,7 +134,7 @@ class ByteReader {
   }
 }
 
-/** Reads pkt-lines up to the flush. `shallow` lines may come among the commands. */
+/** Parses pkt-lines up to the flush packet. `shallow` lines may be among the commands. */
 async function parseCommands(reader: ByteReader): Promise<Push> {
   const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true });
   const commands: RefCommand[] = [];
@@ -144,7 +144,7 @@ async function parseCommands(reader: ByteReader): Promise<Push> {
     if (length === 0) return { commands, capabilities };
     const line = decoder.decode(await reader.take(length - LENGTH_BYTES));
     if (/^shallow [0-9a-f]{40}\n?$/.test(line)) continue;
-    // Behind a NUL the client says what it can do.
+    // The client's capabilities follow a NUL.
     const command = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0\n]+)(?:\n?$|\n?\0([\s\S]*))/.exec(line);
     if (command === null) throw notUnderstood('it has a line that is no command');
     commands.push({ before: command[1]!, after: command[2]!, ref: command[3]! });

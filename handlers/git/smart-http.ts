@@ -1,4 +1,5 @@
-// Git's smart HTTP protocol: asks who may do what (`authorize.ts`), then hands over to the host's git. Packs pass through unread.
+// Git's smart HTTP protocol: authorizes the request (`authorize.ts`), then forwards it to the host's git. Packs pass through
+// unread.
 import type { Role } from '../../sqlite/control/people/access.ts';
 import type { RequestContext } from '../context.ts';
 import { Problem, problemResponse } from '../problem.ts';
@@ -35,7 +36,7 @@ async function serve(request: Request, context: RequestContext): Promise<Respons
   }
   requireService(service, url);
   const slug = slugOf(name);
-  // A push is refused where it begins: with the reading of the refs.
+  // A push is refused at its first request, which reads the refs.
   const need = [service, url.searchParams.get('service')].includes('git-receive-pack') ? 'push' : 'view';
   const { appId, role } = await authorize(request, context, slug, need);
   const forward = (body: ReadableStream<Uint8Array> | null) =>
@@ -44,7 +45,7 @@ async function serve(request: Request, context: RequestContext): Promise<Respons
   return service === 'git-upload-pack' ? forward((await readFetch(request)).stream()) : forward(null);
 }
 
-/** The path that a request to the git host stands for: `/<slug>/…` is `/v1/git/<slug>/…`. */
+/** Maps a path of the git host to the API's: `/<slug>/…` becomes `/v1/git/<slug>/…`. */
 export function gitHostPath(pathname: string): string {
   return pathname.startsWith('/v1/git/') ? pathname : `/v1/git${pathname}`;
 }
@@ -54,7 +55,7 @@ export function gitChallenge(problem: Problem): Record<string, string> {
   return problem.code === 'unauthorized' ? { 'www-authenticate': CHALLENGE } : {};
 }
 
-/** Passes a push on when it is within the limits, and the role covers what it asks for. Git itself refuses forced updates. */
+/** Forwards a push that is within the limits and allowed by the role. Git itself refuses forced updates. */
 async function checked(
   request: Request,
   role: Role,
@@ -72,13 +73,13 @@ async function checked(
   );
 }
 
-/** Git LFS asks before git pushes, and shows a message in its own format only. */
+/** Git LFS sends a request before git pushes, and shows only messages in its own format. */
 function lfsRefusal(): Response {
   const headers = { 'content-type': 'application/vnd.git-lfs+json' };
   return new Response(JSON.stringify({ message: NO_LFS }), { status: 501, headers });
 }
 
-/** Git shows its user why it was refused at the first request of an exchange, and only what is plain text. */
+/** Git shows an error's text only at the first request of an exchange, and only as plain text. */
 function isReadByGit({ method, headers }: Request): boolean {
   return method === 'GET' && (headers.get('user-agent') ?? '').startsWith('git/');
 }

@@ -1,14 +1,15 @@
-// A fetch's request: what a client wants and has. Git keeps all of it in memory, so that it is read here first, within a limit.
+// Reads a fetch's request: the commits that a client wants and has. Git buffers all of it in memory, so its size is limited
+// here.
 import { Problem } from '../problem.ts';
 import { discard } from '../transports/body.ts';
 import { decoded, isKnownCoding } from './decompress.ts';
 import { line } from './push-report.ts';
 
-/** MiB of a fetch's request without its content coding: some 80,000 commits that the client has. */
+/** Largest fetch request in MiB, decompressed: some 80,000 commits that the client has. */
 const REQUEST_MB = 4;
 
 /**
- * Reads the request of a `git-upload-pack` without its content coding.
+ * Reads and decompresses the request of a `git-upload-pack`.
  * @throws {Problem} `body_too_large`, `unsupported_media_type`, and `bad_request` when it cannot be decompressed
  */
 export async function readFetch(request: Request): Promise<Blob> {
@@ -42,7 +43,7 @@ function tooLarge(): Problem {
   return new Problem('body_too_large', `${what}; clone the repository anew, or fetch fewer refs at once.`);
 }
 
-/** Returns a refusal in the words of the protocol: git shows its user no others at this point. */
+/** Returns a refusal as an `ERR` line of the protocol, the only text that git shows at this point. */
 export function fetchRefusal(message: string): Response {
   const headers = { 'content-type': 'application/x-git-upload-pack-result', 'cache-control': 'no-cache' };
   return new Response(line(`ERR ${message}`), { headers });

@@ -1,16 +1,16 @@
-// Looking pending hostnames up again, for the host's round of every minute.
+// Checks the DNS of pending hostnames again, once a minute.
 import { dueDomains } from '../../sqlite/control/domains.ts';
 import type { RequestContext } from '../context.ts';
 import { proveDomain } from '../services/apps/domains.ts';
 
-/** Lookups side by side. */
+/** Concurrent DNS lookups. */
 const CONCURRENCY = 4;
-/** The most lookups of one round; the next one goes on. */
+/** Most lookups in one run; the next run continues. */
 const DOMAINS_LIMIT = 40;
-/** No lookup begins later than this after the round's beginning. */
+/** No lookup starts later than this after the start of the run. */
 const BUDGET_MS = 30_000;
 
-/** Looks up the pending hostnames whose turn it is, and has those served that are proved. */
+/** Looks up the pending hostnames that are due, and activates those that are proved. */
 export async function checkDomains(context: RequestContext): Promise<void> {
   const due = await dueDomains(context.db, context.at, DOMAINS_LIMIT);
   const end = Date.now() + BUDGET_MS;

@@ -1,4 +1,4 @@
-// The HOST capability as a typed client: apps and the host itself here, each other subject in a class of its own.
+// A typed client of the HOST binding. Apps and the host itself are here; every other subject has its own class.
 
 import type { Access, Role } from '../../sqlite/control/people/access.ts';
 import type { Bindings } from '../bindings.ts';
@@ -23,16 +23,16 @@ import { Telemetry } from './client/telemetry.ts';
 import { Uploads } from './client/uploads.ts';
 import { Workflows } from './client/workflows.ts';
 
-/** Time for reaching a wanted state beyond that of a wake, in ms: it may need a drain, or a wait for a turn to start. */
+/** Added to the wake timeout for reaching a wanted state, in ms: a drain, or the wait in the start queue. */
 const APPLY_SLACK_MS = 30_000;
-/** The mail server itself has less. */
+/** Longer than the timeout for the mail server. */
 const MAIL_DEADLINE_MS = 15_000;
-/** A whole push or clone. What stalls is ended much earlier by the host. */
+/** For a whole push or clone. The host ends stalled transfers much earlier. */
 const GIT_DEADLINE_MS = 3_600_000;
 
 const CRON_REFUSALS = ['cron_not_found', 'transition_conflict', 'app_unavailable'] as const;
 
-/** Talks to the host. Methods throw a `Problem` `host_unavailable` when it cannot be reached in time. */
+/** Calls the host. Methods throw a `Problem` `host_unavailable` when it does not answer in time. */
 export class HostClient {
   readonly deploys: Deploys;
   readonly source: Source;
@@ -62,7 +62,7 @@ export class HostClient {
     this.snapshots = new Snapshots(this.#host);
   }
 
-  /** The same host. `onChange` is called before each call that may change something. */
+  /** Returns a client of the same host that calls `onChange` before each call that may change something. */
   watched(onChange: () => void): HostClient {
     const { HOST } = this.#env;
     const fetch: Fetcher['fetch'] = (input, init) => {
@@ -76,25 +76,19 @@ export class HostClient {
     return Number(this.#env.RUNNER_WAKE_TIMEOUT_S) * 1000 + APPLY_SLACK_MS;
   }
 
-  /**
-   * Sends the whole wanted state of an app; answers when it is reached or has failed.
-   * @throws {StaleGeneration}
-   */
+  /** Sends an app's whole wanted state; answers when it is reached or has failed. @throws {StaleGeneration} */
   async apply(wanted: WantedApp): Promise<Applied> {
     const options = { body: wanted, deadlineMs: this.#applyDeadlineMs };
     return this.#host.json('PUT /apps/:id', [wanted.id], options);
   }
 
-  /** One app as it is now; null when the host does not know it. */
+  /** Returns the current state of an app; null when the host does not know it. */
   async app(id: string): Promise<ListedApp | null> {
     const response = await this.#host.call('GET /apps/:id', [id], { missing: true });
     return response.status === 404 ? null : response.json();
   }
 
-  /**
-   * Ends an app and moves its data to the trash.
-   * @throws {StaleGeneration}
-   */
+  /** Stops an app and moves its data to the trash. @throws {StaleGeneration} */
   async delete(id: string, generation: number): Promise<void> {
     await this.#host.call('DELETE /apps/:id', [id], {
       query: { generation },
@@ -106,26 +100,26 @@ export class HostClient {
     return this.#host.json('GET /apps', []);
   }
 
-  /** The crons of an app's live release. */
+  /** Returns the crons of an app's live release. */
   async crons(appId: string): Promise<Result<'crons.list'>['items']> {
     return this.#host.json('GET /apps/:id/crons', [appId]);
   }
 
-  /** Has a process of the app run a cron. @throws {Problem} when there is no such cron or process, or it runs already */
+  /**
+   * Runs a cron through a process of the app.
+   * @throws {Problem} when there is no such cron or no process, or it is running already
+   */
   async runCron(appId: string, cron: string): Promise<Result<'crons.run'>> {
     const options = { body: { cron }, refusals: CRON_REFUSALS, deadlineMs: READ_DEADLINE_MS };
     return this.#host.json('POST /apps/:id/crons/run', [appId], options).catch(maybeDone);
   }
 
-  /** An app's secrets, without their values. */
+  /** Returns an app's secrets without their values. */
   async secrets(appId: string): Promise<HostCalls['GET /apps/:id/secrets']['answer']> {
     return this.#host.json('GET /apps/:id/secrets', [appId]);
   }
 
-  /**
-   * Sets and deletes secrets, and has the app start again with them where it runs.
-   * @throws {Problem} `quota_exceeded`
-   */
+  /** Sets and deletes secrets, and restarts the app with them if it runs. @throws {Problem} `quota_exceeded` */
   async changeSecrets(
     appId: string,
     changes: SecretChanges,
@@ -135,33 +129,33 @@ export class HostClient {
     return this.#host.json('PATCH /apps/:id/secrets', [appId], options).catch(maybeDone);
   }
 
-  /** Why the host could not write something just now: its disk is full; null when it is not. */
+  /** Returns why the host cannot write: its disk is full; null when it is not. */
   async diskFull(): Promise<string | null> {
     const { full } = await this.#host.json('GET /disk', []);
     return full && sentence(full);
   }
 
-  /** What each of these apps keeps. */
+  /** Returns the storage resources of these apps. */
   async places(appIds: string[]): Promise<KeptPlaces[]> {
     return this.#host.json('POST /places', [], { body: appIds });
   }
 
-  /** A file of the viewer of the API's reference, compressed with gzip. */
+  /** Returns a file of the API reference viewer, compressed with gzip. */
   async viewerFile(file: string): Promise<Response> {
     return this.#host.call('GET /viewer', [], { query: { file } });
   }
 
-  /** The host's own figures. */
+  /** Returns the host's metrics. */
   async stats(): Promise<HostStats> {
     return this.#host.json('GET /stats', []);
   }
 
-  /** The settings that the host was started with. */
+  /** Returns the settings that the host was started with. */
   async settings(): Promise<Result<'admin.settings'>> {
     return this.#host.json('GET /settings', []);
   }
 
-  /** Looks up where a hostname leads that an app has or wants. @throws {Problem} `app_not_found`, `rate_limited` */
+  /** Looks up the DNS of a hostname that an app has or requests. @throws {Problem} `app_not_found`, `rate_limited` */
   async lookUpDomain(appId: string, hostname: string): Promise<DomainLookup> {
     const refusals = ['app_not_found', 'rate_limited'] as const;
     const options = { query: { hostname }, refusals, deadlineMs: 3 * DOMAIN_LOOKUP_MS };
@@ -170,7 +164,7 @@ export class HostClient {
 
   /**
    * Sends an e-mail.
-   * @param owner the account that has it sent, which takes turns with others
+   * @param owner the sending account; accounts take turns in the queue
    * @returns why it was not sent; null when it was
    */
   async mail(mail: Mail, owner: string): Promise<string | null> {
@@ -178,7 +172,7 @@ export class HostClient {
     return (await this.#host.json('POST /mail', [], { body, deadlineMs: MAIL_DEADLINE_MS })).problem;
   }
 
-  /** Asks the outside control UI, through the host, what a key may do: its status and body as they came. */
+  /** Asks the external control UI through the host for a key's rights. Returns its response unchanged. */
   async askControlUi(question: { slug: string; key: string; need: Role }): Promise<Response> {
     return this.#host.send(
       'POST /ui/git-auth',
@@ -193,8 +187,8 @@ export class HostClient {
   }
 
   /**
-   * Passes a git request on, with `body`; neither that nor the answer's is read here. A push keeps its content coding, and
-   * the body of a fetch has none any more.
+   * Forwards a git request with `body`. Reads neither body nor response. A push keeps its content encoding; a fetch is already
+   * decompressed.
    */
   async git(
     request: Request,

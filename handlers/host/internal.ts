@@ -1,4 +1,4 @@
-// What the host tells and asks. Unknown to everyone without the secret.
+// Routes for the host. Without its secret, they answer 404.
 import * as z from 'zod';
 import { applyHostEvents } from '../../sqlite/control/apps/host-events.ts';
 import { sleepingOf } from '../../sqlite/control/apps/life.ts';
@@ -35,7 +35,7 @@ const gitAuthInput = z.strictObject({
 export async function internal(request: Request, context: RequestContext): Promise<Response> {
   const { pathname } = new URL(request.url);
   const route = `${request.method} ${pathname}`;
-  // The one route that an outside control UI has too: it has the token, as there.
+  // The only route without the host's secret: an external control UI has it too, with the runner token.
   if (route === 'POST /internal/git-auth') return gitAuth(request, context);
   const secret = request.headers.get('x-cellar-secret') ?? '';
   if (!(await sameSecret(secret, context.env.HOST_SECRET))) throw new Problem('route_not_found');
@@ -56,7 +56,7 @@ export async function internal(request: Request, context: RequestContext): Promi
   throw new Problem('route_not_found');
 }
 
-/** Wakes an app for the requests that the host's own gateway holds: it knows the app, and asks by no name. */
+/** Wakes an app for the requests queued in the host's own gateway, which knows the app's id. */
 async function wake(request: Request, context: RequestContext): Promise<Response> {
   const { id } = validate(wakeInput, await readJson(request));
   return wakeApp(id, context);
@@ -66,12 +66,12 @@ async function hostEvents(request: Request, context: RequestContext): Promise<Re
   const facts = (await readHostJson(request, HOST_EVENTS_BYTES)) as HostEvents;
   const apps = await applyHostEvents(context.db, facts);
   await publishDeploys(context, facts, apps);
-  // Not awaited: other apps' facts wait for this answer.
+  // Not awaited: the facts of other apps wait for this response.
   context.waitUntil(wakeDeploying(context, facts, apps));
   return new Response(null, { status: 204 });
 }
 
-/** If this fails the host tells all of it again: D1 leaves out what it has, and so does each stream. */
+/** If this fails, the host delivers all facts again: D1 and each stream skip those that they have. */
 async function publishDeploys(
   context: RequestContext,
   { outbox, events }: HostEvents,
@@ -84,7 +84,7 @@ async function publishDeploys(
   await Promise.all(publish);
 }
 
-/** What those who follow an app's deploys get of an event; null when it is not about them. */
+/** Returns the stream event of a host event for an app's deploys; null when it is not about them. */
 function streamed(event: HostEvent, appId: string): StreamFact | null {
   if (event.type === 'deploy' && event.deploy.app_id === appId)
     return { seq: event.seq, event: null, data: shownDeploy(event.deploy) };
@@ -93,7 +93,7 @@ function streamed(event: HostEvent, appId: string): StreamFact | null {
   return null;
 }
 
-/** A deploy wakes its app, whoever asked for it. If that fails the deploy goes on, and the app sleeps until its next request. */
+/** Wakes the apps of new deploys. If a wake fails, the deploy continues and the app sleeps until its next request. */
 async function wakeDeploying(context: RequestContext, { events }: HostEvents, apps: string[]): Promise<void> {
   const queued = events.flatMap((event) =>
     event.type === 'deploy' && event.deploy.status === 'queued' ? [event.deploy.app_id] : [],
@@ -110,8 +110,8 @@ async function wakeDeploying(context: RequestContext, { events }: HostEvents, ap
 }
 
 /**
- * Makes the first account, and stores its key and the link of the first start, when they are not there yet. Answers whether
- * the link can still be used.
+ * Creates the first account with its key, and the link of the first start, unless they exist. Returns whether the link can
+ * still be used.
  */
 async function boot(request: Request, { db, at }: RequestContext): Promise<Response> {
   const { api_key, welcome } = validate(bootInput, await readJson(request));

@@ -1,4 +1,4 @@
-// Making the host agree with D1, at the start of either and every minute.
+// Brings the host into the state in D1, at the start of either and every minute.
 import { doubtfulDeploys, mendDeployRows } from '../../sqlite/control/apps/deploys.ts';
 import { acceptOlder, type ControlState, readControlState } from '../../sqlite/control/apps/reconcile.ts';
 import { observeApps } from '../../sqlite/control/apps/transitions.ts';
@@ -6,14 +6,14 @@ import type { RequestContext } from '../context.ts';
 import type { HostInventory } from '../contract/host/host-routes.ts';
 import { Problem } from '../problem.ts';
 
-/** Apps made right side by side. */
+/** Apps that are reconciled concurrently. */
 const CONCURRENCY = 4;
-/** The most deploys that one run asks the host for; the next run asks for the rest. */
+/** Most deploys that one run requests from the host; the next run requests the rest. */
 const DEPLOYS_LIMIT = 200;
-/** No new app is begun after this long; the rest waits for the next run. */
+/** No app is started after this time; the next run continues. */
 const BUDGET_MS = 40_000;
 
-/** What a run did: counts of apps. `refused` ones are tried again next time. */
+/** Result of a run: counts of apps. `refused` ones are tried again by the next run. */
 export interface Reconciled {
   pushed: number;
   trashed: number;
@@ -21,8 +21,8 @@ export interface Reconciled {
 }
 
 /**
- * Compares by (app, generation) and makes right what differs. The host is read first: what it had then and D1 does
- * not know now was deleted. An empty or older D1 deletes nothing, and what an older one did not know stays spared.
+ * Compares D1 and the host by (app, generation), and fixes the differences. The host is read first, so an app that it had and
+ * D1 does not know was deleted. An empty or older D1 deletes nothing, and apps unknown to an older D1 are spared from then on.
  */
 export async function reconcile(context: RequestContext): Promise<Reconciled> {
   const inventory = await context.host.inventory();
@@ -47,7 +47,7 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
   return result;
 }
 
-/** Asks the host for the deploys whose rows cannot be right for long, and writes what it says. */
+/** Updates deploy rows that look out of date with the host's facts. */
 async function mendDeploys({ db, host, at }: RequestContext): Promise<void> {
   const doubtful = await doubtfulDeploys(db, DEPLOYS_LIMIT);
   if (doubtful.length === 0) return;
@@ -76,7 +76,7 @@ function pushes(
     });
 }
 
-/** Apps that the host has and D1 does not: their deletion, or their failed creation, was not confirmed. */
+/** Returns deletions of apps that the host has and D1 does not: their deletion, or failed creation, was not confirmed. */
 function removals(
   context: RequestContext,
   state: ControlState,

@@ -1,4 +1,4 @@
-// What the control UI's server asks about people. It keeps passwords and sessions; who there is, is known here.
+// Calls of the control UI's server about people. It stores passwords and sessions; the accounts are stored here.
 import * as z from 'zod';
 import { type AccountRow, deleteKeysOf, findAccount } from '../../sqlite/control/people/accounts.ts';
 import {
@@ -20,7 +20,7 @@ import { inviteUrl, passwordMail } from '../services/people/mails.ts';
 import { readJson } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
 
-/** How long a link lives that was asked for at the sign-in, and the time in which an account gets a few of them. */
+/** Lifetime of a link for a new password, and the period for which each account's links are limited. */
 const RECOVERY_MS = 3_600_000;
 
 const token = z.string().max(100);
@@ -59,10 +59,10 @@ const answers: Answers = {
     const invite = await claimInvite(db, await hashOf(token), { id: newId(), name, email, at });
     if (invite === null) throw new Problem('invite_not_found');
     const account = invite.account_id && (await findAccount(db, invite.account_id));
-    // An account without an address cannot sign in.
+    // An account without an e-mail address cannot sign in.
     if (!account || account.email === null) throw new Problem('email_taken');
     if (account.role === 'guest') {
-      // Whoever invited a guest saw the link, and may have made the account in another person's name, with keys to keep.
+      // The inviter of a guest saw the link, and may have used it to create API keys of their own for the account.
       await deleteKeysOf(db, account.id);
       loseRights();
     }
@@ -70,7 +70,7 @@ const answers: Answers = {
   },
 
   async forgot(context, { email }) {
-    // Not awaited: how long it takes would tell whether an account has the address.
+    // Not awaited: the response time would reveal whether an account has the address.
     context.waitUntil(recover(context, email));
     return null;
   },
@@ -87,18 +87,18 @@ const answers: Answers = {
   },
 };
 
-/** Sends a link for a new password, if an account has the address. */
+/** Mails a link for a new password, if an account has the address. */
 async function recover({ db, host, env, at }: RequestContext, email: string): Promise<void> {
   const secret = newLinkSecret();
   const now = Date.parse(at);
   const expiresAt = new Date(now + RECOVERY_MS).toISOString();
   const link = { id: newId(), hash: await hashOf(secret), created_at: at, expires_at: expiresAt };
   if (!(await insertRecovery(db, email, link, new Date(now - RECOVERY_MS).toISOString()))) return;
-  // Strangers have these sent. They share one turn, and leave the others to accounts.
+  // Anybody can request these mails. They share one place in the round-robin queue, so that they do not delay accounts.
   await host.mail(passwordMail({ to: email, url: inviteUrl(env, secret), expiresAt }), 'recovery');
 }
 
-/** Answers `POST /internal/sign-in/*`, for callers with the host's secret. */
+/** Answers `POST /internal/sign-in/*`. The caller has proved the host's secret. */
 export async function signIn(route: string, request: Request, context: RequestContext): Promise<Response> {
   const name = route.replace('POST /internal/sign-in/', '');
   if (!Object.hasOwn(answers, name)) throw new Problem('route_not_found');

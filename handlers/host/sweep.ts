@@ -1,16 +1,16 @@
-// Putting the apps to sleep that nobody uses.
+// Puts unused apps to sleep.
 import { sleepCandidates } from '../../sqlite/control/apps/life.ts';
 import type { RequestContext } from '../context.ts';
 import type { ListedApp } from '../contract/host/host-calls.ts';
 import { readHostJson } from '../transports/body.ts';
 
 const HOUR_MS = 3_600_000;
-/** What the host says of ten thousand apps and more. */
+/** The host's list of more than ten thousand apps. */
 const BODY_LIMIT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Puts to sleep what was neither woken, deployed nor called within the window, and has nothing open. The host's list
- * finds them; each is looked at again when its turn comes.
+ * Puts apps to sleep that were not woken, deployed or called within the window, and have no open streams. The host's list finds
+ * candidates; each is checked again before it sleeps.
  * @returns the number of apps that were put to sleep
  */
 export async function sweep(request: Request, context: RequestContext): Promise<{ parked: number }> {

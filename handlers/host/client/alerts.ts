@@ -1,10 +1,10 @@
-// An app's alerts, asked of the host.
+// Calls the host about an app's alerts.
 
 import type { AlertSettings, HostCalls } from '../../contract/host/host-routes.ts';
 import type { Alert, AlertDelivery } from '../../contract/telemetry/alerts.ts';
 import type { HostConnection } from './connection.ts';
 
-/** The webhook itself has less. */
+/** Longer than the host's timeout for the webhook. */
 const TEST_ALERT_DEADLINE_MS = 15_000;
 
 export class Alerts {

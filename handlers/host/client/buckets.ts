@@ -1,10 +1,10 @@
-// An app's buckets, asked of the host.
+// Calls the host about an app's buckets.
 import { OBJECT_DEADLINE_MS, READ_DEADLINE_MS, SOURCE_DEADLINE_MS } from '../../contract/host/deadlines.ts';
 import type { HostCalls, HostObject, UploadedPart } from '../../contract/host/host-routes.ts';
 import type { Part } from '../../range.ts';
 import { type HostConnection, maybeDone, type Query } from './connection.ts';
 
-/** What calls about objects in buckets have in common. */
+/** Options of all calls about bucket objects. */
 const BUCKET = {
   refusals: [
     'storage_not_found',
@@ -28,7 +28,7 @@ export class Buckets {
     this.#host = host;
   }
 
-  /** A page of a bucket's objects. @throws {Problem} `storage_not_found` */
+  /** Returns a page of a bucket's objects. @throws {Problem} `storage_not_found` */
   async list(appId: string, query: Query): Promise<HostCalls['GET /apps/:id/r2/list']['answer']> {
     return this.#host.json('GET /apps/:id/r2/list', [appId], { ...BUCKET, query });
   }
@@ -38,7 +38,7 @@ export class Buckets {
     return this.#host.json('GET /apps/:id/r2/head', [appId], { ...BUCKET, query: { bucket, key } });
   }
 
-  /** A part of an object, as a body to pass on. @throws {Problem} `transition_conflict` when it has another etag by now */
+  /** Returns a range of an object as a body to forward. @throws {Problem} `transition_conflict` when its etag has changed */
   async bytes(appId: string, query: ObjectPlace & Part & { etag: string }): Promise<Response> {
     return this.#host.call('GET /apps/:id/r2/bytes', [appId], {
       ...BUCKET,
@@ -49,7 +49,7 @@ export class Buckets {
 
   /**
    * Puts an object.
-   * @param bytes with a length that is known
+   * @param bytes with a known length
    * @throws {Problem} `storage_not_found`, `quota_exceeded`, `invalid_input`, `request_timeout`
    */
   async put(
@@ -73,7 +73,7 @@ export class Buckets {
     return this.#host.json('POST /apps/:id/r2/uploads', [appId], { ...BUCKET, query }).catch(maybeDone);
   }
 
-  /** Puts a part of an upload. @param bytes with a length that is known @throws {Problem} as `put` */
+  /** Puts a part of an upload. @param bytes with a known length @throws {Problem} as `put` */
   async putPart(
     appId: string,
     { bucket, key }: ObjectPlace,

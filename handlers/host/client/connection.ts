@@ -1,32 +1,32 @@
-// Calls of the HOST capability: each carries the secret and has a deadline, and what the host refuses becomes a problem.
+// Calls over the HOST binding. Each carries the secret and has a timeout. A refusal of the host becomes a `Problem`.
 import type { Bindings } from '../../bindings.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import { CALL_DEADLINE_MS, READ_DEADLINE_MS } from '../../contract/host/deadlines.ts';
 import type { HostCall, HostCalls } from '../../contract/host/host-routes.ts';
 import { afterChange, Problem } from '../../problem.ts';
 
-/** With this code the host refuses whatever takes room while its disk is short of it. */
+/** The host's code for a write that is refused because its disk is short of space. */
 export const NO_ROOM: ErrorCode = 'insufficient_storage';
 
-/** The host refused a state because it knows a newer one. */
+/** The host refused a state because it has a newer one. */
 export class StaleGeneration extends Error {}
 
-/** The query of a call; undefined values are left out. */
+/** Query parameters of a call; undefined values are left out. */
 export type Query = Record<string, string | number | boolean | undefined>;
 
-/** How a call is made. Times in ms. */
+/** Options of a call. Times in ms. */
 export interface Options<Name extends HostCall> {
   body?: HostCalls[Name]['body'];
-  /** In place of `body`. */
+  /** Raw bytes instead of `body`. */
   bytes?: Blob | ReadableStream<Uint8Array>;
-  /** Of the body. Default JSON. */
+  /** Type of the body. Default JSON. */
   contentType?: string;
   query?: Query;
   deadlineMs?: number;
-  /** In place of a deadline for all of the answer. */
+  /** Replaces the timeout for the whole answer. */
   signal?: AbortSignal;
   missing?: boolean;
-  /** Codes with which the host may refuse, and its words are the caller's. */
+  /** Codes of the host that are passed on to the caller with the host's message. */
   refusals?: readonly ErrorCode[];
 }
 
@@ -61,7 +61,7 @@ export class HostConnection {
 
   /**
    * Makes a call.
-   * @param words what stands in the path, in its order
+   * @param words the path parameters, in order
    * @throws {Problem} `host_unavailable`, or one of `refusals`; {StaleGeneration}
    */
   async call<Name extends HostCall>(
@@ -88,7 +88,7 @@ export class HostConnection {
     );
   }
 
-  /** Makes a call and passes its answer on, whatever its status is. @throws {Problem} `host_unavailable` without an answer */
+  /** Makes a call and returns the response with any status. @throws {Problem} `host_unavailable` without a response */
   async send(
     name: HostCall,
     words: string[],
@@ -114,7 +114,7 @@ export class HostConnection {
     }
   }
 
-  /** A reading of what an app keeps. @throws {Problem} with the host's own words */
+  /** Reads an app's storage. @throws {Problem} with the host's message */
   async look<Answer>(
     name: Extract<HostCall, `${string}/storage${string}` | `${string}/workflows${string}`>,
     appId: string,
@@ -126,7 +126,7 @@ export class HostConnection {
   }
 }
 
-/** A host that did not answer, or answered with a fault, may have done what it was asked for. */
+/** Marks the error of a call that the host may have carried out: it did not respond, or responded with a 5xx. */
 export function maybeDone(error: unknown): never {
   throw error instanceof Problem && error.status >= 500 ? afterChange(error) : error;
 }
@@ -135,7 +135,7 @@ function codeOf(text: string): unknown {
   return problemOf(text).code;
 }
 
-/** The host's words, as a sentence. */
+/** Returns the host's message as a sentence. */
 export function detailOf(text: string): string {
   return sentence(String(problemOf(text).detail));
 }

@@ -1,4 +1,4 @@
-// Deploys, and what they make live, asked of the host.
+// Calls the host about deploys and releases.
 import { SOURCE_DEADLINE_MS } from '../../contract/host/deadlines.ts';
 import type { DeployFact, DeployFacts } from '../../contract/host/host-calls.ts';
 import type { DescribedRelease } from '../../contract/host/host-releases.ts';
@@ -6,7 +6,7 @@ import type { HostCalls } from '../../contract/host/host-routes.ts';
 import { cutText } from '../../contract/text.ts';
 import { type HostConnection, maybeDone } from './connection.ts';
 
-/** Longest text taken from the host, in characters. */
+/** Longest log taken from the host, in characters. */
 const LOG_LIMIT = 8 * 1024 * 1024;
 
 export class Deploys {
@@ -16,12 +16,12 @@ export class Deploys {
     this.#host = host;
   }
 
-  /** The deploys of these that the host knows, as it has them. */
+  /** Returns the deploys that the host knows, in its format. */
   async facts(asked: { app_id: string; id: string }[]): Promise<DeployFacts> {
     return this.#host.json('POST /deploys', [], { body: asked });
   }
 
-  /** The log of a deploy so far; null when the host has none. */
+  /** Returns the current log of a deploy; null when the host has none. */
   async log(appId: string, deployId: string): Promise<string | null> {
     const response = await this.#host.call('GET /apps/:id/deploys/:deploy/log', [appId, deployId], {
       missing: true,
@@ -30,7 +30,7 @@ export class Deploys {
   }
 
   /**
-   * Starts the release of an earlier deploy again, as a new deploy.
+   * Deploys the release of an earlier deploy again, as a new deploy.
    * @throws {Problem} `deploy_not_found`, `release_unavailable`
    */
   async rollback(appId: string, deployId: string, by: string): Promise<DeployFact> {
@@ -51,9 +51,9 @@ export class Deploys {
   }
 
   /**
-   * Ends a deploy that waits or builds.
-   * @param by who does, for people
-   * @throws {Problem} `deploy_not_found`, `transition_conflict` when it has ended or serves already
+   * Cancels a queued or building deploy.
+   * @param by the canceller's name, for people
+   * @throws {Problem} `deploy_not_found`, `transition_conflict` when it has ended or is live
    */
   async cancel(appId: string, deployId: string, by: string): Promise<DeployFact> {
     const refusals = ['deploy_not_found', 'transition_conflict'] as const;
@@ -64,7 +64,7 @@ export class Deploys {
   }
 
   /**
-   * Has the live release called by other triggers.
+   * Changes the triggers of the live release.
    * @returns the deploy when it has ended; null when nothing had to change
    * @throws {Problem} `release_unavailable` when nothing is deployed
    */
@@ -76,7 +76,7 @@ export class Deploys {
     return (await this.#host.json('PUT /apps/:id/triggers', [appId], options).catch(maybeDone)).deploy;
   }
 
-  /** The live release, or that of a deploy or version; null when there is none. */
+  /** Returns the live release, or that of a deploy or version; null when there is none. */
   async release(appId: string, deploy?: string): Promise<DescribedRelease | null> {
     return (await this.#host.json('GET /apps/:id/release', [appId], { query: { deploy } })).release;
   }

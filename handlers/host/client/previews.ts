@@ -1,4 +1,4 @@
-// The previews of an app, asked of the host.
+// Calls the host about an app's previews.
 import { READ_DEADLINE_MS } from '../../contract/host/deadlines.ts';
 import type { DeployFact, HostPreview } from '../../contract/host/host-calls.ts';
 import type { HostCalls } from '../../contract/host/host-routes.ts';
@@ -11,12 +11,12 @@ export class Previews {
     this.#host = host;
   }
 
-  /** The previews of an app, newest first. */
+  /** Returns the previews of an app, newest first. */
   async list(appId: string): Promise<HostPreview[]> {
     return this.#host.json('GET /apps/:id/previews', [appId]);
   }
 
-  /** The log of a preview's newest deploy. @throws {Problem} `preview_not_found`, `deploy_not_found` */
+  /** Returns the log of a preview's newest deploy. @throws {Problem} `preview_not_found`, `deploy_not_found` */
   async log(
     appId: string,
     name: string,
@@ -25,7 +25,7 @@ export class Previews {
     return this.#host.json('GET /apps/:id/previews/:preview/log', [appId, name], { refusals });
   }
 
-  /** Has a preview's release deployed to its app. @throws {Problem} `preview_not_found`, `release_unavailable` */
+  /** Deploys a preview's release to its app. @throws {Problem} `preview_not_found`, `release_unavailable` */
   async promote(appId: string, name: string, author: string): Promise<DeployFact> {
     const refusals = ['preview_not_found', 'release_unavailable'] as const;
     const options = { body: { author }, refusals };

@@ -1,4 +1,4 @@
-// Snapshots of everything, asked of the host.
+// Calls the host about snapshots of the whole Cellar.
 import { SNAPSHOT_DEADLINE_MS, SNAPSHOT_LIST_DEADLINE_MS } from '../../contract/host/deadlines.ts';
 import type { HostCalls } from '../../contract/host/host-routes.ts';
 import type { Result } from '../../contract/index.ts';
@@ -13,7 +13,6 @@ export class Snapshots {
     this.#host = host;
   }
 
-  /** Takes a snapshot of everything. */
   async take(): Promise<Result<'admin.snapshot'>> {
     return this.#host.json('POST /snapshots', [], { refusals: REFUSALS, deadlineMs: SNAPSHOT_DEADLINE_MS });
   }
@@ -24,7 +23,7 @@ export class Snapshots {
     return (await this.#host.json('GET /snapshots', [], options)).items;
   }
 
-  /** Reads all that snapshots need. @throws {Problem} `snapshot_failed`, `snapshot_unusable` */
+  /** Reads all objects that snapshots need, and finds damage. @throws {Problem} `snapshot_failed`, `snapshot_unusable` */
   async verify(): Promise<Result<'snapshots.verify'>> {
     const options = { refusals: REFUSALS, deadlineMs: SNAPSHOT_DEADLINE_MS };
     return this.#host.json('POST /snapshots/verify', [], options);

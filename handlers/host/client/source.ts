@@ -1,11 +1,11 @@
-// What an app's repository holds, and changes to it, asked of the host.
+// Calls the host about an app's repository.
 import { SOURCE_DEADLINE_MS } from '../../contract/host/deadlines.ts';
 import type { HostBlob, HostCalls } from '../../contract/host/host-routes.ts';
 import type { Result } from '../../contract/index.ts';
 import type { Part } from '../../range.ts';
 import { type HostConnection, maybeDone, type Query } from './connection.ts';
 
-/** A commit's description: the contents follow it. `bytes` is how long each is, null for none. */
+/** Describes a commit; the file contents follow it. `bytes` is the length of each content, null for none. */
 interface CommitHead {
   message: string;
   author: { name: string; email: string };
@@ -13,7 +13,7 @@ interface CommitHead {
   files: { path: string; bytes: number | null; mode: string | null; delete: boolean; from: string | null }[];
 }
 
-/** What reads of an app's source have in common. */
+/** Options of all reads of an app's source. */
 const SOURCE = {
   refusals: ['ref_not_found', 'path_not_found', 'invalid_input', 'host_unavailable'],
   deadlineMs: SOURCE_DEADLINE_MS,
@@ -26,7 +26,7 @@ export class Source {
     this.#host = host;
   }
 
-  /** Entries of a directory; `sha` is the commit, null before the first push. */
+  /** Returns the entries of a directory. `sha` is the commit, null before the first push. */
   async tree(
     appId: string,
     query: Query,
@@ -34,12 +34,12 @@ export class Source {
     return this.#host.json('GET /apps/:id/source/tree', [appId], { ...SOURCE, query });
   }
 
-  /** What is known of a file without its contents. */
+  /** Returns a file's metadata without its contents. */
   async entry(appId: string, query: Query): Promise<HostBlob> {
     return this.#host.json('GET /apps/:id/source/entry', [appId], { ...SOURCE, query });
   }
 
-  /** A part of a file's contents, as a body to read or pass on. `x-cellar-binary` says `true` when it is no text. */
+  /** Returns a range of a file as a body to read or forward. `x-cellar-binary` is `true` for a binary file. */
   async bytes(appId: string, sha: string, part: Part): Promise<Response> {
     return this.#host.call('GET /apps/:id/source/blob/:sha', [appId, sha], { ...SOURCE, query: { ...part } });
   }
@@ -48,7 +48,7 @@ export class Source {
     return this.#host.json('GET /apps/:id/source/diff', [appId], { ...SOURCE, query });
   }
 
-  /** @param contents of the files that have `bytes`, in their order */
+  /** @param contents of the files with `bytes`, in the same order */
   async commit(appId: string, head: CommitHead, contents: Uint8Array[]): Promise<Result<'source.commit'>> {
     const bytes = new Blob([`${JSON.stringify(head)}\n`, ...contents]);
     const refusals = ['commit_conflict', 'path_not_found', 'invalid_input', 'host_unavailable'] as const;
@@ -56,7 +56,7 @@ export class Source {
     return this.#host.json('POST /apps/:id/source/commit', [appId], options).catch(maybeDone);
   }
 
-  /** Takes over a repository. @throws {Problem} `commit_conflict`, `import_failed`, `rate_limited` */
+  /** Imports a repository. @throws {Problem} `commit_conflict`, `import_failed`, `rate_limited` */
   async import(appId: string, url: string): Promise<Result<'source.import'>> {
     const refusals = ['commit_conflict', 'import_failed', 'rate_limited'] as const;
     const options = { body: { url }, refusals, deadlineMs: SOURCE_DEADLINE_MS };

@@ -1,4 +1,4 @@
-// What an app keeps, but for the contents of its buckets, asked of the host.
+// Calls the host about an app's storage, except for the objects of its buckets.
 import { READ_DEADLINE_MS } from '../../contract/host/deadlines.ts';
 import type {
   DatabaseAnswer,
@@ -15,7 +15,7 @@ import type {
 import type { Result } from '../../contract/index.ts';
 import { type HostConnection, maybeDone } from './connection.ts';
 
-/** To make it, and to read its last byte, in ms. */
+/** For making the copy and reading all of it, in ms. */
 const COPY_DEADLINE_MS = 40 * 60_000;
 const WRITE_REFUSALS = ['storage_not_found', 'query_failed', 'app_unavailable', 'host_unavailable'] as const;
 
@@ -26,7 +26,7 @@ export class Storage {
     this.#host = host;
   }
 
-  /** All that an app keeps. */
+  /** Lists all storage of an app. */
   async overview(appId: string): Promise<Result<'storage.overview'>> {
     const [kept, buckets] = await Promise.all([
       this.#host.look<Omit<Result<'storage.overview'>, 'buckets'>>('GET /apps/:id/storage', appId),
@@ -35,7 +35,7 @@ export class Storage {
     return { ...kept, buckets };
   }
 
-  /** A copy of all that an app keeps, as a body to pass on. @throws {Problem} `rate_limited`, `insufficient_storage` */
+  /** Returns a copy of all storage of an app, as a body to forward. @throws {Problem} `rate_limited`, `insufficient_storage` */
   async copy(appId: string): Promise<Response> {
     const options = { refusals: ['app_not_found', 'rate_limited'], deadlineMs: COPY_DEADLINE_MS } as const;
     return this.#host.call('GET /apps/:id/copy', [appId], options);
@@ -45,7 +45,7 @@ export class Storage {
     return this.#host.look('POST /apps/:id/storage/d1', appId, body);
   }
 
-  /** A database as SQL. @throws {Problem} `answer_too_large` */
+  /** Exports a database as SQL. @throws {Problem} `answer_too_large` */
   async exportDatabase(appId: string, body: ExportQuestion): Promise<Result<'storage.d1.export'>> {
     return this.#host.look('POST /apps/:id/storage/export', appId, body);
   }
@@ -62,13 +62,13 @@ export class Storage {
     return this.#host.look('POST /apps/:id/storage/kv', appId, body);
   }
 
-  /** Has a process of the app change a value. @throws {Problem} with its own words, or why there is no process */
+  /** Changes a value through a process of the app. @throws {Problem} with its message, or why there is no process */
   async writeValue(appId: string, body: KvWrite): Promise<void> {
     const options = { body, refusals: WRITE_REFUSALS, deadlineMs: READ_DEADLINE_MS };
     await this.#host.call('POST /apps/:id/storage/kv/write', [appId], options).catch(maybeDone);
   }
 
-  /** Has a process of the app run queries as one transaction. @throws {Problem} when none can */
+  /** Runs queries in one transaction through a process of the app. @throws {Problem} without a process */
   async query(
     appId: string,
     database: string,
@@ -77,7 +77,7 @@ export class Storage {
     return this.#sql('POST /apps/:id/storage/query', appId, database, JSON.stringify(queries));
   }
 
-  /** Has a process of the app run a file of SQL as one transaction. @throws {Problem} when none can */
+  /** Runs an SQL file in one transaction through a process of the app. @throws {Problem} without a process */
   async importDatabase(appId: string, database: string, sql: string): Promise<DatabaseAnswer<ImportResult>> {
     return this.#sql('POST /apps/:id/storage/import', appId, database, sql);
   }

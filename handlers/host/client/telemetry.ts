@@ -1,4 +1,4 @@
-// What the host has counted, logged and grouped of an app, asked of the host.
+// Calls the host about an app's metrics, logs and errors.
 import { CALL_DEADLINE_MS } from '../../contract/host/deadlines.ts';
 import type { HostCalls, HostOverview, TelemetryAnswers } from '../../contract/host/host-routes.ts';
 import type { GroupedError } from '../../contract/telemetry/grouped-errors.ts';
@@ -17,7 +17,7 @@ export class Telemetry {
     this.#host = host;
   }
 
-  /** What the host's telemetry says of an app, or of a preview of it. @throws {Problem} `error_not_found`, `preview_not_found` */
+  /** Reads telemetry of an app or of one of its previews. @throws {Problem} `error_not_found`, `preview_not_found` */
   async read<Name extends keyof TelemetryAnswers>(
     name: Name,
     id: string,
@@ -38,8 +38,8 @@ export class Telemetry {
   }
 
   /**
-   * The log of an app, or its errors, as they come, as server-sent events. It lasts until either side ends it.
-   * @throws {Problem} `rate_limited` when too many listen
+   * Follows an app's log, errors or requests as server-sent events, until either side ends the stream.
+   * @throws {Problem} `rate_limited` when there are too many listeners
    */
   async follow(kind: keyof typeof STREAMS, appId: string, query: Query): Promise<ReadableStream<Uint8Array>> {
     const head = new AbortController();
@@ -54,12 +54,12 @@ export class Telemetry {
     }
   }
 
-  /** The host's figures and every app's, as Prometheus reads them. */
+  /** Returns the metrics of the host and of every app, in the format of Prometheus. */
   async prometheus(): Promise<string> {
     return (await this.#host.call('GET /metrics', [])).text();
   }
 
-  /** What these apps do, all at once. */
+  /** Returns the figures of several apps in one call. */
   async overview(appIds: string[]): Promise<HostOverview> {
     return this.#host.json('POST /overview', [], { body: { app_ids: appIds } });
   }

@@ -1,17 +1,17 @@
-// Versions that were uploaded, and the assets of those that are, asked of the host.
+// Calls the host about uploaded versions and assets.
 import { SOURCE_DEADLINE_MS } from '../../contract/host/deadlines.ts';
 import type { DeployFact } from '../../contract/host/host-calls.ts';
 import type { UploadedVersion } from '../../contract/host/host-releases.ts';
 import type { HostCalls } from '../../contract/host/host-routes.ts';
 import { type HostConnection, maybeDone } from './connection.ts';
 
-/** What uploads have in common. */
+/** Options of all uploads. */
 const UPLOAD = {
   refusals: ['invalid_input', 'bad_request', 'body_too_large', 'rate_limited', 'app_not_found'],
   deadlineMs: SOURCE_DEADLINE_MS,
 } as const;
 
-/** Who uploads what: the account's id and the name of the script; the app, if there is one. */
+/** The uploader: `owner` is the account's id and the script's name; `app` is the app, if it exists. */
 interface Uploader {
   owner: string;
   app: string | undefined;
@@ -24,7 +24,7 @@ export class Uploads {
     this.#host = host;
   }
 
-  /** Begins a session of assets. @param body the list as Wrangler sends it @throws {Problem} `invalid_input` */
+  /** Starts an asset session. @param body the manifest from Wrangler @throws {Problem} `invalid_input` */
   async startAssets(
     from: Uploader,
     body: ReadableStream<Uint8Array>,
@@ -32,7 +32,7 @@ export class Uploads {
     return this.#host.json('POST /uploads/assets', [], { ...UPLOAD, query: { ...from }, bytes: body });
   }
 
-  /** Passes assets on. @returns whether the session has all now. @throws {Problem} `invalid_input` */
+  /** Forwards assets. @returns whether the session is complete @throws {Problem} `invalid_input` */
   async keepAssets(
     session: string,
     body: ReadableStream<Uint8Array>,
@@ -45,7 +45,7 @@ export class Uploads {
     });
   }
 
-  /** Passes a version on. @throws {Problem} `invalid_input` with what is wrong with it */
+  /** Forwards a version. @throws {Problem} `invalid_input` with the fault */
   async uploadVersion(
     from: Uploader & { author: string },
     body: ReadableStream<Uint8Array>,
@@ -59,12 +59,12 @@ export class Uploads {
     });
   }
 
-  /** The versions of an app that wait to be deployed, newest first. */
+  /** Returns an app's versions that are not deployed yet, newest first. */
   async versions(appId: string): Promise<UploadedVersion[]> {
     return this.#host.json('GET /apps/:id/versions', [appId]);
   }
 
-  /** Deploys a version, and answers when that has ended. @throws {Problem} `deploy_not_found` */
+  /** Deploys a version, and answers when the deploy has ended. @throws {Problem} `deploy_not_found` */
   async deployVersion(
     appId: string,
     id: string,
@@ -74,7 +74,10 @@ export class Uploads {
     return this.#host.json('POST /apps/:id/versions/:deploy', [appId, id], options).catch(maybeDone);
   }
 
-  /** Deploys a version to its preview, and answers when that has ended. @throws {Problem} `invalid_input` for its alias */
+  /**
+   * Deploys a version to its preview, and answers when the deploy has ended.
+   * @throws {Problem} `invalid_input` for its alias
+   */
   async previewVersion(appId: string, id: string, owner: string): Promise<DeployFact> {
     const refusals = ['deploy_not_found', 'invalid_input'] as const;
     const options = { body: { owner }, refusals, deadlineMs: SOURCE_DEADLINE_MS };

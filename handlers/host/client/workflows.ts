@@ -1,4 +1,4 @@
-// The Workflows of an app and their instances, asked of the host.
+// Calls the host about an app's Workflows and their instances.
 import { READ_DEADLINE_MS } from '../../contract/host/deadlines.ts';
 import type { HostCalls } from '../../contract/host/host-routes.ts';
 import type { InstancesQuestion, Looked, WorkflowAction } from '../../contract/host/host-storage.ts';
@@ -20,7 +20,7 @@ export class Workflows {
     this.#host = host;
   }
 
-  /** The Workflows of an app's live release. */
+  /** Returns the Workflows of an app's live release. */
   async list(appId: string): Promise<Result<'workflows.list'>['items']> {
     return this.#host.look('GET /apps/:id/workflows', appId);
   }
@@ -39,7 +39,10 @@ export class Workflows {
     return this.#host.look('POST /apps/:id/workflows/instance', appId, body);
   }
 
-  /** Has a process of the app make or change an instance. @throws {Problem} when there is none, or its status forbids it */
+  /**
+   * Creates or changes an instance through a process of the app.
+   * @throws {Problem} without a process, or when its status forbids it
+   */
   async act(
     appId: string,
     body: WorkflowAction,
