@@ -1,4 +1,4 @@
-// Who calls, and what they may do: decided here for every operation, once.
+// Authenticates callers and authorizes every operation.
 import { appAccess, isAdmin, keyAccount, type Role } from '../sqlite/control/people/access.ts';
 import type { Reader } from '../sqlite/control/reads.ts';
 import type { Operation } from './contract/operation.ts';
@@ -8,24 +8,26 @@ import { Problem } from './problem.ts';
 import { hashOf, isApiKey, sameSecret } from './secrets.ts';
 
 /**
- * Who calls: the runner's own token, which may do everything, or an account: by one of its API keys, or named by the control
- * UI's server, where its person is signed in. `runs`: it may do what the runner token may, as an admin who is signed in.
+ * Who calls. `runner`: the holder of the runner token, who may do everything. `account`: authenticated by an API key, or named
+ * by the control UI's server for a signed-in person. `runs`: a signed-in admin, with the rights of the runner token.
  */
 export type Actor = { kind: 'runner' } | { kind: 'account'; id: string; runs: boolean };
 
-/** Where the token may be when there is no `Authorization: Bearer`, in this order. */
+/** Headers that may hold the token when there is no `Authorization: Bearer`, in order of preference. */
 const FALLBACK_HEADERS = ['x-runner-token', 'x-host-token', 'x-agent-token'] as const;
 
-/** Said only on localhost, where the caller sits at the machine. It is true of every Cellar, so it tells nothing of this one. */
+/**
+ * Added only on localhost, where the caller sits at the machine. The text is the same for every Cellar, so it reveals nothing.
+ */
 const TOKEN_PLACE =
   ' If nobody has set it, it is in the file `token` of the data directory, `.cellar/token` by default.';
 
-/** How often somebody has lost rights since this process began. Its streams see by it when to look whether they may go on. */
+/** Counts losses of rights since this process started. Open streams compare it to decide when to check their rights again. */
 let losses = 0;
 
 export const rightsLost = () => losses;
 
-/** To be called when an account, a key or a role has gone, or a role is less than before. */
+/** Must be called when an account, a key or a role was removed, or a role was lowered. */
 export function loseRights(): void {
   losses++;
 }
@@ -51,7 +53,7 @@ export async function authenticate(request: Request, env: Env): Promise<Actor> {
   return { kind: 'account', id: account, runs: false };
 }
 
-/** The account that the holder of the runner token names. @throws {Problem} `unauthorized` when it was deleted */
+/** Returns the account that the holder of the runner token names. @throws {Problem} `unauthorized` when it was deleted */
 async function signedIn(db: D1Database, id: string): Promise<Actor> {
   const runs = await isAdmin(db, id);
   if (runs === null) throw new Problem('unauthorized', 'The account was deleted.');
@@ -59,8 +61,8 @@ async function signedIn(db: D1Database, id: string): Promise<Actor> {
 }
 
 /**
- * Lets an operation pass that the caller may carry out.
- * @param input the operation's, checked
+ * Checks that the caller may run an operation.
+ * @param input the operation's validated input
  * @throws {Problem} `app_not_found` for an app that does not exist, then `forbidden`
  */
 export async function authorize(
@@ -79,8 +81,8 @@ export async function authorize(
 }
 
 /**
- * @param role as found or as told, unchecked
- * @throws {Problem} `forbidden` when it is not a role, or less than the needed one
+ * @param role from the database or from a caller, unchecked
+ * @throws {Problem} `forbidden` when it is not a role, or lower than the needed one
  */
 export function requireRole(role: unknown, need: Role): Role {
   if (role !== 'view' && role !== 'push' && role !== 'admin') {
@@ -92,7 +94,7 @@ export function requireRole(role: unknown, need: Role): Role {
 }
 
 /**
- * Whose records an operation on an account may touch.
+ * Checks that an operation on an account concerns the caller's own account.
  * @throws {Problem} `forbidden` when an account asks for another account's records
  */
 export function requireOwn(actor: Actor, account: string): void {
@@ -100,7 +102,7 @@ export function requireOwn(actor: Actor, account: string): void {
     throw new Problem('forbidden', 'An API key works for its own account; another needs the runner token.');
 }
 
-/** The account whose apps, and those it has a role on, the caller may see. Null when the caller may see all apps. */
+/** Returns the account whose apps, and those it has a role on, the caller may see. Null when the caller may see all apps. */
 export function seesAppsOf(actor: Actor): string | null {
   return actor.kind === 'account' && !actor.runs ? actor.id : null;
 }
@@ -110,7 +112,7 @@ export function accountOf(actor: Actor): string | null {
   return actor.kind === 'account' ? actor.id : null;
 }
 
-/** Whose idempotency keys and limits a call counts for: 'runner', or an account's id. */
+/** Returns the owner of a call's idempotency keys and rate limits: 'runner', or an account's id. */
 export function callerOf(actor: Actor): string {
   return actor.kind === 'account' ? actor.id : 'runner';
 }

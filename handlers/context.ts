@@ -1,30 +1,29 @@
-// What an operation's implementation works with.
+// Context of an operation's implementation.
 import { JoinedReads, type Reader } from '../sqlite/control/reads.ts';
 import type { Actor } from './access.ts';
 import type { AppObject } from './app/app-object.ts';
 import type { Env } from './env.ts';
 import { HostClient } from './host/host-client.ts';
 
-/** What a request has before it is known who sent it. */
+/** Context of a request before its caller is authenticated. */
 export interface RequestContext {
   env: Env;
   db: D1Database;
-  /** The database for reads that may be joined with others of this request. */
+  /** Reader for queries that may be batched with others of this request. */
   reads: Reader;
   host: HostClient;
   requestId: string;
   /** Time of the request, ISO 8601 with milliseconds. */
   at: string;
-  /** The object of one app. */
+  /** Returns the Durable Object of one app. */
   app: (id: string) => DurableObjectStub<AppObject>;
-  /** Lets work go on after the answer. */
+  /** Keeps work running after the response. */
   waitUntil: (work: Promise<unknown>) => void;
 }
 
 export interface Context extends RequestContext {
-  /** Who calls. */
   actor: Actor;
-  /** Asks anew who calls. @throws {Problem} `unauthorized` when the key or the account has gone meanwhile */
+  /** Authenticates the caller again. @throws {Problem} `unauthorized` when the key or the account was deleted meanwhile */
   whoNow: () => Promise<Actor>;
 }
 

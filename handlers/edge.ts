@@ -1,4 +1,4 @@
-// What the edge asks, without a credential: not an API for clients.
+// Unauthenticated routes for the edge. They are not an API for clients.
 import { findAppAt, mayHaveCertificate } from '../sqlite/control/people/access.ts';
 import type { RequestContext } from './context.ts';
 import { PreviewNames } from './preview-names.ts';
@@ -14,8 +14,8 @@ export async function edge(request: Request, context: RequestContext): Promise<R
 }
 
 /**
- * Wakes an app if it sleeps. 200 when a request may go on to it, also to be told there that the app is stopped or has
- * crashed; the problem `app_unavailable` when it does not start, and then it sleeps on.
+ * Wakes an app if it sleeps. 200 when the request may continue to the app, even if that answers that it is stopped or has
+ * crashed. The problem `app_unavailable` when it does not start; then it stays asleep.
  */
 export async function wakeApp(id: string, context: RequestContext): Promise<Response> {
   const outcome = await context.app(id).live(id, 'wake', context.at);
@@ -32,8 +32,8 @@ async function wake(request: Request, context: RequestContext): Promise<Response
 }
 
 /**
- * Whether a certificate may be asked for: 200 for Cellar's own names, apps that run or sleep, previews that serve, and
- * attached domains.
+ * Whether a certificate may be requested: 200 for Cellar's own names, running or sleeping apps, live previews, and attached
+ * domains.
  */
 async function tlsAsk(url: URL, context: RequestContext): Promise<Response> {
   const { env, db } = context;
@@ -53,7 +53,7 @@ async function tlsAsk(url: URL, context: RequestContext): Promise<Response> {
 
 const previewNames = new PreviewNames();
 
-/** Whether a label is that of a preview, `<name>--<slug>`, which serves and may have a certificate. */
+/** Whether a label belongs to a live preview, `<name>--<slug>`, that may have a certificate. */
 async function isPreview(label: string | null, { db, host, at }: RequestContext): Promise<boolean> {
   const [name = '', slug = '', ...more] = label?.split('--') ?? [];
   if (slug === '' || more.length > 0) return false;
@@ -63,12 +63,12 @@ async function isPreview(label: string | null, { db, host, at }: RequestContext)
   return serves && previewNames.may(app, name, Date.parse(at));
 }
 
-/** A host as clients write it, without its port and final dot. */
+/** Normalizes a hostname: removes the port and the final dot. */
 function hostnameOf(host: string): string {
   return host.toLowerCase().replace(/:\d+$/, '').replace(/\.$/, '');
 }
 
-/** The slug that a hostname would name an app by; null for one outside the base domain. */
+/** Returns the label of a hostname below the base domain, a possible slug; null for other hostnames. */
 function labelOf(hostname: string, base: string): string | null {
   return hostname.endsWith(`.${base}`) ? hostname.slice(0, -base.length - 1) : null;
 }

@@ -1,8 +1,8 @@
-// What the Worker of the control plane is given.
+// Bindings of the control plane's Worker.
 import type { AppObject } from './app/app-object.ts';
 import type { Bindings } from './bindings.ts';
 
-/** Bindings, with the object of each app. */
+/** Adds the Durable Objects of apps, which themselves have only `Bindings`. */
 export interface Env extends Bindings {
   APP: DurableObjectNamespace<AppObject>;
 }

@@ -1,4 +1,4 @@
-// The control plane's entry: which handler answers a request.
+// Entry module of the control plane: routes requests to their handlers.
 import { migrate } from '../sqlite/control/migrations.ts';
 import { NewerSchema } from '../sqlite/d1.ts';
 import { authenticate } from './access.ts';
@@ -22,7 +22,7 @@ import { rpc } from './transports/rpc.ts';
 
 export { AppObject } from './app/app-object.ts';
 
-/** Whether this isolate has seen the newest schema. */
+/** Whether this isolate has checked that the schema is the newest. */
 let migrated = false;
 
 export default {
@@ -81,7 +81,7 @@ function bearerChallenge(problem: Problem): Record<string, string> {
   return problem.code === 'unauthorized' ? { 'www-authenticate': 'Bearer realm="cellar"' } : {};
 }
 
-/** The gateway's id for the request, or a new one when it is missing or could break a log line. */
+/** Returns the gateway's request id, or a new one when it is missing or unsafe for a log line. */
 function requestIdOf(headers: Headers): string {
   const given = headers.get('x-request-id') ?? '';
   return /^[\w.:-]{1,128}$/.test(given) ? given : crypto.randomUUID();

@@ -1,16 +1,16 @@
-// Which names of previews may have certificates. Authorities issue few in a week for one domain, which all apps share, and
-// whoever pushes branches makes as many names as they like.
+// Limits certificates of previews. Certificate authorities issue few per week for one domain, which all apps share, and a
+// person can push branches with any number of names.
 
-/** Names of an app in so long, in ms. */
+/** Most names of an app within `FOR_MS`. */
 export const PREVIEW_NAMES = 20;
 const FOR_MS = 7 * 24 * 3_600_000;
 
-/** It begins anew with the control plane. */
+/** In memory: starts empty with the control plane. */
 export class PreviewNames {
-  /** By app: the names that may have one, and when they were first asked for. */
+  /** By app: the names that may have a certificate, and the time of their first request. */
   readonly #names = new Map<string, Map<string, number>>();
 
-  /** Whether a preview's name is among those of its app that may have a certificate now. @param now in ms since 1970 */
+  /** Whether a preview may have a certificate now. Counts its name. @param now in ms since 1970 */
   may(appId: string, name: string, now: number): boolean {
     const names = this.#names.get(appId) ?? new Map<string, number>();
     this.#names.set(appId, names);

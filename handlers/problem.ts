@@ -1,7 +1,7 @@
-// Refusals, as exceptions and as answers.
+// Errors for callers, as exceptions and as responses.
 import { type ErrorCode, errorCodes, type ProblemBody } from './contract/errors.ts';
 
-/** Titles as RFC 9457 wants them for the type `about:blank`: the status's own words. */
+/** Titles of HTTP statuses, as RFC 9457 requires for the type `about:blank`. */
 const titles: Record<number, string> = {
   400: 'Bad Request',
   401: 'Unauthorized',
@@ -26,17 +26,17 @@ const titles: Record<number, string> = {
   507: 'Insufficient Storage',
 };
 
-/** Seconds that a caller is asked to wait after a 503. */
+/** `Retry-After` of a 503 or 429, in seconds. */
 const RETRY_AFTER_S = '1';
 
-/** A refusal, which becomes the answer. Any other error that is thrown is a fault of Cellar's. */
+/** An error that becomes the response. Any other thrown error is a bug in Cellar. */
 export class Problem extends Error {
   readonly code: ErrorCode;
   readonly errors: ProblemBody['errors'];
-  /** Whether something was changed before this came up, or may have been. */
+  /** Whether something was or may have been changed before this error. */
   readonly changed: boolean;
 
-  /** @param detail one or two sentences for the caller; the code's meaning by default */
+  /** @param detail one or two sentences for the caller; default: the code's meaning */
   constructor(code: ErrorCode, detail?: string, errors?: ProblemBody['errors'], changed = false) {
     super(detail ?? errorCodes[code].meaning);
     this.code = code;
@@ -60,12 +60,12 @@ export class Problem extends Error {
   }
 }
 
-/** What came up after something was changed, which stays. */
+/** Marks an error that came after a change. The change stays. */
 export function afterChange(error: unknown): unknown {
   return error instanceof Problem ? new Problem(error.code, error.message, error.errors, true) : error;
 }
 
-/** Makes a `Problem` of whatever was thrown. A fault of ours is logged, and its text is kept from the caller. */
+/** Converts any thrown value to a `Problem`. Unexpected errors are logged, and their text is hidden from the caller. */
 export function asProblem(error: unknown, requestId: string): Problem {
   if (error instanceof Problem) return error;
   console.error(
@@ -75,7 +75,7 @@ export function asProblem(error: unknown, requestId: string): Problem {
   return new Problem('internal_error');
 }
 
-/** Answers with a problem. */
+/** Returns the response for a problem. */
 export function problemResponse(problem: Problem, headers: Record<string, string> = {}): Response {
   const retry: Record<string, string> =
     problem.status === 503 || problem.status === 429 ? { 'retry-after': RETRY_AFTER_S } : {};

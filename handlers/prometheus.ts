@@ -1,11 +1,11 @@
-// `GET /metrics`: the figures of this Cellar as Prometheus reads them.
+// `GET /metrics`: the metrics of this Cellar for Prometheus.
 import { countAll } from '../sqlite/control/apps/apps.ts';
 import type { Context } from './context.ts';
 import { Problem } from './problem.ts';
 
 /**
- * The host's text, and behind it what the control plane counts.
- * @throws {Problem} `forbidden` for anyone but the runner token, `host_unavailable`
+ * Returns the host's metrics, followed by those of the control plane.
+ * @throws {Problem} `forbidden` without the runner token, `host_unavailable`
  */
 export async function prometheus({ actor, db, host }: Context): Promise<Response> {
   if (actor.kind !== 'runner')

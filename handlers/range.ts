@@ -1,16 +1,16 @@
 // HTTP's byte ranges (RFC 9110, section 14).
 import { Problem } from './problem.ts';
 
-/** A part of something: `length` bytes from `offset` on. */
+/** A byte range: `length` bytes from `offset` on. */
 export interface Part {
   offset: number;
   length: number;
 }
 
 /**
- * The part that a `Range` header asks for.
- * @returns null when there is no range to follow: the header is missing, has another unit, or several parts
- * @throws {Problem} `range_not_satisfiable` when nothing of it is there
+ * Parses a `Range` header.
+ * @returns null when the header is missing, has another unit, or several ranges: then it is ignored
+ * @throws {Problem} `range_not_satisfiable` when the range lies outside
  */
 export function partOf(range: string | undefined, size: number): Part | null {
   const [, first, last] = /^bytes=\s*(\d{0,15})\s*-\s*(\d{0,15})\s*$/i.exec(range ?? '') ?? [];

@@ -1,13 +1,13 @@
-// The reference of the API at `/docs`: Swagger UI over the OpenAPI document, with nothing from other hosts.
+// The API reference at `/docs`: Swagger UI for the OpenAPI document, without resources of other hosts.
 import type { RequestContext } from './context.ts';
 import { Problem } from './problem.ts';
 
-/** Files of the viewer, by their path, with what they are. The host has them. */
+/** Files of the viewer by path, with their types. The host stores them. */
 const viewerFiles: Readonly<Record<string, { file: string; type: string }>> = {
   '/docs/viewer.js': { file: 'swagger-ui-bundle.js', type: 'text/javascript; charset=utf-8' },
   '/docs/viewer.css': { file: 'swagger-ui.css', type: 'text/css; charset=utf-8' },
 };
-/** A new version of the viewer comes with a new version of Cellar. */
+/** The viewer changes only with a new version of Cellar. */
 const KEPT = 'public, max-age=3600';
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; " +
@@ -38,7 +38,7 @@ const START = `SwaggerUIBundle({
 });
 `;
 
-/** Answers `/docs` and what is below it. No token is needed: it says nothing of this machine's apps. */
+/** Answers `/docs` and the paths below it. Needs no token: it shows nothing about this machine's apps. */
 export async function reference(
   request: Request,
   pathname: string,

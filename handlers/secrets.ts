@@ -1,15 +1,15 @@
-// Comparing and storing secrets.
+// Creates, hashes and compares secrets.
 
 const DIGITS = '0123456789abcdefghjkmnpqrstvwxyz';
 const encoder = new TextEncoder();
 
-/** Compares in a time that tells nothing, lengths included. */
+/** Compares in constant time, whatever the lengths. */
 export async function sameSecret(given: string, expected: string): Promise<boolean> {
   const [a, b] = await Promise.all([digest(given), digest(expected)]);
   return crypto.subtle.timingSafeEqual(a, b);
 }
 
-/** SHA-256 in hexadecimal: how API keys are stored. They are random, so nothing slower is needed. */
+/** Returns the SHA-256 in hexadecimal, as API keys are stored. They are random, so a slow hash is not needed. */
 export async function hashOf(text: string): Promise<string> {
   const bytes = new Uint8Array(await digest(text));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
@@ -17,17 +17,17 @@ export async function hashOf(text: string): Promise<string> {
 
 const KEY_PREFIX = 'cellar_';
 
-/** Whether a text could be an API key, and is worth looking up. */
+/** Whether a string has the form of an API key. */
 export function isApiKey(text: string): boolean {
   return text.startsWith(KEY_PREFIX);
 }
 
-/** A new API key: 160 random bits. */
+/** Returns a new API key with 160 random bits. */
 export function newApiKey(): string {
   return KEY_PREFIX + randomDigits();
 }
 
-/** The secret of a link: 160 random bits. */
+/** Returns a new secret of a link with 160 random bits. */
 export function newLinkSecret(): string {
   return randomDigits();
 }

@@ -1,4 +1,4 @@
-// The door for agents: `POST /mcp`, the Model Context Protocol over the contract's operations.
+// `POST /mcp` for agents: the Model Context Protocol over the contract's operations.
 import type { Context } from '../context.ts';
 import type { Env } from '../env.ts';
 import { Problem } from '../problem.ts';
@@ -11,8 +11,8 @@ const BODY_LIMIT_BYTES = 4 * 1024 * 1024;
 const LOCAL_NAMES = ['localhost', '127.0.0.1', '[::1]'];
 
 /**
- * Answers one message. Nothing is kept between two.
- * @throws {Problem} when the body is no message of the protocol, or comes from a page that may not send it
+ * Answers one message, without state between messages.
+ * @throws {Problem} when the body is not a message of the protocol, or comes from a page that may not send it
  */
 export async function mcp(request: Request, context: Context): Promise<Response> {
   const url = new URL(request.url);
@@ -20,18 +20,18 @@ export async function mcp(request: Request, context: Context): Promise<Response>
   requireOrigin(request, url, context.env);
   const readOnly = isReadOnly(url);
   const parsedBody = request.method === 'POST' ? parseJson(await readText(request, BODY_LIMIT_BYTES)) : null;
-  // The library takes as long to load as the rest of the control plane: whoever starts that must not wait for it.
+  // Loaded on first use. The library takes as long to load as the rest of the control plane, and must not delay its start.
   const { serve } = await import('./server.ts');
   return serve(request, parsedBody, context, readOnly);
 }
 
-/** Refuses host names that are not Cellar's: somebody else's page could lead one to this address. @throws {Problem} `forbidden` */
+/** Accepts only Cellar's own hostnames, against DNS rebinding. @throws {Problem} `forbidden` */
 function requireOwnHost({ hostname }: URL, { BASE_DOMAIN, PUBLIC_API_URL }: Env): void {
   const own = [...LOCAL_NAMES, `api.${BASE_DOMAIN}`, new URL(PUBLIC_API_URL).hostname];
   if (!own.includes(hostname)) throw new Problem('forbidden', `Agents are not answered at ${hostname}.`);
 }
 
-/** @throws {Problem} `forbidden` for a page that is neither of this origin nor one of `RUNNER_CORS_ORIGINS` */
+/** @throws {Problem} `forbidden` for a page of an origin that is neither this one nor in `RUNNER_CORS_ORIGINS` */
 function requireOrigin(request: Request, url: URL, env: Env): void {
   const origin = request.headers.get('origin');
   if (origin === null || origin === url.origin || allowedOrigin(request, env) !== null) return;

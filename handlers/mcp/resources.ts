@@ -1,11 +1,11 @@
-// What agents can read by an address: logs, errors and deploys of apps.
+// Resources that agents can read by URI: logs, errors and deploys of apps.
 import type { Context } from '../context.ts';
 import { operationsByName } from '../contract/index.ts';
 import { Problem } from '../problem.ts';
 import { services } from '../services/index.ts';
 import { run } from './run.ts';
 
-/** Apps whose resources are listed; any other can be read, too. */
+/** Apps in the list of resources; others can be read too. */
 const LISTED_APPS = 50;
 const TYPE = 'application/json';
 
@@ -16,7 +16,7 @@ const kinds = [
 ] as const;
 const DEPLOY_LOG = 'deploys/{deploy_id}/log';
 
-/** Addresses with an app to fill in. */
+/** URI templates with the app as a parameter. */
 export const resourceTemplates = [
   ...kinds.map(({ path, title }) => ({ path, title })),
   { path: DEPLOY_LOG, title: 'The log of a deploy' },
@@ -40,7 +40,7 @@ export async function listResources(context: Context) {
   );
 }
 
-/** Reads a resource. @throws {Problem} `route_not_found` for another address, and what the reading is refused with */
+/** Reads a resource. @throws {Problem} `route_not_found` for an unknown URI, and the errors of the read operation */
 export async function readResource(context: Context, uri: string) {
   const [, id, path, deploy_id] =
     /^cellar:\/\/apps\/([\w-]+)\/(logs|errors|deploys)(?:\/([\w-]+)\/log)?$/.exec(uri) ?? [];

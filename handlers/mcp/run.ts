@@ -1,4 +1,4 @@
-// Running an operation for an agent: what it answers is cut to what an agent can read at once, with the way to the rest.
+// Runs an operation for an agent. Truncates the answer to what an agent can read, with a hint on how to get the rest.
 import type { Context } from '../context.ts';
 import type { Operation } from '../contract/operation.ts';
 import { AGENT_ANSWER_CHARACTERS } from '../contract/sizes.ts';
@@ -6,20 +6,20 @@ import { cutText } from '../contract/text.ts';
 import { fromBase64 } from '../services/base64.ts';
 import { invoke } from '../transports/invoke.ts';
 
-/** Entries of a list, where an agent asks for no number. */
+/** Default number of entries in a list. */
 const ENTRIES = 20;
-/** Most characters of one text in an answer that is too long. */
+/** Most characters of one string in an answer that is too long. */
 const TEXT_CHARACTERS = 8_000;
-/** Texts of which the end says most. */
+/** Fields that are truncated at the beginning, because the end matters most. */
 const READ_FROM_THE_END = ['log'];
 
-/** An answer, as text, and what to do for the rest of it. */
+/** An answer as text, and a hint on how to get the rest. */
 export interface Shown {
   text: string;
   hint: string | null;
 }
 
-/** Runs an operation. @throws {Problem} its refusals */
+/** Runs an operation. @throws {Problem} its errors */
 export async function run(context: Context, operation: Operation, given: object): Promise<Shown> {
   const input = { ...given } as Record<string, unknown>;
   if ('limit' in operation.input.shape && input.limit === undefined) input.limit = ENTRIES;
@@ -28,14 +28,14 @@ export async function run(context: Context, operation: Operation, given: object)
     const answer = readable(output);
     const text = JSON.stringify(answer);
     if (text.length <= AGENT_ANSWER_CHARACTERS) return { text, hint: hintOf(answer) };
-    // A shorter page of a list is whole; one that changes something cannot be asked for again.
+    // Tries a smaller page rather than truncate. An operation that changes something cannot be run again.
     const limit = Number(input.limit);
     if (operation.method !== 'GET' || !(limit > 1)) return cut(answer);
     input.limit = Math.ceil(limit / 4);
   }
 }
 
-/** Gives files and values that are text as text. */
+/** Decodes base64 fields whose bytes are text. */
 function readable(output: unknown): unknown {
   if (typeof output !== 'object' || output === null) return output;
   const answer = output as Record<string, unknown>;

@@ -1,4 +1,4 @@
-// The protocol, by its official library: a fresh server for each message. Loaded when the first agent comes.
+// The protocol, implemented by its official library. Each message gets a new server. Loaded on the first message.
 import { type CallToolResult, createMcpHandler, ProtocolError, Server } from '@modelcontextprotocol/server';
 import * as z from 'zod';
 import type { Context } from '../context.ts';
@@ -11,7 +11,7 @@ import { listResources, readResource, resourceTemplates } from './resources.ts';
 import { run, type Shown } from './run.ts';
 import { callable, inputSchema, isDirect, type OwnTool, REACHING, slim, toolName, tools } from './tools.ts';
 
-/** The protocol's code for a resource that does not exist, and for params that are wrong. */
+/** JSON-RPC error codes for an unknown resource, and for invalid params. */
 const RESOURCE_NOT_FOUND = -32002;
 const INVALID_PARAMS = -32602;
 
@@ -105,7 +105,7 @@ function described(operation: Operation): object {
   };
 }
 
-/** What a tool came to. A refusal is an answer, too: the agent reads it and tries something else. */
+/** Runs a tool. Errors are results too, so that the agent reads them and tries something else. */
 async function answered(context: Context, work: () => Promise<Shown>): Promise<CallToolResult> {
   try {
     const { text, hint } = await work();

@@ -1,5 +1,4 @@
-// The tools that agents are given, made from the contract: the operations that an agent's work is made of, each as a tool,
-// and four tools that reach all the others.
+// The tools for agents, generated from the contract: one tool for each common operation, and four tools for all others.
 import type { Tool } from '@modelcontextprotocol/server';
 import * as z from 'zod';
 import { operations } from '../contract/index.ts';
@@ -41,23 +40,23 @@ const DIRECT = [
   'storage.kv.list',
   'storage.kv.get',
 ];
-/** A pattern or a list of choices that is longer tells an agent less than it takes to read. */
+/** Patterns and lists of choices longer than this are dropped: they cost an agent more than they help. */
 const LONGEST_PATTERN = 60;
 
 /** One tool, with the operation that it runs. */
 export interface OwnTool {
   tool: Tool;
-  /** Its operation; null for a tool that reaches others. */
+  /** Null for a tool that reaches other operations. */
   operation: Operation | null;
-  /** Whether it changes anything. */
+  /** Whether it changes something. */
   changes: boolean;
 }
 
 const declared: readonly Operation[] = operations;
-/** Operations that tools can run: a stream has no end. */
+/** Operations that tools can run: all but streams, which have no end. */
 export const callable: readonly Operation[] = declared.filter(({ kind }) => kind !== 'stream');
 
-/** Name of the tool that runs an operation. Not every client takes dots. */
+/** Returns the name of the tool for an operation. Some clients do not accept dots. */
 export function toolName(operation: string): string {
   return operation.replaceAll('.', '_');
 }
@@ -66,7 +65,7 @@ const named = z.strictObject({ name: z.string().describe('An operation, such as 
 const called = named.extend({
   params: z.looseObject({}).optional().describe('Its input, as `api_describe` tells it.'),
 });
-/** The input of each tool that reaches operations without a tool of their own. */
+/** Inputs of the tools for operations without a tool of their own. */
 export const REACHING = {
   api_operations: z.strictObject({}),
   api_describe: named,
@@ -91,7 +90,7 @@ export function isDirect({ name }: Operation): boolean {
   return DIRECT.includes(name);
 }
 
-/** The input of an operation as a JSON Schema, with little in it that a caller does not need. */
+/** Returns an operation's input as a short JSON Schema. */
 export function inputSchema(operation: Operation): Tool['inputSchema'] {
   return slimInput(described(operation.name, operation.input));
 }
@@ -106,7 +105,7 @@ function slimInput(input: Json): Tool['inputSchema'] {
   };
 }
 
-/** Drops what a caller can do without: limits on lengths, long patterns, and that other fields are refused. */
+/** Drops what a caller does not need: length limits, long patterns, and `additionalProperties`. */
 export function slim(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(slim);
   if (typeof value !== 'object' || value === null) return value;

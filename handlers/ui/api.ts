@@ -1,10 +1,10 @@
-// The API behind the UI: calls of a signed-in person, and the server's own about people.
+// Calls the API: for a signed-in person, and for the server's own calls about people.
 import type { ProblemBody } from '../contract/errors.ts';
 import { ACCOUNT_HEADER, type SignInCalls } from '../contract/people/sign-in.ts';
 import { Problem } from '../problem.ts';
 import type { Env } from './env.ts';
 
-/** Of a request, what the API gets. Cookies and what a browser says of itself stay here. */
+/** Request headers that are forwarded to the API. Cookies and the browser's other headers are not. */
 const PASSED = [
   'accept',
   'content-type',
@@ -17,18 +17,15 @@ const PASSED = [
   'traceparent',
   'x-request-id',
 ];
-/** What an app keeps may come back: it is data here, whatever it says it is. */
+/** Responses may contain an app's untrusted content: browsers treat it as data, whatever its type. */
 const DATA_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'";
 
-/** Whether a path of this origin is the API's. Git and the edge have keys and callers of their own. */
+/** Whether a path belongs to the API. Git and the edge have their own authentication. */
 export function isApi(path: string): boolean {
   return path === '/rpc' || (path.startsWith('/v1/') && !/^\/v1\/(git|edge)(\/|$)/.test(path));
 }
 
-/**
- * Asks the API on behalf of an account.
- * @throws {Problem} `host_unavailable`
- */
+/** Forwards a request to the API on behalf of an account. @throws {Problem} `host_unavailable` */
 export async function passOn(request: Request, account: string, env: Env): Promise<Response> {
   const headers = new Headers({ authorization: `Bearer ${env.RUNNER_TOKEN}`, [ACCOUNT_HEADER]: account });
   for (const name of PASSED) {
@@ -44,10 +41,7 @@ export async function passOn(request: Request, account: string, env: Env): Promi
   return answer;
 }
 
-/**
- * Asks the control plane about people.
- * @throws {Problem} as the call does, or `host_unavailable`
- */
+/** Calls the control plane about people. @throws {Problem} as the call does, or `host_unavailable` */
 export async function askAbout<Name extends keyof SignInCalls>(
   env: Env,
   name: Name,

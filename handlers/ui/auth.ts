@@ -1,4 +1,4 @@
-// Sign-in: better-auth, with what it may do here.
+// Sign-in: configures better-auth.
 import { passkey } from '@better-auth/passkey';
 import { betterAuth } from 'better-auth';
 import { twoFactor } from 'better-auth/plugins/two-factor';
@@ -8,11 +8,11 @@ import { Limiter } from './limits.ts';
 import { oneTimeCodes } from './one-time-codes.ts';
 
 const DAY_S = 24 * 3600;
-/** How long an account is locked after too many wrong codes. */
+/** How long an account is locked after too many wrong codes, in s. */
 export const LOCK_S = 15 * 60;
 const BASE_PATH = '/api/auth';
 
-/** The library's routes that are there. Accounts are made, named and deleted by the API. */
+/** Enabled routes of the library. The API creates, renames and deletes accounts. */
 const ROUTES = new Set([
   'POST /sign-in/email',
   'POST /sign-out',
@@ -36,20 +36,20 @@ const ROUTES = new Set([
   'POST /passkey/delete-passkey',
 ]);
 
-/** Whether a request is for the library. */
+/** Whether the library handles a request. */
 export function isAuthRoute(method: string, path: string): boolean {
   return path.startsWith(`${BASE_PATH}/`) && ROUTES.has(`${method} ${path.slice(BASE_PATH.length)}`);
 }
 
 /**
- * What the names of our cookies begin with. Over HTTPS browsers let nobody but this very origin set them; without it they
- * would not take such a name.
+ * Returns the prefix of our cookies. Over HTTPS, browsers let only this origin set `__Host-` cookies. Over HTTP they reject
+ * such names.
  */
 export function cookiePrefix({ PUBLIC_UI_URL }: Env): string {
   return PUBLIC_UI_URL.startsWith('https:') ? '__Host-cellar' : 'cellar';
 }
 
-/** The library, set up. All that it keeps is in the database, but for counts of attempts. */
+/** Configures the library. It stores everything in the database, except for rate limits. */
 export function createAuth(env: Env) {
   const secure = env.PUBLIC_UI_URL.startsWith('https:');
   const prefix = cookiePrefix(env);
@@ -73,7 +73,7 @@ export function createAuth(env: Env) {
     rateLimit: {
       enabled: true,
       customStorage: {
-        // One budget for all of it, in place of the library's own for single routes.
+        // One limit for all routes, instead of the library's limits for single routes.
         consume: async (key: string) => {
           const wait = budget.admit(key.split('|', 1)[0]!, Date.now());
           return { allowed: wait === 0, retryAfter: wait === 0 ? null : wait };
@@ -82,7 +82,7 @@ export function createAuth(env: Env) {
     },
     advanced: {
       cookiePrefix: prefix,
-      // It would put another prefix before ours.
+      // The library would add another prefix to ours.
       useSecureCookies: false,
       defaultCookieAttributes: { secure, sameSite: 'strict', httpOnly: true, path: '/' },
       ipAddress: { ipAddressHeaders: ['x-real-ip'] },

@@ -1,11 +1,11 @@
-// What browsers get of the app itself: its page, scripts, styles.
+// Static files of the UI: its page, scripts and styles.
 import { ENCODINGS, type Encoding, PAGE } from '../contract/host/ui-files.ts';
 import type { Env } from './env.ts';
 
-/** A year, in seconds. */
+/** One year, in seconds. */
 const IMMUTABLE = 'public, max-age=31536000, immutable';
 
-/** No script but our own files, no frame, nothing from elsewhere. */
+/** Allows only our own scripts, no frames, and no other origins. */
 const PAGE_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -21,7 +21,7 @@ const PAGE_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** The file at a path. @returns null when there is no such file, or the request does not ask for a file */
+/** Returns the file at a path. @returns null when there is no such file, or the method is neither GET nor HEAD */
 export async function file(request: Request, path: string, env: Env): Promise<Response | null> {
   if (request.method !== 'GET' && request.method !== 'HEAD') return null;
   const found = Object.hasOwn(env.FILES, path) ? env.FILES[path]! : null;
@@ -34,7 +34,7 @@ export async function file(request: Request, path: string, env: Env): Promise<Re
     'cache-control': found.immutable ? IMMUTABLE : 'no-cache',
     ...(path === PAGE && { 'content-security-policy': PAGE_POLICY }),
   });
-  // Weakly: one content in several encodings.
+  // Compares weakly: one etag stands for all encodings.
   const known = (request.headers.get('if-none-match') ?? '')
     .split(',')
     .map((tag) => tag.trim().replace(/^W\//, ''));
@@ -48,7 +48,7 @@ export async function file(request: Request, path: string, env: Env): Promise<Re
   return new Response(body, { headers, encodeBody: 'manual' });
 }
 
-/** Whether somebody looks at this with a browser. */
+/** Whether a browser requests a page. */
 export function wantsPage({ method, headers }: Request): boolean {
   return (method === 'GET' || method === 'HEAD') && (headers.get('accept') ?? '').includes('text/html');
 }

@@ -1,4 +1,4 @@
-// The control UI's server: files for browsers, sign-in, and the API on behalf of the person who is signed in.
+// The control UI's server: static files, sign-in, and the API on behalf of the signed-in person.
 
 import { migrate } from '../../sqlite/sign-in/migrations.ts';
 import { forgetPerson, removeExpired } from '../../sqlite/sign-in/people.ts';
@@ -15,16 +15,16 @@ import { forgot, join, look, useLink } from './links.ts';
 import { ownCookies, requireOwnOrigin } from './origin.ts';
 import { signInByPassword } from './password.ts';
 
-/** How often expired rows are removed, in ms, when a request comes. Strangers can have challenges written too. */
+/** Interval of deleting expired rows on a request, in ms. Unauthenticated clients can create challenges too. */
 const CLEAN_EVERY_MS = 10 * 60_000;
-/** So often the person behind a stream is looked at again, in ms. */
+/** Interval at which a stream's session is checked again, in ms. */
 const LOOK_EVERY_MS = 60_000;
-/** Looks in the life of a stream. The page opens another then, and the API decides anew whether the person may read it. */
+/** Checks before a stream is closed. The page then opens a new one, and the API authorizes it again. */
 const LOOKS = 10;
-/** Longest body of a request to the library: what a security key says of itself has certificates in it. */
+/** Longest body for the library, in bytes. The attestation of a security key contains certificates. */
 const BODY_BYTES = 64 * 1024;
 
-/** What is made once, for all requests. */
+/** State shared by all requests. */
 class Server {
   readonly #env: Env;
   readonly #limiter: Limiter;
@@ -67,13 +67,13 @@ class Server {
       for (const cookie of headers.getSetCookie()) answer.headers.append('set-cookie', cookie);
       return answer;
     }
-    // Which of them there are is known in the browser.
+    // The browser's router knows which pages exist.
     if (wantsPage(received)) return (await file(received, PAGE, env))!;
     const api = this.#env.PUBLIC_API_URL;
     throw new Problem('route_not_found', `Only browsers find something here; the API is at ${api}.`);
   }
 
-  /** A request that comes from our own pages, with the cookies that are ours. */
+  /** Checks that a request comes from our own pages, and drops cookies of others. */
   #own(request: Request): Request {
     requireOwnOrigin(request, this.#env);
     const own = new Request(request);
@@ -100,11 +100,11 @@ class Server {
     const wait = response.headers.get('x-retry-after');
     if (response.status !== 429) return response;
     await response.body?.cancel();
-    // Of an account that is locked the library does not say for how long.
+    // For a locked account, the library does not report the remaining time.
     throw new TooMany(Number(wait) || LOCK_S);
   }
 
-  /** Who is signed in, and where things are. */
+  /** Returns the signed-in account and the public URLs. */
   async #session(request: Request): Promise<Response> {
     const env = this.#env;
     const mail = env.MAIL === 'on';
@@ -134,7 +134,7 @@ class Server {
     return response;
   }
 
-  /** A stream that ends soon after the session or the account of its reader, and in any case after some minutes. */
+  /** Ends a stream soon after its reader's session or account has ended, and after `LOOKS` checks at the latest. */
   #whileSignedIn(request: Request, response: Response, execution: ExecutionContext): Response {
     const { readable, writable } = new TransformStream();
     const ending = new AbortController();
@@ -152,7 +152,7 @@ class Server {
     }, LOOK_EVERY_MS);
     const ended = response
       .body!.pipeTo(writable, { signal: ending.signal, preventAbort: true })
-      // The reader gets an orderly end, unless it has left already.
+      // Closes the stream cleanly, unless the reader has disconnected.
       .catch(() => writable.close().catch(() => {}))
       .finally(() => clearInterval(timer));
     execution.waitUntil(ended);
@@ -165,7 +165,7 @@ class Server {
     await removeExpired(this.#env.DB, new Date(now).toISOString());
   }
 
-  /** The signed-in person's account, and cookies that keep them signed in. @throws {Problem} `unauthorized` */
+  /** Returns the signed-in person's account id, and headers with renewed cookies. @throws {Problem} `unauthorized` */
   async #whoIs(request: Request): Promise<{ id: string; hasSecondFactor: boolean; headers: Headers }> {
     if (!request.headers.has('cookie')) throw signedOut();
     const auth = await this.#library();
@@ -178,7 +178,7 @@ class Server {
     return { id, hasSecondFactor: twoFactorEnabled === true, headers };
   }
 
-  /** An account. When it was deleted, all that is left of it here ends. @throws {Problem} `unauthorized` then */
+  /** Returns an account. Deletes the sign-in data of a deleted account. @throws {Problem} `unauthorized` then */
   async #account(id: string): Promise<SignedIn> {
     try {
       return await askAbout(this.#env, 'account', { id });
@@ -215,7 +215,7 @@ export default {
   },
 } satisfies ExportedHandler<Env>;
 
-/** A request with its body read. The library would read one of any length. @throws {Problem} `body_too_large` */
+/** Buffers a request's body with a size limit, which the library does not have. @throws {Problem} `body_too_large` */
 async function whole(request: Request): Promise<Request> {
   const bytes = await readBytes(request, BODY_BYTES);
   const { url, method, headers } = request;
@@ -226,7 +226,7 @@ function signedOut(): Problem {
   return new Problem('unauthorized', 'You are not signed in, or your session has ended: sign in.');
 }
 
-/** What every answer says, whatever it is. */
+/** Adds the security headers of every response. */
 function secured(response: Response): Response {
   const sent = new Response(response.body, response);
   const { headers } = sent;

@@ -1,12 +1,12 @@
-// How much one client may ask, and how fast one account's password may be guessed. Kept in memory: this is one process, and
-// to start it again is nobody's to decide who is limited.
+// Rate limits of clients, and delays against guessing an account's password. In memory: there is one process, and no client can
+// reset its limit by restarting it.
 import { Problem } from '../problem.ts';
 
 const MINUTE_MS = 60_000;
-/** Clients and accounts that are remembered; the oldest are forgotten first. */
+/** Clients and accounts in memory; the oldest are dropped first. */
 const REMEMBERED = 10_000;
 
-/** A refusal that says how long to wait. */
+/** An error with the time to wait. */
 export class TooMany extends Problem {
   readonly seconds: number;
   constructor(seconds: number, why = 'Too many requests.') {
@@ -15,7 +15,7 @@ export class TooMany extends Problem {
   }
 }
 
-/** Counts per key in windows of a minute. */
+/** Counts requests per key in windows of one minute. */
 export class Limiter {
   readonly #limit: number;
   readonly #windows = new Map<string, { from: number; count: number }>();
@@ -25,7 +25,7 @@ export class Limiter {
     this.#limit = limit;
   }
 
-  /** Counts a request. @returns seconds to wait; 0 when it may pass */
+  /** Counts a request. @returns seconds to wait; 0 when it is allowed */
   admit(key: string, now: number): number {
     if (this.#limit === 0) return 0;
     const window = this.#windows.get(key);
@@ -40,19 +40,19 @@ export class Limiter {
   }
 }
 
-/** Failures that cost nothing: people mistype. */
+/** Failures without a delay: people mistype. */
 const FREE_FAILURES = 5;
 const LONGEST_WAIT_MS = 60_000;
-/** Failures are forgotten after this long without an attempt, in ms. */
+/** Failures are forgotten after this time without an attempt, in ms. */
 const FORGET_MS = 60 * 60_000;
 
-/** Makes attempts on one account wait longer with each that fails. */
+/** Delays attempts on one account longer after each failure. */
 export class Attempts {
   readonly #accounts = new Map<string, { failures: number; at: number }>();
 
   /**
-   * Counts an attempt as a failure until `succeeded` says otherwise, so that many at once do not all pass.
-   * @returns seconds to wait; 0 when it may be made
+   * Counts an attempt as a failure until `succeeded` is called, so that concurrent attempts do not all pass.
+   * @returns seconds to wait; 0 when the attempt is allowed
    */
   begin(account: string, now: number): number {
     const known = this.#accounts.get(account);
@@ -80,7 +80,7 @@ function remember<Value>(map: Map<string, Value>, key: string, value: Value): vo
   map.set(key, value);
 }
 
-/** Who asks, as limits count: an IPv4 address, or the /64 of an IPv6 one. The gateway has said whose the request is. */
+/** Returns the key of a client: an IPv4 address, or the /64 of an IPv6 address. The gateway has set the header. */
 export function clientOf(headers: Headers): string {
   const address = headers.get('x-real-ip') ?? '';
   if (!address.includes(':')) return address;

@@ -1,4 +1,4 @@
-// Links that make people: the first start's, and invites. Each sets a password once.
+// Links that create people's sign-ins: the link of the first start, and invites. Each sets a password once.
 import * as z from 'zod';
 import { setPassword } from '../../sqlite/sign-in/people.ts';
 import { newId } from '../contract/id.ts';
@@ -23,8 +23,8 @@ const useInput = z.strictObject({
 });
 
 /**
- * Has a link for a new password sent to an address, if an account has it. The answer is the same for every address.
- * @throws {TooMany} when the address was given too often lately
+ * Mails a link for a new password to an address, if an account has it. The answer is the same for every address.
+ * @throws {TooMany} when there were too many recent requests for the address
  */
 export async function forgot(request: Request, env: Env, attempts: Attempts): Promise<Response> {
   const { email } = validate(forgotInput, await readJson(request, BODY_BYTES));
@@ -34,21 +34,21 @@ export async function forgot(request: Request, env: Env, attempts: Attempts): Pr
   return Response.json({});
 }
 
-/** Says what a link is for. @throws {Problem} `invite_not_found` */
+/** Returns the purpose of a link. @throws {Problem} `invite_not_found` */
 export async function look(request: Request, env: Env): Promise<Response> {
   const { token } = validate(lookInput, await readJson(request, BODY_BYTES));
   return Response.json(await askAbout(env, 'look', { token }));
 }
 
-/** Gives an account what an invite has to give. @throws {Problem} `invite_not_found` */
+/** Applies an invite to an account. @throws {Problem} `invite_not_found` */
 export async function join(request: Request, env: Env, account: string): Promise<Response> {
   const { token } = validate(lookInput, await readJson(request, BODY_BYTES));
   return Response.json(await askAbout(env, 'join', { token, account }));
 }
 
 /**
- * Uses a link: its account has this password then, and the browser is signed in. Of two who use it at once one is refused.
- * The account is made before, and the link ends after: a person who is interrupted in between can use the link again.
+ * Uses a link: sets the account's password, and signs in. Of two concurrent uses, one is refused. The account is created first
+ * and the link ends last, so that an interrupted person can use the link again.
  * @throws {Problem} `invite_not_found`, `email_taken`, `invalid_input`
  */
 export async function useLink(request: Request, env: Env, auth: Auth): Promise<Response> {

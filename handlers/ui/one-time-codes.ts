@@ -2,14 +2,14 @@
 import { APIError, createAuthMiddleware, isAPIError } from 'better-auth/api';
 
 const PATH = '/two-factor/verify-totp';
-/** The library's cookie between the password and the code. */
+/** The library's cookie between the password step and the code step. */
 const COOKIE = 'two_factor';
-/** How long a code may be valid, in ms: 30 seconds, and those before and after it. */
+/** Longest validity of a code, in ms: its own 30 seconds, and the periods before and after. */
 const VALID_MS = 90_000;
 
-/** Hooks of the library that refuse a code which has signed in, also one that is sent twice at once. */
+/** Returns hooks of the library that refuse a code that has signed in, even when it is sent twice concurrently. */
 export function oneTimeCodes() {
-  /** When each code was taken, by its account and itself. */
+  /** Time of use of each code, by account and code. */
   const taken = new Map<string, number>();
   const takenBy = new WeakMap<Request, string>();
   const before = createAuthMiddleware(async (call) => {

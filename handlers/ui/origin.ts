@@ -1,12 +1,11 @@
-// Apps live on the same site, and browsers send cookies to this origin for what they ask: so every request has to say that it
-// comes from here.
+// Checks the origin of requests. Apps are on the same site, so browsers send this origin's cookies with requests that apps
+// make.
 import { Problem } from '../problem.ts';
 import { requireDataDestination } from '../transports/destination.ts';
 
 /**
- * Refuses what another origin makes a browser send, changes of which nobody says where they come from, and what would run in a
- * page.
- * @param env with this server's origin, and the API's address for a program that came here
+ * Refuses requests from other origins, changes of unknown origin, and loads that would run in a page.
+ * @param env this server's origin, and the API's URL for the message to a program
  * @throws {Problem} `forbidden`
  */
 export function requireOwnOrigin(
@@ -28,9 +27,9 @@ export function requireOwnOrigin(
 }
 
 /**
- * The cookies of a request that are this server's own. One that comes twice is left out: an app of this site has set
- * the other, and nobody can tell them apart.
- * @param prefix what the names of ours begin with
+ * Returns the request's cookies that belong to this server. Drops a cookie that occurs twice: an app of this site has set one
+ * of them, and they cannot be told apart.
+ * @param prefix of our cookies' names
  */
 export function ownCookies(header: string | null, prefix: string): string {
   const found = new Map<string, string[]>();

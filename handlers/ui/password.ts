@@ -1,4 +1,4 @@
-// Signing in with a password, which may be guessed only so fast.
+// Sign-in with a password, with delays against guessing.
 import * as z from 'zod';
 import { Problem } from '../problem.ts';
 import { readJson } from '../transports/body.ts';
@@ -9,8 +9,8 @@ const BODY_BYTES = 16 * 1024;
 const input = z.object({ email: z.string().max(254) });
 
 /**
- * Has the library sign a person in.
- * @throws {TooMany} when too many attempts on this address failed lately, before the library is asked
+ * Signs a person in through the library.
+ * @throws {TooMany} before the library is called, when too many recent attempts on this address failed
  */
 export async function signInByPassword(request: Request, auth: Auth, attempts: Attempts): Promise<Response> {
   const body = await readJson(request, BODY_BYTES);
