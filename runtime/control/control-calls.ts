@@ -1,4 +1,4 @@
-// The host's own calls to the control plane, over its socket.
+// The host's own calls to the control plane, over its unix socket.
 import { Agent, request } from 'undici';
 
 /** A request to the control plane. */
@@ -9,10 +9,10 @@ interface Asked {
   signal: AbortSignal;
 }
 
-/** The control plane refused a call. */
+/** The control plane rejected a call. */
 export class ControlError extends Error {
   readonly status: number;
-  /** One of the contract's error codes, if the answer has one. */
+  /** One of the contract's error codes, if the response has one. */
   readonly code: unknown;
   constructor(status: number, message: string, code?: unknown) {
     super(message);
@@ -25,17 +25,17 @@ export class ControlCalls {
   readonly #agent: Agent;
   readonly #secret: string;
 
-  /** @param secret proves the host to the control plane */
+  /** @param secret authenticates the host to the control plane */
   constructor(socketPath: string, secret: string) {
-    // Each call has a deadline of its own.
+    // Each call has its own timeout.
     this.#agent = new Agent({ connect: { socketPath }, headersTimeout: 0, bodyTimeout: 0 });
     this.#secret = secret;
   }
 
   /**
    * Sends `body` as JSON to an internal route.
-   * @returns the answer's JSON; undefined for an empty answer
-   * @throws {ControlError} when the control plane refuses; {Error} when it does not answer, or `signal` aborts
+   * @returns the response's JSON; undefined for an empty response
+   * @throws {ControlError} when the control plane rejects the call; {Error} when it does not answer, or `signal` aborts
    */
   async post(path: string, body: unknown, signal: AbortSignal): Promise<unknown> {
     const { statusCode, text } = await this.#ask(path, {

@@ -1,4 +1,4 @@
-// The control plane: the handlers in workerd under Miniflare, probed, and restarted when they hang.
+// The control plane: the handlers in workerd under Miniflare, with health probes, and restarts when they hang.
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,47 +16,47 @@ import { controlSocket, runtimePid, writeRuntimeProgram } from './runtime-progra
 
 const PROBE_EVERY_MS = 5_000;
 const PROBE_DEADLINE_MS = 5_000;
-/** After this many probes in a row without an answer the process counts as hung. */
+/** Consecutive probes without an answer after which the process counts as hung. */
 const PROBES_MISSED_LIMIT = 3;
-/** Wait after the end of a process, in ms: by then Miniflare has started a new one, or has given up. */
+/** Wait after the exit of a process, in ms: by then Miniflare has restarted it, or has given up. */
 const RESTART_GRACE_MS = 1_000;
 const CALL_DEADLINE_MS = 60_000;
-/** A process that does not listen this long after its start, in ms, is ended, and another is tried. */
+/** Start timeout, in ms: a process that does not listen by then is killed and replaced. */
 const START_DEADLINE_MS = 60_000;
-/** Pause between tries to reach a control plane that has ended, in ms. It is back in about 50 ms. */
+/** Retry interval while the control plane restarts, in ms. A restart takes about 50 ms. */
 const WAKE_RETRY_MS = 50;
-/** What the handlers are given. */
+/** Options for the handlers and their process. */
 export interface ControlOptions {
-  /** Directory of its D1 database, Durable Objects, bucket and sockets. Nobody but the host may enter it. */
+  /** Directory of its D1 database, Durable Objects, bucket and sockets. Only the host may have access. */
   directory: string;
-  /** Where the bundled handlers are kept; null: nowhere. */
+  /** Cache for the bundled handlers; null for no cache. */
   bundles: string | null;
-  /** Text bindings, by name; asked at the start, when the ports are known. */
+  /** Returns the text bindings, by name. Called at the start, when the ports are known. */
   variables: () => Record<string, string>;
-  /** Proves the host to the control plane; new at each boot. */
+  /** Authenticates the host to the control plane; new at each boot. */
   secret: string;
   /** Path of the workerd program. */
   workerd: string;
   /** Serves the HOST binding. */
   host: RequestListener;
-  /** Called when the process has ended and another one answers: the first one's unfinished work is lost. */
+  /** Called after the process was restarted: the unfinished work of the old one is lost. */
   onRestart: () => void;
 }
 
-/** What the control plane is told first. */
+/** The body of `/internal/boot`, the first call to the control plane. */
 export interface BootFacts {
-  /** The first account's key. */
+  /** API key of the first account. */
   api_key: string;
-  /** The secret in the link of the first start. */
+  /** The secret in the link for the first sign-in. */
   welcome: string;
 }
 
 export interface BootAnswer {
-  /** Whether that link can still be used. */
+  /** Whether that link is still valid. */
   welcome: boolean;
 }
 
-/** The control plane as something that the gateway sends requests to and the host calls. */
+/** The control plane: a backend of the gateway, which the host also calls. */
 export class Control implements Backend {
   readonly site = 'control';
   readonly streamsForEver = true;
@@ -70,7 +70,7 @@ export class Control implements Backend {
   readonly #calls: ControlCalls;
   readonly #up = Promise.withResolvers<void>();
   #isUp = false;
-  /** Settles when the handlers have been loaded again; null while they are not. Never rejects. */
+  /** Settles when a reload of the handlers has ended; null without one. Never rejects. */
   #reloading: Promise<void> | null = null;
   #probe: NodeJS.Timeout | null = null;
   #missed = 0;
@@ -85,12 +85,12 @@ export class Control implements Backend {
     this.#calls = new ControlCalls(socketPath, options.secret);
   }
 
-  /** How often its process has ended and was started again. */
+  /** How often its process was restarted. */
   get restarts(): number {
     return this.#restarts;
   }
 
-  /** Whether it answered when it was last asked. */
+  /** Whether it answered the last probe. */
   get answers(): boolean {
     return this.#isUp && this.#missed === 0;
   }
@@ -102,9 +102,9 @@ export class Control implements Backend {
   }
 
   /**
-   * Bundles the handlers anew and starts them in place of the running ones, for people who work on them. Requests that come
-   * meanwhile are held, and those in flight are cut.
-   * @throws {Error} esbuild's, with file and line: then the running handlers go on
+   * Bundles the handlers again and replaces the running ones, for their developers. New requests are queued meanwhile; those
+   * in flight are cut.
+   * @throws {Error} of esbuild, with file and line: then the running handlers continue
    */
   async reload(): Promise<void> {
     await this.#up.promise;
@@ -123,13 +123,13 @@ export class Control implements Backend {
   }
 
   /**
-   * Bundles the handlers, unless they are kept, and starts them. Requests that come before are held.
-   * @param boot what `/internal/boot` is given, before any other request
-   * @returns what it answers
-   * @throws {ControlError} when it refuses that; the signal's reason when it is stopped meanwhile
+   * Bundles the handlers, unless cached, and starts them. Requests are queued meanwhile.
+   * @param boot body of the first request, `/internal/boot`
+   * @returns the response to that
+   * @throws {ControlError} when that is rejected; the signal's reason when it is stopped meanwhile
    */
   async start(boot: BootFacts): Promise<BootAnswer> {
-    // It loads Miniflare meanwhile.
+    // The thread loads Miniflare while the handlers are bundled.
     this.#ensureThread();
     this.#script = await keptHandlers(this.#options.bundles);
     this.#ending.signal.throwIfAborted();
@@ -151,15 +151,15 @@ export class Control implements Backend {
 
   /**
    * Calls one of its internal routes.
-   * @returns the answer's JSON, undefined for an empty one
-   * @throws {ControlError} when it refuses; {Error} when it does not answer in time
+   * @returns the response's JSON, undefined for an empty one
+   * @throws {ControlError} when it rejects the call; {Error} when it does not answer in time
    */
   call(path: string, body: unknown): Promise<unknown> {
     return this.#calls.post(path, body, AbortSignal.timeout(CALL_DEADLINE_MS));
   }
 
   /**
-   * Has the control plane wake an app. Asks again when its process ends meanwhile.
+   * Makes the control plane wake an app. Retries when its process ends meanwhile.
    * @throws {ControlError} when the app does not start; {Error} when there is no answer within `timeoutMs`
    */
   async wake(id: string, timeoutMs: number): Promise<void> {
@@ -177,7 +177,7 @@ export class Control implements Backend {
     }
   }
 
-  /** Ends it. Drain the gateway first. */
+  /** Stops the control plane. Drain the gateway first. */
   async stop(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
     if (this.#probe) clearInterval(this.#probe);
@@ -188,8 +188,8 @@ export class Control implements Backend {
   }
 
   /**
-   * Runs the handlers, in place of those that run, or unless there are some.
-   * @throws {Error} when they do not start; the signal's reason once it is stopped
+   * Runs the handlers. Replaces running ones, or leaves them if `unlessRunning`.
+   * @throws {Error} when they do not start; the signal's reason after a stop
    */
   async #runHandlers(unlessRunning = false): Promise<void> {
     this.#ending.signal.throwIfAborted();
@@ -209,7 +209,7 @@ export class Control implements Backend {
       program: writeRuntimeProgram(directory, workerd),
       temporary: join(directory, 'tmp'),
       onRestart: () => this.#restarted(),
-      // Its thread cannot start it again, or end it.
+      // Without its thread, workerd could be neither restarted nor stopped.
       onEnd: endRuntime,
     });
     return this.#thread;
@@ -238,7 +238,7 @@ export class Control implements Backend {
     }
   }
 
-  /** Starts its process again, unless Miniflare has done so, or does it now. */
+  /** Restarts its process, unless Miniflare has restarted it, or does so now. */
   async #startAgain(): Promise<void> {
     await sleep(RESTART_GRACE_MS);
     if (this.#ending.signal.aborted || runtimePid() !== null) return;
@@ -258,7 +258,7 @@ export class Control implements Backend {
   }
 }
 
-/** Ends Miniflare's workerd, if it runs. */
+/** Kills Miniflare's workerd, if it runs. */
 function endRuntime(): void {
   const pid = runtimePid();
   if (pid !== null) process.kill(pid, 'SIGKILL');

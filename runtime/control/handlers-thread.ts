@@ -1,5 +1,5 @@
-// The thread in which Miniflare runs the handlers. It takes half a second of a processor to load, and 20 MB of objects that
-// V8 would collect while nobody is answered if they were the gateway's.
+// The worker thread in which Miniflare runs the handlers. Loading takes half a second of CPU time and makes 20 MB of objects. In
+// the gateway's own thread, V8 would block all requests to collect them.
 import { mkdirSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
@@ -8,23 +8,23 @@ import { startThread } from '../threads/thread.ts';
 import type { HandlersOptions } from './miniflare.ts';
 import type { FromMiniflare, ToMiniflare } from './miniflare-thread.ts';
 
-/** How long Miniflare may take to end its workerd, in ms. */
+/** How long Miniflare may take to stop its workerd, in ms. */
 const END_DEADLINE_MS = 5_000;
 
 export interface HandlersThreadOptions {
-  /** What Miniflare is to run as workerd. */
+  /** Path of the program that Miniflare runs as workerd. */
   program: string;
-  /** Where it keeps its temporary files; what a killed host left there is removed. */
+  /** Directory for temporary files; those of a killed host are removed. */
   temporary: string;
-  /** Called when its workerd had ended, and was started again. */
+  /** Called when its workerd has exited and was restarted. */
   onRestart: () => void;
-  /** Called when the thread has ended, for whatever reason. */
+  /** Called when the thread has ended, for any reason. */
   onEnd: () => void;
 }
 
 export class HandlersThread {
   readonly #thread: Worker;
-  readonly #asked = new Map<number, PromiseWithResolvers<void>>();
+  readonly #pending = new Map<number, PromiseWithResolvers<void>>();
   #lastId = 0;
   #ended = false;
   #isEnding = false;
@@ -37,7 +37,7 @@ export class HandlersThread {
     });
     this.#thread.on('message', (message: FromMiniflare) => {
       if (message === 'restarted') onRestart();
-      else this.#answered(message.id, message.error);
+      else this.#settle(message.id, message.error);
     });
     let why = 'its thread ended';
     this.#thread.on('error', (error: unknown) => {
@@ -46,7 +46,7 @@ export class HandlersThread {
     this.#thread.on('exit', () => {
       this.#ended = true;
       if (!this.#isEnding) log('error', 'what runs the control plane has ended', { error: why });
-      for (const id of [...this.#asked.keys()]) this.#answered(id, why);
+      for (const id of [...this.#pending.keys()]) this.#settle(id, why);
       onEnd();
     });
   }
@@ -56,16 +56,15 @@ export class HandlersThread {
   }
 
   /**
-   * Runs handlers, in place of those that run.
-   * @param unlessRunning whether to leave those that run when Miniflare has done what it is at: it starts a workerd that
-   * ended again by itself
+   * Runs handlers. Replaces running ones, unless `unlessRunning`.
+   * @param unlessRunning waits for Miniflare, which restarts an exited workerd itself, and leaves handlers that run then
    * @throws {Error} when they cannot be started, or the thread ends
    */
   run(handlers: HandlersOptions, unlessRunning = false): Promise<void> {
     return this.#ask(handlers, unlessRunning);
   }
 
-  /** Ends the handlers' process, and the thread. */
+  /** Stops the handlers' process and the thread. */
   async end(): Promise<void> {
     this.#isEnding = true;
     const ended = this.#ask(null).catch(() => {});
@@ -76,16 +75,16 @@ export class HandlersThread {
   #ask(handlers: HandlersOptions | null, unlessRunning = false): Promise<void> {
     if (this.#ended) return Promise.reject(new Error('its thread has ended'));
     const id = ++this.#lastId;
-    const asked = Promise.withResolvers<void>();
-    this.#asked.set(id, asked);
+    const pending = Promise.withResolvers<void>();
+    this.#pending.set(id, pending);
     this.#thread.postMessage({ id, handlers, unlessRunning } satisfies ToMiniflare);
-    return asked.promise;
+    return pending.promise;
   }
 
-  #answered(id: number, error: string | null): void {
-    const asked = this.#asked.get(id);
-    this.#asked.delete(id);
-    if (error === null) asked?.resolve();
-    else asked?.reject(new Error(error));
+  #settle(id: number, error: string | null): void {
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
+    if (error === null) pending?.resolve();
+    else pending?.reject(new Error(error));
   }
 }

@@ -1,4 +1,4 @@
-// One call of the handlers to the host: its parts, and how bodies are read and answered.
+// One call of the handlers to the host: its parts, and helpers for bodies and responses.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Bytes, HostCall, HostCalls } from '../../handlers/contract/host/host-routes.ts';
 import { HOST_CALL_BYTES } from '../../handlers/contract/sizes.ts';
@@ -14,20 +14,18 @@ export const DISK_FULL =
 export interface Call {
   request: IncomingMessage;
   response: ServerResponse;
-  /** What the route's pattern caught, in order. */
+  /** The path's parameters, in order. */
   words: string[];
   query: URLSearchParams;
 }
 
-/** What a route returns: the answer, or undefined when the route writes the response by itself. */
+/** The return value of a route: the response, or undefined when the route writes the response itself. */
 type Given<Name extends HostCall> = HostCalls[Name]['answer'] extends Bytes
   ? // biome-ignore lint/suspicious/noConfusingVoidType: it is what such a route returns
     void
   : HostCalls[Name]['answer'];
 
-/**
- * A function for each call of the contract. An error that it throws becomes the answer: a `Refusal` its own status, any other a 500.
- */
+/** One function for each call of the contract. A thrown `Refusal` becomes the response with its status, other errors a 500. */
 export type HostRoutes = { [Name in HostCall]: (call: Call) => Given<Name> | Promise<Given<Name>> };
 
 const WORDS: Record<string, string> = {
@@ -45,7 +43,7 @@ interface Route {
   answer: (call: Call) => unknown;
 }
 
-/** The routes with the patterns by which a call finds its route. */
+/** Returns the routes with patterns for their paths. */
 export function compile(routes: HostRoutes): Route[] {
   return Object.entries(routes).map(([name, answer]) => {
     const [method, path] = name.split(' ') as [string, string];
@@ -54,15 +52,15 @@ export function compile(routes: HostRoutes): Route[] {
   });
 }
 
-/** @throws {Refusal} 413 over `limitBytes` */
+/** Reads a body. @throws {Refusal} 413 over `limitBytes` */
 export async function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
-  // The request is not closed: one that is closed early is no longer read, and blocks its connection.
+  // Does not destroy the request: a destroyed one is no longer read, and blocks its connection.
   const body = await readAtMost(request.iterator({ destroyOnReturn: false }), limitBytes);
   if (body === null) throw new Refusal(413, 'body_too_large', `a body may have ${limitBytes} bytes`);
   return body;
 }
 
-/** @throws {Refusal} 413 over `limitBytes` */
+/** Parses a JSON body. @throws {Refusal} 413 over `limitBytes` */
 export async function readJson<Name extends HostCall>(
   request: IncomingMessage,
   limitBytes = HOST_CALL_BYTES,
@@ -70,7 +68,7 @@ export async function readJson<Name extends HostCall>(
   return JSON.parse((await readBody(request, limitBytes)).toString('utf8'));
 }
 
-/** Returns a signal that aborts when the asker leaves before it has its answer. */
+/** Returns a signal that aborts when the client disconnects before it has its response. */
 export function leaving(response: ServerResponse): AbortSignal {
   const left = new AbortController();
   response.once('close', () => {
@@ -83,10 +81,10 @@ export function sendJson(response: ServerResponse, value: unknown): void {
   response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(value));
 }
 
-/** Answers with an error: a `Refusal` with its own status, any other with a 500. */
+/** Responds with an error: a `Refusal` with its own status, others with a 500. */
 export function refuse(response: ServerResponse, error: unknown): void {
   const refusal = refusalOf(error) ?? new Refusal(500, 'internal_error', reason(error));
-  // Whoever asks too much at once can ask again and again.
+  // A client over its limit may retry many times.
   if (refusal.status === 503) logRarely('warn', 'a host call was refused', { reason: refusal.message });
   else if (refusal.status >= 500) log('error', 'a host call failed', { error: refusal.message });
   if (response.headersSent) {
@@ -99,7 +97,7 @@ export function refuse(response: ServerResponse, error: unknown): void {
     .end(JSON.stringify({ type: 'about:blank', title: code, status, code, detail: message }));
 }
 
-/** Returns the refusal that an error means to any call; null for an error that means none. */
+/** Converts an error to the refusal that every call uses for it; null for other errors. */
 export function refusalOf(error: unknown): Refusal | null {
   if (error instanceof Refusal) return error;
   if (error instanceof StaleGeneration) return new Refusal(409, 'stale_generation', error.message);

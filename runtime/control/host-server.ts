@@ -3,24 +3,24 @@ import { rmSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { join } from 'node:path';
 
-/** A server that only the control plane's process asks. */
+/** A server for calls of the control plane's process only. */
 export class HostServer {
   readonly path: string;
   readonly #server: Server;
 
-  /** @param directory where its socket goes, which nobody but the host may enter */
+  /** @param directory of its socket, to which only the host may have access */
   constructor(directory: string, answer: RequestListener) {
     this.path = join(directory, 'host.sock');
-    // A push or a clone may take long. Idle connections are closed by the control plane: if this server did it, a call
-    // could come on a connection just as it closes.
+    // No timeouts: a push or a clone may take long, and the control plane closes idle connections. If this server closed them,
+    // a call could arrive at the same moment.
     this.#server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }, (request, response) => {
-      // Reads the rest of a body that was not needed: the next call on the connection comes after it.
+      // Reads the unused rest of a body, because the connection's next call follows it.
       response.once('finish', () => request.resume());
       answer(request, response);
     });
   }
 
-  /** Begins to listen, also where a killed host left its socket. */
+  /** Starts to listen. Replaces the stale socket of a killed host. */
   async listen(): Promise<void> {
     if (this.#server.listening) return;
     rmSync(this.path, { force: true });
@@ -33,7 +33,7 @@ export class HostServer {
     });
   }
 
-  /** Ends it and every connection. */
+  /** Closes the server and every connection. */
   close(): void {
     this.#server.close();
     this.#server.closeAllConnections();

@@ -1,4 +1,4 @@
-// The host's side of the HOST binding: answers what the handlers ask. It carries out what they decide, and decides nothing.
+// The host's side of the HOST binding: answers calls of the handlers. It carries out their decisions and makes none.
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -63,17 +63,17 @@ export interface HostServiceOptions
   domains: DomainChecks;
   imports: Imports;
   mailer: Mailer;
-  /** Is told of pushes and commits that are under way. */
+  /** Records running pushes and commits. */
   changes: BranchChanges;
-  /** The outside control UI that is asked who may use git, if one is set. */
+  /** An external control UI, if configured, which authorizes the use of git. */
   controlUi: { url: string; token: string };
-  /** Deploys what was pushed and writes the log to `output`, then ends it. */
+  /** Deploys a push, writes the log to `output` and ends it. */
   onPush: (appId: string, updates: RefUpdate[], output: Duplex) => void;
 }
 
 /**
- * Makes what answers the HOST binding. Every request must carry the secret. An answer is sent when all that it tells of is on
- * the disk.
+ * Returns the request handler of the HOST binding. Every request must carry the secret. A response is sent only when all
+ * changes that it reports are durable.
  */
 export function hostService(
   options: HostServiceOptions,
@@ -104,7 +104,7 @@ export function hostService(
       if (!found) throw new Refusal(404, 'route_not_found', `no ${request.method} ${path}`);
       const words = path.match(found.pattern)!.slice(1);
       const value = await found.answer({ request, response, words, query: new URLSearchParams(search) });
-      // A route that writes its response by itself only reads, or has git acknowledge what git has written.
+      // Routes that write their response themselves only read, or run git, which syncs its own writes.
       if (value === undefined) return;
       await options.store.synced();
       if (value === null) response.writeHead(204).end();
@@ -170,7 +170,7 @@ function routesOf(
     'POST /apps/:id/rollback': async ({ request, words }) => {
       const { deploy_id, by } = await readJson<'POST /apps/:id/rollback'>(request);
       const { fact } = requests.rollback(words[0]!, deploy_id, by);
-      // Waits for the facts, so that a list of deploys that is asked for next has this one.
+      // So that the next list of deploys contains this one.
       await outbox.flushed(FLUSH_MS);
       return fact;
     },
@@ -241,7 +241,7 @@ function routesOf(
     if (role !== 'view' && role !== 'push' && role !== 'admin') {
       throw new Refusal(400, 'invalid_input', 'x-cellar-role is missing or unknown');
     }
-    // A push begins with the reading of the refs. Git shows the words of a refusal at this point to its user.
+    // A push starts by reading the refs. Git shows its user the reason of a refusal only here.
     if (query.get('service') === 'git-receive-pack') {
       requireRoom(disk);
       queue.expect();
@@ -249,7 +249,7 @@ function routesOf(
     const asked = { repository, hooks: paths.hooks, service, floorMb: disk.floorMb, query: query.toString() };
     const serve = (taken: () => void) => {
       const push = (updates: RefUpdate[], output: Duplex) => {
-        // What follows is the log of the deploy, which may take long and costs git nothing.
+        // The rest is the log of the deploy: it may take long, but needs no git process.
         taken();
         onPush(appId, updates, output);
       };

@@ -1,4 +1,4 @@
-// The host's own figures, for the people who run this Cellar.
+// Statistics of the host, for its operators.
 import type { HostStats } from '../../handlers/contract/admin.ts';
 import type { HostOverview } from '../../handlers/contract/host/host-routes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -14,7 +14,7 @@ import type { Snapshots } from '../snapshots/snapshots.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Outbox } from './outbox.ts';
 
-/** Where the figures come from. */
+/** The sources of the statistics. */
 export interface StatsOptions {
   store: HostStore;
   disk: DiskWatch;
@@ -28,16 +28,16 @@ export interface StatsOptions {
   slots: Slots;
   wakes: WakeFigures;
   snapshots: Snapshots;
-  /** The control plane's process: whether it answers, and how often it was started again. */
+  /** Returns whether the control plane's process answers, and how often it was restarted. */
   controlPlane: () => { answers: boolean; restarts: number };
 }
 
 const MB = 1024 * 1024;
-/** How many apps are listed one by one. */
+/** Most apps in the list. */
 const APPS_SHOWN = 200;
 const startedAt = new Date(performance.timeOrigin).toISOString();
 
-/** What several apps do, without reading anything but telemetry's tables. */
+/** Returns figures of several apps. Reads only telemetry's tables. */
 export async function hostOverview(
   { memory, telemetry, apps: known }: Pick<StatsOptions, 'memory' | 'telemetry' | 'apps'>,
   appIds: string[],
@@ -47,7 +47,7 @@ export async function hostOverview(
     telemetry.ask('errors/open', { appIds }),
   ]);
   const { used, limit } = memory.figures;
-  // Its last minutes may be those before a restart of the host, or before it came to rest.
+  // Telemetry may still have the last minutes before a restart of the host or a hibernation.
   const runs = (id: string) => known.observe(id)?.process_state === 'running';
   const apps = Object.entries(figures).map(([id, each]) => [
     id,
@@ -92,7 +92,7 @@ export async function hostStats(parts: StatsOptions): Promise<HostStats> {
   };
 }
 
-/** The apps that use most of the machine. */
+/** Returns the apps that use most memory; of equal ones, those that use most disk. */
 function heaviest({ apps, storageLimits }: StatsOptions): HostStats['apps'] {
   const all = apps.memories().map((app) => ({ ...app, disk_bytes: storageLimits.sizeOf(app.id) }));
   return all

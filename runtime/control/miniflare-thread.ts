@@ -1,4 +1,4 @@
-// What runs in the thread of `HandlersThread`: one Miniflare, which is told what to run.
+// The code of the `HandlersThread`: it controls one Miniflare by messages.
 import { createRequire, flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 import type { Miniflare } from 'miniflare';
@@ -8,8 +8,8 @@ import { boundServers, type HandlersOptions, miniflareOptions, tellOfEarlyEnds }
 import { runtimePid } from './runtime-program.ts';
 
 /**
- * `handlers`: to be run in place of those that run; null: nothing more is to be run. `unlessRunning`: only if nothing runs
- * when Miniflare has done what it was at.
+ * `handlers`: replace the running ones; null: stop them. `unlessRunning`: start them only if nothing runs when Miniflare has
+ * finished its current work.
  */
 export interface ToMiniflare {
   id: number;
@@ -17,31 +17,31 @@ export interface ToMiniflare {
   unlessRunning: boolean;
 }
 
-/** That a message was obeyed, or why it could not be; or that workerd had ended and was started again. */
+/** The result of a message, with an error if it failed; or the news that workerd had exited and was restarted. */
 export type FromMiniflare = { id: number; error: string | null } | 'restarted';
 
 boundServers();
 tellOfEarlyEnds(process.env.MINIFLARE_WORKERD_PATH!);
-// By `require`: `import()` would read and parse its 6 MB once more, to find out that they are CommonJS.
+// `import()` would read and parse its 6 MB once more, to detect that they are CommonJS.
 const module = createRequire(import.meta.url)('miniflare') as typeof import('miniflare');
-// The host may be killed, and this thread with it.
+// Now, because the host and this thread may be killed.
 flushCompileCache();
 let miniflare: Miniflare | null = null;
 
-async function obey({ handlers, unlessRunning }: ToMiniflare): Promise<void> {
+async function handle({ handlers, unlessRunning }: ToMiniflare): Promise<void> {
   if (handlers === null) await end();
   else if (!unlessRunning) await run(handlers);
   else {
-    // Miniflare starts a workerd that ended again, and gives up when the new one ends during its start.
+    // Miniflare restarts an exited workerd, but gives up when the new one exits during its start.
     await miniflare?.ready.catch(() => {});
     if (runtimePid() !== null) return;
     await run(handlers);
-    tell('restarted');
+    post('restarted');
   }
 }
 
 async function run(handlers: HandlersOptions): Promise<void> {
-  const options = miniflareOptions(handlers, () => tell('restarted'));
+  const options = miniflareOptions(handlers, () => post('restarted'));
   if (miniflare !== null) {
     await miniflare.setOptions(options);
     return;
@@ -49,7 +49,7 @@ async function run(handlers: HandlersOptions): Promise<void> {
   miniflare = new module.Miniflare(options);
   try {
     await miniflare.ready;
-    // What loading and starting left is half of the thread's objects, and V8 would not look here again for hours.
+    // Loading and starting leave garbage, half of the thread's heap. V8 would not collect it for hours.
     collectAll();
   } catch (error) {
     await end().catch(() => {});
@@ -63,13 +63,13 @@ async function end(): Promise<void> {
   await ended?.dispose();
 }
 
-function tell(message: FromMiniflare): void {
+function post(message: FromMiniflare): void {
   parentPort!.postMessage(message);
 }
 
 parentPort!.on('message', (message: ToMiniflare) => {
-  obey(message).then(
-    () => tell({ id: message.id, error: null }),
-    (error: unknown) => tell({ id: message.id, error: reason(error) }),
+  handle(message).then(
+    () => post({ id: message.id, error: null }),
+    (error: unknown) => post({ id: message.id, error: reason(error) }),
   );
 });

@@ -1,35 +1,35 @@
-// Miniflare, which runs the handlers, as it is set up in its thread and kept from what it would do to the host's process.
+// The configuration of Miniflare, which runs the handlers, and limits on what it does to the host's process.
 import type { ChildProcess } from 'node:child_process';
 import diagnosticsChannel from 'node:diagnostics_channel';
 import type { Server } from 'node:net';
 import type { MiniflareOptions } from 'miniflare';
 import { log } from '../log.ts';
 
-/** Connections that Miniflare's own server takes. Its workerd needs it for little more than the log. */
+/** Most connections to Miniflare's own server. Its workerd uses it for little more than the log. */
 const MINIFLARE_CONNECTIONS = 32;
 
-/** What the handlers run with. */
+/** The inputs of the configuration. */
 export interface HandlersOptions {
-  /** The handlers, bundled. */
+  /** The bundled handlers. */
   script: string;
   /** Directory of the D1 database, the Durable Objects and the bucket. */
   directory: string;
-  /** Path of the socket behind the HOST binding. */
+  /** Path of the HOST binding's socket. */
   hostSocket: string;
-  /** Proves the host to the control plane. */
+  /** Authenticates the host to the control plane. */
   secret: string;
   /** Text bindings, by name. */
   variables: Record<string, string>;
 }
 
-/** @param onRestart called when Miniflare has started its workerd again */
+/** Returns Miniflare's options. @param onRestart called when Miniflare has restarted its workerd */
 export function miniflareOptions(handlers: HandlersOptions, onRestart: () => void): MiniflareOptions {
   return {
     host: '127.0.0.1',
     port: 0,
     cf: false,
     telemetry: { enabled: false },
-    // The dev registry would open a port by which every user of the machine can call every service and object.
+    // The dev registry would open a port on which every user of the machine can call every service and object.
     enableDevRegistry: false,
     logRequests: false,
     handleStructuredLogs: ({ level, message }) =>
@@ -56,7 +56,7 @@ export function miniflareOptions(handlers: HandlersOptions, onRestart: () => voi
           },
           exports: { AppObject: { type: 'durable-object', storage: 'sqlite' } },
         },
-        // Miniflare's own entry costs two thirds of the throughput. The address is replaced: see `writeRuntimeProgram`.
+        // Direct, because Miniflare's own entry costs two thirds of the throughput. `writeRuntimeProgram` replaces the address.
         dev: { rootPath: '/', unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] },
       },
     ],
@@ -64,8 +64,8 @@ export function miniflareOptions(handlers: HandlersOptions, onRestart: () => voi
 }
 
 /**
- * Bounds the TCP server that Miniflare starts in this thread. It answers nobody without its secret, but every user of
- * the machine could fill this process with connections to it.
+ * Limits the connections of the TCP server that Miniflare starts in this thread. It answers only with its secret, but every
+ * user of the machine could exhaust this process with connections.
  */
 export function boundServers(): void {
   diagnosticsChannel.subscribe('tracing:net.server.listen:asyncStart', (message) => {
@@ -74,14 +74,14 @@ export function boundServers(): void {
 }
 
 /**
- * Has Miniflare learn that its workerd could not be made, or ended before it had read its configuration: by itself it
- * would wait for ever for that, and then start no other.
- * @param program what it runs as workerd
+ * Makes Miniflare fail when its workerd could not be spawned, or exited before it had read its configuration. Otherwise
+ * Miniflare would wait forever and start no other.
+ * @param program the path of its workerd
  */
 export function tellOfEarlyEnds(program: string): void {
   diagnosticsChannel.subscribe('child_process', (message) => {
     const { process: child } = message as { process: ChildProcess };
-    // What it runs is known when it has been started, in this turn of the loop.
+    // `spawnfile` is set when the process has been spawned, later in this turn of the event loop.
     queueMicrotask(() => {
       if (child.spawnfile !== program) return;
       const fail = (error: Error) => {
@@ -91,7 +91,7 @@ export function tellOfEarlyEnds(program: string): void {
       child.once('exit', () => fail(new Error('it ended before it had read its configuration')));
       child.once('error', (error) => {
         fail(error);
-        // No other event will say that this process has ended.
+        // Otherwise no event reports that this process has ended.
         child.emit('exit', null, null);
       });
     });

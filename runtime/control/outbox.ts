@@ -1,4 +1,4 @@
-// Carries the host's facts to the control plane until each was applied, in order for each app.
+// Delivers the host's facts to the control plane until each was applied, in order for each app.
 import { setImmediate } from 'node:timers/promises';
 import type { HostEvent, HostEvents } from '../../handlers/contract/host/host-calls.ts';
 import { FACTS_BYTES, FACTS_LIMIT } from '../../handlers/contract/sizes.ts';
@@ -8,33 +8,33 @@ import { log, reason } from '../log.ts';
 
 const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 5_000;
-/** Statuses that say nothing about the facts: the control plane is too busy to take them. */
+/** Statuses of an overloaded control plane, which has not judged the facts. */
 const BUSY = [408, 429, 503];
 
 /**
- * The courier between the outbox table and the control plane. Facts are written to the table in the transaction
- * that makes them true; `notify` says that there may be some.
+ * Delivers the rows of the outbox table to the control plane. Facts are written to the table in the transaction that makes
+ * them true; then `notify` starts a delivery.
  */
 export class Outbox {
   readonly #store: Pick<HostStore, 'outbox' | 'synced'>;
   readonly #send: (events: HostEvents) => Promise<unknown>;
   readonly #retryMs: number;
-  /** Whether a delivery is under way that will find facts that are added now, without `notify`. */
+  /** Whether a running delivery will find facts that are added now, without `notify`. */
   #delivering = false;
   /** Settles when the last delivery has ended. */
   #delivered: Promise<void> = Promise.resolve();
   #stopped = false;
   #open = false;
   #retry: { timer: NodeJS.Timeout; now: () => void } | null = null;
-  /** Apps whose oldest fact was refused. */
+  /** Apps whose oldest fact was rejected. */
   readonly #refused = new Set<string>();
-  /** The refused apps whose facts are left out until the next try, and the fact up to which there are no others. */
+  /** Apps with a rejected fact, skipped until the next try; and a fact number up to which only they have facts. */
   #waiting = { apps: new Set<string>(), upTo: 0 };
   #nextTry: NodeJS.Timeout | null = null;
 
   /**
-   * @param send delivers a batch; rejects when it could not, with a `status` when the control plane refused it
-   * @param retryMs time after which the facts of apps with a refused one are tried again
+   * @param send delivers a batch; rejects on failure, with a `status` when the control plane rejected it
+   * @param retryMs time after which the facts of apps with a rejected one are retried
    */
   constructor(
     store: Pick<HostStore, 'outbox' | 'synced'>,
@@ -46,24 +46,24 @@ export class Outbox {
     this.#retryMs = retryMs;
   }
 
-  /** Apps whose facts wait because the control plane refuses the oldest of them. */
+  /** Apps whose facts wait because the control plane rejects the oldest of them. */
   get refused(): readonly string[] {
     return [...this.#refused];
   }
 
-  /** Begins delivery: the control plane is up. */
+  /** Starts deliveries. Call it when the control plane is up. */
   open(): void {
     this.#open = true;
     this.notify();
   }
 
-  /** Delivers what is waiting. Cheap; call it after each transaction that added a fact. */
+  /** Delivers waiting facts. Cheap; call it after each transaction that added a fact. */
   notify(): void {
     if (!this.#open || this.#stopped) return;
     if (!this.#delivering) this.#delivered = this.#deliver();
   }
 
-  /** Resolves when everything written so far was applied or refused, or after `deadlineMs`. */
+  /** Resolves when all facts written so far were applied or rejected, or after `deadlineMs`. */
   async flushed(deadlineMs: number): Promise<void> {
     this.notify();
     let timer: NodeJS.Timeout | undefined;
@@ -74,7 +74,7 @@ export class Outbox {
     clearTimeout(timer);
   }
 
-  /** Ends delivery. What was not applied stays in the table for the next start. */
+  /** Stops deliveries. Undelivered facts stay in the table for the next start. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#retry?.now();
@@ -85,7 +85,7 @@ export class Outbox {
   async #deliver(): Promise<void> {
     const { outbox } = this.#store;
     this.#delivering = true;
-    // Facts that are written in one turn of the loop go in one batch.
+    // Batches all facts that are written in one turn of the event loop.
     await setImmediate();
     try {
       let delay = RETRY_MIN_MS;
@@ -99,11 +99,11 @@ export class Outbox {
           events = next.events;
           if (next.isDone) return;
           if (events.length === 0) {
-            // The rest is read in another turn of the loop.
+            // Continues to read in another turn of the event loop.
             await setImmediate();
             continue;
           }
-          // A fact that a crash of the machine took back would leave its number to another one, which would count as known.
+          // Sends durable facts only: the number of a fact lost in a crash would be reused, and the new fact taken for known.
           await this.#store.synced();
           await this.#send({ outbox: outbox.name(), events });
           outbox.remove(events);
@@ -113,8 +113,8 @@ export class Outbox {
           limit = Math.min(FACTS_LIMIT, 2 * limit);
         } catch (error) {
           if (isRefusal(error)) {
-            // Smaller batches find the fact that is refused: it must not hold up the facts of other apps.
-            if (events.length === 1) this.#leaveOut(events[0]!, error);
+            // Halves the batch to find the rejected fact, which must not block the facts of other apps.
+            if (events.length === 1) this.#skip(events[0]!, error);
             else limit = Math.floor(events.length / 2);
             continue;
           }
@@ -125,13 +125,13 @@ export class Outbox {
         }
       }
     } finally {
-      // Set in the same step as the last look, so that a fact that is added later starts a new delivery.
+      // Set in the same turn as the last read, so that a later fact starts a new delivery.
       this.#delivering = false;
     }
   }
 
-  /** A later fact of the app may not come before this one, so all of them wait. */
-  #leaveOut(event: HostEvent, error: unknown): void {
+  /** Skips all facts of the app, because later ones may not overtake this one. */
+  #skip(event: HostEvent, error: unknown): void {
     const app = appOf(event);
     if (!this.#refused.has(app)) {
       log('error', 'the control plane refuses a fact; it and later ones of its app wait', {
@@ -159,7 +159,7 @@ export class Outbox {
   }
 }
 
-/** Whether the control plane read the facts and did not take them. */
+/** Whether the control plane has read the facts and rejected them. */
 function isRefusal(error: unknown): boolean {
   const { status } = error as { status?: number };
   return status !== undefined && !BUSY.includes(status);

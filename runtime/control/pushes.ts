@@ -1,4 +1,4 @@
-// Deploys what was pushed, and has the pusher follow the log of the deploy.
+// Deploys pushes, and streams the log of the deploy to the pusher.
 import type { Duplex } from 'node:stream';
 import type { Apps } from '../apps/apps.ts';
 import type { Deploy } from '../builds/deploy/deploy.ts';
@@ -9,7 +9,7 @@ import { reason } from '../log.ts';
 import { BRANCHES, PREVIEWS, type Previews } from '../previews/previews.ts';
 import type { Outbox } from './outbox.ts';
 
-/** Longest wait of a push for its facts to reach the control plane, in ms. */
+/** Longest wait of a push until its facts are in the control plane, in ms. */
 const FLUSH_MS = 2_000;
 const NO_SHA = '0'.repeat(40);
 const NOT_MAIN = 'Only pushes to main deploy; nothing was deployed.\n';
@@ -23,24 +23,24 @@ export interface PushesOptions {
   requests: DeployRequests;
   previews: Previews;
   outbox: Outbox;
-  /** The address of an app, by its slug. */
+  /** Returns the address of an app, by its slug. */
   urlOf: (slug: string) => string;
 }
 
-/** A deploy that a push has made, and what its pusher is told when it serves. */
+/** A deploy that a push has started, and the message to its pusher when it is live. */
 interface Made {
   deploy: Deploy;
   served: () => string;
 }
 
-/** @returns a function that deploys a push, writes the deploy's log to `output` and ends that. The deploy goes on if the pusher leaves. */
+/** @returns a function that deploys a push, streams the deploy's log to `output` and ends it. Continues without the pusher. */
 export function pushes(options: PushesOptions) {
   return (appId: string, updates: RefUpdate[], output: Duplex): void => {
     deployAll(options, appId, updates, (line) => output.write(line))
       .then((made) => {
         if (typeof made === 'string') return output.end(made);
         return made.deploy.follow(output, async ({ status }) => {
-          // So that whoever asks the API after the push sees what the push did.
+          // So that the API shows the result of the push at once.
           await options.outbox.flushed(FLUSH_MS);
           return status === 'live' ? made.served() : '';
         });
@@ -50,7 +50,7 @@ export function pushes(options: PushesOptions) {
 }
 
 /**
- * Deploys each ref by itself: of one that fails `say` is told why, and the others go on.
+ * Deploys each ref by itself: a failure of one is reported with `say`, and the others continue.
  * @returns the deploy whose log the pusher follows, or why there is none
  */
 async function deployAll(
@@ -62,15 +62,15 @@ async function deployAll(
   const { apps } = options;
   const main = updates.find(({ ref }) => ref === DEPLOY_REF);
   const branches = updates.filter(({ ref }) => ref.startsWith(BRANCHES) && ref !== DEPLOY_REF);
-  // Before anything is awaited: the order of pushes is the order of deploys.
+  // Before the first await: the order of pushes must be the order of deploys.
   const deployed = main && main.after !== NO_SHA ? deployMain(options, appId, main) : null;
-  // Both at once: a deploy that cannot be recorded is heard of also while previews are removed.
+  // In parallel, so that a failed recording of the deploy is reported even while previews are removed.
   const [live, [first, ...others]] = await Promise.all([
     deployed && unlessRefused(deployed, `${nameOf(DEPLOY_REF)} was not deployed`, say),
     deployBranches(options, appId, branches, say),
   ]);
-  const told = live === null ? others : [...(first ? [first] : []), ...others];
-  for (const { address } of told) say(`▸ preview: ${address}, when it is built\n`);
+  const announced = live === null ? others : [...(first ? [first] : []), ...others];
+  for (const { address } of announced) say(`▸ preview: ${address}, when it is built\n`);
   const made = live ?? first;
   if (made) return made;
   if (deployed !== null) return '';
@@ -80,7 +80,7 @@ async function deployAll(
   return apps.get(appId)?.wanted.previews?.branches ? '' : NO_PREVIEWS;
 }
 
-/** Deploys what was pushed to main. */
+/** Deploys a push to main. */
 async function deployMain(
   { apps, requests, urlOf }: PushesOptions,
   appId: string,
@@ -98,8 +98,8 @@ async function deployMain(
 }
 
 /**
- * Deploys pushed branches to their previews, where the app has them on, and removes the previews of deleted branches.
- * @returns those that are deployed
+ * Deploys pushed branches to their previews, if the app has these enabled. Removes the previews of deleted branches.
+ * @returns the started deploys
  */
 async function deployBranches(
   { apps, previews, urlOf }: PushesOptions,
@@ -125,7 +125,7 @@ async function deployBranches(
   return (await Promise.all(deployed)).filter((made) => made !== null);
 }
 
-/** @returns what comes of `work`; `null` when it fails, which `say` is told */
+/** @returns the result of `work`; `null` when it fails, which is reported with `say` */
 async function unlessRefused<T>(
   work: Promise<T>,
   failure: string,
@@ -139,7 +139,7 @@ async function unlessRefused<T>(
   }
 }
 
-/** The name of a branch, by its ref. */
+/** Returns the name of a branch, by its ref. */
 function nameOf(ref: string): string {
   return ref.slice(BRANCHES.length);
 }

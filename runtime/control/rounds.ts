@@ -1,27 +1,27 @@
-// What the host does again and again while it runs.
+// The host's periodic jobs.
 
 import { emptyTrash } from '../disk/trash.ts';
 import { log, logRarely, reason } from '../log.ts';
 import type { Control } from './control-plane.ts';
 
-/** How often apps are looked at, in ms: quiet apps hibernate, due work gets a process, memory is sampled. */
+/** Interval of the checks of apps, in ms: idle apps hibernate, due work gets a process, memory is sampled. */
 const TICK_MS = 1_000;
 const RECONCILE_EVERY_MS = 60_000;
 
-/** What the rounds need of the rest of the host. */
+/** What the jobs need of the rest of the host. */
 export interface RoundsOptions {
   control: Control;
-  /** Directory of what was deleted. */
+  /** Directory of deleted files. */
   trash: string;
-  /** Looks at the apps and the memory. */
+  /** Checks the apps and the memory. */
   tick: () => void;
-  /** Every app, with its last activity and open streams, for the sweep. */
+  /** Returns every app, with its last activity and open streams, for the sweep. */
   listApps: () => unknown[];
-  /** Time between sweeps, in ms; null when apps are never put to sleep. */
+  /** Interval of sweeps, in ms; null when apps are never put to sleep. */
   sweepEveryMs: number | null;
 }
 
-/** The host's timers. No round waits for the one before: each has its own deadline. */
+/** The host's timers. No run waits for the one before: each has its own timeout. */
 export class Rounds {
   readonly #options: RoundsOptions;
   readonly #timers: NodeJS.Timeout[] = [];
@@ -31,12 +31,12 @@ export class Rounds {
     this.#options = options;
   }
 
-  /** Begins the rounds that need no control plane. */
+  /** Starts the jobs that need no control plane. */
   startTicking(): void {
     this.#every(TICK_MS, this.#options.tick);
   }
 
-  /** Reconciles, and begins the rounds that need the control plane. */
+  /** Reconciles, then starts the jobs that need the control plane. */
   async start(): Promise<void> {
     const { trash, sweepEveryMs } = this.#options;
     await this.reconcile();
@@ -53,20 +53,20 @@ export class Rounds {
     if (sweepEveryMs !== null) this.#every(sweepEveryMs, () => void this.#sweep());
   }
 
-  /** Has the control plane make both planes agree. Resolves when they do, or when the try has failed. */
+  /** Makes the control plane reconcile its state with the host's. Resolves when that has succeeded or failed. */
   reconcile(): Promise<void> {
     const done = this.#call('/internal/reconcile', {}, 'reconcile failed; it is tried again in a minute');
     this.#reconciling = Promise.all([this.#reconciling, done]).then(() => {});
     return done;
   }
 
-  /** Ends them. Resolves when a reconcile under way has ended. */
+  /** Stops the timers. Resolves when a running reconcile has ended. */
   async stop(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
     await this.#reconciling;
   }
 
-  /** A round that fails, on a full disk for example, must not end the host: the next round tries again. */
+  /** Calls `work` periodically. An exception, for example on a full disk, must not end the host: the next run retries. */
   #every(ms: number, work: () => void): void {
     const round = () => {
       try {

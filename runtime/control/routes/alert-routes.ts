@@ -5,7 +5,7 @@ import type { Deliveries } from '../../alerts/deliveries.ts';
 import { secretText } from '../../alerts/webhook.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
 
-/** The calls that are about alerts. */
+/** The calls about alerts. */
 export type AlertCall = Extract<HostCall, `${string}/alerts${string}`>;
 
 /** What the routes need of the rest of the host. */

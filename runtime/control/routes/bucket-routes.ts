@@ -21,7 +21,7 @@ export interface BucketOptions {
   buckets: Buckets;
 }
 
-/** The functions that answer these calls. */
+/** Returns the routes of these calls. */
 export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCall> {
   const { storageQueries, buckets } = options;
   return {
@@ -61,7 +61,7 @@ export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCal
           'content-type': 'application/octet-stream',
           'content-length': part.length,
         });
-        // A read that fails on the way cuts the answer short: that is how the reader learns of it.
+        // A failed read breaks the response off, so that the client notices it.
         await pipeline(bytes, response).catch(() => response.destroy());
       }),
     'PUT /apps/:id/r2/object': (call) =>
@@ -91,7 +91,7 @@ export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCal
       }),
     'DELETE /apps/:id/r2/object': (call) =>
       during(options, call, async (bucket) => {
-        // The caller is told of an object that is not there.
+        // Throws for a missing object.
         await bucket.head(keyOf(call));
         await bucket.delete(keyOf(call));
         return null;
@@ -99,7 +99,7 @@ export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCal
   };
 }
 
-/** Runs `work` with the bucket that a call names. @throws {Refusal} */
+/** Calls `work` with the bucket that a call names. @throws {Refusal} */
 async function during<T>(
   { apps, storageQueries, buckets }: BucketOptions,
   { words, query }: Call,
@@ -121,7 +121,7 @@ async function during<T>(
   }
 }
 
-/** Runs what ends an upload. R2 calls an upload that is not there an internal error. @throws {R2Error} {Refusal} */
+/** Runs the end of an upload. R2 reports a missing upload as an internal error. @throws {R2Error} {Refusal} */
 async function ofUpload<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -133,7 +133,7 @@ async function ofUpload<T>(work: () => Promise<T>): Promise<T> {
 }
 
 function asRefusal({ status, code, message: sentence }: R2Error): Refusal {
-  // A refusal of the host's has no full stop.
+  // The host's refusals have no full stop.
   const message = sentence.replace(/\.$/, '');
   if (status === 404) return new Refusal(404, 'storage_not_found', 'the bucket has no such object');
   if (status === 412) return new Refusal(409, 'transition_conflict', 'the object was changed meanwhile');
@@ -156,7 +156,7 @@ function bodyOf({ request }: Call): Body {
   return { size: Number(request.headers['content-length']), bytes: request };
 }
 
-/** What a call says of the object that is to be. */
+/** Returns the properties of the new object in a call. */
 function saidOf({ query }: Call): Pick<DescribedObject, 'httpFields' | 'customFields'> {
   const { content_type, metadata = {} } = JSON.parse(query.get('described') ?? '{}') as {
     content_type?: string;

@@ -1,4 +1,4 @@
-// A copy of all that an app keeps, as `cellar dev --remote-data` asks for it: made as a preview's is, and streamed.
+// Streams a copy of an app's whole storage, for `cellar dev --remote-data`. The copy is made like a preview's.
 import { rm } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
@@ -20,9 +20,9 @@ import { type HostRoutes, leaving } from '../host-call.ts';
 
 export type CopyCall = Extract<HostCall, `${string}/copy`>;
 
-/** Each is on the disk until its last byte is read. */
+/** A copy takes disk space until its last byte is read. */
 const LIMITS = { name: 'copies of apps', running: 2, runningPerOwner: 1, waitingPerOwner: 8 };
-/** How long the reading of one copy may take, in ms. */
+/** How long the download of one copy may take, in ms. */
 const READ_MS = 30 * 60_000;
 const BYTES_IN_MB = 2 ** 20;
 
@@ -59,12 +59,12 @@ async function sendCopy(
   response: ServerResponse,
   left: AbortSignal,
 ): Promise<void> {
-  // The app may have been deleted while the copy waited for its turn.
+  // The app may have been deleted while the copy was queued.
   const app = apps.get(id)?.wanted;
   if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
   requireRoom(disk);
   const megabytes = Math.ceil((storageLimits.sizeOf(id) ?? 0) / BYTES_IN_MB);
-  // It is packed before it is written.
+  // Twice the size, because the copy is packed before it is written.
   if (freeMegabytes(paths.root) < 2 * megabytes)
     throw new Refusal(507, 'insufficient_storage', `the disk has no room for a copy of ${megabytes} MiB`);
   const work = join(paths.restoring, `${id}-read-${Date.now()}`);
@@ -74,7 +74,7 @@ async function sendCopy(
     await snapshots.copy(of, work, apps.ownerOf(id), left);
     response.writeHead(200, { 'content-type': 'application/octet-stream' });
     const signal = AbortSignal.any([left, AbortSignal.timeout(READ_MS)]);
-    // A read that fails on the way cuts the answer short: that is how the reader learns of it.
+    // A failed read breaks the response off, so that the client notices it.
     await pipeline(Readable.from(packCopy(work, names)), response, { signal }).catch(() =>
       response.destroy(),
     );

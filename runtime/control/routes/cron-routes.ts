@@ -9,7 +9,7 @@ import { type HostRoutes, readJson } from '../host-call.ts';
 
 export type CronCall = Extract<HostCall, `${string}/crons${string}`>;
 
-/** The functions that answer these calls. */
+/** Returns the routes of these calls. */
 export function cronRoutes({
   apps,
   telemetry,
@@ -28,7 +28,7 @@ export function cronRoutes({
       const isStopped = wanted.desired_state === 'stopped';
       const [crons, last] = await Promise.all([
         fleet.crons(),
-        // The times are worth an answer without the runs, while telemetry cannot tell.
+        // Without telemetry, the response still has the times.
         telemetry.ask('crons/last', { appId: words[0]! }).catch(() => ({})),
       ]);
       const runs = new Map(Object.entries(last));

@@ -1,26 +1,26 @@
-// Streams of server-sent events that the host itself answers: bytes go from the telemetry's thread to the listeners.
+// Server-sent event streams that the host answers itself: bytes go from the telemetry thread to the clients.
 import type { ServerResponse } from 'node:http';
 import { Refusal } from '../../refusal.ts';
 import type { StreamPiece } from '../../telemetry/protocol.ts';
 
-/** A comment is sent this often, so that proxies keep the connection and those who left are noticed. */
+/** Interval of comments, in ms. They keep connections through proxies open, and detect closed ones. */
 const HEARTBEAT_MS = 15_000;
-/** Listeners of one app, and of all. */
+/** Most listeners of one app, and of all apps. */
 const LISTENERS_OF_APP = 100;
 const LISTENERS = 1_000;
-/** Bytes waiting for a listener above which events are left out, and counted; and for all of them together. */
+/** Backlog limits, in bytes: for one listener, and for all together. Above them, events are skipped and counted. */
 const BACKLOG_BYTES = 1024 * 1024;
 const BACKLOG_OF_ALL_BYTES = 64 * 1024 * 1024;
-/** A listener that has read nothing for this many heartbeats is disconnected. */
+/** Heartbeats after which a listener that reads nothing is disconnected. */
 const STALLED_BEATS = 4;
 
 interface Listener {
   appId: string;
   response: ServerResponse;
   skipped: number;
-  /** Heartbeats since it last read all that there was. */
+  /** Heartbeats since its backlog was last empty. */
   stalled: number;
-  /** Ends what feeds it. */
+  /** Stops the source of its events. */
   unfollow: () => void;
 }
 
@@ -29,9 +29,9 @@ export class LiveStreams {
   #heartbeat: NodeJS.Timeout | null = null;
 
   /**
-   * Answers with a stream, until its reader or its source ends it.
-   * @param follow feeds it, until the function that it returns is called
-   * @throws {Refusal} 429 when too many listen
+   * Responds with a stream, until its reader or its source ends it.
+   * @param follow starts to feed the stream; returns a function that stops that
+   * @throws {Refusal} 429 when there are too many listeners
    */
   open(
     appId: string,
@@ -56,7 +56,7 @@ export class LiveStreams {
     const { response } = listener;
     const most = Math.min(BACKLOG_BYTES, BACKLOG_OF_ALL_BYTES / this.#listeners.size);
     for (const { text, events, isLast } of pieces) {
-      // Events are left out until the listener has read all that waits; then it is told where events are missing.
+      // Skips events until the backlog is empty; then one event reports how many are missing.
       if (listener.skipped > 0 || response.writableLength > most) listener.skipped += events;
       else if (text !== '') response.write(text);
       if (isLast) response.end();

@@ -8,11 +8,11 @@ import type { Uploads } from '../../uploads/uploads.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
 import type { Outbox } from '../outbox.ts';
 
-/** Longest wait for the end of a deploy, in ms: other deploys may come before it. */
+/** Longest wait for the end of a deploy, in ms. It may be queued behind others. */
 const DEPLOY_MS = 10 * 60_000;
 const FLUSH_MS = 1_000;
 
-/** The calls that are about previews. */
+/** The calls about previews. */
 export type PreviewCall = Extract<HostCall, `${string}/previews${string}` | `${string}/preview`>;
 
 /** What the routes need of the rest of the host. */
@@ -58,14 +58,14 @@ export function previewRoutes({
         });
         await deploy.untilEnded(AbortSignal.timeout(DEPLOY_MS));
         await previews.uploaded(appId, version, deploy);
-        // The uploader is told that the version does not start, so it is not kept.
+        // The response reports that the version does not start, so it is not kept.
         if (deploy.fact.status === 'failed') await uploads.drop(id);
         return deploy.fact;
       });
     },
   };
 
-  /** A version that was promoted waits no longer. */
+  /** Removes a promoted version from the uploads once it is live. */
   async function dropWhenLive(deploy: Deploy): Promise<void> {
     await deploy.untilEnded(AbortSignal.timeout(DEPLOY_MS));
     if (deploy.fact.status === 'live') await uploads.drop(deploy.fact.id);

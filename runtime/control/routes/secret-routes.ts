@@ -15,7 +15,7 @@ import { type HostRoutes, readJson } from '../host-call.ts';
 
 export type SecretCall = Extract<HostCall, `${string}/secrets`>;
 
-/** The functions that answer these calls. */
+/** Returns the routes of these calls. */
 export function secretRoutes({
   apps,
   secrets,
@@ -28,7 +28,7 @@ export function secretRoutes({
   const requireApp = (id: string) => {
     if (!apps.get(id)) throw new Refusal(404, 'app_not_found', 'no such app');
   };
-  /** Starts the app again with its secrets, where it runs. */
+  /** Restarts the app with its secrets, if it runs. */
   const renew = async (id: string) => {
     try {
       return { in_effect: await apps.renew(id), problem: null };
@@ -37,7 +37,7 @@ export function secretRoutes({
       return { in_effect: false, problem: mask(reason(error)) };
     }
   };
-  /** @throws {Refusal} that names a secret which a Hyperdrive binding of the live release could not use */
+  /** @throws {Refusal} naming a secret whose new value no Hyperdrive binding of the live release could use */
   const requireConnectionStrings = async (id: string, changes: SecretChanges) => {
     const { liveDeployId } = apps.get(id)!;
     const release = liveDeployId === null ? null : await readRelease(paths.release(id, liveDeployId));

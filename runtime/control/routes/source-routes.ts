@@ -22,13 +22,13 @@ import { type Call, type HostRoutes, leaving, readBody, readJson } from '../host
 import type { Outbox } from '../outbox.ts';
 
 const BLOB_DEADLINE_MS = 10 * 60_000;
-/** Git's own measure: a file with a NUL this near to its beginning is no text. */
+/** As in git: a file with a NUL in its first bytes is binary. */
 const SNIFFED_BYTES = 8_000;
 const FLUSH_MS = 1_000;
-/** Entries of a tree in one answer, unless fewer are asked for. */
+/** Default number of tree entries in one response. */
 const TREE_PAGE = 1_000;
 
-/** One account leaves a thread to the others. */
+/** One account uses one thread at most. */
 const LIMITS = { name: 'calls about source code', running: 2, runningPerOwner: 1, waitingPerOwner: 50 };
 const queue = new FairQueue(LIMITS);
 
@@ -44,7 +44,7 @@ export interface SourceOptions {
   imports: Imports;
 }
 
-/** The calls that are about an app's source. */
+/** The calls about an app's source. */
 export type SourceCall = Extract<HostCall, `${string}/source/${string}`>;
 
 export function sourceRoutes(options: SourceOptions): Pick<HostRoutes, SourceCall> {
@@ -103,7 +103,7 @@ async function entry(
   return { commit, ...found, size: found.size };
 }
 
-/** Streams a part of a file. The head tells whether it is text. */
+/** Streams a part of a file. A response header says whether the file is binary. */
 async function blob(options: SourceOptions, { response, words, query }: Call): Promise<void> {
   const child = await startGit(repositoryOf(options, words), ['cat-file', 'blob', words[1]!]);
   const end = () => child.end();
@@ -170,7 +170,7 @@ async function diff(
   return await diffCommits(signal, repository, before, after);
 }
 
-/** The commit of the live release; null when there is no release, or when a forced push has removed the commit. */
+/** Returns the commit of the live release; null without a release, or when a forced push has removed the commit. */
 async function liveCommit(
   { store, apps }: SourceOptions,
   repository: string,
@@ -188,15 +188,15 @@ async function commit(
   requireRoom(options.disk);
   repositoryOf(options, words);
   const body = await readBody(request, HOST_COMMIT_BYTES);
-  // A commit that has begun goes on without its client.
+  // No signal: a commit continues when its client has left.
   return change(options, words, 'commit', (repository) =>
     commitBody(undefined, repository, options.paths.builds, body),
   );
 }
 
 /**
- * Has `make` change main, and deploys the new tip.
- * @param make changes main of the repository. @returns the commit that it is at
+ * Changes main with `make`, and deploys the new tip.
+ * @param make changes main of the repository and returns its new commit
  */
 async function change(
   options: SourceOptions,
@@ -211,7 +211,7 @@ async function change(
   const deploy = async () =>
     requests.commit({ appId, sha: await make(repository), ref: DEPLOY_REF, trigger });
   const { fact } = await changes.during(appId, deploy());
-  // Waits for the facts, so that a list of deploys that is asked for next has this one.
+  // So that the next list of deploys contains this one.
   await outbox.flushed(FLUSH_MS);
   return { sha: fact.sha, deploy_id: fact.id };
 }
@@ -221,7 +221,7 @@ function repositoryOf({ apps, paths }: SourceOptions, [appId]: string[]): string
   return paths.repository(appId!);
 }
 
-/** Reads or changes a repository when it is the turn of the app's account. */
+/** Queues work on a repository, fairly between accounts. */
 async function inTurn<T>(
   { apps }: SourceOptions,
   { response, words: [appId] }: Call,

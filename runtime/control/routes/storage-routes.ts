@@ -1,4 +1,4 @@
-// The handlers' calls about what apps keep.
+// The handlers' calls about the storage of apps.
 import type { ServerResponse } from 'node:http';
 import { errorCodes } from '../../../handlers/contract/errors.ts';
 import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
@@ -12,7 +12,7 @@ import { type Call, type HostRoutes, leaving, readBody, readJson } from '../host
 
 export type StorageCall = Extract<HostCall, `${string}/storage${string}`>;
 
-/** The functions that answer these calls. Answers of the readers are passed on unchanged. */
+/** Returns the routes of these calls. Responses of the readers are forwarded unchanged. */
 export function storageRoutes({
   apps,
   storageQueries,
@@ -55,7 +55,7 @@ export function storageRoutes({
   };
 }
 
-/** A function that answers a call with what a reader answers, unchanged. */
+/** Returns a function that makes a route which forwards a reader's response unchanged. */
 export function readingAnswer(apps: Apps) {
   return (ask: (looker: Looker, call: Call) => Promise<Buffer>) => async (call: Call) => {
     const [appId] = call.words as [string];
@@ -69,7 +69,7 @@ export function readingAnswer(apps: Apps) {
   };
 }
 
-/** Answers with a refusal of the readers, unchanged. */
+/** Converts a reader's refusal to a `Refusal`; rethrows other errors. */
 export function refuseReading(error: unknown): never {
   if (!(error instanceof ReadingRefused)) throw error;
   throw new Refusal(errorCodes[error.code].status, error.code, error.message);

@@ -20,16 +20,16 @@ export interface TelemetryOptions {
   apps: Apps;
 }
 
-/** The calls that are about an app's telemetry. */
+/** The calls about an app's telemetry. */
 export type TelemetryCall = Extract<HostCall, `${string}/telemetry/${string}`>;
 
-/** Calls carry what the control plane has checked: the words of the contract. */
+/** Returns the routes of these calls. The control plane has validated their parameters. */
 export function telemetryRoutes({
   telemetry,
   streams,
   apps,
 }: TelemetryOptions): Pick<HostRoutes, TelemetryCall> {
-  /** The preview that a call names, or the app itself. */
+  /** Returns the id of the preview that a call names, or of the app itself. */
   const subject = ({ words, query }: Call): string => {
     const name = query.get('preview');
     if (name === null) return words[0]!;
@@ -46,7 +46,7 @@ export function telemetryRoutes({
         () => follow,
         (items) => {
           const pieces = items as StreamPiece[];
-          // After a restart of the telemetry's thread the stream goes on from there.
+          // A restarted telemetry thread continues the stream from here.
           follow.after = pieces.findLast(({ lastId }) => lastId !== null)?.lastId ?? follow.after;
           take(pieces);
         },

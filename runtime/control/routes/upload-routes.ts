@@ -1,4 +1,4 @@
-// The handlers' calls about what Wrangler uploads, and what it changes of the release that serves.
+// The handlers' calls about Wrangler's uploads, and about changes of the live release.
 import { isDeepStrictEqual } from 'node:util';
 import type { Outward, RateLimit, Release, ServiceBinding, Workflow } from '../../../bundler/release.ts';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
@@ -19,7 +19,7 @@ import type { Uploader, Uploads } from '../../uploads/uploads.ts';
 import { type Call, type HostRoutes, readJson } from '../host-call.ts';
 import type { Outbox } from '../outbox.ts';
 
-/** Longest wait for the end of a deploy, in ms: other deploys may come before it. */
+/** Longest wait for the end of a deploy, in ms. It may be queued behind others. */
 const DEPLOY_MS = 10 * 60_000;
 const FLUSH_MS = 1_000;
 const ID = /^[0-9a-z]{16}$/;
@@ -45,7 +45,7 @@ export interface UploadOptions {
   storageQueries: StorageQueries;
 }
 
-/** The functions that answer these calls. */
+/** Returns the routes of these calls. */
 export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCall> {
   const { disk, requests, uploads } = options;
   const last = new Map<string, Promise<unknown>>();
@@ -86,7 +86,7 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
     'PUT /apps/:id/triggers': async ({ request, words }) => {
       const [appId] = words as [string];
       const asked = await readJson<'PUT /apps/:id/triggers'>(request);
-      // The changes run one after another: each goes on from the release that the one before has made.
+      // Changes run one after another, because each is based on the release before.
       return oneByOne(appId, () => retrigger(options, appId, asked));
     },
     'POST /places': async ({ request }) => {
@@ -172,7 +172,7 @@ async function places({ storageQueries }: UploadOptions, appId: string): Promise
 
 async function untilEnded({ outbox }: UploadOptions, deploy: Deploy): Promise<DeployFact> {
   await deploy.untilEnded(AbortSignal.timeout(DEPLOY_MS));
-  // Waits for the facts, so that a list of deploys that is asked for next has this one.
+  // So that the next list of deploys contains this one.
   await outbox.flushed(FLUSH_MS);
   return deploy.fact;
 }
@@ -183,7 +183,7 @@ async function liveRelease(options: UploadOptions, appId: string): Promise<Relea
   return live === null ? null : readRelease(options.paths.release(appId, live));
 }
 
-/** A release as the project names things. */
+/** Describes a release with the storage names of the project. */
 function described(release: Release, names: StorageNames): DescribedRelease {
   const keyed = (bound: { binding: string; storageId: string }[] = [], ids: Record<string, string> = {}) =>
     bound.map(({ binding, storageId }) => ({
@@ -238,7 +238,7 @@ function describedBundle(
     deploy_id: deployId,
     compatibility_date: worker?.compatibilityDate ?? null,
     compatibility_flags: worker?.compatibilityFlags ?? [],
-    // An upload's tag stands for all before it.
+    // The tag of an upload includes all earlier migrations.
     migration_tag: appliedTags.at(-1)?.replace(/^…/, '') ?? null,
     vars,
     assets: assets?.binding ?? null,

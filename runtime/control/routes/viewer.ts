@@ -1,18 +1,18 @@
-// The files of the viewer of the API's reference, out of its package.
+// Serves the viewer of the API reference from its npm package.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 
-/** The files that its page needs; a map of its sources is not among them. */
+/** The files of its page, without source maps. */
 const FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'];
 
 const compress = promisify(gzip);
-/** Files that were compressed already: half a MiB once somebody has opened the page. */
+/** Cache of compressed files: half a MiB after the first use. */
 const compressed = new Map<string, Promise<Buffer>>();
 
-/** A file of the viewer, compressed with gzip; null when the viewer has no such file. */
+/** Returns a file of the viewer, compressed with gzip; null when the viewer has no such file. */
 export async function viewerFile(name: string): Promise<Buffer | null> {
   if (!FILES.includes(name)) return null;
   const known = compressed.get(name) ?? read(name);

@@ -15,16 +15,16 @@ import { readingAnswer, refuseReading } from './storage-routes.ts';
 export type WorkflowCall = Extract<HostCall, `${string}/workflows${string}`>;
 type Acted = HostCalls['POST /apps/:id/workflows/act']['answer'];
 
-/** Longest answer of a process about an instance: its status, or one message. */
+/** Longest response of a process about an instance, in bytes: its status, or one message. */
 const ANSWER_BYTES = 64 * 1024;
 
-/** The engine's refusals, by the words with which it refuses. */
+/** Maps the engine's error messages to error codes. */
 const REFUSED = [
   [/\(instance\.not_found\)|^instance\.not_found/, 'workflow_instance_not_found'],
   [/\(instance\.(?:already_exists|cannot_\w+)\)/, 'workflow_conflict'],
 ] as const;
 
-/** The functions that answer these calls. Answers of the readers are passed on unchanged. */
+/** Returns the routes of these calls. Responses of the readers are forwarded unchanged. */
 export function workflowRoutes({
   apps,
   storageQueries,
@@ -75,7 +75,7 @@ async function act(
   const { done, failed } = JSON.parse(text) as { done?: Acted; failed?: unknown };
   if (failed !== undefined) throw refusal(String(failed));
   if (asked.action === 'delete') return null;
-  // The answer comes from the app's own process, so it may be anything.
+  // The response comes from the app's own process, so it is not trusted.
   const known = INSTANCE_STATUSES.find((each) => each === done?.status);
   if (known === undefined) throw new Error('the process answered with no status that is known');
   return { id: String(done!.id).slice(0, 100), status: known };
