@@ -104,7 +104,7 @@ export function hostService(
       if (!found) throw new Refusal(404, 'route_not_found', `no ${request.method} ${path}`);
       const words = path.match(found.pattern)!.slice(1);
       const value = await found.answer({ request, response, words, query: new URLSearchParams(search) });
-      // Routes that write their response themselves only read, or run git, which syncs its own writes.
+      // Routes that write their response themselves only read, or let git acknowledge its own writes.
       if (value === undefined) return;
       await options.store.synced();
       if (value === null) response.writeHead(204).end();

@@ -1,8 +1,8 @@
-// What `cellar dev` answers by itself: to names that are not this machine's, and while nothing of the app serves yet.
+// Responses of `cellar dev` itself: for foreign host names, and while no version of the app is live.
 import type { LocalAnswer } from '../edge/gateway.ts';
 import type { OwnRefusal } from '../edge/refusals.ts';
 
-/** Where pages follow the versions of an app that is developed, as `reload-worker.js` has it. */
+/** Where pages follow the versions of an app under development, as in `reload-worker.js`. */
 export const RELOAD_PATH = '/.well-known/fleet/reload';
 
 export const STRANGER: OwnRefusal = {
@@ -24,12 +24,12 @@ export const NOT_YET: OwnRefusal = {
   detail: 'Nothing of the app runs yet.',
 };
 
-/** Whether a request's `Origin` is one that debuggers have: none, or that of the browser's own tools. */
+/** Whether a request's `Origin` is one of a debugger: none, or that of the browser's developer tools. */
 export function isDebugger(origin: string | undefined): boolean {
   return origin === undefined || origin === 'devtools://devtools';
 }
 
-/** Whether a host name leads to this machine whoever is asked for it. */
+/** Whether a host name always resolves to this machine, whatever DNS server is asked. */
 export function isLocalHost(host: string): boolean {
   return /^(?:.+\.)?localhost$/.test(host) || host === '127.0.0.1' || host === '[::1]';
 }
@@ -38,7 +38,7 @@ export function plainAnswer(status: number, text: string): LocalAnswer {
   return { status, headers: { 'content-type': 'text/plain; charset=utf-8' }, body: `${text}\n` };
 }
 
-/** A page with why nothing serves, which a browser loads again when something does. */
+/** Returns a page with the reason why nothing is live. A browser reloads it once a version is live. */
 export function failurePage(failure: string): {
   status: number;
   headers: Record<string, string>;

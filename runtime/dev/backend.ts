@@ -1,9 +1,9 @@
-// Something on this machine that the gateway passes requests to.
+// A gateway backend at an address of this machine.
 import type { Backend } from '../edge/upstream/backend.ts';
 import { Upstream } from '../edge/upstream/upstream.ts';
 import type { UpstreamAddress } from '../edge/upstream/upstream-connection.ts';
 
-/** What answers at an address. Its streams may go on for ever. */
+/** Returns a backend for an address. Its streams may be endless. */
 export function backendAt(address: UpstreamAddress, site: string): Backend {
   const upstream = new Upstream(address);
   return { site, streamsForEver: true, admit: () => ({ kind: 'forward', upstream }) };

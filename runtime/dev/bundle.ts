@@ -1,5 +1,5 @@
-// The program that bundles a folder for `cellar deploy --upload`, started by the command line with its options as JSON. What it
-// makes lies in `out`: the files of the bundle, and what they are in `bundle.json`.
+// The program that bundles a folder for `cellar deploy --upload`. The CLI starts it, with its options as JSON. It writes the
+// bundle's files to `out`, and their description to `bundle.json`.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BuildSettings } from '../../handlers/contract/host/host-calls.ts';
@@ -10,9 +10,9 @@ import { Folder } from './project/folder.ts';
 
 const { folder, out, scratch, environment, settings } = JSON.parse(process.argv[2]!) as {
   folder: string;
-  /** A directory that is not there yet. */
+  /** A directory that does not exist yet. */
   out: string;
-  /** A directory for what is needed meanwhile. */
+  /** A directory for temporary files. */
   scratch: string;
   environment: string | null;
   settings: BuildSettings;
@@ -21,7 +21,7 @@ const say = (line: string) => process.stderr.write(`${line}\n`);
 const ending = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(signal, () => ending.abort(new Error('it was ended')));
-// The command line has ended, however that came.
+// The CLI has exited, for any reason.
 process.on('disconnect', () => ending.abort(new Error('it was ended')));
 
 const project = new Folder({

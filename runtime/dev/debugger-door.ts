@@ -1,4 +1,4 @@
-// A port for a debugger, in front of workerd's own, which lets anybody in who finds it: pages of websites among them.
+// A port for debuggers, which proxies to workerd's inspector. That one accepts everybody, pages of websites included.
 
 import { Gateway, type RequestHead, type Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
@@ -10,17 +10,17 @@ const HOLD_TIMEOUT_MS = 10_000;
 
 export class DebuggerDoor {
   readonly #gateway = new Gateway({ resolve: (head) => this.#resolve(head), holdTimeoutMs: HOLD_TIMEOUT_MS });
-  /** The process that runs. */
-  #behind: Backend | null = null;
+  /** The inspector of the current process. */
+  #inspector: Backend | null = null;
 
-  /** Listens on loopback. @returns the port, which 0 leaves to the system */
+  /** Listens on loopback. @returns the port; with 0, the system chooses one */
   listen(port: number): Promise<number> {
     return this.#gateway.listen(port, '127.0.0.1');
   }
 
-  /** Leads to another process from now on. @param port workerd's own */
+  /** Proxies to another process from now on. @param port workerd's own */
   leadTo(port: number): void {
-    this.#behind = backendAt({ host: '127.0.0.1', port }, 'debugger');
+    this.#inspector = backendAt({ host: '127.0.0.1', port }, 'debugger');
   }
 
   async close(): Promise<void> {
@@ -30,7 +30,7 @@ export class DebuggerDoor {
   #resolve({ host, headers }: RequestHead): Target {
     if (!isLocalHost(host) || !isDebugger(headerValue(headers, 'origin')))
       return { kind: 'respond', respond: () => ({ refusal: NO_DEBUGGER }) };
-    if (this.#behind === null) return { kind: 'respond', respond: () => ({ refusal: NOT_YET }) };
-    return { kind: 'proxy', backend: this.#behind };
+    if (this.#inspector === null) return { kind: 'respond', respond: () => ({ refusal: NOT_YET }) };
+    return { kind: 'proxy', backend: this.#inspector };
   }
 }

@@ -1,5 +1,5 @@
-// `cellar dev`: the app of a folder in the cell, config and gateway of production, on storage below the folder. There is no
-// control plane, and everything runs as the user who started it.
+// `cellar dev`: runs the app of a folder with the process, config and gateway of production, and with storage below the folder.
+// There is no control plane, and everything runs as the current user.
 import { realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { OutwardServices } from '../apps/outward-services.ts';
@@ -28,34 +28,34 @@ import { Reloads } from './reloads.ts';
 import { runCron, SCHEDULED_PATH } from './scheduled.ts';
 import { Terminal, took } from './terminal.ts';
 
-/** The app's id: there is one in a folder. */
+/** The app's id: a folder has one app. */
 const APP = 'development00000';
 const CELL_MB = 512;
 const START_TIMEOUT_MS = 30_000;
 const TICK_MS = 1_000;
 /** How long a change waits for requests in flight, in ms. */
 const DRAIN_MS = 200;
-/** How long a request waits, in ms: the first version may take a build, which ends after 20 minutes. */
+/** How long a request may be queued, in ms: the first version may need a build, whose steps time out after 10 minutes each. */
 const HOLD_TIMEOUT_MS = 20 * 60_000;
 const CLOSE_GRACE_MS = 200;
 
 export interface DevOptions {
   /** The project's folder. */
   folder: string;
-  /** 0: any free port; null: the usual one, or any free port when that is in use. */
+  /** 0: any free port; null: the default port, or any free one when that is in use. */
   port: number | null;
-  /** Port of a debugger on loopback; null: none. */
+  /** Port for a debugger on loopback; null for none. */
   inspect: number | null;
-  /** The environment of the Wrangler configuration; null: the top level. */
+  /** The environment of the Wrangler configuration; null for the top level. */
   environment: string | null;
-  /** Whether it works on a copy of what the deployed app keeps, which `start` is given. */
+  /** Whether it works on a copy of the deployed app's storage, which `start` receives. */
   isOnCopy: boolean;
 }
 
 const USUAL_PORT = 8787;
-/** The socket for pages that load again, below the kept directory. */
+/** Socket of the reload stream, below the kept directory. */
 const RELOADS = 'reloads.sock';
-/** The storage names of the app, likewise. */
+/** File with the app's storage names, likewise. */
 const NAMES = 'storage-names.json';
 
 export class Dev {
@@ -72,16 +72,16 @@ export class Dev {
   readonly #outward: OutwardServices;
   readonly #versions: Versions;
   readonly #gateway: Gateway;
-  /** Null when no debugger is let in. */
+  /** Null without a debugger port. */
   readonly #debugger: DebuggerDoor | null;
   #reloads: Reloads | null = null;
-  /** Holds requests until the first version serves. A version that failed answers with its error. */
+  /** Queues requests until the first version has started. If that failed, answers with its error. */
   readonly #app: Backend;
   #watch: Watch | null = null;
   #tick: NodeJS.Timeout | undefined;
   #closing = false;
 
-  /** @throws {Error} when another `cellar dev` has the folder, or `RUNNER_EGRESS_ALLOW` or a setting of the AI server is wrong */
+  /** @throws {Error} when another `cellar dev` uses the folder, or `RUNNER_EGRESS_ALLOW` or an AI server setting is invalid */
   constructor(options: DevOptions) {
     const egress = readSetting('RUNNER_EGRESS_ALLOW', process.env);
     const url = readSetting('RUNNER_AI_URL', process.env);
@@ -99,7 +99,7 @@ export class Dev {
       this.#removeShortcut();
       throw error;
     }
-    // A copy is made anew at each start.
+    // Each start gets a fresh copy.
     if (options.isOnCopy)
       for (const path of [paths.data(APP), paths.allBuckets, join(paths.root, NAMES)])
         rmSync(path, { recursive: true, force: true });
@@ -170,8 +170,8 @@ export class Dev {
   }
 
   /**
-   * Serves, and goes on with each save. Resolves with the address when the first version serves, or has failed.
-   * @param copied what the app begins with, as `copy-stream.ts` writes it; null for what is kept
+   * Starts to serve, and to rebuild after each save. Resolves with the URL when the first version has started or failed.
+   * @param copied the initial storage in the format of `copy-stream.ts`; null to keep the existing storage
    */
   async start(copied: AsyncIterable<Buffer> | null): Promise<string> {
     const from = performance.now();
@@ -242,12 +242,12 @@ export class Dev {
       taken = await this.#gateway.listen(0, '127.0.0.1');
       this.#terminal.say(`port ${USUAL_PORT} is in use`, 'yellow');
     }
-    // Browsers may take `localhost` for the IPv4 or the IPv6 address. A machine may have no IPv6.
+    // Browsers may resolve `localhost` to the IPv4 or the IPv6 address. A machine may have no IPv6.
     await this.#gateway.listen(taken, '::1').catch(() => {});
     return taken;
   }
 
-  /** Other host names are refused: a page could use one that leads to this machine to read the app's answers (DNS rebinding). */
+  /** Refuses foreign host names: with DNS rebinding, a website could use one to read the app's responses. */
   #resolve(head: RequestHead): Target {
     if (!isLocalHost(head.host)) return { kind: 'respond', respond: () => ({ refusal: STRANGER }) };
     if (head.path === RELOAD_PATH && this.#reloads !== null)
@@ -265,7 +265,7 @@ export class Dev {
     return { kind: 'proxy', backend: this.#app };
   }
 
-  /** The folder's app finds what the deployed one keeps by its storage names. */
+  /** Unpacks the copy, with the storage names by which the folder's app finds the deployed app's storage. */
   async #placeCopy(copied: AsyncIterable<Buffer>): Promise<void> {
     const places = { data: this.#paths.data(APP), buckets: this.#paths.buckets(APP) };
     const { names, files } = await unpackCopy(copied, places);

@@ -1,11 +1,11 @@
-// Where `cellar dev` keeps what the app of a folder keeps: below the folder, for one process at a time.
+// Where `cellar dev` stores an app's data: below the app's folder, and locked by one process at a time.
 import { existsSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { claim, type Layout } from '../disk/data-directory.ts';
 import { reason } from '../log.ts';
 
-/** The directory of what is kept under a name, which git does not see. It is made. @throws {Error} when it cannot be */
+/** Creates the directory `.cellar/<name>`, which git ignores, and returns it. @throws {Error} when it cannot be created */
 export function keptDirectory(folder: string, name: string): string {
   const all = join(folder, '.cellar');
   const kept = join(all, name);
@@ -24,14 +24,14 @@ export function keptDirectory(folder: string, name: string): string {
   return kept;
 }
 
-/** A short path to a directory whose own is too long for the sockets below it. */
+/** Returns a short symbolic link to a directory whose path is too long for unix sockets. */
 export function shortcutTo(directory: string): string {
   const link = join(mkdtempSync(join(tmpdir(), 'cellar-dev-')), 'd');
   symlinkSync(directory, link);
   return link;
 }
 
-/** @throws {Error} when another `cellar dev` has the folder */
+/** Locks the folder; returns a function that unlocks it. @throws {Error} when another `cellar dev` uses it */
 export function claimFolder(paths: Layout): () => void {
   try {
     return claim(paths);

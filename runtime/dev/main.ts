@@ -1,4 +1,4 @@
-// The process of `cellar dev`, started by the command line with its options as JSON. It ends with that, or by a signal.
+// The process of `cellar dev`. The CLI starts it, with its options as JSON. It ends with the CLI, or by a signal.
 import { reason } from '../log.ts';
 import { Dev, type DevOptions } from './dev.ts';
 
@@ -22,7 +22,7 @@ try {
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
   process.on('disconnect', stop);
-  // The command line passes the copy on.
+  // The CLI writes the copy to stdin.
   await dev.start(options.isOnCopy ? process.stdin : null).catch(async (error: unknown) => {
     if (stopping) return;
     await dev.close().catch(() => {});

@@ -1,12 +1,12 @@
-// What browsers show while an app is developed: a stream of server-sent events with the number of the version, which has
-// pages load again, and a page with why nothing serves.
+// Pages for browsers during development: a server-sent event stream with the version's id, which makes pages reload, and a page
+// with the reason why nothing is live.
 import { rmSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { Backend } from '../edge/upstream/backend.ts';
 import { failurePage, RELOAD_PATH } from './answers.ts';
 import { backendAt } from './backend.ts';
 
-/** A comment so often keeps connections open, in ms. */
+/** Interval of the comments that keep connections open, in ms. */
 const BEAT_MS = 15_000;
 const HEAD = { 'content-type': 'text/event-stream', 'cache-control': 'no-store' };
 
@@ -27,7 +27,7 @@ export class Reloads {
     this.#beat = setInterval(() => this.#write(': \n\n'), BEAT_MS).unref();
   }
 
-  /** @param failure says why nothing serves */
+  /** Starts the server. @param failure returns why nothing is live */
   static async start(socketPath: string, failure: () => string): Promise<Reloads> {
     rmSync(socketPath, { force: true });
     const reloads = new Reloads(socketPath, failure);
@@ -37,7 +37,7 @@ export class Reloads {
     return reloads;
   }
 
-  /** Has every page load again that does not show this version. */
+  /** Makes every page reload that shows another version. */
   tell(version: string): void {
     this.#version = version;
     this.#write(this.#event());

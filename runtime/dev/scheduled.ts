@@ -1,4 +1,4 @@
-// Runs a cron of the app at once, at the path that `wrangler dev` has for that.
+// Runs a cron of the app at once, at the path that `wrangler dev` uses.
 import type { LocalAnswer } from '../edge/gateway.ts';
 import { askCron } from '../fleets/due/ask-cron.ts';
 import type { Fleet } from '../fleets/life/fleet.ts';
@@ -6,7 +6,7 @@ import { plainAnswer } from './answers.ts';
 
 export const SCHEDULED_PATH = '/cdn-cgi/handler/scheduled';
 
-/** Runs the cron that a request to `SCHEDULED_PATH` names, else the first one. */
+/** Runs the cron in the query of a request to `SCHEDULED_PATH`, or else the first one. */
 export async function runCron(fleet: Fleet, { searchParams }: URL): Promise<LocalAnswer> {
   const crons = (await fleet.crons()).map(({ name }) => name);
   const cron = searchParams.get('cron') ?? crons[0];

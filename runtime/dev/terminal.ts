@@ -1,4 +1,4 @@
-// What `cellar dev` says: its own steps, the app's log with the places in the sources, and a line for each request.
+// The output of `cellar dev`: its own steps, the app's log with source positions, and a line for each request.
 import { styleText } from 'node:util';
 import type { RequestRecord } from '../edge/log/record.ts';
 import { lineSink } from '../fleets/process/cell-output.ts';
@@ -15,12 +15,12 @@ export class Terminal {
   readonly #uncaught = new UncaughtLines();
   readonly #stacks: LogStacks;
 
-  /** @param releases the directory that has those of each app */
+  /** @param releases the directory with the releases of each app */
   constructor(releases: string) {
     this.#stacks = new LogStacks(new SourceStacks(releases), (_, record) => this.#show(record));
   }
 
-  /** Says what `cellar dev` does. Of more lines than one the others stand below it. */
+  /** Prints a message. Indents all lines after the first. */
   say(words: string, style: Style = 'reset'): void {
     const text = plainText(words).replaceAll('\n', '\n  ');
     process.stdout.write(`${styled('dim', `${clock()} cellar`)} ${styled(style, text)}\n`);
@@ -37,7 +37,7 @@ export class Terminal {
     process.stdout.write(`${styled('dim', clock())} ${words}\n`);
   }
 
-  /** Takes the output of a process of a release. */
+  /** Returns the sink for the output of a release's process. */
   output(appId: string, deployId: string): OutputSink {
     return lineSink((line, pipe) => {
       const { record, error } = readLine(line, pipe, Date.now());
@@ -47,7 +47,7 @@ export class Terminal {
     });
   }
 
-  /** Shows all that waits. */
+  /** Prints all pending lines. */
   close(): void {
     this.#stacks.end();
   }
@@ -59,7 +59,7 @@ export class Terminal {
   }
 }
 
-/** A duration in words. */
+/** Formats a duration. */
 export function took(ms: number): string {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
 }

@@ -1,4 +1,4 @@
-// A folder's project as a bundle: planned, built and bundled as a deploy does it, in the folder itself and as whoever asks.
+// Bundles a folder's project: plans, builds and bundles it like a deploy, but in the folder itself and as the current user.
 import { existsSync, realpathSync, rmSync } from 'node:fs';
 import { basename, delimiter, join } from 'node:path';
 import type { Bundled } from '../../../bundler/bundle.ts';
@@ -13,27 +13,27 @@ import { run } from '../../builds/commands/run.ts';
 import { Bundler } from '../../builds/release/bundler.ts';
 
 const STEP_TIMEOUT_MS = 600_000;
-/** The bundler's process stays for good: the longest time of a timer, in ms. */
+/** The bundler's process has no timeout: this is the longest time of a timer, in ms. */
 const STAYS_MS = 2 ** 31 - 1;
 const ASSETS_MB = 2_048;
-/** Files that a plan depends on. */
+/** Files that affect the plan. */
 const PLANNED =
   /^(wrangler\.(toml|jsonc?)|package\.json|package-lock\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?)$/;
-/** Files of Pages Functions, from the folder. */
+/** Files of Pages Functions, relative to the folder. */
 const FUNCTIONS = /(^|\/)functions\//;
 
 export interface FolderOptions {
   folder: string;
   settings: BuildSettings;
-  /** The environment of its Wrangler configuration; null: the top level. */
+  /** The environment of its Wrangler configuration; null for the top level. */
   environment: string | null;
-  /** Where the bundler keeps what it has compiled of its own code; null: nowhere. */
+  /** Compile cache for the bundler's own code; null for none. */
   compiled: string | null;
-  /** Where package managers that are not installed are kept. */
+  /** Directory for package managers that are not installed. */
   cache: string;
-  /** Told of steps of the build, with their times in ms. */
+  /** Called after each step of the build, with its duration in ms. */
   onStep: (words: string, ms: number) => void;
-  /** Gets what a build's command prints, and notes about the project. */
+  /** Receives the output of the build command, and notes about the project. */
   onLine: (line: string) => void;
 }
 
@@ -48,12 +48,12 @@ export class Folder {
     this.#bundler.warm();
   }
 
-  /** Whether a command has to run before the project can be bundled. */
+  /** Whether a build command must run before the project can be bundled. */
   get hasBuild(): boolean {
     return this.#plan !== null && this.#plan.build.length > 0;
   }
 
-  /** Runs what a deploy runs before it bundles. @param changed as `bundle` has it */
+  /** Runs the build commands of a deploy. @param changed paths that have changed since the last build; null when all may have */
   async build(changed: string[] | null, signal: AbortSignal): Promise<void> {
     const plans = (path: string) => PLANNED.test(basename(path)) || FUNCTIONS.test(path);
     if (this.#plan === null || changed === null || changed.some(plans)) this.#plan = await this.#planned();
@@ -64,8 +64,8 @@ export class Folder {
   }
 
   /**
-   * Bundles what the folder has now into `out`. It must have been built.
-   * @throws {BuildFailure} for a fault of the project
+   * Bundles the current content of the folder into `out`. Call `build` before.
+   * @throws {BuildFailure} for an error in the project
    */
   bundle(out: string): Promise<Bundled> {
     const { folder, environment, settings } = this.#options;
@@ -96,7 +96,7 @@ export class Folder {
     );
     if (plan.hasDependencies && !existsSync(join(folder, 'node_modules')))
       onLine('package.json names packages, and none is installed here: npm install');
-    // Of functions/ that are gone: the bundler would take it for the project's Worker.
+    // Removes the output of deleted Pages Functions: the bundler would take it for the project's Worker.
     if (!plan.hasFunctions)
       rmSync(join(realpathSync(folder), plan.folder, COMPILED_FUNCTIONS), { recursive: true, force: true });
     return plan;
@@ -110,7 +110,7 @@ export class Folder {
     return this.#run(plan, title, words, own, 'build.cwd', signal);
   }
 
-  /** Compiles functions/ of a Pages project to where the bundler looks for its Worker. */
+  /** Compiles the Pages Functions in functions/ to where the bundler looks for the project's Worker. */
   #compileFunctions(plan: Plan, signal: AbortSignal): Promise<void> {
     const { title, arguments: words } = functionsCommand(plan);
     return this.#run(plan, title, words, plan.folder, 'functions', signal);

@@ -1,4 +1,4 @@
-// The folder's project as a release.
+// Makes releases of a folder's project.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { glob, readdir } from 'node:fs/promises';
@@ -18,9 +18,9 @@ export interface Made {
   deployId: string;
   directory: string;
   release: Release;
-  /** The names to keep once it serves. */
+  /** The storage names to save once it is live. */
   storage: StorageNames;
-  /** What changes with what the release does. */
+  /** A hash of everything that affects the release's behaviour. */
   digest: string;
 }
 
@@ -28,13 +28,13 @@ export interface ProjectOptions {
   folder: string;
   appId: string;
   paths: Layout;
-  /** Where the storage names of the app are kept. */
+  /** File for the storage names of the app. */
   names: string;
-  /** The environment of its Wrangler configuration; null: the top level. */
+  /** The environment of its Wrangler configuration; null for the top level. */
   environment: string | null;
-  /** Told of steps of the build, with their times in ms. */
+  /** Called after each step of the build, with its duration in ms. */
   onStep: (words: string, ms: number) => void;
-  /** Gets what a build's command prints, and notes about the project. */
+  /** Receives the output of the build command, and notes about the project. */
   onLine: (line: string) => void;
 }
 
@@ -42,7 +42,7 @@ export class Project {
   readonly #options: ProjectOptions;
   readonly #folder: Folder;
   #notes = '';
-  /** The release that serves. */
+  /** The live release. */
   #live: Made | null = null;
 
   constructor(options: ProjectOptions) {
@@ -56,15 +56,15 @@ export class Project {
     });
   }
 
-  /** Whether a command has to run before the project can be bundled. */
+  /** Whether a build command must run before the project can be bundled. */
   get hasBuild(): boolean {
     return this.#folder.hasBuild;
   }
 
   /**
-   * Makes a release of what the folder has now.
-   * @param changed paths that have changed since the last time; null: all may have
-   * @throws {BuildFailure} for a fault of the project
+   * Makes a release of the current content of the folder.
+   * @param changed paths that have changed since the last call; null when all may have
+   * @throws {BuildFailure} for an error in the project
    * @throws the signal's reason once it is aborted
    */
   async make(changed: string[] | null, signal: AbortSignal): Promise<Made> {
@@ -76,7 +76,7 @@ export class Project {
     const out = `${directory}.new`;
     try {
       const { bundle, notes } = await this.#folder.bundle(out);
-      this.#tell(notes);
+      this.#printNotes(notes);
       signal.throwIfAborted();
       const live = this.#live && (await readRelease(this.#live.directory));
       const digest = await digestOf(bundle, out);
@@ -94,19 +94,19 @@ export class Project {
     }
   }
 
-  /** Keeps what belongs to a release that serves from now on, for good, and removes the releases before it. */
+  /** Marks a release as live and saves its storage names. `tidy` removes the releases before it. */
   serves(made: Made): void {
     if (this.#live?.deployId === made.deployId) return;
     writeAtomic(this.#options.names, JSON.stringify(made.storage));
     this.#live = made;
   }
 
-  /** Whether a release does what the one does that serves. */
+  /** Whether a release behaves like the live one. */
   isSame({ digest }: Made): boolean {
     return this.#live?.digest === digest;
   }
 
-  /** Removes all releases but the one that serves. */
+  /** Removes all releases except the live one. */
   async tidy(): Promise<void> {
     const { paths, appId } = this.#options;
     const directory = paths.releases(appId);
@@ -127,8 +127,8 @@ export class Project {
     }
   }
 
-  /** Says what there is to say about the project, once. */
-  #tell(notes: string[]): void {
+  /** Prints notes about the project, if they have changed. */
+  #printNotes(notes: string[]): void {
     const all = notes.join('\n');
     if (all !== this.#notes) for (const note of notes) this.#options.onLine(note);
     this.#notes = all;

@@ -1,22 +1,22 @@
-// The secrets of local work: Wrangler's `.dev.vars`.
+// The secrets for local development: Wrangler's `.dev.vars`.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 
-/** Names that a binding can have. */
+/** Valid names of bindings. */
 const NAME = /^[A-Za-z_$][A-Za-z0-9_$]*$/;
 
-/** The file for an environment of the Wrangler configuration, else the one for all. */
+/** Returns the candidate files: the one for the environment first, then the general one. */
 function files(environment: string | null): string[] {
   return environment === null ? ['.dev.vars'] : [`.dev.vars.${environment}`, '.dev.vars'];
 }
 
-/** Whether a path from the folder is one of a file of variables. */
+/** Whether a path, relative to the folder, is a file of variables. */
 export function isVariables(path: string): boolean {
   return /^\.dev\.vars(\..*)?$/.test(path);
 }
 
-/** Reads the variables of a folder, as the Worker gets them. Others than names of JavaScript are left out, and `say` is told. */
+/** Reads a folder's variables for the Worker. Skips names that no binding can have, and reports them with `say`. */
 export function readVariables(
   folder: string,
   environment: string | null,

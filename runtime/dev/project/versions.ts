@@ -1,4 +1,4 @@
-// The versions of a folder's app: one is made after each save, and serves when it starts. Only one is made at a time.
+// The versions of a folder's app: each save makes one, which goes live once it has started. One is made at a time.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from '../../../bundler/failure.ts';
@@ -12,30 +12,30 @@ import { missingHere, secretWarnings } from './warnings.ts';
 
 export interface VersionsOptions {
   folder: string;
-  /** The environment of the Wrangler configuration; null: the top level. */
+  /** The environment of the Wrangler configuration; null for the top level. */
   environment: string | null;
   project: Project;
   fleet: Fleet;
   terminal: Terminal;
   /** Whether there is an AI server. */
   hasAi: boolean;
-  /** Called with another text each time that pages would show something else. */
+  /** Called with a new text each time that pages must reload. */
   onChange: (text: string) => void;
 }
 
 export class Versions {
   readonly #options: VersionsOptions;
   #variables: Record<string, string> = {};
-  /** The variables of the version that serves. */
+  /** The variables of the live version. */
   #served: Record<string, string> | null = null;
-  /** The last warning of bindings that lead to nothing here. */
+  /** The last warning about bindings that have no target here. */
   #missing = '';
-  /** Paths that have changed since the last version was made; null when all files are to be looked at. */
+  /** Paths that have changed since the last version was made; null when all files must be checked. */
   #changed: string[] | null = null;
-  /** The version that is being made. */
+  /** Aborts the version that is being made. */
   #making: AbortController | null = null;
   #work: Promise<void> = Promise.resolve();
-  /** Settles when the version that serves has been tried as a deploy does. */
+  /** Settles when the live version has passed or failed the trial of a deploy. */
   #trial: Promise<void> = Promise.resolve();
   #failure: string | null = null;
   readonly #first = Promise.withResolvers<void>();
@@ -46,22 +46,22 @@ export class Versions {
     this.#options = options;
   }
 
-  /** The secrets that a process gets which starts now. */
+  /** The secrets for the next process. */
   get variables(): Record<string, string> {
     return this.#variables;
   }
 
-  /** What is wrong with the newest version; null when it serves. */
+  /** Why the newest version failed; null when it is live. */
   get failure(): string | null {
     return this.#failure;
   }
 
-  /** Whether the first version is being made. */
+  /** Whether the first version is still being made. */
   get isFirst(): boolean {
     return this.#isFirst;
   }
 
-  /** Settles when the first version serves, or does not. */
+  /** Settles when the first version has started or failed. */
   get first(): Promise<void> {
     return this.#first.promise;
   }
@@ -72,28 +72,28 @@ export class Versions {
     this.#next('');
   }
 
-  /** Gives up the version that is being made, and makes no more. */
+  /** Cancels the version that is being made, and makes no more. */
   end(): void {
     this.#ended = true;
     this.#making?.abort(new Error('it was ended'));
   }
 
-  /** Resolves when nothing is done for a version any more. */
+  /** Resolves when no work on versions is left. */
   async settled(): Promise<void> {
     await Promise.all([this.#work, this.#trial]);
   }
 
-  /** Files of the folder were changed or removed. @param paths of them, from the folder */
+  /** Call it when files were changed or removed. @param paths of them, relative to the folder */
   saved(paths: string[]): void {
     if (this.#ended) return;
     if (paths.some(isVariables)) this.#readVariables();
     this.#changed?.push(...paths);
-    // The version that is being made is out of date.
+    // The version that is being made is outdated.
     this.#making?.abort(new Error('there is a newer save'));
     this.#next(this.#shown(paths));
   }
 
-  /** What was done to files, in words. */
+  /** Describes the changed files in words. */
   #shown(paths: string[]): string {
     const { saved = [], removed = [] } = Object.groupBy(paths, (path) =>
       existsSync(join(this.#options.folder, path)) ? 'saved' : 'removed',
@@ -111,7 +111,7 @@ export class Versions {
     );
   }
 
-  /** Makes the next version when the one before has ended. @param why what was saved; empty at the start */
+  /** Queues the next version. @param why the changed files; empty at the start */
   #next(why: string): void {
     const making = new AbortController();
     this.#making = making;
@@ -135,7 +135,7 @@ export class Versions {
       await this.#serve(made, from);
       this.#failure = null;
     } catch (error) {
-      // The next version also looks at the changes of one that was given up, and after a failure at all files.
+      // After an abort, the next version includes these changes. After a failure, it checks all files.
       this.#changed = signal.aborted && changed !== null ? [...changed, ...(this.#changed ?? [])] : null;
       if (!signal.aborted) this.#failed(error);
     }
@@ -166,7 +166,7 @@ export class Versions {
     this.#trial = this.#try(made);
   }
 
-  /** Says what a deploy would say or refuse of a version that serves. Never rejects. */
+  /** Runs a deploy's trial of a live version, and prints its warnings and errors. Never rejects. */
   async #try(made: Made): Promise<void> {
     const { fleet, terminal } = this.#options;
     const words = await fleet
@@ -189,12 +189,12 @@ export class Versions {
   #warn({ release }: Made): void {
     const warnings = secretWarnings(release, Object.keys(this.#variables));
     const missing = missingHere(release, this.#options.hasAi);
-    // Said again only when it has changed.
+    // Not repeated while it is the same.
     if (missing !== '' && missing !== this.#missing) warnings.push(missing);
     this.#missing = missing;
     for (const words of warnings) this.#options.terminal.say(words, 'yellow');
   }
 }
 
-/** A version that was built and does not start. */
+/** A version was built but does not start. */
 class NotStarted extends Error {}

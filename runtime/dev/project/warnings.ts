@@ -1,11 +1,11 @@
-// What a developer is warned of in a version: bindings that lead to nothing here, and secrets that are wrong.
+// Warnings about a version: bindings without a target here, and missing or conflicting secrets.
 
 import { dividedSecrets } from '../../../bundler/bindings/secrets.ts';
 import type { Release } from '../../../bundler/release.ts';
 import { queuesElsewhere } from '../../fleets/config/services.ts';
 
 /**
- * The bindings that lead to something which does not run here.
+ * Finds the bindings whose target does not run here.
  * @param hasAi whether there is an AI server
  * @returns a sentence; empty when there are none
  */
@@ -23,7 +23,7 @@ export function missingHere(release: Release, hasAi: boolean): string {
   return `what the app calls and does not run here, so that the calls fail: ${missing.join(', ')}`;
 }
 
-/** Warnings of secrets that a release needs, or may not have. @param names of the secrets in `.dev.vars` */
+/** Returns warnings about missing secrets, and about secrets named like a binding. @param names of the secrets in `.dev.vars` */
 export function secretWarnings(release: Release, names: string[]): string[] {
   const missing = (release.requiredSecrets ?? []).filter((name) => !names.includes(name));
   const { taken } = dividedSecrets(release, names);

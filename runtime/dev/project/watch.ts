@@ -1,21 +1,21 @@
-// Tells of changes in a project's folder: once for all that is saved together, and not of what a build writes.
+// Watches a project's folder: reports files that are saved together once, and ignores the output of builds.
 import { createHash } from 'node:crypto';
 import { type FSWatcher, fstatSync, readFileSync, type Stats, statSync, watch } from 'node:fs';
 import { basename, join, sep } from 'node:path';
 
-/** Editors write a file in several steps: what comes so soon after the first is one save, in ms. */
-const TOGETHER_MS = 15;
-/** Files above this are told apart by their size and time alone, in bytes. */
+/** Debounce time, in ms: editors write a file in several steps, which count as one save. */
+const DEBOUNCE_MS = 15;
+/** Larger files, in bytes, are compared by size and modification time only. */
 const HASHED_BYTES = 4 * 1024 * 1024;
-/** Files whose content is remembered. */
-const REMEMBERED = 20_000;
-/** Folders that no source lies in. */
-const NEVER =
+/** Most files whose content is cached. */
+const CACHED_FILES_MAX = 20_000;
+/** Directories without sources. */
+const IGNORED =
   /^(node_modules|\.git|\.cellar|\.wrangler|\.hg|\.svn|\.DS_Store|coverage|\.turbo|\.cache|\.vite)$/;
-/** Folders that build tools write, for a project with a build. */
+/** Output directories of build tools, ignored in a project with a build. */
 const BUILT =
   /^(dist|build|out|\.next|\.open-next|\.nuxt|\.output|\.svelte-kit|\.astro|\.vercel|\.react-router|_site)$/;
-/** What editors leave beside a file, and logs: one of them may be what `cellar dev` itself prints. */
+/** Temporary files of editors, and logs: `cellar dev` itself may write to one. */
 const SCRATCH = /(~|\.sw[a-p]x?|\.tmp|\.crswap|\.log)$|^(4913|\.#.*|#.*#)$/;
 
 export class Watch {
@@ -28,9 +28,9 @@ export class Watch {
   #timer: NodeJS.Timeout | undefined;
 
   /**
-   * @param onChange is told the paths that have changed, from the folder
-   * @param hasBuild whether the project has a build, whose folders are not watched then
-   * @throws {Error} of the system when it cannot watch so many folders
+   * @param onChange called with the changed paths, relative to the folder
+   * @param hasBuild whether the project has a build, whose output is then ignored
+   * @throws {Error} of the system when it cannot watch so many directories
    */
   constructor(
     folder: string,
@@ -43,7 +43,7 @@ export class Watch {
     this.#onChange = onChange;
     this.#watcher = watch(
       folder,
-      { recursive: true, ignore: (path) => path.split(sep).some((name) => NEVER.test(name)) },
+      { recursive: true, ignore: (path) => path.split(sep).some((name) => IGNORED.test(name)) },
       (_, path) => {
         if (path !== null) this.#take(path);
       },
@@ -57,30 +57,30 @@ export class Watch {
   }
 
   #take(path: string): void {
-    if (SCRATCH.test(basename(path)) || path.split(sep).some((name) => NEVER.test(name))) return;
+    if (SCRATCH.test(basename(path)) || path.split(sep).some((name) => IGNORED.test(name))) return;
     if (this.#hasBuild() && BUILT.test(path.split(sep, 1)[0]!)) return;
     this.#changed.add(path);
-    this.#timer ??= setTimeout(() => this.#tell(), TOGETHER_MS);
+    this.#timer ??= setTimeout(() => this.#report(), DEBOUNCE_MS);
   }
 
-  #tell(): void {
+  #report(): void {
     this.#timer = undefined;
     const paths = [...this.#changed].filter((path) => this.#isNew(path));
     this.#changed.clear();
     if (paths.length > 0) this.#onChange(paths);
   }
 
-  /** Whether a file has another content than when it was looked at last. A build that writes the same again changes nothing. */
+  /** Whether a file's content has changed since the last check. A build that writes the same content changes nothing. */
   #isNew(path: string): boolean {
     const content = contentOf(join(this.#folder, path));
     if (content === null || this.#contents.get(path) === content) return false;
-    if (this.#contents.size > REMEMBERED) this.#contents.clear();
+    if (this.#contents.size > CACHED_FILES_MAX) this.#contents.clear();
     this.#contents.set(path, content);
     return true;
   }
 }
 
-/** What changes with a file's content; null for a folder and for the file that this process prints to, `gone` for what is not there. */
+/** Returns a fingerprint of a file's content; `gone` for a missing one, null for a directory or this process's own output. */
 function contentOf(path: string): string | null {
   try {
     const stat = statSync(path);
@@ -92,7 +92,7 @@ function contentOf(path: string): string | null {
   }
 }
 
-/** Whether a file is where this process prints to: each of its lines would be a change. */
+/** Whether this process's stdout or stderr goes to the file. Otherwise each printed line would be a change. */
 function isPrintedTo({ dev, ino }: Stats): boolean {
   return [process.stdout, process.stderr].some(({ fd }) => {
     const to = fstatSync(fd);
