@@ -1,4 +1,4 @@
-// The apps that one may see, and what needs attention.
+// The apps that the account may see, and which need attention.
 import { computed } from '@preact/signals';
 import { api, type Result } from '../api.ts';
 import { resource } from '../live.ts';
@@ -7,10 +7,10 @@ import { queryOf } from '../router.ts';
 export type Overview = Result<'apps.overview'>;
 export type App = Overview['items'][number];
 
-/** How often it is read again while it is shown. */
+/** Polling interval. */
 const EVERY_MS = 10_000;
 
-/** All apps with their figures, and those of them that the filter leaves. */
+/** All apps with their figures, and the filtered ones. */
 export function appsModel() {
   const apps = resource((signal) => api('apps.overview', {}, { signal }), { everyMs: EVERY_MS });
   const filter = computed(() => queryOf('q').trim().toLowerCase());
@@ -19,14 +19,14 @@ export function appsModel() {
   return { apps, shown, sums, close: apps.close };
 }
 
-/** Whether an app has what is typed in its name, its status, or what was deployed last. */
+/** Whether an app's name, status or last deploy contains the typed text. */
 export function matches({ slug, status, last_deploy }: App, typed: string): boolean {
   return [slug, status, last_deploy?.message ?? '', last_deploy?.author ?? ''].some((text) =>
     text.toLowerCase().includes(typed),
   );
 }
 
-/** Why an app needs somebody to look at it; null when it does not. */
+/** Returns why an app needs attention; null when it does not. */
 export function attention({
   status,
   figures,
@@ -39,7 +39,7 @@ export function attention({
   return null;
 }
 
-/** One app, and whether it is idle. Reads both every `everyMs`. */
+/** One app, and whether it is idle. Polls both every `everyMs`. */
 export function oneApp(id: string, everyMs: number) {
   const app = resource((signal) => api('apps.get', { id }, { signal }), { everyMs });
   const figures = resource((signal) => api('apps.figures', { id }, { signal }), { everyMs });
@@ -56,19 +56,19 @@ export function oneApp(id: string, everyMs: number) {
   };
 }
 
-/** Whether a release without a process is there for the next request. */
+/** Whether an app has a live release but no process until the next request. */
 export function isIdle({ status, figures }: Pick<App, 'status' | 'figures'>): boolean {
   return status === 'running' && figures !== null && figures.memory_bytes === null;
 }
 
-/** The share of requests that were answered with 5xx; null when there were none. */
+/** Returns the share of requests that were answered with 5xx; null without requests. */
 export function errorRate(figures: App['figures']): number | null {
   if (figures === null) return null;
   const requests = figures.requests.reduce((sum, each) => sum + each, 0);
   return requests === 0 ? null : figures.errors / requests;
 }
 
-/** All of them in four figures. */
+/** Returns the sums over all apps. */
 export function sumsOf(overview: Overview | null) {
   const items = overview?.items ?? [];
   const isAwake = ({ figures }: App) => figures !== null && figures.memory_bytes !== null;

@@ -1,19 +1,19 @@
-// Changes to the source of an app that are not committed. They stay while one goes from file to file, until the page is left.
+// Uncommitted changes to an app's source. They survive switching files, until the page is left.
 import { computed, type Signal, signal } from '@preact/signals';
 import { keptInPage } from '../unsaved.ts';
 
-/** A file as it is to be. */
+/** A changed file. */
 export interface Draft {
   path: string;
-  /** Null: it is to be deleted. */
+  /** Null: the file is deleted. */
   text: string | null;
-  /** The text on main; null: there is no such file. */
+  /** The text on main; null: the file does not exist there. */
   was: string | null;
 }
 
 export type Change = 'added' | 'modified' | 'deleted';
 
-/** What a draft does to its file. */
+/** Returns the kind of a draft's change. */
 export function changeOf({ text, was }: Draft): Change {
   return text === null ? 'deleted' : was === null ? 'added' : 'modified';
 }
@@ -36,14 +36,14 @@ export function draftsOf(app: string) {
   return {
     files,
     list: computed(() => [...files.value.values()].sort((a, b) => a.path.localeCompare(b.path))),
-    /** What one has typed. A file that is as it was on main is no draft. */
+    /** Stores typed text. A file that equals main is not a draft. */
     write(path: string, text: string, was: string | null) {
       change((next) => {
         if (text === was) next.delete(path);
         else next.set(path, { path, text, was });
       });
     },
-    /** Deletes a file, or gives up a new one. */
+    /** Deletes a file, or drops a new one. */
     remove(path: string, was: string | null) {
       change((next) => {
         if (was === null) next.delete(path);
@@ -59,7 +59,7 @@ export function draftsOf(app: string) {
   };
 }
 
-/** Whether anything is lost when the page is left. */
+/** Whether leaving the page would lose drafts. */
 export function hasDrafts(): boolean {
   return [...all.values()].some((files) => files.peek().size > 0);
 }

@@ -1,22 +1,22 @@
-// What can be found by typing: apps, their sections, places of the machine, and things to do.
+// Search over apps, their sections, screens of the machine, and actions.
 
 export interface Found {
-  /** Where it belongs: the app, or the kind of thing. */
+  /** Heading of the entry: the app, or the kind of thing. */
   group: string;
   text: string;
-  /** More words by which it is found. */
+  /** More words that match. */
   also?: string;
-  /** It is of the app that one is in. */
+  /** It belongs to the current app. */
   near?: boolean;
   run: () => unknown;
 }
 
-/** Most that is shown. */
+/** Most results. */
 const SHOWN = 40;
 
 /**
- * Those that have every typed word, the best first: a word at the beginning of the text before one at the beginning of
- * another word, and that before one inside. With nothing typed, all in their order.
+ * Returns the items that contain every typed word, best first. A match at the start of the text ranks before one at the start
+ * of a word, and that before one inside a word. With nothing typed, keeps the order.
  */
 export function search<Item extends Pick<Found, 'group' | 'text' | 'also' | 'near'>>(
   items: readonly Item[],
@@ -32,7 +32,7 @@ export function search<Item extends Pick<Found, 'group' | 'text' | 'also' | 'nea
     .map(({ item }) => item);
 }
 
-/** 0 when a word is nowhere. */
+/** 0 when a word does not match. */
 function scoreOf(
   { group, text, also = '', near = false }: Pick<Found, 'group' | 'text' | 'also' | 'near'>,
   words: string[],
@@ -43,7 +43,7 @@ function scoreOf(
     if (found === 0) return 0;
     score += found;
   }
-  // Of two that have it, that of this app is meant, and then the shorter one.
+  // Prefers the current app, then the shorter text.
   return score + (near ? 1 : 0) - text.length / 1_000;
 }
 

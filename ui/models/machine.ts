@@ -1,4 +1,4 @@
-// The machine: how it is, its snapshots, its settings.
+// The machine: its state, snapshots and settings.
 import { signal } from '@preact/signals';
 import { api, type Result } from '../api.ts';
 import { resource } from '../live.ts';
@@ -10,7 +10,7 @@ export type Snapshot = Result<'snapshots.list'>['items'][number];
 export type Setting = Result<'admin.settings'>['items'][number];
 
 const EVERY_MS = 5_000;
-/** Apps that the bar shows one by one. */
+/** Apps with a part of their own in the bar. */
 const BAR_APPS = 8;
 
 export function machineModel() {
@@ -18,14 +18,14 @@ export function machineModel() {
   return { stats, close: stats.close };
 }
 
-/** A part of the bar of memory, in bytes. */
+/** A part of the memory bar, in bytes. */
 export interface Part {
   name: string;
   bytes: number;
   kind: 'app' | 'apps' | 'cellar' | 'other';
 }
 
-/** What uses the memory of the machine, the largest app first; and how long the bar is. */
+/** Returns the users of the machine's memory, the largest app first, and the length of the bar. */
 export function memoryParts({ apps, cells, rss_bytes, memory }: HostStats): { parts: Part[]; total: number } {
   const awake = apps.filter(({ memory_bytes }) => (memory_bytes ?? 0) > 0);
   const shown = awake.slice(0, BAR_APPS);
@@ -41,11 +41,11 @@ export function memoryParts({ apps, cells, rss_bytes, memory }: HostStats): { pa
   parts.push({ name: 'Cellar', bytes: Math.min(rss_bytes, memory.used_bytes), kind: 'cellar' });
   const known = parts.reduce((sum, { bytes }) => sum + bytes, 0);
   parts.push({ name: 'everything else', bytes: Math.max(0, memory.used_bytes - known), kind: 'other' });
-  // The threshold stands in the bar, not at its end.
+  // Leaves space after the limit, so that its mark is not at the end of the bar.
   return { parts, total: Math.max(memory.used_bytes, known, memory.limit_bytes * 1.15) };
 }
 
-/** What of a machine needs somebody to look after it, in sentences. */
+/** Returns what needs attention on the machine, in sentences. */
 export function attention({ host, deploys }: Stats): string[] {
   if (host === null)
     return ['The host does not answer. Apps that are awake go on; this page tries again by itself.'];
@@ -92,7 +92,7 @@ export function snapshotsModel() {
         taking.value = false;
       }
     },
-    /** Reads all that snapshots need. @returns what was found */
+    /** Reads all objects that snapshots need. @returns the result */
     async verify() {
       verifying.value = true;
       try {
@@ -104,8 +104,8 @@ export function snapshotsModel() {
       }
     },
     /**
-     * @param database a D1 database of the app; empty for all that it keeps
-     * @returns the key of the snapshot that was taken before; null when the state before could not be read
+     * @param database a D1 database of the app; empty for all storage
+     * @returns the key of a snapshot of the previous state; null when that could not be read
      */
     async restore(snapshot: string, app: string, database: string): Promise<string | null> {
       const { before } = await api('admin.restore', { snapshot, app, ...(database !== '' && { database }) });

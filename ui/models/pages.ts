@@ -1,4 +1,4 @@
-// A list that is read a page at a time, and what is taken away from it.
+// A paginated list, with rows that are hidden while they are removed.
 import { computed, signal } from '@preact/signals';
 import { type Resource, resource } from '../live.ts';
 
@@ -13,10 +13,10 @@ interface Read<Item> {
 }
 
 /**
- * @param load one page of it
- * @param keyOf tells one item from another
- * @param options.everyMs reads the first page again so often
- * @param options.grows rows only come, at the beginning: what was read beyond the first page stays when that is read again
+ * @param load reads one page
+ * @param keyOf returns the key of an item
+ * @param options.everyMs polling interval of the first page
+ * @param options.grows rows are only added, at the beginning: later pages are kept when the first is read again
  */
 export function pages<Item>(
   load: (cursor: string | undefined, signal?: AbortSignal) => Promise<Answer<Item>>,
@@ -44,7 +44,7 @@ export function pages<Item>(
   return {
     of,
     keyOf,
-    /** What has been read, without what is being taken away. */
+    /** All rows read, without the hidden ones. */
     items: computed(() => (of.data.value?.items ?? []).filter((item) => !gone.value.has(keyOf(item)))),
     hasMore: computed(() => (of.data.value?.next ?? null) !== null),
     /** Reads the next page. @throws {Failure} */
@@ -59,12 +59,12 @@ export function pages<Item>(
         next: next_cursor,
       });
     },
-    /** Shows other items in the place of those that were read. */
+    /** Replaces the rows that were read. */
     set(items: readonly Item[]) {
       const before = of.data.peek();
       if (before !== null) of.set({ ...before, items });
     },
-    /** Shows an item as gone. */
+    /** Hides an item that is being removed. */
     hide(key: string) {
       gone.value = new Set([...gone.peek(), key]);
     },
@@ -76,5 +76,5 @@ export function pages<Item>(
   };
 }
 
-/** A list of pages. */
+/** A paginated list. */
 export type Pages<Item> = ReturnType<typeof pages<Item>>;

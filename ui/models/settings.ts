@@ -1,4 +1,4 @@
-// What is set on an app: variables, secrets, domains, limits, builds, alerts, collaborators, and the app itself.
+// Settings of an app: variables, secrets, domains, limits, builds, alerts, collaborators, and the app itself.
 import { signal } from '@preact/signals';
 import { api, type Failure, type Params, type Result } from '../api.ts';
 import { resource } from '../live.ts';
@@ -36,7 +36,7 @@ export function variablesModel(id: string) {
       await api('env.set', { id, name, value });
       await variables.refresh();
     },
-    /** @returns whether a process of the app has it already, or why it did not start with it */
+    /** @returns whether a process has the secret already, or why the app did not start with it */
     async setSecret(name: string, value: string) {
       const { in_effect, problem } = await api('secrets.set', { id, name, value });
       await secrets.refresh();
@@ -51,7 +51,7 @@ export function variablesModel(id: string) {
   };
 }
 
-/** Each line `NAME=value` of a `.env` file; comments, `export` and quotes are understood. */
+/** Parses the `NAME=value` lines of a `.env` file. Supports comments, `export` and quotes. */
 export function variablesOf(text: string): { name: string; value: string }[] {
   const found: { name: string; value: string }[] = [];
   for (const line of text.split(/\r?\n/)) {
@@ -73,7 +73,7 @@ export function domainsModel(id: string) {
     (cursor, signal) => api('domains.list', { id, limit: LIMIT, cursor }, { signal }),
     ({ hostname }: Domain) => hostname,
   );
-  /** What became of the check of each: `null` while it goes on. */
+  /** Result of each hostname's check: `null` while it runs. */
   const checks = signal<ReadonlyMap<string, DomainState | Failure | null>>(new Map());
   const check = async (hostname: string) => {
     const put = (state: DomainState | Failure | null) => {
@@ -82,7 +82,7 @@ export function domainsModel(id: string) {
     put(null);
     put(await api('domains.check', { id, hostname }).catch((error: Failure) => error));
   };
-  // One after the other: the server looks up only a few at once.
+  // Sequentially, because the server limits concurrent lookups.
   const checkNew = async () => {
     for (const { hostname } of domains.items.peek()) if (!checks.peek().has(hostname)) await check(hostname);
   };
@@ -104,7 +104,7 @@ export function domainsModel(id: string) {
   };
 }
 
-/** The address to set in DNS: one that others can reach, of IPv4 where there is one. Null where none is known. */
+/** Returns the address for DNS: a public one, preferably IPv4. Null when there is none. */
 export function publicAddress(addresses: readonly string[]): string | null {
   const reachable = addresses.filter(
     (address) =>
@@ -137,7 +137,7 @@ export function buildsModel(id: string) {
   };
 }
 
-/** Requests a minute as one types them: nothing is the default, 0 is off. @returns undefined for what is no number */
+/** Parses requests per minute: empty is the default, 0 is off. @returns undefined for invalid text */
 export function rpmOf(text: string): number | null | undefined {
   const typed = text.trim();
   if (typed === '') return null;
@@ -151,7 +151,7 @@ export function alertsModel(id: string) {
   );
   return {
     alerts,
-    /** @returns the secret that signs what is sent, of a new one */
+    /** @returns the signing secret of a new alert */
     async set(change: Omit<Params<'alerts.set'>, 'id'>): Promise<string | null> {
       const { secret } = await api('alerts.set', { id, ...change });
       await alerts.refresh();
@@ -172,7 +172,7 @@ export function collaboratorsModel(id: string, runs: boolean) {
     (cursor, signal) => api('collaborators.list', { id, limit: LIMIT, cursor }, { signal }),
     ({ account }: Collaborator) => account,
   );
-  // Only an admin of the machine may see who there is; others invite people by their addresses.
+  // Only an admin of the machine may list accounts. Others invite people by e-mail address.
   const accounts = resource(async (signal) =>
     runs ? (await api('accounts.list', { limit: LIMIT }, { signal })).items : [],
   );
@@ -191,7 +191,7 @@ export function collaboratorsModel(id: string, runs: boolean) {
   };
 }
 
-/** The invites to an app that can still be used: for its admins. */
+/** The open invites of an app, for its admins. */
 export function appInvitesModel(id: string) {
   const invites = pages(
     (cursor, signal) => api('collaborators.invites', { id, limit: LIMIT, cursor }, { signal }),
@@ -199,7 +199,7 @@ export function appInvitesModel(id: string) {
   );
   return {
     invites,
-    /** @returns the link, which is shown this once, and what became of its e-mail */
+    /** @returns the link, which is shown only once, and the result of mailing it */
     async invite(email: string, role: Collaborator['role']): Promise<MadeLink> {
       const { url, mail } = await api('collaborators.invite', { id, email, role });
       await invites.refresh();

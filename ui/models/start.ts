@@ -1,4 +1,4 @@
-// How an app gets its first code: by git, by Wrangler, from a template, or from a Git address.
+// Ways to deploy an app's first code: git, Wrangler, a template, or a Git URL.
 import { signal } from '@preact/signals';
 import { api, type Result } from '../api.ts';
 import { resource } from '../live.ts';
@@ -6,7 +6,7 @@ import { session } from '../session.ts';
 
 type Remote = Result<'git.remote'>;
 
-/** Commands to paste. `key` stands in them once it was made; it is shown this once. */
+/** Returns commands to paste. They contain `key` after it was created; it is shown only once. */
 export function commands({ url, url_with_key }: Remote, slug: string, api: string, key: string | null) {
   const shownKey = key ?? '<API key>';
   const remote = key === null ? url : url_with_key.replace('<API_KEY>', key);
@@ -20,7 +20,6 @@ export function commands({ url, url_with_key }: Remote, slug: string, api: strin
   };
 }
 
-/** The ways for the app with this slug. */
 export function startModel(slug: string) {
   const remote = resource((signal) => api('git.remote', { id: slug }, { signal }));
   const templates = resource(async (signal) => (await api('apps.templates', {}, { signal })).items);
@@ -29,7 +28,7 @@ export function startModel(slug: string) {
     remote,
     templates,
     key,
-    /** Makes an API key for the commands. */
+    /** Creates an API key for the commands. */
     async makeKey() {
       const account = session.peek()!.account.id;
       key.value = (await api('keys.create', { account, name: `for ${slug}` })).key;

@@ -1,6 +1,6 @@
-// What people call what an app keeps.
+// Titles of storage resources.
 
-/** The project's name for it, else its binding, else what never changes of its names. */
+/** Returns the project's name, else the binding, else the id. */
 export function titleOf({
   id,
   name = null,

@@ -1,4 +1,4 @@
-// One's own account: its name, keys, and ways to sign in.
+// The signed-in account: its name, keys, and sign-in methods.
 import { signal } from '@preact/signals';
 import { api, type Failure, type Result, serverRoute } from '../../api.ts';
 import { loadSession } from '../../session.ts';
@@ -6,7 +6,7 @@ import { pages } from '../pages.ts';
 
 export type Key = Result<'keys.list'>['items'][number];
 
-/** A browser that is signed in. */
+/** A signed-in browser. */
 export interface SignedIn {
   token: string;
   userAgent: string | null;
@@ -58,7 +58,7 @@ export function accountModel(account: string) {
       });
       await sessions.refresh();
     },
-    /** @returns the key, which is shown this once */
+    /** Creates a key. @returns it; it is shown only once */
     async makeKey(name: string): Promise<string> {
       const { key } = await api('keys.create', { account, name });
       await keys.refresh();
@@ -73,7 +73,7 @@ export function accountModel(account: string) {
       await serverRoute('/api/auth/revoke-other-sessions', {});
       await sessions.refresh();
     },
-    /** @returns false when whoever asked has changed their mind */
+    /** @returns false when the person cancelled */
     async addPasskey(name: string): Promise<boolean> {
       const options = await serverRoute<PublicKeyCredentialCreationOptionsJSON>(
         '/api/auth/passkey/generate-register-options',
@@ -97,7 +97,7 @@ export function accountModel(account: string) {
   };
 }
 
-/** Setting up a second factor: the password, then a code of the app that makes them. */
+/** Set-up of a second factor: the password, then a code of the authenticator app. */
 export function secondFactorModel() {
   const made = signal<{ secret: string; uri: string; backupCodes: string[] } | null>(null);
   return {
@@ -120,7 +120,7 @@ export function secondFactorModel() {
   };
 }
 
-/** What a browser says of itself, in a few words: `Firefox on Linux`. */
+/** Returns a browser's short name from its user agent: `Firefox on Linux`. */
 export function browserOf(userAgent: string | null): string {
   if (!userAgent) return 'Unknown';
   const name = (
@@ -145,7 +145,7 @@ export function browserOf(userAgent: string | null): string {
   return [name ?? 'A program', system && `on ${system}`].filter(Boolean).join(' ');
 }
 
-/** Why a password was not taken, in our words. */
+/** Returns a clear message for a refused password. */
 export function passwordProblem(failure: Failure): string {
   return failure.status === 400 || failure.status === 401
     ? 'The present password is wrong.'

@@ -1,4 +1,4 @@
-// Coming in: sign-in by password, passkey and second factor, and links that make an account.
+// Sign-in by password, passkey and second factor, and links that create an account.
 import { signal } from '@preact/signals';
 import type { LinkPurpose } from '../../../handlers/contract/people/sign-in.ts';
 import { Failure, serverRoute } from '../../api.ts';
@@ -6,7 +6,7 @@ import { loadSession } from '../../session.ts';
 
 const WRONG = 'This e-mail address and password do not belong together.';
 
-/** The sign-in. `step` is what is asked for now; `wrong` says why the last try led nowhere. */
+/** The sign-in. `step` is the current form; `wrong` says why the last attempt failed. */
 export function signInModel() {
   const step = signal<'password' | 'code' | 'backup' | 'forgot' | 'sent'>('password');
   const wrong = signal<string | null>(null);
@@ -32,13 +32,13 @@ export function signInModel() {
         if (answer.twoFactorRedirect) step.value = 'code';
         else await loadSession();
       }, WRONG),
-    /** Asks for a link for a new password. Nobody is told whether an account has the address. */
+    /** Requests a link for a new password. The answer does not reveal whether an account has the address. */
     forgot: (email: string) =>
       attempt(async () => {
         await serverRoute('/forgot', { email });
         step.value = 'sent';
       }, 'This is no e-mail address.'),
-    /** @param isTrusted the second factor is not asked for in this browser for 30 days */
+    /** @param isTrusted this browser needs no second factor for 30 days */
     byCode: (code: string, isTrusted: boolean) =>
       attempt(async () => {
         const way = step.value === 'backup' ? 'verify-backup-code' : 'verify-totp';
@@ -54,7 +54,7 @@ export function signInModel() {
           '/api/auth/passkey/generate-authenticate-options',
         );
         const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(options);
-        // Whoever closes the browser's window has changed their mind.
+        // The person cancelled in the browser's dialog.
         const found = await navigator.credentials.get({ publicKey }).catch(() => null);
         if (found === null) return;
         await serverRoute('/api/auth/passkey/verify-authentication', {
@@ -65,12 +65,12 @@ export function signInModel() {
   };
 }
 
-/** Whether this browser takes passkeys on this page. */
+/** Whether this browser supports passkeys on this page. */
 export function hasPasskeys(): boolean {
   return typeof PublicKeyCredential !== 'undefined' && 'parseRequestOptionsFromJSON' in PublicKeyCredential;
 }
 
-/** @param path where the link is used: `/welcome` or `/invites/accept` */
+/** @param path server route that uses the link: `/welcome` or `/invites/accept` */
 export function linkModel(path: '/welcome' | '/invites/accept', token: string) {
   const purpose = signal<LinkPurpose | null>(null);
   const failure = signal<Failure | null>(null);
@@ -86,12 +86,12 @@ export function linkModel(path: '/welcome' | '/invites/accept', token: string) {
   void look();
   return {
     purpose,
-    /** Why the link cannot be used, or what was typed cannot be taken. */
+    /** Why the link or the input was refused. */
     failure,
-    /** The same by field. */
+    /** Messages by field. */
     fields,
     look,
-    /** Has the signed-in account use the link. @returns whether it did */
+    /** Lets the signed-in account use the link. @returns whether that succeeded */
     async join(): Promise<boolean> {
       failure.value = null;
       try {
@@ -100,11 +100,11 @@ export function linkModel(path: '/welcome' | '/invites/accept', token: string) {
         failure.value = error as Failure;
         return false;
       }
-      // What the account may do on the machine can have changed.
+      // The account's role on the machine may have changed.
       await loadSession();
       return true;
     },
-    /** @returns whether one is signed in now */
+    /** @returns whether the person is signed in now */
     async use(given: { name: string; email: string; password: string }): Promise<boolean> {
       failure.value = null;
       fields.value = {};

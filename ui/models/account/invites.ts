@@ -1,4 +1,4 @@
-// People of the machine, and the links that invite more.
+// People of the machine, and their invites.
 import { api, type Params, type Result } from '../../api.ts';
 import { resource } from '../../live.ts';
 import { pages } from '../pages.ts';
@@ -6,7 +6,7 @@ import { pages } from '../pages.ts';
 export type Account = Result<'accounts.list'>['items'][number];
 export type Invite = Result<'invites.list'>['items'][number];
 
-/** `url` is null when it was sent, and is nobody else's business. */
+/** `url` is null when the link was mailed, so that only the recipient gets it. */
 export type MadeLink = Pick<Result<'collaborators.invite'>, 'url' | 'mail'>;
 
 const LIMIT = 200;
@@ -25,7 +25,7 @@ export function peopleModel() {
     accounts,
     invites,
     apps,
-    /** @returns the link, which is shown this once, and what became of its e-mail */
+    /** @returns the link, which is shown only once, and the result of mailing it */
     async invite(wanted: Params<'invites.create'>): Promise<MadeLink> {
       const { url, mail } = await api('invites.create', wanted);
       await invites.refresh();

@@ -1,24 +1,24 @@
-// The log of a deploy, which is text: cut into its steps.
+// Splits the log of a deploy into its steps.
 
-/** One step's part of the log. */
+/** The log of one step. */
 export interface LogStep {
   /** `checkout`, `install`, …; `queued` for the wait before. */
   name: string;
-  /** What it does: `npm ci, 10.9.0, by package-lock.json`. */
+  /** Details of the step: `npm ci, 10.9.0, by package-lock.json`. */
   detail: string;
   lines: string[];
 }
 
 export interface DeployLog {
-  /** Before the first step, such as that earlier lines are not kept. */
+  /** Lines before the first step, such as that earlier lines were dropped. */
   before: string[];
   steps: LogStep[];
-  /** How it ended: from `deploy failed: …` on. */
+  /** The last lines, from `deploy failed: …` on. */
   end: string[];
 }
 
 const STEP = /^▸ ([\w-]+): (.*)$/;
-/** The host's own words at the end of a step. Its time stands beside the step already. */
+/** The host's last line of a step. It is dropped, because the step's time is shown separately. */
 const STEP_END = /^ {2}(\w+) (?:took|failed after) [\d.]+ m?s$/;
 const END = /^(?:deploy (?:failed|cancelled)|superseded by deploy)\b/;
 
@@ -41,7 +41,7 @@ export function parseLog(lines: readonly string[]): DeployLog {
   return log;
 }
 
-/** Appends lines that came over a stream to those of a log that was read meanwhile, which may have some of them. */
+/** Appends streamed lines to a log read at the same time. Drops the overlap. */
 export function joinLines(log: readonly string[], more: readonly string[]): string[] {
   for (let both = Math.min(log.length, more.length); both > 0; both--) {
     if (more.slice(0, both).every((line, i) => line === log[log.length - both + i]))

@@ -1,4 +1,4 @@
-// The deploys of an app, and one of them.
+// The deploys of an app, and a single deploy.
 import { computed, effect, signal } from '@preact/signals';
 import { api, type Result } from '../../api.ts';
 import { live, resource } from '../../live.ts';
@@ -7,30 +7,30 @@ import { joinLines, linesOf, parseLog } from './deploy-log.ts';
 
 export type Deploy = Result<'deploys.get'>;
 
-/** Deploys that one page has. */
+/** Deploys in one page. */
 const PAGE = 30;
 
-/** Deploys of what came to main. The others are of what was there. */
+/** Triggers of deploys that move main. The others deploy existing commits. */
 const MOVES_MAIN: readonly Deploy['trigger'][] = ['push', 'commit', 'import'];
 
-/** Whether it waits or builds. */
+/** Whether a deploy is queued or building. */
 export function isUnderWay({ status }: Deploy): boolean {
   return status === 'queued' || status === 'building';
 }
 
-/** How long it has run, or ran, in ms; null before it began. */
+/** Returns a deploy's duration so far, in ms; null before its start. */
 export function tookMs({ started_at, finished_at }: Deploy, now: number): number | null {
   if (started_at === null) return null;
   const end = finished_at === null ? now : Date.parse(finished_at);
   return Math.max(0, end - Date.parse(started_at));
 }
 
-/** Who made the commit: git's `Ada <ada@example.com>` without the address. */
+/** Returns the author's name: git's `Ada <ada@example.com>` without the address. */
 export function authorName(author: string): string {
   return author.replace(/\s*<[^>]*>$/, '') || 'somebody';
 }
 
-/** How it came to be. Deploys of before do not tell who asked for a rollback and the like. */
+/** Returns how a deploy was triggered. Older deploys do not record who asked for it. */
 export function originOf({
   trigger,
   author,
@@ -51,14 +51,14 @@ export function originOf({
   return words[trigger];
 }
 
-/** All deploys of an app, newest first, as they change. */
+/** All deploys of an app, newest first, with live updates. */
 export function deploysModel(app: string) {
   const list = pages(
     (cursor, signal) => api('deploys.list', { id: app, limit: PAGE, cursor }, { signal }),
     ({ id }: Deploy) => id,
     { grows: true },
   );
-  /** The ids of those that have come since the list was read. */
+  /** Ids of the deploys that are newer than the list. */
   const news = signal<ReadonlySet<string>>(new Set());
   const stop = live(
     'deploys.stream',
@@ -84,7 +84,7 @@ export function deploysModel(app: string) {
   };
 }
 
-/** Puts what a stream told into a list, newest first. A deploy that goes live takes the place of the one before. */
+/** Merges streamed deploys into a list, newest first. A deploy that goes live replaces the previous one. */
 export function mergeDeploys(
   list: readonly Deploy[],
   told: readonly Deploy[],
@@ -96,12 +96,12 @@ export function mergeDeploys(
   return { all, added };
 }
 
-/** One deploy with its log, as both grow. */
+/** One deploy and its log, with live updates. */
 export function deployModel(app: string, id: string) {
   const deploy = resource((signal) => api('deploys.get', { id: app, deploy_id: id }, { signal }));
   const served = resource((signal) => api('apps.get', { id: app }, { signal }));
   const lines = signal<readonly string[] | null>(null);
-  /** What the stream brought while the log was read. */
+  /** Streamed lines that arrived while the log was read. */
   let early: string[] = [];
   let isReading = true;
   const log = resource(async (signal) => {
@@ -131,7 +131,7 @@ export function deployModel(app: string, id: string) {
         onReset: readAgain,
       },
     );
-  /** What was said before the stream was open, nobody has told. */
+  /** Events from before the stream was open are missing. */
   const readAgain = () => {
     isReading = true;
     void deploy.refresh();
@@ -141,7 +141,7 @@ export function deployModel(app: string, id: string) {
     const found = deploy.data.value;
     if (found !== null && isUnderWay(found)) stop ??= follow();
     else if (found !== null && stop !== null) {
-      // Its last lines and who serves now.
+      // Reads the log's last lines, and the deploy that is live now.
       stop();
       stop = null;
       void log.refresh();
@@ -149,7 +149,7 @@ export function deployModel(app: string, id: string) {
     }
   });
   const parsed = computed(() => (lines.value === null ? null : parseLog(lines.value)));
-  /** The commit that main is at, as far as deploys tell; null while it is not known. */
+  /** The commit of main, according to the deploys; null while unknown. */
   const tip = signal<string | null>(null);
   const compared = resource(async (signal) => {
     const { items } = await api('deploys.list', { id: app, limit: 200 }, { signal });
@@ -174,14 +174,14 @@ export function deployModel(app: string, id: string) {
   };
 }
 
-/** What a deploy changed against the one that served before it; null when none did. */
+/** Compares a deploy with the one that was live before it; null when there was none. */
 async function compareDeploy(app: string, id: string, items: readonly Deploy[], signal: AbortSignal) {
   const at = items.findIndex((deploy) => deploy.id === id);
   const own = items[at];
   const before = items
     .slice(at + 1)
     .find(({ status, sha }) => (status === 'live' || status === 'replaced') && sha !== own?.sha);
-  // An upload is no commit: there is nothing to compare.
+  // An upload has no commit to compare.
   if (!own?.sha || !before?.sha) return null;
   return { before, diff: await api('source.diff', { id: app, from: before.sha, to: own.sha }, { signal }) };
 }

@@ -1,4 +1,4 @@
-// The previews of an app, and what becomes of pushes to other branches.
+// The previews of an app, and their settings.
 import { api, type Params, type Result } from '../../api.ts';
 import { resource } from '../../live.ts';
 import { pages } from '../pages.ts';
@@ -7,7 +7,7 @@ export type Preview = Result<'previews.list'>['items'][number];
 export type PreviewSettings = Result<'previews.get'>;
 
 const EVERY_MS = 5_000;
-/** More than an app may have. */
+/** More than an app can have. */
 const LIMIT = 50;
 
 export function previewsModel(id: string) {

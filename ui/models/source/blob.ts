@@ -1,7 +1,7 @@
-// A file's contents as the API sends them.
+// Decodes file contents from the API.
 import type { Result } from '../../api.ts';
 
-/** The bytes of base64. */
+/** Decodes base64. */
 export function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   const binary = atob(base64);
   const bytes = new Uint8Array(binary.length);
@@ -9,7 +9,7 @@ export function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** The text of a file; null for one that is no text. Of a large file it is the beginning. */
+/** Returns the text of a file, or the beginning of a large one; null for a binary file. */
 export function textOf({ content_base64, content_type }: Result<'source.blob'>): string | null {
   if (!content_type.startsWith('text/')) return null;
   return new TextDecoder().decode(bytesOf(content_base64));

@@ -1,4 +1,4 @@
-// Changes to the rows of a table, collected until they are written in one transaction.
+// Collects changes to a table's rows, to write them in one transaction.
 import { computed, signal } from '@preact/signals';
 import { keptInPage } from '../../unsaved.ts';
 import { isSame, type SqlParameter, type SqlValue } from '../storage/values.ts';
@@ -22,7 +22,7 @@ export const MOST_CHANGES = 100;
 
 type Row = readonly SqlValue[];
 
-/** Collects changes to a table whose rows are found by their primary key. */
+/** Collects changes to a table. Rows are identified by their primary key. */
 export function changeSet(table: string, columns: readonly TableColumn[]) {
   const keys = columns
     .filter(({ primary_key }) => primary_key > 0)
@@ -45,17 +45,17 @@ export function changeSet(table: string, columns: readonly TableColumn[]) {
     deletes,
     inserts,
     count,
-    /** Rows without a primary key, or with NULL in it, cannot be named. */
+    /** Rows without a primary key, or with NULL in it, cannot be identified. */
     canChange: (row: Row) => keys.length > 0 && keys.every(({ name }) => row[places.get(name)!] !== null),
     keyOf,
-    /** The value that a cell will have. */
+    /** Returns a cell's value after the changes. */
     valueOf(row: Row, column: string): SqlValue {
       const changed = updates.value.get(keyOf(row))?.values;
       return changed?.has(column) ? changed.get(column)! : row[places.get(column)!]!;
     },
     isChanged: (row: Row, column: string) => updates.value.get(keyOf(row))?.values.has(column) ?? false,
     isDeleted: (row: Row) => deletes.value.has(keyOf(row)),
-    /** Changes a cell; back to what it was takes the change away. */
+    /** Changes a cell. Setting the original value removes the change. */
     update(row: Row, column: string, value: SqlValue) {
       const key = keyOf(row);
       const values = new Map(updates.peek().get(key)?.values);
@@ -66,14 +66,14 @@ export function changeSet(table: string, columns: readonly TableColumn[]) {
       else all.set(key, { row, values });
       updates.value = all;
     },
-    /** Marks a row to be deleted, or takes that back. */
+    /** Marks a row for deletion, or unmarks it. */
     toggleDelete(row: Row) {
       const key = keyOf(row);
       const all = new Map(deletes.peek());
       if (!all.delete(key)) all.set(key, row);
       deletes.value = all;
     },
-    /** Adds a row. What it has no value for gets the table's default. */
+    /** Adds a row. Columns without a value get the table's default. */
     insert(values: ReadonlyMap<string, SqlValue>) {
       inserts.value = [...inserts.peek(), { id: ++made, values }];
     },
@@ -85,7 +85,7 @@ export function changeSet(table: string, columns: readonly TableColumn[]) {
       deletes.value = new Map();
       inserts.value = [];
     },
-    /** What is to be run, in this order, in one transaction. */
+    /** Returns the statements for one transaction, in order. */
     statements(): Statement[] {
       const all: Statement[] = [];
       for (const row of deletes.peek().values()) {
@@ -123,14 +123,14 @@ export function changeSet(table: string, columns: readonly TableColumn[]) {
 
 export type ChangeSet = ReturnType<typeof changeSet>;
 
-/** The changes of all tables that were shown. */
+/** Changes of all tables shown so far. */
 const all = new Map<string, ChangeSet>();
 keptInPage(all, () => [...all.values()].some(({ count }) => count.peek() > 0));
 
 /**
- * Returns the changes to a table. They stay while one goes from screen to screen, until the page is left. A table whose
- * columns have changed begins without changes.
- * @param place names the database
+ * Returns the changes to a table. They survive switching screens, until the page is left. When the table's columns change, it
+ * starts without changes.
+ * @param place identifies the database
  */
 export function changesOf(
   place: string,
@@ -142,7 +142,7 @@ export function changesOf(
   return changes;
 }
 
-/** A name as SQL has it. */
+/** Quotes a name for SQL. */
 export function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
@@ -152,7 +152,7 @@ function equal(column: string, value: SqlValue): Statement {
   return { sql: `${quoted(column)} = ${sql}`, params };
 }
 
-/** What cannot be bound stands in the SQL: whole numbers beyond 2^53, and infinities. */
+/** Inlines what cannot be bound: whole numbers beyond 2^53, and infinities. */
 function bind(value: SqlValue): Statement {
   if (Number.isInteger(value) && !Number.isSafeInteger(value))
     return { sql: Number(value).toExponential(), params: [] };
@@ -164,7 +164,7 @@ function bind(value: SqlValue): Statement {
   };
 }
 
-/** A statement with its values in it, to be read. */
+/** Returns a readable statement with its values inlined. */
 export function readable({ sql, params }: Statement): string {
   let at = 0;
   return sql.replace(/\?|"(?:[^"]|"")*"/g, (found) => {
@@ -178,7 +178,7 @@ export function readable({ sql, params }: Statement): string {
   });
 }
 
-/** Whether a statement only reads, as far as its words tell. */
+/** Whether a statement only reads, judged by its keywords. */
 export function onlyReads(sql: string): boolean {
   const bare = sql
     .replace(/--[^\n]*|\/\*[\s\S]*?\*\//g, ' ')

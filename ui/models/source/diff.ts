@@ -1,26 +1,26 @@
-// A unified diff, as git writes it, read into files and lines.
+// Parses git's unified diffs.
 
 export interface DiffLine {
   kind: 'same' | 'added' | 'removed' | 'hunk';
-  /** Numbers of the line before and after; null where it is not. */
+  /** Line numbers before and after; null on the side without the line. */
   before: number | null;
   after: number | null;
   text: string;
 }
 
 export interface FilePatch {
-  /** After the change; before it, for a file that was deleted. */
+  /** Path after the change; for a deleted file, before it. */
   path: string;
   isBinary: boolean;
   lines: DiffLine[];
-  /** There are more lines than these. */
+  /** Whether `lines` is truncated. */
   isCut: boolean;
 }
 
-/** Lines of one file that are shown. */
+/** Most lines shown of one file. */
 const FILE_LINES = 1_500;
 
-/** Reads a diff of git's. */
+/** Parses a diff. */
 export function parseDiff(text: string): FilePatch[] {
   const files: FilePatch[] = [];
   let file: FilePatch | null = null;
@@ -59,7 +59,7 @@ function add(file: FilePatch, line: DiffLine) {
   else file.isCut = true;
 }
 
-/** Of `diff --git a/<path> b/<path>`: both are the same, unless a rename follows, whose lines say more. */
+/** Parses `diff --git a/<path> b/<path>`. Both paths are equal, except for renames, whose later lines give the paths. */
 function pathOfHead(line: string): string {
   const both = line.slice('diff --git '.length);
   const length = (both.length - 1) / 2;

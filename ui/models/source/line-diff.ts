@@ -1,11 +1,11 @@
-// What differs between two texts, line by line.
+// Compares two texts line by line.
 import type { DiffLine, FilePatch } from './diff.ts';
 
-/** Most lines that are added and removed before no more is compared: the time grows with their square. */
+/** Most added and removed lines that are compared: the time grows with their square. */
 const EDITS = 1_000;
-/** Lines that are the same around those that differ. */
+/** Unchanged lines of context around a change. */
 const AROUND = 3;
-/** Lines that are shown. */
+/** Most lines shown. */
 const LINES = 1_500;
 
 export interface LineDiff extends Pick<FilePatch, 'lines' | 'isCut'> {
@@ -13,7 +13,7 @@ export interface LineDiff extends Pick<FilePatch, 'lines' | 'isCut'> {
   deletions: number;
 }
 
-/** Compares a text with the one before; null: there is none. */
+/** Compares a text with its previous version; null: there is none. */
 export function diffLines(was: string | null, is: string | null): LineDiff {
   const [before, after] = [linesOf(was), linesOf(is)];
   const all = numbered(editsOf(before, after), before, after);
@@ -34,7 +34,7 @@ function linesOf(text: string | null): string[] {
   return (text.endsWith('\n') ? text.slice(0, -1) : text).split('\n');
 }
 
-/** What makes `after` of `before`, line by line. */
+/** Returns the edits from `before` to `after`, by line. */
 function editsOf(before: string[], after: string[]): Edit[] {
   const least = Math.min(before.length, after.length);
   let head = 0;
@@ -50,10 +50,10 @@ function editsOf(before: string[], after: string[]): Edit[] {
   return [...same(head), ...between, ...same(tail)];
 }
 
-/** The fewest edits (Myers, "An O(ND) Difference Algorithm"); null when they are more than `EDITS`. */
+/** Returns the fewest edits (Myers, "An O(ND) Difference Algorithm"); null for more than `EDITS`. */
 function shortestEdits(a: string[], b: string[]): Edit[] | null {
   const most = Math.min(a.length + b.length, EDITS);
-  // By diagonal (x - y): how far along `a` so many edits come. Diagonal 0 is at `middle`.
+  // By diagonal (x - y): the furthest x after so many edits. Diagonal 0 has the index `middle`.
   const middle = most + 1;
   const reached = new Int32Array(2 * most + 3);
   const rounds: Int32Array[] = [];
@@ -70,7 +70,7 @@ function shortestEdits(a: string[], b: string[]): Edit[] | null {
   return null;
 }
 
-/** The diagonal from which one edit leads farthest along this one. */
+/** Returns the diagonal from which one edit reaches furthest on this one. */
 function previous(reached: Int32Array, middle: number, diagonal: number, edits: number): number {
   const isAdded =
     diagonal === -edits ||
@@ -103,7 +103,7 @@ function numbered(edits: Edit[], before: string[], after: string[]): DiffLine[] 
   });
 }
 
-/** Leaves out what is the same and not near what differs; what is left out becomes one line. */
+/** Replaces unchanged lines outside the context by one line. */
 function withoutTheSame(all: DiffLine[]): DiffLine[] {
   const near = new Uint8Array(all.length);
   all.forEach(({ kind }, i) => {

@@ -1,4 +1,4 @@
-// The source of an app: its files at main or at another commit, one of them, and what is changed and not committed.
+// The source of an app: files of a commit, the open file, and uncommitted changes.
 import { computed, effect, signal } from '@preact/signals';
 import { api, type Result } from '../../api.ts';
 import { resource } from '../../live.ts';
@@ -8,27 +8,27 @@ import { draftsOf } from '../drafts.ts';
 import { bytesOf, textOf } from './blob.ts';
 import { buildTree, filterFiles, foldersOf, type TreeFile } from './tree.ts';
 
-/** Files of a tree that are read. */
+/** Most files read of a tree. */
 const FILES = 10_000;
 
-/** A file as it is at the commit. */
+/** A file at a commit. */
 export interface OpenFile {
   path: string;
-  /** The commit that was asked for; empty: main. */
+  /** The requested commit; empty: main. */
   ref: string;
   size: number;
   /** Null for a binary file. */
   text: string | null;
-  /** For an image: its bytes as an address. */
+  /** Data URL of an image. */
   image: string | null;
-  /** There is more of it than what was read. */
+  /** Whether only the beginning was read. */
   isCut: boolean;
 }
 
-/** Folders that are open, by app: they stay so while one goes from file to file. */
+/** Open folders by app. They survive switching files. */
 const openFolders = new Map<string, Set<string>>();
 
-/** @param path of the open file; empty: none. The commit is in the query (`ref`); without it, it is main. */
+/** @param path of the open file; empty for none. The commit is in the query (`ref`); default: main. */
 export function sourceModel(app: string, path: string) {
   const ref = computed(() => queryOf('ref'));
   const drafts = draftsOf(app);
@@ -43,12 +43,12 @@ export function sourceModel(app: string, path: string) {
   });
   const draft = computed(() => (ref.value === '' ? (drafts.files.value.get(path) ?? null) : null));
   const file = resource<OpenFile | null>(async (signal) => {
-    // A new file is nowhere yet.
+    // A new file does not exist on the server yet.
     if (path === '' || draft.peek()?.was === null) return null;
     const at = ref.peek();
     return openFile(await api('source.blob', { id: app, path, ...(at && { ref: at }) }, { signal }), at);
   });
-  /** What main has that does not serve. */
+  /** Changes on main that are not live. */
   const ahead = resource(async (signal) =>
     path === '' && ref.peek() === '' ? api('source.diff', { id: app }, { signal }) : null,
   );
@@ -91,10 +91,7 @@ export function sourceModel(app: string, path: string) {
       if (!open.delete(folder)) open.add(folder);
       folders.value = new Set(open);
     },
-    /**
-     * Commits all drafts to main.
-     * @returns the deploy that this begins
-     */
+    /** Commits all drafts to main. @returns the id of the deploy that this starts */
     async commit(message: string): Promise<string> {
       const { name, email } = session.peek()!.account;
       const parent = tree.data.peek()?.sha ?? null;

@@ -1,8 +1,8 @@
-// The files of a commit as a tree.
+// Builds a tree of a commit's files.
 
 export interface TreeFile {
   path: string;
-  /** Bytes; null for a submodule, and for a file that is not committed. */
+  /** Bytes; null for a submodule or an uncommitted file. */
   size: number | null;
 }
 
@@ -14,7 +14,7 @@ export interface TreeNode {
   size: number | null;
 }
 
-/** Folders first, then by name. */
+/** Builds the tree: folders first, then by name. */
 export function buildTree(files: readonly TreeFile[]): TreeNode[] {
   const root: TreeNode = { name: '', path: '', children: [], size: null };
   const folders = new Map([['', root]]);
@@ -42,19 +42,19 @@ export function buildTree(files: readonly TreeFile[]): TreeNode[] {
   return root.children!;
 }
 
-/** Files whose path has every word of the filter in it. */
+/** Returns the files whose path contains every word of the filter. */
 export function filterFiles<File extends TreeFile>(files: readonly File[], filter: string): File[] {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   return files.filter(({ path }) => words.every((word) => path.toLowerCase().includes(word)));
 }
 
-/** The folders that a path lies in: `a/b/c.ts` in `a` and `a/b`. */
+/** Returns the parent folders of a path: `a` and `a/b` for `a/b/c.ts`. */
 export function foldersOf(path: string): string[] {
   const parts = path.split('/').slice(0, -1);
   return parts.map((_, i) => parts.slice(0, i + 1).join('/'));
 }
 
-/** Why a path can be none of a new file; null when it can. */
+/** Returns why a path is not valid for a new file; null when it is. */
 export function pathFault(path: string, files: readonly TreeFile[]): string | null {
   if (path === '') return 'Give the file a name.';
   if (path.startsWith('/') || path.endsWith('/')) return 'A path neither begins nor ends with a slash.';

@@ -1,4 +1,4 @@
-// The objects of a bucket, folder by folder, and one of them.
+// The objects of a bucket by folder, and a single object.
 import { effect } from '@preact/signals';
 import { api, type Result } from '../../api.ts';
 import { resource } from '../../live.ts';
@@ -7,18 +7,18 @@ import { uploaded } from './uploads.ts';
 
 export type BucketObject = Result<'storage.r2.list'>['items'][number];
 
-/** An object: all of it in `content_base64`, or the beginning of a large one in `beginning_base64`. */
+/** An object: complete in `content_base64`, or the beginning of a large one in `beginning_base64`. */
 export type LookedAt = Result<'storage.r2.get'> & { beginning_base64: string | null };
 
-/** Bytes that are read of an object that is too large to be shown whole. */
+/** Bytes read of an object that is too large to show. */
 const BEGINNING_BYTES = 64 * 1024;
 
-/** What an object or a folder is called within the folder that it is in. @param key without a slash at its end */
+/** Returns the name of an object or folder within its folder. @param key without a trailing slash */
 export function nameOf(key: string): string {
   return key.slice(key.lastIndexOf('/') + 1);
 }
 
-/** A folder of a bucket: what its keys have in common is a folder within it. */
+/** A folder of a bucket. Common prefixes of its keys are its subfolders. */
 export function folderModel(id: string, bucket: string, prefix: string) {
   const items = pages(
     async (cursor, signal) => {
@@ -45,7 +45,6 @@ export function folderModel(id: string, bucket: string, prefix: string) {
   };
 }
 
-/** One object. */
 export function bucketObjectModel(id: string, bucket: string, key: string) {
   const object = resource<LookedAt>(async (signal) => {
     const place = { id, bucket, key };

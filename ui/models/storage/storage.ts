@@ -1,4 +1,4 @@
-// What an app keeps: databases, objects, namespaces.
+// Storage of an app: databases, Durable Objects, namespaces.
 import { type Signal, signal } from '@preact/signals';
 import { api, type Failure, type Result } from '../../api.ts';
 import { resource } from '../../live.ts';
@@ -30,7 +30,7 @@ export function overviewModel(id: string) {
   return { overview, close: overview.close };
 }
 
-/** What the one of this id is called. */
+/** The title of a database or namespace. */
 export function titleModel(app: string, kind: 'databases' | 'namespaces', id: string) {
   const title = resource(async (signal) => {
     const overview = await api('storage.overview', { id: app }, { signal });
@@ -40,7 +40,7 @@ export function titleModel(app: string, kind: 'databases' | 'namespaces', id: st
   return { title, close: title.close };
 }
 
-/** A database: its tables. */
+/** The tables of a database. */
 export function databaseModel(id: string, database_id: string) {
   const tables = resource(async (signal) =>
     ownFirst((await api('storage.d1.get', { id, database_id }, { signal })).tables ?? []),
@@ -48,26 +48,26 @@ export function databaseModel(id: string, database_id: string) {
   return { tables, close: tables.close };
 }
 
-/** Tables with those last that tools keep for themselves: one comes to see one's own data. */
+/** Sorts tables of tools last, so that the app's own data comes first. */
 export function ownFirst<Of extends { name: string }>(tables: readonly Of[]): Of[] {
   const isKept = ({ name }: Of) => /^(d1_migrations|sqlite_|_cf_)/.test(name);
   return [...tables.filter((table) => !isKept(table)), ...tables.filter(isKept)];
 }
 
-/** What a page of a table, or a statement, answered. */
+/** Rows of a table's page or of a statement. */
 export interface Rows {
   columns: string[];
   rows: SqlValue[][];
   next: string | null;
 }
 
-/** Reads rows from a database of an app, or from one of its objects. */
+/** Reads rows from a database, or from a Durable Object's database. */
 export type Reader = (
   asked: { table?: string; sort?: string; filter?: string; sql?: string; cursor?: string; limit?: number },
   signal?: AbortSignal,
 ) => Promise<Rows>;
 
-/** Writes to a database of an app: all statements, or none. @throws {Failure} then nothing is written */
+/** Writes to a database: all statements or none. @throws {Failure} when nothing was written */
 export type Writer = (statements: Statement[]) => Promise<{ changes: number }[]>;
 
 export function databaseReader(id: string, database_id: string): Reader {
@@ -88,7 +88,7 @@ export function objectReader(id: string, class_name: string, object_id: string):
   };
 }
 
-/** A page after page of a table, and the changes to it. `write`: null where it can only be read. */
+/** Reads a table by pages, with changes to it. `write`: null when it is read-only. */
 export function tableModel(
   read: Reader,
   table: Table,
@@ -113,7 +113,7 @@ export function tableModel(
       const next = await read({ ...asked, cursor: before.next });
       rows.set({ ...next, rows: [...before.rows, ...next.rows] });
     },
-    /** Writes all changes in one transaction. @returns how many rows it changed @throws {Failure} then nothing is written */
+    /** Writes all changes in one transaction. @returns the number of changed rows @throws {Failure} when nothing was written */
     async write(): Promise<number> {
       const written = await write!(changes.statements());
       changes.clear();
@@ -133,7 +133,7 @@ export function databaseWriter(id: string, database_id: string): Writer {
   };
 }
 
-/** What a console has run. */
+/** The last statement of a console. */
 export interface Ran {
   sql: string;
   at: number;
@@ -143,11 +143,11 @@ export interface Ran {
 
 const HISTORY = 50;
 
-/** The text in the field of each console. It stays while one goes from screen to screen, until the page is left. */
+/** Input of each console. It survives switching screens, until the page is left. */
 const texts = new Map<string, Signal<string>>();
 keptInPage(texts, () => [...texts].some(([key, { value }]) => value.trim() !== '' && value !== kept(key)[0]));
 
-/** A console for SQL. Its statements stay in this browser. */
+/** An SQL console. Its history is stored in this browser. */
 export function consoleModel(place: string, read: Reader, write: Writer | null) {
   const key = `console ${place}`;
   const past = signal<readonly string[]>(kept(key));
@@ -182,11 +182,11 @@ function keep(key: string, past: readonly string[]) {
   try {
     localStorage.setItem(key, JSON.stringify(past));
   } catch {
-    // A browser that keeps nothing shows the history until the page is left.
+    // Without browser storage, the history lasts until the page is left.
   }
 }
 
-/** The objects of a class. */
+/** The Durable Objects of a class. */
 export function objectsModel(id: string, class_name: string) {
   return pages(
     (cursor, signal) =>
@@ -211,7 +211,7 @@ export interface KeptKey {
   value: unknown;
 }
 
-/** What one object keeps: `object` is its id or its name. */
+/** Storage of one Durable Object: `object` is its id or its name. */
 export function objectModel(id: string, class_name: string, object: string) {
   const which = /^[0-9a-f]{64}$/.test(object) ? { object_id: object } : { name: object };
   const keys = pages(
@@ -226,7 +226,7 @@ export function objectModel(id: string, class_name: string, object: string) {
   return {
     keys,
     record,
-    /** The whole value of a key that is too large for the list. */
+    /** Reads the whole value of a key that is too large for the list. */
     async readKey(key: string): Promise<unknown> {
       const { items } = await api('storage.do.get', { id, class_name, ...which, key });
       return (items[0] as KeptKey | undefined)?.value;

@@ -1,15 +1,18 @@
-// Files on their way into buckets, in parts: what breaks off goes on from the last part that arrived. They go on while one
-// looks at something else, until the page is left.
+// Uploads of files into buckets, as multipart uploads that resume after the last finished part. They continue in the background
+// until the page is left.
 import { signal } from '@preact/signals';
 import { R2_PARTS } from '../../../handlers/contract/sizes.ts';
 import { api, Failure, putBytes, type Result } from '../../api.ts';
 
 const MIB = 1024 * 1024;
-/** A file of so many bytes goes at once; a larger one in parts of this size, or of larger ones where they would be too many. */
+/**
+ * Files up to this size are uploaded at once. Larger files use parts of this size, or larger parts when there would be too
+ * many.
+ */
 const PART_BYTES = 8 * MIB;
-/** Waits between tries, in ms. */
+/** Delays between retries, in ms. */
 const RETRY_MS = { first: 1_000, most: 30_000 };
-/** Answers that may be others a little later, besides none. */
+/** Retryable statuses and codes. */
 const PASSING: readonly number[] = [408, 429, 500, 502, 503, 504];
 const PASSING_CODES: readonly Failure['code'][] = ['offline', 'bad_request', 'idempotency_in_progress'];
 
@@ -19,22 +22,22 @@ export interface Upload {
   bucket: string;
   key: string;
   file: File;
-  /** Bytes that have gone out. */
+  /** Bytes sent so far. */
   sent: number;
-  /** `broken`: it goes on by itself. `failed`: somebody has to say so. `words` say why. */
+  /** `broken`: retries automatically. `failed`: a person must retry. `words` say why. */
   state: 'waiting' | 'sending' | 'broken' | 'failed';
   words: string | null;
 }
 
-/** What has arrived of an upload in parts. */
+/** The finished parts of a multipart upload. */
 interface Begun {
   upload_id: string;
   parts: { part: number; etag: string }[];
 }
 
-/** All uploads that have not ended, in their order. */
+/** All unfinished uploads, in order. */
 export const uploads = signal<readonly Upload[]>([]);
-/** The upload that was done last. */
+/** The last finished upload. */
 export const uploaded = signal<Pick<Upload, 'app' | 'bucket' | 'key'> | null>(null);
 
 const begun = new Map<number, Begun>();
@@ -43,7 +46,7 @@ const tryNow = new Map<number, () => void>();
 let last = 0;
 let turn: Promise<unknown> = Promise.resolve();
 
-/** Where an object's bytes are read, and put. */
+/** Returns the URL for reading and putting an object's bytes. */
 export function rawUrl(app: string, bucket: string, key: string): string {
   const query = new URLSearchParams({ key });
   return `/v1/apps/${encodeURIComponent(app)}/storage/r2/${encodeURIComponent(bucket)}/raw?${query}`;
@@ -60,7 +63,7 @@ export function upload(to: { app: string; bucket: string; prefix: string }, file
   for (const { id } of more) queue(id);
 }
 
-/** Has an upload go on that waits for its next try, or that failed. */
+/** Continues an upload that waits for a retry, or that failed. */
 export function goOn(id: number) {
   const isFailed = find(id)?.state === 'failed';
   if (!isFailed) return tryNow.get(id)?.();
@@ -68,7 +71,7 @@ export function goOn(id: number) {
   queue(id);
 }
 
-/** Ends an upload, and drops what came of it. */
+/** Cancels an upload, and drops its finished parts. */
 export function cancel(id: number) {
   const ended = find(id);
   running.get(id)?.abort();
@@ -76,7 +79,7 @@ export function cancel(id: number) {
   const known = begun.get(id);
   begun.delete(id);
   if (ended === undefined || known === undefined) return;
-  // What cannot be dropped now goes by itself in seven days.
+  // If this fails, the server drops the parts after seven days.
   api('storage.r2.abort_upload', abortOf(ended, known)).catch(() => {});
 }
 
@@ -96,7 +99,7 @@ async function run(id: number): Promise<void> {
     drop(id);
     uploaded.value = found;
   } catch (error) {
-    // An upload that the server has dropped begins anew.
+    // The server has dropped the upload: start again.
     if ((error as Failure).code === 'storage_not_found') begun.delete(id);
     if (!own.signal.aborted) change(id, { state: 'failed', words: (error as Failure).message });
   } finally {
@@ -143,12 +146,12 @@ async function send(upload: Upload, signal: AbortSignal): Promise<void> {
   );
 }
 
-/** The size of the parts of a file, in bytes. */
+/** Returns the part size for a file, in bytes. */
 export function partBytes(size: number): number {
   return Math.max(PART_BYTES, Math.ceil(size / R2_PARTS / MIB) * MIB);
 }
 
-/** Tries until there is an answer that stays. @throws {Failure} that answer */
+/** Retries until the result is final. @throws {Failure} a final error */
 async function persist<T>(id: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   for (let wait = RETRY_MS.first; ; wait = Math.min(2 * wait, RETRY_MS.most)) {
     try {
@@ -166,7 +169,7 @@ async function persist<T>(id: number, signal: AbortSignal, work: () => Promise<T
   }
 }
 
-/** Waits until the time is over, the browser is online again, or somebody does not want to wait. */
+/** Waits for the delay, until the browser is online again, or until a person retries. */
 function rest(id: number, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {
@@ -199,7 +202,7 @@ function abortOf({ app, bucket, key }: Upload, { upload_id }: Begun) {
   return { id: app, bucket, key, upload_id };
 }
 
-// A page with uploads asks before it is left, and drops what has arrived of them when it is.
+// Asks before a page with uploads is left, and then drops their finished parts.
 if (typeof window !== 'undefined') {
   addEventListener('beforeunload', (event) => {
     if (uploads.peek().some(({ state }) => state !== 'failed')) event.preventDefault();

@@ -1,15 +1,15 @@
-// What storage keeps, in words: values of SQLite, and what objects keep, which has a form for all that is no JSON.
+// Formats stored values: values of SQLite, and values of Durable Objects, which include types outside JSON.
 import type { Params, Result } from '../../api.ts';
 
 export type SqlValue = Result<'storage.d1.get'>['rows'][number][number];
 export type SqlParameter = NonNullable<Params<'storage.d1.write'>['params']>[number];
 
-/** Longest value that a list shows. */
+/** Most characters of a value in a list. */
 const LISTED = 200;
 
 export type Kind = 'null' | 'empty' | 'text' | 'number' | 'bytes';
 
-/** A value of SQLite for a grid. */
+/** Formats a value of SQLite for a grid. */
 export function cellOf(value: SqlValue): { kind: Kind; text: string } {
   if (value === null) return { kind: 'null', text: 'NULL' };
   if (value === '') return { kind: 'empty', text: 'empty' };
@@ -20,7 +20,7 @@ export function cellOf(value: SqlValue): { kind: Kind; text: string } {
   return { kind: 'number', text: textOf(value) };
 }
 
-/** The whole of a value, as one types it. NULL is an empty text. */
+/** Returns a value as editable text. NULL is empty. */
 export function textOf(value: SqlValue): string {
   if (value === null) return '';
   if (typeof value !== 'object') return String(value);
@@ -29,14 +29,13 @@ export function textOf(value: SqlValue): string {
   return hex(bytesOf(value.$bytes), Number.POSITIVE_INFINITY);
 }
 
-/** Whether two values are the same. */
 export function isSame(one: SqlValue, other: SqlValue): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
 }
 
 /**
- * What was typed, as a column of this type keeps it: a number where the type asks for one and it is one, else a text.
- * @param type as the table declares it
+ * Parses typed text for a column: a number if the type is numeric and the text is a number, else a string.
+ * @param type as declared by the table
  */
 export function typed(text: string, type: string): SqlValue {
   if (/INT|REAL|FLOA|DOUB|NUM|DEC|BOOL/i.test(type)) {
@@ -60,7 +59,7 @@ export function base64Of(bytes: Uint8Array): string {
   return btoa(text);
 }
 
-/** Text that bytes hold; null when they are no text that people read. */
+/** Decodes text from bytes; null for binary data. */
 export function textIn(bytes: Uint8Array, isCut = false): string | null {
   try {
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -78,7 +77,7 @@ export function hex(bytes: Uint8Array, most = 12): string {
   return bytes.length > most ? `${shown} … ${bytes.length} bytes` : shown;
 }
 
-/** JSON with its lines indented; null for what is no JSON, or only a bare number or text. */
+/** Returns indented JSON; null for invalid JSON, and for a bare number or string. */
 export function prettyJson(text: string): string | null {
   if (!/^\s*[[{]/.test(text)) return null;
   try {
@@ -88,7 +87,7 @@ export function prettyJson(text: string): string | null {
   }
 }
 
-/** What an object keeps, written as one would write it in code. */
+/** Formats a stored value as JavaScript. */
 export function written(value: unknown, indent = 0): string {
   if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value);
   if (typeof value === 'string') return JSON.stringify(value);
@@ -139,7 +138,7 @@ export function written(value: unknown, indent = 0): string {
   return block('{', lines, '}', indent);
 }
 
-/** Short ones stand in one line. */
+/** Puts short blocks on one line. */
 function block(open: string, lines: string[], close: string, indent: number): string {
   if (lines.length === 0) return `${open}${close}`;
   const isShort = lines.join(', ').length <= 60 && !lines.some((line) => line.includes('\n'));
@@ -151,7 +150,7 @@ function block(open: string, lines: string[], close: string, indent: number): st
   return `${open}\n${lines.map((line) => `${pad}${line}`).join(',\n')}\n${'  '.repeat(indent)}${close}`;
 }
 
-/** Why a text is no JSON, for the field that has it. */
+/** Returns the error for a field whose text is not JSON. */
 export function whyNoJson(text: string): string | null {
   try {
     JSON.parse(text);

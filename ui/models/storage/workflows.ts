@@ -6,13 +6,13 @@ import { pages } from '../pages.ts';
 export type Instance = Result<'workflows.instances.list'>['items'][number];
 export type InstanceStatus = Instance['status'];
 export type Step = Result<'workflows.instances.get'>['steps'][number];
-/** What is done to an instance by its name alone. */
+/** Actions on an instance without parameters. */
 export type Verb = 'pause' | 'resume' | 'restart' | 'terminate';
 
 const PAGE = 50;
 const EVERY_MS = 5_000;
 
-/** @param status only those in this one; empty for all */
+/** @param status filters by status; empty for all */
 export function instancesModel(id: string, workflow: string, status: InstanceStatus | '') {
   const asked = { id, workflow, limit: PAGE, ...(status !== '' && { status }) };
   const list = pages<Instance>(
@@ -21,7 +21,7 @@ export function instancesModel(id: string, workflow: string, status: InstanceSta
   );
   return {
     list,
-    /** Makes one. @throws {Failure} */
+    /** Creates an instance. @throws {Failure} */
     async create(instance: string, params: unknown): Promise<string> {
       const made = await api('workflows.instances.create', {
         id,
@@ -58,7 +58,7 @@ export function instanceModel(id: string, workflow: string, instance: string) {
   };
 }
 
-/** What may be done to an instance in a status. */
+/** Returns the actions that a status allows. */
 export function verbsOf(status: InstanceStatus): Verb[] {
   if (status === 'complete' || status === 'errored' || status === 'terminated') return ['restart'];
   if (status === 'paused' || status === 'waitingForPause') return ['resume', 'terminate'];

@@ -1,4 +1,4 @@
-// The errors of an app, in groups, and one group.
+// The grouped errors of an app, and a single group.
 import { computed, effect, signal } from '@preact/signals';
 import { api, type Result } from '../../api.ts';
 import { live, resource } from '../../live.ts';
@@ -12,13 +12,13 @@ export type ErrorStatus = GroupedError['status'];
 export type Occurrence = Result<'errors.get'>['occurrences'][number];
 
 const PAGE = 50;
-/** How often one group is read again while it is shown. */
+/** Polling interval of a single group. */
 const EVERY_MS = 15_000;
-/** Frames of the project whose source is read. */
+/** Most stack frames of the project whose source is read. */
 const SNIPPETS = 5;
 export const statuses = ['open', 'resolved', 'ignored'] as const satisfies readonly ErrorStatus[];
 
-/** How an error was noticed, in words. */
+/** How an error was caught, in words. */
 export const mechanisms: Record<string, string> = {
   uncaught: 'was thrown and not caught',
   unhandledrejection: 'a promise was rejected and nobody waited for it',
@@ -28,12 +28,12 @@ export const mechanisms: Record<string, string> = {
   crash: 'the process ended',
 };
 
-/** The status that the query names. */
+/** Returns the status in the query. */
 export function statusOf(named: string): ErrorStatus {
   return statuses.find((status) => status === named) ?? 'open';
 }
 
-/** The groups in a status, the one that was seen last first. */
+/** The groups with a status, the last seen first. */
 export function errorsModel(app: string, status: ErrorStatus) {
   const asked = { id: app, status };
   const list = pages(
@@ -41,7 +41,7 @@ export function errorsModel(app: string, status: ErrorStatus) {
     ({ fingerprint }: GroupedError) => fingerprint,
     { grows: true },
   );
-  /** The fingerprints of those that have come since the list was read. */
+  /** Fingerprints of the groups that are newer than the list. */
   const news = signal<ReadonlySet<string>>(new Set());
   const stop = live('errors.stream', asked, {
     onItems(items) {
@@ -63,7 +63,7 @@ export function errorsModel(app: string, status: ErrorStatus) {
   };
 }
 
-/** Puts what a stream told into a list: the one that was seen last first, and none that has another status by now. */
+/** Merges streamed groups into a list, the last seen first. Drops groups with another status. */
 export function mergeErrors(
   list: readonly GroupedError[],
   told: readonly GroupedError[],
@@ -75,12 +75,12 @@ export function mergeErrors(
     .sort((a, b) => b.last_seen_at.localeCompare(a.last_seen_at));
 }
 
-/** A frame with the lines of the source around it; null while they are read, empty when they cannot be. */
+/** A stack frame with its source lines; null while they are read, empty when they cannot be read. */
 export interface ShownFrame extends Frame {
   source: readonly SourceLine[] | null;
 }
 
-/** One group. The occurrence that is shown is in the query (`n`, 0 is the last one). */
+/** One group. The query has the index of the occurrence shown (`n`, 0 is the last one). */
 export function errorModel(app: string, fingerprint: string) {
   const group = resource((signal) => api('errors.get', { id: app, fingerprint }, { signal }), {
     everyMs: EVERY_MS,

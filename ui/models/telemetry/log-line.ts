@@ -1,20 +1,20 @@
-// A line of a log as it is shown: its message, and what is said besides by name.
+// Splits a log line into its message and named fields.
 import type { Result } from '../../api.ts';
 
 export type LogLine = Result<'logs.list'>['items'][number];
 
-/** What a line says. */
+/** Message and fields of a line. */
 export interface Said {
   message: string;
   fields: readonly (readonly [string, string])[];
 }
 
-/** Names that JSON lines give to their message. */
+/** Names of the message in JSON lines. */
 const MESSAGES = ['msg', 'message', 'text', 'event'];
-/** What stands beside the line already. */
+/** Fields that are shown next to the line already. */
 const BESIDE = ['level', 'time', 'timestamp', 'ts'];
 
-/** Reads a line. One of JSON is its message and its other members: the line's own fields are those, cut short. */
+/** Parses a line. JSON gives a message and the other members. The line's own `fields` are the same members, truncated. */
 export function readLine({ text, fields }: Pick<LogLine, 'text' | 'fields'>): Said {
   const json = text.startsWith('{') ? objectOf(text) : null;
   if (json === null) return { message: text, fields: entries(fields ?? {}) };
@@ -43,16 +43,16 @@ function entries(values: object): [string, string][] {
 export const levels = ['debug', 'info', 'warn', 'error'] as const;
 export type Level = LogLine['level'];
 
-/** Which lines are wanted. Empty: all. */
+/** A filter of lines. Empty: all. */
 export interface LogFilter {
   search: string;
   level: Level | '';
   trace: string;
-  /** The preview whose log it is; empty: the app's. */
+  /** Shows the log of this preview; empty: the app's. */
   preview: string;
 }
 
-/** Whether a line is wanted. As the server decides it, so that what is there already can be searched at once. */
+/** Whether a line matches. Uses the server's rules, so that loaded lines can be filtered at once. */
 export function isWanted(line: LogLine, { search, level, trace }: Omit<LogFilter, 'preview'>): boolean {
   if (level !== '' && levels.indexOf(line.level) < levels.indexOf(level)) return false;
   if (trace !== '' && line.trace_id !== trace) return false;

@@ -1,18 +1,18 @@
-// The log of an app: what was said, what is being said, and which of it is wanted.
+// The log of an app: past lines, new lines, and a filter.
 import { computed, effect, signal } from '@preact/signals';
 import { api, type Failure } from '../../api.ts';
 import { live, liveRows } from '../../live.ts';
 import { queryOf } from '../../router.ts';
 import { isWanted, type Level, type LogFilter, type LogLine, levels } from './log-line.ts';
 
-/** Lines of one page of the list. */
+/** Lines in one page of the list. */
 const PAGE = 200;
-/** The server is asked so long after the last key. */
+/** Debounce of typing, in ms, before the server is asked. */
 const TYPING_MS = 350;
-/** Lines that are kept back while one reads. Older ones of them are skipped, and counted. */
+/** Most buffered lines while the view is paused. Older ones are dropped and counted. */
 const HELD = 2_000;
 
-/** The wanted lines of an app's log, newest last. The filter is in the query: `q`, `level`, `trace`, `preview`. */
+/** The filtered lines of an app's log, newest last. The filter is in the query: `q`, `level`, `trace`, `preview`. */
 export function logsModel(app: string) {
   const { rows, dropped, add, addOlder, replace } = liveRows<LogLine>();
   const filter = computed<LogFilter>(() => {
@@ -24,7 +24,7 @@ export function logsModel(app: string) {
       preview: queryOf('preview'),
     };
   });
-  /** What is there for the filter that was asked for last; null while nothing was read. */
+  /** The filter of the lines that were read; null before the first read. */
   const read = signal<LogFilter | null>(null);
   const isAsking = signal(false);
   const failure = signal<Failure | null>(null);
@@ -32,14 +32,14 @@ export function logsModel(app: string) {
   const held = signal<readonly LogLine[]>([]);
   const skipped = signal(0);
   const isPaused = signal(false);
-  /** Whether one has scrolled away from the newest line. */
+  /** Whether the person has scrolled away from the newest line. */
   const isAway = signal(false);
   const isLive = signal(false);
 
   let asking: AbortController | null = null;
   let stop: (() => void) | null = null;
 
-  /** Takes in what has come: to the others, or kept back while one reads. */
+  /** Adds new lines to the view, or to the buffer while it is paused. */
   const take = (lines: readonly LogLine[]) => {
     if (!isPaused.peek() && !isAway.peek()) return add(lines);
     const all = [...held.peek(), ...lines];
@@ -80,12 +80,12 @@ export function logsModel(app: string) {
       if (asking === own) isAsking.value = false;
     }
   };
-  /** @param after the id of the newest line that is there */
+  /** @param after id of the newest loaded line */
   const follow = (asked: LogFilter, after: string | undefined) => {
     const { trace_id: _, ...params } = paramsOf(asked);
     const own = asking!;
     let between: ReadonlySet<string> = new Set();
-    /** After an empty list there is no line to go on from: reads what came before the stream was open. */
+    /** After an empty list there is no id to resume from. Reads lines from before the stream was open. */
     const readBetween = async () => {
       const page = await api(
         'logs.list',
@@ -108,7 +108,7 @@ export function logsModel(app: string) {
         },
         onOpen: () => {
           isLive.value = true;
-          // What fails is read again with the next connection.
+          // A failure is repaired by the next connection.
           if (after === undefined && rows.peek().length === 0) readBetween().catch(() => {});
         },
         onLost: () => {
@@ -134,7 +134,7 @@ export function logsModel(app: string) {
   });
   const shown = computed(() => {
     const wanted = filter.value;
-    // Lines of one log are none of another.
+    // Lines of another log do not match.
     return read.value?.preview === wanted.preview ? rows.value.filter((line) => isWanted(line, wanted)) : [];
   });
   return {
@@ -142,27 +142,27 @@ export function logsModel(app: string) {
     shown,
     dropped,
     failure,
-    /** The server has not answered for the filter as it is now: what is shown is of what was there. */
+    /** The server has not answered for the current filter: the view shows matching loaded lines. */
     isSearching: computed(
       () => isAsking.value || JSON.stringify(read.value) !== JSON.stringify(filter.value),
     ),
     isRead: computed(() => read.value !== null),
     isLive,
     isPaused,
-    /** Lines that have come and are not shown yet. */
+    /** Number of new lines that are not shown yet. */
     waiting: computed(() => held.value.length + skipped.value),
     hasOlder: computed(() => cursor.value !== null && rows.value.length < HELD),
     retry: () => ask(filter.peek()),
     pause() {
       isPaused.value = true;
     },
-    /** Shows what has come meanwhile, and all that comes from now on. */
+    /** Shows buffered and new lines. */
     goOn() {
       isPaused.value = false;
       isAway.value = false;
       catchUp();
     },
-    /** One has scrolled to the newest line, or away from it. */
+    /** Called when the person scrolls to the newest line, or away from it. */
     scrolled(toEnd: boolean) {
       isAway.value = !toEnd;
       if (toEnd && !isPaused.peek()) catchUp();

@@ -1,4 +1,4 @@
-// How an app is: its figures over a range, its last deploys, open errors, and the last lines of its log.
+// Overview of an app: its figures over a range, last deploys, open errors, and last log lines.
 import { computed, effect } from '@preact/signals';
 import { api, type Result } from '../../api.ts';
 import { live, resource } from '../../live.ts';
@@ -10,29 +10,29 @@ type Steps = Result<'metrics.get'>;
 type Step = Steps['items'][number];
 
 const HOUR_MS = 3_600_000;
-/** The ranges that one can choose, in hours. */
+/** Selectable ranges, in hours. */
 export const RANGES = { '1h': 1, '6h': 6, '24h': 24, '7d': 168, '30d': 720 } as const;
 export type Range = keyof typeof RANGES;
 const OF_ALL: Range = '24h';
-/** Furthest that the API looks back, in hours. */
+/** The API's longest range, in hours. */
 const MOST_HOURS = 720;
-/** How often the present is read again, and figures of a range. */
+/** Polling intervals: of the current state, and of a range's figures. */
 const PRESENT_MS = 10_000;
 const FIGURES_MS = 30_000;
 const LINES = 8;
 const DEPLOYS = 20;
 
-/** What can be drawn. */
+/** Charts. */
 export type Drawn = 'requests' | 'errors' | 'latency' | 'wakes';
 
-/** The part of time that is shown: the last hours, or what was dragged over. Times in ms. */
+/** The time range shown: the last hours, or a dragged selection. Times in ms. */
 export interface Span {
   hours: number;
   from: number | null;
   to: number | null;
 }
 
-/** Reads the part of time out of the query. */
+/** Parses the time range in the query. */
 export function spanOf(range: string, from: string, to: string, now: number): Span {
   const [begin, end] = [Number(from), Number(to)];
   if (from !== '' && to !== '' && begin < end && end - begin >= 60_000 && begin < now) {
@@ -42,13 +42,13 @@ export function spanOf(range: string, from: string, to: string, now: number): Sp
   return { hours: RANGES[range as Range] ?? RANGES[OF_ALL], from: null, to: null };
 }
 
-/** The steps that lie in a part of time. */
+/** Returns the steps in a time range. */
 export function stepsIn({ items, step_s }: Steps, { from, to }: Span): Step[] {
   if (from === null || to === null) return items;
   return items.filter(({ at }) => Date.parse(at) + step_s * 1e3 > from && Date.parse(at) < to);
 }
 
-/** All of several steps. Latencies are means of the steps', each as much as it had requests. */
+/** Returns totals of several steps. Latencies are means, weighted by requests. */
 export function summary(steps: readonly Step[]) {
   const sum = (of: (step: Step) => number) => steps.reduce((all, step) => all + of(step), 0);
   const mean = (of: (step: Step) => number | null) => {
@@ -66,7 +66,6 @@ export function summary(steps: readonly Step[]) {
   };
 }
 
-/** The model of the overview of the app with this slug. */
 export function overviewModel(slug: string) {
   const range = computed(() =>
     queryOf('range', OF_ALL) in RANGES ? (queryOf('range', OF_ALL) as Range) : OF_ALL,
@@ -95,7 +94,7 @@ export function overviewModel(slug: string) {
       everyMs: FIGURES_MS,
     },
   );
-  // The same length of time before, to compare with.
+  // The previous period of the same length, for comparison.
   const earlier = resource(async (signal) => {
     const { hours, from } = span.peek();
     if (from !== null || hours * 2 > MOST_HOURS) return null;
@@ -136,14 +135,12 @@ export function overviewModel(slug: string) {
     steps,
     now: computed(() => steps.value && summary(steps.value)),
     before: earlier.data,
-    /** Puts it to sleep, or wakes it, or starts or stops it. */
     async sleep() {
       app.set(await api('apps.sleep', { id: slug }));
     },
     async run(desired_state: 'running' | 'stopped') {
       app.set(await api('apps.update', { id: slug, desired_state }));
     },
-    /** Runs a cron now. */
     async runCron(cron: string) {
       const ran = await api('crons.run', { id: slug, cron });
       await crons.refresh();

@@ -1,4 +1,4 @@
-// Product events, the users they are about, and insights.
+// Product events, their users, and insights.
 import { computed, signal } from '@preact/signals';
 import { api, type Result } from '../../api.ts';
 import { live, resource } from '../../live.ts';
@@ -9,10 +9,9 @@ export type User = Result<'users.props'>;
 export type Insight = Result<'insights.list'>['items'][number];
 
 const PAGE = 50;
-/** Events that a list keeps of those that come while one looks. */
+/** Most new events in a list. */
 const FRESH = 500;
 
-/** The channels of an app's events. */
 export function channelsModel(id: string) {
   const channels = resource((signal) => api('events.channels', { id, limit: 200 }, { signal }), {
     everyMs: 30_000,
@@ -20,7 +19,7 @@ export function channelsModel(id: string) {
   return { channels, close: channels.close };
 }
 
-/** Events of an app, newest first, as they come. `about` filters: an empty text is any. */
+/** Events of an app, newest first, with live updates. `about` filters: empty matches any. */
 export function eventsModel(id: string, about: { channel: string; event: string; user_id: string }) {
   const filter = Object.fromEntries(Object.entries(about).filter(([, value]) => value !== ''));
   const before = pages(
@@ -47,7 +46,7 @@ export function eventsModel(id: string, about: { channel: string; event: string;
   return {
     before,
     items,
-    /** Whether an event came while one looked. */
+    /** Whether an event is newer than the list. */
     isFresh: (event: AppEvent) => fresh.value.some((each) => each.id === event.id),
     close() {
       stop();

@@ -1,21 +1,21 @@
-// The stack of an error, and the lines of the source that it names.
+// Parses the stack of an error, and finds its source lines.
 
 export interface Frame {
-  /** What was called; null for code outside a function. */
+  /** The called function; null for code outside of functions. */
   call: string | null;
-  /** Where, as the stack says it. */
+  /** The location as in the stack. */
   place: string;
-  /** Of the project: a path in its repository. */
+  /** Path in the repository; null for files outside the project. */
   path: string | null;
   line: number;
 }
 
-/** Lines before and after the one that is named. */
+/** Lines of context before and after the named line. */
 const AROUND = 2;
-/** What no project has written. */
+/** Files outside the project. */
 const FOREIGN = /(?:^|\/)node_modules\/|^(?:node|cloudflare|workerd|internal):|^(?:cellar-|https?:)|^<|^\//;
 
-/** Reads the frames of a stack, in its order. */
+/** Parses the frames of a stack, in order. */
 export function parseStack(stack: string): Frame[] {
   return stack.split('\n').flatMap((text) => {
     const found = /^\s+at (?:(.+?) \()?((?:[^()]+?):(\d+):\d+)\)?$/.exec(text);
@@ -28,7 +28,7 @@ export function parseStack(stack: string): Frame[] {
   });
 }
 
-/** What the host says in a stack that its author may have forgotten; null where it says nothing. */
+/** Returns the host's hint in a stack, for its author; null when there is none. */
 export function hintIn(stack: string): string | null {
   return /^ {4}\((The app .*)\)$/m.exec(stack)?.[1] ?? null;
 }
@@ -39,7 +39,7 @@ export interface SourceLine {
   isNamed: boolean;
 }
 
-/** The line of a file that a frame names, with two before and two after it; empty when there is no such line. */
+/** Returns the lines around the one that a frame names; empty when the file has no such line. */
 export function around(text: string, line: number): SourceLine[] {
   const lines = text.split('\n');
   if (line > lines.length) return [];

@@ -1,4 +1,4 @@
-// Requests that were slow or failed, and one request with what was said during it.
+// Slow or failed requests, and a single request with its log.
 import { computed } from '@preact/signals';
 import { api, type Result } from '../../api.ts';
 import { resource } from '../../live.ts';
@@ -7,9 +7,9 @@ import { pages } from '../pages.ts';
 export type Span = Result<'spans.list'>['items'][number];
 
 const PAGE = 50;
-/** How often the list is read again while it is shown. */
+/** Polling interval of the list. */
 const EVERY_MS = 10_000;
-/** Where a span is looked for: so many pages of 200. */
+/** Pages of 200 that are searched for a span. */
 const PAGES = 5;
 export const ranges = [
   ['1', '1 h'],
@@ -19,12 +19,12 @@ export const ranges = [
 ] as const;
 export type Range = (typeof ranges)[number][0];
 
-/** The range that the query names. */
+/** Returns the range in the query. */
 export function rangeOf(hours: string): Range {
   return ranges.find(([range]) => range === hours)?.[0] ?? '24';
 }
 
-/** The requests of a range, newest first. */
+/** The requests in a range, newest first. */
 export function tracesModel(app: string, range: Range) {
   const asked = { id: app, hours: Number(range), limit: PAGE };
   const list = pages(
@@ -39,7 +39,7 @@ export function tracesModel(app: string, range: Range) {
   };
 }
 
-/** A part of a request's time, in ms from its beginning. */
+/** A stage of a request, in ms from its start. */
 export interface Stage {
   name: string;
   kind: 'wait' | 'wake' | 'app';
@@ -47,7 +47,7 @@ export interface Stage {
   ms: number;
 }
 
-/** What the time of a request went to, in order. */
+/** Returns the stages of a request, in order. */
 export function stagesOf({ duration_ms, held_ms, wake_ms, refused }: Span): Stage[] {
   const wake = Math.min(wake_ms, held_ms);
   const stages: Stage[] = [
@@ -63,7 +63,7 @@ export function stagesOf({ duration_ms, held_ms, wake_ms, refused }: Span): Stag
   return stages.filter(({ ms, kind }) => ms > 0 || kind === 'app');
 }
 
-/** One request: its spans, if any are kept, and its lines of the log. */
+/** One request: its spans, if any are kept, and its log lines. */
 export function traceModel(app: string, trace: string) {
   return resource(async (signal) => {
     const [spans, lines] = await Promise.all([
