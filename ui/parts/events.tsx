@@ -5,7 +5,7 @@ import { Badge } from './status/status.tsx';
 import { Time } from './status/time.tsx';
 import { Table } from './tables/table.tsx';
 
-/** @param props.app its slug @param props.isFresh marks those that came while one looked */
+/** @param props.app its slug @param props.isFresh marks events that are newer than the list */
 export function Events({
   app,
   rows,

@@ -1,6 +1,6 @@
-// Numbers, sizes, durations and times in words. Nothing else in `ui` makes them. All of it in English, as the words are.
+// Formats numbers, sizes, durations and times, in English. The rest of `ui` uses only these functions.
 
-/** What stands where there is no value. */
+/** Placeholder for a missing value. */
 export const NONE = '–';
 
 /** At most three digits: `0.12`, `1.2`, `12`, `123`. Never rounded up to four. */
@@ -23,7 +23,7 @@ export function count(value: number | null): string {
   return `${threeDigits(value / 1e9)}\u00a0G`;
 }
 
-/** A count with all of its digits: `12 345`. */
+/** Formats a count with all of its digits: `12 345`. */
 export function exactCount(value: number): string {
   return value.toLocaleString('en').replaceAll(',', '\u202f');
 }
@@ -60,7 +60,7 @@ function two(large: number, unit: string, small: number, smallUnit: string): str
   return small === 0 ? `${large}\u00a0${unit}` : `${large}\u00a0${unit} ${small}\u00a0${smallUnit}`;
 }
 
-/** A share of one: `0 %`, `0.3 %`, `12 %`. */
+/** Formats a fraction of one: `0 %`, `0.3 %`, `12 %`. */
 export function percent(share: number | null): string {
   if (share === null || Number.isNaN(share)) return NONE;
   const value = share * 100;
@@ -68,7 +68,7 @@ export function percent(share: number | null): string {
   return `${Number(value.toFixed(value < 10 ? 1 : 0))}\u00a0%`;
 }
 
-/** How a figure changed: `+12 %`, `−3 %`, `±0 %`; null where there was nothing to compare with. */
+/** Formats a change: `+12 %`, `−3 %`, `±0 %`; null without a value to compare with. */
 export function change(now: number | null, before: number | null): string | null {
   if (now === null || before === null || before === 0) return null;
   const share = Math.round((now / before - 1) * 100);
@@ -79,7 +79,7 @@ export function change(now: number | null, before: number | null): string | null
 
 const SHORT = { hour12: false, hour: '2-digit', minute: '2-digit' } as const;
 
-/** How long ago, or until when: `just now`, `3 min ago`, `in 2 h`, `5 days ago`, then the date. */
+/** Formats a relative time: `just now`, `3 min ago`, `in 2 h`, `5 days ago`, then the date. */
 export function ago(time: string | number, now = Date.now()): string {
   const at = new Date(time).getTime();
   const ms = Math.abs(now - at);
@@ -88,7 +88,7 @@ export function ago(time: string | number, now = Date.now()): string {
   return at <= now ? `${length(ms)} ago` : `in ${length(ms)}`;
 }
 
-/** How long something lasts that began then: `a moment`, `14 s`, `3 min`, `5 days`. */
+/** Formats the time since a start: `a moment`, `14 s`, `3 min`, `5 days`. */
 export function age(time: string | number, now = Date.now()): string {
   const ms = Math.max(0, now - new Date(time).getTime());
   return ms < 9_500 ? 'a moment' : length(ms);
@@ -96,7 +96,7 @@ export function age(time: string | number, now = Date.now()): string {
 
 const DAY_MS = 86_400_000;
 
-/** In one unit. */
+/** Formats a duration in one unit. */
 function length(ms: number): string {
   const s = Math.round(ms / 1e3);
   if (s < 60) return `${s} s`;
@@ -106,7 +106,7 @@ function length(ms: number): string {
   return days === 1 ? '1 day' : `${days} days`;
 }
 
-/** `12 Nov`, with its year when that is another. */
+/** `12 Nov`, with the year when it is not this year. */
 export function date(time: string | number, now = Date.now()): string {
   const at = new Date(time);
   const isThisYear = at.getFullYear() === new Date(now).getFullYear();
@@ -127,10 +127,10 @@ export function exactTime(time: string | number): string {
   });
 }
 
-/** Made once, when it is first needed: a log has many such times, and to make one takes longer than to use it. */
+/** Created once on first use: a log has many times, and creating a formatter is slower than using it. */
 let clockFormat: Intl.DateTimeFormat | null = null;
 
-/** The time of day: `07:03:21`, with milliseconds if asked. For rows of one day, such as a log's. */
+/** Formats the time of day: `07:03:21`, optionally with milliseconds. For rows of one day, such as a log. */
 export function clock(time: string | number, { ms = false } = {}): string {
   const at = new Date(time);
   clockFormat ??= new Intl.DateTimeFormat('en-GB', { ...SHORT, second: '2-digit' });
@@ -138,17 +138,16 @@ export function clock(time: string | number, { ms = false } = {}): string {
   return ms ? `${said}.${String(at.getMilliseconds()).padStart(3, '0')}` : said;
 }
 
-/** A commit's id as people read it. */
+/** Shortens a commit's hash. */
 export function shortSha(sha: string): string {
   return sha.slice(0, 7);
 }
 
-/** The first line of a text. */
 export function firstLine(text: string): string {
   return text.split('\n', 1)[0]!.trim();
 }
 
-/** The name of whom git names: `Ada Lovelace <ada@example.com>` is Ada Lovelace. */
+/** Returns the name of a git author: `Ada Lovelace <ada@example.com>` is Ada Lovelace. */
 export function person(author: string): string {
   return author.replace(/\s*<[^<>]*>$/, '') || author;
 }

@@ -1,4 +1,4 @@
-// Invites that nobody has used yet: those of the machine, and those of an app.
+// Unused invites of the machine or of an app.
 import type { ComponentChildren } from 'preact';
 import type { Invite } from '../models/account/invites.ts';
 import type { Pages } from '../models/pages.ts';
@@ -7,14 +7,14 @@ import { Time } from './status/time.tsx';
 import { Listed, remove } from './tables/pages.tsx';
 import type { Column } from './tables/table.tsx';
 
-/** The roles that one can have on an app, to choose from. */
+/** Selectable roles on an app. */
 export const APP_ROLES = [
   ['view', 'View: look at it'],
   ['push', 'Push: deploy, and see its data'],
   ['admin', 'Admin: everything'],
 ] as const;
 
-/** @param props.gives the column that says what an invite gives */
+/** @param props.gives column that shows what an invite gives */
 export function OpenInvites({
   of,
   gives,

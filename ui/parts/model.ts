@@ -1,18 +1,18 @@
-// How a view gets its model.
+// Creates a view's model.
 import { useLayoutEffect, useMemo } from 'preact/hooks';
 
 /**
- * Makes a model when its view appears, and closes it when the view goes. A screen is made anew when what its path catches
- * changes, so a model never changes what it is about.
+ * Creates a model when its view mounts, and closes it on unmount. A screen is remounted when its path parameters change, so the
+ * subject of a model never changes.
  */
 export function useModel<Model extends { close(): void }>(make: () => Model): Model {
   const model = useMade(make);
-  // A view that goes before it is painted never runs its other effects, and its streams would stay open.
+  // A layout effect, because other effects do not run for a view that unmounts before paint. Its streams would stay open.
   useLayoutEffect(() => () => model.close(), [model]);
   return model;
 }
 
-/** The same for a model that has nothing to end. */
+/** Like `useModel`, for a model without `close`. */
 export function useMade<Model>(make: () => Model): Model {
   return useMemo(make, []);
 }

@@ -1,4 +1,4 @@
-// The one wrapper of uPlot. Gaps (null) are gaps; a table stands for the drawing for whoever does not see it.
+// Wraps uPlot. Null values are gaps. A table replaces the drawing for screen readers.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type uPlot from 'uplot';
 import { shownTheme } from '../../theme.ts';
@@ -7,16 +7,16 @@ import { failed } from '../status/toast.tsx';
 
 export interface Series {
   name: string;
-  /** One for each time. Null: not known, or nothing was there. */
+  /** One value per time. Null: unknown or no data. */
   values: readonly (number | null)[];
   colour: 'accent' | 'danger' | 'warn' | 'sleep' | 'muted';
-  /** Bars stand for counts of a step, lines for what goes on between. */
+  /** Bars show counts per step, lines show continuous values. */
   kind?: 'line' | 'bars';
-  /** The ground under the line is tinted. */
+  /** Whether the area under the line is tinted. */
   filled?: boolean;
 }
 
-/** Something that happened, drawn as an upright line. */
+/** An event, drawn as a vertical line. */
 export interface Mark {
   /** ms */
   at: number;
@@ -25,22 +25,22 @@ export interface Mark {
 }
 
 interface ChartProps {
-  /** What is drawn, as the caption of its table. */
+  /** Title, also the caption of the table. */
   title: string;
   /** ms, ascending. */
   times: readonly number[];
   series: readonly Series[];
-  /** The values are counts: no axis has half of one. */
+  /** Whether values are counts: axes have no fractions. */
   whole?: boolean;
-  /** Says a value with its unit. */
+  /** Formats a value with its unit. */
   format: (value: number | null) => string;
   marks?: readonly Mark[];
   height?: number;
-  /** From and to in ms, when one drags over a part of it. */
+  /** Called with the range in ms that the person dragged over. */
   onZoom?: (from: number, to: number) => void;
 }
 
-/** Rows of the table that stands for a chart. */
+/** Most rows in a chart's table. */
 const TABLE_ROWS = 48;
 
 /** A chart over time. */
@@ -110,7 +110,7 @@ export function Chart(props: ChartProps) {
   );
 }
 
-/** Marks of the step at `i`. */
+/** Returns the marks in the step at `i`. */
 function near(marks: readonly Mark[], times: readonly number[], i: number): Mark[] {
   const step = (times[1] ?? 0) - (times[0] ?? 0);
   return marks.filter(({ at }) => at >= times[i]! && at < times[i]! + step);
@@ -149,7 +149,7 @@ function Tip({
   );
 }
 
-/** The table for screen readers: at most 48 rows, evenly taken. */
+/** The table for screen readers: at most 48 rows, evenly sampled. */
 function StandIn({ title, times, series, format, marks = [] }: ChartProps) {
   const each = Math.ceil(times.length / TABLE_ROWS);
   const rows = times.map((time, i) => ({ time, i })).filter(({ i }) => i % each === 0);
@@ -281,7 +281,7 @@ function options(
   };
 }
 
-/** Three or four round values. */
+/** Returns three or four round values for the axis. */
 function ySplits(min: number, max: number, least: number): number[] {
   const rough = (max - min) / 3;
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -1,12 +1,12 @@
-// A figure with its name: a number that is read from across the room.
+// A large number with its name.
 import type { ComponentChildren } from 'preact';
 
-/** Several of them, side by side. */
+/** Several figures side by side. */
 export function Figures({ children }: { children: ComponentChildren }) {
   return <dl class="figures">{children}</dl>;
 }
 
-/** @param props.note beneath it: how it changed, of what it is a part */
+/** @param props.note below the value: its change, or the total */
 export function Figure({
   name,
   value,
@@ -17,7 +17,7 @@ export function Figure({
   name: string;
   value: ComponentChildren;
   note?: ComponentChildren;
-  /** A sparkline. */
+  /** Such as a sparkline. */
   drawing?: ComponentChildren;
   look?: 'danger' | 'warn';
 }) {

@@ -1,6 +1,8 @@
-// A line without axes, beside a figure or in a row.
+// A line chart without axes.
 
-/** Gaps (null) are gaps. `label` says for screen readers what it shows, such as "1.2 k requests in 24 h"; empty beside a text that says it. */
+/**
+ * Null values are gaps. `label` describes it for screen readers, such as "1.2 k requests in 24 h"; empty next to such a text.
+ */
 export function Sparkline({
   values,
   label,

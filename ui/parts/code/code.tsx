@@ -1,9 +1,9 @@
-// Code, commands and ids to read and to copy.
+// Code, commands and ids with copy buttons.
 import { useState } from 'preact/hooks';
 import { Button } from '../controls/button.tsx';
 import { IconCheck, IconCopy } from '../icons.tsx';
 
-/** Copies `text`. With words in it, it says what it copies. */
+/** A button that copies `text`. A label says what it copies. */
 export function Copy({
   text,
   label = 'Copy',
@@ -29,7 +29,7 @@ export function Copy({
   );
 }
 
-/** The clipboard is there for pages of HTTPS and of this machine alone; elsewhere a selection is copied. */
+/** Copies a text. The clipboard API exists only for HTTPS and localhost; elsewhere a selection is copied. */
 export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = document.createElement('textarea');

@@ -1,4 +1,4 @@
-// What differs between two commits, or will with the next one, file by file.
+// Shows the differences between two commits, or of uncommitted changes, by file.
 import type { ComponentChildren } from 'preact';
 import type { Result } from '../../api.ts';
 import { type DiffLine, type FilePatch, parseDiff } from '../../models/source/diff.ts';
@@ -8,16 +8,16 @@ import { Empty } from '../status/states.tsx';
 
 type Diff = Result<'source.diff'>;
 
-/** Files with more changed lines are closed at first. */
+/** Files with more changed lines are collapsed at first. */
 const OPEN_LINES = 300;
 const SIGNS = { same: ' ', added: '+', removed: '−', hunk: '' };
 
-/** A hunk that begins the file and says nothing is no news. */
+/** Hides an empty header of a hunk at the start of a file. */
 function isShown({ kind, text }: DiffLine, i: number): boolean {
   return kind !== 'hunk' || i > 0 || text !== '';
 }
 
-/** How many files differ, and by how much. */
+/** The number of changed files and lines. */
 export function DiffSum({ files }: Pick<Diff, 'files'>) {
   const sum = (name: 'additions' | 'deletions') => files.reduce((all, file) => all + (file[name] ?? 0), 0);
   return (
@@ -41,7 +41,7 @@ function Counts({ additions, deletions }: { additions: number | null; deletions:
   );
 }
 
-/** All files that differ, each to be opened and closed. */
+/** All changed files, collapsible. */
 export function DiffView({ diff, app }: { diff: Diff; app: string }) {
   if (diff.files.length === 0) return <Empty title="Nothing differs" />;
   const patches = new Map(parseDiff(diff.diff).map((patch) => [patch.path, patch]));
@@ -61,7 +61,7 @@ export function DiffView({ diff, app }: { diff: Diff; app: string }) {
   );
 }
 
-/** One file that differs. */
+/** One changed file. */
 export function FileDiff({
   path,
   from = null,
@@ -72,7 +72,7 @@ export function FileDiff({
   children,
 }: {
   path: string;
-  /** Its path before, where that was another. */
+  /** The previous path of a renamed file. */
   from?: string | null;
   status: string;
   /** Lines; null for a binary file. */

@@ -1,4 +1,4 @@
-// The mark of Cellar.
+// Cellar's logo.
 
 /** A bottle. */
 export function Mark({ size = 20 }: { size?: number }) {

@@ -1,6 +1,6 @@
-// A text in which what was searched for stands out.
+// Highlights search results in a text.
 
-/** Parts of a text that were found, and those between. */
+/** Splits a text into matches and the parts between them. */
 export function LogEnvelope({ text, search }: { text: string; search: string }) {
   if (search === '') return <>{text}</>;
   const wanted = search.toLowerCase();

@@ -1,10 +1,10 @@
-// A QR code. What makes it is loaded when one is shown.
+// A QR code. Its library is loaded on first use.
 import { useEffect, useState } from 'preact/hooks';
 
-/** Light squares around it, as readers need them. */
+/** Quiet zone in modules, as scanners need it. */
 const BORDER = 4;
 
-/** @param props.label what it holds, for screen readers */
+/** @param props.label describes the content, for screen readers */
 export function QrCode({ text, label }: { text: string; label: string }) {
   const [drawn, setDrawn] = useState<{ size: number; path: string } | null>(null);
   useEffect(() => {
@@ -17,7 +17,7 @@ export function QrCode({ text, label }: { text: string; label: string }) {
         );
         if (!isGone) setDrawn({ size, path: squares.join('') });
       },
-      // What the code says stands beside it as text.
+      // The same content is also shown as text.
       () => {},
     );
     return () => {

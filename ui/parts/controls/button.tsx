@@ -1,4 +1,4 @@
-// Buttons, and links that look like them.
+// Buttons, and links styled as buttons.
 import type { AriaAttributes, ComponentChildren, Ref } from 'preact';
 import { useState } from 'preact/hooks';
 import { type Role, refusal, role } from '../../role.ts';
@@ -7,11 +7,11 @@ import { IconTrash2 } from '../icons.tsx';
 import { failed } from '../status/toast.tsx';
 
 export interface ButtonLook {
-  /** `primary`: the one thing to do here. `danger`: takes something away. `quiet`: without a frame. */
+  /** `primary`: the main action. `danger`: a destructive action. `quiet`: without a border. */
   look?: 'primary' | 'danger' | 'quiet' | 'danger primary';
-  /** A lower one, for rows and heads of panels. */
+  /** Lower height, for rows and panel headers. */
   short?: boolean;
-  /** An icon alone: its name for screen readers and on hover. */
+  /** For an icon without text: the accessible name and tooltip. */
   label?: string;
 }
 
@@ -20,11 +20,11 @@ function classOf({ look, short, label }: ButtonLook): string {
 }
 
 type ButtonProps = ButtonLook & {
-  /** While its promise runs the button is off. A failure of it is told by a toast. */
+  /** The button is disabled while its promise runs. A failure is shown as a toast. */
   onClick?: (event: MouseEvent) => unknown;
   type?: 'button' | 'submit';
   disabled?: boolean;
-  /** The role on the app that is shown without which the button is off, and says why. */
+  /** The needed role on the current app. Without it the button is disabled, and says why. */
   needs?: Role;
   children: ComponentChildren;
   buttonRef?: Ref<HTMLButtonElement>;
@@ -33,7 +33,7 @@ type ButtonProps = ButtonLook & {
     'aria-expanded' | 'aria-haspopup' | 'aria-controls' | 'aria-pressed' | 'aria-describedby'
   >;
 
-/** A button. Its words say what it does: "Roll back to this deploy". */
+/** A button. Its text names the action: "Roll back to this deploy". */
 export function Button({
   look,
   short,
@@ -87,7 +87,7 @@ export function Link({
   to: Route;
   query?: Query;
   class?: string;
-  /** It is the screen that one is on. */
+  /** Whether it links to the current screen. */
   current?: boolean;
   children: ComponentChildren;
 }) {
@@ -98,7 +98,7 @@ export function Link({
   );
 }
 
-/** A link to a screen, or to an address outside, that looks like a button. */
+/** A link to a screen or an external URL, styled as a button. */
 export function LinkButton({
   to,
   query,
@@ -119,7 +119,7 @@ export function LinkButton({
   );
 }
 
-/** Takes one thing of a list away. Its label names the act and the thing: "Revoke laptop". */
+/** Removes a list item. Its label names the action and the item: "Revoke laptop". */
 export function RemoveButton(props: Pick<ButtonProps, 'onClick' | 'needs'> & { label: string }) {
   return (
     <Button look="quiet" short {...props}>

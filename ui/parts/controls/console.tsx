@@ -1,4 +1,4 @@
-// A console for SQL: one statement after the other, what came of the last one, and those before.
+// An SQL console: runs single statements, and shows the last result and the history.
 import { consoleModel, type Ran, type Reader, type Writer } from '../../models/storage/storage.ts';
 import { ago, duration, plural } from '../format.ts';
 import { IconPlay } from '../icons.tsx';
@@ -9,7 +9,7 @@ import { Button } from './button.tsx';
 import { TextArea } from './field.tsx';
 import { useSubmit } from './submit.ts';
 
-/** @param props.place names what it is, for the history @param props.write null where it can only be read */
+/** @param props.place identifies the history @param props.write null when read-only */
 export function Console({
   place,
   read,
@@ -20,7 +20,7 @@ export function Console({
   place: string;
   read: Reader;
   write: Writer | null;
-  /** Reads anew what tables there are. */
+  /** Reads the list of tables again. */
   refresh: () => Promise<void>;
   isEmpty: boolean;
 }) {

@@ -1,4 +1,4 @@
-// A window over the page. The browser keeps the focus in it; what opened it gets it back.
+// A modal dialog. The browser traps the focus in it, and then it returns to the opener.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import { mayDrop } from '../../unsaved.ts';
@@ -6,22 +6,22 @@ import { IconX } from '../icons.tsx';
 import { Button } from './button.tsx';
 
 /**
- * Shows a window that keeps the focus in it.
- * @returns ends it, and gives the focus back to what had it before: the browser does so only for a window that is still in the page
+ * Shows a dialog that traps the focus.
+ * @returns closes it and restores the focus: the browser does so only for a dialog that is still in the page
  */
 export function showModal(dialog: HTMLDialogElement): () => void {
   const opener = document.activeElement;
   dialog.showModal();
   return () => {
     dialog.close();
-    // Where nothing else has taken it, such as the page that was chosen in the window.
+    // Only when nothing else has the focus, such as a screen opened from the dialog.
     if (document.activeElement === document.body && opener instanceof HTMLElement) opener.focus();
   };
 }
 
 /**
- * Put what is to be done into a `<footer>` at its end. It is closed by `onClose`. `Esc`, a click beside it and its cross
- * call that too, after they asked about text that would be lost.
+ * Put actions into a `<footer>` at the end. `onClose` must close the dialog. `Esc`, a click outside and the cross call it too,
+ * after asking about unsaved text.
  */
 export function Dialog({
   title,
@@ -52,7 +52,7 @@ export function Dialog({
         event.preventDefault();
         leave();
       }}
-      // Browsers close a window at the second `Esc` in a row whatever `onCancel` does.
+      // Browsers close a dialog at the second `Esc` in a row, whatever `onCancel` does.
       onKeyDown={(event) => {
         if (event.key !== 'Escape' || event.isComposing || event.defaultPrevented) return;
         event.preventDefault();

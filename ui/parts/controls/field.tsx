@@ -1,4 +1,4 @@
-// What one types into.
+// Form fields.
 import type { ComponentChildren, PartialInputHTMLAttributes, Ref } from 'preact';
 import { useId } from 'preact/hooks';
 import { IconSearch } from '../icons.tsx';
@@ -6,11 +6,11 @@ import { clearFault, faultOf } from '../status/faults.ts';
 
 interface FieldProps {
   label: string;
-  /** What it is for, beneath it. */
+  /** Help text below the field. */
   hint?: ComponentChildren;
-  /** Why what is in it cannot be taken. */
+  /** Error message of the field. */
   wrong?: string | null;
-  /** The label is for screen readers alone. */
+  /** Shows the label to screen readers only. */
   unlabelled?: boolean;
 }
 
@@ -47,7 +47,7 @@ type Own<Element extends EventTarget> = FieldProps & {
   value: string;
   onValue: (value: string) => void;
   inputRef?: Ref<Element>;
-  /** Its text is there again when the screen is: nobody is asked before the screen goes. */
+  /** The text is restored with its screen, so the person is not asked before leaving. */
   isKept?: boolean;
 } & Pick<
     PartialInputHTMLAttributes<HTMLElement>,
@@ -72,7 +72,7 @@ type Own<Element extends EventTarget> = FieldProps & {
     | 'title'
   >;
 
-/** What a field of text is made of: what goes around it, and the attributes of the control. */
+/** Returns the props of a text field's wrapper and of its control. */
 function useText<Element extends HTMLInputElement | HTMLTextAreaElement>({
   label,
   hint,
@@ -98,7 +98,7 @@ function useText<Element extends HTMLInputElement | HTMLTextAreaElement>({
       'data-kept': isKept || undefined,
       'aria-invalid': wrong ? true : undefined,
       'aria-describedby': wrong || hint ? `${id}-hint` : undefined,
-      // As the API calls it, which names fields that it refuses.
+      // The API's name of the field, which its errors use.
       name: name ?? label.toLowerCase().replaceAll(' ', '_'),
       onInput: (event: { currentTarget: Element }) => {
         clearFault(id);
@@ -108,7 +108,7 @@ function useText<Element extends HTMLInputElement | HTMLTextAreaElement>({
   };
 }
 
-/** One line of text. */
+/** A single-line text field. */
 export function TextField(
   props: Own<HTMLInputElement> & {
     type?: 'text' | 'email' | 'password' | 'number' | 'url' | 'datetime-local';
@@ -122,7 +122,7 @@ export function TextField(
   );
 }
 
-/** Several lines of text. */
+/** A multi-line text field. */
 export function TextArea(props: Own<HTMLTextAreaElement> & { rows?: number }) {
   const { field, control } = useText(props);
   return (
@@ -132,7 +132,7 @@ export function TextArea(props: Own<HTMLTextAreaElement> & { rows?: number }) {
   );
 }
 
-/** One of a few. */
+/** A select box. */
 export function Select<Value extends string>({
   label,
   hint,
@@ -144,7 +144,7 @@ export function Select<Value extends string>({
 }: Omit<FieldProps, 'wrong'> & {
   value: Value;
   onValue: (value: Value) => void;
-  /** Values with the words for them. */
+  /** Values with their texts. */
   options: readonly (readonly [Value, string])[];
   disabled?: boolean;
 }) {
@@ -168,7 +168,7 @@ export function Select<Value extends string>({
   );
 }
 
-/** On or off. */
+/** A checkbox. */
 export function Check({
   label,
   value,
@@ -193,7 +193,7 @@ export function Check({
   );
 }
 
-/** Filters what is beneath it while one types. The key `/` goes into the first one of a screen. */
+/** Filters the content below while typing. The key `/` focuses the first one of a screen. */
 export function Search({
   label,
   value,

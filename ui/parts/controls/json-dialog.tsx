@@ -1,4 +1,4 @@
-// A name and a value as JSON, which something is made or sent with.
+// Dialog for a name and a JSON value.
 import { useState } from 'preact/hooks';
 import { whyNoJson } from '../../models/storage/values.ts';
 import { Button } from './button.tsx';
@@ -6,7 +6,7 @@ import { Dialog } from './dialog.tsx';
 import { TextArea, TextField } from './field.tsx';
 import { useSubmit } from './submit.ts';
 
-/** @param props.name the attributes of the field of the name @param props.submit gets the name and the parsed value */
+/** @param props.name attributes of the name field @param props.submit gets the name and the parsed value */
 export function JsonDialog({
   title,
   name,

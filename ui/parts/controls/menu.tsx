@@ -1,17 +1,17 @@
-// A button that opens a list of things to do.
+// A button that opens a menu.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Icon } from '../icons.tsx';
 import { failed } from '../status/toast.tsx';
 import { Button, type ButtonLook } from './button.tsx';
 
-/** Something to do, a link, or `null` for a line between. */
+/** An action, a link, or `null` for a separator. */
 export type MenuItem =
   | { text: string; icon?: Icon; danger?: boolean; run: () => unknown }
   | { text: string; icon?: Icon; href: string }
   | null;
 
-/** @param props.button what is in the button; with an icon alone give `label` too */
+/** @param props.button content of the button; an icon alone needs `label` too */
 export function Menu({
   button,
   items,
@@ -20,7 +20,7 @@ export function Menu({
 }: ButtonLook & {
   button: ComponentChildren;
   items: readonly MenuItem[];
-  /** Opens towards the right. */
+  /** Aligns the menu at the left, so that it opens to the right. */
   left?: boolean;
 }) {
   const [isOpen, setOpen] = useState(false);

@@ -5,7 +5,10 @@ import { sentText } from '../../unsaved.ts';
 import { showFaults } from '../status/faults.ts';
 import { failed } from '../status/toast.tsx';
 
-/** What a form does when it is sent: once at a time. A failure is shown at the fields that it names, else by a toast. */
+/**
+ * Returns a form's submit handler. Ignores submits while one runs. Shows a failure at the fields that it names, else as a
+ * toast.
+ */
 export function useSubmit(run: () => Promise<unknown>) {
   const [busy, setBusy] = useState(false);
   const onSubmit = async (event: Event) => {

@@ -1,7 +1,7 @@
-// One of several views of the same thing.
+// Switches between views of the same thing.
 import { href, type Query, type Route } from '../../router.ts';
 
-/** Views that are screens or have their name in the query: each is a link. */
+/** Links to views that are screens, or are named in the query. */
 export function Tabs({
   label,
   tabs,
@@ -20,7 +20,7 @@ export function Tabs({
   );
 }
 
-/** One of a few values, side by side: a range, a status, a level. */
+/** Buttons for one of a few values: a range, a status, a level. */
 export function Segments<Value extends string>({
   label,
   value,

@@ -1,16 +1,16 @@
-// What the API refused about single fields, shown at them until somebody changes them.
+// Errors of single form fields from the API, shown until the field changes.
 import { signal } from '@preact/signals';
 import type { Failure } from '../../api.ts';
 
-/** What is wrong with controls, by their ids. */
+/** Error messages by the control's id. */
 const faults = signal<ReadonlyMap<string, string>>(new Map());
 
-/** Returns what is wrong with a control; null when nothing is known. Reading it subscribes to it. */
+/** Returns a control's error; null for none. Reading it subscribes to it. */
 export function faultOf(id: string): string | null {
   return faults.value.get(id) ?? null;
 }
 
-/** Forgets what was wrong with a control. */
+/** Clears a control's error. */
 export function clearFault(id: string): void {
   if (!faults.peek().has(id)) return;
   const left = new Map(faults.peek());
@@ -19,7 +19,7 @@ export function clearFault(id: string): void {
 }
 
 /**
- * Shows what the API refused at the fields of a form that it names, and focuses the first one.
+ * Shows the API's errors at the fields of a form, and focuses the first one.
  * @returns whether the form has all of those fields
  */
 export function showFaults(form: Element | null, { fields = [] }: Partial<Failure>): boolean {

@@ -1,7 +1,7 @@
-// The status of an answer of HTTP.
+// The status of an HTTP response.
 import { Badge } from './status.tsx';
 
-/** A status of HTTP, coloured by its kind, with its number as the word. */
+/** An HTTP status code as a badge, coloured by its class. */
 export function HttpStatus({ of }: { of: number }) {
   return <Badge look={of >= 500 ? 'danger' : of >= 400 ? 'warn' : undefined}>{String(of)}</Badge>;
 }

@@ -1,7 +1,7 @@
-// The release that something happened in, in a list of terms.
+// The release of an event, as an entry of a description list.
 import { Link } from '../controls/button.tsx';
 
-/** The term and a link to the deploy that made the release. Nothing when `release` is null. */
+/** A term with a link to the deploy of the release. Renders nothing when `release` is null. */
 export function Release({ app, release }: { app: string; release: string | null }) {
   if (release === null) return null;
   return (

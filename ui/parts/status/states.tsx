@@ -1,11 +1,11 @@
-// A view that has nothing to show: not yet, not at all, or not any more.
+// States of a view without data: loading, empty, or failed.
 import type { ComponentChildren } from 'preact';
 import type { Failure } from '../../api.ts';
 import type { Resource } from '../../live.ts';
 import { Button } from '../controls/button.tsx';
 import { type Icon, IconCircleAlert, IconLock, IconWifiOff } from '../icons.tsx';
 
-/** Grey bars where text will be, after 300 ms. */
+/** A grey placeholder for text, shown after 300 ms. */
 export function Skeleton({
   width = '100%',
   height = 16,
@@ -16,12 +16,12 @@ export function Skeleton({
   return <span class="skeleton" style={{ width: length(width), height: length(height) }} />;
 }
 
-/** A number is in px: styles take no length without its unit. */
+/** Returns a CSS length. A number is in px. */
 function length(value: number | string): string {
   return typeof value === 'number' ? `${value}px` : value;
 }
 
-/** The same, in the shape of a list. */
+/** A skeleton of a list. */
 export function SkeletonRows({ rows = 5, height = 20 }: { rows?: number; height?: number }) {
   return (
     <div class="stack" style={{ padding: '16px' }} role="status" aria-label="Loading">
@@ -32,7 +32,7 @@ export function SkeletonRows({ rows = 5, height = 20 }: { rows?: number; height?
   );
 }
 
-/** Nothing here yet: says what would be here, and how it comes to be. `children`: what to do. */
+/** An empty state: says what would be here, and how to get it. `children`: actions. */
 export function Empty({
   title,
   heading: Heading = 'h2',
@@ -40,7 +40,7 @@ export function Empty({
   children,
 }: {
   title: string;
-  /** `h1` where this is all that the page has. */
+  /** `h1` when it is the page's only content. */
   heading?: 'h1' | 'h2';
   icon?: Icon;
   children?: ComponentChildren;
@@ -54,7 +54,7 @@ export function Empty({
   );
 }
 
-/** What could not be read, why, and the way out. */
+/** An error state: what could not be read, why, and a retry. */
 export function Failed({ failure, retry }: { failure: Failure; retry?: () => unknown }) {
   const { title, icon: Sign, words } = said(failure);
   return (
@@ -95,7 +95,7 @@ function said(failure: Failure): { title: string; icon: Icon; words: string } {
   return { title: 'This could not be read', icon: IconCircleAlert, words: message };
 }
 
-/** A sentence that stands out in a view: what failed, what to know. */
+/** A highlighted sentence in a view. */
 export function Notice({
   look,
   icon: Sign,
@@ -114,8 +114,8 @@ export function Notice({
 }
 
 /**
- * What a resource has. Before that: `shape`, a skeleton of the same form, or why it could not be read. What was read stays
- * when reading it again fails, with a grey edge.
+ * Shows a resource. Before the first data: `shape`, a skeleton of the same layout, or the error. When a later read fails, the
+ * data stays, with a grey edge.
  */
 export function Loaded<Data>({
   of,
@@ -128,7 +128,7 @@ export function Loaded<Data>({
 }) {
   const data = of.data.value;
   const failure = of.failure.value;
-  // What one may not see any more, or is not there any more, goes.
+  // Data that was deleted or became forbidden is removed from the view.
   const isGone = failure?.status === 403 || failure?.status === 404;
   if (data === null || isGone)
     return failure ? <Failed failure={failure} retry={of.refresh} /> : (shape ?? <SkeletonRows />);

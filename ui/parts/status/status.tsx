@@ -1,4 +1,4 @@
-// A status: a shape and a word, never a colour alone.
+// A status with a shape and a word, never only a colour.
 import type { Result } from '../../api.ts';
 
 type AppStatusName = Result<'apps.get'>['status'];
@@ -27,7 +27,7 @@ const looks: Record<AnyStatus, { look: string; shape: Shape }> = {
   skipped: { look: 'quiet', shape: 'dashed' },
 };
 
-/** @param props.word says it otherwise; `running` of a step turns, that of an app does not: `moving` */
+/** @param props.word replaces the status's name @param props.moving animates it: for `running` steps, not for apps */
 export function Status({
   of,
   word,
@@ -37,7 +37,7 @@ export function Status({
   of: AnyStatus;
   word?: string;
   moving?: boolean;
-  /** The word is for screen readers alone. */
+  /** Shows the word to screen readers only. */
   silent?: boolean;
 }) {
   const { look, shape } = moving ? ({ look: 'moving', shape: 'half' } as const) : looks[of];
@@ -50,7 +50,7 @@ export function Status({
   );
 }
 
-/** That of an app. `isIdle`: a release is there, and no process of it. */
+/** The status of an app. `isIdle`: it has a release and no process. */
 export function AppStatus({ of, isIdle }: { of: AppStatusName; isIdle: boolean }) {
   if (!isIdle) return <Status of={of} />;
   return (
@@ -92,7 +92,7 @@ function Dot({ shape }: { shape: Shape }) {
   );
 }
 
-/** A word with a coloured ground, for a kind or a state that has no shape. */
+/** A word on a coloured background, for kinds and states without a shape. */
 export function Badge({
   look,
   children,

@@ -1,20 +1,20 @@
-// Times as people say them, exact on hover and for screen readers.
+// Relative times, exact on hover and for screen readers.
 import { signal } from '@preact/signals';
 import { age, ago, exactTime, NONE } from '../format.ts';
 
 const TICK_MS = 10_000;
 
-/** The present, to ten seconds. Reading it subscribes to it. */
+/** The current time, updated every ten seconds. Reading it subscribes to it. */
 export const now = signal(Date.now());
 setInterval(() => {
   if (document.visibilityState !== 'hidden') now.value = Date.now();
 }, TICK_MS);
 
-/** `3 min ago`. Stays right while it is shown. */
+/** `3 min ago`, updated while shown. */
 export function Time({ at, otherwise = NONE }: { at: string | number | null; otherwise?: string }) {
   if (at === null) return <span class="muted">{otherwise}</span>;
   const exact = exactTime(at);
-  // What was just now may be ahead of the present of this page, which is that of up to ten seconds ago.
+  // A recent time may be ahead of `now`, which is up to ten seconds old.
   const ahead = new Date(at).getTime() - now.value;
   const said = ago(at, ahead > 0 && ahead < TICK_MS ? now.value + ahead : now.value);
   return (
@@ -24,7 +24,7 @@ export function Time({ at, otherwise = NONE }: { at: string | number | null; oth
   );
 }
 
-/** `3 min`, of what began then and lasts. */
+/** `3 min`: the time since a start. */
 export function Age({ since }: { since: string | number }) {
   return (
     <time dateTime={new Date(since).toISOString()} title={`since ${exactTime(since)}`}>

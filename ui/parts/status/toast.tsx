@@ -1,4 +1,4 @@
-// Short messages that go by themselves, and changes that can be taken back.
+// Toasts, and changes that can be undone.
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Failure } from '../../api.ts';
@@ -25,24 +25,24 @@ function show(toast: Omit<Toast, 'id'>, shownMs: number): () => void {
   return remove;
 }
 
-/** Says what happened: "Copied", "The app sleeps". */
+/** Shows a message: "Copied", "The app sleeps". */
 export function toast(text: string) {
   show({ text, isDanger: false, undo: null }, SHOWN_MS);
 }
 
-/** Says what went wrong with something that somebody did. Aborted calls are nobody's news. */
+/** Shows the failure of an action. Aborted calls are not shown. */
 export function failed(error: unknown) {
   const { name, code, message } = error as Failure;
   if (name === 'AbortError') return;
-  // Pages read again by themselves. What somebody does is done once.
+  // Polling retries automatically; actions do not.
   const text =
     code === 'offline' ? 'Cellar cannot be reached. Do it again when the connection is back.' : message;
   show({ text, isDanger: true, undo: null }, SHOWN_MS * 2);
 }
 
 /**
- * Takes something away with ten seconds to take it back: show it as gone before, `commit` does it for good when they are
- * over or the page is left, `restore` shows it again when it was taken back or could not be done.
+ * Lets the person undo a removal for ten seconds. Hide the item first. `commit` removes it after ten seconds or when the page
+ * is left. `restore` shows it again after an undo or a failure.
  */
 export function undoable(text: string, commit: () => Promise<unknown>, restore: () => void) {
   let isOpen = true;
@@ -67,12 +67,12 @@ export function undoable(text: string, commit: () => Promise<unknown>, restore: 
   addEventListener('pagehide', run);
 }
 
-/** Where they are shown: once, by the frame. */
+/** Renders the toasts. Mounted once, by the frame. */
 export function Toasts() {
   const ref = useRef<HTMLDivElement>(null);
   const shown = toasts.value;
   useEffect(() => {
-    // Shown anew, they lie over a dialog that was opened before.
+    // Reopens the popover, to be above a dialog that was opened before.
     ref.current!.hidePopover();
     if (shown.length > 0) ref.current!.showPopover();
   }, [shown]);

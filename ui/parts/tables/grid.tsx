@@ -1,4 +1,4 @@
-// A grid of rows of SQL, with a head that stays, and cells that can be changed.
+// An editable grid of SQL rows with a sticky header.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { cellOf, type SqlValue, textOf } from '../../models/storage/values.ts';
 import { Button } from '../controls/button.tsx';
@@ -6,7 +6,7 @@ import { IconArrowDown, IconArrowUp, IconTrash2, IconUndo2 } from '../icons.tsx'
 
 export interface GridColumn {
   name: string;
-  /** As the table declares it. */
+  /** As declared by the table. */
   type?: string;
   isKey?: boolean;
 }
@@ -16,10 +16,10 @@ interface GridProps {
   columns: readonly GridColumn[];
   rows: readonly (readonly SqlValue[])[];
   keyOf?: (row: readonly SqlValue[], i: number) => string;
-  /** The column that the rows are sorted by, `-` before it turns the order; `onSort` makes the heads buttons. */
+  /** The sort column; a leading `-` sorts descending. `onSort` makes the column heads buttons. */
   sort?: string;
   onSort?: (sort: string) => void;
-  /** What makes cells changeable. */
+  /** Makes cells editable. */
   edit?: {
     valueOf: (row: readonly SqlValue[], column: string) => SqlValue;
     isChanged: (row: readonly SqlValue[], column: string) => boolean;
@@ -30,7 +30,7 @@ interface GridProps {
   };
 }
 
-/** Arrow keys go from cell to cell, `Enter` changes one, `Delete` makes it NULL, `Esc` leaves it as it was. */
+/** Arrow keys move between cells, `Enter` edits, `Delete` sets NULL, `Esc` cancels. */
 export function Grid({ label, columns, rows, keyOf, sort = '', onSort, edit }: GridProps) {
   const ref = useRef<HTMLTableElement>(null);
   const [at, setAt] = useState({ row: 0, column: 0 });

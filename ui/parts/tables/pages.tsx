@@ -1,4 +1,4 @@
-// What belongs to a list of pages: its table, the button that reads on, and taking a row away with ten seconds to take it back.
+// Parts of a paginated list: its table, the button for more, and removal with undo.
 import type { ComponentChildren } from 'preact';
 import type { Pages } from '../../models/pages.ts';
 import { Button } from '../controls/button.tsx';
@@ -6,7 +6,7 @@ import { Loaded } from '../status/states.tsx';
 import { undoable } from '../status/toast.tsx';
 import { Table } from './table.tsx';
 
-/** Reads the next page, where there is one. */
+/** Button for the next page, if there is one. */
 export function More<Item>({ of }: { of: Pages<Item> }) {
   if (!of.hasMore.value) return null;
   return (
@@ -16,7 +16,7 @@ export function More<Item>({ of }: { of: Pages<Item> }) {
   );
 }
 
-/** A list as `children` show it. `empty` stands there when it has nothing. `items`: what is shown of it, if not all. */
+/** A list rendered by `children`. `empty` replaces an empty list. `items`: the shown part, default all. */
 export function List<Item>({
   of,
   empty,
@@ -40,7 +40,7 @@ export function List<Item>({
   );
 }
 
-/** A list as a table. */
+/** A paginated table. */
 export function Listed<Item>({
   of,
   empty,
@@ -52,7 +52,7 @@ export function Listed<Item>({
   return <List {...{ of, empty }}>{(items) => <Table rows={items} keyOf={of.keyOf} {...table} />}</List>;
 }
 
-/** Takes an item away: it goes at once, and for good after ten seconds. `text` says what has gone. */
+/** Removes an item with undo: hides it now, and commits after ten seconds. `text` says what was removed. */
 export function remove<Item>(of: Pages<Item>, item: Item, text: string, commit: () => Promise<unknown>) {
   const key = of.keyOf(item);
   of.hide(key);

@@ -1,8 +1,8 @@
-// A text in which the places in the source are links to them.
+// A text with links to its source locations.
 import { findPlaces } from '../../models/places.ts';
 import { href } from '../../router.ts';
 
-/** @param props.gitRef the commit that the text is about; without it, main */
+/** @param props.gitRef commit of the text; default: main */
 export function Places({ text, app, gitRef }: { text: string; app: string; gitRef?: string | undefined }) {
   return (
     <>

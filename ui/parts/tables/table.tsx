@@ -1,24 +1,24 @@
-// Tables, which become lists of two lines below 720 px.
+// Tables, which become two-line lists below 720 px.
 import type { ComponentChildren } from 'preact';
 
 export interface Column<Row> {
-  /** Its head. For screen readers alone when `silent`. */
+  /** The column's head. With `silent`, only for screen readers. */
   name: string;
   silent?: boolean;
   cell: (row: Row) => ComponentChildren;
-  /** A number: at the right, with its unit. */
+  /** A number: right-aligned, with its unit. */
   number?: boolean;
-  /** Takes what the others leave, and is cut at its end. */
+  /** Takes the remaining width, and is truncated at its end. */
   wide?: boolean;
-  /** Stands before the value in the list of a small screen: "p99 12 ms". */
+  /** Text before the value in the list of a small screen: "p99 12 ms". */
   label?: string;
-  /** Left out on a small screen. */
+  /** Hidden on a small screen. */
   skipSmall?: boolean;
 }
 
 /**
- * A table. The first column says what a row is; put the link to it there, with `class="main-cell"`: a click anywhere in the
- * row follows it, and the keys `j` and `k` go from row to row.
+ * A table. The first column identifies the row. Put its link there, with `class="main-cell"`: a click anywhere in the row
+ * follows it, and the keys `j` and `k` move between rows.
  */
 export function Table<Row>({
   label,
@@ -29,15 +29,15 @@ export function Table<Row>({
   isSelected,
   isNew,
 }: {
-  /** What is in it, for screen readers. */
+  /** Describes the content, for screen readers. */
   label: string;
   columns: readonly Column<Row>[];
   rows: readonly Row[];
   keyOf: (row: Row) => string;
-  /** It stays a table on a small screen. */
+  /** Stays a table on a small screen. */
   stays?: boolean;
   isSelected?: (row: Row) => boolean;
-  /** It has come since the list was read: it glows once. */
+  /** Highlights a row that is newer than the list. */
   isNew?: (row: Row) => boolean;
 }) {
   return (
@@ -78,7 +78,7 @@ function classOf({ number, wide, skipSmall }: Column<never>): string | undefined
   );
 }
 
-/** A click into a row follows its link, unless it was meant for something else in it or selects text. */
+/** Follows the row's link on a click, unless the click is on another control or selects text. */
 function follow(event: MouseEvent & { currentTarget: HTMLElement }) {
   if (
     (event.target as Element).closest('a, button, input, select, label') ||

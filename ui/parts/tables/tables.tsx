@@ -1,4 +1,4 @@
-// Tables of a database or of an object: a page of one after the other, with a filter and changes.
+// Tables of a database or a Durable Object: pages of one table, with a filter and edits.
 import { useState } from 'preact/hooks';
 import { type ChangeSet, changesOf, MOST_CHANGES, readable } from '../../models/source/change-set.ts';
 import {
@@ -21,7 +21,7 @@ import { Empty, Loaded } from '../status/states.tsx';
 import { toast } from '../status/toast.tsx';
 import { Grid } from './grid.tsx';
 
-/** @param props.place names what it is, for the console's history @param props.write null where it can only be read */
+/** @param props.place identifies the console's history @param props.write null when read-only */
 export function Tables({
   place,
   tables,
@@ -33,7 +33,7 @@ export function Tables({
   tables: readonly Table[];
   read: Reader;
   write: Writer | null;
-  /** Reads anew what tables there are. */
+  /** Reads the list of tables again. */
   refresh: () => Promise<void>;
 }) {
   const asked = queryOf('table');
@@ -87,7 +87,7 @@ export function Tables({
   );
 }
 
-/** How many rows of a table have changes that are not written yet. */
+/** The number of changed rows that are not written yet. */
 function Unwritten({ of: { count } }: { of: ChangeSet }) {
   return count.value > 0 && <span class="muted small">{count} to write</span>;
 }
@@ -206,7 +206,7 @@ function editOf({ changes }: TableModel, table: Table) {
   };
 }
 
-/** What has been changed and is not written yet. */
+/** Shows changes that are not written yet. */
 function ChangeBar({ model }: { model: TableModel }) {
   const { changes } = model;
   const [shown, setShown] = useState(false);
