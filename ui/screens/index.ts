@@ -1,17 +1,17 @@
-// The screen of every route: what loads it, its title, and where it stands. A route without one does not compile.
+// The screen of every route: its module, title and layout. A route without one does not compile.
 import type { ComponentType } from 'preact';
 import type { ParamsOf, RouteName } from '../router.ts';
 
 export interface Screen<Name extends RouteName> {
-  /** A chunk of its own, loaded when the screen is first opened. Its default export is the screen. */
+  /** Loads the screen's chunk. Its default export is the screen. */
   load: () => Promise<{ default: ComponentType<ParamsOf<Name>> }>;
-  /** In the title of the window and the breadcrumb. */
+  /** Title of the window and in the breadcrumb. */
   title: string | ((params: ParamsOf<Name>) => string);
-  /** `app` and `machine` have their sections at the left; a `door` has no frame, and needs no session. */
+  /** `app` and `machine` have their sections in the sidebar; a `door` has no frame, and needs no session. */
   place: 'home' | 'app' | 'machine' | 'door';
-  /** The screen that it lies beneath, in the breadcrumb and the sections. What that one's path catches, this one's does too. */
+  /** The parent screen, in the breadcrumb and the sections. This screen's path must have the parent's parameters. */
   above?: RouteName;
-  /** For administrators of the machine alone. */
+  /** Only for admins of the machine. */
   admin?: true;
 }
 
@@ -111,7 +111,7 @@ export const screens: { [Name in RouteName]: Screen<Name> } = {
   invite: { load: () => import('./account/invite.tsx'), title: 'Invitation', place: 'door' },
 };
 
-/** The screens that a screen lies beneath, the outermost first. */
+/** Returns the ancestors of a screen, the outermost first. */
 export function above(name: RouteName): RouteName[] {
   const next = (screens[name] as Screen<RouteName>).above;
   return next === undefined ? [] : [...above(next), next];

@@ -1,4 +1,4 @@
-// Asks for a few words before something of the account is done.
+// Dialog that asks for input before an action on the account.
 import { useState } from 'preact/hooks';
 import { PASSWORD_MAX } from '../../../handlers/contract/people/sign-in.ts';
 import { Button } from '../../parts/controls/button.tsx';
@@ -6,7 +6,7 @@ import { Dialog } from '../../parts/controls/dialog.tsx';
 import { TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 
-/** Asks for one line. */
+/** Asks for one line of text. */
 export function Ask({
   title,
   label,

@@ -1,4 +1,4 @@
-// One's own account: its name, keys for git and programs, and how one signs in.
+// The signed-in account: its name, its keys for git and programs, and its sign-in methods.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { accountModel, type Key } from '../../models/account/account.ts';

@@ -1,4 +1,4 @@
-// Who else may work on the app, and who is invited to.
+// Collaborators of an app, and invites.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { LinkDialog } from '../../layout/link-dialog.tsx';
@@ -41,7 +41,7 @@ export default function Collaborators({ app }: { app: string }) {
   );
 }
 
-/** Gives somebody a role who has an account: whoever runs the machine sees who there is. */
+/** Gives an existing account a role. Only an admin of the machine sees all accounts. */
 function Add({ app, model }: { app: string; model: Model }) {
   const { collaborators, accounts } = model;
   const [account, setAccount] = useState('');
@@ -52,7 +52,7 @@ function Add({ app, model }: { app: string; model: Model }) {
     setAccount('');
   });
   const known = new Set(collaborators.items.value.map((each) => each.account));
-  // Administrators of the machine may do everything already.
+  // Admins of the machine have all rights already.
   const others = (accounts.data.value ?? []).filter(
     ({ id, role }) => (role === 'member' || role === 'guest') && !known.has(id),
   );

@@ -1,4 +1,4 @@
-// Who has an account on the machine, and links that invite more.
+// Accounts of the machine, and invites.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { LinkDialog } from '../../layout/link-dialog.tsx';

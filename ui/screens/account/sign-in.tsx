@@ -91,7 +91,7 @@ function Email(props: { value: string; onValue: (value: string) => void }) {
       label="E-mail"
       type="email"
       {...props}
-      // A browser offers passkeys in this field where one can be used.
+      // Browsers offer passkeys in this field.
       autocomplete="username webauthn"
       autofocus
       required

@@ -1,4 +1,4 @@
-// The first start: its link makes whoever has it the first administrator.
+// The first start: the link's holder becomes the first admin.
 import { LinkForm } from '../../layout/link-form.tsx';
 
 export default function Welcome() {

@@ -1,4 +1,4 @@
-// One deploy: what it is, how far it came, and why it failed.
+// A single deploy: its details, progress and errors.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { api } from '../../api.ts';
 import { Head } from '../../layout/head.tsx';
@@ -26,7 +26,7 @@ import { titleOf } from './deploys.tsx';
 
 type Model = ReturnType<typeof deployModel>;
 
-/** How often the time of a step that runs is told anew. */
+/** Interval at which the duration of a running step is updated. */
 const TICK_MS = 250;
 
 export default function DeployScreen({ app, deploy: id }: { app: string; deploy: string }) {
@@ -41,7 +41,7 @@ export default function DeployScreen({ app, deploy: id }: { app: string; deploy:
 function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Model }) {
   const { id, status, sha, error, started_at } = deploy;
   const view = queryOf('view', 'steps');
-  // On main it can be mended at once; another commit can only be read.
+  // Links to main can be edited. Links to another commit are read-only.
   const gitRef = sha === '' || sha === model.tip.value ? undefined : sha;
   const now = useTicks(isUnderWay(deploy));
   const go = async (asked: Promise<Deploy>) => open({ name: 'deploy', app, deploy: (await asked).id });
@@ -130,14 +130,14 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
   );
 }
 
-/** What serves now, where the deploy does not. */
+/** Shows which deploy is live, when this one is not. */
 function Still({ app, deploy, model }: { app: string; deploy: string; model: Model }) {
   const live = model.served.data.value?.live_deploy_id;
   if (live === undefined) return null;
   if (live === null)
     return <p class="muted">Nothing serves yet: this app has had no deploy that went live.</p>;
   const to = { name: 'deploy', app, deploy: live } as const;
-  // Ids begin with the time.
+  // Ids sort by time.
   return (
     <p class="muted">
       {live < deploy ? (
@@ -153,7 +153,7 @@ function Still({ app, deploy, model }: { app: string; deploy: string; model: Mod
   );
 }
 
-/** The present, again and again while something runs. */
+/** Returns the current time, updated while something runs. */
 function useTicks(runs: boolean): number {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
@@ -180,7 +180,7 @@ function Steps({
   const { steps } = deploy;
   const done = steps.reduce((sum, { duration_ms }) => sum + (duration_ms ?? 0), 0);
   const took = tookMs(deploy, now) ?? 0;
-  // What of the time no step that ended has: the one that runs, or a wait between them.
+  // The running step's time: all time that finished steps did not take.
   const msOf = (step: Deploy['steps'][number]) =>
     step.status === 'running' ? Math.max(0, took - done) : step.duration_ms;
   const most = Math.max(1, ...steps.map((step) => msOf(step) ?? 0));
@@ -203,7 +203,7 @@ function Steps({
         const isOpen = step.status === 'running' || step.status === 'failed';
         const ms = msOf(step);
         return (
-          // Another key when it is to open or close by itself.
+          // A new key when it must open or close by itself.
           <details key={`${step.name} ${isOpen}`} open={isOpen}>
             <summary>
               <span class="name">
@@ -235,7 +235,7 @@ function Steps({
   );
 }
 
-/** Lines of a log. While they come, the newest stay in sight until one scrolls up. */
+/** Lines of a log. Scrolls to new lines until the person scrolls up. */
 function Lines({
   app,
   gitRef,

@@ -1,4 +1,4 @@
-// The previews of an app, below its deploys: where they are, how they are, and what can be done with them.
+// The previews of an app, below its deploys: their addresses, status and actions.
 import { useState } from 'preact/hooks';
 import { authorName } from '../../models/deploys/deploys.ts';
 import { type Preview, previewsModel } from '../../models/deploys/previews.ts';
@@ -11,7 +11,7 @@ import { Time } from '../../parts/status/time.tsx';
 import { remove } from '../../parts/tables/pages.tsx';
 import { open } from '../../router.ts';
 
-/** Nothing for an app without previews. */
+/** Renders nothing for an app without previews. */
 export function Previews({ app }: { app: string }) {
   const model = useModel(() => previewsModel(app));
   const [log, setLog] = useState<{ name: string; text: string } | null>(null);

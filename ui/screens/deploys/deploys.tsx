@@ -15,7 +15,7 @@ import type { Column } from '../../parts/tables/table.tsx';
 import { open } from '../../router.ts';
 import { Previews } from './deploys-previews.tsx';
 
-/** A deploy's message as a title. */
+/** Returns a deploy's title from its message. */
 export function titleOf({ message, sha }: Deploy): string {
   return firstLine(message) || (sha === '' ? 'An upload' : `Commit ${shortSha(sha)}`);
 }

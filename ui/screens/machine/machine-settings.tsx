@@ -1,4 +1,4 @@
-// The settings that Cellar was started with, and where each comes from.
+// The settings that Cellar was started with, and their sources.
 import { computed } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { Head } from '../../layout/head.tsx';
@@ -75,7 +75,7 @@ function OneSetting({
   );
 }
 
-/** A text with `code` in it. */
+/** Renders `code` in a text. */
 function withCode(text: string): ComponentChildren[] {
   return text
     .split(/(`[^`]+`)/)

@@ -1,4 +1,4 @@
-// How the machine is: its memory by app, its disk, how fast apps wake.
+// State of the machine: memory by app, disk, and wake times.
 import type { ComponentChildren } from 'preact';
 import { Head } from '../../layout/head.tsx';
 import { attention, type HostStats, machineModel, memoryParts, type Stats } from '../../models/machine.ts';
@@ -141,7 +141,7 @@ function Apps({ host: { apps } }: { host: HostStats }) {
             name: 'App',
             wide: true,
             cell: ({ slug }: HostStats['apps'][number]) => (
-              // Of a preview, `<name>--<slug>`, the app that it is one of.
+              // A preview's slug is `<name>--<slug>`: links to its app.
               <Link to={{ name: 'overview', app: slug.split('--').at(-1)! }} class="main-cell">
                 {slug}
               </Link>

@@ -1,4 +1,4 @@
-// Snapshots of everything, and bringing an app back from one.
+// Snapshots of the whole Cellar, and restoring an app from one.
 import { useEffect, useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { type Snapshot, snapshotsModel } from '../../models/machine.ts';

@@ -1,4 +1,4 @@
-// All apps: which are well, and which are not.
+// All apps, with those that need attention.
 import { Head } from '../../layout/head.tsx';
 import { type App, appsModel, attention, errorRate, isIdle, type sumsOf } from '../../models/apps.ts';
 import { Figure, Figures } from '../../parts/charts/figure.tsx';
@@ -105,7 +105,7 @@ function Sums({ sums }: { sums: ReturnType<typeof sumsOf> }) {
   );
 }
 
-/** How much of something is used. */
+/** A meter of used capacity. */
 function Meter({ used, limit }: { used: number; limit: number }) {
   return (
     <meter

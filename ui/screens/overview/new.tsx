@@ -1,4 +1,4 @@
-// A new app: its name. What comes next its overview says.
+// Creates an app by name. Its overview shows the next steps.
 import { useState } from 'preact/hooks';
 import { api, type Failure } from '../../api.ts';
 import { Head } from '../../layout/head.tsx';

@@ -1,4 +1,4 @@
-// The crons of an app, on its overview: when each runs next, how it ran last, and a button to run it now.
+// The crons on an app's overview: next run, last run, and a button to run it now.
 import type { OverviewModel } from '../../models/telemetry/overview.ts';
 import { Button, Link } from '../../parts/controls/button.tsx';
 import { duration } from '../../parts/format.ts';
@@ -6,7 +6,7 @@ import { IconPlay } from '../../parts/icons.tsx';
 import { Time } from '../../parts/status/time.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 
-/** Nothing for an app without crons. */
+/** Renders nothing for an app without crons. */
 export function Crons({ model, slug }: { model: OverviewModel; slug: string }) {
   const crons = model.crons.data.value ?? [];
   if (crons.length === 0) return null;

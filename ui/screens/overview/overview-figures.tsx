@@ -1,4 +1,4 @@
-// The four figures of an app, and the chart of the chosen one.
+// The four figures of an app, and the chart of the selected one.
 import type { Drawn, OverviewModel } from '../../models/telemetry/overview.ts';
 import { RANGES } from '../../models/telemetry/overview.ts';
 import { Chart, type Mark, type Series } from '../../parts/charts/chart.tsx';
@@ -11,7 +11,7 @@ import { queryOf, setQuery } from '../../router.ts';
 
 type Step = NonNullable<OverviewModel['steps']['value']>[number];
 
-/** Upright lines that a chart can bear. */
+/** Most vertical lines in a chart. */
 const MARKS = 40;
 
 export function Figures({ model }: { model: OverviewModel }) {
@@ -117,7 +117,7 @@ function latencyNote(p99: number, before: number | null): string {
   return changed === null ? `p99 ${duration(p99)}` : `p99 ${duration(p99)}, ${changed}`;
 }
 
-/** At most 36 values, each of several steps: the sum, or nothing where nothing was. */
+/** Merges steps to at most 36 values: sums, or null without data. */
 function thin(steps: readonly Step[], of: (step: Step) => number | null): (number | null)[] {
   const each = Math.ceil(steps.length / 36);
   return Array.from({ length: Math.ceil(steps.length / each) }, (_, i) => {

@@ -1,4 +1,4 @@
-// An app: is it well, and what changed.
+// An app's overview: its health and recent changes.
 import { useEffect, useRef } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { Start } from '../../layout/start.tsx';
@@ -33,7 +33,7 @@ export default function Overview({ app: slug }: { app: string }) {
   const toDeploy = (deploy: string) => open({ name: 'deploy', app: slug, deploy });
   const deploys = model.deploys.data.value;
   const first = deploys?.[0];
-  // Of an app without code one waits for the first deploy, and goes on to it.
+  // An app without code waits for its first deploy, and then opens it.
   const wasEmpty = useRef(false);
   useEffect(() => {
     if (deploys?.length === 0) wasEmpty.current = true;

@@ -1,4 +1,4 @@
-// What happens to the app, told to a webhook.
+// Webhooks for events of the app.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { type Alert, alertsModel } from '../../models/settings.ts';

@@ -1,4 +1,4 @@
-// Hostnames of one's own: where they lead, and whether they have a certificate.
+// Custom hostnames: their DNS and certificates.
 import { useState } from 'preact/hooks';
 import { Failure } from '../../api.ts';
 import { Head } from '../../layout/head.tsx';
@@ -173,7 +173,7 @@ function Certificate({ state: { certificate } }: { state: DomainState }) {
   );
 }
 
-/** What has to be set before a pending hostname is served. */
+/** The DNS records that a pending hostname needs. */
 function Proof({ state: { hostname, reason, records, dns } }: { state: DomainState }) {
   const address = publicAddress(dns.machine);
   const type = address?.includes(':') ? 'AAAA' : 'A';

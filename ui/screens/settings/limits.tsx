@@ -1,4 +1,4 @@
-// How many requests the edge lets through to the app.
+// Rate limits of the app at the edge.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { type Limits as LimitsSet, limitsModel, rpmOf } from '../../models/settings.ts';

@@ -1,4 +1,4 @@
-// Where in its repository an app is, and how it is built.
+// Build settings: the app's folder in the repository, and commands.
 import { useState } from 'preact/hooks';
 import { type Builds, buildsModel } from '../../models/settings.ts';
 import { Button } from '../../parts/controls/button.tsx';
@@ -8,7 +8,7 @@ import { useModel } from '../../parts/model.ts';
 import { Loaded } from '../../parts/status/states.tsx';
 import { toast } from '../../parts/status/toast.tsx';
 
-/** What each field is for. Empty stands for what is found. */
+/** Descriptions of the fields. An empty field means that the value is detected. */
 const FIELDS: { name: keyof Builds; label: string; placeholder: string; hint: string }[] = [
   {
     name: 'root_directory',

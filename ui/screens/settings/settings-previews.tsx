@@ -1,4 +1,4 @@
-// Whether pushes to other branches make previews, and what these begin with.
+// Whether pushes to other branches make previews, and with which storage previews start.
 import { useState } from 'preact/hooks';
 import { type PreviewSettings, previewSettingsModel } from '../../models/deploys/previews.ts';
 import { Button } from '../../parts/controls/button.tsx';

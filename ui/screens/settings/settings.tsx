@@ -1,4 +1,4 @@
-// The app itself: its name, whether it runs, its end.
+// The app itself: rename, start or stop, delete.
 
 import { useState } from 'preact/hooks';
 import { SLUG_RULE } from '../../../handlers/contract/apps/slug.ts';

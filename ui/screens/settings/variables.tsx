@@ -1,4 +1,4 @@
-// What the app's builds and its Worker find in their environment.
+// Environment of the app's builds and its Worker.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import type { Pages } from '../../models/pages.ts';
@@ -164,7 +164,7 @@ function Editor({
     : kind === 'secret'
       ? `Set ${name} anew`
       : `Change ${name}`;
-  /** A whole `.env` file, pasted into the name. */
+  /** Imports a whole `.env` file that is pasted into the name. */
   const onPaste = (event: ClipboardEvent) => {
     const text = event.clipboardData?.getData('text') ?? '';
     const found = kind === 'variable' && isNew && text.includes('=') ? variablesOf(text) : [];

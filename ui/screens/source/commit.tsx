@@ -1,4 +1,4 @@
-// One commit: what it changed.
+// The changes of one commit.
 import { api } from '../../api.ts';
 import { Head } from '../../layout/head.tsx';
 import { resource } from '../../live.ts';

@@ -1,4 +1,4 @@
-// Commits what was changed in the browser, and shows before what that is.
+// Commits the changes made in the browser, after showing them.
 import { useMemo, useState } from 'preact/hooks';
 import type { Failure } from '../../api.ts';
 import { changeOf, type Draft } from '../../models/drafts.ts';
@@ -81,7 +81,7 @@ export function Commit({ app, model, onClose }: { app: string; model: Model; onC
   );
 }
 
-/** What a draft changes of its file. */
+/** The diff of a draft. */
 function DraftDiff({ draft }: { draft: Draft }) {
   const { additions, deletions, ...lines } = useMemo(() => diffLines(draft.was, draft.text), [draft]);
   const patch = { ...lines, isBinary: false };

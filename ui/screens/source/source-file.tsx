@@ -1,4 +1,4 @@
-// One file of the source: its head, and what is in it, to edit.
+// One source file: its header and an editor.
 import type { ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type EditorPart from '../../editor/editor.tsx';
@@ -20,7 +20,7 @@ const LOOKS: Record<Change, 'accent' | 'warn' | 'danger'> = {
   deleted: 'danger',
 };
 
-/** @param props.save commits, where somebody may */
+/** @param props.save commits, if the person has the right */
 export function File({
   app,
   path,
@@ -33,10 +33,10 @@ export function File({
   save: () => void;
 }) {
   const { file, draft, drafts, ref } = model;
-  /** How often the change was given up: then the editor begins anew. */
+  /** Number of discarded changes: a discard recreates the editor. */
   const [discards, setDiscards] = useState(0);
   const own = draft.value;
-  // What was read of another commit is not of this one.
+  // Ignores a file read at another commit.
   const read = file.data.value?.ref === ref.value ? file.data.value : null;
   const was = own ? own.was : (read?.text ?? null);
   const isMain = ref.value === '';
@@ -109,11 +109,11 @@ export function File({
 type EditorProps = Parameters<typeof EditorPart>[0];
 let loaded: ComponentType<EditorProps> | null = null;
 
-/** The editor, which is loaded when a file is opened first. */
+/** Loads the editor when the first file is opened. */
 function LazyEditor(props: EditorProps) {
   const [Part, setPart] = useState<ComponentType<EditorProps> | null>(() => loaded);
   const [failure, setFailure] = useState(false);
-  // What is typed changes the text of the draft, not that of the editor, which has it already.
+  // Typing changes the draft's text. The editor has that text already, so its prop stays.
   const [text] = useState(props.text);
   const load = () =>
     import('../../editor/editor.tsx').then(
@@ -143,7 +143,7 @@ function LazyEditor(props: EditorProps) {
   );
 }
 
-/** What a draft does to its file. */
+/** The kind of a draft's change. */
 export function ChangeBadge({ draft }: { draft: Draft }) {
   const change = changeOf(draft);
   return <Badge look={LOOKS[change]}>{change}</Badge>;

@@ -1,4 +1,4 @@
-// The source of an app: its files, an editor, and a commit of what was changed.
+// The source of an app: its files, an editor, and commits of changes.
 import { useEffect, useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { changeOf, type Draft } from '../../models/drafts.ts';
@@ -108,7 +108,7 @@ export default function Source({ app, path }: { app: string; path: string }) {
   );
 }
 
-/** The tree at the left. */
+/** The file tree in the sidebar. */
 function Files({ app, path, model, isCut }: { app: string; path: string; model: Model; isCut: boolean }) {
   const { filter, found, nodes } = model;
   return (

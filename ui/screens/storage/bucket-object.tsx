@@ -1,4 +1,4 @@
-// An object of a bucket: a look at it, and what is known of it.
+// An object of a bucket: a preview and its metadata.
 import { bucketObjectModel, type LookedAt, nameOf } from '../../models/storage/bucket.ts';
 import { rawUrl } from '../../models/storage/uploads.ts';
 import { bytesOf, hex, prettyJson, textIn } from '../../models/storage/values.ts';
@@ -67,10 +67,10 @@ export function ObjectDialog({
 
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif', 'image/svg+xml'];
 
-/** Largest image that is shown, in bytes. */
+/** Largest image shown, in bytes. */
 const IMAGE_BYTES = 20 * 1024 * 1024;
 
-/** What an object looks like, where that can be told. An image is data: no script of it runs. */
+/** A preview of an object, if possible. An SVG in an image runs no scripts. */
 function Look({
   content_base64: whole,
   beginning_base64: beginning,

@@ -1,4 +1,4 @@
-// A folder of a bucket: what is in it, and uploads by drop.
+// A folder of a bucket, with uploads by drag and drop.
 import { useRef, useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { type BucketObject, folderModel, nameOf } from '../../models/storage/bucket.ts';
@@ -191,7 +191,7 @@ function Path({ app, bucket, prefix }: Props) {
   );
 }
 
-/** How far an upload has come; `name` is its key in the folder. */
+/** Progress of an upload. `name` is its key in the folder. */
 function OneUpload({ upload: { id, file, sent, state, words }, name }: { upload: Upload; name: string }) {
   return (
     <li>

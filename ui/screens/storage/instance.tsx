@@ -1,4 +1,4 @@
-// An instance of a Workflow: what it was given, its steps, and what it gave.
+// An instance of a Workflow: its parameters, steps and output.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { written } from '../../models/storage/values.ts';

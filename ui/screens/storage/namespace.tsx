@@ -1,4 +1,4 @@
-// A KV namespace: its keys, and the value of one.
+// A KV namespace: its keys, and a key's value.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import {
@@ -155,7 +155,7 @@ function Value({
   const isBytes = kept !== null && text === null;
   const { busy, onSubmit } = useSubmit(async () => {
     const pretty = text === null ? null : prettyJson(text);
-    // A value that was shown with its lines indented, and not changed, stays as it was.
+    // An unchanged value that was shown as indented JSON keeps its original bytes.
     const next = isBytes ? kept : new TextEncoder().encode(value === pretty ? text! : value);
     const until = expires === '' ? null : new Date(expires).toISOString();
     await model.put(key, next, until, metadata === '' ? null : JSON.parse(metadata));
@@ -229,7 +229,7 @@ function isJson(text: string): boolean {
   }
 }
 
-/** As an input of the browser takes it: local, to the minute. */
+/** Returns the local time to the minute, for a browser's input. */
 function localTime(iso: string): string {
   const at = new Date(iso);
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);

@@ -1,4 +1,4 @@
-// What one Durable Object keeps: keys with their values, and tables.
+// Storage of one Durable Object: keys with their values, and tables.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { type KeptKey, objectModel, objectReader } from '../../models/storage/storage.ts';

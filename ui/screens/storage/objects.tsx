@@ -1,4 +1,4 @@
-// The objects of a class.
+// The Durable Objects of a class.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { type ListedObject, objectsModel } from '../../models/storage/storage.ts';

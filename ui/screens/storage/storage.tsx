@@ -1,4 +1,4 @@
-// All that the app keeps.
+// All storage of the app.
 import { Head } from '../../layout/head.tsx';
 import { overviewModel } from '../../models/storage/storage.ts';
 import { titleOf } from '../../models/title.ts';
@@ -19,7 +19,7 @@ import { Empty, Loaded } from '../../parts/status/states.tsx';
 import type { Route } from '../../router.ts';
 
 interface Entry {
-  /** What never changes of its names. */
+  /** Its id or name, which never changes. */
   key: string;
   name: string;
   binding: string | null;

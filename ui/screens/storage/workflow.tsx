@@ -1,4 +1,4 @@
-// A Workflow: its instances, newest first, and making one.
+// A Workflow: its instances, newest first, and a form to create one.
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { type Instance, type InstanceStatus, instancesModel } from '../../models/storage/workflows.ts';

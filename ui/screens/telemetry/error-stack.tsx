@@ -5,7 +5,7 @@ import { plural } from '../../parts/format.ts';
 import { Notice } from '../../parts/status/states.tsx';
 import { href } from '../../router.ts';
 
-/** The project's own frames with their source, then how many there are of others. */
+/** The project's own stack frames with their source, then the number of other frames. */
 export function Stack({
   app,
   frames,

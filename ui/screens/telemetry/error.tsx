@@ -1,4 +1,4 @@
-// One error: what it is, how often it comes, and where in the source it comes from.
+// A grouped error: its details, frequency and source location.
 import { Head } from '../../layout/head.tsx';
 import {
   type ErrorStatus,
@@ -197,7 +197,7 @@ function Figures({ app, group }: { app: string; group: GroupedError & { occurren
   );
 }
 
-/** Which of the last occurrences is shown. */
+/** Selects one of the last occurrences. */
 function Picker({ model, occurrences }: { model: Model; occurrences: readonly Occurrence[] }) {
   const at = model.index.value;
   const go = (n: number) => setQuery({ n: n === 0 ? null : n });

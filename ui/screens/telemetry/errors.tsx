@@ -1,4 +1,4 @@
-// The errors of an app, in groups.
+// The grouped errors of an app.
 import { Head } from '../../layout/head.tsx';
 import {
   type ErrorStatus,
@@ -22,7 +22,7 @@ import { queryOf } from '../../router.ts';
 
 const WORDS = { open: 'Open', resolved: 'Resolved', ignored: 'Ignored' } as const;
 
-/** Its type and its message: `TypeError: no user 7`. A message may begin with the type already. */
+/** Returns the type and message: `TypeError: no user 7`. A message may already begin with the type. */
 export function nameOf({ kind, message }: Pick<GroupedError, 'kind' | 'message'>): string {
   const first = firstLine(message);
   return first === '' ? kind : first.startsWith(kind) ? first : `${kind}: ${first}`;

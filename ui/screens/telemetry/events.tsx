@@ -1,4 +1,4 @@
-// What happened in the app, as it says itself: live, by channel, by user.
+// The app's product events: live, by channel, by user.
 import { Head } from '../../layout/head.tsx';
 import { channelsModel, eventsModel } from '../../models/telemetry/people.ts';
 import { Code } from '../../parts/code/code.tsx';

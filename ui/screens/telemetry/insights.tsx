@@ -1,4 +1,4 @@
-// Figures that the app keeps about itself.
+// Insights: figures that the app sets itself.
 import { Head } from '../../layout/head.tsx';
 import { insightsModel } from '../../models/telemetry/people.ts';
 import { Code } from '../../parts/code/code.tsx';

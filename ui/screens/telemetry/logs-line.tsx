@@ -1,4 +1,4 @@
-// A line of the log, and what is known of it when it is open.
+// A log line, with details when it is open.
 import { Component } from 'preact';
 import { type LogLine, readLine } from '../../models/telemetry/log-line.ts';
 import { Copy } from '../../parts/code/code.tsx';
@@ -24,7 +24,7 @@ interface LineProps {
   isNewDay: boolean;
 }
 
-/** A line. It is drawn again only when it changes: there may be 2,000. */
+/** A line. Rerenders only when it changes, because there may be 2,000. */
 export class Line extends Component<LineProps> {
   override shouldComponentUpdate(next: LineProps) {
     const { line, search, isOpen, isNewDay } = this.props;
@@ -67,7 +67,7 @@ export class Line extends Component<LineProps> {
   }
 }
 
-/** A stack is known by its first lines. */
+/** Shortens a stack to its first lines. */
 function firstLines(text: string): string {
   const lines = text.split('\n');
   return lines.length > 2 ? `${lines.slice(0, 2).join('\n')} …` : text;

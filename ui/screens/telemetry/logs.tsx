@@ -13,9 +13,9 @@ import { Empty, Failed, Notice, SkeletonRows } from '../../parts/status/states.t
 import { queryOf, setQuery } from '../../router.ts';
 import { Line } from './logs-line.tsx';
 
-/** Lines that are drawn at first, and that one more look upwards adds: to draw all 2,000 anew takes too long. */
+/** Lines rendered at first, and added per scroll to the top: rendering all 2,000 takes too long. */
 const DRAWN = 100;
-/** So near to the beginning, in px, more are drawn. */
+/** Distance from the top, in px, at which more are rendered. */
 const NEAR = 400;
 
 const LEVELS: readonly (readonly [Level | '', string])[] = [
@@ -31,7 +31,7 @@ export default function Logs({ app }: { app: string }) {
   const all = shown.value;
   const [drawn, setDrawn] = useState(DRAWN);
   const lines = all.slice(-drawn);
-  /** How high the list was before more was drawn above. */
+  /** Height of the list before lines were added above. */
   const heightBefore = useRef<number | null>(null);
   const selected = queryOf('line');
   const box = useRef<HTMLDivElement>(null);
@@ -44,7 +44,7 @@ export default function Logs({ app }: { app: string }) {
     if (isAtEnd.current && !isPaused.peek()) toEnd();
   }, [all]);
   useLayoutEffect(() => {
-    // What one looks at stays where it is.
+    // Keeps the visible lines in place.
     if (box.current && heightBefore.current !== null)
       box.current.scrollTop += box.current.scrollHeight - heightBefore.current;
     heightBefore.current = null;
@@ -195,7 +195,7 @@ function None({ app, isFiltered }: { app: string; isFiltered: boolean }) {
   );
 }
 
-/** The beginning of the list: earlier lines, or that they are gone. */
+/** The top of the list: a button for earlier lines, or that they were dropped. */
 function Older({
   model,
   dropped,
@@ -205,14 +205,14 @@ function Older({
   model: ReturnType<typeof logsModel>;
   dropped: number;
   box: { current: HTMLDivElement | null };
-  /** Has them drawn, too. */
+  /** Renders them too. */
   more: () => void;
 }) {
   const read = async () => {
     const before = box.current!.scrollHeight;
     await model.readOlder();
     more();
-    // What one looks at stays where it is.
+    // Keeps the visible lines in place.
     requestAnimationFrame(() => {
       box.current!.scrollTop += box.current!.scrollHeight - before;
     });

@@ -1,4 +1,4 @@
-// One request: what its time went to, and what was said during it.
+// One request: its stages, and its log.
 import { Head } from '../../layout/head.tsx';
 import type { LogLine } from '../../models/telemetry/log-line.ts';
 import { type Span, stagesOf, traceModel } from '../../models/telemetry/traces.ts';
@@ -12,7 +12,7 @@ import { Empty, Loaded } from '../../parts/status/states.tsx';
 import { Time } from '../../parts/status/time.tsx';
 import { Places } from '../../parts/tables/places.tsx';
 
-/** What the time of a request went to, as one bar. */
+/** The stages of a request as one bar. */
 export function Stages({ span, longest }: { span: Span; longest: number }) {
   const share = (ms: number) => `${(ms / longest) * 100}%`;
   const said = stagesOf(span).map(({ name, ms }) => `${name} ${duration(ms)}`);

@@ -1,4 +1,4 @@
-// Requests that were slow or failed.
+// Slow or failed requests.
 import { Head } from '../../layout/head.tsx';
 import { type Range, rangeOf, ranges, type Span, tracesModel } from '../../models/telemetry/traces.ts';
 import { Link } from '../../parts/controls/button.tsx';

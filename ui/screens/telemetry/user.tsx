@@ -1,4 +1,4 @@
-// What the app knows of one user, and what they did.
+// One user of the app: properties and events.
 import { Head } from '../../layout/head.tsx';
 import { userModel } from '../../models/telemetry/people.ts';
 import { Events } from '../../parts/events.tsx';
