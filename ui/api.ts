@@ -1,4 +1,4 @@
-// The API, as the signed-in account: every call is one of the contract, over RPC at the page's own origin.
+// Calls the API as the signed-in account, over RPC at the page's own origin.
 import { signal } from '@preact/signals';
 import type { ErrorCode, ProblemBody } from '../handlers/contract/errors.ts';
 import { patienceMs } from '../handlers/contract/host/deadlines.ts';
@@ -6,11 +6,11 @@ import type { OperationName, Params, Result } from '../handlers/contract/index.t
 
 export type { OperationName, Params, Result };
 
-/** Something that went wrong, said so that a person can read it. `code` is null for what is no refusal of the API. */
+/** An error with a message for people. `code` is null for errors that do not come from the API. */
 export class Failure extends Error {
   readonly code: ErrorCode | 'offline' | 'signed_out' | null;
   readonly status: number;
-  /** Fields that stood against it. */
+  /** Invalid fields. */
   readonly fields: { path: string; message: string }[];
   constructor(message: string, code: Failure['code'], status: number, fields: Failure['fields'] = []) {
     super(message);
@@ -20,21 +20,18 @@ export class Failure extends Error {
   }
 }
 
-/** Since when (ms) the server has not answered; null while it does. */
+/** Time (ms) since which the server has not responded; null while it does. */
 export const lostSince = signal<number | null>(null);
-/** Counts the answers that said nobody is signed in any more. */
+/** Counts responses that said that nobody is signed in. */
 export const signedOut = signal(0);
 
 interface CallOptions {
   signal?: AbortSignal;
-  /** Makes a changing operation run once, however often it is sent. */
+  /** Makes a repeated change run once. */
   idempotencyKey?: string;
 }
 
-/**
- * Runs an operation that is no stream, and answers what the contract says.
- * @throws {Failure} also when the server cannot be reached
- */
+/** Runs an operation other than a stream, and returns its output. @throws {Failure} also when the server cannot be reached */
 export async function api<Name extends OperationName>(
   name: Name,
   params: Params<Name>,
@@ -56,7 +53,7 @@ export async function api<Name extends OperationName>(
 }
 
 /**
- * Calls a route of the server that is none of the API's: `/session`, `/welcome`, `/api/auth/…`.
+ * Calls a route of the server outside the API: `/session`, `/welcome`, `/api/auth/…`.
  * @param body sent as JSON; without one it is a GET
  * @throws {Failure} also when the server cannot be reached
  */
@@ -88,18 +85,18 @@ async function send(path: string, init: RequestInit): Promise<Response> {
   return response;
 }
 
-/** Takes note that the server did not answer. */
+/** Records that the server did not respond. */
 function unreachable(): Failure {
   lostSince.value ??= Date.now();
   return new Failure('Cellar cannot be reached. This page tries again by itself.', 'offline', 0);
 }
 
-/** @throws {Failure} for every answer that is not the one asked for */
+/** @throws {Failure} for every unexpected response */
 async function answerOf<Answer>(response: Response): Promise<Answer> {
   return read(response.status, await response.text());
 }
 
-/** @throws {Failure} for every answer that is not the one asked for */
+/** @throws {Failure} for every unexpected response */
 function read<Answer>(status: number, text: string): Answer {
   let body: unknown = null;
   try {
@@ -111,12 +108,12 @@ function read<Answer>(status: number, text: string): Answer {
   throw refusal({ status, ...(body as Partial<ProblemBody> | null) });
 }
 
-/** Longest time in which nothing of an upload moves, in ms. */
+/** Timeout of an upload without progress, in ms. */
 const STALLED_MS = 60_000;
 
 /**
- * Puts bytes to a route of the API that takes them as they are.
- * @param options.onSent told how many bytes have gone out so far, which `fetch` does not say
+ * Uploads raw bytes to a route of the API. Uses XMLHttpRequest, because `fetch` does not report progress.
+ * @param options.onSent gets the number of bytes sent so far
  * @throws {Failure} also when the server cannot be reached
  */
 export function putBytes<Answer>(
@@ -171,15 +168,15 @@ function refusal(problem: Partial<ProblemBody> & { status: number; message?: str
 }
 
 /**
- * An event of a stream, or that some were dropped: `skipped` of them, because this page reads too slowly; null where nobody
- * knows how many, and the list has to be read again.
+ * An event of a stream, or a gap. `skipped` events were dropped because this page reads too slowly; null: an unknown number,
+ * and the list must be read again.
  */
 export type Streamed<Data> =
   | { reset: false; id: string | null; data: Data }
   | { reset: true; skipped: number | null };
 
 /**
- * Follows a stream of the API once, until it ends or `signal` aborts. It begins with an empty list once it is open.
+ * Follows a stream of the API once, until it ends or `signal` aborts. Yields an empty list first, when the stream is open.
  * @throws {Failure} also when the server cannot be reached
  */
 export async function* stream<Name extends OperationName>(
@@ -202,12 +199,12 @@ export async function* stream<Name extends OperationName>(
     const blocks = (text + value).split('\n\n');
     text = blocks.pop()!;
     const events = blocks.map(eventOf<Result<Name>>).filter((event) => event !== null);
-    // A comment keeps the connection alive and is no news.
+    // A comment only keeps the connection alive.
     if (events.length > 0) yield events;
   }
 }
 
-/** @returns null for a comment, which keeps the connection alive */
+/** Parses one event. @returns null for a comment, which keeps the connection alive */
 function eventOf<Data>(block: string): Streamed<Data> | null {
   const fields: Partial<Record<string, string>> = {};
   for (const line of block.split('\n')) {
@@ -218,7 +215,7 @@ function eventOf<Data>(block: string): Streamed<Data> | null {
   if (fields.event === 'reset') return { reset: true, skipped: null };
   if (fields.event === 'skipped')
     return { reset: true, skipped: (JSON.parse(fields.data) as { count: number }).count };
-  // Over RPC each event is a notification.
+  // In RPC each event is a notification.
   const { params } = JSON.parse(fields.data) as { params: Data };
   return { reset: false, id: fields.id ?? null, data: params };
 }

@@ -1,30 +1,30 @@
-// What keeps a view up to date: streams that reconnect, lists that do not grow without end, and reading again.
+// Keeps views up to date: reconnecting streams, bounded lists, and polling.
 import { type ReadonlySignal, signal } from '@preact/signals';
 import { type Failure, lostSince, type OperationName, type Params, type Result, stream } from './api.ts';
 
-/** How often what has come is shown. */
+/** Interval at which new events are shown. */
 const FLUSH_MS = 250;
 const RETRY_MS = { first: 1_000, most: 30_000 };
-/** Rows that a live list keeps. */
+/** Most rows in a live list. */
 const ROWS = 2_000;
 
 interface Listener<Data> {
-  /** Called at most every 250 ms with what has come since, oldest first. */
+  /** Called at most every 250 ms with the new items, oldest first. */
   onItems(items: Data[]): void;
   /**
-   * Events were dropped: read the list again. Also called when the stream begins anew without an id to go on from.
-   * @param skipped how many, where this page has read too slowly; else null
+   * Events were dropped, so the list must be read again. Also called when the stream restarts without an id to resume from.
+   * @param skipped number of events, when this page has read too slowly; else null
    */
   onReset?(skipped: number | null): void;
   onOpen?(): void;
   onLost?(): void;
-  /** Called once when the API refuses the stream for good. Without it, `onReset` is. */
+  /** Called once when the API permanently refuses the stream. Default: `onReset`. */
   onRefused?(failure: Failure): void;
 }
 
 /**
- * Follows a stream until the function that it returns is called: reconnects by itself, goes on where it was, and rests
- * while the page is hidden, because a browser has only six connections to one server for all of its tabs.
+ * Follows a stream until the returned function is called. Reconnects and resumes. Pauses while the page is hidden, because
+ * browsers allow only six connections to one server for all tabs.
  */
 export function live<Name extends OperationName>(
   name: Name,
@@ -66,7 +66,7 @@ export function live<Name extends OperationName>(
         if (own.signal.aborted) return;
         const { status, code } = error as Failure;
         if (status >= 400 && status < 500 && code !== 'rate_limited') {
-          // Read again, the list says why.
+          // The list, read again, shows the reason.
           if (listener.onRefused) listener.onRefused(error as Failure);
           else listener.onReset?.(null);
           return;
@@ -93,14 +93,14 @@ export function live<Name extends OperationName>(
   };
 }
 
-/** So long after somebody has last touched the page nobody looks at it, as far as anyone can tell, in ms. */
+/** Without input for this time, in ms, the page counts as unattended. */
 const UNATTENDED_MS = 30_000;
-/** So many times as long an unattended page waits before it reads again. */
+/** Factor for the polling interval of an unattended page. */
 const UNATTENDED_TIMES = 6;
 const TOUCHES = ['pointermove', 'pointerdown', 'keydown', 'wheel', 'scroll', 'focus'] as const;
 
 let touchedAt = performance.now();
-/** Counts the times that somebody came back to an unattended page. */
+/** Counts returns to an unattended page. */
 const returns = signal(0);
 const isUnattended = () => performance.now() - touchedAt > UNATTENDED_MS;
 
@@ -113,7 +113,7 @@ if (typeof window !== 'undefined') {
   for (const name of TOUCHES) addEventListener(name, touch, { passive: true, capture: true });
 }
 
-/** Runs `begin` now and whenever the page is shown again, and `end` when it is hidden. @returns ends it for good */
+/** Runs `begin` now and when the page becomes visible, and `end` when it becomes hidden. @returns stops this */
 export function whileVisible(begin: () => void, end: () => void): () => void {
   const change = () => (document.visibilityState === 'hidden' ? end() : begin());
   document.addEventListener('visibilitychange', change);
@@ -124,7 +124,7 @@ export function whileVisible(begin: () => void, end: () => void): () => void {
   };
 }
 
-/** The newest rows of a live list, newest last, and how many older ones were let go of. */
+/** The newest rows of a live list, newest last, and the number of older rows that were dropped. */
 export function liveRows<Row>(keep = ROWS) {
   const rows = signal<readonly Row[]>([]);
   const dropped = signal(0);
@@ -137,7 +137,7 @@ export function liveRows<Row>(keep = ROWS) {
       if (over > 0) dropped.value += over;
       rows.value = over > 0 ? all.slice(over) : all;
     },
-    /** Adds older rows, read from a list, before the others: the newest of them, as many as there is room for. */
+    /** Prepends older rows: the newest of them, as far as the limit allows. */
     addOlder(older: readonly Row[]) {
       const room = keep - rows.peek().length;
       rows.value = [...older.slice(Math.max(0, older.length - room)), ...rows.peek()];
@@ -149,22 +149,21 @@ export function liveRows<Row>(keep = ROWS) {
   };
 }
 
-/** What a view shows of something that is read from the server. */
+/** Data read from the server, for a view. */
 export interface Resource<Data> {
-  /** What was read last; it stays while it is read again, and when that fails. */
+  /** The last data. It stays while it is read again, and when that fails. */
   data: ReadonlySignal<Data | null>;
   failure: ReadonlySignal<Failure | null>;
-  /** Reads again. A read that is under way is given up for it. */
+  /** Reads again, and aborts a read in progress. */
   refresh(): Promise<void>;
-  /** Shows a change before the server has answered. */
+  /** Shows a change before the server has responded. */
   set(data: Data): void;
   close(): void;
 }
 
 /**
- * Reads something now, again every `everyMs` while the page is shown, and after the connection came back. A page that nobody
- * has touched for half a minute reads a sixth as often, and at once when somebody does.
- * Close it when its view goes: `useModel` does.
+ * Reads data now, every `everyMs` while the page is visible, and after a reconnect. An unattended page polls at a sixth of the
+ * rate, and at once when a person returns. Must be closed with its view: `useModel` does that.
  */
 export function resource<Data>(
   load: (signal: AbortSignal) => Promise<Data>,

@@ -1,4 +1,4 @@
-// What the signed-in account may do with the app that is shown. The API decides; this only spares one the buttons that it would refuse.
+// The account's role on the current app. The API enforces it; here it only disables buttons that the API would refuse.
 import { computed, effect, signal } from '@preact/signals';
 import { api } from './api.ts';
 import { route } from './router.ts';
@@ -7,24 +7,24 @@ import { isAdmin, session } from './session.ts';
 export type Role = 'view' | 'push' | 'admin';
 
 const ORDER: readonly Role[] = ['view', 'push', 'admin'];
-/** Most collaborators that are read. */
+/** Most collaborators read. */
 const LIMIT = 200;
 
 const found = signal<{ place: string; role: Role | null } | null>(null);
 
 const app = computed(() => (route.value !== null && 'app' in route.value ? route.value.app : null));
 const member = computed(() => (isAdmin.value ? null : (session.value?.account.id ?? null)));
-/** Changes with the screen too: a role may be another since the last one. */
+/** Changes with the screen too, because the role may have changed. */
 const asked = computed(() => `${route.value?.name} ${app.value} ${member.value}`);
 
-/** The role on the app that is shown; null while it is not known, and where no app is shown. */
+/** The role on the current app; null while it is unknown, and without an app. */
 export const role = computed<Role | null>(() => {
   if (app.value === null) return null;
   if (isAdmin.value) return 'admin';
   return found.value?.place === `${app.value} ${member.value}` ? found.value.role : null;
 });
 
-/** The role of an account that is no administrator of the machine. @returns null for one without a role */
+/** Returns the role of an account that is not an admin of the machine. @returns null for one without a role */
 export function roleOf(
   account: string,
   owner: string,
@@ -34,18 +34,18 @@ export function roleOf(
   return collaborators.find((each) => each.account === account)?.role ?? null;
 }
 
-/** Why a role does not do for what needs `needs`; null when it does, or is not known. */
+/** Returns why a role is not sufficient; null when it is, or is unknown. */
 export function refusal(needs: Role, own: Role | null): string | null {
   if (own === null || ORDER.indexOf(own) >= ORDER.indexOf(needs)) return null;
   return `This needs the role ${needs}; yours is ${own}. An administrator of the app can give you another.`;
 }
 
-/** Whether the account may do what needs `needs` with the app that is shown. Reading it subscribes to it. */
+/** Whether the account has the rights `needs` on the current app. Reading it subscribes to it. */
 export function may(needs: Role): boolean {
   return refusal(needs, role.value) === null;
 }
 
-/** Begins to follow which app is shown, and to whom. */
+/** Starts to follow the current app and account. */
 export function followRole(): void {
   effect(() => {
     asked.value;
@@ -62,6 +62,6 @@ async function read(id: string, account: string): Promise<void> {
     ]);
     found.value = { place: `${id} ${account}`, role: roleOf(account, owner, items) };
   } catch {
-    // The screen says what is wrong, and the API refuses what is not allowed.
+    // The screen shows the error, and the API refuses what is not allowed.
   }
 }

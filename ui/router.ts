@@ -1,8 +1,8 @@
-// Where one is: the address is read into a `Route` and printed from one. Filter, range and selection are in its query.
+// Parses and prints URLs as `Route`. Filter, range and selection are in the query.
 import { computed, signal } from '@preact/signals';
 import { mayDrop } from './unsaved.ts';
 
-/** The path of every screen. `:name` catches one segment, `:name*` the rest, which may be empty. */
+/** The path of every screen. `:name` matches one segment, `:name*` the rest, which may be empty. */
 export const paths = {
   apps: '/',
   new: '/new',
@@ -54,7 +54,7 @@ type NamesIn<Path extends string> = Path extends `${string}:${infer Name}/${infe
       ? Name
       : never;
 
-/** What a screen is called with: what its path catches, decoded. */
+/** The props of a screen: the parameters of its path, decoded. */
 export type ParamsOf<Name extends RouteName> = { [Key in NamesIn<(typeof paths)[Name]>]: string };
 /** A screen and what it shows: `{ name: 'deploy', app: 'shop', deploy: 'x1…' }`. */
 export type Route = { [Name in RouteName]: { name: Name } & ParamsOf<Name> }[RouteName];
@@ -100,10 +100,10 @@ function decoded(segment: string): string | null {
   }
 }
 
-/** What stands behind the `?`. An empty or missing value is left out. */
+/** Query parameters. Empty or missing values are left out. */
 export type Query = Record<string, string | number | null | undefined>;
 
-/** The address of a screen. */
+/** Returns the URL of a screen. */
 export function href(route: Route, query: Query = {}): string {
   const values: Record<string, string> = route;
   const path = paths[route.name].replace(/\/:(\w+)(\*?)/g, (_, name: string, rest: string) => {
@@ -123,25 +123,25 @@ function printQuery(search: URLSearchParams, query: Query): string {
 }
 
 const at = signal({ path: '/', search: '' });
-/** The place of what is shown in the browser's history. */
+/** Index of the current entry in the browser's history. */
 let step = 0;
 
-/** Where one is; null when there is no such screen. */
+/** The current route; null for an unknown path. */
 export const route = computed(() => parseRoute(at.value.path));
-/** What stands behind the `?`. Read single names with `queryOf`. */
+/** The query parameters. Read single names with `queryOf`. */
 export const query = computed(() => new URLSearchParams(at.value.search));
 
-/** A value of the query, or `otherwise`. Reading it subscribes to it. */
+/** Returns a query parameter, or `otherwise`. Reading it subscribes to it. */
 export function queryOf(name: string, otherwise = ''): string {
   return query.value.get(name) ?? otherwise;
 }
 
-/** Opens a screen. `replace` leaves no step to come back to. */
+/** Opens a screen. `replace` adds no history entry. */
 export function open(to: Route, { query = {}, replace = false }: { query?: Query; replace?: boolean } = {}) {
   openPath(href(to, query), replace);
 }
 
-/** The same by its address, which must be one of ours. */
+/** Opens a URL of this UI. */
 export function openPath(path: string, replace = false) {
   if (!replace) step++;
   if (replace) history.replaceState({ step }, '', path);
@@ -151,12 +151,12 @@ export function openPath(path: string, replace = false) {
   if (at.peek().path !== before) scrollTo(0, 0);
 }
 
-/** Opens an address that a person chose. Asks first when the screen has unsaved text. */
+/** Opens a URL that a person chose. Asks first when the screen has unsaved text. */
 export function follow(path: string) {
   if (new URL(path, location.href).pathname === at.peek().path || mayDrop()) openPath(path);
 }
 
-/** Changes what is named of the query and leaves the rest. Leaves no step to come back to unless `push`. */
+/** Changes some query parameters and keeps the others. Adds a history entry only with `push`. */
 export function setQuery(changes: Query, { push = false } = {}) {
   const search = printQuery(new URLSearchParams(at.peek().search), changes);
   openPath(at.peek().path + (search === '' ? '' : `?${search}`), !push);
@@ -166,7 +166,7 @@ function read() {
   at.value = { path: location.pathname, search: location.search };
 }
 
-/** Shows what one went back or forward to, unless one stays for unsaved text: then the history returns to where it was. */
+/** Handles back and forward. If the person stays for unsaved text, moves the history back. */
 function onPopState({ state }: PopStateEvent) {
   const to = stepOf(state);
   if (location.pathname !== at.peek().path && to !== step && !mayDrop()) {
@@ -177,12 +177,12 @@ function onPopState({ state }: PopStateEvent) {
   read();
 }
 
-/** A page that was loaded again finds its step in the history. */
+/** A reloaded page finds its index in the history. */
 function stepOf(state: unknown): number {
   return (state as { step: number } | null)?.step ?? 0;
 }
 
-/** Begins to follow the address: back, forward, and clicks on links to our screens. */
+/** Starts the router: back, forward, and clicks on links to our screens. */
 export function startRouter() {
   step = stepOf(history.state);
   read();

@@ -1,4 +1,4 @@
-// Who is signed in, and where things are.
+// The session: the signed-in account and public URLs.
 import { computed, signal } from '@preact/signals';
 import type { SignedIn } from '../handlers/contract/people/sign-in.ts';
 import { serverRoute, signedOut } from './api.ts';
@@ -9,19 +9,19 @@ export interface Session {
   /** `app` has `{slug}` in it. */
   urls: { api: string; git: string; app: string };
   version: string;
-  /** Whether a code is asked for besides the password. */
+  /** Whether sign-in needs a code besides the password. */
   second_factor: boolean;
 }
 
-/** `null`: nobody is signed in. `undefined`: not asked yet. */
+/** `null`: not signed in. `undefined`: not known yet. */
 export const session = signal<Session | null | undefined>(undefined);
 /** Whether this machine sends e-mails. */
 export const sendsMail = signal(false);
 export const isAdmin = computed(() => session.value?.account.role === 'admin');
-/** Whether one may make apps: a guest was invited to those of others. */
+/** Whether the account may create apps. A guest may not. */
 export const ownsApps = computed(() => session.value?.account.role !== 'guest');
 
-/** Asks the server who is signed in. @throws {Failure} when it does not answer */
+/** Reads the session from the server. @throws {Failure} when it does not respond */
 export async function loadSession(): Promise<void> {
   const answer = await serverRoute<(Session | { account: null }) & { mail: boolean }>('/session');
   sendsMail.value = answer.mail;
@@ -34,7 +34,7 @@ export async function signOut(): Promise<void> {
   session.value = null;
 }
 
-/** Who was signed in last, by id. */
+/** Id of the last signed-in account. */
 let last: string | null = null;
 session.subscribe((now) => {
   if (!now) return;
@@ -42,7 +42,7 @@ session.subscribe((now) => {
   last = now.account.id;
 });
 
-// A call that says nobody is signed in ends the session here: the sign-in takes its place and comes back.
+// When a call says that nobody is signed in, ends the session here. The sign-in screen then returns to this screen.
 signedOut.subscribe((times) => {
   if (times > 0) session.value = null;
 });

@@ -1,6 +1,6 @@
-// Runs before the first paint, so that a dark page never flashes white. A script of its own: nothing stands inline.
+// Runs before the first paint, so that a dark page never flashes white. A separate file, because inline scripts are forbidden.
 
-/** Where the choice is kept. */
+/** Key in `localStorage`. */
 export const STORED = 'cellar-theme';
 
 /** The theme to show. */

@@ -1,4 +1,4 @@
-// Light or dark: as the system says, unless one has chosen.
+// Light or dark theme: the system's, unless the person has chosen one.
 import { effect, signal } from '@preact/signals';
 import { appliedTheme, STORED } from './theme-first.ts';
 
@@ -6,7 +6,7 @@ export type Theme = 'system' | 'light' | 'dark';
 
 const stored = localStorage.getItem(STORED);
 export const theme = signal<Theme>(stored === 'light' || stored === 'dark' ? stored : 'system');
-/** What is shown. Charts read it, because a canvas knows no custom properties. */
+/** The theme shown. Charts read it, because a canvas cannot use custom properties. */
 export const shownTheme = signal(appliedTheme());
 
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {

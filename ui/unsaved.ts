@@ -1,13 +1,13 @@
-// Text that somebody typed and that is not saved. Before a screen or a window takes it away, the person is asked.
+// Tracks unsaved input. Asks the person before a screen or dialog drops it.
 
 type Field = HTMLInputElement | HTMLTextAreaElement;
 
 const QUESTION = 'What you typed here is not saved. Drop it?';
-/** Fields that were typed into, with the text that was saved last. */
+/** Fields with input, and their last saved text. */
 const savedTexts = new Map<Field, string>();
 const keepers: { texts: Map<string, unknown>; isUnsaved: () => boolean }[] = [];
 
-/** Begins to watch what is typed, and has the browser ask before it leaves a page with unsaved text. */
+/** Starts to track input. The browser asks before it leaves a page with unsaved text. */
 export function watchTyping(): void {
   document.addEventListener('beforeinput', (event) => {
     const field = event.composedPath()[0];
@@ -20,20 +20,17 @@ export function watchTyping(): void {
   });
 }
 
-/** Adds text that stays when one goes from screen to screen, and is lost only with the page or when somebody else signs in. */
+/** Registers text that survives switching screens, and is lost only with the page or when another person signs in. */
 export function keptInPage(texts: Map<string, unknown>, isUnsaved: () => boolean): void {
   keepers.push({ texts, isUnsaved });
 }
 
-/** Forgets all text that stays, for the next person at this page. */
+/** Drops all registered text, for the next person at this page. */
 export function forgetKept(): void {
   for (const { texts } of keepers) texts.clear();
 }
 
-/**
- * Takes note of the text that a form sends.
- * @returns marks that text as saved
- */
+/** Records the text that a form sends. @returns a function that marks the text as saved */
 export function sentText(form: Node): () => void {
   const sent = [...savedTexts.keys()].filter((field) => form.contains(field));
   const texts = sent.map((field) => [field, field.value] as const);
@@ -42,12 +39,12 @@ export function sentText(form: Node): () => void {
   };
 }
 
-/** Returns whether the fields of a part of the page may go: they have no unsaved text, or the person drops it. */
+/** Returns whether the fields of a part of the page may be dropped: they have no unsaved text, or the person agrees. */
 export function mayDrop(part: Node = document): boolean {
   return !hasTyped(part) || confirm(QUESTION);
 }
 
-/** What one searches for is no text to save, and a field with `data-kept` gets its text back. */
+/** Ignores search fields, and fields with `data-kept`, whose text is restored. */
 function hasTyped(part: Node): boolean {
   return [...savedTexts].some(
     ([field, saved]) =>

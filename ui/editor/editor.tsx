@@ -1,4 +1,4 @@
-// The editor. It lies in a shadow root: there its styles come without a `style` element, which the page's policy forbids.
+// The code editor. It is in a shadow root: there its styles need no `style` element, which the page's policy forbids.
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { bracketMatching, indentOnInput, indentUnit } from '@codemirror/language';
 import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
@@ -16,11 +16,11 @@ import { languageOf } from './languages/index.ts';
 import { theme } from './theme.ts';
 
 interface EditorProps {
-  /** Of the file: it says the language, and names the editor for screen readers. */
+  /** Path of the file, for its language and the editor's accessible name. */
   path: string;
-  /** What is in it at first. Another text comes with another `key`. */
+  /** The initial text. A different text needs a different `key`. */
   text: string;
-  /** The line to begin at, from 1. */
+  /** The first line to show, from 1. */
   line: number | null;
   isReadOnly: boolean;
   onText: (text: string) => void;
@@ -28,7 +28,7 @@ interface EditorProps {
   onSave: () => void;
 }
 
-/** A text to read or to change. `Esc` and then `Tab` leave it by keyboard. */
+/** A text editor or viewer. By keyboard, `Esc` and then `Tab` leave it. */
 export default function Editor(props: EditorProps) {
   const { path, text, line, isReadOnly } = props;
   const box = useRef<HTMLDivElement>(null);
@@ -79,7 +79,7 @@ export default function Editor(props: EditorProps) {
     });
     languageOf(path).then(
       (found) => found && view.dispatch({ effects: language.reconfigure(found) }),
-      // Without its language it is a plain text.
+      // Without its language, the file is plain text.
       () => {},
     );
     shown.current = view;
@@ -98,7 +98,7 @@ export default function Editor(props: EditorProps) {
   return <div ref={box} class="editor" />;
 }
 
-/** What the file is indented by already. */
+/** Returns the indentation that the file uses already. */
 function indentOf(text: string): string {
   const found = /^(\t| {2,8})(?=\S)/m.exec(text)?.[1] ?? '  ';
   return found === '\t' ? '\t' : ' '.repeat(Math.min(found.length, 4));

@@ -1,4 +1,4 @@
-// How the editor looks: the roles of tokens.css, which reach into its shadow root.
+// Styles of the editor. They use the custom properties of tokens.css, which reach into its shadow root.
 import { HighlightStyle, syntaxHighlighting } from '@codemirror/language';
 import { EditorView } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
@@ -61,5 +61,5 @@ const look = EditorView.theme({
   },
 });
 
-/** The look of the editor and of the words in it. */
+/** Styles of the editor and of its syntax highlighting. */
 export const theme = [look, syntaxHighlighting(highlight)];

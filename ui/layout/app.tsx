@@ -1,4 +1,4 @@
-// Which screen is shown: its chunk is loaded first, and the screen before stays until then.
+// Shows the screen of the route. Loads its chunk first, and keeps the previous screen until then.
 import { Component, type ComponentChildren, type ComponentType } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Failure } from '../api.ts';
@@ -15,7 +15,7 @@ interface Shown {
   View: ComponentType<Record<string, string>>;
 }
 
-/** The whole of the page. @param props.session who is signed in, which is being asked */
+/** The whole page. @param props.session resolves when it is known who is signed in */
 export function App({ session: first }: { session: Promise<void> }) {
   const [failure, setFailure] = useState<Failure | null>(null);
   useEffect(() => {
@@ -34,14 +34,14 @@ export function App({ session: first }: { session: Promise<void> }) {
   );
 }
 
-/** The screen of the address, or the sign-in before it. */
+/** The screen of the route, or the sign-in screen. */
 function Place() {
   const asked = route.value;
   const isDoor = asked !== null && screens[asked.name].place === 'door';
   const isOut = session.value === null;
   const wanted: Route | null = isOut && !isDoor ? { name: 'signIn' } : asked;
   const { shown, failure } = useShown(wanted);
-  // Whoever is signed in has nothing to do at the sign-in, and goes on with the invite that led there.
+  // A signed-in person does not need the sign-in screen. If an invite led there, it continues.
   useEffect(() => {
     if (isOut || asked?.name !== 'signIn') return;
     const token = queryOf('invite');
@@ -89,14 +89,14 @@ function load(name: RouteName): Promise<{ default: Shown['View'] }> {
   return (screens[name] as unknown as { load: () => Promise<{ default: Shown['View'] }> }).load();
 }
 
-/** Begins to load what the page will most likely show, while the server is asked who is signed in. */
+/** Preloads the likely first screen while the server is asked for the session. */
 export function loadAhead(): void {
   const asked = route.peek();
-  // What fails here is told when it is needed.
+  // A failure is shown when the screen is needed.
   if (asked !== null) load(asked.name).catch(() => {});
 }
 
-/** Loads the screen of a route. The one before is shown until it is there. */
+/** Loads the screen of a route. Shows the previous one until then. */
 function useShown(wanted: Route | null): { shown: Shown | null; failure: boolean } {
   const [shown, setShown] = useState<Shown | null>(null);
   const [failure, setFailure] = useState(false);
@@ -113,7 +113,7 @@ function useShown(wanted: Route | null): { shown: Shown | null; failure: boolean
       const { title } = screens[wanted.name] as Screen<RouteName>;
       const said = typeof title === 'string' ? title : title(wanted as never);
       document.title = 'app' in wanted ? `${said} · ${wanted.app} · Cellar` : `${said} · Cellar`;
-      // Screen readers begin with the new screen; the first one the browser tells by itself.
+      // Moves screen readers to the new screen. The browser announces the first one itself.
       if (!isFirst.current) document.getElementById('main')?.focus({ preventScroll: true });
       isFirst.current = false;
     };
@@ -142,7 +142,7 @@ function Forbidden() {
   );
 }
 
-/** A chunk that cannot be loaded is most often one of the version before. */
+/** A chunk that fails to load mostly belongs to an older version of Cellar. */
 function NewVersion() {
   return (
     <Empty title="This page could not be loaded" heading="h1">
@@ -152,7 +152,7 @@ function NewVersion() {
   );
 }
 
-/** Keeps a fault of one screen in that screen. */
+/** An error boundary: an error in one screen does not break the others. */
 class Boundary extends Component<{ children: ComponentChildren }, { error: Error | null }> {
   override state = { error: null };
 

@@ -1,8 +1,8 @@
-// The frame of what stands before the sign-in.
+// Layout of the screens before sign-in.
 import type { ComponentChildren } from 'preact';
 import { Mark } from '../parts/code/mark.tsx';
 
-/** A narrow card in the middle: what one comes to, and what to do. */
+/** A narrow centred card with a title, a description and a form. */
 export function Door({
   title,
   about,

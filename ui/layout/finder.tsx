@@ -1,4 +1,4 @@
-// ⌘K: everything by typing a few letters of it.
+// ⌘K: a command palette that finds everything by a few letters.
 import { signal } from '@preact/signals';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { api, type Result } from '../api.ts';
@@ -12,16 +12,16 @@ import { isAdmin, ownsApps, signOut } from '../session.ts';
 import { type Theme, theme } from '../theme.ts';
 import { everywhere, groupsOf, routeOf } from './sections.ts';
 
-/** Whether it is open. */
+/** Whether the palette is open. */
 export const finding = signal(false);
 
-/** Apps that are read at a time, and at most. */
+/** Page size of the list of apps, and the most apps read. */
 const APPS = { page: 200, most: 2_000 };
 
-/** Slugs of all apps, as they were when it was opened last. */
+/** Slugs of all apps, read when the palette was opened last. */
 const slugs = signal<readonly string[]>([]);
 
-/** What the app keeps that one is in, by name. */
+/** Storage of the current app, by name. */
 const kept = signal<readonly { app: string; text: string; to: Route }[]>([]);
 
 export function Finder() {
@@ -40,7 +40,7 @@ function Open() {
   useEffect(() => {
     const end = showModal(dialog.current!);
     readSlugs().catch(failed);
-    // Who may not read it is not offered it.
+    // Without the right to read storage, none is offered.
     readKept().catch(() => {});
     return end;
   }, []);
@@ -124,7 +124,7 @@ async function readSlugs(): Promise<void> {
   slugs.value = found;
 }
 
-/** Reads what the app keeps that one is in. */
+/** Reads the storage of the current app. */
 async function readKept(): Promise<void> {
   const here = route.peek();
   if (here === null || !('app' in here) || !may('push')) return;
@@ -157,7 +157,7 @@ async function readKept(): Promise<void> {
   ].map((each) => ({ app, ...each }));
 }
 
-/** In the order in which it is shown while nothing is typed: of the app that one is in, apps, the rest. */
+/** Returns everything in the order shown before typing: the current app, all apps, the rest. */
 function everything(apps: readonly string[]): Found[] {
   const here = route.value;
   const app = here !== null && 'app' in here ? here.app : null;

@@ -1,4 +1,4 @@
-// The frame of every screen that needs a session: top bar, sections, the lines that say what is wrong with the connection.
+// Layout of every screen with a session: top bar, sections, and connection errors.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { lostSince } from '../api.ts';
@@ -26,13 +26,13 @@ import { Finder, finding } from './finder.tsx';
 import { Keys } from './keys.tsx';
 import { groupsOf, routeOf } from './sections.ts';
 
-/** What those may do who are no administrators of the app. */
+/** Rights of people who are not admins of the app. */
 const ROLES = {
   view: 'Your role is view: you can look at this app.',
   push: 'Your role is push: you can deploy this app, and see its data.',
 };
 
-/** The top bar, the sections of where one is, and the screen. */
+/** The top bar, the sections, and the screen. */
 export function Frame({ shown, children }: { shown: Route | null; children: ComponentChildren }) {
   const [isOpen, setOpen] = useState(false);
   const screen = shown === null ? null : (screens[shown.name] as Screen<RouteName>);
@@ -111,7 +111,7 @@ export function Frame({ shown, children }: { shown: Route | null; children: Comp
 
 const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent);
 
-/** The name of the machine is that of its page. */
+/** The machine's name is the page's hostname. */
 function machineName(): string {
   return location.hostname === 'localhost' ? 'Cellar' : location.hostname;
 }
@@ -176,7 +176,7 @@ function AccountMenu() {
   );
 }
 
-/** Says since when there is no connection. What was read stays. */
+/** Shows since when the connection is lost. Data that was read stays visible. */
 function Lost() {
   const since = lostSince.value;
   if (since === null) return null;

@@ -1,7 +1,7 @@
-// The head of a screen.
+// Header of a screen.
 import type { ComponentChildren } from 'preact';
 
-/** Its title, what it is about in a sentence, and what can be done there, at the right. */
+/** Title, one sentence of description, and actions at the right. */
 export function Head({
   title,
   about,
@@ -10,7 +10,7 @@ export function Head({
 }: {
   title: ComponentChildren;
   about?: ComponentChildren;
-  /** Beside the title. */
+  /** Next to the title. */
   status?: ComponentChildren;
   children?: ComponentChildren;
 }) {

@@ -1,4 +1,4 @@
-// The keyboard: what the keys do on every screen, and the list of them.
+// Keyboard shortcuts of every screen, and their help.
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { Dialog } from '../parts/controls/dialog.tsx';
@@ -7,14 +7,14 @@ import { isAdmin } from '../session.ts';
 import { finding } from './finder.tsx';
 import { everywhere, groupsOf, routeOf, type Section } from './sections.ts';
 
-/** How long `g` waits for its letter. */
+/** Timeout for the letter after `g`. */
 const SECOND_KEY_MS = 1_500;
 
 const helping = signal(false);
-/** When `g` was pressed last. */
+/** Time of the last `g`. */
 let gAt = Number.NEGATIVE_INFINITY;
 
-/** Listens to the keys while it is there, and shows the list of them. */
+/** Listens to keys while mounted, and shows the help. */
 export function Keys() {
   useEffect(() => {
     document.addEventListener('keydown', onKey);
@@ -24,7 +24,7 @@ export function Keys() {
 }
 
 function onKey(event: KeyboardEvent) {
-  // A key that an input method takes has no meaning of its own.
+  // A key handled by an input method is not a shortcut.
   if (event.defaultPrevented || event.isComposing) return;
   const { key } = event;
   if ((event.metaKey || event.ctrlKey) && !event.shiftKey && !event.altKey && key.toLowerCase() === 'k') {
@@ -54,13 +54,13 @@ function onKey(event: KeyboardEvent) {
   }
 }
 
-/** The target of an event from a shadow root, such as that of the editor, is the root's host: the path has the field. */
+/** For events from a shadow root, such as the editor's, `target` is only the host. The composed path has the field. */
 function isTyping(event: KeyboardEvent): boolean {
   const [at] = event.composedPath();
   return at instanceof HTMLElement && (at.isContentEditable || at.matches('input, textarea, select'));
 }
 
-/** The sections that have a letter, here. */
+/** Returns the sections with a letter on this screen. */
 function sections(): Section[] {
   const here = route.peek();
   const inApp = here !== null && 'app' in here ? groupsOf('app').flatMap(({ sections }) => sections) : [];
@@ -76,7 +76,7 @@ function goTo(key: string): boolean {
   return true;
 }
 
-/** Goes to the row after, or before. What is in focus of a row is the link to what it is. */
+/** Focuses the next or previous row, on its link. */
 function moveRow(by: 1 | -1) {
   const rows = [...document.querySelectorAll<HTMLElement>('main [data-row]')];
   const at = rows.findIndex((row) => row.contains(document.activeElement));

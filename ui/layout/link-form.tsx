@@ -1,4 +1,4 @@
-// The form of a link that makes an account, or gives one a new password.
+// Form of a link that creates an account, or sets an account's new password.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import {
@@ -20,12 +20,12 @@ import { Door } from './door.tsx';
 
 type Model = ReturnType<typeof linkModel>;
 
-/** @param props.path where the link is used */
+/** @param props.path server route that uses the link */
 export function LinkForm({ path }: { path: '/welcome' | '/invites/accept' }) {
   const token = queryOf('token');
   const model = useModel(() => linkModel(path, token));
   const purpose = model.purpose.value;
-  /** Whether whoever is signed in wants another account. */
+  /** Whether the signed-in person wants another account. */
   const [isNew, setNew] = useState(false);
   const failure = model.failure.value;
   if (purpose === null && failure !== null) {
@@ -62,13 +62,13 @@ export function LinkForm({ path }: { path: '/welcome' | '/invites/accept' }) {
   );
 }
 
-/** Opens what a link has given. */
+/** Opens the screen that the link gives access to. */
 function enter({ app }: LinkPurpose) {
   if (app === null) open({ name: 'apps' }, { replace: true });
   else open({ name: 'overview', app: app.slug }, { replace: true });
 }
 
-/** Whoever is signed in takes what the invite gives. */
+/** Lets the signed-in person accept the invite. */
 function Accept({
   model,
   purpose,
@@ -124,7 +124,7 @@ function Form({
   });
   const wrong = model.fields.value;
   const { title, about, button } = words(purpose);
-  // What one came for is read aloud.
+  // Screen readers announce the title.
   useEffect(() => {
     document.title = `${title} · Cellar`;
   }, [title]);
@@ -196,7 +196,7 @@ function words(purpose: LinkPurpose): { title: string; about: string; button: st
   };
 }
 
-/** What an invite gives, as a sentence. */
+/** Returns what an invite allows, as a sentence. */
 function what({ role, app }: LinkPurpose): string {
   if (role === 'admin') return 'With this link you may run this machine and all of its apps.';
   const may = { view: 'look at', push: 'deploy', admin: 'run' };

@@ -1,4 +1,4 @@
-// The sections at the left, and the letters that lead to them after `g`.
+// The sections in the sidebar, and their letters after `g`.
 import {
   type Icon,
   IconActivity,
@@ -30,9 +30,9 @@ export interface Section {
   name: RouteName;
   text: string;
   icon: Icon;
-  /** After `g`. */
+  /** Letter after `g`. */
   key?: string;
-  /** The role that what it shows needs, where that is more than to look at the app. */
+  /** The role that the section needs, if it is more than `view`. */
   needs?: Role;
 }
 
@@ -92,14 +92,14 @@ const ofMachine: readonly Group[] = [
   },
 ];
 
-/** Of every screen: where `g` leads besides the sections of the app. */
+/** Sections that every screen can reach with `g`, besides those of the app. */
 export const everywhere: readonly Section[] = [
   { name: 'apps', text: 'Apps', icon: IconListFilter, key: 'a' },
   { name: 'account', text: 'Account', icon: IconUser, key: 'y' },
   { name: 'machine', text: 'Machine', icon: IconServer, key: 'c' },
 ];
 
-/** The groups at the left of a screen in this place, without the sections that one's role does not allow. */
+/** Returns the sidebar's groups for a screen, without sections that the person's role does not allow. */
 export function groupsOf(place: 'home' | 'app' | 'machine' | 'door'): readonly Group[] {
   if (place === 'app')
     return ofApp.map(({ title, sections }) => ({
@@ -109,7 +109,7 @@ export function groupsOf(place: 'home' | 'app' | 'machine' | 'door'): readonly G
   return place === 'machine' ? ofMachine : [];
 }
 
-/** The route of a section, in the app that one is in. */
+/** Returns the route of a section, in the current app. */
 export function routeOf({ name }: Section, app: string | null): Route {
   return (app === null ? { name } : name === 'source' ? { name, app, path: '' } : { name, app }) as Route;
 }

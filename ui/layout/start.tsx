@@ -1,4 +1,4 @@
-// What to do with an app that has no code yet: three ways side by side.
+// Three ways to deploy the first code of an app.
 import { useState } from 'preact/hooks';
 import type { Failure } from '../api.ts';
 import { commands, startModel } from '../models/start.ts';
@@ -12,7 +12,7 @@ import { Loaded, Skeleton } from '../parts/status/states.tsx';
 import { Status } from '../parts/status/status.tsx';
 import { session } from '../session.ts';
 
-/** @param props.onDeploy gets the deploy that one of the ways has begun */
+/** @param props.onDeploy gets the id of the deploy that was started */
 export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string) => void }) {
   const model = useModel(() => startModel(slug));
   const remote = model.remote.data.value;

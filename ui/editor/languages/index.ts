@@ -1,4 +1,4 @@
-// The language of a file, loaded when the first such file is opened.
+// Loads the language of a file when the first such file is opened.
 import { type Language, StreamLanguage } from '@codemirror/language';
 
 const javascript = () => import('./javascript.ts');
@@ -22,7 +22,7 @@ const byEnding: Record<string, () => Promise<Language>> = {
   sql: async () => StreamLanguage.define((await import('./sql.ts')).sqlite),
 };
 
-/** The language of a file by the ending of its name; null for plain text. */
+/** Returns the language of a file by its extension; null for plain text. */
 export async function languageOf(path: string): Promise<Language | null> {
   const ending = path.slice(path.lastIndexOf('.') + 1).toLowerCase();
   return (await byEnding[ending]?.()) ?? null;

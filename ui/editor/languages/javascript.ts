@@ -1,4 +1,4 @@
-// A module of its own, so that the bundle has no more of the package than this.
+// A separate module, so that the bundle contains only this part of the package.
 export {
   javascriptLanguage,
   jsxLanguage,
