@@ -1,10 +1,10 @@
-// Why a snapshot is not used.
+// The errors of snapshots.
 
-/** There is no such snapshot, or not what was asked for in it. */
+/** The snapshot does not exist, or lacks the requested app or database. */
 export class NotThere extends Error {}
 
-/** A snapshot that is damaged, of another Cellar, or of a newer one. */
+/** A snapshot that is damaged, of another Cellar, or of a newer version. */
 export class Unusable extends Error {}
 
-/** What was stored is not what comes back. */
+/** Stored data is missing, or has the wrong checksum. */
 export class Damaged extends Unusable {}

@@ -1,4 +1,4 @@
-// Runs the process of snapshots for each job, and gives it what it asks for.
+// Starts the snapshot process for each job, and answers its requests.
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -17,11 +17,11 @@ import type { DoneOf, Job, Word } from './process.ts';
 import type { HoldBuckets } from './take/capture.ts';
 
 const PROGRAM = fileURLToPath(new URL('./process.ts', import.meta.url));
-/** Longest run of the process, in ms. */
+/** Timeout of a job, in ms. */
 const DEADLINE_MS = 6 * 3_600_000;
-/** Memory of its JavaScript objects, in MiB. */
+/** Heap limit of the process, in MiB. */
 const HEAP_MB = 1024;
-/** Memory that it may write to, of which Node reserves 560 MiB. */
+/** Limit of its writable memory; Node alone reserves 560 MiB. */
 const MEMORY_BYTES = 3 * 2 ** 30;
 const FAILURES = { not_there: NotThere, unusable: Unusable, error: Error };
 
@@ -31,7 +31,7 @@ export interface JobsOptions {
   holdBuckets: HoldBuckets;
 }
 
-/** A job that runs. */
+/** A running job. */
 export interface UnderWay {
   what: Job['kind'];
   /** ISO 8601. */
@@ -51,7 +51,7 @@ export class Jobs {
     return [...this.#underWay].at(-1) ?? null;
   }
 
-  /** Has the process do a job. @throws {NotThere}, {Unusable}, {Error} as the job does; what `signal` was aborted with */
+  /** Runs a job in a process. @throws {NotThere}, {Unusable}, {Error} as the job does; the reason of an aborted `signal` */
   async run<Kind extends Job['kind']>(
     job: Extract<Job, { kind: Kind }>,
     signal: AbortSignal,
@@ -100,12 +100,12 @@ export class Jobs {
     }
   }
 
-  /** What the process asks for. @param held the apps whose buckets are held for it */
+  /** Answers a request of the process. @param held the apps whose buckets are held for it */
   async #give(word: Extract<Word, { ask: string }>, held: Set<string>): Promise<string | null> {
     if (word.ask === 'copy') return this.#copyDatabase();
     const { app, isHeld } = word;
     if (isHeld) held.add(app);
-    // A bucket service that ends just now is no reason to take no snapshot.
+    // The snapshot goes on when the bucket service ends just now.
     await this.#options.holdBuckets(app, isHeld).catch(() => {});
     if (!isHeld) held.delete(app);
     return null;

@@ -1,5 +1,5 @@
-// The process that takes snapshots and restores them, at the lowest priority and on one processor. It reads its job from
-// standard input, and says on standard output what it needs and what came of it: lines of JSON.
+// The process that takes and restores snapshots, at the lowest priority and on one processor. It reads its job from
+// standard input, and writes requests and its result to standard output, as lines of JSON.
 import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import { createInterface } from 'node:readline';
@@ -12,7 +12,7 @@ import { type TakeJob, type Taken, take } from './take/take.ts';
 import { type VerifyJob, verify } from './verify.ts';
 
 export type Job = TakeJob | RestoreJob | CopyJob | VerifyJob;
-/** What comes of a job, by its kind. */
+/** The result of a job, by its kind. */
 export interface DoneOf {
   take: Taken;
   restore: Restored;
@@ -20,7 +20,7 @@ export interface DoneOf {
   verify: Verified;
 }
 
-/** What it says. */
+/** A line of its output. */
 export type Word =
   | { ask: 'copy' }
   | { ask: 'hold'; app: string; isHeld: boolean }
@@ -59,7 +59,7 @@ async function done(job: Job): Promise<DoneOf[Job['kind']]> {
 process.umask(0o077);
 try {
   const job = (await read()) as Job;
-  // Not at the end, which is a SIGKILL.
+  // Not at the end: the process ends by SIGKILL.
   flushCompileCache();
   say({ done: await done(job) });
 } catch (error) {

@@ -1,6 +1,6 @@
-// Work that is done again and again, also when it is due only in months.
+// Repeats work at intervals, which may be months.
 
-/** A timer cannot be set for longer, in ms. */
+/** Maximum delay of one timer, in ms. A longer wait takes several. */
 const LONGEST_TIMER_MS = 24 * 3_600_000;
 
 export class Schedule {
@@ -8,12 +8,12 @@ export class Schedule {
   #timer: NodeJS.Timeout | null = null;
   #stopped = false;
 
-  /** @param work resolves with the time until it is due again, in ms; never rejects */
+  /** @param work resolves with the delay until it is due again, in ms; never rejects */
   constructor(work: () => Promise<number>) {
     this.#work = work;
   }
 
-  /** Begins to wait. @param delayMs below 0: it is due now */
+  /** Starts the timer. @param delayMs below 0: it is due now */
   start(delayMs: number): void {
     if (this.#stopped) return;
     this.#timer = setTimeout(
@@ -25,7 +25,7 @@ export class Schedule {
     );
   }
 
-  /** Ends it. Work under way goes on. */
+  /** Stops the timer. Work in progress goes on. */
   stop(): void {
     this.#stopped = true;
     if (this.#timer !== null) clearTimeout(this.#timer);

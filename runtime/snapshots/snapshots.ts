@@ -1,4 +1,4 @@
-// The host's side of snapshots: when one is taken, and what came of it. The work is done by a process of its own.
+// The host's side of snapshots: schedules and state. A process of its own does the work.
 import { rm } from 'node:fs/promises';
 import type { HostStats, Verified } from '../../handlers/contract/admin.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -17,14 +17,14 @@ import type { Taken } from './take/take.ts';
 import { NEVER_VERIFIED, readRecord } from './verify.ts';
 
 const HOUR_MS = 3_600_000;
-/** The first snapshot of all is taken so long after the start, in ms. */
+/** Delay of the very first snapshot after the start, in ms. */
 const FIRST_MS = 10 * 60_000;
-/** A snapshot or a verification that failed is tried again after so long, in ms, or when the next one is due. */
+/** Delay of a retry after a failed snapshot or verification, in ms, unless the next one is due earlier. */
 const RETRY_MS = HOUR_MS;
 
-/** One thing is done after another. A copy may take minutes, so accounts take turns. */
+/** One job runs at a time. A copy may take minutes, so accounts take turns. */
 const LIMITS = { name: 'copies of storage', running: 1, runningPerOwner: 1, waitingPerOwner: 50 };
-/** Whose turn the host's own snapshots are. */
+/** The owner of the host's own snapshots in the queue. */
 const HOST = '';
 
 export interface SnapshotsOptions {
@@ -32,18 +32,18 @@ export interface SnapshotsOptions {
   paths: Layout;
   place: StorePlace;
   keep: Keep;
-  /** Time between snapshots, in ms; null for none by itself. */
+  /** Time between snapshots, in ms; null: no schedule. */
   everyMs: number | null;
-  /** The same of verifications. */
+  /** The same for verifications. */
   verifyMs: number | null;
-  /** Whether apps' files are those of users of their own. */
+  /** Whether each app's files belong to a system user of its own. */
   hasUsers: boolean;
   holdBuckets: HoldBuckets;
-  /** Called when snapshots are damaged, with these, the newest first. */
+  /** Called with the damaged snapshots, the newest first, when there are any. */
   onDamaged: (damaged: Verified['damaged']) => void;
 }
 
-/** What `admin.stats` says. */
+/** The state that `admin.stats` reports. */
 export type SnapshotsState = HostStats['snapshots'];
 
 export class Snapshots {
@@ -52,7 +52,7 @@ export class Snapshots {
   readonly #queue = new FairQueue(LIMITS);
   readonly #taking = new Schedule(() => this.#takeOnSchedule());
   readonly #verification = new Schedule(() => this.#verifyOnSchedule());
-  /** The verification under way. */
+  /** The verification in progress. */
   #verifying: Promise<Verified> | null = null;
   #verified = NEVER_VERIFIED;
   #newest: string | null = null;
@@ -83,7 +83,7 @@ export class Snapshots {
     return this.#verified.damaged.some(({ key }) => key === this.#newest);
   }
 
-  /** Begins to take and verify snapshots by itself. What was due while no host ran is due now. Never rejects. */
+  /** Starts the schedules. A snapshot or verification that was due while no host ran starts now. Never rejects. */
   async start(): Promise<void> {
     const { everyMs, verifyMs, paths } = this.#options;
     try {
@@ -107,8 +107,8 @@ export class Snapshots {
   }
 
   /**
-   * Takes a snapshot, after those that were asked for before.
-   * @param why for people
+   * Takes a snapshot, after all earlier jobs.
+   * @param why the reason, to be shown
    */
   take(why: string): Promise<Taken> {
     return this.#next(async () => {
@@ -135,7 +135,7 @@ export class Snapshots {
   /**
    * Takes a snapshot before a deploy's deleted classes lose their data.
    * @returns its id
-   * @throws {Error} also when the app could not be read: then the snapshot has older data of it
+   * @throws {Error} also when the app could not be read: then the snapshot has older data for it
    */
   async takeForClasses(appId: string, slug: string): Promise<string> {
     const { head, unread } = await this.take(`${FOR_CLASSES} of ${slug}`);
@@ -144,7 +144,7 @@ export class Snapshots {
   }
 
   /**
-   * Reads all that snapshots need, beside whatever else is done. Who asks while one is under way gets that one.
+   * Reads all packs that snapshots need, outside the queue. A call during a verification returns the same one.
    * @throws {Error} when the store cannot be read
    */
   verify(): Promise<Verified> {
@@ -155,7 +155,7 @@ export class Snapshots {
   }
 
   /**
-   * Writes an app's storage, or one file of it, as a snapshot has it into a directory. Every byte has been checked then.
+   * Extracts an app's storage, or one file of it, from a snapshot into a directory. Every byte is checked.
    * @throws {NotThere}, {Unusable}; then there is no such directory
    */
   extract(wanted: Pick<RestoreJob, 'snapshot' | 'app' | 'only' | 'into'>): Promise<Restored> {
@@ -166,7 +166,7 @@ export class Snapshots {
   }
 
   /**
-   * Writes a copy of what an app keeps at this moment into a directory. Accounts take turns.
+   * Copies an app's current storage into a directory. Accounts take turns.
    * @param owner the app's account
    * @throws {Error} then there is no such directory; {QueueFull}; the reason of `left`, which ends the copy or its wait
    */
@@ -176,7 +176,7 @@ export class Snapshots {
     return this.#queue.run({ owner, signal }, () => this.#jobs.run<'copy'>(job, signal));
   }
 
-  /** The snapshots that there are, the newest first. */
+  /** Returns the snapshots that can be read, the newest first. */
   async list(): Promise<Head[]> {
     const store = openStore(this.#options.place);
     const heads: Head[] = [];
@@ -189,12 +189,12 @@ export class Snapshots {
     return heads;
   }
 
-  /** Ends what is under way: a snapshot that is not whole yet is none. */
+  /** Aborts all jobs: an incomplete snapshot does not count. */
   async stop(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
     this.#taking.stop();
     this.#verification.stop();
-    // It comes after what runs. What waits has ended.
+    // Runs after the current job. Waiting jobs are aborted.
     const ended = this.#queue.run({ owner: HOST }, () => {});
     await Promise.all([ended, this.#verifying?.catch(() => {})]);
   }
@@ -203,7 +203,7 @@ export class Snapshots {
     return this.#queue.run({ owner: HOST, signal: this.#ending.signal }, work);
   }
 
-  /** Names this Cellar. A host that came up with another name would not know its snapshots for its own. */
+  /** Returns this Cellar's id, once it is on the disk: with another id, the host would refuse its own snapshots. */
   async #name(): Promise<string> {
     const { store } = this.#options;
     const of = store.snapshots.cellar();
@@ -235,7 +235,7 @@ export class Snapshots {
     );
   }
 
-  /** Verifies. Where the newest snapshot is damaged, the next one does not wait for its time. */
+  /** Verifies, and takes a new snapshot at once when the newest is damaged. */
   async #verifyOnSchedule(): Promise<number> {
     const { everyMs, verifyMs } = this.#options;
     try {
@@ -274,7 +274,7 @@ export class Snapshots {
   }
 }
 
-/** Time until something is due that was done last at `last`, in ms. The clock may have been set back since. */
+/** Returns the time until work last done at `last` is due, in ms. It is at most `everyMs`, even if the clock was set back. */
 function untilNext(last: string | null, everyMs: number): number {
   return Math.min(last === null ? FIRST_MS : Date.parse(last) + everyMs - Date.now(), everyMs);
 }

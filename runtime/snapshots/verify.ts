@@ -1,4 +1,4 @@
-// Verifies that what snapshots need is in the store, and as it was written.
+// Verifies that the store has all packs that snapshots need, undamaged.
 import { hash } from 'node:crypto';
 import type { Verified } from '../../handlers/contract/admin.ts';
 import { NotThere, Unusable } from './errors.ts';
@@ -11,17 +11,17 @@ import { MissingObject, type Store } from './store/store.ts';
 export interface VerifyJob {
   kind: 'verify';
   store: StorePlace;
-  /** Names this Cellar. */
+  /** Id of this Cellar. */
   of: string;
 }
 
-/** What is known of the store, kept in it, so that the next snapshot writes damaged packs anew. */
+/** The last verification, saved in the store, so that the next snapshot replaces damaged packs. */
 export interface VerifyRecord extends Verified {
-  /** Every bad pack, by its name in the store. */
+  /** All bad packs that snapshots need. */
   bad: BadPacks;
 }
 
-/** Packs that no snapshot can use, by their names in the store. */
+/** Unusable packs, by name in the store. */
 export type BadPacks = Record<string, 'missing' | 'damaged'>;
 
 const RECORD = 'verified.json';
@@ -57,7 +57,7 @@ export async function verify({ store: place, of }: VerifyJob): Promise<Verified>
     bytes += found.bytes;
     if (found.problem !== null) suspects.push(name);
   }
-  // Again: bytes may have changed on their way, and a snapshot may have written a pack anew.
+  // A second read: the first transfer may have been corrupted, or a snapshot may have written the pack again.
   const bad: BadPacks = {};
   for (const name of suspects) {
     const { problem } = await look(store, name);
@@ -67,7 +67,7 @@ export async function verify({ store: place, of }: VerifyJob): Promise<Verified>
   return record(store, bad, { at, packs: needed.size, bytes });
 }
 
-/** Finds the snapshots that need bad packs, and writes down what was found. */
+/** Finds the snapshots that need bad packs, and saves the result. */
 export async function record(
   store: Store,
   bad: BadPacks,
@@ -104,7 +104,7 @@ export async function record(
   return verified;
 }
 
-/** Returns what was written down last; null when there is nothing that can be read. */
+/** Returns the saved result; null when there is none that can be read. */
 export async function readRecord(store: Store): Promise<VerifyRecord | null> {
   try {
     const kept = JSON.parse((await store.read(RECORD)).toString('utf8')) as VerifyRecord;
@@ -115,7 +115,7 @@ export async function readRecord(store: Store): Promise<VerifyRecord | null> {
   }
 }
 
-/** Returns a part's name for people. */
+/** Returns a part's name for messages. */
 export function nameOf({ kind, slug }: Pick<Part, 'kind' | 'slug'>): string {
   if (kind === 'app') return slug;
   return kind === 'host' ? "the host's database" : 'the control plane';
@@ -130,7 +130,7 @@ function shown(part: Part): Verified['damaged'][number]['parts'][number] {
   return { app: part.kind === 'app' ? part.id : null, name: nameOf(part) };
 }
 
-/** Returns the parts of a snapshot: null when it cannot be used, none when it was removed meanwhile. */
+/** Returns the parts of a snapshot: null when it is unusable, an empty list when it was removed meanwhile. */
 async function partsOf(store: Store, id: string): Promise<Part[] | null> {
   try {
     return (await readManifest(store, id)).parts;
@@ -156,7 +156,7 @@ async function look(
   }
 }
 
-/** Whether the disk itself cannot read these bytes any more. */
+/** Whether the disk itself cannot read the bytes. */
 function isUnreadable(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === 'EIO';
 }

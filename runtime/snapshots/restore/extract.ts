@@ -1,5 +1,5 @@
-// Writing the files of a snapshot into an empty directory. Every byte is checked on its way, and nothing is used before all
-// of it is there.
+// Writes the files of a snapshot into an empty directory. Every byte is checked, and no file is used before all are
+// complete.
 import { mkdirSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -10,9 +10,9 @@ import { PackReader } from '../store/packs.ts';
 import type { Store } from '../store/store.ts';
 
 /**
- * Writes files below `directory`, and resolves when they are on the disk.
- * @param pathOf where a file goes, below the directory
- * @throws {Damaged} when something of them is missing or not as it was
+ * Writes files below `directory`, and resolves when they are synced to the disk.
+ * @param pathOf a file's path below the directory
+ * @throws {Damaged} when a chunk is missing or damaged
  */
 export async function extract(
   store: Store,
@@ -34,7 +34,7 @@ export async function extract(
 }
 
 async function write(packs: PackReader, { path, size, mode, chunks }: FileEntry, to: string): Promise<void> {
-  // Never over something: a path that is twice in a snapshot is a mistake.
+  // Fails if the file exists: a snapshot must not have a path twice.
   const file = await open(to, 'wx', mode | 0o600);
   try {
     let written = 0;

@@ -1,5 +1,5 @@
-// Directories put in the place of others, all of them or none: what is to be moved is written down first, and a host that
-// was killed goes on where it was.
+// Replaces several directories atomically. The list of moves is written to the disk first; after a crash, the next start
+// finishes them.
 import {
   closeSync,
   existsSync,
@@ -15,30 +15,30 @@ import { dirname, join } from 'node:path';
 import { writeAtomic } from '../../disk/data-directory.ts';
 import { log } from '../../log.ts';
 
-/** One thing in the place of another. All paths are on one disk. */
+/** Moves a file or directory in the place of another. All paths are on one disk. */
 export interface Move {
   from: string;
   to: string;
-  /** Where what is there goes; null: nothing is there. */
+  /** Where the old one goes; null: there is no old one. */
   aside: string | null;
 }
 
 const MOVES = 'moves.json';
 
-/** Removes what was to be moved, unless the moves have begun: then the next start finishes them. */
+/** Removes the new files, unless the moves have begun: then the next start finishes them. */
 export function giveUpMoves(work: string): void {
   if (!existsSync(join(work, MOVES))) rmSync(work, { recursive: true, force: true });
 }
 
-/** Carries out moves. Once it has begun, they happen, now or at the next start. @param work the directory of what is moved */
+/** Moves everything. Once it has begun, a crash only delays the rest to the next start. @param work directory of new files */
 export function moveAll(work: string, moves: Move[]): void {
   writeAtomic(join(work, MOVES), JSON.stringify(moves));
   finish(work);
 }
 
 /**
- * Finishes moves that a killed host had begun, and removes what was not whole. To be called before anything runs.
- * @param restoring the directory of all restores under way
+ * Finishes moves that a killed host had begun, and removes incomplete restores. Call it before anything runs.
+ * @param restoring the directory of all restores in progress
  */
 export function finishMoves(restoring: string): void {
   if (!existsSync(restoring)) return;
@@ -56,7 +56,7 @@ export function finishMoves(restoring: string): void {
 function finish(work: string): void {
   const moves = JSON.parse(readFileSync(join(work, MOVES), 'utf8')) as Move[];
   for (const { from, to, aside } of moves) {
-    // It has been moved already.
+    // Already moved.
     if (!existsSync(from)) continue;
     if (aside !== null && existsSync(to)) {
       mkdirSync(dirname(aside), { recursive: true, mode: 0o700 });

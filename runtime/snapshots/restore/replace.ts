@@ -1,4 +1,4 @@
-// An app's storage replaced by that of a snapshot, while everything else runs.
+// Replaces an app's storage by that of a snapshot, while all other apps run.
 import { lstatSync, mkdirSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Apps } from '../../apps/apps.ts';
@@ -21,7 +21,7 @@ export interface ReplaceOptions {
   buckets: Buckets;
 }
 
-/** What is to be restored. `database`: the key of one D1 database; null for all storage of the app. */
+/** What to restore. `database`: the key of one D1 database; null for all storage of the app. */
 export interface Wanted {
   snapshot: string;
   app: string;
@@ -29,13 +29,13 @@ export interface Wanted {
 }
 
 const HAND_OVER_TIMEOUT_MS = 60_000;
-/** Where all D1 databases of an app lie. */
+/** The directory of an app's D1 databases. */
 const D1_KEY = 'D1Database';
 
 /**
- * Replaces an app's storage, or one database of it. Requests are held meanwhile; what is replaced is in a snapshot of its
- * own, and in the trash for a week. The app's code, variables and repository stay as they are.
- * @returns the id of the snapshot of the state before; null when that state could not be read, as of a damaged database
+ * Replaces an app's storage, or one database of it. Requests wait meanwhile. The old storage is in a new snapshot, and in the
+ * trash for a week. The app's code, variables and repository stay as they are.
+ * @returns the id of the snapshot of the old storage; null when that could not be read, as with a damaged database
  * @throws {NotThere}, {Unusable}; then nothing has changed
  */
 export async function replaceStorage(
@@ -50,7 +50,7 @@ export async function replaceStorage(
   try {
     const { head, unread } = await snapshots.take(`before a restore of ${apps.get(app)?.wanted.slug ?? app}`);
     const [data, files] = [paths.data(app), join(work, 'data')];
-    // An app that had nothing then has nothing afterwards.
+    // An app without storage in the snapshot has empty storage afterwards.
     for (const name of only === null ? ['data', ...(buckets.has(app) ? ['buckets'] : [])] : [])
       mkdirSync(join(work, name), { recursive: true, mode: 0o700 });
     const { cell } = users(app);
@@ -62,7 +62,7 @@ export async function replaceStorage(
     const aside = join(paths.trash, `${app}-${Date.now()}`);
     await apps.replaceStorage(app, async () => {
       if (only !== null) return moveAll(work, databaseMoves(files, data, only, aside));
-      // Its files may be moved then; the next who needs them has them opened again.
+      // Closes its files, so that they can be moved. The next request opens them again.
       await buckets.forget(app);
       moveAll(work, [
         { from: files, to: data, aside: join(aside, 'data') },
@@ -82,9 +82,9 @@ function databaseFile({ databases = {} }: Partial<StorageNames>, key: string): s
   return join('do', D1_KEY, `${objectId(D1_KEY, id)}.sqlite`);
 }
 
-/** What SQLite keeps beside the file belongs to the old one. Which migrations are applied is found out again. */
+/** Moves away SQLite's files beside the database, which belong to the old one, and the cache of applied migrations. */
 function databaseMoves(files: string, data: string, file: string, aside: string): Move[] {
-  // None of the app's processes runs. What they may have left must not lead elsewhere.
+  // None of the app's processes runs, but they may have left links that lead elsewhere.
   for (const path of [join(data, dirname(dirname(file))), join(data, dirname(file))])
     if (!lstatSync(path).isDirectory()) throw new Error(`${path} is no directory`);
   const away = ['-wal', '-shm', '-journal'].map((suffix) => `${file}${suffix}`);

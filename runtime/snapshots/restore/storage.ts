@@ -1,4 +1,4 @@
-// The storage of one app out of a snapshot, written beside the data directory's own, for the host to put in its place.
+// Extracts one app's storage from a snapshot. The host then moves it into the place of the app's own.
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Layout, layout } from '../../disk/data-directory.ts';
@@ -12,13 +12,13 @@ export interface RestoreJob {
   /** The data directory. */
   root: string;
   store: StorePlace;
-  /** Names this Cellar: snapshots of another one are refused. */
+  /** Id of this Cellar: snapshots of another one are refused. */
   of: string;
   snapshot: string;
   app: string;
-  /** The one file that is wanted, below the app's data; null: all of them, and its buckets. */
+  /** The one file to restore, below the app's data; null: all of them, and its buckets. */
   only: string | null;
-  /** The directory that is to have them, in `data` and `buckets`. */
+  /** The target directory, with `data` and `buckets` in it. */
   into: string;
 }
 
@@ -27,7 +27,7 @@ export interface Restored {
   files: number;
 }
 
-/** @throws {NotThere}, {Unusable}; then `into` is not there */
+/** @throws {NotThere}, {Unusable}; then `into` does not exist */
 export async function restoreStorage({
   root,
   store: place,
@@ -62,7 +62,7 @@ export async function restoreStorage({
   return { head, files: files.length };
 }
 
-/** Says where a file of an app's storage goes, in `data` or `buckets`; null for any other file. */
+/** Returns a function that maps a file of an app's storage to its path in `data` or `buckets`; null for any other file. */
 export function placesOf(paths: Layout, app: string): (file: FileEntry) => string | null {
   const folders = { data: paths.data(app), buckets: paths.buckets(app) };
   const prefixes = Object.entries(folders).map(([name, path]) => [

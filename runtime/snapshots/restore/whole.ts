@@ -1,4 +1,4 @@
-// A whole Cellar out of a snapshot, in an empty data directory. It is not running.
+// Restores a whole Cellar from a snapshot into an empty data directory. No host runs there.
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { prepareCopy } from '../../../sqlite/host/snapshots.ts';
@@ -13,10 +13,10 @@ import { extract } from './extract.ts';
 import { finishMoves, moveAll } from './moves.ts';
 
 /**
- * Restores all that a snapshot has.
+ * Restores everything in a snapshot.
  * @param id of a snapshot, or `latest`
- * @param without apps that are left out, by id or slug: they are there afterwards, without code and data
- * @throws {Unusable}, {NotThere}; then the directory is as it was
+ * @param without apps to leave out, by id or slug: they exist afterwards, without code and data
+ * @throws {Unusable}, {NotThere}; then the directory is unchanged
  * @throws {Error} when the directory is not empty
  */
 export async function restoreWhole(
@@ -46,7 +46,7 @@ export async function restoreWhole(
         throw new Unusable(reason(error));
       }
       for (const name of ['repos', 'data', 'releases']) mkdirSync(join(files, name), { recursive: true });
-      // So that their owners can push to them.
+      // Their owners can push to these.
       for (const part of leftOut) await createRepository(join(files, 'repos', `${part.id}.git`));
     } catch (error) {
       rmSync(paths.restoring, { recursive: true, force: true });
@@ -65,7 +65,7 @@ export async function restoreWhole(
   }
 }
 
-/** The apps of a snapshot that are called so. @throws {NotThere} when it has no such app */
+/** Finds apps of a snapshot by id or slug. @throws {NotThere} when it has no such app */
 function partsCalled(names: string[], parts: Part[], id: string): Part[] {
   return names.map((name) => {
     const found = parts.find((part) => part.kind === 'app' && (part.id === name || part.slug === name));
@@ -74,7 +74,7 @@ function partsCalled(names: string[], parts: Part[], id: string): Part[] {
   });
 }
 
-/** Extracts all parts. @throws {Damaged} that names every part that is damaged, and how to leave apps out */
+/** Extracts all parts. @throws {Damaged} naming every damaged part, and how to leave apps out */
 async function extractParts(store: Store, id: string, parts: Part[], files: string): Promise<void> {
   const damaged: { part: Part; why: string }[] = [];
   for (const part of parts) {
@@ -94,14 +94,14 @@ async function extractParts(store: Store, id: string, parts: Part[], files: stri
   );
 }
 
-/** What may lie there: what a snapshot never has. */
+/** Allows only files that a snapshot never has. */
 function assertEmpty(paths: Layout): void {
   const may = [
     paths.lock,
     paths.pid,
     paths.address,
     paths.snapshots,
-    // A start that its settings stopped makes it.
+    // A start that failed because of its settings creates it.
     paths.compiled,
     paths.secretsKey,
     paths.signInKey,
@@ -116,7 +116,7 @@ function assertEmpty(paths: Layout): void {
     );
 }
 
-/** What no snapshot has, and somebody has to bring for all to work. */
+/** Returns the missing files that no snapshot has, and that the operator must provide. */
 export function missingAfter(paths: Layout): string[] {
   return existsSync(paths.secretsKey) ? [] : [paths.secretsKey];
 }

@@ -1,11 +1,11 @@
-// Snapshots in a directory of this machine.
+// Stores snapshots in a directory of this machine.
 import { constants } from 'node:fs';
 import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { syncFile } from '../../../bundler/sync.ts';
 import { MissingObject, type Store, type Stored, UNFINISHED } from './store.ts';
 
-/** The directory is its operator's, who may put other things among the snapshots: a FIFO is not waited for. */
+/** The operator may put other files into the directory: opening a FIFO must not block. */
 const READ = constants.O_RDONLY | constants.O_NONBLOCK;
 
 export class DirectoryStore implements Store {

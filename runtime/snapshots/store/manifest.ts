@@ -1,5 +1,5 @@
-// What a snapshot consists of: one object, written last, that names every file and where its chunks lie. Its first line is
-// JSON and says what this is, with the checksum of all that follows: lines of JSON, compressed with zstd.
+// The manifest of a snapshot: one object, written last, that lists every file and its chunks. The first line, the head, is
+// JSON, with a checksum of the object. The body is lines of JSON, compressed with zstd.
 import { createHash } from 'node:crypto';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import * as z from 'zod';
@@ -8,10 +8,10 @@ import { Damaged, NotThere, Unusable } from '../errors.ts';
 import type { Chunk } from './packs.ts';
 import { MissingObject, type Store } from './store.ts';
 
-/** To be raised with every change that an older Cellar would misread. */
+/** Increase it with every change that an older Cellar would misread. */
 const FORMAT = 1;
 const FOLDER = 'snapshots/';
-/** Longest first line, in bytes, and all that follows, decompressed. */
+/** Maximum bytes of the head, and of the decompressed body. */
 const HEAD_BYTES = 2 ** 17;
 const BODY_BYTES = 2 ** 31;
 
@@ -20,35 +20,35 @@ const headSchema = z.object({
   cellar: z.literal('snapshot'),
   format: z.number(),
   id: z.string(),
-  /** Which Cellar it is of. */
+  /** Id of the Cellar that took it. */
   of: z.string(),
   created_at: z.string(),
   why: z.string(),
-  /** Bytes that were written for it, this object aside, and bytes of all its files. */
+  /** Bytes that were written for it, without this object, and bytes of all its files. */
   written: z.number(),
   bytes: z.number(),
   apps: z.number(),
-  /** Apps that could not be read, and what they have in here is of the snapshot before. */
+  /** Apps that could not be read: their files are those of the previous snapshot. */
   failures: z.array(failureSchema),
-  /** SHA-256 of this line without this field, and of all that follows. */
+  /** SHA-256 of the head without this field, and of the compressed body. */
   checksum: z.string(),
 });
 
-/** What the first line says. */
+/** The first line of a manifest. */
 export type Head = z.output<typeof headSchema>;
 
 /** A file, or a directory, whose path ends with `/`. */
 export interface FileEntry {
-  /** Below the data directory. */
+  /** Relative to the data directory. */
   path: string;
   size: number;
   mode: number;
-  /** Tells whether it has changed since; empty when that cannot be told. */
+  /** Changes with the file; empty when a change might not show. */
   stamp: string;
   chunks: Chunk[];
 }
 
-/** What belongs together: the host's database, the control plane, or an app. */
+/** The files of the host's database, of the control plane, or of an app. */
 export interface Part {
   kind: 'host' | 'control' | 'app';
   /** Of an app; else empty. */
@@ -76,13 +76,13 @@ const fileLine = z.strictObject({
   chunks: z.array(z.int().min(0)),
 });
 
-/** A path of plain names: nothing that leads elsewhere. */
+/** Whether a relative path stays below its root. */
 function isInside(path: string): boolean {
   const names = path.replace(/\/$/, '').split('/');
   return names.every((name) => name !== '' && name !== '.' && name !== '..' && !name.includes('\0'));
 }
 
-/** Writes a manifest. With it, the snapshot exists. @returns the bytes that it has */
+/** Writes a manifest, which completes the snapshot. @returns its head, and its size in bytes */
 export async function writeManifest(
   store: Store,
   about: Omit<Head, 'cellar' | 'format' | 'checksum'>,
@@ -122,14 +122,14 @@ function line(value: object): Buffer {
   return Buffer.from(`${JSON.stringify(value)}\n`);
 }
 
-/** The id that a time has. */
+/** Returns the snapshot id for a time. */
 export function idAt(time: Date): string {
   return time.toISOString().replace(/[:.]/g, '-');
 }
 
 /**
- * The id of a snapshot that is taken now, where these are there. It comes behind them also when the clock was set back since the
- * last one: else that stayed the newest, and each one that came after it would be the first to go.
+ * Returns the id of a snapshot taken now. It sorts after `ids` even if the clock was set back since the last one. Otherwise
+ * that one would stay the newest, and later ones would be removed first.
  */
 export function idBehind(ids: string[], now: Date): string {
   const last = ids.at(-1);
@@ -137,7 +137,7 @@ export function idBehind(ids: string[], now: Date): string {
   return idAt(next > now.getTime() ? new Date(next) : now);
 }
 
-/** When a snapshot was taken, in ms since 1970: at about that time, where the clock was set back. */
+/** Returns when a snapshot was taken, in ms since 1970: approximate if the clock was set back. */
 export function timeOf(id: string): number {
   return Date.parse(id.replace(/^(.{10}T..)-(..)-(..)-(...Z)$/, '$1:$2:$3.$4'));
 }
@@ -147,12 +147,12 @@ export function manifestName(id: string): string {
   return FOLDER + id;
 }
 
-/** Ids of the snapshots in a store, the oldest first. */
+/** Returns the ids of the snapshots in a store, the oldest first. */
 export async function listSnapshots(store: Store): Promise<string[]> {
   return (await store.list(FOLDER)).map(({ name }) => name.slice(FOLDER.length));
 }
 
-/** @throws {NotThere}, {Damaged}, {Unusable} when a newer Cellar wrote it */
+/** Reads a manifest. @throws {NotThere}, {Damaged}, {Unusable} when a newer Cellar wrote it */
 export async function readManifest(store: Store, id: string): Promise<Manifest> {
   const bytes = await readObject(store, id);
   const end = bytes.indexOf('\n');
@@ -167,7 +167,7 @@ export async function readManifest(store: Store, id: string): Promise<Manifest> 
   }
 }
 
-/** The first line of a snapshot. @throws as `readManifest` does */
+/** Reads the first line of a manifest, whose checksum it cannot check. @throws as `readManifest` does */
 export async function readHead(store: Store, id: string): Promise<Head> {
   const bytes = await readObject(store, id, { offset: 0, length: HEAD_BYTES });
   return parseHead(id, bytes.subarray(0, Math.max(0, bytes.indexOf('\n')))).head;
@@ -198,7 +198,7 @@ function parseHead(id: string, text: Buffer): { head: Head; unsigned: object } {
   } catch {
     throw damaged();
   }
-  // Before the rest, which a newer one may say in another way.
+  // Checked first: a newer format may have other fields.
   if (said?.cellar === 'snapshot' && typeof said.format === 'number' && said.format > FORMAT)
     throw new Unusable(
       `snapshot ${id} was written by a newer Cellar (format ${said.format}, this one knows ${FORMAT})`,
@@ -233,9 +233,9 @@ function parseBody(body: Buffer): Part[] {
 }
 
 /**
- * There is one for each 64 KiB of all data. By a schema they would take most of the time that a snapshot of few changes takes
- * to begin.
- * @throws {Error} when it is no chunk
+ * Parses a chunk without a schema. There is one for each 64 KiB of data: with a schema, they would take most of the start of
+ * a snapshot with few changes.
+ * @throws {Error} when it is not a chunk
  */
 function readChunk(said: unknown, packs: string[]): Chunk {
   const [hash, ...numbers] = Array.isArray(said) ? said : [];

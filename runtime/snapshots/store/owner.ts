@@ -1,4 +1,4 @@
-// Whose snapshots a store has.
+// Which Cellar a store belongs to.
 import { Unusable } from '../errors.ts';
 import { MissingObject, type Store } from './store.ts';
 

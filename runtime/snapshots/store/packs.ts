@@ -1,34 +1,34 @@
-// Content in chunks that are named by their SHA-256. Chunks lie in packs, so that many small files are few objects: a pack
-// is a few MiB of chunks one after another, each compressed with zstd where that makes it smaller, and is named by its own
-// SHA-256. A chunk that a pack has is not written again.
+// Stores content in chunks, which are named by their SHA-256. Packs of chunks turn many small files into few objects. A
+// pack is a few MiB of concatenated chunks, named by its own SHA-256. Each chunk is compressed with zstd if that makes it
+// smaller. A chunk that a pack has is not written again.
 import { hash } from 'node:crypto';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { Damaged } from '../errors.ts';
 import { MissingObject, type Store } from './store.ts';
 
-/** Where a chunk lies. */
+/** The position of a chunk. */
 export interface Chunk {
   /** SHA-256 of its content, hexadecimal. */
   hash: string;
   /** Name of the pack. */
   pack: string;
   offset: number;
-  /** Bytes in the pack. As many as `size`: it is not compressed. */
+  /** Bytes in the pack. If equal to `size`, the chunk is not compressed. */
   length: number;
   /** Bytes of its content. */
   size: number;
 }
 
-/** Bytes of a pack before it is written. */
+/** A pack is written when it has this many bytes. */
 const PACK_BYTES = 16 * 2 ** 20;
-/** A file is cut at these sizes, the larger one above so many bytes: a small change of a database is to stay small. */
+/** Chunk sizes in bytes; the large one is for files above `LARGE_FILE`. A small change of a database writes small chunks. */
 const SMALL_CHUNK = 64 * 1024;
 const LARGE_CHUNK = 2 ** 20;
 const LARGE_FILE = 64 * 2 ** 20;
-/** Packs that are kept in memory while they are read. */
+/** Maximum packs in the reader's cache. */
 const KEPT_PACKS = 6;
 
-/** Bytes of the chunks that a file of so many bytes is cut into. */
+/** Returns the chunk size for a file, in bytes. */
 export function chunkSize(bytes: number): number {
   return bytes > LARGE_FILE ? LARGE_CHUNK : SMALL_CHUNK;
 }
@@ -36,33 +36,33 @@ export function chunkSize(bytes: number): number {
 /** Writes chunks that no pack has yet. */
 export class PackWriter {
   readonly #store: Store;
-  /** By hash: those of packs, and those of the pack that is being filled, which have no name yet. */
+  /** By hash: chunks of written packs, and of the current pack, which has no name yet. */
   readonly #chunks: Map<string, Chunk>;
   #filling: Chunk[] = [];
   #parts: Buffer[] = [];
   #bytes = 0;
-  /** Bytes of the packs written, and their names in the store. */
+  /** Bytes of the written packs, and their names in the store. */
   written = 0;
   readonly names = new Set<string>();
 
-  /** @param known chunks that packs have already */
+  /** @param known chunks in existing packs */
   constructor(store: Store, known: Iterable<Chunk>) {
     this.#store = store;
     this.#chunks = new Map([...known].map((chunk) => [chunk.hash, chunk]));
   }
 
-  /** The known chunk of this hash, if there is one. */
+  /** Returns the known chunk with this hash, if there is one. */
   has(name: string): Chunk | undefined {
     return this.#chunks.get(name);
   }
 
-  /** Adds content of at most a chunk. @returns its chunk, whose `pack` is known after `finish` */
+  /** Adds the content of one chunk. @returns the chunk, whose `pack` is set at the latest by `finish` */
   async add(content: Buffer): Promise<Chunk> {
     const name = hash('sha256', content);
     const known = this.#chunks.get(name);
     if (known !== undefined) return known;
     const compressed = zstdCompressSync(content);
-    // The caller fills its buffer again.
+    // Copied, because the caller reuses its buffer.
     const stored = compressed.length < content.length ? compressed : Buffer.from(content);
     return this.#put(
       { hash: name, pack: '', offset: 0, length: stored.length, size: content.length },
@@ -70,13 +70,13 @@ export class PackWriter {
     );
   }
 
-  /** As `add`, though some pack has the content: it is to be in another one. */
+  /** Adds content to the current pack even if another pack has it. */
   addAgain(content: Buffer): Promise<Chunk> {
     this.#chunks.delete(hash('sha256', content));
     return this.add(content);
   }
 
-  /** Writes what is left. */
+  /** Writes the current pack. */
   async finish(): Promise<void> {
     if (this.#filling.length === 0) return;
     const bytes = Buffer.concat(this.#parts);
@@ -101,7 +101,7 @@ export class PackWriter {
   }
 }
 
-/** Reads chunks, and believes none of them before it has the right SHA-256. */
+/** Reads chunks, and checks the SHA-256 of each. */
 export class PackReader {
   readonly #store: Store;
   readonly #packs = new Map<string, Promise<Buffer>>();
@@ -110,7 +110,7 @@ export class PackReader {
     this.#store = store;
   }
 
-  /** @returns a chunk's content. @throws {Damaged} when it is not what it should be */
+  /** Returns a chunk's content. @throws {Damaged} when its SHA-256 is wrong, or its pack is missing */
   async read({ hash: name, pack, offset, length, size }: Chunk): Promise<Buffer> {
     const stored = (await this.#pack(pack)).subarray(offset, offset + length);
     let content: Buffer;
@@ -143,7 +143,7 @@ export class PackReader {
   }
 }
 
-/** The name of a pack in the store. */
+/** Returns the name of a pack in the store. */
 export function packName(pack: string): string {
   return `packs/${pack}`;
 }

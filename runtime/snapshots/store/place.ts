@@ -1,11 +1,11 @@
-// Where snapshots go, as the settings say.
+// The store of snapshots that the settings name.
 import type { Config } from '../../config.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { DirectoryStore } from './directory-store.ts';
 import { type S3Place, S3Store } from './s3-store.ts';
 import type { Store } from './store.ts';
 
-/** Says which store to open. It crosses to the process that takes snapshots, as JSON. */
+/** Names the store to open. It is sent to the snapshot process as JSON. */
 export type StorePlace = { directory: string } | { s3: S3Place };
 
 type Settings = Pick<
@@ -17,7 +17,7 @@ type Settings = Pick<
   | 'RUNNER_SNAPSHOT_SECRET_KEY'
 >;
 
-/** @returns a directory of the data directory when no other place is set */
+/** Returns the store in the settings; by default, a directory in the data directory. */
 export function storePlace(settings: Settings, paths: Layout): StorePlace {
   const url = settings.RUNNER_SNAPSHOT_URL;
   if (!url.startsWith('s3:')) return { directory: url || paths.snapshots };

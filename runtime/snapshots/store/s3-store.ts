@@ -1,4 +1,4 @@
-// Snapshots in any store that speaks S3.
+// Stores snapshots in any service with the S3 API.
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AwsClient } from 'aws4fetch';
@@ -6,22 +6,22 @@ import { reason } from '../../log.ts';
 import { Backoff } from '../../processes/backoff.ts';
 import { MissingObject, type Store, type Stored } from './store.ts';
 
-/** Where the store is, and whose. */
+/** Address and credentials of a bucket. */
 export interface S3Place {
   endpoint: string;
   region: string;
   bucket: string;
-  /** Before every name; empty, or ending with `/`. */
+  /** Prefix of every name; empty, or ending with `/`. */
   prefix: string;
   accessKey: string;
   secretKey: string;
 }
 
-/** Longest time for one try of one object, which has 16 MiB and a little, in ms. */
+/** Timeout of one attempt, in ms; an object has little more than 16 MiB. */
 const DEADLINE_MS = 5 * 60_000;
-/** Tries of a request whose connection fails, or that the store is too busy for. The wait before each is longer: 6.5 s in all. */
+/** Maximum attempts when the connection fails or the store is overloaded. The backoff takes 6.5 s in all. */
 const TRIES = 6;
-/** Characters of a refusal that are shown. */
+/** Maximum characters of an error response that a message shows. */
 const REFUSAL_LENGTH = 300;
 
 export class S3Store implements Store {
@@ -75,13 +75,13 @@ export class S3Store implements Store {
   }
 
   /**
-   * Makes a request, again where that may help.
-   * @returns the whole body of the answer
+   * Makes a request, with retries.
+   * @returns the response body
    * @throws {MissingObject}; {Error} with the address and the reason
    */
   async #ask(method: string, path: string, init: Init = {}): Promise<Buffer> {
     const backoff = new Backoff();
-    // A query may say more than its reader should know.
+    // The query may contain details that a message must not show.
     const [address] = (this.#bucket + path).split('?');
     for (let tries = 1; ; tries++) {
       try {
@@ -96,9 +96,9 @@ export class S3Store implements Store {
     }
   }
 
-  /** @throws {MissingObject}; {Refused} when another try would not help; {Error} */
+  /** @throws {MissingObject}; {Refused} when a retry would not help; {Error} */
   async #try(method: string, path: string, { headers = {}, body }: Init): Promise<Buffer> {
-    // The store itself checks what arrives.
+    // The store checks this hash of the body.
     const sum = hash('sha256', body ?? '');
     const request = await this.#client.sign(this.#bucket + path, {
       method,
@@ -125,13 +125,13 @@ interface Init {
   body?: Buffer<ArrayBuffer>;
 }
 
-/** Statuses below 500 after which another try may help. */
+/** Statuses below 500 that a retry may fix. */
 const BUSY = [408, 429];
 
-/** The store understood the request and does not carry it out. */
+/** The store refused the request: a retry would not help. */
 class Refused extends Error {}
 
-/** Returns what lies behind `fetch failed` and `terminated`. */
+/** Returns the cause of `fetch failed` and `terminated`. */
 function causeOf(error: unknown): string {
   if (error instanceof DOMException && error.name === 'TimeoutError')
     return `no whole answer within ${DEADLINE_MS / 1000} s`;
@@ -141,7 +141,7 @@ function causeOf(error: unknown): string {
   return cause === undefined ? reason(error) : causeOf(cause);
 }
 
-/** The text of an XML element that has no other in it; empty when there is none. */
+/** Returns the text of an XML element without child elements; empty when there is none. */
 function element(xml: string, name: string): string {
   const [, text = ''] = new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml) ?? [];
   const entities: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };

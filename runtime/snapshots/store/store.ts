@@ -1,5 +1,5 @@
-// Where snapshots are kept: a place for objects by name, each written whole or not at all.
-/** An object as it is listed. */
+// The store of snapshots: named objects, each written atomically.
+/** An object in a list. */
 export interface Stored {
   name: string;
   bytes: number;
@@ -8,20 +8,20 @@ export interface Stored {
 }
 
 export interface Store {
-  /** The objects of a folder, such as `packs/`, by name. */
+  /** Returns the objects of a folder, such as `packs/`, by name. */
   list(folder: string): Promise<Stored[]>;
-  /** @returns the object's bytes, or a part of them. @throws {MissingObject} */
+  /** Returns the object's bytes, or a part of them. @throws {MissingObject} */
   read(name: string, part?: { offset: number; length: number }): Promise<Buffer>;
-  /** Writes an object whole or not at all, also through a power cut. One that is there already is replaced. */
+  /** Writes an object atomically, even through a power cut. Replaces an existing one. */
   write(name: string, bytes: Buffer<ArrayBuffer>): Promise<void>;
-  /** Removes an object. One that is not there is no error. */
+  /** Removes an object. A missing one is not an error. */
   remove(name: string): Promise<void>;
 }
 
-/** What is in this folder was left by a snapshot that did not end. */
+/** Files in this folder are from a snapshot in progress, or from one that failed. */
 export const UNFINISHED = 'unfinished/';
 
-/** There is no object of this name. */
+/** There is no object with this name. */
 export class MissingObject extends Error {
   constructor(name: string) {
     super(`${name} is missing`);

@@ -1,5 +1,5 @@
-// What becomes part of a snapshot: the files of the host's own directories and of the apps', those that have not changed
-// since the snapshot before without being read.
+// Captures files of the host and of apps for a snapshot. Files that have not changed since the previous snapshot are not
+// read.
 import {
   closeSync,
   constants,
@@ -20,25 +20,25 @@ import { type Chunk, chunkSize, type PackWriter } from '../store/packs.ts';
 import { type Listed, type ListOptions, list } from './listing.ts';
 import { Reader } from './reader.ts';
 
-/** An app as the host's database has it. */
+/** An app from the host's database. */
 export interface CapturedApp {
   id: string;
   slug: string;
   liveDeployId: string | null;
-  /** Who has its files; `null`: the host's own user. */
+  /** Owner of its files; `null`: the host's own user. */
   user: User | null;
 }
 
-/** Begins or ends to keep the files of an app's objects that it drops. */
+/** Starts or ends keeping the files of R2 objects that an app deletes. */
 export type HoldBuckets = (appId: string, isHeld: boolean) => Promise<void>;
 
-/** Directories of an app's data that hold nothing of its own. */
+/** Directories of an app's data without data of its own. */
 const NOT_DATA = ['alarms'];
-/** Times that a directory is listed until nothing new is in it. */
+/** Maximum listings of a directory that still gets new files. */
 const ROUNDS = 5;
 const PIECE_BYTES = 256 * 1024;
 const HAND_OVER_TIMEOUT_MS = 60_000;
-/** Paths in a repository of what git has not finished. */
+/** Paths of unfinished files of git in a repository. */
 const GIT_AT_WORK = /(^|\/)(tmp_|incoming-)|\.lock$/;
 
 /** Reads files into packs. */
@@ -46,7 +46,7 @@ export class Capture {
   readonly #paths: Layout;
   readonly #packs: PackWriter;
   readonly #holdBuckets: HoldBuckets;
-  /** Files of the snapshot before, by path. */
+  /** Files of the previous snapshot, by path. */
   readonly #before: ReadonlyMap<string, FileEntry>;
 
   constructor(paths: Layout, packs: PackWriter, holdBuckets: HoldBuckets, before: readonly Part[]) {
@@ -65,7 +65,7 @@ export class Capture {
     return { kind: 'host', id: '', slug: '', files: [file] };
   }
 
-  /** The control plane's database and objects. */
+  /** Captures the control plane's database and objects. */
   async control(): Promise<Part> {
     const files = new Map<string, FileEntry>();
     await this.#storage(this.#paths.control, { user: null, theirs: false, skip: ['tmp'] }, files);
@@ -73,8 +73,8 @@ export class Capture {
   }
 
   /**
-   * All of an app: its repository, the release that serves, its storage. Each database is as of one moment, and they
-   * are read one after another.
+   * Captures an app's repository, live release and storage. Each database is consistent in itself; they are read one after
+   * another.
    */
   async app({ id, slug, liveDeployId, user }: CapturedApp): Promise<Part> {
     const files = new Map<string, FileEntry>();
@@ -84,7 +84,7 @@ export class Capture {
     return { kind: 'app', id, slug, files: [...files.values()] };
   }
 
-  /** The storage of an app alone, as `app` reads it. */
+  /** Captures only the storage of an app, in the same way as `app`. */
   async storage({ id, user }: CapturedApp): Promise<FileEntry[]> {
     const files = new Map<string, FileEntry>();
     await this.#storageOf(id, user, files);
@@ -93,15 +93,15 @@ export class Capture {
 
   async #storageOf(id: string, user: User | null, files: Files): Promise<void> {
     await this.#storage(this.#paths.data(id), { user, theirs: true, skip: NOT_DATA }, files);
-    // The bucket service has these, as a user of its own.
+    // These belong to the bucket service, which has a user of its own.
     const buckets = this.#paths.buckets(id);
     const hold = (isHeld: boolean) => this.#holdBuckets(id, isHeld);
     await this.#storage(buckets, { user: user && ownerOf(buckets), theirs: false, skip: [], hold }, files);
   }
 
   /**
-   * Refs before objects: what a ref names then is there, for git only adds objects. Loose refs before packed ones, for
-   * git moves them in that direction.
+   * Reads refs before objects: git only adds objects, so those that a ref names exist then. Reads loose refs before packed
+   * ones: git moves them in that direction.
    */
   async #repository(root: string, files: Files): Promise<void> {
     await this.#own(root, { skip: ['objects', 'packed-refs'], but: GIT_AT_WORK }, files);
@@ -109,7 +109,7 @@ export class Capture {
     await this.#own(root, { only: ['objects'], but: GIT_AT_WORK }, files);
   }
 
-  /** Files of the host's own, again until there are no new ones: git may put many objects into one file meanwhile. */
+  /** Reads the host's own files until there are no new ones: meanwhile git may pack many objects into one file. */
   async #own(root: string, { but, ...where }: Own, files: Files): Promise<void> {
     for (let round = 0; round < ROUNDS; round++) {
       const listed = list(root, { databases: false, ...where });
@@ -123,13 +123,13 @@ export class Capture {
   }
 
   /**
-   * Storage, which changes while it is read. Large values lie in files that are written before the database that names
-   * them and removed after it forgot them: so files come first, then databases, then files again that have come since, of which
-   * none goes from the reading of a database on where they can be held.
+   * Reads storage, which changes meanwhile. Large values are files: an app writes one before its database entry, and removes
+   * it after the entry. So files come first, then databases, then new files. With `hold`, no file is removed once a database
+   * is being read.
    */
   async #storage(root: string, { user, theirs, skip, hold }: StoragePlace, files: Files): Promise<void> {
     if (!existsSync(root)) return;
-    // Before the files are looked at: what changes hands looks changed.
+    // Before the listing: a new owner changes a file's stamp.
     if (theirs) await giveTo(user, root);
     const scratch = join(this.#paths.snapshotting, 'reader');
     let starting: Promise<Reader> | null = null;
@@ -143,7 +143,7 @@ export class Capture {
         isHeld = true;
         await hold(true);
       }
-      // Directly in the directory of an app's data lies what the host has written down, where only the host can write.
+      // Files at the top of an app's data directory are the host's own: only the host can write there.
       if (theirs && !file.path.includes('/')) return readIfThere(join(root, file.path));
       starting ??= start();
       return (await starting).read(file);
@@ -153,7 +153,7 @@ export class Capture {
         for (const file of list(root, { databases: true, skip })) {
           const isTurn = file.kind === kind || file.kind === 'directory';
           const taken = files.get(this.#pathOf(root, file.path));
-          // It may have been written to while it was read.
+          // Otherwise the file may have changed while it was read.
           const isSure = taken?.stamp === file.stamp && (file.stamp !== '' || file.kind === 'directory');
           if (isTurn && !isSure) await this.#take(root, file, read, files);
         }
@@ -203,7 +203,7 @@ interface Content {
   content: FramedReader;
 }
 
-/** Which of the files in a directory of the host's. */
+/** Selects files in a directory of the host. */
 interface Own extends Pick<ListOptions, 'skip' | 'only'> {
   /** Paths that are left out. */
   but?: RegExp;
@@ -211,14 +211,14 @@ interface Own extends Pick<ListOptions, 'skip' | 'only'> {
 
 interface StoragePlace {
   user: User | null;
-  /** Whether directories in it are to be the user's, and are not yet where the app has not run since they were copied. */
+  /** Whether to give its directories to the user: copied ones belong to the host until the app runs. */
   theirs: boolean;
   skip: string[];
-  /** Begins or ends to keep files that are dropped; where they are the app's own, nobody can. */
+  /** Starts or ends keeping deleted files; impossible for files that the app itself deletes. */
   hold?: (isHeld: boolean) => Promise<void>;
 }
 
-/** Gives what lies in a directory of the host's to its user, where the app has not run since it was copied. */
+/** Gives the directories in an app's data to its user, if the app has not run since they were copied. */
 async function giveTo(user: User | null, root: string): Promise<void> {
   if (user === null) return;
   const directories = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
@@ -227,7 +227,7 @@ async function giveTo(user: User | null, root: string): Promise<void> {
   await handOver(paths, user, HAND_OVER_TIMEOUT_MS);
 }
 
-/** Content in pieces of exactly `size` bytes, but for the last. Each is to be used before the next is asked for. */
+/** Yields pieces of `size` bytes; the last may be shorter. They share a buffer: use each before you ask for the next. */
 async function* cut(content: FramedReader, size: number): AsyncIterable<Buffer> {
   const piece = Buffer.alloc(size);
   let filled = 0;
@@ -244,7 +244,7 @@ async function* cut(content: FramedReader, size: number): AsyncIterable<Buffer> 
   if (filled > 0) yield piece.subarray(0, filled);
 }
 
-/** The user whose a directory is; null for this process's own, and where there is none. */
+/** Returns the owner of a directory; null for this process's user, and for a missing directory. */
 function ownerOf(directory: string): User | null {
   const { uid } = lstatSync(directory, { throwIfNoEntry: false }) ?? { uid: process.getuid!() };
   return uid === process.getuid!() ? null : { uid, gid: uid };
@@ -259,7 +259,7 @@ function readIfThere(path: string): Content | null {
   }
 }
 
-/** A file that nobody but the host writes. */
+/** Reads a file that only the host writes. */
 function readOwn(path: string): Content {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW);
   const { size } = fstatSync(file);

@@ -1,4 +1,4 @@
-// The storage of an app, copied for a preview as a snapshot has it: each database as of one moment, while the app runs.
+// Copies an app's storage for a preview while the app runs. As in a snapshot, each database is consistent in itself.
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { layout } from '../../disk/data-directory.ts';
@@ -13,7 +13,7 @@ export interface CopyJob {
   /** The data directory. */
   root: string;
   app: CapturedApp;
-  /** The directory that is to have it, in `data` and `buckets`. */
+  /** The target directory, with `data` and `buckets` in it. */
   into: string;
 }
 
@@ -21,7 +21,7 @@ export interface Copied {
   files: number;
 }
 
-/** @throws {Error} then `into` is not there */
+/** @throws {Error} then `into` does not exist */
 export async function copyStorage({ root, app, into }: CopyJob, holdBuckets: HoldBuckets): Promise<Copied> {
   const paths = layout(root);
   const directory = join(paths.snapshotting, 'copied');

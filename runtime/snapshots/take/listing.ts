@@ -1,44 +1,44 @@
-// The files of a directory, without a look into them. The directory may be a tenant's, who may change it meanwhile: nothing
-// is opened here but directories, each by the one that it was found in, and no link is followed.
+// Lists the files of a directory without opening them. A tenant may change the directory meanwhile. So only directories
+// are opened, each through its parent's file descriptor, and no link is followed.
 import { type BigIntStats, closeSync, constants, lstatSync, openSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** A file that is to be in the snapshot. */
+/** A file for the snapshot. */
 export interface Listed {
-  /** Below the directory; that of a directory ends with `/`. */
+  /** Relative to the directory; a directory's ends with `/`. */
   path: string;
   kind: 'directory' | 'plain' | 'sqlite';
   size: number;
   mode: number;
-  /** As `FileEntry` has it. */
+  /** As in `FileEntry`. */
   stamp: string;
 }
 
 /**
- * A file that was written so shortly before it was listed may be written again and keep its times. In ms; the kernel's ticks
- * have 10. That it changed hands does not count: whoever writes to it changes the time of its content.
+ * A file written less than this before the listing, in ms, may be written again without a new timestamp: a kernel tick takes
+ * 10 ms. Only the time of its content counts, since every write changes that.
  */
 const UNSURE_MS = 100;
-/** What belongs to a SQLite file, and is in its backup. */
+/** SQLite's files beside a database: its backup includes them. */
 const BESIDE_SQLITE = /\.sqlite-(wal|shm|journal)$/;
-/** Files of one directory tree: each takes memory here. */
+/** Maximum files of one directory tree: each takes memory. */
 const MOST_FILES = 1_000_000;
-/** Directories that a directory may lie in: each is open while it is looked through. */
+/** Maximum depth of directories: each takes a file descriptor while it is listed. */
 const DEEPEST = 100;
 const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 export interface ListOptions {
-  /** Whether files called `.sqlite` are databases of a process that may run, with the files that SQLite puts beside them. */
+  /** Whether `.sqlite` files are databases, which a running process may use; then SQLite's files beside them are skipped. */
   databases: boolean;
-  /** Names directly in the directory that are left out. */
+  /** Names to skip at the top of the directory. */
   skip?: readonly string[];
-  /** Names directly in the directory to which it is limited. */
+  /** The only names to list at the top of the directory. */
   only?: readonly string[];
 }
 
 /**
- * Lists files and directories, in the order of their names. Sockets, links and what vanishes meanwhile are left out.
- * @throws {Error} when there are more than a million, or a directory lies in more than a hundred others
+ * Lists files and directories, sorted by name. Skips sockets, links and files that vanish meanwhile.
+ * @throws {Error} with more than `MOST_FILES`, or directories deeper than `DEEPEST`
  */
 export function list(root: string, { databases, skip = [], only }: ListOptions): Listed[] {
   const found: Listed[] = [];
@@ -51,7 +51,7 @@ export function list(root: string, { databases, skip = [], only }: ListOptions):
       throw new Error(`${root} has directories in more than ${DEEPEST} others`);
     }
     try {
-      // Wherever it is moved to meanwhile.
+      // Stays valid if the directory is moved meanwhile.
       const here = `/proc/self/fd/${opened}`;
       for (const name of readdirSync(here).sort()) look(here, below, name, depth);
     } finally {
@@ -80,7 +80,7 @@ export function list(root: string, { databases, skip = [], only }: ListOptions):
   return found;
 }
 
-/** An empty log says nothing: whoever opened the database made it. */
+/** Returns a database's write-ahead log, unless it is empty: merely opening the database creates an empty one. */
 function writeAheadLog(path: string): BigIntStats[] {
   const stat = statOf(`${path}-wal`);
   return stat === null || stat.size === 0n ? [] : [stat];

@@ -1,22 +1,22 @@
-// Run by a process of the app's user: prints the contents of files that are asked for, one after another. What lies there may
-// be the work of an attacker who got out of the sandbox. The host ends this process when it takes too long or too much memory.
+// Prints the contents of requested files, one after another, as the app's user. An attacker who escaped the sandbox may
+// have written them. The host ends this process when it takes too long or too much memory.
 //
-// It reads lines of JSON, `{"path", "kind"}`, and prints for each a line of JSON, `{"size"}`, `{"gone"}` or `{"error"}`,
-// and as many bytes as that says.
+// It reads lines of JSON, `{"path", "kind"}`. For each it prints a line of JSON, `{"size"}`, `{"gone"}` or `{"error"}`,
+// and then `size` bytes.
 import { closeSync, constants, fstatSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { backup, DatabaseSync } from 'node:sqlite';
 
-/** A database up to this size is copied in memory, and a larger one to a file. In bytes. */
+/** Maximum bytes of a database that is copied in memory. A larger one is copied to a file. */
 const IN_MEMORY = 32 * 1024 * 1024;
 const PIECE = 256 * 1024;
-/** A file above this size, in bytes, of which the disk has less than this share, is made of holes to be read for ever. */
+/** A file above this size, in bytes, with less than this share on the disk is sparse: reading it would take too long. */
 const LARGE = 1024 * 1024 * 1024;
 const SHARE = 1 / 16;
 /** Bytes of a block, as `stat` counts them. */
 const BLOCK = 512;
-/** Pages of one step: all. Between steps of a backup others may write, and it would begin again. */
+/** Pages in one step of a backup: all. A write between two steps would restart the backup. */
 const ALL_PAGES = 2 ** 31 - 1;
 
 const { root, copy } = JSON.parse(process.argv[1]);
@@ -32,7 +32,7 @@ function print(bytes) {
   }
 }
 
-/** Whether the size of the file that is asked for has been said: then there is no way back. */
+/** Whether the size of the current file has been printed: then an error can only end the process. */
 let sized = false;
 
 function say(head) {
@@ -65,13 +65,13 @@ function printFile(path) {
   }
 }
 
-/** A copy as of one moment, made by SQLite itself. Whoever writes meanwhile does not wait for it. */
+/** Prints a consistent copy, made by SQLite itself. Writers do not wait for it. */
 async function printDatabase(path) {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   const stat = fstatSync(file);
   closeSync(file);
   requireFile(stat);
-  // An empty one is none to SQLite.
+  // SQLite does not accept an empty file as a database.
   if (stat.size === 0 && wal(path) === 0) return say({ size: 0 });
   const database = new DatabaseSync(path, { readOnly: true, timeout: 10_000 });
   try {

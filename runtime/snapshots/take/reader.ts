@@ -1,4 +1,4 @@
-// A child that reads the files of one directory, as the user whose they are.
+// A child process that reads the files of one directory, as the user who owns them.
 
 import type { User } from '../../isolation/users.ts';
 import { abandon, type Child, startChild } from '../../processes/child.ts';
@@ -7,21 +7,21 @@ import { readerProgram, readerWords } from '../../processes/reader.ts';
 import type { Listed } from './listing.ts';
 
 const PROGRAM = readerProgram(new URL('./reader-process.js', import.meta.url));
-/** A database of 32 MiB is copied in it. */
+/** Memory limit: a database of 32 MiB is copied in memory. */
 const MEMORY_BYTES = 1024 * 1024 * 1024;
-/** Longest line that it says, in bytes. */
+/** Longest line of its output, in bytes. */
 const LINE_BYTES = 8 * 1024;
-/** Longest time that it is waited for without a word of it, in ms: at first, for each byte of a file, of which it may make a copy, and at most. */
+/** Timeout without output, in ms: base, more for each byte of a file that may be copied first, and maximum. */
 const SILENCE_MS = 20_000;
 const SILENCE_PER_BYTE_MS = 1 / 10_000;
 const LONGEST_SILENCE_MS = 10 * 60_000;
 
-/** Where to read, and as whom. */
+/** Where to read, and as which user. */
 export interface ReaderPlace {
   root: string;
   /** `null`: this process's own user. */
   user: User | null;
-  /** Path of a file that the user may write, for copies of large databases. */
+  /** Path for copies of large databases, which the user can write. */
   copy: string;
 }
 
@@ -50,8 +50,8 @@ export class Reader {
   }
 
   /**
-   * Reads a file; of a database, a copy as of one moment.
-   * @returns its size and pieces of its content, to be read to the end; null when it is not there any more
+   * Reads a file, or a consistent copy of a database.
+   * @returns its size and content, which must be read to the end; null when it does not exist any more
    * @throws {Error} when it cannot be read
    */
   async read({
@@ -69,7 +69,7 @@ export class Reader {
     return { size, content: this.#content(size, silenceMs) };
   }
 
-  /** Ends it, and whatever waits for a word of it. */
+  /** Ends the process; pending reads then fail. */
   end(): void {
     abandon(this.#child);
   }
@@ -83,7 +83,7 @@ export class Reader {
     }
   }
 
-  /** What it says next. It is ended after `silenceMs`, in which the time does not count that is taken to keep what it said. */
+  /** Waits for output, and ends the process after `silenceMs`. The time to store the output does not count. */
   async #within<Said>(silenceMs: number, said: Promise<Said>): Promise<Said> {
     const silence = setTimeout(() => this.end(), silenceMs);
     try {

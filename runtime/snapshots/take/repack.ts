@@ -1,17 +1,17 @@
-// Packs of which a snapshot needs little. Snapshots before need the rest of them; when those have gone, it would only take room.
+// Rewrites packs of which a snapshot needs little. Older snapshots need the rest; once they are removed, it wastes space.
 import { reason } from '../../log.ts';
 import type { Part } from '../store/manifest.ts';
 import { type Chunk, PackReader, type PackWriter, packName } from '../store/packs.ts';
 import type { Store } from '../store/store.ts';
 
-/** A pack of whose bytes a snapshot needs less than this share is left behind. */
+/** A pack is rewritten if the snapshot needs less than this share of its bytes. */
 const NEEDED_SHARE = 0.3;
-/** Bytes that are written anew for one snapshot: the next ones have their turn. */
+/** Maximum bytes to rewrite for one snapshot; later snapshots do the rest. */
 const MOST_BYTES = 128 * 2 ** 20;
 
 /**
- * Writes the chunks of such packs anew and has the files name these. The packs themselves go when no snapshot needs them.
- * @param sizes bytes of the packs that there were before this snapshot, by their names in the store
+ * Copies the chunks of such packs into new packs, and updates the files. Old packs stay until no snapshot needs them.
+ * @param sizes bytes of the packs that existed before this snapshot, by name in the store
  */
 export async function repack(
   store: Store,
@@ -37,7 +37,7 @@ export async function repack(
   for (const file of files) file.chunks = file.chunks.map((chunk) => moved.get(chunk.hash) ?? chunk);
 }
 
-/** Each chunk once, by its pack; those that are being written have none yet. */
+/** Groups chunks by pack, without duplicates. Skips those of the current pack, which has no name yet. */
 function chunksByPack(chunks: Chunk[]): Map<string, Chunk[]> {
   const found = new Map<string, Map<string, Chunk>>();
   for (const chunk of chunks) {

@@ -1,25 +1,25 @@
-// Which snapshots are kept, and the packs that these need.
+// Removes old snapshots, and packs that no snapshot needs.
 import { reason } from '../../log.ts';
 import { listSnapshots, readHead, readManifest, removeManifest, timeOf } from '../store/manifest.ts';
 import { packName } from '../store/packs.ts';
 import { type Store, UNFINISHED } from '../store/store.ts';
 
 export interface Keep {
-  /** Snapshots that are kept, and so many besides that deploys asked for. */
+  /** Maximum snapshots of deploys, and maximum of all others. */
   count: number;
-  /** Days that one is kept; 0: no limit. */
+  /** Maximum age in days; 0: no limit. */
   days: number;
-  /** Packs that were written within so many ms are left alone: another host may write to the same place. */
+  /** Minimum age of packs to remove, in ms: another host may be writing to the same store. */
   youngMs: number;
 }
 
 const DAY_MS = 24 * 3_600_000;
-/** How the reason of a snapshot begins that a deploy asked for: whoever may push can ask for many. */
+/** Prefix of the reason of a deploy's snapshot. Everyone who may push can cause many of them. */
 export const FOR_CLASSES = 'before deleted classes';
 
 /**
- * Removes snapshots that are too many or too old, but never the newest, and then packs that no snapshot needs.
- * @param sweep whether a snapshot before was cut, and has left packs
+ * Removes snapshots beyond the limits, but never the newest. Then removes packs that no snapshot needs.
+ * @param sweep whether an earlier snapshot was interrupted, and may have left packs
  * @returns the ids of removed snapshots
  */
 export async function removeOld(
@@ -45,7 +45,7 @@ export async function removeOld(
   return removed;
 }
 
-/** The snapshots that are too many. Those that deploys asked for are counted by themselves, and push out no others. */
+/** Returns the snapshots above `count`. Those of deploys are counted separately, so that they do not displace others. */
 async function beyond(store: Store, ids: string[], count: number): Promise<Set<string>> {
   if (ids.length <= count) return new Set();
   const ofDeploys: string[] = [];
@@ -57,7 +57,7 @@ async function beyond(store: Store, ids: string[], count: number): Promise<Set<s
   return new Set([ofDeploys, others].flatMap((kind) => kind.slice(0, Math.max(0, kind.length - count))));
 }
 
-/** @throws {Error} when a snapshot cannot be read: what it needs is not known, and nothing is removed */
+/** @throws {Error} when a snapshot cannot be read: its packs are unknown, so none is removed */
 async function removeUnneeded(store: Store, ids: string[], youngMs: number): Promise<void> {
   const needed = new Set<string>();
   for (const id of ids) {

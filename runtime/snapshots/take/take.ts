@@ -1,4 +1,4 @@
-// Taking a snapshot, in a process of its own.
+// Takes a snapshot, in a process of its own.
 import { rmSync } from 'node:fs';
 import type { Verified } from '../../../handlers/contract/admin.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
@@ -22,13 +22,12 @@ import { Capture, type HoldBuckets } from './capture.ts';
 import { repack } from './repack.ts';
 import { type Keep, removeOld } from './retention.ts';
 
-/** What is to be done. */
 export interface TakeJob {
   kind: 'take';
   /** The data directory. */
   root: string;
   store: StorePlace;
-  /** Names this Cellar. */
+  /** Id of this Cellar. */
   of: string;
   why: string;
   keep: Keep;
@@ -38,17 +37,17 @@ export interface TakeJob {
 
 export interface Taken {
   head: Head;
-  /** Bytes that were written for it. */
+  /** Bytes written for it. */
   bytes: number;
-  /** Ids of the apps that could not be read: it has them as of the snapshot before. */
+  /** Ids of apps that could not be read: the snapshot has their files of the previous one. */
   unread: string[];
-  /** Ids of snapshots that were removed for it. */
+  /** Ids of removed snapshots. */
   removed: string[];
-  /** What is known of all snapshots now; null when nothing was. */
+  /** The updated result of the verification; null when nothing is known to be damaged. */
   verified: Verified | null;
 }
 
-/** What the job needs of the host. */
+/** Calls to the host. */
 export interface Host {
   /** Makes a copy of the host's database. @returns its path */
   copyDatabase(): Promise<string>;
@@ -56,12 +55,12 @@ export interface Host {
   warn(message: string): void;
 }
 
-/** Apps that were deployed while they were read are read again so often. */
+/** Maximum rounds in which apps that were deployed meanwhile are read again. */
 const ROUNDS = 4;
 const MOST_FAILURES = 50;
 
 /**
- * Takes a snapshot. An app that cannot be read does not keep the others from being in it.
+ * Takes a snapshot. It goes on when an app cannot be read.
  * @throws {Unusable} when the store has snapshots of another Cellar
  */
 export async function take(job: TakeJob, host: Host): Promise<Taken> {
@@ -79,7 +78,7 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const isGood = ({ pack }: Chunk) => !Object.hasOwn(bad, packName(pack));
   const good = before.map((part) => ({
     ...part,
-    // The others are read again, as if they had changed.
+    // All other files are read again, as if they had changed.
     files: part.files.filter(({ chunks }) => chunks.every(isGood)),
   }));
   const packs = new PackWriter(store, [...chunksOf(before)].filter(isGood));
@@ -113,7 +112,7 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   return { head, bytes: packs.written + bytes, unread, removed, verified };
 }
 
-/** The parts of the newest of these snapshots that can be read. */
+/** Returns the parts of the newest readable snapshot. */
 async function lastSnapshot(store: Store, ids: string[], host: Host): Promise<Part[]> {
   for (const id of ids.toReversed()) {
     try {
@@ -126,8 +125,8 @@ async function lastSnapshot(store: Store, ids: string[], host: Host): Promise<Pa
 }
 
 /**
- * Returns the packs that must not be used again: those that a verification found bad, and those of the snapshot before that
- * have gone or are too short, which the list of packs shows.
+ * Returns packs that must not be reused: those that a verification found bad, and those of the previous snapshot that are
+ * missing or too short in the list of packs.
  */
 function findBadPacks(before: Part[], sizes: ReadonlyMap<string, number>, known: BadPacks): BadPacks {
   const bad = { ...known };
@@ -145,8 +144,8 @@ function* chunksOf(parts: Part[]): Generator<Chunk> {
 }
 
 /**
- * Reads every app, and again those that were deployed meanwhile: the copy of the host's database names the release and
- * the storage that are in the snapshot.
+ * Reads every app, and again those deployed meanwhile: the release and the storage in the snapshot must be those in the
+ * copy of the host's database.
  */
 async function captureApps(
   job: TakeJob,
