@@ -1,6 +1,6 @@
-// Kills the host, the control plane, the app's process, the bucket service and readers, again and again at random moments while
-// an app writes to all of its storage: `npm run chaos`, or `npm run chaos -- 100` for as many kills, and
-// `npm run chaos -- 100 cell,host` to kill only these. It says what was lost.
+// Kills the host, the control plane, the app's process, the bucket service and readers at random moments, while an app writes
+// to all of its storage: `npm run chaos`. `npm run chaos -- 100` sets the number of kills, `npm run chaos -- 100 cell,host`
+// kills only these. Reports lost writes.
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,19 +12,19 @@ import { cells, descendants, eventually, readers } from '../test/support/e2e/pro
 import { rpcOf } from '../test/support/e2e/rpc.ts';
 
 const ROUNDS = Number(process.argv[2] ?? 10);
-/** The names of those that are killed; all, if nobody says. */
+/** Names of the processes to kill; default: all. */
 const ONLY = process.argv[3]?.split(',');
-/** Longest time of writing before a kill, in ms: it comes at any place of a write. */
+/** Longest time of writing before a kill, in ms. A kill may interrupt a write anywhere. */
 const LONGEST_LIFE_MS = 1_000;
-/** After a kill everything answers again within this time, in ms. */
+/** Timeout for recovery after a kill, in ms. */
 const BACK_MS = 30_000;
-/** All messages of the queue are delivered, and all Workflows have ended, so long after the last kill, in ms. */
+/** Timeout for the delivery of all messages, and for the end of all Workflows, after the last kill, in ms. */
 const DELIVERED_MS = 120_000;
-/** A Workflow that has not ended by then is waited for: it is late if it ends in this time, in ms, and lost otherwise. */
+/** Extra time for unfinished Workflows, in ms: a Workflow that ends within it is late, otherwise it is lost. */
 const LATE_MS = 12 * 60_000;
 const ANSWER_MS = 5_000;
 
-/** Time between two instances of a Workflow, in ms: each keeps some memory for seconds. */
+/** Interval between instances of a Workflow, in ms: each uses some memory for seconds. */
 const INSTANCE_EVERY_MS = 100;
 
 const KINDS = ['d1', 'kv', 'r2', 'queue', 'do', 'workflow', 'cache'] as const;
@@ -168,7 +168,7 @@ async function whileRunning(once: () => Promise<unknown>, pauseMs = 5): Promise<
   }
 }
 
-/** Whether it was acknowledged. */
+/** @returns whether the write was acknowledged */
 async function write(kind: Kind): Promise<boolean> {
   const n = ++next;
   const init = { method: 'POST', signal: AbortSignal.timeout(ANSWER_MS) };
@@ -177,7 +177,7 @@ async function write(kind: Kind): Promise<boolean> {
   return status === 200;
 }
 
-/** No death but the host's is to be noticed by another app. */
+/** Checks that another app notices no kill other than the host's. */
 async function askNeighbour(): Promise<void> {
   const [ranBefore, killsBefore] = [hostRuns, hostKills];
   const answer = await cellar.get('neighbour').catch(() => null);
@@ -185,14 +185,14 @@ async function askNeighbour(): Promise<void> {
   else if (ranBefore && hostKills === killsBefore) neighbour.failures += 1;
 }
 
-/** Each is a reader's process. */
+/** Starts a reader process per call. */
 async function readDatabase(id: string): Promise<boolean> {
   const sql = encodeURIComponent('SELECT count(*) FROM written AS a, (SELECT 1 FROM written LIMIT 200) AS b');
   const { status } = await cellar.call('GET', `/v1/apps/${id}/storage/d1/rows?sql=${sql}`);
   return status === 200;
 }
 
-/** @returns how many of each were killed */
+/** @returns the number of kills by name */
 async function killAgainAndAgain(id: string): Promise<Map<string, number>> {
   const below = (word: string) =>
     descendants(cellar.pid).filter(({ command }) => command.some((part) => part.includes(word)));
@@ -221,7 +221,7 @@ async function killAgainAndAgain(id: string): Promise<Map<string, number>> {
   const kills = new Map(names.map((name) => [name, 0]));
   for (let round = 0; round < ROUNDS; round++) {
     await sleep(Math.random() * LONGEST_LIFE_MS);
-    // All of them come in each turn, so that few rounds have everyone.
+    // In turn rather than at random, so that a few rounds kill each.
     const name = names[round % names.length]!;
     if (await victims[name]!()) kills.set(name, kills.get(name)! + 1);
     else problems.push(`round ${round + 1}: there was no ${name} to kill`);
@@ -238,7 +238,7 @@ function kill(pid: number | undefined): boolean {
     process.kill(pid, 'SIGKILL');
     return true;
   } catch {
-    // It ended by itself in that moment.
+    // It ended by itself just before.
     return false;
   }
 }
@@ -258,11 +258,11 @@ async function untilBack(id: string, victim: string, round: number): Promise<voi
   }
 }
 
-/** Each acknowledged write is there. Messages of the queue, and Workflows, have some time. */
+/** Checks that every acknowledged write exists. The queue and Workflows get more time. */
 async function check(kind: Kind, id: string): Promise<void> {
   let lost: number[] = [];
   const isWhole = async () => {
-    // The cache cannot be listed: it is asked for every number.
+    // The cache cannot be listed, so it is asked for every number.
     const { status, text } = await cellar.get('writer', `/${kind}?n=${next}`);
     if (status !== 200) return false;
     const there = new Set(JSON.parse(text) as number[]);
@@ -291,7 +291,7 @@ async function check(kind: Kind, id: string): Promise<void> {
   );
 }
 
-/** Prints all that is known of instances of the Workflow, and keeps what is on disk. */
+/** Prints all data of some instances of the Workflow, and keeps a copy of the app's data. */
 async function showInstances(id: string, numbers: number[]): Promise<void> {
   const kept = `${cellar.directory}-kept`;
   const data = layout(cellar.data).data(id);

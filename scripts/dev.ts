@@ -1,5 +1,5 @@
-// `npm run dev`, for who works on Cellar itself: starts Cellar, and at each save loads again what has changed. Handlers and
-// the control UI are loaded again without an app's noticing; a change of the host starts all of it again, and the apps come back.
+// `npm run dev`, to develop Cellar itself: starts Cellar, and reloads changed code on every save. Apps do not notice reloads of
+// handlers and the control UI. A change of the host restarts everything, and the apps come back.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -58,6 +58,6 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
     ending = true;
     watch.close();
     if (host.exitCode !== null || host.signalCode !== null) process.exit(0);
-    // Of a terminal it has had the signal itself, and takes a second one for the same.
+    // In a terminal, it has received the signal already, and treats a second one as the same.
     host.kill('SIGTERM');
   });

@@ -1,5 +1,5 @@
-// Bundles small Workers by `wrangler deploy --dry-run` and as a push does, runs both in one workerd, and compares what they
-// answer: `npm run differential`, or `npm run differential -- json wasm` for those whose name has one of the words in it.
+// Bundles small Workers with `wrangler deploy --dry-run` and as a push does, runs both in one workerd, and compares their
+// answers: `npm run differential`. `npm run differential -- json wasm` selects those whose name contains one of the words.
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -10,7 +10,7 @@ import type { Module } from '../bundler/release.ts';
 import { makeWorktrees } from '../test/support/bundler/worktree.ts';
 import { type Case, cases } from './differential/cases.ts';
 
-/** A Worker as Miniflare takes it; an error: none could be made. */
+/** A Worker in Miniflare's format; an error: bundling failed. */
 type Made = Record<string, unknown> | Error;
 
 const WRANGLER_TIMEOUT_MS = 120_000;
@@ -23,7 +23,7 @@ const TYPES: Record<Module['type'], string> = {
   wasm: 'CompiledWasm',
   json: 'Json',
 };
-/** By the content types that Wrangler gives modules. */
+/** By Wrangler's content types of modules. */
 const UPLOADED: Record<string, string> = {
   'application/javascript+module': 'ESModule',
   'application/javascript': 'CommonJS',
@@ -79,7 +79,7 @@ async function byCellar(each: Case): Promise<Made> {
   }
 }
 
-/** What Wrangler would upload. */
+/** Returns the Worker that Wrangler would upload. */
 async function byWrangler(each: Case): Promise<Made> {
   const cwd = worktrees.write(filesOf(each));
   const outfile = join(worktrees.write({}), 'upload');
@@ -87,7 +87,7 @@ async function byWrangler(each: Case): Promise<Made> {
   const wrangler = require.resolve('wrangler').replace(/wrangler-dist.*/, 'bin/wrangler.js');
   const environment = each.environment === undefined ? [] : ['--env', each.environment];
   const line = [wrangler, 'deploy', '--dry-run', '--outfile', outfile, ...environment];
-  // Without its banner Wrangler does not ask the registry for its newest version.
+  // Without its banner, Wrangler does not query the registry for its newest version.
   const quiet = { CI: '1', WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true', NO_COLOR: '1' };
   const env = { PATH: process.env.PATH, HOME: worktrees.root, ...quiet };
   try {
@@ -124,7 +124,7 @@ async function byWrangler(each: Case): Promise<Made> {
   return { ...settings, modulesRoot: '/', modules };
 }
 
-/** What a Worker answers, or that there is none. */
+/** Returns a Worker's answer, or why there is none. */
 async function answerOf(made: Made, { isRefused }: Case): Promise<string> {
   if (made instanceof Error) return 'refused';
   if (isRefused) return 'not refused';
@@ -136,7 +136,7 @@ async function answerOf(made: Made, { isRefused }: Case): Promise<string> {
     workers: [{ name: 'x', ...made }],
   };
   const instance = new Miniflare(convertV4MiniflareOptions(options as never));
-  // It tells of a failure twice, by this and by the call.
+  // Miniflare reports a failure twice: here and by the call.
   instance.ready.catch(() => {});
   try {
     const worker = await instance.getWorker('x');

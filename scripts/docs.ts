@@ -1,4 +1,4 @@
-// Writes the pages that are made from the code: `npm run docs`. A test compares them with the code.
+// Generates pages from the code: `npm run docs`. A test compares them with the code.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -10,14 +10,14 @@ import { notYet } from '../handlers/contract/not-yet.ts';
 import type { Operation } from '../handlers/contract/operation.ts';
 import { settings } from '../runtime/settings.ts';
 
-// By their paths: they are written for workerd, whose types are not here.
+// Dynamic import: these modules are written for workerd, whose types are not available here.
 const { calls } = (await import(new URL('../handlers/cloudflare/index.ts', import.meta.url).href)) as {
   calls: { method: string; path: string; needs: string }[];
 };
 const MADE = '<!-- Made by `npm run docs`. Change the code, not this page. -->';
 const declared: readonly Operation[] = operations;
 
-/** Texts of the pages, by their path. */
+/** Returns the text of each page by path. */
 export function pages(): Record<string, string> {
   return {
     'docs/settings.md': settingsPage(),

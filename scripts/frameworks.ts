@@ -1,7 +1,7 @@
-// Deploys a fresh project of each framework to a real Cellar and asks what it serves: `npm run frameworks`;
-// `npm run frameworks -- astro hono` for those whose name has one of the words in it; `npm run frameworks -- --rest` for
-// those only that no earlier run has seen succeed. It needs the npm registry. `npm run frameworks -- public:` tries public
-// repositories, and needs their host as well, or `url.<base>.insteadOf` in git's settings.
+// Deploys a new project of each framework to a real Cellar, and checks its answers: `npm run frameworks`. `npm run frameworks
+// -- astro hono` selects projects whose name contains one of the words. `npm run frameworks -- --rest` skips those that
+// succeeded in an earlier run. Needs the npm registry. `npm run frameworks -- public:` tries public repositories, and needs
+// their host as well, or `url.<base>.insteadOf` in git's settings.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { get } from 'node:http';
@@ -18,15 +18,15 @@ import { written } from './frameworks/written.ts';
 
 const projects = [...generated, ...written, ...small, ...publicProjects];
 
-/** Of one command of a generator. */
+/** Timeout of one generator command. */
 const COMMAND_TIMEOUT_MS = 5 * 60_000;
 const ANSWER_TIMEOUT_MS = 15_000;
 const MAX_REDIRECTS = 5;
-/** A push may be left before. */
+/** The deploy may continue after the push. */
 const DEPLOY_TIMEOUT_MS = 45 * 60_000;
-/** Lines of a failed command or push that are shown. */
+/** Lines shown of a failed command or push. */
 const EXPLANATION_LINES = 30;
-/** Makes a lock file without installing anything. */
+/** Commands that create a lock file without installing. */
 const LOCK: Record<FrameworkProject['manager'], string> = {
   npm: 'npm install --package-lock-only --no-audit --no-fund && npm ci --dry-run --no-audit --no-fund',
   pnpm: 'npm exec --yes -- pnpm@10 install --lockfile-only',
@@ -61,7 +61,7 @@ try {
 printTable(projects);
 process.exitCode = isAllWell ? 0 : 1;
 
-/** Generates, pushes and asks one project. A failure is its outcome. */
+/** Generates, pushes and checks one project. A failure becomes its outcome. */
 async function tryProject(project: FrameworkProject, slug: string): Promise<Outcome> {
   const { name, generator = 'by hand', manager, settings, refused } = project;
   const isRefused = refused !== undefined;
@@ -120,8 +120,8 @@ async function tryProject(project: FrameworkProject, slug: string): Promise<Outc
 }
 
 /**
- * Waits for the end of a deploy, which may outlive its push, and returns how it ended, its log, and the time of its steps in ms.
- * @throws when it does not end
+ * Waits for the end of a deploy, which may outlive its push. Returns its status, its log, and its steps' durations in ms.
+ * @throws on a timeout
  */
 async function untilDeployed(id: string): Promise<{ status: string; log: string } & Pick<Outcome, 'steps'>> {
   const ended = ['live', 'failed'];
@@ -141,7 +141,7 @@ async function untilDeployed(id: string): Promise<{ status: string; log: string 
   }
 }
 
-/** Makes the project in `<parent>/app`, with a lock file. Returns by what, and whose that is. */
+/** Creates the project in `<parent>/app`, with a lock file. Returns the generator, and the lock file's package manager. */
 async function generate(
   project: FrameworkProject,
   parent: string,
@@ -151,7 +151,7 @@ async function generate(
   if (repository !== undefined) {
     const { url, commit } = repository;
     await run(parent, `git clone --quiet --no-checkout ${url} app`);
-    // The history may lack large files, and a push would need them.
+    // A new history: the old one may lack large files that a push needs.
     const fresh = 'rm -r .git && git init --quiet --initial-branch=main && git add --force --all';
     await run(directory, `git checkout --quiet ${commit} && ${fresh}`);
     return { generated: `commit ${commit.slice(0, 8)}`, lockFile: 'as it is' };
@@ -181,21 +181,21 @@ async function generate(
   return { generated: how, lockFile: await lock(manager, directory) };
 }
 
-/** Makes a lock file, as the first install of its author does, and returns whose. */
+/** Creates a lock file like the author's first install. Returns its package manager. */
 async function lock(manager: FrameworkProject['manager'], directory: string): Promise<string> {
   if (manager === 'none' || !existsSync(join(directory, 'package.json'))) return 'none';
   try {
     await run(directory, LOCK[manager]);
     return manager;
   } catch (error) {
-    // npm writes lock files that it refuses itself when the registry lacks a package for another system.
+    // npm creates lock files that it then rejects, when the registry lacks a package for another platform.
     if (manager !== 'npm' || !(error as Error).message.includes('from lock file')) throw error;
     rmSync(join(directory, 'package-lock.json'), { force: true });
     return 'none: npm refuses its own';
   }
 }
 
-/** Asks the deployed app everything that its project names. */
+/** Runs all checks of a project against the deployed app. */
 async function check({ checks, assets }: FrameworkProject, slug: string): Promise<void> {
   for (const { path, status = 200, text, byScript } of checks) {
     const answer = byScript ? await cellar.get(slug, path) : await navigate(slug, path);
@@ -218,7 +218,7 @@ async function check({ checks, assets }: FrameworkProject, slug: string): Promis
   }
 }
 
-/** Asks for a page as a browser does that goes to it, and follows where it leads. */
+/** Requests a page like a browser's navigation, and follows redirects. */
 async function navigate(slug: string, path: string): Promise<{ status: number; text: string }> {
   const page = new URL(path, `http://${slug}.localhost`);
   let answer = await visit(page);
@@ -227,7 +227,7 @@ async function navigate(slug: string, path: string): Promise<{ status: number; t
   return answer;
 }
 
-/** `fetch` may not say that it navigates, and assets are chosen by it. */
+/** Uses `http`: `fetch` cannot send the navigation headers that select assets. */
 function visit({
   host,
   pathname,
@@ -260,10 +260,10 @@ async function reachesGitHub(): Promise<boolean> {
   );
 }
 
-/** Runs a command line on Cellar's Node as in a terminal that nobody sits at, and returns what it prints. */
+/** Runs a command line non-interactively with Cellar's Node, and returns its output. */
 function run(cwd: string, command: string): Promise<string> {
   const own = Object.entries(process.env).filter(
-    // What `npm run` adds speaks of Cellar, and generators go by it.
+    // `npm run` adds variables about Cellar, and generators would use them.
     ([name]) => !/^npm_(?!config_(registry|cafile|cache|userconfig)$)|^INIT_CWD$/.test(name),
   );
   const env = {

@@ -1,14 +1,14 @@
 // Installs the packages when the lock file changed since the last install, so that `npm start` and `npm test` work on a
 // fresh clone. Plain JavaScript for the system's own Node: the pinned one comes with the packages.
 //
-//     node scripts/install.mjs           what running needs
-//     node scripts/install.mjs --dev     what checks, tests and benchmarks need besides
+//     node scripts/install.mjs           packages for running
+//     node scripts/install.mjs --dev     also packages for checks, tests and benchmarks
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** The packages that have an install script to run: each takes its program out of the package for this platform. */
+/** Packages whose install script must run: each extracts its binary for this platform. */
 const WITH_PROGRAMS = ['node', 'esbuild', 'workerd'];
 const DEADLINE_MS = 10 * 60_000;
 
@@ -23,7 +23,7 @@ const complete = `${hash} dev`;
 
 if (installed !== complete && (isDev || installed !== hash)) {
   console.log('cellar: installing packages (about 30 seconds, once per change of package-lock.json)');
-  // npm would compile better-sqlite3, which brings its binaries along: that needs Python, a compiler and Node's headers.
+  // npm would compile better-sqlite3, although it contains binaries: that needs Python, a compiler and Node's headers.
   npm('ci', '--ignore-scripts', ...(isDev ? [] : ['--omit=dev']));
   npm('rebuild', '--ignore-scripts=false', ...WITH_PROGRAMS);
   writeFileSync(`${stamp}.new`, isDev ? complete : hash);

@@ -1,5 +1,5 @@
-// One object as large as R2 takes at once, through an app's Worker and through the API, with the memory of every process
-// between: `node scripts/large-object.ts`. A number behind it is the object's size in MiB. Needs three times its size of disk.
+// Moves one object of R2's largest size through an app's Worker and through the API, and measures the memory of every process
+// on the way: `node scripts/large-object.ts [MIB]`. Needs disk space of three times the object's size.
 import { createHash } from 'node:crypto';
 import { type IncomingMessage, request } from 'node:http';
 import { Readable } from 'node:stream';
@@ -8,9 +8,9 @@ import { Cellar } from '../test/support/e2e/cellar.ts';
 import { memoryDuring } from '../test/support/e2e/memories.ts';
 
 const MIB = 2 ** 20;
-/** 5 GiB less 5 MiB is the most that one `put` takes. */
+/** One `put` accepts 5 GiB minus 5 MiB at most. */
 const OBJECT_BYTES = Number(process.argv[2] ?? 5 * 1024 - 5) * MIB;
-/** Memory that a process may take more while the object passes through it, in bytes. */
+/** Limit of a process's memory growth during the transfer, in bytes. */
 const FLAT_BYTES = 128 * MIB;
 const SILENCE_MS = 60_000;
 
@@ -45,7 +45,7 @@ function tell(what: string, isMet: boolean): void {
   console.log(`${isMet ? 'met   ' : 'MISSED'} ${what}`);
 }
 
-/** Each piece of 1 MiB says which one it is. */
+/** Each chunk of 1 MiB contains its number. */
 function* pieces(): Generator<Buffer> {
   const piece = Buffer.alloc(MIB, 7);
   for (let n = 0; n < OBJECT_BYTES / MIB; n++) {
@@ -65,7 +65,7 @@ async function textOf(answer: IncomingMessage): Promise<string> {
   return Buffer.concat((await answer.toArray()) as Buffer[]).toString();
 }
 
-/** @throws {Error} when the answer is no success */
+/** @throws {Error} when the response is not a success */
 async function ask(
   options: { port: number | string; path: string; method: string; headers: Record<string, string | number> },
   body?: Readable,
@@ -82,7 +82,7 @@ async function ask(
   throw new Error(`${options.method} ${options.path} answered ${answer.statusCode}: ${await textOf(answer)}`);
 }
 
-/** Runs `work`, and tells how long it took and how much memory each process took meanwhile. */
+/** Runs `work`, and prints its duration and the memory growth of each process. */
 async function during<T>(what: string, work: () => Promise<T>): Promise<T> {
   const from = performance.now();
   const { result, most } = await memoryDuring(cellar, work);

@@ -1,5 +1,5 @@
-// Runs scripts as shortly as shows that they still do what they are for. Each checks what it did, and fails if that is wrong.
-// Tests run the others: `docs.ts`, `restore.ts` and `dev.ts`.
+// Runs each script briefly, to show that it still works. Each checks its own result, and fails if that is wrong. Tests run the
+// others: `docs.ts`, `restore.ts` and `dev.ts`.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { runPrograms } from './test/programs.ts';
 const DEADLINE_MS = 180_000;
 const scratch = mkdtempSync(join(tmpdir(), 'cellar-scripts-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
-/** The longest come first: none of them is alone at the end. */
+/** The longest first, so that none runs alone at the end. */
 const SCRIPTS = [
   // One kill of each kind.
   'chaos 5',
@@ -16,13 +16,13 @@ const SCRIPTS = [
   'ui-scale --quick',
   'wranglers 4.160.0 --quick',
   'workflows 10',
-  // The project that installs least.
+  // The project with the smallest install.
   'frameworks 2021',
   'differential json',
   'large-object 8',
 ];
 
-// What a script has started ends with it, also when its time is over.
+// Processes of a script end with it, also on a timeout.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
 await runPrograms(

@@ -1,9 +1,9 @@
-// What of a running Cellar depends on a source.
+// Maps sources to the parts of a running Cellar that must be reloaded.
 import type { Reload } from '../runtime/host.ts';
 
-/** By the beginning of a path, the first that fits; nothing for what a running Cellar does not read. */
+/** By path prefix; the first match wins. No entry: a running Cellar does not read the file. */
 const RULES: readonly [begins: string, reloads: readonly (Reload | 'host')[]][] = [
-  // The host and both Workers have it.
+  // The host and both Workers import it.
   ['handlers/contract/', ['host']],
   ['handlers/ui/', ['ui']],
   ['handlers/', ['control']],
@@ -17,7 +17,7 @@ const RULES: readonly [begins: string, reloads: readonly (Reload | 'host')[]][] 
   ['package-lock.json', ['host']],
 ];
 
-/** What to load again after a save of these paths, each once. */
+/** Returns the parts to reload after these paths were saved, without duplicates. */
 export function reloadsFor(paths: readonly string[]): (Reload | 'host')[] {
   const all = paths.flatMap((path) => RULES.find(([begins]) => path.startsWith(begins))?.[1] ?? []);
   return [...new Set(all)];

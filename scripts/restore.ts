@@ -1,5 +1,5 @@
-// `npm run restore -- SNAPSHOT [--without APP]…`: makes a whole Cellar of a snapshot, in the empty directory that RUNNER_DATA_DIR names.
-// Exit codes: 0 all is restored, 1 it failed and nothing is, 2 the command line is wrong, 3 apps were left out.
+// `npm run restore -- SNAPSHOT [--without APP]…`: restores a whole Cellar from a snapshot into the empty directory
+// RUNNER_DATA_DIR. Exit codes: 0 all restored, 1 failed and nothing restored, 2 wrong command line, 3 some apps left out.
 import { parseArgs } from 'node:util';
 import { readConfig } from '../runtime/config.ts';
 import { layout } from '../runtime/disk/data-directory.ts';

@@ -1,4 +1,4 @@
-// Takes the screenshots of `docs/ui`: `node scripts/screenshots.ts [DIRECTORY]`, where another one may be named. Needs Chromium.
+// Takes the screenshots in `docs/ui`, or in another directory: `node scripts/screenshots.ts [DIRECTORY]`. Needs Chromium.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Cellar } from '../test/support/e2e/cellar.ts';
@@ -7,7 +7,7 @@ import { NEEDS_CHROMIUM, UiBrowser } from '../test/support/ui/browser.ts';
 import { SHOP, shopFiles } from '../test/support/ui/shop.ts';
 
 const DIRECTORY = process.argv[2] ?? join(import.meta.dirname, '../docs/ui');
-/** Name, path, and the widths and themes it is shown in. */
+/** Name, path, width and theme of each screenshot. */
 const SHOTS = [
   ['apps', '/', 1280, 'light'],
   ['overview', `/apps/${SHOP}`, 1280, 'light'],
@@ -26,7 +26,7 @@ await using cellar = await new Cellar().start();
 await cellar.deploy(SHOP, 'hello', shopFiles());
 await cellar.deploy('guestbook', 'hello');
 for (const path of ['/fill', '/', '/', '/broken', '/slow', '/print']) await cellar.get(SHOP, path);
-// A deploy that failed, and one that mends it.
+// A failed deploy, and one that fixes it.
 await cellar.deployAgain(SHOP, 'hello', { ...shopFiles(), 'main.ts': 'export default {' }).catch(() => {});
 await cellar.deployAgain(SHOP, 'hello', { ...shopFiles(), 'README.md': 'A shop.' });
 await using browser = await UiBrowser.start();
@@ -39,7 +39,7 @@ for (const [name, path, width, colorScheme] of SHOTS) {
   await ada.page.goto(path);
   await ada.page.locator('main h1').waitFor();
   await ada.page.locator('.skeleton').first().waitFor({ state: 'detached' });
-  // The chart is drawn by a chunk of its own.
+  // The chart's chunk is loaded separately.
   if (name.startsWith('overview')) await ada.page.locator('.u-over').waitFor();
   await ada.page.screenshot({ path: join(DIRECTORY, `${name}.png`) });
   console.log(name);

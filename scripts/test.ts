@@ -1,5 +1,5 @@
-// Runs the tests, names the skipped ones, says why the others failed, and ends with the line `N passed, N failed, N skipped`.
-// Arguments name test files; none means all. `--test-name-pattern=REGEX` leaves out tests of other names.
+// Runs the tests, lists the skipped ones, explains the failures, and ends with the line `N passed, N failed, N skipped`.
+// Arguments are test files; default: all. `--test-name-pattern=REGEX` filters by test name.
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -9,14 +9,14 @@ import { pathToFileURL } from 'node:url';
 import { type Failure, failedLines, type Skip, skippedLines } from './test/ending.ts';
 
 const TEST_DEADLINE_MS = 240_000;
-/** Files at a time. Three keep two processors busy to nine tenths and more; with four nothing is over sooner, and builds wait long. */
+/** Concurrent test files. Three keep two CPUs over 90 % busy. Four are not faster, and builds wait long. */
 const AT_ONCE = 3;
-/** Of what the process of a file wrote. */
+/** Most lines kept of the output of a file's process. */
 const SAID_LINES = 30;
 
 /**
- * Its builds start as many processes as one user's builds may have: what builds beside it as the same user, without a sandbox,
- * could start none. It comes first, beside the groups, whose builds have sandboxes.
+ * Its builds start as many processes as one user's builds may have. Unsandboxed builds of the same user could then start none.
+ * So it runs first, beside the groups, whose builds have sandboxes.
  */
 const FIRST = 'test/builds/commands/isolation.test.ts';
 
@@ -34,15 +34,15 @@ if (all.length === 0) {
 
 const scratch = mkdtempSync(join(tmpdir(), 'cellar-tests-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
-// Hundreds of processes of this run load the same modules: each is compiled once, or has been by what runs this.
+// Hundreds of processes of this run load the same modules. The cache compiles each module once, or the caller's cache has it.
 process.env.NODE_COMPILE_CACHE ||= join(scratch, 'compiled');
 
-/** The group of files that have a Cellar in common with this one. */
+/** Returns the group of files that share a Cellar with this one. */
 const groupOf = (file: string) => /sharedCellar\('(\w+)'\)/.exec(readFileSync(file, 'utf8'))?.[1];
 const groups = Map.groupBy(all, groupOf);
 const alone = groups.get(undefined) ?? [];
 groups.delete(undefined);
-/** Files that start a whole Cellar take longest: they come first, so that none of them is alone at the end. */
+/** Files that start a whole Cellar take longest. They run first, so that none runs alone at the end. */
 const isLong = (file: string) =>
   /from '(\.\.\/)+support\/(cli|e2e|ui|wrangler)\//.test(readFileSync(file, 'utf8'));
 const files = [
@@ -52,7 +52,7 @@ const files = [
   ...alone.filter((file) => !isLong(file)),
 ];
 
-/** Makes a file that runs the tests of these, one after another. */
+/** Writes a file that runs the tests of these files one after another. */
 function inOneProcess(group: string, members: string[]): string {
   const path = join(scratch, `${group}.test.mjs`);
   writeFileSync(path, members.map((file) => `import '${pathToFileURL(resolve(file))}';\n`).join(''));
@@ -63,14 +63,14 @@ const counts = { passed: 0, failed: 0, skipped: 0 };
 const skips: Skip[] = [];
 const failures: Failure[] = [];
 let filesWithoutTest = 0;
-/** What the process of each file wrote besides its tests, and what the runner said of it. */
+/** Other output of each file's process, and the runner's messages about it. */
 const said = new Map<string, string[]>();
 const tests = run({ files, concurrency: AT_ONCE, timeout: TEST_DEADLINE_MS, testNamePatterns });
 const keep = (file: string | undefined, message: string) => {
   if (file !== undefined) said.set(file, [...(said.get(file) ?? []), message.trimEnd()].slice(-SAID_LINES));
 };
 tests.on('test:pass', ({ name, file, skip, todo }) => {
-  // Node counts a file of which no test ran as one that passed.
+  // Node counts a file without tests as a passed test.
   if (file !== undefined && resolve(name) === resolve(file)) filesWithoutTest++;
   const why = skip ?? todo;
   if (why !== undefined) skips.push({ name, reason: typeof why === 'string' ? why : 'no reason given' });

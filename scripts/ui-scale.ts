@@ -1,6 +1,6 @@
-// What the control UI does where there is much: `node scripts/ui-scale.ts`. 50 apps in the list, 100,000 lines of log while
-// one looks, an object of 1 GB up and down with the memory of every process between. Needs Chromium and 3 GB of disk.
-// `apps`, `log` and `object` name parts of it; with `--quick` there is as little as shows that it still runs.
+// Tests the control UI with much data: `node scripts/ui-scale.ts`. Lists 50 apps, follows 100,000 log lines live, and uploads
+// and downloads an object of 1 GB while the memory of every process is measured. Needs Chromium and 3 GB of disk. `apps`, `log`
+// and `object` select parts; `--quick` uses little data, to show that it still works.
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
@@ -17,15 +17,15 @@ import { type Person, UiBrowser } from '../test/support/ui/browser.ts';
 const MIB = 2 ** 20;
 const APPS = effort(50, 3);
 const LINES = effort(100_000, 4_000);
-/** Lines that one request of the app prints. */
+/** Log lines per request to the app. */
 const BATCH = 1_000;
-/** Time for each such request, in ms: of what an app prints faster, Cellar keeps no more. */
+/** Interval between these requests, in ms. Cellar drops lines above its rate limit. */
 const BATCH_MS = effort(600, 100);
 const OBJECT_BYTES = effort(1024, 8) * MIB;
-/** Rows that the log view keeps. */
+/** Most rows in the log view. */
 const ROWS = 2_000;
 const LONG_TASK_MS = 200;
-/** Memory that a process may take more while 1 GB passes through it, in bytes. */
+/** Limit of a process's memory growth during the transfer of 1 GB, in bytes. */
 const FLAT_BYTES = 128 * MIB;
 const DEADLINE_MS = 15 * 60_000;
 
@@ -50,13 +50,13 @@ if (isWanted('log')) await manyLines(ada);
 if (isWanted('object')) await largeObject(ada);
 process.exitCode = missed === 0 ? 0 : 1;
 
-/** Prints a figure that says nothing in a quick run, and whether it is as it should be. */
+/** Prints a figure and whether it meets its target. A quick run does not judge it. */
 function tellFigure(what: string, isMet: boolean): void {
   if (isQuick) console.log(`       ${what}`);
   else tell(what, isMet);
 }
 
-/** Prints a fact and whether it is as it should be. */
+/** Prints a fact and whether it meets its target. */
 function tell(what: string, isMet: boolean): void {
   if (!isMet) missed++;
   console.log(`${isMet ? 'met   ' : 'MISSED'} ${what}`);
@@ -156,7 +156,7 @@ async function largeObject({ page }: Person): Promise<void> {
   tell(`put at once: ${put.size ?? put.detail} bytes`, put.size === OBJECT_BYTES);
 }
 
-/** Writes a file of 1 GB. @returns its digest */
+/** Writes a file of 1 GB. @returns its MD5 hash */
 async function writeFilm(path: string): Promise<string> {
   const stream = createWriteStream(path);
   const hash = createHash('md5');
@@ -176,7 +176,7 @@ async function digestOf(path: string): Promise<string> {
   return hash.digest('hex');
 }
 
-/** Runs `work`, and tells how long it took and how much memory each process of the Cellar took meanwhile. */
+/** Runs `work`, and prints its duration and the memory growth of each of Cellar's processes. */
 async function during<T>(what: string, work: () => Promise<T>): Promise<T> {
   const from = performance.now();
   const { result, most } = await memoryDuring(cellar, work);
@@ -194,7 +194,7 @@ async function during<T>(what: string, work: () => Promise<T>): Promise<T> {
   return result;
 }
 
-/** Begins to note tasks of the page that keep it from answering. */
+/** Starts to record long tasks of the page. */
 async function watchTasks(person: Person): Promise<void> {
   await person.evaluate(`(() => {
     window.longTasks = [];

@@ -1,23 +1,25 @@
-// Makes many instances of a Workflow that wait, and says what they take and how late they go on: `npm run workflows`, or
-// `npm run workflows -- 2000` for as many. The app may hibernate meanwhile; the waits are over one after another.
+// Creates many waiting instances of a Workflow, and measures their memory and how late they resume: `npm run workflows`. `npm
+// run workflows -- 2000` sets their number. The app may hibernate meanwhile. The waits end one after another.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { privateKb } from '../bench/support/figures.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { cells, eventually } from '../test/support/e2e/processes.ts';
 
 const COUNT = Number(process.argv[2] ?? 10_000);
-/** Instances that are made by one call. */
+/** Instances created by one call. */
 const BATCH = 100;
-/** After so many the app is left alone until its process hibernates: each that it has seen takes memory of it until then. */
+/**
+ * After this many instances, the script waits until the app hibernates: its process uses memory for each instance until then.
+ */
 const TOGETHER = 1_000;
 const HIBERNATES_MS = 30_000;
-/** Time that the first call may take besides: a wait until a moment that has passed is an error of the instance. */
+/** Time allowed for the first call, in ms: waiting until a time in the past is an error of the instance. */
 const STARTING_MS = 15_000;
-/** Time that making one may take, and from the end of one wait to that of the next, in ms. */
+/** Time allowed to create one instance, and the interval between the ends of waits, in ms. */
 const MAKING_MS = 60;
 const APART_MS = 30;
 const LOOK_MS = 250;
-/** Longest time for all of them to end after the last wait's end, in ms. */
+/** Timeout for the end of all instances after the end of the last wait, in ms. */
 const LATEST_MS = 180_000;
 
 const APP = {
@@ -51,7 +53,7 @@ export default {
 };
 
 const mib = (kib: number) => Math.round(kib / 1024);
-/** Private memory of a process, in KiB; 0 when it has just gone. */
+/** Returns the private memory of a process in KiB; 0 when it has just ended. */
 function memoryOf(pid: number): number {
   try {
     return privateKb(pid);
@@ -60,7 +62,7 @@ function memoryOf(pid: number): number {
   }
 }
 let timer: NodeJS.Timeout | undefined;
-// The Cellar ends with this process, also when its time is over.
+// Cellar ends with this process, also on a timeout.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 const cellar = new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0', RUNNER_FLEET_IDLE_EVICT_S: '1' });
 try {
@@ -86,7 +88,7 @@ try {
     }));
     const from = performance.now();
     const body = JSON.stringify(instances);
-    // Its process may have to go for the memory that it takes: what was made stays, and is made once.
+    // The process may be killed for its memory use. A retry is safe: instances persist, and each is created once.
     await eventually(
       async () => (await cellar.get('many', '/', { method: 'POST', body })).status === 200,
       `${n + BATCH} instances are made`,

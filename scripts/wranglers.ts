@@ -1,5 +1,5 @@
-// Runs the tests of Wrangler with other releases of it: `npm run wranglers -- 4.160.0 4.158.0`. Each is installed from npm
-// into a folder that is removed at the end. With `--quick` one test shows that this still works.
+// Runs Wrangler's tests with other releases of Wrangler: `npm run wranglers -- 4.160.0 4.158.0`. Installs each from npm into a
+// temporary folder. With `--quick`, runs one test to show that this still works.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { globSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,18 +1,18 @@
-// Small Workers for `npm run differential`: each uses something that bundlers do differently.
+// Small Workers for `npm run differential`: each uses a feature that bundlers handle differently.
 import type { Files } from '../../test/support/builds/projects.ts';
 
 export interface Case {
   name: string;
-  /** Of its Wrangler configuration, beside `name`, `main` (`src/index.ts`) and `compatibility_date`. */
+  /** Wrangler configuration, besides `name`, `main` (`src/index.ts`) and `compatibility_date`. */
   config?: Record<string, unknown>;
   files: Files;
-  /** The environment of the configuration that is deployed. */
+  /** The deployed environment of the configuration. */
   environment?: string;
-  /** Nothing can make a Worker of it. */
+  /** Bundling must fail. */
   isRefused?: true;
 }
 
-/** A module whose default export answers with an expression. */
+/** Returns a module whose default export answers with an expression. */
 const answer = (expression: string, head = '') =>
   `${head}\nexport default { async fetch(request, env, ctx) { return Response.json(${expression}); } };\n`;
 const index = (expression: string, head = '', more: Files = {}): Files => ({
@@ -478,7 +478,7 @@ const o: { a?: string } = {}; class P { #x = 1; static { left.push('static'); } 
   { name: 'a main that is not there', isRefused: true, config: { main: 'src/other.ts' }, files: index('1') },
 ];
 
-/** Files of those names, each with its name as the default export. */
+/** Returns files with these names. Each exports its name as the default. */
 function ways(...names: string[]): Record<string, string> {
   return Object.fromEntries(names.map((name) => [`${name}.js`, `export default '${name}';`]));
 }

@@ -1,4 +1,4 @@
-// Projects as their generators make them: of those whose templates are on GitHub, the files are at hand, too.
+// Projects from generators. For generators with templates on GitHub, the files are here too.
 import { type FrameworkProject, GITIGNORE, json } from './project.ts';
 
 const ROBOTS = 'User-agent: *\nAllow: /\n';
@@ -331,11 +331,11 @@ export default app
   },
   {
     name: 'Angular, rendered by a Worker',
-    // As create-cloudflare sets it up, which asks for a release of @angular/create that registries may lack.
+    // The same as create-cloudflare's template, which needs a release of @angular/create that registries may lack.
     generator: '@angular/cli',
     words: 'new app --ssr --defaults --skip-git --skip-install --ai-config=none',
     afterwards: [
-      // They need each other's release, and the registry may lack the newest of some.
+      // They need each other's exact release, and the registry may lack the newest of some.
       `sed -Ei '/@angular/s/"\\^([0-9]+\\.[0-9]+)\\.[0-9]+"/"\\1.0"/' package.json`,
       'npm pkg delete dependencies.express devDependencies.@types/express',
       'npm pkg set devDependencies.xhr2=^0.2.1 devDependencies.wrangler=^4 "scripts.deploy=npm run build && wrangler deploy"',

@@ -1,37 +1,37 @@
-// One project that `npm run frameworks` deploys: how it comes about, and what it must answer.
+// A project of `npm run frameworks`: how it is created, and which answers it must give.
 
-/** A request to the deployed app and what its answer must be. */
+/** A request to the deployed app, and the expected answer. */
 export interface Check {
   path: string;
   status?: number;
-  /** The body matches. */
+  /** Must match the body. */
   text: RegExp;
-  /** A script asks for it, not a browser that goes there. */
+  /** The request comes from a script, not from a navigation. */
   byScript?: true;
 }
 
 export interface FrameworkProject {
   name: string;
-  /** A public repository that has it. */
+  /** The project's public repository. */
   repository?: { url: string; commit: string };
-  /** The package that generates it, in its newest version; left out: it is written by hand. */
+  /** npm package of the generator, at its newest version; left out: the project is written by hand. */
   generator?: string;
-  /** The words after the generator's name; it makes the project in the folder `app`. */
+  /** Arguments of the generator. It creates the project in the folder `app`. */
   words?: string;
-  /** The project as its framework's documentation sets one up by hand, also for a generator whose templates are on GitHub. */
+  /** The project as in its framework's manual set-up. Also for generators with templates on GitHub. */
   byHand?: Record<string, string>;
-  /** Commands of its author, run when its packages are installed. */
+  /** Commands that run after the packages are installed. */
   afterwards?: string[];
-  /** Files that its author adds or changes then. */
+  /** Files that are then added or changed. */
   files?: Record<string, string>;
-  /** Whose lock file is committed. */
+  /** The package manager of the committed lock file. */
   manager: 'npm' | 'pnpm' | 'yarn' | 'bun' | 'none';
-  /** What its author sets with `builds.set`. */
+  /** Build settings for `builds.set`. */
   settings?: Record<string, string>;
   checks: Check[];
-  /** Also fetch every script and style sheet that the page at `/` names. */
+  /** Also fetches every script and style sheet of the page at `/`. */
   assets: boolean;
-  /** It cannot run here: what its author must read. */
+  /** It cannot run here: the expected error message. */
   refused?: RegExp;
 }
 

@@ -1,9 +1,9 @@
-// Public projects that nobody chose: repositories with a Wrangler configuration, in the order in which a search listed them.
-// Twenty have a `wrangler.jsonc` at some commit, twenty a `wrangler.toml`. Each is pushed as it is at its newest commit.
+// An unselected sample of public projects: repositories with a Wrangler configuration, in the order of a search. Twenty have a
+// `wrangler.jsonc` at some commit, twenty a `wrangler.toml`. Each is pushed unchanged at its newest commit.
 import type { Check, FrameworkProject } from './project.ts';
 
 const ANSWERS: Check[] = [{ path: '/', text: /\S/ }];
-/** The project itself answers so while it has no data. */
+/** The project itself answers 404 while it has no data. */
 const notFound = (text: RegExp): Check[] => [{ path: '/', status: 404, text }];
 
 const SAMPLE: [repository: string, commit: string, checks: Check[]][] = [

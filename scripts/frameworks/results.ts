@@ -1,4 +1,4 @@
-// What came of each project, kept in `.cellar/frameworks.json`, so that runs in pieces add up.
+// Results of the projects, stored in `.cellar/frameworks.json`, so that partial runs add up.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -12,25 +12,25 @@ const FILE = join(ROOT, '.cellar/frameworks.json');
 
 export interface Outcome {
   name: string;
-  /** Of the project as the script has it: one that was changed since is not the one that was tried. */
+  /** Hash of the project in the script. A changed project counts as untried. */
   digest: string;
-  /** Of Cellar. */
+  /** Cellar's commit. */
   commit: string;
-  /** The generator and its version, and how it came to the project. */
+  /** The generator with its version, and how it created the project. */
   generated: string;
   lockFile: string;
-  /** Until the project was generated, in ms. */
+  /** Duration of generating the project, in ms. */
   generateMs: number;
-  /** From `git push` to its end, when the app serves; in ms. */
+  /** Duration from `git push` until the app serves, in ms. */
   pushMs: number;
-  /** Those of the deploy that ran, in ms. */
+  /** Duration of each step of the deploy, in ms. */
   steps: Record<string, number>;
-  /** `null`: everything answered as it should, or it was refused as it should be. */
+  /** `null`: all answers were right, or it was refused as expected. */
   fault: string | null;
   isRefused: boolean;
 }
 
-/** The commit that is tried, with `+` when files differ from it. */
+/** Returns the tested commit, with `+` when files differ from it. */
 export function commitTried(): string {
   const git = (...words: string[]) => execFileSync('git', words, { cwd: ROOT, encoding: 'utf8' }).trim();
   const isChanged = git('status', '--porcelain', '--', 'bundler', 'runtime', 'handlers', 'sqlite') !== '';
@@ -42,7 +42,7 @@ export function digestOf(project: FrameworkProject): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 12);
 }
 
-/** The last outcome of each of `projects` that was tried as it is now, in any run. */
+/** Returns the last outcome of each unchanged project, from any run. */
 export function recorded(projects: FrameworkProject[]): Outcome[] {
   const outcomes = new Map(read().map((outcome) => [outcome.name, outcome]));
   return projects.flatMap((project) => {
@@ -51,7 +51,7 @@ export function recorded(projects: FrameworkProject[]): Outcome[] {
   });
 }
 
-/** Keeps an outcome in place of the earlier one of that project. */
+/** Stores an outcome, and replaces the project's earlier one. */
 export function record(outcome: Outcome): void {
   const others = read().filter(({ name }) => name !== outcome.name);
   mkdirSync(dirname(FILE), { recursive: true });
@@ -59,7 +59,7 @@ export function record(outcome: Outcome): void {
   renameSync(`${FILE}.new`, FILE);
 }
 
-/** Prints all that is recorded of `projects`, and what it adds up to. */
+/** Prints the outcomes of `projects`, and their totals. */
 export function printTable(projects: FrameworkProject[]): void {
   const outcomes = recorded(projects);
   console.log('\n| Project | Generator | Lock file | Result | Install | Push to live | Commit |');

@@ -1,4 +1,4 @@
-// Projects of frameworks whose generators fetch their templates from GitHub, as their documentation sets them up by hand.
+// Projects whose generators fetch templates from GitHub. They are written here as in the manual set-up of their documentation.
 import { type FrameworkProject, GITIGNORE, json } from './project.ts';
 
 export const written: FrameworkProject[] = [

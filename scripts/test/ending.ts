@@ -1,4 +1,4 @@
-// What a run of the tests says at its end, where whoever reads only that sees which tests were skipped and why the others failed.
+// Formats the end of a test run, so that it alone shows which tests were skipped, and why others failed.
 import { relative, resolve } from 'node:path';
 import { inspect, stripVTControlCharacters } from 'node:util';
 
@@ -11,17 +11,17 @@ export interface Failure {
   name: string;
   file: string;
   line: number;
-  /** What the test threw, or what the runner says of it. */
+  /** The test's error, or the runner's message. */
   error: unknown;
 }
 
 const WIDTH = 160;
-/** A reason may end with a path that is different in each process. */
+/** A reason may end with a path that differs in each process. */
 const REASON_CHARACTERS = 100;
 const ERROR_LINES = 40;
 const ERROR_LINE_CHARACTERS = 300;
 
-/** The skipped tests by their reason: no line begins with a blank but those with the names. */
+/** Lists the skipped tests by reason. Only lines with test names are indented. */
 export function skippedLines(skips: readonly Skip[]): string[] {
   const byReason = Map.groupBy(skips, ({ reason }) => cut(reason, REASON_CHARACTERS));
   return [...byReason].flatMap(([reason, those]) => [
@@ -31,8 +31,8 @@ export function skippedLines(skips: readonly Skip[]): string[] {
 }
 
 /**
- * What failed, with the error's first lines: once for all tests that the same error made fail.
- * @param said lines of each file's process: they tell why a file failed as a whole
+ * Lists the failures with the first lines of their error. Tests with the same error share one entry.
+ * @param said output lines of each file's process, which explain the failure of a whole file
  */
 export function failedLines(
   failures: readonly Failure[],
@@ -52,7 +52,7 @@ export function failedLines(
   ]);
 }
 
-/** The runner names a file that fails outside its tests as it was given. */
+/** For a failure outside of tests, the runner uses the file's path as given. */
 const isWhole = (name: string, file: string) => resolve(name) === file;
 
 function firstLines(text: string): string[] {

@@ -1,18 +1,18 @@
-// Programs that show that they still run: benches and scripts, each in a process of its own.
+// Runs benches and scripts, each in its own process, to show that they still work.
 import { execFile } from 'node:child_process';
 
 export interface Program {
   name: string;
-  /** Its file, and the arguments. */
+  /** Its file and arguments. */
   words: string[];
 }
 
 export interface Running {
-  /** At a time. */
+  /** Most concurrent programs. */
   atOnce: number;
-  /** A program that takes longer is ended, and has failed; in ms, 0 for never. */
+  /** Timeout of a program in ms, 0 for none. A program that is killed by it has failed. */
   deadlineMs: number;
-  /** Of what each prints. */
+  /** Shown part of each program's output. */
   shown: 'all' | 'last line' | 'nothing';
 }
 
@@ -20,8 +20,7 @@ const LAST_LINES = 40;
 const LINE_CHARACTERS = 160;
 
 /**
- * Runs programs, and sets the exit code. At the end comes what those that failed printed last; the last line is
- * `N passed, N failed`.
+ * Runs programs, and sets the exit code. Then prints the last output of failed programs. The last line is `N passed, N failed`.
  */
 export async function runPrograms(
   programs: readonly Program[],
