@@ -1,4 +1,4 @@
-// Custom hostnames: reading them, and what their lookups found.
+// Reads custom hostnames, and writes the results of their DNS lookups.
 import { readOfApp } from './apps/apps.ts';
 import { type Page, pageOf } from './page.ts';
 import type { Reader } from './reads.ts';
@@ -7,11 +7,11 @@ export interface DomainRow {
   hostname: string;
   app_id: string;
   created_at: string;
-  /** Null while its DNS proves nothing: then it is not served. */
+  /** Null until DNS proves it: then it is not served. */
   proved_at: string | null;
   /** Time of the last lookup; null before the first. */
   checked_at: string | null;
-  /** Why it was not proved by the last lookup. */
+  /** Why the last lookup did not prove it. */
   reason: string | null;
 }
 
@@ -49,12 +49,12 @@ export async function findDomain(
     .first<DomainOfApp>();
 }
 
-/** What stands in the way of a hostname for an app. */
+/** Why an app may not get a hostname. */
 export interface DomainObstacles {
-  /** The app that has it, and whether that has proved it. */
+  /** The app that has it, and when that proved it. */
   app_id: string | null;
   proved_at: string | null;
-  /** When another owner's app had it last, if it is still reserved. */
+  /** When it was removed from another owner's app, if it is still reserved. */
   removed_at: string | null;
 }
 
@@ -77,7 +77,7 @@ export async function domainObstacles(
   return found!;
 }
 
-/** Writes what a lookup of a pending hostname found. */
+/** Writes the result of a lookup of a pending hostname. */
 export async function noteLookup(
   db: D1Database,
   { hostname, app_id }: DomainRow,
@@ -94,9 +94,9 @@ export async function noteLookup(
 }
 
 /**
- * Returns pending hostnames whose lookup is due, those that wait longest first. A hostname is looked up a minute after the
- * last time, then ever more rarely: after an eighth of the time since it was added, and once an hour at least.
- * @param at the time now, ISO 8601
+ * Returns pending hostnames whose lookup is due, the longest wait first. The interval is an eighth of the time since the
+ * hostname was added: at least 50 seconds, at most an hour.
+ * @param at the current time, ISO 8601
  */
 export async function dueDomains(db: D1Database, at: string, limit: number): Promise<DomainOfApp[]> {
   const { results } = await db

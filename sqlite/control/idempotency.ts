@@ -1,18 +1,18 @@
-// First answers, kept for requests that come again with the same key.
+// Stores the answer to the first request with an idempotency key, for requests that repeat it.
 
-/** Milliseconds that an answer is kept. */
+/** Retention of an answer, in ms. */
 const KEPT_MS = 24 * 3_600_000;
-/** Milliseconds after which a request that has not renewed its hold was cut by a crash: the next one may run. */
+/** Lease of a key, in ms. A request that does not renew it has crashed: the next request may run. */
 const HELD_MS = 60_000;
 
-/** A key, held by one request. `holder` is that request's alone. */
+/** A key that one request holds. `holder` identifies the request. */
 export interface HeldKey {
   caller: string;
   key: string;
   holder: string;
 }
 
-/** What is known of a key. `answer` is null while the first request runs. */
+/** The stored row of a key. `answer` is null while the first request runs. */
 export interface KeptAnswer {
   operation: string;
   input_hash: string;
@@ -22,9 +22,9 @@ export interface KeptAnswer {
 const iso = (ms: number) => new Date(ms).toISOString();
 
 /**
- * Takes a key for a request.
- * @param now milliseconds since the epoch
- * @returns null when the key was free and is held now, else what is known of it
+ * Leases a key to a request.
+ * @param now ms since 1970
+ * @returns null when the key was free, else its row
  */
 export async function takeKey(
   db: D1Database,
@@ -47,7 +47,7 @@ export async function takeKey(
   return taken!.results.length > 0 ? null : found!.results[0]!;
 }
 
-/** Holds a key longer, for a request that still runs. To be called more often than once a minute. */
+/** Renews the lease of a running request. Call it more often than once a minute. */
 export async function renewKey(db: D1Database, { caller, key, holder }: HeldKey, now: number): Promise<void> {
   await db
     .prepare(
@@ -57,7 +57,7 @@ export async function renewKey(db: D1Database, { caller, key, holder }: HeldKey,
     .run();
 }
 
-/** Keeps the answer of the request that holds the key. A request that has lost the key changes nothing. */
+/** Stores the answer of the request that holds the key. Has no effect if the request has lost its lease. */
 export async function keepAnswer(
   db: D1Database,
   { caller, key, holder }: HeldKey,
@@ -70,7 +70,7 @@ export async function keepAnswer(
     .run();
 }
 
-/** Frees a key whose request failed and changed nothing, so that it can be tried again. */
+/** Releases a key whose request failed without a change, so that it can be retried. */
 export async function freeKey(db: D1Database, { caller, key, holder }: HeldKey): Promise<void> {
   await db
     .prepare('DELETE FROM kept_answers WHERE caller = ? AND key = ? AND holder = ?')

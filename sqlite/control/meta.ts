@@ -1,11 +1,11 @@
 // The counter of transitions.
 
-/** The statement that begins every transition. */
+/** Returns the statement that begins every transition. */
 export function raiseRevision(db: D1Database): D1PreparedStatement {
   return db.prepare('UPDATE meta SET revision = revision + 1');
 }
 
-/** Lifts the counter above what a host has seen, after this database was restored from an older copy. */
+/** Raises the counter to the highest that a host has seen, after this database was restored from an older copy. */
 export async function liftRevision(db: D1Database, above: number): Promise<void> {
   await db.prepare('UPDATE meta SET revision = max(revision, ?)').bind(above).run();
 }

@@ -44,7 +44,7 @@ const migrations: Migration[] = [
 ];
 
 /**
- * Applies what is missing.
+ * Applies missing migrations.
  * @throws {NewerSchema} when a newer Cellar has used the database; nothing is changed then
  */
 export function migrate(db: D1Database): Promise<void> {

@@ -1,14 +1,14 @@
-// Pages of a list: the place to go on from, hidden in a cursor.
+// Pages of a list: a cursor contains the position of the next page.
 
-/** A page of rows; `next` is the place after it, null on the last page. */
+/** A page of rows; `next` is the position of the next page, null on the last one. */
 export interface Page<Row> {
   rows: Row[];
   next: string[] | null;
 }
 
 /**
- * Cuts a page from rows that were read one further than asked for.
- * @param place the columns that the list is ordered by
+ * Makes a page of at most `limit` rows. Read `limit + 1` rows, so that it knows whether there are more.
+ * @param place returns the columns that the list is ordered by
  */
 export function pageOf<Row>(rows: Row[], limit: number, place: (row: Row) => string[]): Page<Row> {
   if (rows.length <= limit) return { rows, next: null };

@@ -1,6 +1,6 @@
-// Reads of one request, joined: a call to D1 costs far more than a statement in it.
+// Batches the reads of one request: a call to D1 costs far more than a statement in it.
 
-/** What a read needs of a database: D1 itself, or reads that are joined. */
+/** A database to read from: D1 itself, or batched reads. */
 export type Reader = Pick<D1Database, 'prepare' | 'batch'>;
 
 interface Group {
@@ -9,7 +9,7 @@ interface Group {
   reject: (error: unknown) => void;
 }
 
-/** Sends the reads that are asked for in one turn as one batch. Not for writes: a batch is one transaction. */
+/** Sends the reads of one turn of the event loop as one batch. Not for writes: a batch is one transaction. */
 export class JoinedReads implements Reader {
   readonly #db: D1Database;
   #waiting: Group[] = [];
@@ -36,14 +36,14 @@ export class JoinedReads implements Reader {
       const results = await this.#db.batch(groups.flatMap(({ statements }) => statements));
       for (const { statements, resolve } of groups) resolve(results.splice(0, statements.length));
     } catch {
-      // As in `onceMore`, each by itself: a read that fails must not fail the others of its batch.
+      // Retries each separately, as `onceMore` does: a read that fails must not fail the others of its batch.
       for (const { statements, resolve, reject } of groups) this.#db.batch(statements).then(resolve, reject);
     }
   }
 }
 
 /**
- * What a read answers; one that fails is read once more. A write that fails, such as on a full disk, ends the object that has the
- * database, and with it the reads of others that are under way.
+ * Runs a read, and retries it once. A failed write, such as on a full disk, ends the object that has the database: then
+ * concurrent reads fail, too.
  */
 export const onceMore = <Answer>(read: () => Promise<Answer>): Promise<Answer> => read().catch(read);

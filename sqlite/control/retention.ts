@@ -1,9 +1,9 @@
-// The end of records that would pile up.
+// Removes old records.
 
-/** The most rows that one statement removes, since other statements wait for it. */
+/** Maximum rows that one statement removes: other statements wait for it. */
 const STEP_ROWS = 500;
 
-/** Each removes at most `?2` rows, of those from before `?1`. */
+/** Each removes at most `?2` rows from before `?1`. */
 const byAge = [
   'DELETE FROM events WHERE rowid IN (SELECT rowid FROM events WHERE created_at < ?1 LIMIT ?2)',
   `DELETE FROM users WHERE (app_id, user_id) IN (
@@ -23,9 +23,9 @@ const oldDeploys = `DELETE FROM deploys WHERE rowid IN (
   LIMIT ?2)`;
 
 /**
- * Removes events, users, insights, invites that are over and reserved hostnames from before `before`, ISO 8601, and all but the last `deploys` of each app, those
- * that are unfinished, serve or can be gone back to aside: a few rows
- * at a time, until none is left or `mayGoOn` says no.
+ * Removes events, users, insights, ended invites and reserved hostnames from before `before`, ISO 8601. Also removes all but
+ * the last `deploys` of each app, except unfinished and live ones and those to roll back to. Works in steps of a few rows,
+ * until nothing is left or `mayGoOn` returns false.
  */
 export async function removeOld(
   db: D1Database,

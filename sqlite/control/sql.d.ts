@@ -1,4 +1,4 @@
-// The bundler copies SQL files as text.
+// The bundler imports SQL files as text.
 declare module '*.sql' {
   const sql: string;
   export default sql;

@@ -1,9 +1,9 @@
-// Rows of `apps`: reading them.
+// Reads rows of `apps`.
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import { type Page, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
 
-/** One app, tombstones left out. */
+/** One app, not a tombstone. */
 export interface AppRow {
   id: string;
   slug: string;
@@ -25,15 +25,15 @@ export interface AppRow {
   previews_branches: 0 | 1;
   previews_storage: 'empty' | 'copy';
   created_at: string;
-  /** Of the release that serves: a JSON list of texts. */
+  /** Warnings of the live release: a JSON list of texts. */
   warnings: string;
   status: 'created' | 'deploying' | 'starting' | 'running' | 'sleeping' | 'stopped' | 'crashed';
 }
 
-/** Whether app `?1` exists, tombstones left out. For statements that write rows of an app. */
+/** Whether app `?1` exists and is not a tombstone. For statements that write rows of an app. */
 export const LIVE_APP = 'EXISTS (SELECT 1 FROM apps WHERE id = ?1 AND deleted_at IS NULL)';
 
-/** The first that holds. A hibernated release (`idle`) serves: the next request starts it. */
+/** The first condition that holds. A hibernated release (`idle`) counts as running: the next request starts it. */
 const STATUS = `CASE
     WHEN desired_state = 'stopped' THEN 'stopped'
     WHEN asleep_since IS NOT NULL THEN 'sleeping'
@@ -49,7 +49,7 @@ export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, wok
   previews_branches, previews_storage, created_at, ${STATUS} AS status,
   coalesce((SELECT warnings FROM deploys WHERE id = live_deploy_id), '[]') AS warnings`;
 
-/** The statement that reads one app by id. For batches that answer 404 and their rows in one round trip. */
+/** Returns the statement that reads one app by id, for batches that check the app and read its rows in one round trip. */
 export function selectApp(db: Reader, id: string): D1PreparedStatement {
   return db.prepare(`SELECT ${APP_COLUMNS} FROM apps WHERE id = ? AND deleted_at IS NULL`).bind(id);
 }
@@ -66,9 +66,9 @@ export async function findAppBySlug(db: Reader, slug: string): Promise<AppRow | 
 }
 
 /**
- * Apps, newest first.
+ * Returns apps, newest first.
  * @param filter.seenBy the account that must own an app or have a role on it; null for all
- * @param filter.before the `seq` to go on from
+ * @param filter.before the `seq` to continue from
  */
 export async function listApps(
   db: Reader,
@@ -87,7 +87,7 @@ export async function listApps(
 }
 
 /**
- * Runs a statement beside the question whether its app exists, in one round trip. What comes `after` runs last.
+ * Runs a statement, and checks whether its app exists, in one round trip. The statements in `after` run last.
  * @returns null for an unknown app
  */
 export async function readOfApp<Row>(
@@ -101,7 +101,7 @@ export async function readOfApp<Row>(
   return app!.results.length === 0 ? null : rows!.results;
 }
 
-/** Counts for the whole of this database. */
+/** Counts of rows in this database. */
 export interface Totals {
   by_status: Partial<Record<AppRow['status'], number>>;
   accounts: number;

@@ -1,16 +1,16 @@
-// The statements of what may be changed of an app, its life apart. Each returns a row when it changed something.
+// The statements that change an app, except its lifecycle. Each returns a row when it changed something.
 import type { BuildSettings } from '../../../handlers/contract/host/host-calls.ts';
 import { LIVE_APP } from './apps.ts';
 
-/** What a transition changes besides the app's generation. */
+/** A change by a transition, besides the app's generation. */
 export type Change =
   | { kind: 'rename'; slug: string }
-  /** `limit` variables, and `bytes` of all names and values, are the most an app may have */
+  /** `limit`: maximum variables of an app; `bytes`: maximum size of all names and values */
   | { kind: 'env_set'; name: string; value: string; limit: number; bytes: number }
   | { kind: 'env_delete'; name: string }
   /**
-   * `proof`: null leaves it pending. `names` takes it from an app that has it pending; `points` does not. `reason`: why it is
-   * pending. `reservedFrom`: names that were removed after this time are their owner's.
+   * `proof`: null leaves it pending. `names` takes it from another app where it is pending; `points` does not. `reason`: why
+   * it is pending. `reservedFrom`: hostnames removed after this time are reserved for their last owner.
    */
   | {
       kind: 'domain_add';
@@ -29,13 +29,13 @@ export type Change =
   /** undefined leaves a setting as it is */
   | { kind: 'previews'; branches: boolean | undefined; storage: 'empty' | 'copy' | undefined };
 
-/** How DNS proves a hostname: it points to this machine, or has a record that names the app. */
+/** How DNS proves a hostname: it points to this machine, or a record names the app. */
 export type DomainProof = 'points' | 'names';
 
-/** Bytes of one variable. */
+/** Size of one variable, in bytes. */
 const BYTES = 'length(CAST(name AS BLOB)) + length(CAST(value AS BLOB))';
 
-/** @param at the time of the change, ISO 8601 */
+/** Returns the statement of a change. @param at the time of the change, ISO 8601 */
 export function changeOf(db: D1Database, id: string, change: Change, at: string): D1PreparedStatement {
   switch (change.kind) {
     case 'rename':

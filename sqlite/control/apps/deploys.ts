@@ -1,4 +1,4 @@
-// Rows of `deploys`: the host's, copied.
+// Rows of `deploys`: copies of the host's rows.
 import type { AsOf, DeployFact, DeployStatus } from '../../../handlers/contract/host/host-calls.ts';
 import { type Page, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
@@ -19,8 +19,8 @@ const COLUMNS = `id, app_id, sha, ref, message, author, trigger, status, can_rol
   started_at, finished_at, requested_by, version`;
 
 /**
- * Deploys of an app, newest first.
- * @param filter.before the `seq` to go on from
+ * Returns deploys of an app, newest first.
+ * @param filter.before the `seq` to continue from
  * @returns null for an unknown app
  */
 export async function listDeploys(
@@ -41,7 +41,7 @@ export async function listDeploys(
   return { rows: kept.map(({ seq: _, ...row }) => row), next };
 }
 
-/** The newest deploy of each of these apps that has one, by the app's id. `at`: when it ended, began or was asked for. */
+/** Returns the newest deploy of each app that has one, by app id. `at`: when it ended, else began, else was requested. */
 export async function lastDeploys(
   db: Reader,
   appIds: string[],
@@ -71,7 +71,7 @@ export async function findDeploy(
   return rows === null ? null : rows[0];
 }
 
-/** The statement that writes a deploy as the host has it, unless what is there was seen later. */
+/** Returns the statement that writes a deploy of the host, unless the row has a newer fact. */
 export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }: AsOf): D1PreparedStatement {
   return db
     .prepare(
@@ -109,7 +109,7 @@ export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }:
     );
 }
 
-/** Deploys that are unfinished here, and those that serve and are not here as live. */
+/** Returns deploys that are unfinished in this database, and live releases whose deploy is not `live` here. */
 export async function doubtfulDeploys(
   db: D1Database,
   limit: number,
@@ -128,7 +128,7 @@ export async function doubtfulDeploys(
 }
 
 /**
- * Writes deploys as the host has them, and ends those that it has lost.
+ * Writes the host's deploys, and marks as failed those that it has lost.
  * @param lost ids of deploys that the host does not know
  */
 export async function mendDeployRows(

@@ -1,12 +1,12 @@
-// Facts of the host, written where nothing newer is.
+// Writes facts of the host, unless newer ones are stored.
 import type { HostEvents } from '../../../handlers/contract/host/host-calls.ts';
 import { writeDeploy } from './deploys.ts';
 import { writeObserved } from './transitions.ts';
 
 /**
- * Applies facts in one transaction. A row keeps what it has from a later fact. Facts about unknown apps are dropped: the
- * app was deleted meanwhile. Lines of logs are not kept here.
- * @returns which of the deploys' apps there are
+ * Applies facts in one transaction. A row with a newer fact stays. Facts about unknown apps are dropped: those apps were
+ * deleted meanwhile. Log lines are not stored here.
+ * @returns the ids of existing apps, of those that the deploys and log lines are about
  */
 export async function applyHostEvents(db: D1Database, { outbox, events }: HostEvents): Promise<string[]> {
   const writes = events.flatMap((event) => {

@@ -1,8 +1,8 @@
-// What an app's life reads and writes of its row.
+// The queries for an app's lifecycle.
 import type { Mark } from '../../../handlers/contract/apps/life.ts';
 import { APP_COLUMNS, type AppRow } from './apps.ts';
 
-/** @returns the app, and whether a deploy of it is queued or being built; null for an unknown app */
+/** Returns the app, and whether a deploy of it is queued or building; null for an unknown app. */
 export async function readLife(
   db: D1Database,
   id: string,
@@ -21,8 +21,8 @@ export async function readLife(
 }
 
 /**
- * The statement that writes a mark.
- * @param at the time that is marked, ISO 8601
+ * Returns the statement that writes a mark.
+ * @param at the time of the mark, ISO 8601
  * @param before the app before the wake that `mark_asleep_again` undoes
  */
 export function markApp(
@@ -50,7 +50,7 @@ export function markApp(
   }
 }
 
-/** Ids of the apps that run, are deployed and were neither woken nor deployed since `before`, ISO 8601. */
+/** Returns ids of running, deployed apps that were neither woken nor deployed since `before`, ISO 8601. */
 export async function sleepCandidates(db: D1Database, before: string): Promise<string[]> {
   const { results } = await db
     .prepare(
@@ -64,7 +64,7 @@ export async function sleepCandidates(db: D1Database, before: string): Promise<s
   return results.map(({ id }) => id);
 }
 
-/** The apps among `ids` that sleep. */
+/** Returns the ids of sleeping apps among `ids`. */
 export async function sleepingOf(db: D1Database, ids: string[]): Promise<string[]> {
   if (ids.length === 0) return [];
   const { results } = await db

@@ -1,7 +1,7 @@
-// What reconcile compares the host's apps with.
+// The control plane's state, which reconcile compares with the host's apps.
 import { liftRevision } from '../meta.ts';
 
-/** Every app with its generation, tombstones too, and what must never be moved to the trash. */
+/** Every app with its generation, including tombstones. `spared`: apps that must never be moved to the trash. */
 export interface ControlState {
   revision: number;
   apps: { id: string; generation: number; deleted: boolean }[];
@@ -25,7 +25,7 @@ export async function readControlState(db: D1Database): Promise<ControlState> {
   };
 }
 
-/** Takes note that this database is an older copy: the counter goes above the host's, and `ids` are left alone. */
+/** Records that this database is an older copy: raises the counter above the host's, and adds `ids` to the spared apps. */
 export async function acceptOlder(db: D1Database, highest: number, ids: string[]): Promise<void> {
   if (ids.length > 0) {
     const statement = db.prepare('INSERT INTO spared_apps (id) VALUES (?) ON CONFLICT DO NOTHING');

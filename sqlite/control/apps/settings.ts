@@ -1,4 +1,4 @@
-// An app's variables: reading them.
+// Reads an app's variables.
 
 import { type Page, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
@@ -10,7 +10,7 @@ export interface EnvRow {
   updated_at: string;
 }
 
-/** @returns null for an unknown app */
+/** Returns variables by name; null for an unknown app. */
 export async function listEnv(
   db: Reader,
   appId: string,
@@ -23,7 +23,7 @@ export async function listEnv(
   return rows && pageOf(rows, limit, ({ name }) => [name]);
 }
 
-/** How many variables an app has besides the one of this name. */
+/** Returns the number of an app's variables, without the one of this name. */
 export async function countOtherEnv(db: D1Database, appId: string, name: string): Promise<number> {
   const counted = await db
     .prepare('SELECT count(*) AS count FROM env WHERE app_id = ? AND name <> ?')

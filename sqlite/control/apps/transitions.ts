@@ -1,10 +1,10 @@
-// What changes an app's wanted state. Each transition is one transaction that also raises the app's generation and
-// reads back the whole wanted state, to be sent to the host.
+// Changes an app's desired state. Each transition is one transaction. It also raises the app's generation, and reads
+// back the whole desired state for the host.
 import type { AsOf, ObservedApp, WantedApp } from '../../../handlers/contract/host/host-calls.ts';
 import { raiseRevision } from '../meta.ts';
 import { APP_COLUMNS, type AppRow, selectApp } from './apps.ts';
 
-/** An app and all that the host is to make of it. */
+/** An app and its whole desired state. */
 export interface Wanted {
   row: AppRow;
   wanted: WantedApp;
@@ -15,13 +15,13 @@ export interface Transition extends Wanted {
   changed: Record<string, string | number | null> | null;
 }
 
-/** What `insertApp` did. */
+/** The result of `insertApp`. */
 export type Insertion = Wanted | 'slug_taken' | 'account_not_found' | 'quota_exceeded' | 'guest';
 
 /**
- * Adds an app. The owner's apps are counted by the statement that adds, so two at once cannot both be the last.
+ * Adds an app. The same statement checks the quota, so that two concurrent calls cannot both take the last place.
  * @param app.owner an account's id; null for the first account
- * @param app.quota the most apps that the owner may have
+ * @param app.quota maximum apps of the owner
  */
 export async function insertApp(
   db: D1Database,
@@ -54,7 +54,7 @@ export async function insertApp(
   }
 }
 
-/** Takes back an app that the host never had, or that it has confirmed the end of. */
+/** Removes an app that the host never had, or whose deletion it has confirmed. */
 export async function removeApp(db: D1Database, id: string): Promise<void> {
   await db.prepare('DELETE FROM apps WHERE id = ?').bind(id).run();
 }
@@ -68,7 +68,7 @@ export async function transition(
   id: string,
   change?: D1PreparedStatement,
 ): Promise<Transition | null> {
-  // What changed nothing is no transition: `changes()` tells of the statement before.
+  // Raises the generation only if the previous statement changed a row.
   const condition = change ? 'AND changes() > 0' : '';
   const raise = db
     .prepare(
@@ -87,13 +87,13 @@ export async function transition(
   return read && { ...read, changed: (changed as Transition['changed'] | undefined) ?? null };
 }
 
-/** Reads what the host is to make of an app. Null for an unknown one. */
+/** Reads an app and its desired state. Null for an unknown app. */
 export async function readWanted(db: D1Database, id: string): Promise<Wanted | null> {
   return wantedFrom(await db.batch(wantedOf(db, id)));
 }
 
 /**
- * Marks an app deleted.
+ * Marks an app as deleted.
  * @returns the generation to delete it with, or null for an unknown app
  */
 export async function buryApp(db: D1Database, id: string, at: string): Promise<number | null> {
@@ -107,7 +107,7 @@ export async function buryApp(db: D1Database, id: string, at: string): Promise<n
   return buried!.results[0]?.generation ?? null;
 }
 
-/** Raises the generation of a tombstone above what the host has seen. */
+/** Raises the generation of a tombstone above those that the host has seen. */
 export async function raiseTombstone(db: D1Database, id: string): Promise<number | null> {
   const raise = db
     .prepare(
@@ -119,13 +119,13 @@ export async function raiseTombstone(db: D1Database, id: string): Promise<number
   return raised!.results[0]?.generation ?? null;
 }
 
-/** Writes the host's facts about an app, unless newer ones are there, and reads the row back. */
+/** Writes the host's facts about an app, unless newer ones are stored, and reads the row back. */
 export async function observeApp(db: D1Database, observed: ObservedApp, asOf: AsOf): Promise<AppRow | null> {
   const [, read] = await db.batch<AppRow>([writeObserved(db, observed, asOf), selectApp(db, observed.id)]);
   return read!.results[0] ?? null;
 }
 
-/** Writes the host's facts about many apps, where newer ones are not there and something differs. */
+/** Writes the host's facts about many apps, if they differ and no newer ones are stored. */
 export async function observeApps(db: D1Database, observed: ObservedApp[], asOf: AsOf): Promise<void> {
   const differs =
     '(observed_generation, process_state, live_deploy_id, deployed_at, last_error) IS NOT (?2, ?3, ?4, ?5, ?6)';
@@ -135,8 +135,8 @@ export async function observeApps(db: D1Database, observed: ObservedApp[], asOf:
 }
 
 /**
- * The statement that writes the host's facts about an app, unless newer ones are there.
- * @param condition more that has to hold; `?2` to `?6` are the facts, in the order of `ObservedApp`
+ * Returns the statement that writes the host's facts about an app, unless newer ones are stored.
+ * @param condition an additional condition; `?2` to `?6` are the facts, in the order of `ObservedApp`
  */
 export function writeObserved(
   db: D1Database,
@@ -154,7 +154,7 @@ export function writeObserved(
     .bind(id, generation, process_state, live_deploy_id, deployed_at, last_error, outbox, seq);
 }
 
-/** Whether D1 refused a row because `column` (`table.column`) has the value already. */
+/** Whether D1 refused a row because another has the same value in `column` (`table.column`). */
 export function isUniqueViolation(error: unknown, column: string): boolean {
   return error instanceof Error && error.message.includes(`UNIQUE constraint failed: ${column}`);
 }

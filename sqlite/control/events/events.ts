@@ -25,11 +25,11 @@ export interface ChannelRow {
 
 const COLUMNS = 'id, app_id, channel, event, description, icon, tags, user_id, at, created_at';
 
-/** Rows that one event may push out: more than one, so that an app with too many comes down. */
+/** Maximum rows that one insert removes: more than one, so that an app above its limit shrinks. */
 const PUSHED_OUT = 100;
 
 /**
- * Adds an event. Beyond `limit` events of its app, the oldest go.
+ * Adds an event. Above `limit` events of the app, it removes the oldest.
  * @returns whether the app exists
  */
 export async function insertEvent(db: D1Database, row: EventRow, limit: number): Promise<boolean> {
@@ -66,8 +66,8 @@ export async function insertEvent(db: D1Database, row: EventRow, limit: number):
 }
 
 /**
- * Events, newest first.
- * @param filter.before `sort_at` and `seq` to go on from
+ * Returns events, newest first.
+ * @param filter.before `sort_at` and `seq` to continue from
  * @returns null for an unknown app
  */
 export async function listEvents(
@@ -82,7 +82,7 @@ export async function listEvents(
   },
 ): Promise<Page<EventRow> | null> {
   const [at, seq] = filter.before ?? [null, null];
-  // Only the filters in use are written out, so that each finds its index.
+  // Contains only the filters in use, so that SQLite can use the index of each.
   const conditions = ['app_id = ?1'];
   if (filter.channel !== null) conditions.push('channel = ?2');
   if (filter.user !== null) conditions.push('user_id = ?3');

@@ -14,9 +14,9 @@ export interface InsightRow {
 const COLUMNS = 'title, value, icon, created_at, updated_at';
 
 /**
- * Sets an insight, or adds to it. An icon that is left out stays.
- * Beyond `limit` insights of the app, those that were set longest ago go.
- * @returns null for an unknown app, undefined when what is there is no number, or the sum would be none
+ * Sets an insight, or adds to it. Without an icon, the old one stays.
+ * Above `limit` insights of the app, it removes those set longest ago.
+ * @returns null for an unknown app, undefined when the stored value is not a number, or the sum would not be finite
  */
 export async function setInsight(
   db: D1Database,
@@ -39,7 +39,6 @@ export async function setInsight(
        RETURNING ${COLUMNS}`,
     )
     .bind(appId, insight.title, insight.value, insight.icon, insight.at);
-  // The insights that were set longest ago make room.
   const pushOut = db
     .prepare(
       `DELETE FROM insights WHERE app_id = ?1 AND title IN (
@@ -50,7 +49,7 @@ export async function setInsight(
   return rows === null ? null : rows[0];
 }
 
-/** @returns null for an unknown app */
+/** Returns insights by title; null for an unknown app. */
 export async function listInsights(
   db: Reader,
   appId: string,

@@ -1,4 +1,4 @@
-// The last events of one app's live streams, in the SQLite of its Durable Object.
+// The last events of one app's live streams, in SQLite of its Durable Object.
 
 /** Events kept of each stream. */
 export const KEPT_EVENTS = 1000;
@@ -10,7 +10,7 @@ export interface StreamEvent {
   data: string;
 }
 
-/** What came after a place in a stream. `gap`: something between was dropped, or the place is none of this stream. */
+/** The events after a position in a stream. `gap`: some were dropped, or the position is not from this stream. */
 export interface Resumption {
   events: StreamEvent[];
   gap: boolean;
@@ -28,7 +28,7 @@ export class StreamStore {
       ) STRICT, WITHOUT ROWID;
       CREATE TABLE IF NOT EXISTS outboxes (outbox TEXT PRIMARY KEY, applied_seq INTEGER NOT NULL) STRICT;
     `);
-    // They came later than the table.
+    // Adds columns that tables of older versions lack.
     const columns = sql.exec("SELECT name FROM pragma_table_info('stream_events')").toArray();
     if (!columns.some(({ name }) => name === 'name'))
       sql.exec('ALTER TABLE stream_events ADD COLUMN name TEXT');
@@ -36,7 +36,7 @@ export class StreamStore {
       sql.exec('ALTER TABLE stream_events ADD COLUMN at INTEGER NOT NULL DEFAULT 0');
   }
 
-  /** Adds an event at the end of a stream and drops the ones that are too many. @param at ms since 1970 */
+  /** Appends an event to a stream, and drops those beyond `KEPT_EVENTS`. @param at ms since 1970 */
   append(stream: string, name: string | null, data: string, at: number): StreamEvent {
     const { seq } = this.#sql
       .exec<{ seq: number }>(
@@ -53,8 +53,8 @@ export class StreamStore {
   }
 
   /**
-   * Drops events from before `before`, in ms since 1970. The last one of each stream stays: the next has a number of its own.
-   * @returns when the oldest that is left, and may go, was added; null when there is none
+   * Drops events older than `before`, in ms since 1970. The last one of each stream stays, so that numbers are not reused.
+   * @returns when the oldest event that may be dropped was added; null without one
    */
   prune(before: number): number | null {
     const older =
@@ -77,7 +77,7 @@ export class StreamStore {
     return { events, gap: next !== seq + 1 };
   }
 
-  /** Takes note that facts of an outbox were added up to `seq`. @returns the highest noted before */
+  /** Records that facts of an outbox were applied up to `seq`. @returns the previous record, 0 without one */
   advance(outbox: string, seq: number): number {
     const [row] = this.#sql
       .exec<{ applied_seq: number }>('SELECT applied_seq FROM outboxes WHERE outbox = ?', outbox)

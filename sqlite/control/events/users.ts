@@ -3,7 +3,7 @@ import { LIVE_APP, readOfApp } from '../apps/apps.ts';
 import { type Page, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
 
-/** Rows that one user may push out: more than one, so that an app with too many comes down. */
+/** Maximum rows that one call removes: more than one, so that an app above its limit shrinks. */
 const PUSHED_OUT = 100;
 
 /** One user. `properties` is JSON. */
@@ -16,8 +16,8 @@ export interface UserRow {
 
 /**
  * Merges properties into those of a user (RFC 7396: null removes).
- * Beyond `limits.users` of the app, those that were identified longest ago go.
- * @param limits.bytes the most bytes of JSON that one user's properties may have
+ * Above `limits.users` of the app, it removes those identified longest ago.
+ * @param limits.bytes maximum bytes of one user's properties, as JSON
  * @returns null for an unknown app, undefined when the properties would grow too large
  */
 export async function mergeUser(
@@ -37,7 +37,6 @@ export async function mergeUser(
        RETURNING user_id, properties, created_at, updated_at`,
     )
     .bind(appId, user.user_id, user.properties, user.at, limits.bytes);
-  // The users that were identified longest ago make room.
   const pushOut = db
     .prepare(
       `DELETE FROM users WHERE app_id = ?1 AND user_id IN (
@@ -49,8 +48,8 @@ export async function mergeUser(
 }
 
 /**
- * Users, the last one that was identified first.
- * @param page.before the `seq` to go on from
+ * Returns users, the last identified first.
+ * @param page.before the `seq` to continue from
  * @returns null for an unknown app
  */
 export async function listUsers(

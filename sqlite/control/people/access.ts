@@ -1,9 +1,9 @@
-// Who may do what, and which names this Cellar answers to.
+// Access of accounts to apps, and the hostnames that this Cellar serves.
 import { onceMore, type Reader } from '../reads.ts';
 
 export type Role = 'view' | 'push' | 'admin';
 
-/** What a key may do on a slug. `account_id` is null for an unknown key, `app_id` for an unknown slug. */
+/** A key's role on the app with a slug. `account_id` is null for an unknown key, `app_id` for an unknown slug. */
 export interface Access {
   account_id: string | null;
   app_id: string | null;
@@ -26,7 +26,7 @@ export async function findAccess(db: D1Database, keyHash: string, slug: string):
   return access!;
 }
 
-/** The slug of the app that had `slug` before, if the account owns it or has a role on it; else null. */
+/** Returns the new slug of the app that had `slug` before, if the account owns it or has a role on it; else null. */
 export async function slugSince(db: D1Database, slug: string, accountId: string): Promise<string | null> {
   const found = await db
     .prepare(
@@ -40,7 +40,7 @@ export async function slugSince(db: D1Database, slug: string, accountId: string)
 }
 
 /**
- * The account of an API key; null for an unknown key.
+ * Returns the account of an API key; null for an unknown key.
  * @param keyHash SHA-256 of the key, hexadecimal
  */
 export async function keyAccount(db: D1Database, keyHash: string): Promise<string | null> {
@@ -55,7 +55,7 @@ export async function isAdmin(db: D1Database, accountId: string): Promise<boolea
   return found === null ? null : found.is_admin === 1;
 }
 
-/** What an account may do on an app; null for an unknown app, role null for an account without one. */
+/** Returns an account's role on an app; null for an unknown app, role null for an account without one. */
 export async function appAccess(
   db: Reader,
   accountId: string,
@@ -73,7 +73,7 @@ export async function appAccess(
   return found!.results[0] ?? null;
 }
 
-/** Whether a hostname is that of an app that is to run and has a release, asleep or not, or is a proved domain of any app. */
+/** Whether a hostname is a proved domain, or the slug's app should run and has a release, asleep or not. */
 export async function mayHaveCertificate(
   db: D1Database,
   slug: string | null,
@@ -90,7 +90,7 @@ export async function mayHaveCertificate(
   return found !== null;
 }
 
-/** The id of the app that answers at a hostname: by its slug (null when the hostname is no such) or a proved domain. */
+/** Returns the id of the app at a hostname: by its slug (null if the hostname contains none) or a proved domain. */
 export async function findAppAt(
   db: D1Database,
   slug: string | null,

@@ -3,7 +3,7 @@ import { type Page, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
 
 /**
- * Makes the first account when there is none, and its key when that is not stored yet.
+ * Creates the first account if there is none, and its key if that is not stored yet.
  * @param key.hash SHA-256 of the key, hexadecimal
  */
 export async function ensureFirstAccount(
@@ -37,7 +37,7 @@ export interface AccountRow {
   created_at: string;
 }
 
-/** `role` as it is told: `accounts.role` knows the first account only. */
+/** The columns with the role that the API shows: `accounts.role` only marks the first account. */
 const ACCOUNT = `id, name, email, created_at,
   CASE WHEN role = 'owner' THEN role WHEN is_admin THEN 'admin' WHEN is_guest THEN 'guest' ELSE 'member' END AS role`;
 
@@ -65,7 +65,7 @@ export async function hasEmail(db: D1Database, email: string): Promise<boolean> 
   return (await db.prepare('SELECT 1 FROM accounts WHERE email = ?').bind(email).first()) !== null;
 }
 
-/** @returns the account with its new name; null when there is none with this id */
+/** Renames an account. @returns the account; null for an unknown id */
 export function renameAccount(db: D1Database, id: string, name: string): Promise<AccountRow | null> {
   return db
     .prepare(`UPDATE accounts SET name = ?2 WHERE id = ?1 RETURNING ${ACCOUNT}`)
@@ -73,7 +73,7 @@ export function renameAccount(db: D1Database, id: string, name: string): Promise
     .first<AccountRow>();
 }
 
-/** One account, by its id; with null, the first account. @returns null when there is none with this id */
+/** Returns an account by its id; with null, the first account. @returns null for an unknown id */
 export async function findAccount(db: Reader, id: string | null): Promise<AccountRow | null> {
   const statement =
     id === null
@@ -83,7 +83,7 @@ export async function findAccount(db: Reader, id: string | null): Promise<Accoun
   return found!.results[0] ?? null;
 }
 
-/** Accounts, oldest first. */
+/** Returns accounts, oldest first. */
 export async function listAccounts(
   db: Reader,
   { after, limit }: { after: string; limit: number },
@@ -117,7 +117,7 @@ export async function deleteAccount(
   return account.apps > 0 ? 'account_in_use' : 'deleted';
 }
 
-/** @param hash SHA-256 of the key, hexadecimal. @returns false for an unknown account */
+/** Adds a key. @param hash SHA-256 of the key, hexadecimal. @returns false for an unknown account */
 export async function insertKey(db: D1Database, row: KeyRow, hash: string): Promise<boolean> {
   const inserted = await db
     .prepare(
@@ -129,7 +129,7 @@ export async function insertKey(db: D1Database, row: KeyRow, hash: string): Prom
   return inserted !== null;
 }
 
-/** @returns null for an unknown account */
+/** Returns an account's keys, oldest first; null for an unknown account. */
 export async function listKeys(
   db: Reader,
   accountId: string,
@@ -147,6 +147,7 @@ export async function listKeys(
 }
 
 /**
+ * Removes a key.
  * @param accountId the account that must have the key; null for any
  * @returns false for an unknown key
  */

@@ -1,4 +1,4 @@
-// Who besides its owner may work on an app.
+// The accounts, besides its owner, that have a role on an app.
 
 import { LIVE_APP, readOfApp } from '../apps/apps.ts';
 import { type Page, pageOf } from '../page.ts';
@@ -12,7 +12,7 @@ export interface CollaboratorRow {
   created_at: string;
 }
 
-/** A collaborator, with who that is. */
+/** A collaborator, with name and e-mail address. */
 export interface NamedCollaborator extends CollaboratorRow {
   name: string;
   email: string | null;
@@ -52,7 +52,7 @@ export async function setCollaborator(
   return rows === null ? null : rows[0];
 }
 
-/** @returns null for an unknown app, false for an account that is none of its collaborators */
+/** @returns null for an unknown app, false for an account that is not a collaborator */
 export async function deleteCollaborator(
   db: D1Database,
   appId: string,

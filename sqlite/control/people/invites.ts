@@ -1,11 +1,11 @@
-// Links by which people become accounts, or set the password of one.
+// Links that create an account, or set the password of one.
 import { type Page, pageOf } from '../page.ts';
 import type { Reader } from '../reads.ts';
 
 export interface InviteRow {
   id: string;
   email: string | null;
-  /** What the link makes of an account on this machine. */
+  /** The account's role on this machine. */
   role: 'admin' | 'member' | 'guest';
   app_id: string | null;
   app_role: 'view' | 'push' | 'admin' | null;
@@ -13,9 +13,9 @@ export interface InviteRow {
   created_at: string;
   expires_at: string | null;
   used_at: string | null;
-  /** Whether it was asked for at the sign-in, and went to the account's address: the second factor stays as it is. */
+  /** Whether it was requested at sign-in and sent to the account's address: then the second factor stays. */
   is_recovery: 0 | 1;
-  /** The admin of the app who made it; null for those of the machine's admins. */
+  /** The admin of the app who created it; null for the machine's admins. */
   made_by: string | null;
 }
 
@@ -24,9 +24,9 @@ export interface ListedInvite extends InviteRow {
   app_slug: string | null;
 }
 
-/** What a link that can still be used is for. */
+/** An invite whose link can still be used. */
 export interface OpenInvite extends ListedInvite {
-  /** Of the account whose password it sets; null when it makes one. */
+  /** Of the account whose password it sets; null when it creates one. */
   account_name: string | null;
   account_email: string | null;
 }
@@ -36,23 +36,23 @@ const COLUMNS =
 /** The columns, `role` and `app_slug`. */
 const LISTED = `${COLUMNS.replace(/\w+/g, 'invites.$&')},
   CASE WHEN invites.is_guest THEN 'guest' ELSE invites.role END AS role, apps.slug AS app_slug`;
-/** The inviter still is an admin of the app, where the invite needs one. */
+/** The inviter is still an admin of the app, if an app's admin made the invite. */
 const BY_RIGHT = `(made_by IS NULL OR EXISTS (SELECT 1 FROM apps AS its WHERE its.id = invites.app_id AND its.deleted_at IS NULL
   AND (its.owner_id = made_by OR EXISTS (SELECT 1 FROM collaborators AS admins
     WHERE admins.app_id = its.id AND admins.account_id = made_by AND admins.role = 'admin'))))`;
 /** `?1` is the hash of a link, `?2` the time. */
 const IS_OPEN = `hash = ?1 AND used_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) AND ${BY_RIGHT}`;
-/** An open link that makes an account, or gives an existing one its role on the app. */
+/** An open link that creates an account, or gives an existing one its role on the app. */
 const IS_FREE = `${IS_OPEN} AND account_id IS NULL`;
 
-/** Invites that the admins of an app make within a day, and one of them for all apps. */
+/** Maximum invites in a day: by all admins of an app, and by one of them for all apps. */
 const APP_INVITES = 20;
 const DAY_MS = 24 * 3_600_000;
 
 /**
  * Adds an invite.
  * @param hash SHA-256 of the secret in the link, hexadecimal
- * @returns whether the app and the account are there that it names, and one more is within the quota of whoever made it
+ * @returns false when its app or account does not exist, or the inviter's quota is used up
  */
 export async function insertInvite(
   db: D1Database,
@@ -88,12 +88,12 @@ export async function insertInvite(
   return inserted !== null;
 }
 
-/** Links that an account gets for its new password within an hour. */
+/** Maximum links for a new password of an account since `since`. */
 const RECOVERIES = 3;
 
 /**
- * Adds a link with which the account of an address sets a new password, unless it got enough of them since `since`.
- * @returns whether it was added: not for an address that no account has
+ * Adds a link that sets a new password for an address's account, unless that got `RECOVERIES` links since `since`.
+ * @returns whether it was added; false also for an address without an account
  */
 export async function insertRecovery(
   db: D1Database,
@@ -114,8 +114,8 @@ export async function insertRecovery(
 }
 
 /**
- * Adds the link of the first start, for the first account, unless it was added before or somebody has the account.
- * @returns whether it can still be used
+ * Adds the first start's link for the first account, unless the link exists or the account has an e-mail address.
+ * @returns whether the link can still be used
  */
 export async function ensureWelcome(
   db: D1Database,
@@ -134,8 +134,8 @@ export async function ensureWelcome(
 }
 
 /**
- * Invites that can be used, oldest first; not the link of the first start, and not those that were asked for at the sign-in.
- * @param app the app that they are to give a role on; null for all
+ * Returns usable invites, oldest first, without the link of the first start and those requested at sign-in.
+ * @param app the app on which they give a role; null for all
  */
 export async function listInvites(
   db: Reader,
@@ -158,9 +158,9 @@ export async function findInvite(db: D1Database, id: string): Promise<ListedInvi
 }
 
 /**
- * Ends an invite. It stays: those of an app's admins are counted.
- * @param app the app that it must give a role on; null for any
- * @returns false for an invite that is not there, or cannot be used any more
+ * Expires an invite. The row stays, because it counts for the quota of an app's admins.
+ * @param app the app on which it must give a role; null for any
+ * @returns false for an invite that does not exist, or has ended
  */
 export async function revokeInvite(
   db: D1Database,
@@ -175,17 +175,17 @@ export async function revokeInvite(
   return (await statement.bind(id, app, at).first()) !== null;
 }
 
-/** The invite of a link; null when it cannot be used, or not any more. */
+/** Returns the invite of a link; null when the link is invalid or has ended. */
 export async function openInvite(db: D1Database, hash: string, at: string): Promise<OpenInvite | null> {
   return openInviteStatement(db, hash, at).first<OpenInvite>();
 }
 
 /**
- * Gives the invite of a link its account, which is made if it has none: with the role of the invite, and with its address when
- * an admin of an app invites. An account without an address gets the name and the address; another keeps its own. Doing it
- * again changes nothing.
- * @param account.id of the account, if one is made
- * @returns the invite as it is then, without an account when the address is another's; null when the link cannot be used
+ * Links an invite to its account, and creates one if needed, with the invite's role. The new account gets the given address,
+ * or the invite's if an app's admin made it. An account without an address gets the name and the address; another keeps its
+ * own. The call is idempotent.
+ * @param account.id id of a new account
+ * @returns the updated invite, without an account when another has the address; null when the link cannot be used
  */
 export async function claimInvite(
   db: D1Database,
@@ -229,9 +229,8 @@ export async function claimInvite(
 }
 
 /**
- * Gives an account that there is what an invite has to give, and ends the invite: a role on an app, unless it has a higher
- * one; the role on the machine, unless it has a higher one there.
- * @returns the app's slug; null when the invite gives none, undefined when the link cannot be used
+ * Gives an existing account the invite's roles on an app and on the machine, unless it has higher ones. Ends the invite.
+ * @returns the app's slug; null for an invite without an app, undefined when the link cannot be used
  */
 export async function joinByInvite(
   db: D1Database,
@@ -267,7 +266,7 @@ export async function joinByInvite(
   return results.at(-1)!.results[0]?.slug;
 }
 
-/** Ends a link: it was used. With it end all that its account was sent because somebody asked for a new password. */
+/** Marks a link as used, with all other links that the account got for a new password. */
 export async function closeInvite(db: D1Database, hash: string, at: string): Promise<void> {
   await db
     .prepare(
