@@ -1,13 +1,13 @@
-// Rows of the host's `activity` table: how lately an app was used, and what it has to do while it has no process.
+// Rows of the host's `activity` table: when an app was last used, and when it has work to do without a process.
 import type { Database } from 'better-sqlite3';
 
 /** One app's row. Times are ms since 1970. */
 export interface ActivityRow {
   /** The last minute with a request. */
   lastRequestAt: number | null;
-  /** Whether it had no process because nobody needed it. Then `dueAt` is true. */
+  /** Whether its process was ended because nobody needed it. Only then `dueAt` is valid. */
   resting: boolean;
-  /** When it has work to do. */
+  /** When it has work to do; null: never. */
   dueAt: number | null;
 }
 
@@ -32,7 +32,7 @@ export function activityQueries(database: Database) {
   const forget = database.prepare<[string]>('DELETE FROM activity WHERE app_id = ?');
 
   return {
-    /** Every row, by app. */
+    /** Returns every row, by app. */
     all: (): Map<string, ActivityRow> =>
       new Map(
         all
@@ -42,14 +42,13 @@ export function activityQueries(database: Database) {
             { lastRequestAt: row.last_request_at, resting: row.resting === 1, dueAt: row.due_at },
           ]),
       ),
-    /** An app's process has gone, because nobody needs it before `dueAt`; with `null` it comes back. */
+    /** Records that nobody needs an app's process before `dueAt`; a `state` of null: that it is needed again. */
     setRest: (appId: string, state: { dueAt: number | null } | null): void => {
       rest.run(appId, state === null ? 0 : 1, state?.dueAt ?? null);
     },
     setLastRequest: (appId: string, at: number): void => {
       requested.run(appId, at);
     },
-    /** Forgets an app. */
     delete: (appId: string): void => {
       forget.run(appId);
     },

@@ -1,18 +1,18 @@
-// Rows of the host's tables of alerts: the alerts, what each told when, and the deliveries that are due.
+// Rows of the host's alert tables: alerts, their topics, and pending deliveries to webhooks.
 import type { Database } from 'better-sqlite3';
 import type { Alert } from '../../handlers/contract/telemetry/alerts.ts';
 
-/** Something to be sent to an alert's webhook. */
+/** A message to an alert's webhook. */
 export interface DeliveryRow {
   id: string;
   alert_id: string;
   /** JSON, as it is sent each time. */
   body: string;
-  /** How often it was sent in vain. */
+  /** Failed attempts. */
   attempts: number;
 }
 
-/** When a topic was last told, in ms since 1970, and how often it happened since. */
+/** When a topic was last reported, in ms since 1970, and how often it happened since. */
 export interface TopicRow {
   told_at: number;
   untold: number;
@@ -44,7 +44,7 @@ export function alertQueries(database: Database) {
   const told = database.prepare<[string, number, number], { count: number }>(
     'SELECT count(*) AS count FROM alert_topics WHERE alert_id = ? AND told_at > ? AND told_at < ?',
   );
-  // From alert to alert, and not from delivery to delivery, of which each alert may have hundreds.
+  // Skips from alert to alert in the index: each may have hundreds of deliveries.
   const due = database.prepare<{ at: number; beyond: number }, { alert: string }>(
     `WITH RECURSIVE waiting (alert) AS (
        SELECT min(alert_id) FROM alert_deliveries
@@ -62,29 +62,29 @@ export function alertQueries(database: Database) {
   const drop = database.prepare<[string]>('DELETE FROM alert_deliveries WHERE id = ?');
 
   return {
-    /** Every alert, oldest first. */
+    /** Returns every alert, oldest first. */
     all: (): Alert[] => all.all().map(({ alert }) => JSON.parse(alert) as Alert),
     save: (alert: Alert): void => {
       save.run(alert.id, alert.app_id, JSON.stringify(alert));
     },
-    /** Removes an alert with all that belongs to it. */
+    /** Removes an alert with its topics and deliveries. */
     delete: (id: string): void => {
       remove.run(id);
     },
     deleteOfApp: (appId: string): void => {
       removeOfApp.run(appId);
     },
-    /** What an alert has told of a topic; undefined when nothing, or long ago. */
+    /** Returns a topic of an alert; undefined when it was never reported, or long ago. */
     topic: (alertId: string, name: string): TopicRow | undefined => topic.get(alertId, name),
-    /** Writes down that a topic is told at `at`, in ms since 1970. */
+    /** Records that a topic is reported at `at`, in ms since 1970. */
     tellTopic: (alertId: string, name: string, at: number): void => {
       tell.run(alertId, name, at);
     },
-    /** Counts a time that a topic is not told. */
+    /** Counts an occurrence of a topic that is not reported. */
     countTopic: (alertId: string, name: string): void => {
       count.run(alertId, name);
     },
-    /** Forgets topics that were last told before a time, in ms since 1970. */
+    /** Removes topics last reported before a time, in ms since 1970. */
     forgetTopics: (before: number): void => {
       forget.run(before);
     },
@@ -92,16 +92,16 @@ export function alertQueries(database: Database) {
     addDelivery: (id: string, alertId: string, body: string, at: number): void => {
       add.run(id, alertId, body, at);
     },
-    /** How many topics an alert has told between two times, in ms since 1970. */
+    /** Returns how many topics an alert last reported between two times, in ms since 1970. */
     toldBetween: (alertId: string, from: number, to: number): number => told.get(alertId, from, to)!.count,
     /**
-     * Alerts with a delivery that is due at a time, or whose deliveries are due so late that the clock was set back since; in ms
+     * Returns alerts with a delivery due at `at`, or with none due up to `beyond`: then the clock was set back. Times are ms
      * since 1970.
      */
     due: (at: number, beyond: number): string[] => due.all({ at, beyond }).map(({ alert }) => alert),
-    /** The delivery of an alert that is due first; undefined when nothing waits. */
+    /** Returns the delivery of an alert that is due first; undefined when there is none. */
     firstDelivery: (alertId: string): DeliveryRow | undefined => first.get(alertId),
-    /** Writes down that a delivery failed, and is sent again at `at`, in ms since 1970. */
+    /** Records that a delivery failed, and its next attempt at `at`, in ms since 1970. */
     postpone: (id: string, at: number): void => {
       postpone.run(at, id);
     },

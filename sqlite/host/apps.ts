@@ -2,7 +2,7 @@
 import type { Database } from 'better-sqlite3';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 
-/** One app as the host knows it. */
+/** The host's row of an app. */
 export interface AppRow {
   wanted: WantedApp;
   liveDeployId: string | null;
@@ -54,12 +54,12 @@ export function appQueries(database: Database) {
   const name = database.prepare<[string, string]>('UPDATE apps SET storage_names = ? WHERE id = ?');
 
   return {
-    /** The newest generation seen for an app, tombstones too; 0 for an unknown one. */
+    /** Returns the newest generation seen for an app or a tombstone; 0 for an unknown one. */
     generation: (id: string): number => generation.get(id)?.generation ?? 0,
-    /** The newest generation seen for any app; 0 when there is none. */
+    /** Returns the newest generation seen for any app; 0 when there is none. */
     highestGeneration: (): number => highest.get()?.generation ?? 0,
     isDeleted: (id: string): boolean => isBuried.get(id)?.buried === 1,
-    /** Every app that is not deleted, by id. Previews are no apps of the control plane's: they are not among them. */
+    /** Returns every app that is not deleted, by id, without previews: those are not in the control plane. */
     all: (): AppRow[] =>
       all.all().map((row) => ({
         wanted: JSON.parse(row.wanted) as WantedApp,
@@ -67,9 +67,9 @@ export function appQueries(database: Database) {
         deployedAt: row.deployed_at,
         consumes: JSON.parse(row.consumes) as string[],
       })),
-    /** The ids of the same apps, without reading what is wanted of each. */
+    /** Returns the ids of the same apps, without their desired state. */
     ids: (): string[] => ids.all(),
-    /** Keeps the whole wanted state. The caller has checked the generation. */
+    /** Stores the whole desired state. The caller has checked the generation. */
     want: (wanted: WantedApp): void => {
       want.run(wanted.id, JSON.stringify(wanted), wanted.generation);
     },
@@ -77,15 +77,15 @@ export function appQueries(database: Database) {
     delete: (id: string, generation: number, at: string): void => {
       bury.run(id, generation, at);
     },
-    /** Moves the pointer: from now on this release serves; these are the names of its storage, and the queues that it consumes. */
+    /** Makes a release live, with the names of its storage and the queues that it consumes. */
     setLive: (id: string, deployId: string, at: string, storage: object, consumes: string[] = []): void => {
       point.run(deployId, at, JSON.stringify(storage), JSON.stringify(consumes), id);
     },
-    /** Writes down the names of the storage that an app was given before its first deploy. */
+    /** Stores the names of the storage that an app got before its first deploy. */
     setStorageNames: (id: string, storage: object): void => {
       name.run(JSON.stringify(storage), id);
     },
-    /** The names of an app's storage as given to `setLive`, `{}` before its first deploy. */
+    /** Returns the names of an app's storage, as stored last; `{}` before that. */
     storageNames: (id: string): object => JSON.parse(names.get(id)?.storage_names ?? '{}') as object,
   };
 }

@@ -1,14 +1,14 @@
-// Rows of the host's `build_users` table: which user each app's builds run as. Its process has the same number plus `count`.
+// Rows of the host's `build_users` table: the user id of each app's builds. The app's process has the same id plus `count`.
 import { randomInt } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 
 /**
- * User ids that builds get, from `first` on. Taken at random, so that two hosts on one machine do not share them;
- * kept, so that an app's cache stays its own.
+ * Range of user ids for builds. Ids are random, so that two hosts on one machine do not share them. They are stored, so
+ * that no other app can read an app's cache.
  */
 export const BUILD_UIDS = { first: 200_000, count: 16_000_000 };
 
-/** Typed queries over the `build_users` table, and where it is true. */
+/** Typed queries over the `build_users` table, and the directory that it is valid for. */
 export function buildUserQueries(database: Database) {
   const find = database.prepare<[string], { uid: number }>('SELECT uid FROM build_users WHERE app_id = ?');
   const add = database.prepare<[string, number]>(
@@ -20,7 +20,7 @@ export function buildUserQueries(database: Database) {
   const all = database.prepare<[], { uid: number }>('SELECT uid FROM build_users');
 
   return {
-    /** The user id of an app's builds, its own for ever. */
+    /** Returns the user id of an app's builds, which never changes or gets reused. */
     uid: (appId: string): number => {
       for (;;) {
         const kept = find.get(appId);
@@ -28,16 +28,16 @@ export function buildUserQueries(database: Database) {
         add.run(appId, BUILD_UIDS.first + randomInt(BUILD_UIDS.count));
       }
     },
-    /** Where the database lay when the users were given: a name of its directory on this machine. `null`: not known yet. */
+    /** Returns the directory of the database when the ids were given, by a name on this machine; `null`: unknown. */
     place: (): string | null => place.get()?.value ?? null,
-    /** Records where the database lies. When it lay elsewhere before, every app gets new users. */
+    /** Records the directory of the database. When it was another before, every app gets a new id. */
     takePlace: database.transaction((now: string): void => {
       const before = place.get()?.value;
       if (before === now) return;
       if (before !== undefined) forget.run();
       takePlace.run(now);
     }),
-    /** Every user id given so far. */
+    /** Returns every user id given so far. */
     all: (): number[] => all.all().map(({ uid }) => uid),
   };
 }

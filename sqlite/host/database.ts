@@ -1,7 +1,7 @@
 // The host's own facts: which release serves, the deploy queue and its logs, storage names, and the outbox.
 import Database from 'better-sqlite3';
 
-/** One entry for each schema version, applied in order. Never change one that has been released: add the next. */
+/** One entry for each schema version, in order. Never change a released one: add the next. */
 const MIGRATIONS = [
   `
   CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -47,7 +47,7 @@ const MIGRATIONS = [
     due_at INTEGER                        -- when it has work to do by itself
   ) STRICT, WITHOUT ROWID;
   `,
-  // Only one deploy of an app is live; of those that were, the newest six had their releases kept.
+  // Only one deploy of an app is live. Of live and replaced deploys, the newest six had their releases kept.
   `
   UPDATE deploys SET fact = json_set(fact, '$.status', 'replaced') WHERE fact ->> 'status' = 'live'
     AND id IS NOT (SELECT live_deploy_id FROM apps WHERE apps.id = deploys.app_id);
@@ -64,7 +64,7 @@ const MIGRATIONS = [
     why TEXT NOT NULL                     -- for the owner
   ) STRICT, WITHOUT ROWID;
   `,
-  // Times are ms since 1970 here, but for those in the alert itself.
+  // Times are ms since 1970, except those in the alert itself.
   `
   CREATE TABLE alerts (
     id TEXT PRIMARY KEY,
@@ -119,7 +119,7 @@ const MIGRATIONS = [
   `,
   // The queues that the live release consumes: a JSON list of names.
   "ALTER TABLE apps ADD COLUMN consumes TEXT NOT NULL DEFAULT '[]';",
-  // What is asked of alerts is asked on the gateway's thread: each answer must lie in an index, however much waits.
+  // Queries of alerts run on the gateway's thread: each must use an index, however many deliveries are pending.
   `
   DROP INDEX alert_deliveries_next;
   CREATE INDEX alert_deliveries_of ON alert_deliveries (alert_id, next_at);
@@ -127,18 +127,18 @@ const MIGRATIONS = [
   `,
 ];
 
-/** A log of so many pages (64 MiB) is copied into the database by the commit that makes it so long, however slow the disk is. */
+/** A commit that makes the log this long (64 MiB) runs a checkpoint, however slow the disk is. */
 const LONGEST_LOG_PAGES = 16_384;
-/** Bytes that the file of the log keeps when it begins anew. */
+/** Maximum bytes of the log file after a checkpoint. */
 const KEPT_LOG_BYTES = 16 * 2 ** 20;
 
-/** The version of a database that this Cellar has opened. */
+/** The schema version of a migrated database. */
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
 /**
- * Opens the host's database and brings its schema up to date. A commit does not wait for the disk: `WriteAheadLog` does, and
- * the commits that a crash of the machine takes away are always the newest. Opening and reading it needs no room on the disk:
- * this process alone has it, so SQLite needs no file for shared memory.
+ * Opens the host's database and migrates it. A commit does not wait for the disk: `WriteAheadLog` does. A crash of the machine
+ * loses only the newest commits. Opening and reading need no disk space: SQLite needs no shared-memory file, because only
+ * this process uses the database.
  * @throws {Error} when the file was written by a newer Cellar
  */
 export function openHostDatabase(path: string): Database.Database {

@@ -43,42 +43,42 @@ export function deployQueries(database: Database) {
 
   return {
     /**
-     * Writes a deploy whole, new or known. One of a deleted app is not kept.
-     * @param releaseOf of a new rollback: the deploy whose release it starts again
+     * Inserts or replaces a deploy. A new one of a deleted app is not stored.
+     * @param releaseOf for a new rollback: the deploy whose release it starts again
      */
     save: (fact: DeployFact, releaseOf: string | null = null): void => {
       save.run({ id: fact.id, app: fact.app_id, fact: JSON.stringify(fact), releaseOf });
     },
-    /** Replaces the kept tail of a deploy's log. */
+    /** Replaces the stored end of a deploy's log. */
     saveLog: (id: string, text: string): void => {
       saveLog.run(text, id);
     },
-    /** Forgets the deploys of an app but the newest `count`, those that have not ended, and those of `kept`. */
+    /** Removes deploys of an app, except the newest `count`, unfinished ones, and those in `kept`. */
     prune: (appId: string, count: number, kept: string[]): void => {
       prune.run({ app: appId, count, kept: JSON.stringify(kept) });
     },
-    /** Forgets every deploy of an app that was deleted. */
+    /** Removes all deploys of deleted apps. */
     deleteOfDeletedApps: (): void => {
       deleteOfDeletedApps.run();
     },
-    /** The log of an app's deploy; undefined when the app has no such deploy. */
+    /** Returns the log of an app's deploy; undefined when the app has no such deploy. */
     log: (appId: string, id: string): string | undefined => log.get(appId, id)?.log,
-    /** An app's deploy; undefined when the app has no such deploy. */
+    /** Returns an app's deploy; undefined when the app has no such deploy. */
     find: (appId: string, id: string): DeployFact | undefined => parse(find.get(appId, id)),
-    /** The app's deploys whose releases are kept. */
+    /** Returns the app's deploys whose releases are kept. */
     released: (appId: string): DeployFact[] =>
       released.all(appId).map((row) => JSON.parse(row.fact) as DeployFact),
-    /** Ids of the app's deploys that went live, newest first. */
+    /** Returns ids of the app's deploys that went live, newest first. */
     successful: (appId: string, limit: number): string[] => successful.all(appId, limit).map(({ id }) => id),
-    /** The app's newest deploys of commits that came to main, newest first: no rollbacks, no uploads, no promotions, none that was asked for again. */
+    /** Returns the app's newest deploys of new commits on main, newest first: no rollbacks, redeploys, uploads, promotions. */
     newest: (appId: string, limit: number): DeployFact[] =>
       newest.all(appId, limit).map((row) => JSON.parse(row.fact) as DeployFact),
-    /** The app's newest deploys of any kind, newest first, with the deploys whose releases they start again. */
+    /** Returns the app's newest deploys of any kind, newest first, with the deploys whose releases they start again. */
     last: (appId: string, limit: number): { fact: DeployFact; releaseOf: string | null }[] =>
       last
         .all(appId, limit)
         .map((row) => ({ fact: JSON.parse(row.fact) as DeployFact, releaseOf: row.release_of })),
-    /** Deploys that are queued or building, oldest first. */
+    /** Returns deploys that are queued or building, oldest first. */
     unfinished: (): DeployFact[] => unfinished.all().map((row) => JSON.parse(row.fact) as DeployFact),
   };
 }

@@ -1,7 +1,7 @@
-// Rows of the host's `held` table: apps whose process was ended because of what they keep on the disk.
+// Rows of the host's `held` table: apps whose process was ended because of their disk usage.
 import type { Database } from 'better-sqlite3';
 
-/** Why an app is held. `limit`: it keeps more than it may. `disk`: the disk was almost full, and it wrote most. */
+/** Why an app is held. `limit`: its storage is above its limit. `disk`: the disk was almost full, and it wrote most. */
 export type HeldCause = 'limit' | 'disk';
 
 export interface HeldRow {
@@ -20,7 +20,7 @@ export function heldQueries(database: Database) {
   const free = database.prepare<[string]>('DELETE FROM held WHERE app_id = ?');
 
   return {
-    /** Every row, by app. */
+    /** Returns every row, by app. */
     all: (): Map<string, HeldRow> =>
       new Map(all.all().map(({ app_id, cause, why }) => [app_id, { cause, why }])),
     set: (appId: string, { cause, why }: HeldRow): void => {

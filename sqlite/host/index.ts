@@ -14,7 +14,7 @@ import { WriteAheadLog } from './write-ahead-log.ts';
 
 /**
  * Opens the host's database.
- * @param path the file; made when there is none
+ * @param path the file; created if missing
  */
 export function openHostStore(path: string) {
   const database = openHostDatabase(path);
@@ -30,12 +30,11 @@ export function openHostStore(path: string) {
     previews: previewQueries(database),
     snapshots: snapshotQueries(database),
     secrets: secretQueries(database),
-    /** Runs `work` as one transaction: all of it is kept or none, also when the process is killed. */
+    /** Runs `work` as one transaction, which is atomic even when the process is killed. */
     transaction: <T>(work: () => T): T => database.transaction(work).immediate(),
     /**
-     * Resolves when all that was committed before the call is on the disk. Whoever tells somebody outside of a change waits for
-     * this first.
-     * @throws {Error} when the disk does not take it; the next call tries again
+     * Resolves when all earlier commits are synced to the disk. Await it before you report a change to anybody outside.
+     * @throws {Error} when the sync fails; the next call retries
      */
     synced: () => log.synced(),
     close: (): void => {

@@ -1,4 +1,4 @@
-// Facts on their way to the control plane: kept until it has said that it applied them.
+// Facts for the control plane, kept until it has acknowledged them.
 import type { Database } from 'better-sqlite3';
 import type { AsOf, HostEvent } from '../../handlers/contract/host/host-calls.ts';
 
@@ -9,24 +9,24 @@ export type HostFact = HostEvent extends infer Event
     : never
   : never;
 
-/** The app that a fact is about. */
+/** Returns the id of the app that a fact is about. */
 export function appOf(event: HostFact): string {
   if (event.type === 'app') return event.app.id;
   return event.type === 'deploy' ? event.deploy.app_id : event.lines.app_id;
 }
 
-/** The same of a row. */
+/** The same for a row. */
 const APP = "coalesce(event ->> '$.app.id', event ->> '$.deploy.app_id', event ->> '$.lines.app_id')";
 
-/** Rows of the table that are read at once, on the gateway's thread: facts that are left out may be many. */
+/** Maximum rows of one read, on the gateway's thread: very many facts may be skipped. */
 const ROWS_AT_ONCE = 500;
 
-/** Facts that were asked for. */
+/** The result of `next`. */
 export interface NextFacts {
   events: HostEvent[];
-  /** The number of a fact: up to it all are of apps that are left out. */
+  /** All facts up to this number are of skipped apps. */
   skippedTo: number;
-  /** Whether all were read, and none are of other apps. */
+  /** Whether all facts were read, and all are of skipped apps. */
   isDone: boolean;
 }
 
@@ -49,23 +49,23 @@ export function outboxQueries(database: Database) {
   const name = database.prepare<[], { value: string }>("SELECT value FROM meta WHERE name = 'outbox'");
 
   return {
-    /** Which outbox this is, and the newest fact that it ever had. */
+    /** Returns the name of this outbox, and the number of its newest fact ever. */
     position: (): AsOf => ({ outbox: name.get()!.value, seq: last.get()?.seq ?? 0 }),
-    /** The name of this outbox: a new database has a new one, so its numbers cannot be mistaken for old ones. */
+    /** Returns the name of this outbox. A new database has a new name, which separates its numbers from old ones. */
     name: (): string => name.get()!.value,
-    /** Adds a fact. One about a preview, of which the control plane knows nothing, is left out. */
+    /** Adds a fact, unless it is about a preview, which the control plane does not know. */
     add: (fact: HostFact): void => {
       const { changes } = add.run(new Date().toISOString(), JSON.stringify(fact), appOf(fact));
       if (changes > 0) listener(fact);
     },
-    /** Has `told` called with each fact that is added, in the transaction that adds it. It must not throw. */
+    /** Sets a listener, called with each new fact in the transaction that adds it. It must not throw. */
     listen: (told: (fact: HostFact) => void): void => {
       listener = told;
     },
     /**
-     * The oldest facts: at most `limit`, and after the first no more than `bytes` of them.
-     * @param without apps whose facts are left out
-     * @param after the number of a fact, behind which they are looked for
+     * Returns the oldest facts: at most `limit`, and at most `bytes`, but at least one.
+     * @param without apps whose facts are skipped
+     * @param after the number of the fact to start after
      */
     next: (limit: number, bytes: number, without: Iterable<string> = [], after = 0): NextFacts => {
       const events: HostEvent[] = [];
@@ -85,11 +85,11 @@ export function outboxQueries(database: Database) {
       }
       return { events, skippedTo, isDone: events.length === 0 && rows < ROWS_AT_ONCE };
     },
-    /** How many facts wait. */
+    /** Returns the number of pending facts. */
     size: (): number => size.get()!.count,
-    /** Whether more than `count` facts wait. */
+    /** Whether more than `count` facts are pending. */
     hasMoreThan: (count: number): boolean => nth.get(count) !== undefined,
-    /** Forgets facts that were applied. */
+    /** Removes facts that were applied. */
     remove: (events: readonly { seq: number }[]): void => {
       remove.run(JSON.stringify(events.map(({ seq }) => seq)));
     },

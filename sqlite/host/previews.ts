@@ -1,4 +1,4 @@
-// Rows of the host's `previews` table: apps that only this host knows, each a preview of another app.
+// Rows of the host's `previews` table: previews of apps, each of which is an app that only this host knows.
 import type { Database } from 'better-sqlite3';
 
 /** A preview. Times are ms since 1970. */
@@ -17,7 +17,7 @@ export interface PreviewRow {
   expiresAt: number;
 }
 
-/** A preview with what the host keeps of it as of an app. */
+/** A preview, with columns of its row in `apps`. */
 export interface HostedPreview extends PreviewRow {
   /** Whether it is being deleted. */
   isDeleted: boolean;
@@ -28,7 +28,7 @@ export interface HostedPreview extends PreviewRow {
 
 type Stored = Omit<HostedPreview, 'isDeleted'> & { isDeleted: 0 | 1 };
 
-/** What may be left of a preview in other tables when it goes. */
+/** Other tables with rows of a preview, to be removed with it. */
 const BELONGINGS = ['deploys', 'activity', 'held', 'secrets', 'alerts'];
 
 /** Typed queries over the `previews` table. */
@@ -52,17 +52,17 @@ export function previewQueries(database: Database) {
   ].map((sql) => database.prepare<[string]>(sql));
 
   return {
-    /** Every preview, those that are being deleted too, by id. */
+    /** Returns every preview, by id, including those being deleted. */
     all: (): HostedPreview[] => all.all().map((row) => ({ ...row, isDeleted: row.isDeleted === 1 })),
-    /** Adds a preview, whose app is there already. */
+    /** Adds a preview, whose app exists already. */
     add: (row: PreviewRow): void => {
       add.run(row);
     },
-    /** Writes down what a preview shows from now on, and until when it is kept. */
+    /** Sets the version that a preview shows, and its expiry time. */
     renew: (id: string, versionId: string | null, expiresAt: number): void => {
       renew.run(versionId, expiresAt, id);
     },
-    /** Forgets a preview and its app, in the transaction around this call. No control plane knows it, so it leaves no tombstone. */
+    /** Removes a preview and its app, in the caller's transaction. No tombstone: the control plane does not know it. */
     remove: (id: string): void => {
       for (const statement of remove) statement.run(id);
     },

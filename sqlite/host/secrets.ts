@@ -1,7 +1,7 @@
-// Rows of the host's `secrets` table: what an app's Worker is given besides its variables, encrypted.
+// Rows of the host's `secrets` table: encrypted values that an app's Worker gets besides its variables.
 import type { Database } from 'better-sqlite3';
 
-/** One secret as it is kept. Times are ISO 8601. */
+/** One encrypted secret. Times are ISO 8601. */
 export interface SecretRow {
   name: string;
   sealed: Buffer;
@@ -23,12 +23,12 @@ export function secretQueries(database: Database) {
   const removeAll = database.prepare<[string]>('DELETE FROM secrets WHERE app_id = ?');
 
   return {
-    /** An app's secrets, by name. */
+    /** Returns an app's secrets, by name. */
     all: (appId: string): SecretRow[] => all.all(appId),
     set: (appId: string, name: string, sealed: Buffer, at: string): void => {
       set.run(appId, name, sealed, at, at);
     },
-    /** @returns whether there was one */
+    /** Removes a secret. @returns whether it existed */
     delete: (appId: string, name: string): boolean => remove.run(appId, name).changes > 0,
     deleteAll: (appId: string): void => {
       removeAll.run(appId);

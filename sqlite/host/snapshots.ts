@@ -1,30 +1,30 @@
-// The host's database in a snapshot: copied while the host has it, read as a copy, and made ready to be used again.
+// Copies the host's database for a snapshot while it is in use, reads the copy, and prepares it for a restore.
 import Database from 'better-sqlite3';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import { BUILD_UIDS } from './build-users.ts';
 import { SCHEMA_VERSION } from './database.ts';
 import { previewQueries } from './previews.ts';
 
-/** What a snapshot does with the database that the host has. */
+/** Queries that a snapshot runs on the host's own database. */
 export function snapshotQueries(database: Database.Database) {
   const name = database.prepare<[], { value: string }>("SELECT value FROM meta WHERE name = 'cellar'");
   const setName = database.prepare<[]>(
     "INSERT OR IGNORE INTO meta VALUES ('cellar', lower(hex(randomblob(8))))",
   );
   return {
-    /** Names this Cellar in its snapshots: also after it was restored from one. */
+    /** Returns this Cellar's id in snapshots. A restore keeps it. */
     cellar: (): string => {
       if (name.get() === undefined) setName.run();
       return name.get()!.value;
     },
-    /** Copies the whole database, a few pages in each turn of the loop, as it is at the end. */
+    /** Copies the whole database, a few pages per turn of the event loop. The copy has the state at the end. */
     copy: async (path: string): Promise<void> => {
       await database.backup(path);
     },
   };
 }
 
-/** An app as a copy has it. */
+/** An app in a copy. */
 export interface CopiedApp {
   id: string;
   slug: string;
@@ -43,7 +43,7 @@ interface Row {
   uid: number | null;
 }
 
-/** The apps of a copy that are not deleted, by id, without previews. */
+/** Returns the apps of a copy, by id, without deleted ones and previews. */
 export function appsOfCopy(path: string): CopiedApp[] {
   const database = new Database(path, { readonly: true });
   try {
@@ -67,9 +67,9 @@ export function appsOfCopy(path: string): CopiedApp[] {
 }
 
 /**
- * Makes a copy ready for a host that goes on from it: its facts get new numbers, for the control plane may know later
- * ones, and what apps have to do by themselves is found out again from their storage.
- * @param leftOut ids of apps whose files are not restored: they have nothing live and nothing to go back to
+ * Prepares a copy for the host that restores it. The outbox gets a new name, because the control plane may have applied
+ * later facts of the old one. When apps have work to do is read from their storage again.
+ * @param leftOut ids of apps whose files are not restored: they get no live release, and none to roll back to
  * @throws {Error} when a newer Cellar wrote it
  */
 export function prepareCopy(path: string, leftOut: string[] = []): void {
@@ -91,7 +91,7 @@ export function prepareCopy(path: string, leftOut: string[] = []): void {
   }
 }
 
-/** The names of its storage stay, so that its storage of another snapshot fits. */
+/** Removes an app's releases. The names of its storage stay, so that its storage from another snapshot fits. */
 function removeRelease(database: Database.Database, id: string): void {
   database
     .prepare<[string]>(
@@ -106,7 +106,7 @@ function removeRelease(database: Database.Database, id: string): void {
     .run(id);
 }
 
-/** Previews are not in snapshots. A database that an older Cellar wrote has no table of them. */
+/** Removes previews, which are not in snapshots. An older Cellar's database has no table of them. */
 function removePreviews(database: Database.Database): void {
   if (database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'previews'").get() === undefined) return;
   const previews = previewQueries(database);

@@ -1,53 +1,52 @@
-// Brings what was committed to the host's database to the disk, while the thread that committed it goes on.
+// Syncs commits of the host's database to the disk without blocking the thread.
 import { closeSync, fdatasync, openSync } from 'node:fs';
 import { promisify } from 'node:util';
 import type { Database } from 'better-sqlite3';
 
-/** A log with fewer pages (16 MiB) stays as it is: each copying into the database waits for the disk, on this thread. */
+/** Minimum pages of the log (16 MiB) for a checkpoint, which blocks this thread until the disk has the data. */
 const SHORT_PAGES = 4_096;
-/** The longer the log is, the slower a disk is good enough for the copying: so many pages for each ms of the last sync. */
+/** Minimum pages of the log for each ms of the last sync. A slow disk delays the checkpoint until the log is longer. */
 const PAGES_PER_MS = 500;
 
-/** A sync that runs, or waits for the one before it. */
+/** A sync that runs, or waits for the previous one. */
 interface Sync {
-  /** The count of changes when it began; null before. */
+  /** The change count when it began; null before. */
   changes: number | null;
   done: Promise<void>;
 }
 
 /**
- * The write-ahead log of a database with `synchronous = NORMAL`: a commit writes to it, and does not wait for the disk. The
- * process may be killed at any moment then; what the machine's end could take away is what came after the last sync.
+ * The write-ahead log of a database with `synchronous = NORMAL`. A commit writes to it without a sync. Killing the process
+ * loses nothing; a crash of the machine loses only commits after the last sync.
  */
 export class WriteAheadLog {
   readonly #database: Database;
   readonly #descriptor: number;
   readonly #sync: (descriptor: number) => Promise<void>;
   readonly #count: () => number;
-  /** The count of changes as of the last sync. None at first: a host that was killed may have left more in the log. */
+  /** The change count at the last sync. -1 at first: a killed host may have left unsynced commits in the log. */
   #onDisk = -1;
-  /** The sync that was asked for last, until it has ended. */
+  /** The sync requested last, until it has ended. */
   #newest: Sync | null = null;
   /** Whether the last sync failed. */
   #failed = false;
 
   /**
-   * @param database opened, in WAL mode and exclusively: so its log is one file until it is closed
-   * @param sync waits until what was written to the file is on the disk
+   * @param database opened in WAL mode with an exclusive lock: so its log stays the same file until it is closed
+   * @param sync syncs a file to the disk
    */
   constructor(database: Database, sync = promisify(fdatasync)) {
     this.#database = database;
     this.#sync = sync;
-    // Of the log alone: closing the database's own file anywhere in the process would give up SQLite's locks on it.
+    // Opens only the log: closing a descriptor of the database file in this process would release SQLite's locks.
     this.#descriptor = openSync(`${database.name}-wal`, 'r');
     const count = database.prepare<[], number>('SELECT total_changes()').pluck();
     this.#count = () => count.get()!;
   }
 
   /**
-   * Resolves when all that was committed before the call is on the disk. Calls at one time share a sync. Once the database is
-   * closed all is there.
-   * @throws {Error} when the disk does not take it; the next call tries again
+   * Resolves when all earlier commits are synced to the disk. Concurrent calls share a sync. A closed database is synced.
+   * @throws {Error} when the sync fails; the next call retries
    */
   async synced(): Promise<void> {
     if (!this.#database.open) return;
@@ -61,17 +60,17 @@ export class WriteAheadLog {
     return sync.done;
   }
 
-  /** To be called after the database was closed, which syncs and removes the log. */
+  /** Closes the descriptor. Call it after the database was closed, which syncs and removes the log. */
   close(): void {
     const close = () => closeSync(this.#descriptor);
-    // Not under a sync: its descriptor could be another file's by then.
+    // Not during a sync: another file could get the same descriptor.
     if (this.#newest) this.#newest.done.then(close, close);
     else close();
   }
 
   /**
-   * Syncs once the sync before has ended: of two at once only one would hear of an error. All that it changes here is changed
-   * before whoever waits for it goes on.
+   * Syncs after the previous sync has ended: of two concurrent ones only one would get an error. Updates all fields before
+   * its promise settles.
    */
   async #run(sync: Sync, before: Promise<void> | undefined): Promise<void> {
     await before?.catch(() => {});
@@ -98,9 +97,9 @@ export class WriteAheadLog {
   }
 
   /**
-   * Syncs after a failure. The kernel may have dropped what it could not write, and say nothing of it when it is asked
-   * again: so all of the log is copied into the database, which waits for the disk, and the log is emptied. With a part of it
-   * missing, the rest would be copied over the newer database after the machine's end.
+   * Syncs after a failure. The kernel may have dropped pages that it could not write, and a second fsync reports no error.
+   * So a checkpoint copies the whole log into the database, syncs it, and empties the log. If part of the log were missing,
+   * recovery after a crash would copy the rest over the newer database.
    */
   async #syncAgain(): Promise<void> {
     const [{ busy }] = this.#database.pragma('wal_checkpoint(TRUNCATE)') as [{ busy: number }];
@@ -108,7 +107,7 @@ export class WriteAheadLog {
     await this.#sync(this.#descriptor);
   }
 
-  /** Copies a long log into the database, where that takes little: all of it is on the disk, which was fast at that. */
+  /** Runs a checkpoint of a long log if that is cheap: all of it is synced, and the disk was fast. */
   #shorten(changes: number, syncMs: number): void {
     if (!this.#database.open || this.#count() !== changes) return;
     const pages = this.#pages();
@@ -116,11 +115,11 @@ export class WriteAheadLog {
     try {
       this.#database.pragma('wal_checkpoint(PASSIVE)');
     } catch {
-      // A full disk, for example. Nothing is lost by it, and the next sync tries again.
+      // A full disk, for example. Nothing is lost, and the next sync retries.
     }
   }
 
-  /** Pages of the log that are not in the database yet. */
+  /** Returns the pages of the log that are not in the database yet. */
   #pages(): number {
     const [{ log, checkpointed }] = this.#database.pragma('wal_checkpoint(NOOP)') as [
       { log: number; checkpointed: number },
