@@ -1,7 +1,7 @@
-// Rows of `breakdowns`: how many requests an app had of each kind of thing, in an hour and in a day.
+// Rows of `breakdowns`: an app's requests by device, path and referrer, per hour and per day.
 import type { Database } from 'better-sqlite3';
 
-/** One entry for each schema version of `breakdowns.sqlite`, applied in order. Never change one that has been released: add the next. */
+/** One entry for each schema version of `breakdowns.sqlite`, in order. Never change a released one: add the next. */
 export const BREAKDOWN_MIGRATIONS = [
   `
   CREATE TABLE breakdowns (
@@ -20,7 +20,7 @@ export const BREAKDOWN_MIGRATIONS = [
 
 export type BreakdownKind = 'devices' | 'paths' | 'refs';
 
-/** Whose counts, of what, and of which hour or day. */
+/** Identifies counts by app, kind, and hour or day. */
 export interface BreakdownPlace {
   app: string;
   kind: BreakdownKind;
@@ -68,24 +68,24 @@ export function breakdownQueries(database: Database) {
 
   return {
     all: (where: BreakdownPlace): BreakdownRow[] => all.all(where),
-    /** Writes the counts of a key whole. */
+    /** Replaces the counts of a key. */
     save: (where: BreakdownPlace, row: BreakdownRow): void => {
       save.run({ ...where, ...row });
     },
     delete: (where: BreakdownPlace, key: string): void => {
       remove.run({ ...where, key });
     },
-    /** Counts since `from` by key, the largest first. */
+    /** Returns counts since `from` by key, the largest first. */
     top: (
       { app, kind, length }: Omit<BreakdownPlace, 'at'>,
       from: number,
       limit: number,
       offset: number,
     ): BreakdownRow[] => top.all({ app, kind, length, from, limit, offset }),
-    /** Removes up to `limit` rows of one length that begin before `at`, the oldest first. @returns how many */
+    /** Removes up to `limit` rows of one length that begin before `at`, the oldest first. @returns the number */
     deleteBefore: (length: number, at: number, limit: number): number =>
       deleteBefore.run(length, at, limit).changes,
-    /** Removes up to `limit` rows of an app. @returns how many */
+    /** Removes up to `limit` rows of an app. @returns the number */
     deleteOf: (app: string, limit: number): number => deleteOf.run(app, limit).changes,
     apps: (): string[] => apps.all().map(({ app_id }) => app_id),
   };

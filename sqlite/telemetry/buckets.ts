@@ -1,7 +1,7 @@
-// Rows of the tables `minutes` and `hours`: what an app did in each, added up.
+// Rows of the tables `minutes` and `hours`: totals of an app in each.
 import type { Database } from 'better-sqlite3';
 
-/** One entry for each schema version of `metrics.sqlite`, applied in order. Never change one that has been released: add the next. */
+/** One entry for each schema version of `metrics.sqlite`, in order. Never change a released one: add the next. */
 export const METRICS_MIGRATIONS = [
   `
   CREATE TABLE apps (
@@ -35,7 +35,7 @@ export const METRICS_MIGRATIONS = [
   `,
 ];
 
-/** A row without its place. */
+/** A row without its app and time. */
 export interface BucketRow {
   requests: number;
   errors: number;
@@ -92,11 +92,11 @@ export function bucketQueries(database: Database, table: BucketTable) {
 
   return {
     find: (appId: string, at: number): BucketRow | undefined => find.get(appId, at),
-    /** Writes a row whole. */
+    /** Adds or replaces a row. */
     save: (appId: string, at: number, row: BucketRow): void => {
       save.run({ app: appId, at, ...row });
     },
-    /** Rows that begin from `from` on, and before `to`. */
+    /** Returns rows that begin at or after `from`, and before `to`. */
     range: (appId: string, from: number, to: number): (BucketRow & { at: number })[] =>
       range.all(appId, from, to),
     /** Removes up to `limit` rows that begin before `at`, the oldest first. @returns how many */
@@ -118,9 +118,9 @@ export function writtenQueries(database: Database) {
   const remove = database.prepare<[string]>('DELETE FROM apps WHERE app_id = ?');
   const all = database.prepare<[], { app_id: string }>('SELECT app_id FROM apps');
   return {
-    /** Every app of which something was written. */
+    /** Returns every app with rows. */
     apps: (): string[] => all.all().map(({ app_id }) => app_id),
-    /** When something of an app was written last, in ms since 1970; null when nothing is kept of it. */
+    /** Returns when an app's rows were last written, in ms since 1970; null for an app without rows. */
     at: (appId: string): number | null => find.get(appId)?.written_at ?? null,
     save: (appId: string, at: number): void => {
       save.run(appId, at);

@@ -1,7 +1,7 @@
 // Rows of `cron_runs`: the last run of each cron of each app.
 import type { Database } from 'better-sqlite3';
 
-/** One entry for each schema version of `crons.sqlite`, applied in order. Never change one that has been released: add the next. */
+/** One entry for each schema version of `crons.sqlite`, in order. Never change a released one: add the next. */
 export const CRON_MIGRATIONS = [
   `
   CREATE TABLE cron_runs (
@@ -51,7 +51,7 @@ export function cronRunQueries(database: Database) {
       put.run(row);
     },
     of: (appId: string): CronRunRow[] => of.all(appId),
-    /** Removes all but the runs of the `count` crons that ran last. @returns how many went */
+    /** Removes all but the `count` crons that ran last. @returns the number of removed rows */
     trim: (appId: string, count: number): number => trim.run(appId, appId, count).changes,
     /** Removes up to `limit` rows of an app. @returns how many */
     deleteOf: (appId: string, limit: number): number => deleteOf.run(appId, appId, limit).changes,

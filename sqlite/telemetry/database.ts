@@ -1,18 +1,18 @@
-// A database of telemetry. It may lose the last moments when the machine dies, never when a process does, and it keeps its
-// files small: the WAL is bounded, and what is deleted is given back.
+// Opens telemetry databases. A crash of the machine may lose the last writes; a crash of a process does not. Files stay
+// small: the WAL is bounded, and free pages are returned to the disk.
 import { renameSync, rmSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 
-/** How many pages, of 4 KiB, the WAL may have before it is written back to the file. */
+/** Pages of the WAL, 4 KiB each, that trigger a checkpoint. */
 const CHECKPOINT_PAGES = 1_000;
-/** Longest WAL that stays behind a checkpoint, in bytes. */
+/** Maximum bytes of the WAL file after a checkpoint. */
 const WAL_BYTES = 4 * 1024 * 1024;
-/** Pages of memory for what is read and written often, in KiB. */
+/** Page cache, in KiB. */
 const CACHE_KIB = 8 * 1024;
 
 /**
- * Opens a database, one connection of one thread, and brings its schema up to date. A file that is no database any more is
- * put aside with `.broken` at its end, and a new one made: figures of the past are worth less than those to come.
+ * Opens a database for one thread, with an exclusive lock, and migrates it. A damaged file is renamed to `.broken` and
+ * replaced by an empty one: new data is worth more than old data.
  * @param migrations one for each schema version, applied in order
  * @throws {Error} when the file was written by a newer Cellar
  */
@@ -62,20 +62,20 @@ function prepare(database: Database.Database, path: string, migrations: readonly
   })();
 }
 
-/** Bytes that a database and its WAL have on the disk. */
+/** Returns the size of a database and its WAL on the disk, in bytes. */
 export function bytesOnDisk(database: Database.Database): number {
   return ['', '-wal'].reduce((sum, end) => {
     return sum + (statSync(database.name + end, { throwIfNoEntry: false })?.size ?? 0);
   }, 0);
 }
 
-/** Bytes of the pages that hold something. */
+/** Returns the bytes of the pages in use. */
 export function bytesInUse(database: Database.Database): number {
   const read = (name: string) => database.pragma(name, { simple: true }) as number;
   return (read('page_count') - read('freelist_count')) * read('page_size');
 }
 
-/** Gives a little of what was deleted back to the disk, which takes some milliseconds. */
+/** Returns up to `pages` free pages to the disk. Takes some milliseconds. */
 export function giveBack(database: Database.Database, pages = 256): void {
   database.pragma(`incremental_vacuum(${pages})`);
 }

@@ -1,7 +1,7 @@
-// Rows of `datapoints`: what apps write by bindings of Analytics Engine.
+// Rows of `datapoints`, which apps write through Analytics Engine bindings.
 import type { Database } from 'better-sqlite3';
 
-/** One entry for each schema version of `datapoints.sqlite`, applied in order. Never change one that has been released: add the next. */
+/** One entry for each schema version of `datapoints.sqlite`, in order. Never change a released one: add the next. */
 export const DATAPOINT_MIGRATIONS = [
   `
   CREATE TABLE apps (
@@ -33,20 +33,20 @@ export interface DatapointRow {
   bytes: number;
 }
 
-/** Which points are wanted, newest first; `null` does not matter. */
+/** A filter for points, newest first; `null` matches all. */
 export interface WantedDatapoints {
   appId: string;
   dataset: string | null;
   index: string | null;
   /** In ms since 1970. */
   since: number;
-  /** Points before this one, from another on. */
+  /** Upper bound of ids, exclusive, and lower bound, inclusive. */
   before: number;
   from: number;
   limit: number;
 }
 
-/** Which of the oldest points are meant. */
+/** Limits the removal of the oldest points. */
 interface Oldest {
   /** In ms since 1970. */
   before: number;
@@ -73,7 +73,7 @@ export function datapointQueries(database: Database) {
   const first = database.prepare<[string], { at: number }>(
     'SELECT at FROM datapoints WHERE app_id = ? ORDER BY id LIMIT 1',
   );
-  // A clock that was set back leaves later times before earlier ones: what goes is counted up to the last one that goes.
+  // After the clock was set back, times do not rise with ids: removes all rows up to the last one that matches.
   const oldest = database.prepare<
     { appId: string; limit: number; before: number; bytes: number },
     { id: number; total: number }
@@ -101,18 +101,18 @@ export function datapointQueries(database: Database) {
         rows.reduce((sum, { bytes }) => sum + bytes, 0),
       );
     },
-    /** The id of the point of an app that is `count` points before an id; null when there are not so many. */
+    /** Returns the id of an app's point that is `count` points before an id; null when there are fewer. */
     further: (appId: string, before: number, count: number): number | null =>
       further.get(appId, before, count - 1)?.id ?? null,
     newest: (wanted: WantedDatapoints): DatapointRow[] => newest.all(wanted),
     /**
-     * Removes up to `limit` of an app's oldest points, up to the last one that was written before a time, and no more than it
-     * takes to have so many bytes less. @returns how many went
+     * Removes up to `limit` of an app's oldest points: those up to the last one written before `before`, and only until
+     * `bytes` are freed. @returns the number of removed points
      */
     removeOldest: database.transaction(
       (appId: string, limit: number, which: Partial<Oldest> = {}): number => {
         const { before = Number.MAX_SAFE_INTEGER, bytes = Number.MAX_SAFE_INTEGER } = which;
-        // Most often nothing is old, and to add up bytes would be all for nothing.
+        // Usually no point is old: skips the sum of bytes.
         if (!((first.get(appId)?.at ?? before) < before)) return 0;
         const last = oldest.get({ appId, limit, before, bytes });
         if (last === undefined) return 0;
@@ -120,11 +120,11 @@ export function datapointQueries(database: Database) {
         return removeUpTo.run(appId, last.id).changes;
       },
     ),
-    /** Forgets an app that has no points any more. */
+    /** Removes an app without points. */
     removeApp: (appId: string): void => {
       removeApp.run(appId);
     },
-    /** What each app's points take, in bytes. */
+    /** Returns the bytes of each app's points. */
     sizes: (): { app_id: string; bytes: number }[] => apps.all(),
   };
 }

@@ -1,8 +1,8 @@
-// Rows of grouped errors, and how many there were in each hour.
+// Rows of grouped errors, and their counts per hour.
 import type { Database } from 'better-sqlite3';
 import { BYTES_OF_GROUP, type Circumstances, occurrenceQueries } from './occurrences.ts';
 
-/** One entry for each schema version of `errors.sqlite`, applied in order. Never change one that has been released: add the next. */
+/** One entry for each schema version of `errors.sqlite`, in order. Never change a released one: add the next. */
 export const ERRORS_MIGRATIONS = [
   `
   CREATE TABLE groups (
@@ -80,7 +80,7 @@ export interface GroupRow extends Circumstances {
   change: number;
 }
 
-/** What is kept of an app: its groups, and the bytes of their occurrences. */
+/** Number of an app's groups, and the bytes of their occurrences. */
 export interface AppErrors {
   app_id: string;
   groups: number;
@@ -171,21 +171,21 @@ export function errorQueries(database: Database) {
     transaction: <T>(work: () => T): T => database.transaction(work)(),
     find: (appId: string, fingerprint: string): GroupRow | undefined => find.get(appId, fingerprint),
     insert: (row: Omit<GroupRow, 'id'>): number => Number(insert.run(row).lastInsertRowid),
-    /** Writes a group, and what its occurrences take. */
+    /** Updates a group, and the bytes of its occurrences. */
     update: (row: GroupRow): void => {
       update.run(row);
     },
-    /** Groups of an app. */
+    /** Returns the number of an app's groups. */
     count: (appId: string): number => count.get(appId)!.n,
-    /** Groups of all apps. */
+    /** Returns the number of groups of all apps. */
     countAll: (): number => countAll.get()!.n,
     countOpen: (appId: string): number => countOpen.get(appId)!.n,
-    /** Every app that has a group. */
+    /** Returns every app that has a group. */
     apps: (): string[] => apps.all().map(({ app_id }) => app_id),
-    /** What is kept of each app. */
+    /** Returns the totals of each app. */
     sizes: (): AppErrors[] => sizes.all(),
     lastChange: (): number => lastChange.get()!.change ?? 0,
-    /** Groups in a status, seen last first, from behind a place on. */
+    /** Returns groups in a status after a position, the last seen first. */
     list: (
       appId: string,
       status: GroupStatus,
@@ -195,24 +195,24 @@ export function errorQueries(database: Database) {
       const { at, id } = after ?? { at: Number.MAX_SAFE_INTEGER, id: Number.MAX_SAFE_INTEGER };
       return list.all({ app: appId, status, at, id, limit });
     },
-    /** Groups that changed after a change, in the order of their last changes. */
+    /** Returns groups that changed after `change`, in the order of their last changes. */
     changedAfter: (appId: string, change: number, limit: number): GroupRow[] =>
       changed.all(appId, change, limit),
-    /** The group of an app that was not seen for the longest time. */
+    /** Returns the group of an app that was seen longest ago. */
     oldest: (appId: string): { id: number; last_seen_at: number } | undefined => oldest.get(appId),
     remove: (id: number): void => {
       remove.run(id);
     },
-    /** Removes up to `limit` groups last seen before `at`, with all that belongs to them. @returns how many */
+    /** Removes up to `limit` groups last seen before `at`, with occurrences and hours. @returns the number of groups */
     removeBefore: (at: number, limit: number): number => removeBefore.run(at, limit).changes,
-    /** Removes up to `limit` groups of an app, those that were not seen for the longest time. @returns how many */
+    /** Removes up to `limit` groups of an app, those seen longest ago first. @returns the number */
     removeOf: (appId: string, limit: number): number => removeOf.run(appId, limit).changes,
-    /** Adds to the count of an hour, and forgets the hours up to `forgotten`. */
+    /** Adds to the count of an hour, and removes hours up to `forgotten`. */
     addHour: (group: number, hour: number, count: number, forgotten: number): void => {
       addHour.run(group, hour, count);
       removeHours.run(group, forgotten);
     },
-    /** Counts of the hours after one. */
+    /** Returns counts of the hours after `after`. */
     hours: (group: number, after: number): { hour: number; count: number }[] => hours.all(group, after),
   };
 }

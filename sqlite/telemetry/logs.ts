@@ -1,7 +1,7 @@
-// Rows of the logs of apps. Rows of one app lie together, in the order of their ids.
+// Rows of the logs of apps. Rows of one app are stored together, in the order of their ids.
 import type { Database } from 'better-sqlite3';
 
-/** One entry for each schema version of `logs.sqlite`, applied in order. Never change one that has been released: add the next. */
+/** One entry for each schema version of `logs.sqlite`, in order. Never change a released one: add the next. */
 export const LOGS_MIGRATIONS = [
   `
   CREATE TABLE apps (
@@ -24,10 +24,10 @@ export const LOGS_MIGRATIONS = [
   `,
 ];
 
-/** Bytes that a row has besides its texts, about. */
+/** Approximate bytes of a row besides its texts. */
 const ROW_BYTES = 60;
 
-/** A line. `level` and `source` are numbers that the caller gives a meaning. */
+/** A line. The caller defines the numbers of `level` and `source`. */
 export interface LogRow {
   id: number;
   at: number;
@@ -39,26 +39,26 @@ export interface LogRow {
   release: string | null;
 }
 
-/** Which lines are wanted. Times in ms since 1970; what is undefined does not matter. */
+/** A filter for lines. Times are ms since 1970; an undefined field matches all. */
 export interface LogFilter {
-  /** The least. */
+  /** The minimum. */
   level?: number | undefined;
   since?: number | undefined;
   until?: number | undefined;
   traceId?: string | undefined;
 }
 
-/** What an app's lines take. */
+/** The size of an app's lines. */
 export interface AppBytes {
   app_id: string;
   bytes: number;
 }
 
-/** Which of the oldest lines are meant. */
+/** Limits the removal of the oldest lines. */
 interface Oldest {
-  /** Those with a lower id. */
+  /** Upper bound of ids, exclusive. */
   before: number;
-  /** No more than it takes to have so many bytes less. */
+  /** Stops when so many bytes are freed. */
   bytes: number;
 }
 
@@ -133,15 +133,15 @@ export function logQueries(database: Database) {
   });
 
   return {
-    /** Adds lines of an app, whose ids are higher than those before. */
+    /** Adds lines of an app. Their ids must be higher than those of its other lines. */
     append: (appId: string, rows: readonly LogRow[]): void => append(appId, rows),
     /** Runs `work` in one transaction. */
     transaction: (work: () => void): void => database.transaction(work)(),
-    /** The highest id of all; 0 when there is none. */
+    /** Returns the highest id of all apps; 0 when there is none. */
     lastId: (): number => lastId.get()!.id ?? 0,
     /**
-     * The lines of an app from one id on, before another, that the filter lets through; newest first. Nothing else may be
-     * asked before they were read.
+     * Returns an app's lines that match, with ids from `from` to below `beforeId`; newest first. Read them all before you
+     * run another query.
      */
     between: (appId: string, from: number, beforeId: number, filter: LogFilter): Iterable<LogRow> => {
       const app = findApp.get(appId);
@@ -149,25 +149,25 @@ export function logQueries(database: Database) {
       const { level = null, since = null, until = null, traceId = null } = filter;
       return between.iterate({ app: app.number, from, before: beforeId, level, since, until, traceId });
     },
-    /** The id of the line of an app that is `count` lines before an id; null when there are not so many. */
+    /** Returns the id of an app's line that is `count` lines before an id; null when there are fewer. */
     further: (appId: string, beforeId: number, count: number): number | null => {
       const app = findApp.get(appId);
       return (app && further.get(app.number, beforeId, count - 1)?.id) ?? null;
     },
-    /** Up to `limit` lines of an app with a higher id, oldest first. */
+    /** Returns up to `limit` lines of an app with a higher id, oldest first. */
     after: (appId: string, id: number, limit: number): LogRow[] => {
       const app = findApp.get(appId);
       return app === undefined ? [] : after.all(app.number, id, limit);
     },
-    /** The ids of the first and the last line of an app; null when it has none. */
+    /** Returns the ids of the first and the last line of an app; null when it has none. */
     ends: (appId: string): { first: number; last: number } | null => {
       const app = findApp.get(appId);
       const found = app && ends.get(app.number, app.number);
       return found?.first == null ? null : { first: found.first, last: found.last! };
     },
-    /** What the lines of each app take, in bytes. */
+    /** Returns the bytes of each app's lines. */
     sizes: (): AppBytes[] => allApps.all(),
-    /** Removes up to `limit` of an app's oldest lines. @returns how many */
+    /** Removes up to `limit` of an app's oldest lines. @returns the number */
     removeOldest: (appId: string, limit: number, most: Partial<Oldest> = {}): number =>
       removeOldest(appId, limit, most),
     /** Removes an app that has no lines left. */

@@ -32,7 +32,7 @@ const COLUMNS = [
   'release',
 ] as const satisfies (keyof OccurrenceRow)[];
 
-/** About what the occurrences of a row of `groups` take, in bytes. A part of a migration: it never changes. */
+/** Approximate bytes of the occurrences of a row of `groups`. A migration uses it: never change it. */
 export const BYTES_OF_GROUP = `(
     SELECT coalesce(sum(60 + octet_length(message) + octet_length(mechanism) + coalesce(octet_length(stack), 0)
       + coalesce(octet_length(place), 0) + coalesce(octet_length(handler), 0) + coalesce(octet_length(method), 0)
@@ -44,7 +44,7 @@ export function occurrenceQueries(database: Database) {
   const add = database.prepare<OccurrenceRow & { group: number }>(
     `INSERT INTO occurrences (id, group_id, ${COLUMNS.join(', ')}) VALUES (@id, @group, ${COLUMNS.map((name) => `@${name}`).join(', ')})`,
   );
-  // Not given by SQLite, which gives the id of the last row again when that was removed: to another app's, too.
+  // SQLite would reuse the id of the last row after its removal, even for another app.
   let { lastId } = database
     .prepare<[], { lastId: number }>('SELECT coalesce(max(id), 0) AS lastId FROM occurrences')
     .get()!;
@@ -75,8 +75,8 @@ export function occurrenceQueries(database: Database) {
 
   return {
     /**
-     * Adds an occurrence and keeps the last `most` of the group, which is to be updated then. @returns its id, which no other
-     * one gets as long as the database is open
+     * Adds an occurrence and keeps the last `most` of the group. Call `update` of the group afterwards. @returns its id, which
+     * is not reused while the database is open
      */
     addOccurrence: (group: number, row: Omit<OccurrenceRow, 'id'>, most: number): number => {
       add.run({ id: ++lastId, group, ...row });
@@ -84,7 +84,7 @@ export function occurrenceQueries(database: Database) {
       return lastId;
     },
     occurrence: (id: number): OccurrenceRow | undefined => find.get(id),
-    /** The id of the last occurrence of a group; null when none is kept. */
+    /** Returns the id of the last occurrence of a group; null when there is none. */
     lastOccurrence: (group: number): number | null => last.get(group)!.id,
     updateOccurrence: (
       group: number,
@@ -93,13 +93,13 @@ export function occurrenceQueries(database: Database) {
       update.run(row);
       recount.run(group);
     },
-    /** The kept occurrences of a group, the last first. */
+    /** Returns the stored occurrences of a group, the last first. */
     occurrences: (group: number): OccurrenceRow[] => ofGroup.all(group),
-    /** What the occurrences of an app take, in bytes, about. */
+    /** Returns the approximate bytes of an app's occurrences. */
     bytes: (appId: string): number => bytes.get(appId)!.bytes ?? 0,
     /**
-     * Removes an app's oldest occurrences until no more than `bytesLeft` are left, but not more than `limit`. The last of each
-     * group go after all others. @returns how many went
+     * Removes an app's oldest occurrences until at most `bytesLeft` are left, but at most `limit` of them. The last one of
+     * each group goes after all others. @returns the number of removed occurrences
      */
     removeOccurrences: database.transaction((appId: string, bytesLeft: number, limit: number): number => {
       let removed = 0;

@@ -1,7 +1,7 @@
 // Rows of `spans`: requests that were slow or failed.
 import type { Database } from 'better-sqlite3';
 
-/** One entry for each schema version of `spans.sqlite`, applied in order. Never change one that has been released: add the next. */
+/** One entry for each schema version of `spans.sqlite`, in order. Never change a released one: add the next. */
 export const SPAN_MIGRATIONS = [
   `
   CREATE TABLE spans (
@@ -62,7 +62,7 @@ export function spanQueries(database: Database) {
     `DELETE FROM spans WHERE app_id = ? AND id <= (
        SELECT id FROM spans WHERE app_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
   );
-  // Only the oldest are looked at: a clock that was set back must not have all of them read each time.
+  // Reads only the oldest rows: after the clock was set back, it would otherwise read all of them each time.
   const deleteBefore = database.prepare<[number, number]>(
     `DELETE FROM spans WHERE id IN (
        SELECT id FROM (SELECT id, started_at FROM spans ORDER BY id LIMIT ?) WHERE started_at < ?)`,
@@ -76,10 +76,10 @@ export function spanQueries(database: Database) {
     add: (row: Omit<SpanRow, 'id'>): void => {
       add.run(row);
     },
-    /** Spans that began since `from`, newest first: those before the span `before`. */
+    /** Returns spans that began since `from`, before the span `before`, newest first. */
     newest: (appId: string, from: number, before: number, limit: number): SpanRow[] =>
       newest.all(appId, before, from, limit),
-    /** Removes all but the newest `count` spans of an app. @returns how many went */
+    /** Removes all but the newest `count` spans of an app. @returns the number of removed spans */
     trim: (appId: string, count: number): number => trim.run(appId, appId, count).changes,
     /** Removes up to `limit` spans that began before `at`. @returns how many */
     deleteBefore: (at: number, limit: number): number => deleteBefore.run(limit, at).changes,
