@@ -1,4 +1,4 @@
-// Bringing a D1 database to the newest schema.
+// Migrates a D1 database to the newest schema.
 
 /** `name` is recorded in the database. A statement of `sql` ends with `;` at the end of a line. */
 export interface Migration {
@@ -10,8 +10,8 @@ export interface Migration {
 export class NewerSchema extends Error {}
 
 /**
- * Applies what is missing, in order: each migration in one transaction with the row that records it.
- * @param database what people call it, for the refusal
+ * Applies missing migrations in order, each in one transaction with the row that records it.
+ * @param database its name in the error message
  * @throws {NewerSchema} when a newer Cellar has used the database; nothing is changed then
  */
 export async function applyMigrations(
@@ -34,7 +34,7 @@ export async function applyMigrations(
     try {
       await db.batch([...statements, record]);
     } catch (error) {
-      // Two first requests may come at once: the second one's batch fails whole, and finds the work done.
+      // A concurrent request may have applied it: then this batch fails as a whole, and the work is done.
       applied = await appliedMigrations(db);
       if (!applied.has(name)) throw error;
     }

@@ -4,5 +4,5 @@ export interface Statement {
   line: number;
 }
 
-/** The statements of a file, without the comments around them. workerd refuses text that holds no statement. */
+/** Returns the statements of a file, without comments around them: workerd refuses text without a statement. */
 export function splitStatements(text: string): Statement[];

@@ -1,12 +1,12 @@
-// Splits a SQL file into statements, as SQLite's own `sqlite3_complete` tells where one ends. Both planes use it, and so
-// does the Worker's entry, for an import: it is a module of workerd too.
+// Splits a SQL file into statements, with the rules of SQLite's `sqlite3_complete`. Both planes use it, and, for an import,
+// the Worker's entry: so it must also run in workerd.
 
-/** A comment, a quoted name or text, a word, white space, or any other character. Unclosed ones reach to the end. */
+/** A comment, a quoted name or text, a word, white space, or any other character. An unclosed one reaches to the end. */
 const TOKEN =
   /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'[^']*'?|"[^"]*"?|`[^`]*`?|\[[^\]]*\]?|[\w$\u0080-\uffff]+|\s+|[\s\S]/g;
 const BLANK = /^(?:--|\/\*|\s)/;
 
-/** The statements of a file, without the comments around them. workerd refuses text that holds no statement. */
+/** Returns the statements of a file, without comments around them: workerd refuses text without a statement. */
 export function splitStatements(text) {
   const statements = [];
   let place = 'start';
@@ -39,8 +39,8 @@ export function splitStatements(text) {
 }
 
 /**
- * SQLite's own automaton. `start` after a token means that a statement has ended there; `body` is inside a trigger, where
- * `;` ends nothing until `END` follows one.
+ * Returns the next state of SQLite's own state machine. `start` after a token: the statement ends there. `body`: inside a
+ * trigger, which only `END` after a `;` can end.
  */
 function next(place, token) {
   const word = token.toUpperCase();

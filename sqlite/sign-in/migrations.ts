@@ -6,7 +6,7 @@ import signIn from './migrations/0001_sign_in.sql';
 const migrations: Migration[] = [{ name: '0001_sign_in.sql', sql: signIn }];
 
 /**
- * Applies what is missing.
+ * Applies missing migrations.
  * @throws {NewerSchema} when a newer Cellar has used the database; nothing is changed then
  */
 export function migrate(db: D1Database): Promise<void> {

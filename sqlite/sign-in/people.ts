@@ -1,6 +1,6 @@
-// People who sign in, as far as the library's own queries do not do it.
+// Queries for people who sign in, besides those of the auth library.
 
-/** An account as the control plane has it. */
+/** An account of the control plane. */
 export interface Person {
   id: string;
   name: string;
@@ -8,12 +8,11 @@ export interface Person {
 }
 
 /**
- * Uses a link once: from now on the person signs in with this password, sessions from before have ended, and no browser
- * is trusted without a second factor.
+ * Sets a password by a link, which works once. Ends all sessions, and no browser may skip the second factor any more.
  * @param link SHA-256 of the link's secret, hexadecimal
  * @param password.id a new id for its row
- * @param keepsFactors whether the passkeys and the second factor that there were stay
- * @returns false when the link was used before; nothing is changed then
+ * @param keepsFactors whether passkeys and the second factor stay
+ * @returns false when the link was used before; then nothing is changed
  */
 export async function setPassword(
   db: D1Database,
@@ -25,7 +24,7 @@ export async function setPassword(
 ): Promise<boolean> {
   const statements = [
     db.prepare('INSERT INTO used_links (hash) VALUES (?)').bind(link),
-    // An account that was deleted, and whose address another has now.
+    // Removes a deleted account whose address another account has now.
     db.prepare('DELETE FROM user WHERE email = ?1 AND id <> ?2').bind(email, id),
     db
       .prepare(
@@ -44,7 +43,7 @@ export async function setPassword(
     ...(keepsFactors ? ['session'] : ['session', 'twoFactor', 'passkey']).map((table) =>
       db.prepare(`DELETE FROM ${table} WHERE userId = ?`).bind(id),
     ),
-    // Browsers that need no second factor, and sign-ins that wait for one.
+    // Removes trusted browsers, and sign-ins that wait for a second factor.
     db.prepare('DELETE FROM verification WHERE value = ?').bind(id),
   ];
   try {
@@ -57,7 +56,7 @@ export async function setPassword(
   }
 }
 
-/** Forgets a person, with sessions, passkeys and all. */
+/** Removes a person, with sessions, passkeys and all other rows. */
 export async function forgetPerson(db: D1Database, id: string): Promise<void> {
   await db.prepare('DELETE FROM user WHERE id = ?').bind(id).run();
 }

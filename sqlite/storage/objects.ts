@@ -1,7 +1,7 @@
-// The index of one app's buckets: which objects there are, what is known of each, and which files hold their bytes.
+// The index of one app's R2 buckets: objects, their metadata, and the files with their bytes.
 import Database from 'better-sqlite3';
 
-/** One entry for each schema version, applied in order. Never change one that has been released: add the next. */
+/** One entry for each schema version, in order. Never change a released one: add the next. */
 const MIGRATIONS = [
   `
   CREATE TABLE objects (
@@ -86,7 +86,7 @@ export interface UploadRow {
   custom_metadata: string;
 }
 
-/** A file with bytes of an object, or of an upload's part. */
+/** A file with the bytes of an object, or of a part of an upload. */
 export interface BlobRow {
   owner: string;
   part: number;
@@ -103,8 +103,8 @@ export interface UsageRow {
 }
 
 /**
- * Opens the index of an app's buckets and brings its schema up to date. A commit survives the end of this process at
- * once, and a power cut as soon as the file `<path>-wal` has been synced: that can take its time, and is left to the caller.
+ * Opens the index of an app's buckets and migrates it. A commit survives the end of this process. It survives a power cut
+ * only after a sync of `<path>-wal`, which can be slow and is left to the caller.
  * @throws {Error} when the file was written by a newer Cellar
  */
 export function openObjectIndex(path: string) {
@@ -182,45 +182,45 @@ function objectQueries(database: Database.Database) {
 
   return {
     object: (bucket: string, key: Buffer): ObjectRow | undefined => object.get(bucket, key),
-    /** Objects from a key on, in the order of the keys' bytes. */
+    /** Returns objects from a key on, in the order of the keys' bytes. */
     page: (bucket: string, from: Buffer, limit: number): ObjectRow[] => page.all(bucket, from, limit),
-    /** Puts an object in the place of the one before. @returns the files that nothing needs any more */
+    /** Adds or replaces an object. @returns the files that are not needed any more */
     putObject: (row: ObjectRow): string[] => {
       const before = deleteObject.get(row.bucket, row.key);
       addObject.run(row);
       return before ? files(deleteBlobs.all(before.version)) : [];
     },
-    /** @returns the files that nothing needs any more */
+    /** @returns the files that are not needed any more */
     deleteObject: (bucket: string, key: Buffer): string[] => {
       const before = deleteObject.get(bucket, key);
       return before ? files(deleteBlobs.all(before.version)) : [];
     },
-    /** The blobs of an object's version or of an upload, in order. */
+    /** Returns the blobs of an object's version or of an upload, in order. */
     blobs: (owner: string): BlobRow[] => blobs.all(owner),
-    /** @returns the file of a part of the same number before, which nothing needs any more */
+    /** Adds or replaces a part. @returns the replaced file, which is not needed any more */
     putBlob: (row: BlobRow): string[] => {
       const before = files(deleteBlob.all(row.owner, row.part));
       addBlob.run(row);
       return before;
     },
-    /** Makes an upload's part an object's. */
+    /** Moves a part from an upload to an object. */
     giveBlob: (from: string, part: number, to: string): void => void giveBlob.run(to, from, part),
-    /** @returns the files that nothing needs any more */
+    /** @returns the files that are not needed any more */
     deleteBlobs: (owner: string): string[] => files(deleteBlobs.all(owner)),
     hasFile: (file: string): boolean => blobOfFile.get(file) !== undefined,
     upload: (id: string): UploadRow | undefined => upload.get(id),
     addUpload: (row: Omit<UploadRow, 'state'>): void => void addUpload.run(row),
     setUploadState: (id: string, state: UploadRow['state']): void => void setUploadState.run(state, id),
-    /** Uploads that are open, or were not long ago. */
+    /** Returns the number of uploads that are open, or ended recently. */
     countUploads: (): number => countUploads.get()!.n,
     oldUploads: (before: number, limit: number): string[] =>
       oldUploads.all(before, limit).map(({ id }) => id),
     deleteUpload: (id: string): void => void deleteUpload.run(id),
-    /** Every bucket that ever had an object. */
+    /** Returns the usage of every bucket that ever had an object. */
     usage: (): UsageRow[] => usage.all(),
-    /** Bytes of all files. */
+    /** Returns the bytes of all files. */
     keptBytes: (): number => kept.get()!.bytes,
-    /** Runs `work` as one transaction: all of it is kept or none. */
+    /** Runs `work` as one transaction. */
     transaction: <T>(work: () => T): T => database.transaction(work).immediate(),
   };
 }
