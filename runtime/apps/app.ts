@@ -111,7 +111,7 @@ export class App {
     return this.inTurn(() => this.#start());
   }
 
-  /** Applies the wanted state: runs, suspends or stops the live release. Call it inside `inTurn`. */
+  /** Applies the wanted state: runs the live release, puts it to sleep or stops it. Call it inside `inTurn`. */
   async reachWanted(): Promise<void> {
     if (this.wanted.desired_state === 'stopped') return this.fleet.stop(this.#live);
     if (this.wanted.asleep) return this.fleet.sleep(this.#live);

@@ -49,7 +49,7 @@ export class Apps extends KnownApps {
   readonly #wantedStates = new EventEmitter();
   readonly #activity: KeptActivity;
 
-  /** Restores the apps from the database. All answer at once; those that ran are started by their first request. */
+  /** Restores the apps from the database. All accept requests from now on; a request starts an app that ran before. */
   constructor(options: AppsOptions) {
     super(options.baseDomain);
     this.#options = options;

@@ -28,7 +28,7 @@ export interface FleetsOptions {
   idleMs: number;
   /** Memory limit of one app's process, in MiB. */
   memoryMb: number;
-  /** As in `Place`. */
+  /** Most uninterrupted CPU time of a process, in ms, whatever its app configures. */
   cpuMaxMs?: number;
   /** Size of the Cache API's storage for each app, in MiB; 0 for no cache. */
   cacheMb: number;

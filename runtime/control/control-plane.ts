@@ -47,7 +47,7 @@ export interface ControlOptions {
 export interface BootFacts {
   /** API key of the first account. */
   api_key: string;
-  /** The secret in the link for the first sign-in. */
+  /** The secret in the `welcome` link of the first start. */
   welcome: string;
 }
 

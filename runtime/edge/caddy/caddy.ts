@@ -60,8 +60,8 @@ export class Caddy {
   #exited: Promise<void> = Promise.resolve();
   #problem: string | null = 'not started';
   #stopping = false;
-  readonly #watching: typeof WATCH;
-  #watch: NodeJS.Timeout | undefined;
+  readonly #healthCheck: typeof WATCH;
+  #healthTimer: NodeJS.Timeout | undefined;
 
   /**
    * @param program path of Caddy
@@ -78,7 +78,7 @@ export class Caddy {
     this.#program = program;
     this.#directory = directory;
     this.#onCertificateFailure = onCertificateFailure;
-    this.#watching = watch;
+    this.#healthCheck = watch;
   }
 
   /** Why Caddy does not work properly; null when it does. */
@@ -125,7 +125,7 @@ export class Caddy {
   /** Stops Caddy: requests in flight get the grace period of its config, then Caddy is killed. */
   async stop(): Promise<void> {
     this.#stopping = true;
-    clearTimeout(this.#watch);
+    clearTimeout(this.#healthTimer);
     this.#signal('SIGTERM');
     const kill = setTimeout(() => this.#signal('SIGKILL'), STOP_MS);
     await this.#exited;
@@ -157,21 +157,21 @@ export class Caddy {
     };
     if (!(await until(isReady, START)))
       throw new Error(`Caddy is not ready after ${START.timeoutMs / 1000} s`);
-    this.#watchOver(child, this.#watching.tries);
+    this.#checkHealth(child, this.#healthCheck.tries);
   }
 
   /** Kills a running Caddy that no longer answers, so that it is restarted. @param left failed health checks until then */
-  #watchOver(child: Child, left: number): void {
-    const { everyMs, deadlineMs, tries } = this.#watching;
-    clearTimeout(this.#watch);
-    this.#watch = setTimeout(async () => {
+  #checkHealth(child: Child, left: number): void {
+    const { everyMs, deadlineMs, tries } = this.#healthCheck;
+    clearTimeout(this.#healthTimer);
+    this.#healthTimer = setTimeout(async () => {
       const answers = await this.#answers(deadlineMs);
       if (this.#child !== child || this.#stopping) return;
       if (answers && left < tries) this.#problem = null;
-      if (answers) return this.#watchOver(child, tries);
+      if (answers) return this.#checkHealth(child, tries);
       this.#problem = 'Caddy runs and does not answer';
       log('error', left > 1 ? this.#problem : `${this.#problem}; it is ended and started again`);
-      if (left > 1) this.#watchOver(child, left - 1);
+      if (left > 1) this.#checkHealth(child, left - 1);
       else this.#signal('SIGKILL');
     }, everyMs).unref();
   }

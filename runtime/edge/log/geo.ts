@@ -6,9 +6,9 @@ import { log, logRarely, reason } from '../../log.ts';
 import { asciiJson } from '../http/body/ascii-json.ts';
 
 /** How often the files are checked for changes, in ms. New versions appear weekly. */
-const LOOK_MS = 60_000;
+const CHECK_MS = 60_000;
 /** Size of the caches of addresses and of database records. A result has a few hundred bytes. */
-const REMEMBERED = 4_096;
+const CACHE_MAX = 4_096;
 /** Longest string taken from a database, in characters. */
 const TEXT_LENGTH = 100;
 
@@ -41,7 +41,7 @@ export class Geo {
   /** Loads nothing yet. @param paths of the databases; their results are merged */
   constructor(paths: readonly string[]) {
     this.#files = paths.map((path) => ({ path, changedAt: null, reader: null }));
-    if (paths.length > 0) this.#timer = setInterval(() => void this.look(), LOOK_MS).unref();
+    if (paths.length > 0) this.#timer = setInterval(() => void this.look(), CHECK_MS).unref();
   }
 
   /** Reloads changed files. Never rejects: a failure is logged, and the version before stays in use. */
@@ -52,7 +52,7 @@ export class Geo {
         if (mtimeMs === file.changedAt) continue;
         const bytes = await readFile(file.path);
         file.changedAt = mtimeMs;
-        file.reader = new Reader<never>(bytes, { cache: new Remembered<number, never>() as never });
+        file.reader = new Reader<never>(bytes, { cache: new BoundedCache<number, never>() as never });
         this.#known.clear();
         log('info', 'a database of addresses was read', { path: file.path, bytes: bytes.length });
       } catch (error) {
@@ -70,7 +70,7 @@ export class Geo {
     const known = this.#known.get(address);
     if (known !== undefined) return known;
     const located = isIP(address) === 0 ? '' : fieldsOf(this.#placeOf(address));
-    if (this.#known.size >= REMEMBERED) this.#known.delete(this.#known.keys().next().value!);
+    if (this.#known.size >= CACHE_MAX) this.#known.delete(this.#known.keys().next().value!);
     this.#known.set(address, located);
     return located;
   }
@@ -93,9 +93,9 @@ export class Geo {
 }
 
 /** A cache that evicts its oldest entry. */
-class Remembered<Key, Value> extends Map<Key, Value> {
+class BoundedCache<Key, Value> extends Map<Key, Value> {
   override set(key: Key, value: Value): this {
-    if (this.size >= REMEMBERED) this.delete(this.keys().next().value!);
+    if (this.size >= CACHE_MAX) this.delete(this.keys().next().value!);
     return super.set(key, value);
   }
 }

@@ -37,11 +37,11 @@ const RELEASED_AT_ONCE = 64;
 /** The queue of one site. */
 interface Site {
   /** In the order of arrival. */
-  requests: Set<Held>;
+  requests: Set<QueueEntry>;
   bytes: number;
 }
 
-interface Held {
+interface QueueEntry {
   site: Site;
   bytes: number;
   settle: (outcome: RequestQueueOutcome) => void;
@@ -53,7 +53,7 @@ export class RequestQueues {
   readonly #siteMax: RequestQueueLimits;
   readonly #allMax: RequestQueueLimits;
   /** By the promise they wait for. One reaction for each promise, so that clients that left leak nothing. */
-  readonly #waiting = new Map<Promise<void>, Set<Held>>();
+  readonly #waiting = new Map<Promise<void>, Set<QueueEntry>>();
   readonly #sites = new Map<string, Site>();
   #requests = 0;
   #bytes = 0;
@@ -82,22 +82,22 @@ export class RequestQueues {
     const waiters = this.#waitersOf(ready);
     return new Promise((resolve) => {
       const settle = (outcome: RequestQueueOutcome): void => {
-        if (!waiters.delete(held)) return;
+        if (!waiters.delete(entry)) return;
         clearTimeout(timer);
         request.onGone = null;
         request.onKept = null;
         request.heldMs = performance.now() - since;
-        this.#remove(held, name);
+        this.#remove(entry, name);
         resolve(outcome);
       };
-      const held: Held = { site, bytes: 0, settle };
+      const entry: QueueEntry = { site, bytes: 0, settle };
       const timer = setTimeout(settle, left, 'late');
       request.onGone = () => settle('gone');
-      request.onKept = () => this.#count(held, request.keptBytes);
-      waiters.add(held);
-      site.requests.add(held);
+      request.onKept = () => this.#count(entry, request.keptBytes);
+      waiters.add(entry);
+      site.requests.add(entry);
       this.#requests++;
-      this.#count(held, request.keptBytes);
+      this.#count(entry, request.keptBytes);
     });
   }
 
@@ -109,9 +109,9 @@ export class RequestQueues {
     }
   }
 
-  #remove(held: Held, name: string): void {
-    const { site, bytes } = held;
-    site.requests.delete(held);
+  #remove(entry: QueueEntry, name: string): void {
+    const { site, bytes } = entry;
+    site.requests.delete(entry);
     site.bytes -= bytes;
     this.#bytes -= bytes;
     this.#requests--;
@@ -130,22 +130,22 @@ export class RequestQueues {
   }
 
   /** Updates the bytes that a request uses. May evict it, or others. */
-  #count(held: Held, bytes: number): void {
-    const more = bytes - held.bytes;
-    held.bytes = bytes;
-    held.site.bytes += more;
+  #count(entry: QueueEntry, bytes: number): void {
+    const more = bytes - entry.bytes;
+    entry.bytes = bytes;
+    entry.site.bytes += more;
     this.#bytes += more;
-    if (held.site.bytes > this.#siteMax.bytes) held.settle('full');
+    if (entry.site.bytes > this.#siteMax.bytes) entry.settle('full');
     while (this.#bytes > this.#allMax.bytes) {
       const most = largest(this.#sites.values(), (site) => site.bytes);
       largest(most.requests, (request) => request.bytes).settle('full');
     }
   }
 
-  #waitersOf(ready: Promise<void>): Set<Held> {
+  #waitersOf(ready: Promise<void>): Set<QueueEntry> {
     const known = this.#waiting.get(ready);
     if (known !== undefined) return known;
-    const waiters = new Set<Held>();
+    const waiters = new Set<QueueEntry>();
     this.#waiting.set(ready, waiters);
     ready.then(() => {
       // Not in the microtask: a backend that answers `hold` with a settled promise must not block the event loop.
@@ -159,7 +159,7 @@ export class RequestQueues {
 }
 
 /** Releases requests in batches, so that others are served in between. */
-function release(waiters: Held[], from: number): void {
+function release(waiters: QueueEntry[], from: number): void {
   const to = from + RELEASED_AT_ONCE;
   for (const { settle } of waiters.slice(from, to)) settle('ready');
   if (to < waiters.length) setImmediate(release, waiters, to);

@@ -4,7 +4,7 @@ import { ownCopy } from '../../../sockets/bare-socket.ts';
 
 const NOTHING = Buffer.alloc(0);
 /** Most spare capacity when the buffer grows. It is never more than the length, so small buffers stay small. */
-const SPARE_BYTES = 16 * 1024;
+const SPARE_CAPACITY = 16 * 1024;
 const TAB = 9;
 const LF = 10;
 const CR = 13;
@@ -13,7 +13,7 @@ const CR = 13;
 export class Backlog {
   #bytes: Buffer = NOTHING;
   /** The buffer's own memory, which contains `#bytes` and spare capacity behind it. Null while none is needed. */
-  #room: Buffer | null = null;
+  #memory: Buffer | null = null;
   /** Length of the prefix without the end of a head. */
   #searched = 0;
   /** Length of the prefix whose bytes are valid in a head. */
@@ -42,16 +42,16 @@ export class Backlog {
       return;
     }
     const length = before.length + more.length;
-    let room = this.#room;
+    let memory = this.#memory;
     let start = before.byteOffset;
-    if (room === null || before.buffer !== room.buffer || start + length > room.length) {
-      room = Buffer.allocUnsafeSlow(length + Math.min(length, SPARE_BYTES));
+    if (memory === null || before.buffer !== memory.buffer || start + length > memory.length) {
+      memory = Buffer.allocUnsafeSlow(length + Math.min(length, SPARE_CAPACITY));
       start = 0;
-      before.copy(room);
-      this.#room = room;
+      before.copy(memory);
+      this.#memory = memory;
     }
-    more.copy(room, start + before.length);
-    this.#bytes = room.subarray(start, start + length);
+    more.copy(memory, start + before.length);
+    this.#bytes = memory.subarray(start, start + length);
   }
 
   /** Removes `count` bytes from the front. */
@@ -63,13 +63,13 @@ export class Backlog {
   take(): Buffer {
     const bytes = this.#bytes;
     this.put(NOTHING);
-    this.#room = null;
+    this.#memory = null;
     return bytes;
   }
 
   /** Copies the bytes out of the shared read buffer, so that they outlive the next read. */
   keep(): void {
-    if (this.#bytes.length === 0) this.#room = null;
+    if (this.#bytes.length === 0) this.#memory = null;
     else this.#bytes = ownCopy(this.#bytes);
   }
 

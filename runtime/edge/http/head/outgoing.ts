@@ -70,8 +70,8 @@ export class Outgoing {
     const socket = this.#socket;
     const isShared = length <= LARGE_BYTES && socket.waiting === 0;
     const isSmall = length <= SMALL_BYTES;
-    const room = isSmall ? small : large;
-    const bytes = isShared ? room.of(length) : Buffer.allocUnsafeSlow(length);
+    const buffers = isSmall ? small : large;
+    const bytes = isShared ? buffers.of(length) : Buffer.allocUnsafeSlow(length);
     let at = 0;
     for (const part of head) {
       at = typeof part === 'string' ? putLatin1(part, bytes, at) : putBytes(part, bytes, at);
