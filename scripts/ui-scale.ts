@@ -1,6 +1,6 @@
 // Tests the control UI with much data: `node scripts/ui-scale.ts`. Lists 50 apps, follows 100,000 log lines live, and uploads
-// and downloads an object of 1 GB while the memory of every process is measured. Needs Chromium and 3 GB of disk. `apps`, `log`
-// and `object` select parts; `--quick` uses little data, to show that it still works.
+// and downloads an object of 1 GB. Meanwhile it measures the memory of every process. Needs Chromium and 3 GB of disk. `apps`,
+// `log` and `object` select parts; `--quick` uses little data, to show that it still works.
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
@@ -19,7 +19,7 @@ const APPS = effort(50, 3);
 const LINES = effort(100_000, 4_000);
 /** Log lines per request to the app. */
 const BATCH = 1_000;
-/** Interval between these requests, in ms. Cellar drops lines above its rate limit. */
+/** Interval between these requests, in ms. Cellar drops the lines of an app above `LINES_PER_S`. */
 const BATCH_MS = effort(600, 100);
 const OBJECT_BYTES = effort(1024, 8) * MIB;
 /** Most rows in the log view. */

@@ -102,7 +102,7 @@ export class AppObject extends DurableObject<Bindings> {
     return outcomeOf(() => this.#life.handle(id, event, at));
   }
 
-  /** Puts the app to sleep if it has not been used since `before`, ISO 8601, and no stream is open. */
+  /** Puts the app to sleep if it was not used since `before`, ISO 8601, and has no open requests or connections. */
   sweep(id: string, before: string, at: string): Promise<Outcome<AppRow>> {
     const isQuiet = async ({ woke_at, deployed_at }: AppRow) => {
       const seen = await this.#host.app(id);

@@ -17,7 +17,7 @@ export interface Facts {
   deployed: boolean;
   /** Whether a deploy is queued or being built. */
   deploying: boolean;
-  /** Whether the app was unused within the window of the sweep, and has no open streams. */
+  /** Whether the app was unused within the window of the sweep, and has no open requests or connections. */
   quiet: boolean;
 }
 

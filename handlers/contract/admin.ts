@@ -70,7 +70,7 @@ export const HostStats = z.strictObject({
     outbox: z.int(),
     outbox_refused: z.int(),
   }),
-  /** Queued and dropped entries since the host's start, bytes of its files, and restarts of its thread. */
+  /** Entries that wait to be written, entries dropped since the host's start, bytes of its files, and restarts of its thread. */
   telemetry: z.strictObject({ waiting: counts, dropped: counts, files: counts, restarts: z.int() }),
   control_plane: z.strictObject({ answers: z.boolean(), restarts: z.int() }),
   /** The last snapshot: its time, bytes written and total bytes. `problem`: why the last attempt failed. */

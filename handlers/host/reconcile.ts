@@ -47,7 +47,7 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
   return result;
 }
 
-/** Updates deploy rows that look out of date with the host's facts. */
+/** Asks the host for deploys whose rows may be out of date, and writes its facts. */
 async function mendDeploys({ db, host, at }: RequestContext): Promise<void> {
   const doubtful = await doubtfulDeploys(db, DEPLOYS_LIMIT);
   if (doubtful.length === 0) return;

@@ -9,8 +9,8 @@ const HOUR_MS = 3_600_000;
 const BODY_LIMIT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Puts apps to sleep that were not woken, deployed or called within the window, and have no open streams. The host's list finds
- * candidates; each is checked again before it sleeps.
+ * Puts apps to sleep that were not woken, deployed or called within the window, and have no open requests or connections. The
+ * host's list finds candidates; each is checked again before it sleeps.
  * @returns the number of apps that were put to sleep
  */
 export async function sweep(request: Request, context: RequestContext): Promise<{ parked: number }> {

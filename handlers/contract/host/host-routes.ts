@@ -257,7 +257,7 @@ export interface HostCalls extends TelemetryCalls {
   'GET /viewer': { body: null; answer: Bytes };
   /** `full`: why the disk cannot be written to now. */
   'GET /disk': { body: null; answer: { full: string | null } };
-  /** `problem`: why the mail server refused the mail. */
+  /** `problem`: why the mail server did not accept the mail. */
   'POST /mail': { body: { mail: Mail; owner: string }; answer: { problem: string | null } };
   'POST /ui/git-auth': { body: Bytes; answer: Bytes };
   /** The bodies have Wrangler's format. `owner`, and `app` if there is one, in the query identify the uploader. */

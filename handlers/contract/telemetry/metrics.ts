@@ -21,7 +21,7 @@ export const MetricStep = z.strictObject({
   client_errors: z.int(),
   /** Client errors with 429. */
   rate_limited: z.int(),
-  /** Errors with 503 because of overload. */
+  /** Errors with 503 for want of memory. */
   shed: z.int(),
   duration_ms_p50: z.number().nullable(),
   duration_ms_p90: z.number().nullable(),

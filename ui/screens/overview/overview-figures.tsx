@@ -117,7 +117,7 @@ function latencyNote(p99: number, before: number | null): string {
   return changed === null ? `p99 ${duration(p99)}` : `p99 ${duration(p99)}, ${changed}`;
 }
 
-/** Merges steps to at most 36 values: sums, or null without data. */
+/** Merges steps to at most 36 values: null without data, the mean where data is missing, else the sum. */
 function thin(steps: readonly Step[], of: (step: Step) => number | null): (number | null)[] {
   const each = Math.ceil(steps.length / 36);
   return Array.from({ length: Math.ceil(steps.length / each) }, (_, i) => {
