@@ -1,4 +1,4 @@
-// Apps: making, listing, starting and stopping them.
+// Commands that create, list, start and stop apps.
 import { spawn } from 'node:child_process';
 import { type Command, command } from '../command.ts';
 import { linkedSlug, REMOTE, readGit } from '../folder.ts';

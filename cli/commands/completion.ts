@@ -1,8 +1,8 @@
-// What a shell needs to complete the command line.
+// The command that prints shell completion.
 import { type Command, textCommand } from '../command.ts';
 import { completion, shells } from '../completion.ts';
 
-/** The command that prints it. @param commands asks for all commands, this one too */
+/** Returns the command. @param commands returns all commands, including this one */
 export function completionCommand(commands: () => readonly Command[]): Command {
   return textCommand({
     words: 'completion',

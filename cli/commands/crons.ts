@@ -1,4 +1,4 @@
-// Crons of an app: when they run, how they ran, and running one now.
+// Commands that list an app's crons and their last runs, and that run one now.
 import { type Command, command } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { whole } from '../session.ts';

@@ -1,4 +1,4 @@
-// Deploys: of the folder, and going back.
+// Commands that deploy the folder, and that list, cancel and roll back deploys.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Refused } from '../../client/index.ts';
 import type { App } from '../../handlers/contract/apps/apps.ts';
@@ -10,13 +10,13 @@ import { pushFolder } from '../push.ts';
 import { type Session, whole } from '../session.ts';
 import { ago, plain, shownCommit, shownDeploy, status, table, took } from '../show.ts';
 
-/** How often a deploy that was begun is asked about, in ms. */
+/** Poll interval of a running deploy, in ms. */
 const LOOK_MS = 300;
-/** Longer than the steps of a deploy may take together. */
+/** Timeout of a deploy, in ms: longer than all its steps may take. */
 const DEADLINE_MS = 30 * 60_000;
-/** Deploys among which the new one is looked for. */
+/** Number of newest deploys that may contain the new one. */
 const NEWEST = 20;
-/** Lines of the log of a failed deploy that are shown. */
+/** Number of last log lines to show of a failed deploy. */
 const LAST_LINES = 20;
 const DEPLOY = { name: 'deploy', summary: 'its id, as `cellar deploys` lists it' };
 
@@ -48,7 +48,7 @@ export const deployCommands: readonly Command[] = [
       const { items } = await session.call('deploys.list', { id: app.id, limit: NEWEST });
       const deploy = items.find((each) => each.sha === sha);
       if (deploy === undefined) throw new Stopped('failed', 'The push led to no deploy.', 'cellar deploys');
-      // Git has shown the log of a deploy that ended with the push.
+      // If the deploy ended during the push, git has shown its log.
       const isTold = deploy.status !== 'queued' && deploy.status !== 'building';
       return succeeded(session, app, await finished(session, app.id, deploy, false), { isTold });
     },
@@ -136,7 +136,7 @@ export const deployCommands: readonly Command[] = [
   }),
 ];
 
-/** @throws {Stopped} when it is not there, with the command that makes it */
+/** Returns the app. @throws {Stopped} when it does not exist, with the command that creates it */
 async function appToDeploy(session: Session): Promise<App> {
   const id = session.app();
   try {
@@ -148,7 +148,7 @@ async function appToDeploy(session: Session): Promise<App> {
   }
 }
 
-/** Follows a deploy to its end, and says each step that ends. */
+/** Polls a deploy until it ends, and prints each finished step. */
 export async function finished(
   session: Session,
   id: string,
@@ -172,9 +172,10 @@ export async function finished(
 }
 
 /**
- * @param app as it was before the deploy
- * @param isTold whether the log was shown before
- * @throws {Stopped} when it did not go live, after the end of its log
+ * Checks that a deploy went live.
+ * @param app its state before the deploy
+ * @param isTold whether the log was already shown
+ * @throws {Stopped} when it did not go live; prints the end of its log first
  */
 export async function succeeded(
   session: Session,
@@ -202,12 +203,12 @@ export async function succeeded(
   );
 }
 
-/** The newest deploy of an app; undefined when there is none. */
+/** Returns the newest deploy of an app; undefined when there is none. */
 export async function newestDeploy(session: Session, id: string): Promise<Deploy | undefined> {
   return (await session.call('deploys.list', { id, limit: 1 })).items[0];
 }
 
-/** The newest deploy before the live one that can be gone back to. */
+/** Returns the id of the newest deploy before the live one that can be rolled back to. */
 async function releaseBefore(session: Session, app: App): Promise<string> {
   const { items } = await session.call('deploys.list', { id: app.id, limit: 200 });
   const live = items.findIndex(({ id }) => id === app.live_deploy_id);

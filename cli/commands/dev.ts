@@ -1,4 +1,4 @@
-// Working on an app at this machine. What serves it is a process of its own, which needs no running Cellar.
+// Serves an app on this machine for development, in a process of its own that needs no running Cellar.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -41,16 +41,16 @@ export const devCommand: Command = textCommand({
     const child = spawn(
       process.execPath,
       ['--no-warnings', join(place.root, 'runtime', 'dev', 'main.ts'), JSON.stringify(options)],
-      // The channel tells it of the end of this process, however that comes.
+      // The IPC channel closes when this process ends, even by a crash: then the child ends, too.
       {
         cwd: place.folder,
         env: place.env,
         stdio: [copied === null ? 'ignore' : 'pipe', 'inherit', 'inherit', 'ipc'],
       },
     );
-    // When it breaks off, the process says so.
+    // If the copy breaks off, the child reports it.
     if (copied !== null) pipeline(Readable.fromWeb(copied), child.stdin!).catch(() => {});
-    // Of a terminal it has had the signal itself.
+    // In a terminal, the child has already received the signal.
     place.signal.addEventListener('abort', () => child.kill('SIGTERM'));
     const [code] = (await once(child, 'exit')) as [number | null];
     if (code !== 0 && !place.signal.aborted) throw new Stopped('failed', 'Nothing is served.');
@@ -58,7 +58,7 @@ export const devCommand: Command = textCommand({
   },
 });
 
-/** A copy of all that the app keeps, as it comes. @throws {Refused} */
+/** Returns a stream with a copy of the app's storage. @throws {Refused} */
 async function copyOf(session: Session): Promise<ReadableStream<Uint8Array>> {
   const { login, place } = session;
   const { id, slug } = await session.call('apps.get', { id: session.app() });

@@ -1,4 +1,4 @@
-// What happens on this machine: signing in, and linking a folder.
+// Commands for this machine: sign in, and link a folder.
 import { existsSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Refused } from '../../client/index.ts';
@@ -10,7 +10,7 @@ import { addressOf, keepLogin, ownAddress } from '../login-file.ts';
 import type { Session } from '../session.ts';
 import { fields } from '../show.ts';
 
-/** What workerd is asked to be compatible with where a project says nothing. */
+/** The compatibility date in a new Wrangler configuration. */
 const COMPATIBILITY_DATE = '2026-10-01';
 const MAINS = ['src/index.ts', 'src/index.js', 'index.ts', 'index.js'];
 
@@ -61,7 +61,7 @@ export const localCommands: readonly Command[] = [
         session.place.say(`Made the app ${slug}\n`);
       } catch (error) {
         if (!(error instanceof Refused) || error.problem.code !== 'slug_taken') throw error;
-        // One that this token may read is meant.
+        // Continues only if this token may read the existing app.
         await session.call('apps.get', { id: slug });
       }
       const remote = await session.call('git.remote', { id: slug });
@@ -86,7 +86,7 @@ async function askLogin(session: Session, url: string | undefined): Promise<{ ur
   return { url: addressOf(asked, 'The address'), token: (await askSecret('Runner token or API key')).trim() };
 }
 
-/** Makes the folder a repository with the remote, and gives a Worker without a configuration one. */
+/** Makes the folder a git repository with the remote. Writes a Wrangler configuration if a Worker has none. */
 function link(session: Session, slug: string, url: string): void {
   const { folder, say } = session.place;
   if (!isRepository(folder)) {
@@ -110,7 +110,7 @@ function configuration(name: string, main: string): string {
   return `${JSON.stringify({ name, main, compatibility_date: COMPATIBILITY_DATE }, null, 2)}\n`;
 }
 
-/** What `init` does, as commands for a shell, and what Wrangler needs to find this Cellar. */
+/** Returns the steps of `init` as shell commands, with the variables that Wrangler needs for this Cellar. */
 function stepsOf(session: Session, slug: string): string[] {
   return [
     `cellar create ${slug}`,

@@ -1,4 +1,4 @@
-// The commands about an app's log and its errors.
+// Commands for an app's log and its errors.
 import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
@@ -43,7 +43,7 @@ export const logCommands: readonly Command[] = [
         if (found.items.length === 0) session.place.say('There are no such lines in the last 24 hours.\n');
         return found;
       }
-      // The stream goes on behind the newest line of all, which the filters may leave out.
+      // The stream starts after the newest line of all, which the filters may exclude.
       const { level: _, search: __, ...all } = filters;
       const newest = await session.call('logs.list', { ...all, limit: 1 });
       const lines = await list(limit);
@@ -130,8 +130,8 @@ function setsStatus(word: string, summary: string, to: (typeof statuses)[number]
 }
 
 /**
- * Prints lines as they come, until a person interrupts it or the stream ends.
- * @param last the id of the newest line that there is; 0 where there is none
+ * Prints new lines until a person interrupts it or the stream ends.
+ * @param last the id of the newest existing line; 0 when there is none
  */
 async function follow(
   session: Session,

@@ -1,4 +1,4 @@
-// This Cellar as a whole: figures, snapshots, keys, and any operation.
+// Commands for the whole Cellar: statistics, snapshots, keys, and any operation.
 import type { OperationName, Params } from '../../handlers/contract/index.ts';
 import { operationsByName } from '../../handlers/contract/index.ts';
 import { pathNames } from '../../handlers/contract/operation.ts';
@@ -189,7 +189,7 @@ function objectIn(text: string): object {
     const value: unknown = JSON.parse(text);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
   } catch {
-    // It is told below.
+    // Reported below.
   }
   throw new Stopped('usage', 'The params must be an object in JSON.', 'cellar call --help');
 }

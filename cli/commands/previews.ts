@@ -1,4 +1,4 @@
-// Previews: releases of other branches and of uploaded versions, at addresses of their own.
+// Commands for previews: releases of other branches and of uploaded versions, with their own addresses.
 import { type Command, command } from '../command.ts';
 import { whole } from '../session.ts';
 import { ago, fields, firstLine, plain, shownDeploy, status, table } from '../show.ts';

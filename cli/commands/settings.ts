@@ -1,4 +1,4 @@
-// The commands about an app's settings: variables, secrets, domains, limits, builds, people.
+// Commands for an app's settings: variables, secrets, domains, limits, builds, collaborators.
 import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, type Input, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
@@ -12,7 +12,7 @@ const value = {
   optional: true,
 } as const;
 
-/** A command that lists all of a kind that an app has. */
+/** Declares a command that lists all items of one kind of an app. */
 function listCommand<Item>({
   read,
   columns,
@@ -22,7 +22,7 @@ function listCommand<Item>({
     session: Session,
     asked: { id: string; limit: number; cursor?: string },
   ) => Promise<{ items: Item[]; next_cursor: string | null }>;
-  /** Each with its head, and what it shows of an item. */
+  /** Each column's heading, and its text for an item. */
   columns: readonly (readonly [string, (item: Item) => string])[];
 }): Command {
   return {
@@ -260,7 +260,7 @@ export const settingCommands: readonly Command[] = [
   }),
 ];
 
-/** A value that is given, or is what standard input has, without the line feed at its end. */
+/** Returns the given value; without one, asks for it or reads standard input, without the final line feed. */
 async function givenValue(session: Session, input: Input): Promise<string> {
   const given = textOf(input, 'value');
   if (given !== undefined) return given;

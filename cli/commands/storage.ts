@@ -1,4 +1,4 @@
-// What an app keeps.
+// Commands for an app's storage.
 import { readFileSync } from 'node:fs';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';

@@ -1,4 +1,4 @@
-// Workflows of an app, and their instances.
+// Commands for an app's Workflows and their instances.
 import { INSTANCE_STATUSES } from '../../handlers/contract/storage/workflows.ts';
 import { type Command, command, type Input, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
@@ -13,7 +13,7 @@ function named(session: Parameters<Command['run']>[0], input: Input) {
   return { id: session.app(), workflow: String(input.workflow), instance: String(input.instance) };
 }
 
-/** JSON that was typed. @param what names it in messages */
+/** Parses JSON from the command line. @param what its name in messages */
 function json(text: string | undefined, what: string): unknown {
   try {
     return text === undefined ? undefined : JSON.parse(text);
@@ -22,7 +22,7 @@ function json(text: string | undefined, what: string): unknown {
   }
 }
 
-/** The commands that need only an instance's name. */
+/** Declares a command that needs only an instance's name. */
 function change(verb: 'pause' | 'resume' | 'terminate' | 'restart', summary: string): Command {
   return command({
     words: `workflows ${verb}`,
