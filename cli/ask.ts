@@ -1,11 +1,11 @@
-// Questions to a person. Loaded when there is one to ask.
+// Prompts. Loaded only when there is a person to ask.
 import { confirm, isCancel, password, text } from '@clack/prompts';
 import { Stopped } from './exit.ts';
 
-// Questions are not data of the command.
+// Prompts are not data of the command.
 const output = process.stderr;
 
-/** Asks for a yes. */
+/** Asks a yes-or-no question. */
 export async function askYes(message: string): Promise<boolean> {
   return answered<boolean>(await confirm({ message, initialValue: false, output }));
 }
@@ -15,12 +15,12 @@ export async function askText(message: string, initialValue: string): Promise<st
   return answered<string>(await text({ message, initialValue, output }));
 }
 
-/** Asks for a line that is not shown. */
+/** Asks for a line without showing it. */
 export async function askSecret(message: string): Promise<string> {
   return answered<string>(await password({ message, output }));
 }
 
-/** @throws {Stopped} when the person broke it off */
+/** @throws {Stopped} when the person cancelled the prompt */
 function answered<Value extends string | boolean>(answer: Value | symbol): Value {
   if (isCancel(answer)) throw new Stopped('unconfirmed', 'Nothing was done.');
   return answer as Value;

@@ -1,4 +1,4 @@
-// Runs a command line: finds the command, runs it, prints what it answers, and says how it ended.
+// Runs a command line: finds the command, runs it, prints its answer, and sets the exit code.
 import { fileURLToPath } from 'node:url';
 import { CommanderError, Command as Parser, Option as ParserOption } from 'commander';
 import { CellarClient } from '../client/index.ts';
@@ -10,7 +10,7 @@ import { type Client, type Place, Session } from './session.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-/** `cellar` as a process. @returns its exit code */
+/** Runs `cellar` as a process. @returns its exit code */
 export async function main(words: readonly string[]): Promise<number> {
   const interrupt = new AbortController();
   process.once('SIGINT', () => interrupt.abort());
@@ -33,7 +33,7 @@ export async function main(words: readonly string[]): Promise<number> {
 
 /**
  * Runs one command line.
- * @param connect makes the client that commands use
+ * @param connect creates the client that commands use
  * @returns the exit code
  */
 export async function run(
@@ -43,7 +43,7 @@ export async function run(
 ): Promise<number> {
   const login = () => findLogin(place.env, place.root);
   let running: Command | null = null;
-  /** The Cellar that was called last. */
+  /** URL of the Cellar that was called last. */
   let called: string | null = null;
   const connecting = (to: Login) => {
     called = to.url;
@@ -75,12 +75,12 @@ export async function run(
   }
 }
 
-/** The parser, made from the commands. */
+/** Returns the parser for all commands. */
 export function parser(place: Place, perform: (command: Command, input: Input) => Promise<void>): Parser {
   const top = new Parser('cellar').description('Drives a Cellar: deploys apps and looks after them.');
   const output = { writeOut: place.out, writeErr: place.say };
   top.option('--version', 'print the version');
-  // Subcommands take these settings over.
+  // Subcommands inherit these settings.
   top.configureOutput(output).exitOverride().showHelpAfterError('Next: cellar help');
   const groups = new Map<string, Parser>();
   for (const command of commands) {
@@ -118,7 +118,7 @@ export function parser(place: Place, perform: (command: Command, input: Input) =
   }
 }
 
-/** A line with both words of its command: `cellar env` is `cellar env list`, and `cellar limits` is `cellar limits get`. */
+/** Adds the second word of a command: `cellar env` means `cellar env list`, and `cellar limits` means `cellar limits get`. */
 function whole(words: readonly string[]): string[] {
   const [first = '', second = '-'] = words;
   const named = ['list', 'get'].find((word) => commands.some((each) => each.words === `${first} ${word}`));
@@ -137,7 +137,7 @@ async function confirm(place: Place, question: string, words: readonly string[])
   if (!(await askYes(question))) throw new Stopped('unconfirmed', 'Nothing was done.');
 }
 
-/** A word as it is typed into a shell. */
+/** Quotes a word for the shell. */
 function typed(word: string): string {
   return /^[\w./:@=,+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -1,4 +1,4 @@
-// Every command. Nothing else lists them.
+// The only list of all commands.
 import type { Command } from './command.ts';
 import { appCommands } from './commands/apps.ts';
 import { completionCommand } from './commands/completion.ts';

@@ -1,20 +1,20 @@
-// Completion for shells, made from the commands.
+// Generates shell completion from the commands.
 import { type Command, optionsOf } from './command.ts';
 
 export const shells = ['bash', 'zsh', 'fish'] as const;
 
-/** A word that may come next, and what it does. */
+/** A possible next word, and its description. */
 interface Word {
   word: string;
   about: string;
 }
 
-/** The completion of a shell, as it reads it. */
+/** Returns the completion script for a shell. */
 export function completion(shell: (typeof shells)[number], commands: readonly Command[]): string {
   return { bash, zsh, fish }[shell](commands);
 }
 
-/** What may come behind each beginning of a command: '', 'env', 'env set'. */
+/** Returns the possible next words after each part of a command: '', 'env', 'env set'. */
 function casesOf(commands: readonly Command[]): Map<string, Word[]> {
   const cases = new Map<string, Word[]>([['', [{ word: 'help', about: 'Shows how a command is used' }]]]);
   const add = (before: string, { word, about }: Word) => {
@@ -59,7 +59,7 @@ complete -o default -F _cellar cellar
 `;
 }
 
-/** Works from a file `_cellar` of `$fpath` as well as read by `source`. */
+/** Returns a script that works as a file `_cellar` in `$fpath`, and with `source`. */
 function zsh(commands: readonly Command[]): string {
   const arms = [...casesOf(commands)].map(([before, words]) => {
     const shown = words.map(
@@ -100,7 +100,7 @@ function fish(commands: readonly Command[]): string {
     groups.add(first);
     if (second !== undefined) offer(`__cellar_at ${first}`, `-f -a ${second}`, command.summary);
     const inside = `__cellar_in ${command.words}`;
-    // Files are offered where something may be given that is no choice of these.
+    // Offers files only if an argument has no fixed choices.
     const given = command.arguments ?? [];
     if (given.every(({ choices }) => choices !== undefined))
       lines.push(`complete -c cellar -n '${inside}' -f`);

@@ -1,8 +1,8 @@
-// How `cellar` ends: the only table of its exit codes, and what to do next about a refusal.
+// Exit codes of `cellar`, and the command to suggest after an error.
 import { Refused, UnexpectedAnswer } from '../client/index.ts';
 import type { ErrorCode } from '../handlers/contract/errors.ts';
 
-/** Exit codes, with what they mean. */
+/** The only table of exit codes, with their meaning. */
 export const exits = {
   done: { code: 0, meaning: 'It was done.' },
   failed: {
@@ -22,7 +22,7 @@ export const exits = {
 } as const;
 export type Exit = keyof typeof exits;
 
-/** What ends a command, with what to do next. */
+/** An error that ends a command, with the next step. */
 export class Stopped extends Error {
   readonly exit: Exit;
   readonly next: string | null;
@@ -34,7 +34,7 @@ export class Stopped extends Error {
   }
 }
 
-/** Commands that help on after a refusal. */
+/** Commands to suggest, by error code. */
 const nextCommands: Partial<Record<ErrorCode, string>> = {
   unauthorized: 'cellar login',
   quota_exceeded: 'cellar list',
@@ -59,15 +59,15 @@ const nextCommands: Partial<Record<ErrorCode, string>> = {
   app_unavailable: 'cellar logs',
 };
 
-/** What of a command says how to go on. */
+/** The fields of a command that the suggestion depends on. */
 interface Ran {
   words: string;
   ofApp?: true;
 }
 
 /**
- * Makes of whatever a command threw how it ends.
- * @param command the one that ran
+ * Turns an error of a command into `Stopped`. Throws unknown errors again.
+ * @param command the command that ran
  * @param url the Cellar that it called
  */
 export function stoppedBy(error: unknown, command: Ran | null, url: string | null): Stopped {

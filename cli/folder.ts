@@ -1,25 +1,25 @@
-// What the folder of a project says about its app, and git in it.
+// Reads the app's name from a project's folder, and runs git in it.
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Stopped } from './exit.ts';
 
-/** The name of the git remote that leads to Cellar. */
+/** Name of the git remote for Cellar. */
 export const REMOTE = 'cellar';
 const CONFIGURATIONS = ['wrangler.jsonc', 'wrangler.json', 'wrangler.toml'];
 
-/** The slug that the remote `cellar` leads to; null without one. */
+/** Returns the slug in the URL of the remote `cellar`; null without one. */
 export function linkedSlug(folder: string): string | null {
   const url = readGit(folder, 'config', '--get', `remote.${REMOTE}.url`);
   return url === null ? null : (/\/([^/]+?)(?:\.git)?\/?$/.exec(url)?.[1] ?? null);
 }
 
-/** The path of the Wrangler configuration; null without one. */
+/** Returns the path of the Wrangler configuration; null without one. */
 export function configurationOf(folder: string): string | null {
   return CONFIGURATIONS.map((name) => join(folder, name)).find((path) => existsSync(path)) ?? null;
 }
 
-/** The `name` of the Wrangler configuration; null without one. */
+/** Returns the `name` in the Wrangler configuration; null without one. */
 export function namedByProject(folder: string): string | null {
   const file = configurationOf(folder);
   if (file === null) return null;
@@ -38,7 +38,7 @@ export function isRepository(folder: string): boolean {
   return readGit(folder, 'rev-parse', '--is-inside-work-tree') === 'true';
 }
 
-/** What git prints, without the line feed at its end; null when it fails. */
+/** Runs git and returns its trimmed output; null when it fails. */
 export function readGit(folder: string, ...words: string[]): string | null {
   try {
     return execFileSync('git', words, {
@@ -55,12 +55,12 @@ export function readGit(folder: string, ...words: string[]): string | null {
 export interface GitRun {
   folder: string;
   env: Readonly<Record<string, string | undefined>>;
-  /** Takes what git says. */
+  /** Gets git's standard error. */
   say: (text: string) => void;
   signal: AbortSignal;
 }
 
-/** Runs git, whose words go to people as they come. @returns its exit code */
+/** Runs git, and passes on its messages at once. @returns its exit code */
 export function runGit({ folder, env, say, signal }: GitRun, ...words: string[]): Promise<number> {
   const child = spawn('git', words, { cwd: folder, env, stdio: ['ignore', 'ignore', 'pipe'], signal });
   child.stderr.setEncoding('utf8').on('data', say);
@@ -72,7 +72,7 @@ export function runGit({ folder, env, say, signal }: GitRun, ...words: string[])
   return promise;
 }
 
-/** An environment with which git sends an API key to `url`, and to no other place. No process list shows it. */
+/** Returns an environment with which git sends an API key to `url` only. The key does not show in a process list. */
 export function withKey(
   env: Readonly<Record<string, string | undefined>>,
   url: string,

@@ -1,10 +1,10 @@
-// Which Cellar is meant, and the token for it.
+// Finds the Cellar to call, and the token for it.
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { Stopped } from './exit.ts';
 
-/** A Cellar, and who calls it. */
+/** A Cellar, and the credentials for it. */
 export interface Login {
   url: string;
   /** The runner token or an API key. */
@@ -16,9 +16,9 @@ export interface Login {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Finds the login: `CELLAR_URL` and `CELLAR_TOKEN`, else what `cellar login` kept, else the Cellar of this clone.
+ * Finds the login: `CELLAR_URL` and `CELLAR_TOKEN`, else that of `cellar login`, else the Cellar of this clone.
  * @param root the folder of this clone
- * @throws {Stopped} when there is no login, or `CELLAR_URL` is no address
+ * @throws {Stopped} when there is no login, or `CELLAR_URL` is invalid
  */
 export function findLogin(env: Environment, root: string): Login {
   const kept = readKept(env);
@@ -40,8 +40,8 @@ export function findLogin(env: Environment, root: string): Login {
 }
 
 /**
- * Returns where the Cellar of this clone answers; undefined while it does not run. Its address may be left by one that was
- * killed, and its port another server's by now: the one that runs has the lock of the data directory.
+ * Returns the address of this clone's Cellar; undefined while it does not run. The address file may be from a killed process,
+ * and another server may have its port by now. So this also checks that a process holds the data directory's lock.
  */
 export function ownAddress(root: string): string | undefined {
   const data = dataOf(root);
@@ -60,9 +60,9 @@ export function ownAddress(root: string): string | undefined {
 }
 
 /**
- * Returns an address without the slash at its end.
- * @param name what it is called in the message
- * @throws {Stopped} when the text is no address, with the one that may be meant
+ * Returns an address without trailing slashes.
+ * @param name its name in the message
+ * @throws {Stopped} when the text is not an address, with a suggestion
  */
 export function addressOf(text: string, name: string): string {
   if (/^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text.replace(/\/+$/, '');
@@ -72,7 +72,7 @@ export function addressOf(text: string, name: string): string {
   throw new Stopped('usage', `${name} is ${text}, which is no address: it needs a scheme, as in ${meant}.`);
 }
 
-/** Keeps a login for the next commands, readable by its user alone. @returns the file */
+/** Saves a login for later commands, readable only by its user. @returns the file */
 export function keepLogin(env: Environment, kept: { url: string; token: string }): string {
   const file = fileOf(env);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
@@ -81,7 +81,7 @@ export function keepLogin(env: Environment, kept: { url: string; token: string }
   return file;
 }
 
-/** The data directory of a clone's Cellar. */
+/** Returns the data directory of a clone's Cellar. */
 function dataOf(root: string): string {
   return join(root, '.cellar');
 }

@@ -1,4 +1,4 @@
-// Deploys a folder by git: what is committed, or, of a folder that is no repository, its files.
+// Deploys a folder by git: the commit of a repository, or the files of a folder without one.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,10 +7,11 @@ import { Stopped } from './exit.ts';
 import { type GitRun, isRepository, readGit, runGit, withKey } from './folder.ts';
 import { type Session, whole } from './session.ts';
 
-/** The name of an API key that is made for one push, and the age, in ms, from which on it was left over: no push takes this long. */
+/** Name of an API key for one push. */
 const TEMPORARY_KEY = 'cellar deploy (temporary)';
+/** A temporary key of this age, in ms, is orphaned: no push takes this long. */
 const KEY_LEFT_MS = 6 * 3_600_000;
-/** Files that are left out of a folder without a repository, which may have no .gitignore: packages, caches of tools, and local secrets. */
+/** Excluded from a folder without a repository, which may lack a .gitignore: packages, caches of tools, local secrets. */
 const NEVER_PUSHED = [
   'node_modules',
   '.wrangler',
@@ -20,7 +21,7 @@ const NEVER_PUSHED = [
   '.env.local',
   '.env.*.local',
 ];
-/** The author of commits of a folder that is no repository. */
+/** The author of commits of a folder without a repository. */
 const AUTHOR = {
   GIT_AUTHOR_NAME: 'cellar deploy',
   GIT_AUTHOR_EMAIL: 'cellar@localhost',
@@ -28,7 +29,7 @@ const AUTHOR = {
   GIT_COMMITTER_EMAIL: 'cellar@localhost',
 };
 
-/** Pushes what the folder of a session has to `main`. @returns the commit @throws {Stopped} when it cannot be pushed */
+/** Pushes the folder of a session to `main`. @returns the commit @throws {Stopped} when it cannot be pushed */
 export async function pushFolder(session: Session, app: App): Promise<string> {
   const { folder } = session.place;
   if (!isRepository(folder)) return pushLooseFolder(session, app);
@@ -48,7 +49,7 @@ export async function pushFolder(session: Session, app: App): Promise<string> {
   return sha;
 }
 
-/** The same for a folder that is no repository: its files become a commit behind what `main` has. */
+/** Pushes a folder without a repository: its files become a commit on top of `main`. */
 async function pushLooseFolder(session: Session, app: App): Promise<string> {
   const { folder, env, signal, say } = session.place;
   const scratch = mkdtempSync(join(tmpdir(), 'cellar-deploy-'));
@@ -97,7 +98,7 @@ async function push(session: Session, app: App, more: Record<string, string>, fr
     );
 }
 
-/** Revokes keys of earlier deploys that were killed before they could do so. */
+/** Revokes temporary keys of earlier deploys that were killed. */
 async function revokeLeft(session: Session, account: string): Promise<void> {
   const { items } = await whole((page) => session.call('keys.list', { account, ...page }));
   for (const { id, name, created_at } of items)
@@ -105,7 +106,7 @@ async function revokeLeft(session: Session, account: string): Promise<void> {
       await session.call('keys.revoke', { id });
 }
 
-/** Runs git with an API key. Where only the runner token is known, a key is made for it and revoked after. */
+/** Runs git with an API key. If only the runner token is known, creates a temporary key and revokes it afterwards. */
 async function keyed<Value>(
   session: Session,
   app: App,

@@ -1,20 +1,20 @@
-// docs/cli.md, made from the commands.
+// Generates docs/cli.md from the commands.
 import { type Command, optionsOf, sharedOptions } from './command.ts';
 import { exits } from './exit.ts';
 
-/** What the page says about each command. */
+/** Returns a section for each command. */
 export function commandReference(commands: readonly Command[]): string {
   return commands.map(sectionOf).join('\n');
 }
 
-/** The options that many commands share, as rows of a table. */
+/** Returns the shared options, as rows of a table. */
 export function sharedOptionRows(): string {
   return Object.values(sharedOptions)
     .map(({ flags, summary }) => `| \`${flags}\` | ${summary} |\n`)
     .join('');
 }
 
-/** The exit codes, as rows of a table. */
+/** Returns the exit codes, as rows of a table. */
 export function exitRows(): string {
   return Object.values(exits)
     .map(({ code, meaning }) => `| ${code} | ${meaning} |\n`)

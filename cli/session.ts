@@ -1,4 +1,4 @@
-// What a command works with. Everything outside the process is handed in, so that a test can stand for it.
+// The context of a command. Everything outside the process is injected, so that tests can replace it.
 import type { CellarClient } from '../client/index.ts';
 import type { OperationName, Params, Result } from '../handlers/contract/index.ts';
 import { Stopped } from './exit.ts';
@@ -8,7 +8,7 @@ import type { Login } from './login-file.ts';
 /** The part of the typed client that commands use. */
 export type Client = Pick<CellarClient, 'call' | 'stream'>;
 
-/** Where a command runs. */
+/** The environment of a command. */
 export interface Place {
   /** The folder it was started in. */
   folder: string;
@@ -23,7 +23,7 @@ export interface Place {
   say: (text: string) => void;
   /** All of standard input. */
   input: () => Promise<string>;
-  /** Aborted by the interrupt of a person. */
+  /** Aborted when a person interrupts the command. */
   signal: AbortSignal;
 }
 
@@ -39,7 +39,7 @@ export class Session {
     place: Place;
     /** Whether data is printed as JSON. */
     json: boolean;
-    /** What `--app` said. */
+    /** The value of `--app`. */
     app: string | undefined;
     /** Finds the login. */
     login: () => Login;
@@ -62,7 +62,7 @@ export class Session {
     return this.#client;
   }
 
-  /** A client for another login. */
+  /** Returns a client for another login. */
   connect(login: Login): Client {
     return this.#connect(login);
   }
@@ -72,7 +72,7 @@ export class Session {
   }
 
   /**
-   * The app that is meant: `--app`, else that of the folder's remote `cellar`, else the name in its Wrangler configuration.
+   * Finds the app: `--app`, else that of the folder's remote `cellar`, else the name in its Wrangler configuration.
    * @returns its id or slug
    */
   app(): string {

@@ -1,4 +1,4 @@
-// How data looks to people: tables, times, sizes, colours.
+// Formats data for people: tables, times, sizes, colours.
 import { styleText } from 'node:util';
 import type { App } from '../handlers/contract/apps/apps.ts';
 import type { Deploy } from '../handlers/contract/apps/deploys.ts';
@@ -26,24 +26,24 @@ const statusStyles: Record<string, Style> = {
   warn: 'yellow',
 };
 
-/** A text in a style, where standard output is a terminal that has colours. */
+/** Styles a text, if standard output is a terminal with colours. */
 export function styled(style: Style, text: string): string {
   return styleText(style, text, { stream: process.stdout });
 }
 
-/** A status, in its colour. */
+/** Returns a status in its colour. */
 export function status(word: string): string {
   const style = statusStyles[word];
   return style === undefined ? word : styled(style, word);
 }
 
-/** A text of somebody else's, without what a terminal would take for a command. */
+/** Replaces control characters in untrusted text: a terminal would run them as commands. */
 export function plain(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd');
 }
 
-/** Rows below their heads, in columns. @param none the sentence that stands for an empty table */
+/** Formats a table with headings. @param none the sentence for an empty table */
 export function table(heads: readonly string[], rows: readonly (readonly string[])[], none: string): string {
   if (rows.length === 0) return none;
   const widths = heads.map((head, n) => Math.max(head.length, ...rows.map((row) => width(row[n]!))));
@@ -52,14 +52,14 @@ export function table(heads: readonly string[], rows: readonly (readonly string[
   return [styled('dim', line(heads)), ...rows.map(line)].join('\n');
 }
 
-/** Names beside values. */
+/** Formats a list of names and values. Skips null values. */
 export function fields(entries: readonly (readonly [string, string | null])[]): string {
   const shown = entries.filter((entry): entry is [string, string] => entry[1] !== null);
   const widest = Math.max(...shown.map(([name]) => name.length));
   return shown.map(([name, value]) => `${styled('dim', name.padEnd(widest))}  ${value}`).join('\n');
 }
 
-/** How long ago a time is, or how far ahead; `-` for none. */
+/** Formats how long ago a time is, or how far ahead; `-` for null. */
 export function ago(time: string | null): string {
   if (time === null) return '-';
   const seconds = Math.round((Date.now() - Date.parse(time)) / 1000);
@@ -68,7 +68,7 @@ export function ago(time: string | null): string {
   return seconds < 0 ? `in ${text}` : `${text} ago`;
 }
 
-/** A number of bytes. */
+/** Formats a number of bytes. */
 export function bytes(count: number | null): string {
   if (count === null) return '-';
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -77,22 +77,22 @@ export function bytes(count: number | null): string {
   return `${value >= 100 || power === 0 ? Math.round(value) : value.toPrecision(3)} ${units[power]}`;
 }
 
-/** A number of things, in the singular for one of them. */
+/** Formats a count, with the singular or plural of the noun. */
 export function many(count: number, one: string, more = `${one}s`): string {
   return `${count} ${count === 1 ? one : more}`;
 }
 
-/** A time that something took, in ms. */
+/** Formats a duration in ms. */
 export function took(ms: number): string {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
 }
 
-/** The commit of a deploy: an upload has a message and no commit. */
+/** Formats the commit of a deploy. An upload has only a message. */
 export function shownCommit({ sha, message }: Pick<Deploy, 'sha' | 'message'>): string {
   return `${sha.slice(0, 8)} ${firstLine(message)}`.trim();
 }
 
-/** One app in full. */
+/** Formats one app in full. */
 export function shownApp(app: App): string {
   return fields([
     ['app', `${app.slug}  ${styled('dim', app.id)}`],
@@ -106,7 +106,7 @@ export function shownApp(app: App): string {
   ]);
 }
 
-/** One deploy in full. */
+/** Formats one deploy in full. */
 export function shownDeploy(deploy: Deploy): string {
   const steps = deploy.steps.map(({ name, status: word, duration_ms }) =>
     `${name} ${duration_ms === null ? word : took(duration_ms)}`.trim(),
@@ -120,13 +120,13 @@ export function shownDeploy(deploy: Deploy): string {
   ]);
 }
 
-/** A deploy that failed, in short. */
+/** Formats a failed deploy in short. */
 export function shownFailure({ id, finished_at, error }: Deploy): string {
   const why = error === null ? '' : `: ${firstLine(error)}`;
   return `\n${styled('red', `The last deploy failed ${ago(finished_at)}`)}${why}\nIts log: cellar deploys log ${id}`;
 }
 
-/** The first line of a text of somebody else's. */
+/** Returns the first line of untrusted text, without control characters. */
 export function firstLine(text: string): string {
   return plain(text.split('\n', 1)[0]!);
 }
@@ -139,7 +139,7 @@ function pad(cell: string, to: number): string {
   return cell + ' '.repeat(to - width(cell));
 }
 
-/** The width of a text without its colours. */
+/** Returns the width of a text without its colour codes. */
 function width(text: string): number {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what colours begin with
   return text.replace(/\u001b\[\d+m/g, '').length;

@@ -1,5 +1,5 @@
-// Deploys a folder by upload: it is built and bundled on this machine, and sent by the calls that Wrangler makes, with those of
-// its assets that Cellar does not have yet.
+// Deploys a folder by upload. It is built and bundled on this machine, and sent with the same calls as Wrangler's. Only
+// assets that Cellar does not have are sent.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
@@ -10,15 +10,15 @@ import { Stopped } from './exit.ts';
 import { readGit } from './folder.ts';
 import type { Session } from './session.ts';
 
-/** Digits of an asset's hash, as Wrangler has it. */
+/** Digits of an asset's hash, as in Wrangler. */
 const HASH_DIGITS = 32;
-/** Longer than a deploy that waits for its turn may take, in ms. */
+/** Request timeout, in ms: longer than a queued deploy may take. */
 const DEADLINE_MS = 15 * 60_000;
-/** What the program of the bundler leaves beside the files of the bundle. */
+/** The description that the bundler's process writes beside the files of the bundle. */
 const BUNDLE_FILE = 'bundle.json';
 const FOLDERS = ['modules', 'migrations'];
 
-/** Cloudflare's envelope. */
+/** Cloudflare's response envelope. */
 interface Envelope<Result> {
   success: boolean;
   errors: { message: string }[];
@@ -26,9 +26,9 @@ interface Envelope<Result> {
 }
 
 /**
- * Deploys the folder of a session, and waits for that.
- * @param environment that of the Wrangler configuration; null: the top level
- * @returns the id of the deploy, which serves
+ * Deploys the folder of a session, and waits until it is live.
+ * @param environment of the Wrangler configuration; null: the top level
+ * @returns the id of the live deploy
  * @throws {Stopped} when it cannot be bundled, or does not go live
  */
 export async function uploadFolder(session: Session, app: App, environment: string | null): Promise<string> {
@@ -62,7 +62,7 @@ async function bundle(
 ): Promise<void> {
   const { folder, root, env, say, signal } = session.place;
   const settings = await session.call('builds.get', { id: app.id });
-  // The folder may be that of the app itself, in a repository of several.
+  // The folder may already be the app's own `root_directory`.
   const { root_directory } = settings;
   if (root_directory !== null && !existsSync(join(folder, root_directory))) settings.root_directory = null;
   const child = spawn(
@@ -72,7 +72,7 @@ async function bundle(
       join(root, 'runtime', 'dev', 'bundle.ts'),
       JSON.stringify({ ...options, folder, settings }),
     ],
-    // The channel tells it of the end of this process, however that comes.
+    // The IPC channel closes when this process ends, even by a crash: then the child ends, too.
     { cwd: folder, env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] },
   );
   child.stderr!.setEncoding('utf8').on('data', say);
@@ -84,7 +84,7 @@ async function bundle(
   if (code !== 0) throw new Stopped('failed', 'The folder cannot be deployed, as it says above.');
 }
 
-/** Sends the assets that Cellar does not have. @returns the token of the session that has them all */
+/** Sends the assets that Cellar does not have. @returns the token of the session that lists all assets */
 async function sendAssets(session: Session, script: string, directory: string): Promise<string> {
   const { default: blake3 } = await import('blake3-wasm');
   const files = new Map<string, string>();
@@ -116,7 +116,7 @@ async function sendAssets(session: Session, script: string, directory: string): 
   return started.jwt;
 }
 
-/** Paths of the files below a directory, each with a slash before it; empty when there is no directory. */
+/** Returns paths of the files below a directory, each with a leading slash; empty when there is no directory. */
 function filesOf(directory: string): string[] {
   if (!existsSync(directory)) return [];
   return readdirSync(directory, { recursive: true, withFileTypes: true })
@@ -125,7 +125,7 @@ function filesOf(directory: string): string[] {
     .sort();
 }
 
-/** @throws {Stopped} with what Cellar says of it */
+/** Sends a request. @throws {Stopped} with Cellar's error message */
 async function send<Result>(
   { login, place }: Session,
   method: string,
