@@ -59,7 +59,9 @@ async function isPreview(label: string | null, { db, host, at }: RequestContext)
   if (slug === '' || more.length > 0) return false;
   const app = await findAppAt(db, slug, '');
   if (app === null) return false;
-  const serves = (await host.previews.list(app)).some((each) => each.serves && each.names.includes(name));
+  const serves = (await host.call('GET /apps/:id/previews', { id: app })).some(
+    (each) => each.serves && each.names.includes(name),
+  );
   return serves && previewNames.may(app, name, Date.parse(at));
 }
 

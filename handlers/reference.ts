@@ -49,7 +49,7 @@ export async function reference(
   if (pathname === '/docs/start.js') return sent(START, 'text/javascript; charset=utf-8');
   const viewer = viewerFiles[pathname];
   if (viewer === undefined) throw new Problem('route_not_found', `There is no route GET ${pathname}.`);
-  const { body } = await context.host.viewerFile(viewer.file);
+  const { body } = await context.host.bytes('GET /viewer', {}, { query: { file: viewer.file } });
   return new Response(body, {
     encodeBody: 'manual',
     headers: {

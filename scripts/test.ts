@@ -2,7 +2,7 @@
 // Arguments are test files; default: all. `--test-name-pattern=REGEX` filters by test name.
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { pathToFileURL } from 'node:url';
@@ -60,6 +60,8 @@ function inOneProcess(group: string, members: string[]): string {
 }
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
+/** How long each file took, in ms. */
+const times = new Map<string, number>();
 const skips: Skip[] = [];
 const failures: Failure[] = [];
 let filesWithoutTest = 0;
@@ -82,13 +84,21 @@ tests.on('test:fail', ({ name, file = '', line = 0, details: { error } }) => {
   if (failureType !== 'subtestsFailed') failures.push({ name, file, line, error: cause });
 });
 tests.on('test:summary', (summary) => {
-  if (summary.file !== undefined) return;
+  if (summary.file !== undefined) {
+    times.set(relative(process.cwd(), summary.file), summary.duration_ms);
+    return;
+  }
   counts.passed = summary.counts.passed - filesWithoutTest;
   counts.skipped = summary.counts.skipped + summary.counts.todo;
   counts.failed = summary.counts.tests - summary.counts.passed - counts.skipped;
 });
 tests.compose(new spec()).pipe(process.stdout);
 tests.on('end', () => {
+  if (process.env.TEST_TIMES !== undefined)
+    writeFileSync(
+      process.env.TEST_TIMES,
+      JSON.stringify(Object.fromEntries([...times].sort((a, b) => b[1] - a[1])), null, 1),
+    );
   process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 });
 process.on('exit', () => {

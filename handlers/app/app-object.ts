@@ -20,8 +20,7 @@ import type { Bindings } from '../bindings.ts';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
 import type { Applied } from '../contract/host/host-routes.ts';
 import { EVENTS_LIMIT } from '../contract/sizes.ts';
-import { StaleGeneration } from '../host/client/connection.ts';
-import { HostClient } from '../host/host-client.ts';
+import { HostClient, StaleGeneration } from '../host/host-client.ts';
 import { retentionMs } from '../host/prune.ts';
 import { afterChange, Problem } from '../problem.ts';
 import { Life } from './life-runner.ts';
@@ -69,7 +68,7 @@ export class AppObject extends DurableObject<Bindings> {
       } catch (error) {
         await removeApp(this.env.DB, app.id);
         // The host may have accepted the app after the timeout. If this fails too, reconcile deletes it.
-        await this.#host.delete(app.id, inserted.wanted.generation).catch(() => {});
+        await this.#end(app.id, inserted.wanted.generation).catch(() => {});
         throw error;
       }
     };
@@ -105,7 +104,7 @@ export class AppObject extends DurableObject<Bindings> {
   /** Puts the app to sleep if it was not used since `before`, ISO 8601, and has no open requests or connections. */
   sweep(id: string, before: string, at: string): Promise<Outcome<AppRow>> {
     const isQuiet = async ({ woke_at, deployed_at }: AppRow) => {
-      const seen = await this.#host.app(id);
+      const seen = await this.#host.call('GET /apps/:id', { id });
       if (seen === null || seen.open_streams > 0) return false;
       return [woke_at, deployed_at, seen.last_activity_at].every((time) => (time ?? '') < before);
     };
@@ -183,7 +182,7 @@ export class AppObject extends DurableObject<Bindings> {
 
   async #apply(wanted: Wanted['wanted'], overtakes: number): Promise<Applied> {
     try {
-      return await this.#host.apply(wanted);
+      return await this.#host.call('PUT /apps/:id', { id: wanted.id }, { body: wanted });
     } catch (error) {
       if (!(error instanceof StaleGeneration)) throw error;
       if (overtakes === 0) return conflict(error);
@@ -193,22 +192,27 @@ export class AppObject extends DurableObject<Bindings> {
 
   /** The host has a higher generation than D1: raises D1's above it, and reads the current state. */
   async #overtake(id: string): Promise<Wanted['wanted']> {
-    const { highest_generation } = await this.#host.inventory();
+    const { highest_generation } = await this.#host.call('GET /apps', {});
     await liftRevision(this.env.DB, highest_generation);
     const written = await transition(this.env.DB, id);
     if (written === null) throw new Problem('app_not_found');
     return written.wanted;
   }
 
+  /** Has the host end the app, and move its data to the trash. */
+  #end(id: string, generation: number): Promise<null> {
+    return this.#host.call('DELETE /apps/:id', { id }, { query: { generation } });
+  }
+
   async #bury(id: string, generation: number): Promise<void> {
     try {
-      await this.#host.delete(id, generation);
+      await this.#end(id, generation);
     } catch (error) {
       if (!(error instanceof StaleGeneration)) throw error;
-      const { highest_generation } = await this.#host.inventory();
+      const { highest_generation } = await this.#host.call('GET /apps', {});
       await liftRevision(this.env.DB, highest_generation);
       const raised = await raiseTombstone(this.env.DB, id);
-      if (raised !== null) await this.#host.delete(id, raised).catch(conflict);
+      if (raised !== null) await this.#end(id, raised).catch(conflict);
     }
     await removeApp(this.env.DB, id);
     this.#opened?.close();

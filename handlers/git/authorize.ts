@@ -111,8 +111,11 @@ async function createForPush(
   if (!made.ok && (await findAppBySlug(db, slug)) === null) throw new Problem(made.code, made.detail);
 }
 
+const JSON_BODY = { 'content-type': 'application/json' };
+
 async function askControlUi(context: RequestContext, slug: string, key: string, need: Role): Promise<Role> {
-  const response = await context.host.askControlUi({ slug, key, need });
+  const sent = { search: '', body: JSON.stringify({ slug, key, need }), headers: JSON_BODY };
+  const response = await context.host.pass('POST /ui/git-auth', {}, sent);
   if (response.status === 401) throw new Problem('unauthorized', 'The API key is wrong.');
   if (response.status === 404) throw new Problem('app_not_found', `There is no app ${slug}.`);
   if (response.status === 403) throw new Problem('forbidden');

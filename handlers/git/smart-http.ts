@@ -2,6 +2,7 @@
 // unread.
 import type { Role } from '../../sqlite/control/people/access.ts';
 import type { RequestContext } from '../context.ts';
+import { type HostClient, requireRoom } from '../host/host-client.ts';
 import { Problem, problemResponse } from '../problem.ts';
 import { discard } from '../transports/body.ts';
 import { authorize } from './authorize.ts';
@@ -40,7 +41,7 @@ async function serve(request: Request, context: RequestContext): Promise<Respons
   const need = [service, url.searchParams.get('service')].includes('git-receive-pack') ? 'push' : 'view';
   const { appId, role } = await authorize(request, context, slug, need);
   const forward = (body: ReadableStream<Uint8Array> | null) =>
-    context.host.git(request, { appId, service, search: url.search, slug, role, body });
+    passOn(context.host, request, { appId, service, search: url.search, slug, role, body });
   if (service === 'git-receive-pack') return checked(request, role, forward);
   return service === 'git-upload-pack' ? forward((await readFetch(request)).stream()) : forward(null);
 }
@@ -71,6 +72,37 @@ async function checked(
     'forbidden',
     'Deleting a branch or tag, and moving a tag, needs the role admin on the app.',
   );
+}
+
+/**
+ * Forwards a request to the host's git. No body is read here. A push keeps its content coding; the body of a fetch has been
+ * decoded.
+ */
+async function passOn(
+  host: HostClient,
+  request: Request,
+  to: {
+    appId: string;
+    service: string;
+    search: string;
+    slug: string;
+    role: Role;
+    body: ReadableStream<Uint8Array> | null;
+  },
+): Promise<Response> {
+  const { appId: id, service, search, body } = to;
+  const headers: Record<string, string> = { 'x-cellar-role': to.role, 'x-cellar-slug': to.slug };
+  const coded = service === 'git-receive-pack' ? ['content-encoding'] : [];
+  for (const name of ['content-type', 'git-protocol', 'accept', ...coded]) {
+    const value = request.headers.get(name);
+    if (value !== null) headers[name] = value;
+  }
+  const sent = { search, body, headers };
+  const answer =
+    request.method === 'GET'
+      ? host.pass('GET /git/:id/:refs', { id, refs: service }, sent)
+      : host.pass('POST /git/:id/:service', { id, service }, sent);
+  return requireRoom(await answer);
 }
 
 /** Git LFS sends a request before git pushes, and shows only messages in its own format. */

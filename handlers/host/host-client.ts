@@ -1,224 +1,189 @@
-// A typed client of the HOST binding. Apps and the host itself are here; every other subject has its own class.
-
-import type { Access, Role } from '../../sqlite/control/people/access.ts';
+// The HOST capability as a typed client of the calls in `handlers/contract/host/host-routes.ts`.
 import type { Bindings } from '../bindings.ts';
-import type { HostStats } from '../contract/admin.ts';
-import { DOMAIN_LOOKUP_MS, type DomainLookup } from '../contract/apps/domains.ts';
-import { errorCodes } from '../contract/errors.ts';
-import { CALL_DEADLINE_MS, READ_DEADLINE_MS } from '../contract/host/deadlines.ts';
-import type { ListedApp, Mail, SecretChanges, WantedApp } from '../contract/host/host-calls.ts';
-import type { KeptPlaces } from '../contract/host/host-releases.ts';
-import type { Applied, HostCalls, HostInventory } from '../contract/host/host-routes.ts';
-import type { Result } from '../contract/index.ts';
-import { Problem } from '../problem.ts';
-import { Alerts } from './client/alerts.ts';
-import { Buckets } from './client/buckets.ts';
-import { detailOf, HostConnection, maybeDone, NO_ROOM, sentence } from './client/connection.ts';
-import { Deploys } from './client/deploys.ts';
-import { Previews } from './client/previews.ts';
-import { Snapshots } from './client/snapshots.ts';
-import { Source } from './client/source.ts';
-import { Storage } from './client/storage.ts';
-import { Telemetry } from './client/telemetry.ts';
-import { Uploads } from './client/uploads.ts';
-import { Workflows } from './client/workflows.ts';
+import type { ErrorCode } from '../contract/errors.ts';
+import { CALL_DEADLINE_MS } from '../contract/host/deadlines.ts';
+import type { Bytes, HostCall, HostCalls, PassedOn } from '../contract/host/host-routes.ts';
+import { afterChange, Problem } from '../problem.ts';
+import { type CallRule, callRules } from './call-rules.ts';
 
-/** Added to the wake timeout for reaching a wanted state, in ms: a drain, or the wait in the start queue. */
-const APPLY_SLACK_MS = 30_000;
-/** Longer than the timeout for the mail server. */
-const MAIL_DEADLINE_MS = 15_000;
-/** For a whole push or clone. The host ends stalled transfers much earlier. */
-const GIT_DEADLINE_MS = 3_600_000;
+/** Time beyond that of a wake to reach a wanted state, in ms: it may need a drain, or a wait for a turn to start. */
+const START_SLACK_MS = 30_000;
+/** Characters of an error that are read and logged. */
+const ERROR_LENGTH = 1_000;
 
-const CRON_REFUSALS = ['cron_not_found', 'transition_conflict', 'app_unavailable'] as const;
+/** With this code the host refuses whatever takes room while its disk is short of it. */
+const NO_ROOM: ErrorCode = 'insufficient_storage';
 
-/** Calls the host. Methods throw a `Problem` `host_unavailable` when it does not answer in time. */
+/** The host refused a state because it knows a newer one. */
+export class StaleGeneration extends Error {}
+
+/** The words of a path that begin with a colon, as in `/apps/:id`. */
+type WordsOf<Path extends string> = Path extends `${string}:${infer Word}/${infer Rest}`
+  ? Word | WordsOf<Rest>
+  : Path extends `${string}:${infer Word}`
+    ? Word
+    : never;
+type Words<Name extends HostCall> = Record<WordsOf<Name>, string>;
+type BodyOf<Name extends HostCall> = HostCalls[Name]['body'] extends Bytes
+  ? Blob | ReadableStream<Uint8Array>
+  : HostCalls[Name]['body'];
+type AnswerOf<Name extends HostCall> =
+  HostCalls[Name]['answer'] extends PassedOn<infer Json> ? Json : HostCalls[Name]['answer'];
+/** The calls that answer with bytes. */
+export type BytesCall = {
+  [Name in HostCall]: HostCalls[Name]['answer'] extends Bytes ? Name : never;
+}[HostCall];
+
+/** Undefined values are left out. */
+type Query = Record<string, string | number | boolean | undefined>;
+interface Extras {
+  query?: Query;
+  /** Of the body. Default JSON. */
+  contentType?: string;
+}
+/** What a call carries besides the words of its path: a body, if it has one. */
+type Given<Name extends HostCall> = HostCalls[Name]['body'] extends null
+  ? [Extras?]
+  : [Extras & { body: BodyOf<Name> }];
+
+/** A request as it is sent. */
+interface Sent {
+  /** With its question mark; empty for none. */
+  search: string;
+  body: BodyInit | null;
+  headers: Record<string, string>;
+}
+
+/** Makes the calls. Methods throw a `Problem` `host_unavailable` when the host does not answer in time. */
 export class HostClient {
-  readonly deploys: Deploys;
-  readonly source: Source;
-  readonly storage: Storage;
-  readonly buckets: Buckets;
-  readonly workflows: Workflows;
-  readonly alerts: Alerts;
-  readonly telemetry: Telemetry;
-  readonly uploads: Uploads;
-  readonly previews: Previews;
-  readonly snapshots: Snapshots;
   readonly #env: Bindings;
-  readonly #host: HostConnection;
+  readonly #onChange: () => void;
 
-  constructor(env: Bindings) {
+  /** @param onChange is called before each call that may change something */
+  constructor(env: Bindings, onChange: () => void = () => {}) {
     this.#env = env;
-    this.#host = new HostConnection(env);
-    this.deploys = new Deploys(this.#host);
-    this.source = new Source(this.#host);
-    this.storage = new Storage(this.#host);
-    this.buckets = new Buckets(this.#host);
-    this.workflows = new Workflows(this.#host);
-    this.alerts = new Alerts(this.#host);
-    this.telemetry = new Telemetry(this.#host);
-    this.uploads = new Uploads(this.#host);
-    this.previews = new Previews(this.#host);
-    this.snapshots = new Snapshots(this.#host);
+    this.#onChange = onChange;
   }
 
-  /** Returns a client of the same host that calls `onChange` before each call that may change something. */
+  /** Returns a client of the same host with another `onChange`. */
   watched(onChange: () => void): HostClient {
-    const { HOST } = this.#env;
-    const fetch: Fetcher['fetch'] = (input, init) => {
-      if (init?.method !== 'GET') onChange();
-      return HOST.fetch(input, init);
-    };
-    return new HostClient({ ...this.#env, HOST: { fetch } as Fetcher });
-  }
-
-  get #applyDeadlineMs(): number {
-    return Number(this.#env.RUNNER_WAKE_TIMEOUT_S) * 1000 + APPLY_SLACK_MS;
-  }
-
-  /** Sends an app's whole wanted state; answers when it is reached or has failed. @throws {StaleGeneration} */
-  async apply(wanted: WantedApp): Promise<Applied> {
-    const options = { body: wanted, deadlineMs: this.#applyDeadlineMs };
-    return this.#host.json('PUT /apps/:id', [wanted.id], options);
-  }
-
-  /** Returns the current state of an app; null when the host does not know it. */
-  async app(id: string): Promise<ListedApp | null> {
-    const response = await this.#host.call('GET /apps/:id', [id], { missing: true });
-    return response.status === 404 ? null : response.json();
-  }
-
-  /** Stops an app and moves its data to the trash. @throws {StaleGeneration} */
-  async delete(id: string, generation: number): Promise<void> {
-    await this.#host.call('DELETE /apps/:id', [id], {
-      query: { generation },
-      deadlineMs: this.#applyDeadlineMs,
-    });
-  }
-
-  async inventory(): Promise<HostInventory> {
-    return this.#host.json('GET /apps', []);
-  }
-
-  /** Returns the crons of an app's live release. */
-  async crons(appId: string): Promise<Result<'crons.list'>['items']> {
-    return this.#host.json('GET /apps/:id/crons', [appId]);
+    return new HostClient(this.#env, onChange);
   }
 
   /**
-   * Runs a cron through a process of the app.
-   * @throws {Problem} when there is no such cron or no process, or it is running already
+   * Makes a call that answers with JSON; `null` stands for an empty answer.
+   * @param words those of the path
+   * @throws {Problem} one of the call's `refusals`, `insufficient_storage`, or `host_unavailable`; {StaleGeneration}
    */
-  async runCron(appId: string, cron: string): Promise<Result<'crons.run'>> {
-    const options = { body: { cron }, refusals: CRON_REFUSALS, deadlineMs: READ_DEADLINE_MS };
-    return this.#host.json('POST /apps/:id/crons/run', [appId], options).catch(maybeDone);
+  async call<Name extends Exclude<HostCall, BytesCall>>(
+    name: Name,
+    words: Words<Name>,
+    ...given: Given<Name>
+  ): Promise<AnswerOf<Name>> {
+    const response = await this.#checked(name, words, given[0]);
+    return (response.status === 204 ? null : await response.json()) as AnswerOf<Name>;
   }
 
-  /** Returns an app's secrets without their values. */
-  async secrets(appId: string): Promise<HostCalls['GET /apps/:id/secrets']['answer']> {
-    return this.#host.json('GET /apps/:id/secrets', [appId]);
+  /** Makes a call that answers with bytes. @throws {Problem} as `call` */
+  async bytes<Name extends BytesCall>(
+    name: Name,
+    words: Words<Name>,
+    ...given: Given<Name>
+  ): Promise<Response> {
+    return this.#checked(name, words, given[0]);
   }
 
-  /** Sets and deletes secrets, and restarts the app with them if it runs. @throws {Problem} `quota_exceeded` */
-  async changeSecrets(
-    appId: string,
-    changes: SecretChanges,
-  ): Promise<HostCalls['PATCH /apps/:id/secrets']['answer']> {
-    const refusals = ['quota_exceeded', 'invalid_input'] as const;
-    const options = { body: changes, refusals, deadlineMs: this.#applyDeadlineMs };
-    return this.#host.json('PATCH /apps/:id/secrets', [appId], options).catch(maybeDone);
+  /** Makes a call and returns its answer whatever its status is. @throws {Problem} `host_unavailable` without an answer */
+  async pass<Name extends BytesCall>(name: Name, words: Words<Name>, sent: Sent): Promise<Response> {
+    const [method, pattern] = name.split(' ') as [string, string];
+    const path = pattern.replace(/:(\w+)/g, (_, word: string) => (words as Record<string, string>)[word]!);
+    return this.#send(method, path + sent.search, sent, callRules[name] ?? {});
   }
 
-  /** Returns why the host cannot write: its disk is full; null when it is not. */
+  /** Returns why the host cannot write just now: its disk is full; null when it can. */
   async diskFull(): Promise<string | null> {
-    const { full } = await this.#host.json('GET /disk', []);
+    const { full } = await this.call('GET /disk', {});
     return full && sentence(full);
   }
 
-  /** Returns the storage resources of these apps. */
-  async places(appIds: string[]): Promise<KeptPlaces[]> {
-    return this.#host.json('POST /places', [], { body: appIds });
-  }
-
-  /** Returns a file of the API reference viewer, compressed with gzip. */
-  async viewerFile(file: string): Promise<Response> {
-    return this.#host.call('GET /viewer', [], { query: { file } });
-  }
-
-  /** Returns the host's metrics. */
-  async stats(): Promise<HostStats> {
-    return this.#host.json('GET /stats', []);
-  }
-
-  /** Returns the settings that the host was started with. */
-  async settings(): Promise<Result<'admin.settings'>> {
-    return this.#host.json('GET /settings', []);
-  }
-
-  /** Looks up the DNS of a hostname that an app has or requests. @throws {Problem} `app_not_found`, `rate_limited` */
-  async lookUpDomain(appId: string, hostname: string): Promise<DomainLookup> {
-    const refusals = ['app_not_found', 'rate_limited'] as const;
-    const options = { query: { hostname }, refusals, deadlineMs: 3 * DOMAIN_LOOKUP_MS };
-    return this.#host.json('GET /apps/:id/domain', [appId], options);
-  }
-
-  /**
-   * Sends an e-mail.
-   * @param owner the sending account; accounts take turns in the queue
-   * @returns why it was not sent; null when it was
-   */
-  async mail(mail: Mail, owner: string): Promise<string | null> {
-    const body = { mail, owner };
-    return (await this.#host.json('POST /mail', [], { body, deadlineMs: MAIL_DEADLINE_MS })).problem;
-  }
-
-  /** Asks the external control UI through the host for a key's rights. Returns its response unchanged. */
-  async askControlUi(question: { slug: string; key: string; need: Role }): Promise<Response> {
-    return this.#host.send(
-      'POST /ui/git-auth',
-      [],
-      '',
-      JSON.stringify(question),
-      AbortSignal.timeout(CALL_DEADLINE_MS),
-      {
-        'content-type': 'application/json',
-      },
-    );
-  }
-
-  /**
-   * Forwards a git request with `body`. Reads neither body nor response. A push keeps its content encoding; a fetch is already
-   * decompressed.
-   */
-  async git(
-    request: Request,
-    to: {
-      appId: string;
-      service: string;
-      search: string;
-      slug: string;
-      role: NonNullable<Access['role']>;
-      body: ReadableStream<Uint8Array> | null;
-    },
+  async #checked(
+    name: HostCall,
+    words: object,
+    { query = {}, body, contentType = 'application/json' }: Extras & { body?: unknown } = {},
   ): Promise<Response> {
-    const headers: Record<string, string> = { 'x-cellar-role': to.role, 'x-cellar-slug': to.slug };
-    const coded = to.service === 'git-receive-pack' ? ['content-encoding'] : [];
-    for (const name of ['content-type', 'git-protocol', 'accept', ...coded]) {
-      const value = request.headers.get(name);
-      if (value !== null) headers[name] = value;
+    const rule: CallRule = callRules[name] ?? {};
+    const given = Object.entries(query).filter(([, value]) => value !== undefined);
+    const search =
+      given.length === 0 ? '' : `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}`;
+    const isBytes = body instanceof Blob || body instanceof ReadableStream;
+    const sent = {
+      search,
+      body: body === undefined || isBytes ? (body ?? null) : JSON.stringify(body),
+      headers: { 'content-type': contentType },
+    };
+    try {
+      const response = await this.pass(name as BytesCall, words as Words<BytesCall>, sent);
+      if (response.ok) return response;
+      throw problemOf(name, response.status, (await response.text()).slice(0, ERROR_LENGTH), rule);
+    } catch (error) {
+      // A host that did not answer, or answered with a fault, may have done what it was asked for.
+      throw rule.changes && error instanceof Problem && error.status >= 500 ? afterChange(error) : error;
     }
-    const name = request.method === 'GET' ? 'GET /git/:id/:refs' : 'POST /git/:id/:service';
-    const words = [to.appId, to.service];
-    const response = await this.#host.send(
-      name,
-      words,
-      to.search,
-      to.body,
-      AbortSignal.timeout(GIT_DEADLINE_MS),
-      headers,
-    );
-    if (response.status === errorCodes[NO_ROOM].status)
-      throw new Problem(NO_ROOM, detailOf(await response.text()));
-    return response;
+  }
+
+  async #send(
+    method: string,
+    path: string,
+    { body, headers }: Sent,
+    { deadlineMs = CALL_DEADLINE_MS, endless }: CallRule,
+  ): Promise<Response> {
+    if (method !== 'GET') this.#onChange();
+    const ms =
+      deadlineMs === 'start' ? Number(this.#env.RUNNER_WAKE_TIMEOUT_S) * 1000 + START_SLACK_MS : deadlineMs;
+    const head = endless ? new AbortController() : null;
+    const timer = head && setTimeout(() => head.abort(new Error('no answer in time')), ms);
+    try {
+      return await this.#env.HOST.fetch(`http://host${path}`, {
+        method,
+        body,
+        headers: { ...headers, authorization: `Bearer ${this.#env.HOST_SECRET}` },
+        signal: head?.signal ?? AbortSignal.timeout(ms),
+        redirect: 'manual',
+      });
+    } catch (error) {
+      console.error(`the host did not answer ${method} ${path}: ${(error as Error).message}`);
+      throw new Problem('host_unavailable');
+    } finally {
+      if (timer !== null) clearTimeout(timer);
+    }
+  }
+}
+
+/** What the host's error is to the caller. */
+function problemOf(name: HostCall, status: number, text: string, { refusals = [] }: CallRule): Error {
+  const { code, detail } = errorOf(text);
+  const refusal = [NO_ROOM, ...refusals].find((each) => each === code);
+  if (refusal) return new Problem(refusal, sentence(String(detail)));
+  if (status === 409 && code === 'stale_generation') return new StaleGeneration(text);
+  console.error(`the host answered ${name} with ${status}: ${text}`);
+  return new Problem('host_unavailable', `The host could not carry this out (it answered ${status}).`);
+}
+
+/** Throws when an answer says that the host's disk is full. */
+export async function requireRoom(response: Response): Promise<Response> {
+  if (response.status !== 507) return response;
+  throw new Problem(NO_ROOM, sentence(String(errorOf(await response.text()).detail)));
+}
+
+/** Returns the host's words as a sentence. */
+export function sentence(words: string): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
+}
+
+function errorOf(text: string): { code?: unknown; detail?: unknown } {
+  try {
+    return JSON.parse(text) as { code?: unknown; detail?: unknown };
+  } catch {
+    return {};
   }
 }

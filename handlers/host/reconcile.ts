@@ -25,7 +25,7 @@ export interface Reconciled {
  * D1 does not know was deleted. An empty or older D1 deletes nothing, and apps unknown to an older D1 are spared from then on.
  */
 export async function reconcile(context: RequestContext): Promise<Reconciled> {
-  const inventory = await context.host.inventory();
+  const inventory = await context.host.call('GET /apps', {});
   const state = await readControlState(context.db);
   const known = new Set(state.apps.map(({ id }) => id));
   const unknown = inventory.items.filter(({ id }) => !known.has(id)).map(({ id }) => id);
@@ -51,7 +51,7 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
 async function mendDeploys({ db, host, at }: RequestContext): Promise<void> {
   const doubtful = await doubtfulDeploys(db, DEPLOYS_LIMIT);
   if (doubtful.length === 0) return;
-  const { as_of, items } = await host.deploys.facts(doubtful);
+  const { as_of, items } = await host.call('POST /deploys', {}, { body: doubtful });
   const known = new Set(items.map(({ id }) => id));
   const lost = doubtful.filter(({ id }) => !known.has(id)).map(({ id }) => id);
   await mendDeployRows(db, items, lost, as_of, at);
@@ -86,7 +86,7 @@ function removals(
   return unknown
     .filter((id) => !state.spared.has(id))
     .map((id) => async () => {
-      await context.host.delete(id, state.revision);
+      await context.host.call('DELETE /apps/:id', { id }, { query: { generation: state.revision } });
       result.trashed++;
     });
 }

@@ -95,7 +95,8 @@ async function recover({ db, host, env, at }: RequestContext, email: string): Pr
   const link = { id: newId(), hash: await hashOf(secret), created_at: at, expires_at: expiresAt };
   if (!(await insertRecovery(db, email, link, new Date(now - RECOVERY_MS).toISOString()))) return;
   // Anybody can request these mails. They share one place in the round-robin queue, so that they do not delay accounts.
-  await host.mail(passwordMail({ to: email, url: inviteUrl(env, secret), expiresAt }), 'recovery');
+  const mail = passwordMail({ to: email, url: inviteUrl(env, secret), expiresAt });
+  await host.call('POST /mail', {}, { body: { mail, owner: 'recovery' } });
 }
 
 /** Answers `POST /internal/sign-in/*`. The caller has proved the host's secret. */

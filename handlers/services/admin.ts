@@ -3,7 +3,10 @@ import { countAll } from '../../sqlite/control/apps/apps.ts';
 import type { Service } from './types.ts';
 
 const stats: Service<'admin.stats'> = async ({ db, host }) => {
-  const [totals, hostStats] = await Promise.all([countAll(db), host.stats().catch(() => null)]);
+  const [totals, hostStats] = await Promise.all([
+    countAll(db),
+    host.call('GET /stats', {}).catch(() => null),
+  ]);
   const { by_status, accounts, domains, deploys, unfinished_deploys } = totals;
   const total = Object.values(by_status).reduce((sum, count) => sum + count, 0);
   return {
@@ -15,22 +18,22 @@ const stats: Service<'admin.stats'> = async ({ db, host }) => {
   };
 };
 
-const settings: Service<'admin.settings'> = ({ host }) => host.settings();
+const settings: Service<'admin.settings'> = ({ host }) => host.call('GET /settings', {});
 
-const snapshot: Service<'admin.snapshot'> = ({ host }) => host.snapshots.take();
+const snapshot: Service<'admin.snapshot'> = ({ host }) => host.call('POST /snapshots', {});
 
 /** The cursor is the key of the page's last snapshot. */
 const list: Service<'snapshots.list'> = async ({ host }, { limit, cursor }) => {
-  const all = await host.snapshots.list();
+  const all = await host.call('GET /snapshots', {});
   const left = all.filter(({ key }) => cursor === undefined || key < cursor);
   const items = left.slice(0, limit);
   return { items, next_cursor: left.length > limit ? items.at(-1)!.key : null };
 };
 
-const verify: Service<'snapshots.verify'> = ({ host }) => host.snapshots.verify();
+const verify: Service<'snapshots.verify'> = ({ host }) => host.call('POST /snapshots/verify', {});
 
 const restore: Service<'admin.restore'> = ({ host }, { snapshot, app, database = null }) =>
-  host.snapshots.restore({ snapshot, app, database });
+  host.call('POST /snapshots/restore', {}, { body: { snapshot, app, database } });
 
 export const adminServices = {
   'admin.stats': stats,

@@ -43,7 +43,7 @@ router.get('/v1/apps/:id/storage/copy', async ({ params }, request, context) => 
   const input = withPath(queryInput({ input: copied }, request), params);
   const { id } = await withAppId(context, operation, validate(copied, input));
   await authorize(context, operation, { id });
-  const { body } = await context.host.storage.copy(id);
+  const { body } = await context.host.bytes('GET /apps/:id/copy', { id });
   return new Response(body, {
     headers: { 'content-type': 'application/octet-stream', 'cache-control': 'no-store' },
   });

@@ -1,6 +1,6 @@
 // One call of the handlers to the host: its parts, and helpers for bodies and responses.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Bytes, HostCall, HostCalls } from '../../handlers/contract/host/host-routes.ts';
+import type { Bytes, HostCall, HostCalls, PassedOn } from '../../handlers/contract/host/host-routes.ts';
 import { HOST_CALL_BYTES } from '../../handlers/contract/sizes.ts';
 import { StaleGeneration } from '../apps/apps.ts';
 import { isDiskFull } from '../disk/disk.ts';
@@ -19,8 +19,8 @@ export interface Call {
   query: URLSearchParams;
 }
 
-/** The return value of a route: the response, or undefined when the route writes the response itself. */
-type Given<Name extends HostCall> = HostCalls[Name]['answer'] extends Bytes
+/** What a route returns: the answer, or undefined when the route writes the response by itself. */
+type Given<Name extends HostCall> = HostCalls[Name]['answer'] extends Bytes | PassedOn<unknown>
   ? // biome-ignore lint/suspicious/noConfusingVoidType: it is what such a route returns
     void
   : HostCalls[Name]['answer'];

@@ -152,15 +152,10 @@ function routesOf(
       highest_generation: store.apps.highestGeneration(),
       items: apps.observeAll(),
     }),
-    'GET /apps/:id': ({ words }) => {
-      const app = apps.observe(words[0]!);
-      if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
-      return app;
-    },
-    'GET /apps/:id/deploys/:deploy/log': ({ response, words }) => {
+    'GET /apps/:id': ({ words }) => apps.observe(words[0]!) ?? null,
+    'GET /apps/:id/deploys/:deploy/log': ({ words }) => {
       const text = store.deploys.log(words[0]!, words[1]!);
-      if (text === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
-      response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
+      return text === undefined ? null : { text };
     },
     'POST /deploys': async ({ request }) => {
       const asked = await readJson<'POST /deploys'>(request);
@@ -215,7 +210,7 @@ function routesOf(
     'GET /disk': async () => ({ full: (await disk.isFull()) ? DISK_FULL : null }),
     'POST /mail': async ({ request }) => {
       const { mail, owner } = await readJson<'POST /mail'>(request);
-      return { problem: await options.mailer.send(mail, owner) };
+      return options.mailer.send(mail, owner);
     },
     'POST /ui/git-auth': async ({ request, response }) => {
       const question = await readBody(request, HOST_CALL_BYTES);

@@ -14,8 +14,9 @@ for (const [thrown, code] of [
   test(`a question that is refused with ${thrown} is answered with the status of ${code}`, async () => {
     const ask = () => Promise.reject(new TelemetryError(thrown, 'no'));
     const routes = telemetryRoutes({ telemetry: { ask } } as unknown as TelemetryOptions);
-    const call = { words: ['a'], query: new URLSearchParams() } as unknown as Call;
-    const answer = Promise.resolve(routes['GET /apps/:id/telemetry/metrics/version'](call));
+    const request = { iterator: () => [Buffer.from('{}')] };
+    const call = { words: ['a'], request } as unknown as Call;
+    const answer = Promise.resolve(routes['POST /apps/:id/telemetry/metrics/version'](call));
     await assert.rejects(answer, { status: errorCodes[code].status, code });
   });
 }

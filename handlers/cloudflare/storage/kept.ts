@@ -50,7 +50,7 @@ export async function keptPlaces(context: CallContext): Promise<PlacesOfApp[]> {
 
 async function placesOf(context: CallContext, apps: Kept['app'][]): Promise<PlacesOfApp[]> {
   if (apps.length === 0) return [];
-  const places = await context.host.places(apps.map(({ id }) => id));
+  const places = await context.host.call('POST /places', {}, { body: apps.map(({ id }) => id) });
   return apps.flatMap((app) => {
     const own = places.find(({ app_id }) => app_id === app.id);
     return own === undefined ? [] : [{ app, places: own }];

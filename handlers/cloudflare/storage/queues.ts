@@ -5,8 +5,7 @@ import { authorize } from '../../access.ts';
 import type { QueueConsumer } from '../../contract/host/host-releases.ts';
 import { type CallContext, call } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
-import { ended } from '../workers/deploying.ts';
-import { authorOf } from '../workers/scripts.ts';
+import { changeTriggers } from '../workers/deploying.ts';
 import { type Kept, keptPlaces, nameOfNew, numberedPage } from './kept.ts';
 
 const QUEUES = '/accounts/:account/queues';
@@ -69,11 +68,7 @@ export const queueCalls = [
     answer: async (context) => {
       const { queue, consumer } = context.words;
       const app = await appOf(context, consumer!);
-      const deploy = await context.host.deploys.setTriggers(app, {
-        without: queue!,
-        author: await authorOf(context),
-      });
-      if (deploy !== null) ended(deploy);
+      await changeTriggers(context, app, { without: queue! });
       return null;
     },
   }),
@@ -95,10 +90,9 @@ async function setConsumer(
   };
   const consumer = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const app = await appOf(context, script_name);
-  const body = { consumer: consumer as unknown as QueueConsumer, author: await authorOf(context) };
-  const deploy = await context.host.deploys.setTriggers(app, body);
-  if (deploy !== null) ended(deploy);
-  return shownConsumer(script_name, body.consumer);
+  const changed = consumer as unknown as QueueConsumer;
+  await changeTriggers(context, app, { consumer: changed });
+  return shownConsumer(script_name, changed);
 }
 
 /** Returns the id of the consuming app. Checks that the caller has the needed role on it. */

@@ -5,8 +5,7 @@ import { INSTANCE_STATUSES, STEP_TYPES, type WorkflowStep } from '../../contract
 import { Problem } from '../../problem.ts';
 import { type CallContext, call, Page, run } from '../call.ts';
 import { asCloudflareError, CloudflareError, CODES } from '../codes.ts';
-import { ended } from '../workers/deploying.ts';
-import { authorOf } from '../workers/scripts.ts';
+import { changeTriggers } from '../workers/deploying.ts';
 import { findKept, type Kept, keptOf, numberedPage } from './kept.ts';
 
 const WORKFLOWS = '/accounts/:account/workflows';
@@ -92,11 +91,7 @@ export const workflowCalls = [
           retention: { ...(success !== undefined && { success }), ...(error !== undefined && { error }) },
         }),
       };
-      const deploy = await context.host.deploys.setTriggers(found.app.id, {
-        workflow,
-        author: await authorOf(context),
-      });
-      if (deploy !== null) ended(deploy);
+      await changeTriggers(context, found.app.id, { workflow });
       return shown(context, found);
     },
   }),
@@ -171,11 +166,11 @@ async function instanceOf(context: CallContext): Promise<{ id: string; workflow:
 }
 
 async function versionOf(context: CallContext, { id }: Kept['app']): Promise<string | null> {
-  return (await context.host.deploys.release(id))?.deploy_id ?? null;
+  return (await context.host.call('GET /apps/:id/release', { id }))?.deploy_id ?? null;
 }
 
 async function shown(context: CallContext, { name, id, app }: Kept) {
-  const release = await context.host.deploys.release(app.id);
+  const release = await context.host.call('GET /apps/:id/release', { id: app.id });
   const bound = release?.workflows.find((workflow) => workflow.name === id);
   return {
     id: name,

@@ -11,8 +11,8 @@ export const assetCalls = [
     method: 'POST',
     path: '/accounts/:account/workers/scripts/:script/assets-upload-session',
     answer: async (context, _body, app) => {
-      const from = { owner: ownerOf(context), app: app?.id };
-      const { session, buckets } = await context.host.uploads.startAssets(from, requireBody(context.request));
+      const given = { query: { owner: ownerOf(context), app: app?.id }, body: requireBody(context.request) };
+      const { session, buckets } = await context.host.call('POST /uploads/assets', {}, given);
       return { jwt: sessionToken(session), buckets };
     },
   }),
@@ -27,8 +27,8 @@ export const assetCalls = [
           CODES.BAD_REQUEST,
           'Assets are taken in base64 here: say ?base64=true.',
         );
-      const type = request.headers.get('content-type') ?? '';
-      const { complete } = await host.uploads.keepAssets(session, requireBody(request), type);
+      const given = { body: requireBody(request), contentType: request.headers.get('content-type') ?? '' };
+      const { complete } = await host.call('POST /uploads/assets/:session', { session }, given);
       return { jwt: complete ? sessionToken(session) : null };
     },
   }),

@@ -1,13 +1,16 @@
 // Deploys from Wrangler: waits for the end of a deploy, and reports why one failed.
 import * as z from 'zod';
+import { findAccount } from '../../../sqlite/control/people/accounts.ts';
+import { accountOf } from '../../access.ts';
 import type { Context } from '../../context.ts';
 import { SecretChanges } from '../../contract/apps/secrets.ts';
 import type { SecretChanges as Changes, DeployFact } from '../../contract/host/host-calls.ts';
 import type { HostCalls } from '../../contract/host/host-routes.ts';
 import { wakeForDeploy } from '../../services/apps/apps.ts';
 import { validate } from '../../transports/validate.ts';
-import { run } from '../call.ts';
+import { type CallContext, run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
+import { ownerOf, requireBody } from './assets.ts';
 
 /** Timeout and poll interval of a rollback, in ms. */
 const ROLLBACK_MS = 5 * 60_000;
@@ -32,7 +35,9 @@ export async function deployUpload(
   await changeSecrets(context, appId, secrets);
   await wakeForDeploy(context, appId);
   const { id, owner, message } = version;
-  return ended(await context.host.uploads.deployVersion(appId, id, { owner, message, author }));
+  const words = { id: appId, deploy: id };
+  const body = { owner, message, author };
+  return ended(await context.host.call('POST /apps/:id/versions/:deploy', words, { body }));
 }
 
 /**
@@ -42,7 +47,40 @@ export async function deployUpload(
  */
 export async function changeSecrets({ host }: Context, appId: string, changes: Changes): Promise<void> {
   const { secrets } = validate(z.object({ secrets: SecretChanges }), { secrets: changes });
-  if (Object.keys(secrets).length > 0) await host.changeSecrets(appId, secrets);
+  if (Object.keys(secrets).length > 0)
+    await host.call('PATCH /apps/:id/secrets', { id: appId }, { body: secrets });
+}
+
+/**
+ * Has the live release called by other triggers, and waits until it is. Nothing is deployed when nothing changes.
+ * @throws {CloudflareError} when the deploy fails; {Problem} `release_unavailable` when nothing is deployed
+ */
+export async function changeTriggers(
+  context: CallContext,
+  appId: string,
+  triggers: Omit<HostCalls['PUT /apps/:id/triggers']['body'], 'author'>,
+): Promise<void> {
+  const body = { ...triggers, author: await authorOf(context) };
+  const deploy = await context.host.call('PUT /apps/:id/triggers', { id: appId }, { body });
+  if (deploy !== null) ended(deploy);
+}
+
+/** Passes an uploaded version on to the host. @throws {Problem} `invalid_input` with what is wrong with it */
+export async function uploadVersion(
+  context: CallContext,
+  app: string | undefined,
+  author: string,
+): Promise<Uploaded> {
+  const { host, request } = context;
+  return host.call(
+    'POST /uploads/versions',
+    {},
+    {
+      query: { owner: ownerOf(context), app, author },
+      body: requireBody(request),
+      contentType: request.headers.get('content-type') ?? '',
+    },
+  );
 }
 
 /** Makes an earlier release live again, and waits until it serves. @throws {CloudflareError} when it does not go live */
@@ -50,7 +88,7 @@ export async function rollBack(context: Context, appId: string, deployId: string
   const { id } = await run(context, 'deploys.rollback', { id: appId, deploy_id: deployId });
   const end = Date.now() + ROLLBACK_MS;
   for (;;) {
-    const { items } = await context.host.deploys.facts([{ app_id: appId, id }]);
+    const { items } = await context.host.call('POST /deploys', {}, { body: [{ app_id: appId, id }] });
     const fact = items[0];
     if (fact !== undefined && (fact.finished_at !== null || Date.now() > end)) return ended(fact);
     await scheduler.wait(POLL_MS);
@@ -72,4 +110,12 @@ export function ended({ id, status, error, steps }: DeployFact): Deployed {
     CODES.SCRIPT_INVALID,
     `Deploy ${id} ${status === 'failed' ? 'failed' : `was ${status}`}: ${error ?? 'a newer one took its place'}`,
   );
+}
+
+/** Who makes a deploy, for people. */
+export async function authorOf({ actor, reads }: Context): Promise<string> {
+  const account = accountOf(actor);
+  if (account === null) return 'the runner token';
+  const row = await findAccount(reads, account);
+  return row?.email ?? row?.name ?? account;
 }

@@ -1,14 +1,10 @@
 // Workers: each is an app.
 import * as z from 'zod';
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
-import { findAccount } from '../../../sqlite/control/people/accounts.ts';
-import { accountOf } from '../../access.ts';
-import type { Context } from '../../context.ts';
 import type { DescribedRelease } from '../../contract/host/host-releases.ts';
 import { uuidOf } from '../../contract/id.ts';
 import { appCall, type CallContext, call, newAppCall, run, wholeList } from '../call.ts';
-import { ownerOf, requireBody } from './assets.ts';
-import { deployUpload } from './deploying.ts';
+import { authorOf, deployUpload, uploadVersion } from './deploying.ts';
 
 const SCRIPT = '/accounts/:account/workers/scripts/:script';
 const ENVIRONMENT = 'production';
@@ -26,7 +22,8 @@ export const scriptCalls = [
           tag: id,
           created_on: created_at,
           modified_on: deployed_at ?? created_at,
-          migration_tag: (await context.host.deploys.release(id))?.migration_tag ?? undefined,
+          migration_tag:
+            (await context.host.call('GET /apps/:id/release', { id }))?.migration_tag ?? undefined,
         })),
       );
     },
@@ -43,7 +40,8 @@ export const scriptCalls = [
     path: '/accounts/:account/workers/services/:script',
     as: 'apps.get',
     answer: async ({ host }, _body, app) => {
-      const migration_tag = (await host.deploys.release(app.id))?.migration_tag ?? undefined;
+      const migration_tag =
+        (await host.call('GET /apps/:id/release', { id: app.id }))?.migration_tag ?? undefined;
       return {
         id: app.slug,
         default_environment: {
@@ -66,11 +64,8 @@ export const scriptCalls = [
     method: 'PUT',
     path: SCRIPT,
     answer: async (context, _body, app) => {
-      const { request } = context;
       const author = await authorOf(context);
-      const from = { owner: ownerOf(context), app: app?.id, author };
-      const type = request.headers.get('content-type') ?? '';
-      const uploaded = await context.host.uploads.uploadVersion(from, requireBody(request), type);
+      const uploaded = await uploadVersion(context, app?.id, author);
       const { id } =
         app ?? (await run(context, 'apps.create', { slug: context.words.script!, owner: context.account }));
       const deploy = await deployUpload(context, id, uploaded, author);
@@ -86,7 +81,8 @@ export const scriptCalls = [
     method: 'GET',
     path: `${SCRIPT}/settings`,
     as: 'env.list',
-    answer: async ({ host }, _body, app) => settingsOf(await host.deploys.release(app.id), app.slug),
+    answer: async ({ host }, _body, app) =>
+      settingsOf(await host.call('GET /apps/:id/release', { id: app.id }), app.slug),
   }),
   appCall({
     method: 'PATCH',
@@ -149,14 +145,6 @@ export async function allApps(
     cursor = page.next_cursor ?? undefined;
   } while (cursor !== undefined);
   return apps;
-}
-
-/** Returns the author of a deploy in readable form. */
-export async function authorOf({ actor, reads }: Context): Promise<string> {
-  const account = accountOf(actor);
-  if (account === null) return 'the runner token';
-  const row = await findAccount(reads, account);
-  return row?.email ?? row?.name ?? account;
 }
 
 export function urlOf({ slug }: AppRow, template: string): string {

@@ -1,8 +1,7 @@
 // Secrets of Workers, and triggers other than requests.
 import * as z from 'zod';
 import { appCall, run } from '../call.ts';
-import { changeSecrets, ended } from './deploying.ts';
-import { authorOf } from './scripts.ts';
+import { changeSecrets, changeTriggers } from './deploying.ts';
 
 const SCRIPT = '/accounts/:account/workers/scripts/:script';
 const TYPE = 'secret_text';
@@ -50,7 +49,8 @@ export const secretCalls = [
     method: 'GET',
     path: `${SCRIPT}/schedules`,
     as: 'crons.list',
-    answer: async ({ host }, _body, app) => shown((await host.deploys.release(app.id))?.crons ?? []),
+    answer: async ({ host }, _body, app) =>
+      shown((await host.call('GET /apps/:id/release', { id: app.id }))?.crons ?? []),
   }),
   appCall({
     method: 'PUT',
@@ -59,11 +59,7 @@ export const secretCalls = [
     body: z.array(z.object({ cron: z.string().trim().min(1).max(100) })).max(100),
     answer: async (context, schedules, app) => {
       const crons = [...new Set(schedules.map(({ cron }) => cron))];
-      const deploy = await context.host.deploys.setTriggers(app.id, {
-        crons,
-        author: await authorOf(context),
-      });
-      if (deploy !== null) ended(deploy);
+      await changeTriggers(context, app.id, { crons });
       return shown(crons);
     },
   }),

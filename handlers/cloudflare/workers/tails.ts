@@ -79,11 +79,11 @@ export const tailCalls = [
       await allowed();
       if (context.request.headers.get('upgrade')?.toLowerCase() !== 'websocket')
         throw new CloudflareError(426, CODES.BAD_REQUEST, 'A tail is a WebSocket.');
-      const { telemetry } = context.host;
-      const followed = {
-        lines: await telemetry.follow('logs', tail.app, { tail: 'true' }),
-        requests: await telemetry.follow('requests', tail.app, {}),
-      };
+      const { host } = context;
+      const words = { id: tail.app };
+      const lines = await host.bytes('POST /apps/:id/telemetry/logs/stream', words, { body: { tail: true } });
+      const requests = await host.bytes('GET /apps/:id/telemetry/requests/stream', words);
+      const followed = { lines: lines.body!, requests: requests.body! };
       const url = context.env.PUBLIC_APP_URL.replace('{slug}', tail.slug);
       const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
       server.accept();

@@ -9,9 +9,8 @@ import { wakeForDeploy } from '../../services/apps/apps.ts';
 import { appCall, type CallContext, run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 import { idOf } from '../names.ts';
-import { ownerOf, requireBody } from './assets.ts';
-import { changeSecrets, ended, rollBack } from './deploying.ts';
-import { authorOf, bindingsOf } from './scripts.ts';
+import { authorOf, changeSecrets, ended, rollBack, uploadVersion } from './deploying.ts';
+import { bindingsOf } from './scripts.ts';
 
 const SCRIPT = '/accounts/:account/workers/scripts/:script';
 /** Most deploys that are searched for those that went live. */
@@ -29,13 +28,15 @@ const Deployment = z.object({
   annotations: z.object({ 'workers/message': z.string().optional() }).optional(),
 });
 
+const VERSIONS = 'GET /apps/:id/versions';
+
 export const versionCalls = [
   appCall({
     method: 'GET',
     path: `${SCRIPT}/versions`,
     as: 'deploys.list',
     answer: async ({ host, ...context }, _body, app) => {
-      const waiting = (await host.uploads.versions(app.id)).map(shownUpload);
+      const waiting = (await host.call(VERSIONS, { id: app.id })).map(shownUpload);
       const served = kept(await servedDeploys({ host, ...context }, app)).map(shownVersion);
       // Wrangler sorts by number and shows the newest last.
       const items = [...waiting, ...served].sort((a, b) => (a.id < b.id ? 1 : -1));
@@ -49,12 +50,16 @@ export const versionCalls = [
     answer: async (context, _body, app) => {
       const { host, words } = context;
       const id = idOf(words.version!);
-      const upload = (await host.uploads.versions(app.id)).find((version) => version.id === id);
+      const upload = (await host.call(VERSIONS, { id: app.id })).find((version) => version.id === id);
       const deploy = upload ? undefined : serving(await servedDeploys(context, app), id);
       const shown = upload ? shownUpload(upload) : deploy && shownVersion(deploy);
       if (shown === undefined)
         throw new CloudflareError(404, CODES.VERSION_NOT_FOUND, `The app has no version ${words.version}.`);
-      const release = await host.deploys.release(app.id, deploy?.id ?? id);
+      const release = await host.call(
+        'GET /apps/:id/release',
+        { id: app.id },
+        { query: { deploy: deploy?.id ?? id } },
+      );
       return {
         ...shown,
         resources: {
@@ -75,15 +80,13 @@ export const versionCalls = [
     as: 'deploys.create',
     answer: async (context, _body, app) => {
       const author = await authorOf(context);
-      const type = context.request.headers.get('content-type') ?? '';
-      const from = { owner: ownerOf(context), app: app.id, author };
-      const { version, secrets } = await context.host.uploads.uploadVersion(
-        from,
-        requireBody(context.request),
-        type,
-      );
+      const { version, secrets } = await uploadVersion(context, app.id, author);
       await changeSecrets(context, app.id, secrets);
-      const { startMs } = ended(await context.host.uploads.previewVersion(app.id, version.id, version.owner));
+      const deployed = { id: app.id, deploy: version.id };
+      const body = { owner: version.owner };
+      const { startMs } = ended(
+        await context.host.call('POST /apps/:id/versions/:deploy/preview', deployed, { body }),
+      );
       const { metadata, ...shown } = shownUpload(version);
       return { ...shown, metadata: { ...metadata, has_preview: true }, startup_time_ms: startMs };
     },
@@ -111,7 +114,7 @@ export const versionCalls = [
 
 /** @returns the id of the deploy */
 async function deployVersion(context: CallContext, app: AppRow, id: string, message = ''): Promise<string> {
-  const waiting = (await context.host.uploads.versions(app.id)).find((version) => version.id === id);
+  const waiting = (await context.host.call(VERSIONS, { id: app.id })).find((version) => version.id === id);
   if (waiting === undefined) {
     const deploy = serving(await servedDeploys(context, app), id);
     return (await rollBack(context, app.id, deploy?.id ?? id)).id;
@@ -119,7 +122,8 @@ async function deployVersion(context: CallContext, app: AppRow, id: string, mess
   await wakeForDeploy(context, app.id);
   const author = await authorOf(context);
   const body = { owner: waiting.owner, message: message || waiting.message, author };
-  return ended(await context.host.uploads.deployVersion(app.id, id, body)).id;
+  const words = { id: app.id, deploy: id };
+  return ended(await context.host.call('POST /apps/:id/versions/:deploy', words, { body })).id;
 }
 
 /** Returns deploys that are or were live, newest first. */

@@ -21,18 +21,27 @@ import type {
 } from './host-calls.ts';
 import type { DescribedRelease, KeptPlaces, QueueConsumer, UploadedVersion } from './host-releases.ts';
 import type {
+  DatabaseAnswer,
   DatabaseQuestion,
   ExportQuestion,
+  ImportResult,
   InstancesQuestion,
   KeysQuestion,
   KvWrite,
+  Looked,
   ObjectQuestion,
+  StatementResult,
   WorkflowAction,
   WorkflowSettings,
 } from './host-storage.ts';
 
 /** A body or a response that is not JSON: its sender writes the raw bytes. */
 export type Bytes = 'bytes';
+
+/** A response of JSON that a reader of storage has written, and the host passes on. */
+export interface PassedOn<Json> {
+  json: Json;
+}
 
 /** The apps on the host. */
 export interface HostInventory {
@@ -89,8 +98,7 @@ type ItemOf<Name extends 'devices.list' | 'paths.list' | 'refs.list' | 'spans.li
   Result<Name> extends { items: (infer Item)[] } ? Item : never;
 
 /**
- * The host's telemetry of an app, by the end of the path below `/apps/:id/telemetry/`. The query string holds the other
- * parameters.
+ * The host's telemetry of an app, by the end of the path below `/apps/:id/telemetry/`.
  */
 export interface TelemetryAnswers {
   metrics: { params: { appId: string; hours: number }; answer: Result<'metrics.get'> };
@@ -144,22 +152,42 @@ export interface TelemetryAnswers {
   'errors/get': { params: { appId: string; fingerprint: string }; answer: Result<'errors.get'> };
 }
 
+/** What such a call carries: the host knows the app and its host names. `preview`: of this preview in place of the app. */
+export type TelemetryQuestion<Name extends keyof TelemetryAnswers> = Omit<
+  TelemetryAnswers[Name]['params'],
+  'appId' | 'own'
+> & { preview?: string | undefined };
+
 /** The calls that read an app's telemetry. */
 type TelemetryCalls = {
-  [Name in keyof TelemetryAnswers as `GET /apps/:id/telemetry/${Name}`]: {
-    body: null;
+  [Name in keyof TelemetryAnswers as `POST /apps/:id/telemetry/${Name}`]: {
+    body: TelemetryQuestion<Name>;
     answer: TelemetryAnswers[Name]['answer'];
   };
 };
+
+/** `after`: the id of the last event that was seen. `rpcMethod`: events are JSON-RPC's notifications of this method. */
+interface StreamQuestion {
+  preview?: string | undefined;
+  after?: string | undefined;
+  rpcMethod?: string | undefined;
+}
 
 /**
  * By method and path. `:id` and `:deploy` are ids, `:sha` is a full commit hash, `:refs` and `:service` are git's path
  * segments. `null` is no body, and a 204 as a response.
  */
 export interface HostCalls extends TelemetryCalls {
-  'GET /apps/:id/telemetry/logs/stream': { body: null; answer: Bytes };
+  /** `tail`: with what Wrangler's tail shows besides. */
+  'POST /apps/:id/telemetry/logs/stream': {
+    body: StreamQuestion & { level?: LogLine['level'] | undefined; search?: string | undefined; tail?: true };
+    answer: Bytes;
+  };
+  'POST /apps/:id/telemetry/errors/stream': {
+    body: StreamQuestion & { status: GroupedError['status'] };
+    answer: Bytes;
+  };
   'GET /apps/:id/telemetry/requests/stream': { body: null; answer: Bytes };
-  'GET /apps/:id/telemetry/errors/stream': { body: null; answer: Bytes };
   'PUT /apps/:id/telemetry/errors/status': {
     body: { fingerprint: string; status: GroupedError['status'] };
     answer: GroupedError;
@@ -167,8 +195,9 @@ export interface HostCalls extends TelemetryCalls {
   'PUT /apps/:id': { body: WantedApp; answer: Applied };
   'DELETE /apps/:id': { body: null; answer: null };
   'GET /apps': { body: null; answer: HostInventory };
-  'GET /apps/:id': { body: null; answer: ListedApp };
-  'GET /apps/:id/deploys/:deploy/log': { body: null; answer: Bytes };
+  /** `null`: the host has no such app. */
+  'GET /apps/:id': { body: null; answer: ListedApp | null };
+  'GET /apps/:id/deploys/:deploy/log': { body: null; answer: { text: string } | null };
   'POST /deploys': { body: { app_id: string; id: string }[]; answer: DeployFacts };
   /** With `deploy_id`, deploys its commit again; without it, the tip of main. */
   'POST /apps/:id/deploys': { body: { deploy_id: string | null; by: string }; answer: DeployFact };
@@ -190,9 +219,15 @@ export interface HostCalls extends TelemetryCalls {
   };
   'GET /apps/:id/crons': { body: null; answer: Result<'crons.list'>['items'] };
   'POST /apps/:id/crons/run': { body: { cron: string }; answer: Result<'crons.run'> };
-  'GET /apps/:id/workflows': { body: null; answer: Bytes };
-  'POST /apps/:id/workflows/instances': { body: InstancesQuestion; answer: Bytes };
-  'POST /apps/:id/workflows/instance': { body: { workflow: string; instance: string }; answer: Bytes };
+  'GET /apps/:id/workflows': { body: null; answer: PassedOn<Result<'workflows.list'>['items']> };
+  'POST /apps/:id/workflows/instances': {
+    body: InstancesQuestion;
+    answer: PassedOn<Looked<Result<'workflows.instances.list'>>>;
+  };
+  'POST /apps/:id/workflows/instance': {
+    body: { workflow: string; instance: string };
+    answer: PassedOn<Result<'workflows.instances.get'>>;
+  };
   /** `null` for an instance that was deleted. */
   'POST /apps/:id/workflows/act': {
     body: WorkflowAction;
@@ -219,7 +254,7 @@ export interface HostCalls extends TelemetryCalls {
   'PUT /apps/:id/alerts/:alert': { body: AlertSettings; answer: Alert };
   'DELETE /apps/:id/alerts/:alert': { body: null; answer: null };
   'POST /apps/:id/alerts/:alert/test': { body: null; answer: AlertDelivery };
-  'GET /snapshots': { body: null; answer: Pick<Result<'snapshots.list'>, 'items'> };
+  'GET /snapshots': { body: null; answer: Result<'snapshots.list'>['items'] };
   'POST /snapshots/restore': {
     body: { snapshot: string; app: string; database: string | null };
     answer: Result<'admin.restore'>;
@@ -233,17 +268,19 @@ export interface HostCalls extends TelemetryCalls {
     answer: { items: SecretRecord[]; replaced: string[]; in_effect: boolean; problem: string | null };
   };
   /** Does not include buckets. */
-  'GET /apps/:id/storage': { body: null; answer: Bytes };
-  'POST /apps/:id/storage/d1': { body: DatabaseQuestion; answer: Bytes };
-  'POST /apps/:id/storage/export': { body: ExportQuestion; answer: Bytes };
-  /**
-   * `database` in the query selects the database. The body is `SqlQuery[]`, the answer `DatabaseAnswer<StatementResult[][]>`.
-   */
-  'POST /apps/:id/storage/query': { body: Bytes; answer: Bytes };
-  /** The same with a body of SQL text, and `DatabaseAnswer<ImportResult>`. */
-  'POST /apps/:id/storage/import': { body: Bytes; answer: Bytes };
-  'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: Bytes };
-  'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: Bytes };
+  'GET /apps/:id/storage': { body: null; answer: PassedOn<Omit<Result<'storage.overview'>, 'buckets'>> };
+  'POST /apps/:id/storage/d1': { body: DatabaseQuestion; answer: PassedOn<Looked<Result<'storage.d1.get'>>> };
+  'POST /apps/:id/storage/export': { body: ExportQuestion; answer: PassedOn<Result<'storage.d1.export'>> };
+  /** `database` in the query selects the database. The body is `SqlQuery[]`. */
+  'POST /apps/:id/storage/query': {
+    body: Bytes;
+    answer: PassedOn<DatabaseAnswer<StatementResult[][]>>;
+  };
+  /** The same with a body of SQL text. */
+  'POST /apps/:id/storage/import': { body: Bytes; answer: PassedOn<DatabaseAnswer<ImportResult>> };
+  'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: PassedOn<Looked<Result<'storage.do.get'>>> };
+  'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: PassedOn<Looked<Result<'storage.kv.list'>>> };
+  'POST /apps/:id/storage/kv/get': { body: KeysQuestion; answer: PassedOn<Result<'storage.kv.get'>> };
   'POST /apps/:id/storage/kv/write': { body: KvWrite; answer: null };
   /** Storage resources of each of these apps, by their names in the project. Unknown apps are left out. */
   'POST /places': { body: string[]; answer: KeptPlaces[] };
@@ -257,8 +294,8 @@ export interface HostCalls extends TelemetryCalls {
   'GET /viewer': { body: null; answer: Bytes };
   /** `full`: why the disk cannot be written to now. */
   'GET /disk': { body: null; answer: { full: string | null } };
-  /** `problem`: why the mail server did not accept the mail. */
-  'POST /mail': { body: { mail: Mail; owner: string }; answer: { problem: string | null } };
+  /** `owner`: the account that has it sent, which takes turns with others. The answer: why it was not sent. */
+  'POST /mail': { body: { mail: Mail; owner: string }; answer: string | null };
   'POST /ui/git-auth': { body: Bytes; answer: Bytes };
   /** The bodies have Wrangler's format. `owner`, and `app` if there is one, in the query identify the uploader. */
   'POST /uploads/assets': { body: Bytes; answer: { session: string; buckets: string[][] } };
@@ -299,10 +336,10 @@ export interface HostCalls extends TelemetryCalls {
       workflow?: WorkflowSettings;
       author: string;
     };
-    answer: { deploy: DeployFact | null };
+    answer: DeployFact | null;
   };
   /** The live release, or the release of the deploy or version in `deploy` of the query; `null` when there is none. */
-  'GET /apps/:id/release': { body: null; answer: { release: DescribedRelease | null } };
+  'GET /apps/:id/release': { body: null; answer: DescribedRelease | null };
   'GET /git/:id/:refs': { body: null; answer: Bytes };
   'POST /git/:id/:service': { body: Bytes; answer: Bytes };
 }

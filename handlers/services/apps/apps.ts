@@ -26,7 +26,7 @@ const overview: Service<'apps.overview'> = async ({ reads, env, actor, host }) =
   const ids = rows.map(({ id }) => id);
   const [deploys, figures] = await Promise.all([
     lastDeploys(reads, ids),
-    host.telemetry.overview(ids).catch(() => null),
+    host.call('POST /overview', {}, { body: { app_ids: ids } }).catch(() => null),
   ]);
   const items = rows.map((row) => ({
     ...toApp(row, env),
@@ -60,7 +60,7 @@ const getBySlug: Service<'apps.get_by_slug'> = async ({ reads, env }, { slug }) 
 
 const figures: Service<'apps.figures'> = async (context, { id }) => {
   const app = await requireApp(context, id);
-  const { apps } = await context.host.telemetry.overview([app.id]);
+  const { apps } = await context.host.call('POST /overview', {}, { body: { app_ids: [app.id] } });
   return apps[app.id]!;
 };
 

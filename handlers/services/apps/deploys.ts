@@ -26,25 +26,29 @@ const get: Service<'deploys.get'> = async ({ reads }, { id, deploy_id }) =>
 
 const log: Service<'deploys.log'> = async ({ reads, host }, { id, deploy_id }) => {
   const deploy = await requireDeploy(reads, id, deploy_id);
-  const text = await host.deploys.log(id, deploy_id);
-  if (text === null) throw new Problem('deploy_not_found');
-  return { deploy_id, status: deploy.status, log: text };
+  const kept = await host.call('GET /apps/:id/deploys/:deploy/log', { id, deploy: deploy_id });
+  if (kept === null) throw new Problem('deploy_not_found');
+  return { deploy_id, status: deploy.status, log: kept.text };
 };
 
 const rollback: Service<'deploys.rollback'> = async (context, { id, deploy_id }) => {
   await wakeForDeploy(context, id);
-  return shownDeploy(await context.host.deploys.rollback(id, deploy_id, await nameOf(context)));
+  const body = { deploy_id, by: await nameOf(context) };
+  return shownDeploy(await context.host.call('POST /apps/:id/rollback', { id }, { body }));
 };
 
 const create: Service<'deploys.create'> = async (context, { id, deploy_id = null }) => {
   if (deploy_id !== null) await requireDeploy(context.reads, id, deploy_id);
   await wakeForDeploy(context, id);
-  return shownDeploy(await context.host.deploys.again(id, deploy_id, await nameOf(context)));
+  const body = { deploy_id, by: await nameOf(context) };
+  return shownDeploy(await context.host.call('POST /apps/:id/deploys', { id }, { body }));
 };
 
 const cancel: Service<'deploys.cancel'> = async (context, { id, deploy_id }) => {
   await requireDeploy(context.reads, id, deploy_id);
-  return shownDeploy(await context.host.deploys.cancel(id, deploy_id, await nameOf(context)));
+  const words = { id, deploy: deploy_id };
+  const body = { by: await nameOf(context) };
+  return shownDeploy(await context.host.call('POST /apps/:id/deploys/:deploy/cancel', words, { body }));
 };
 
 /** Returns the caller's readable name. */

@@ -33,9 +33,7 @@ const add: Service<'domains.add'> = async (context, { id, hostname }) => {
   refuseOwnNames(hostname, context.env);
   const { slug } = await requireApp(context, id);
   // If the lookup fails, the hostname stays pending and is looked up again.
-  const lookup = needsProof(context.env)
-    ? await context.host.lookUpDomain(id, hostname).catch(() => null)
-    : null;
+  const lookup = needsProof(context.env) ? await lookUp(context, id, hostname).catch(() => null) : null;
   const proof = proofOf({ hostname, app_id: id, slug }, lookup, context.env);
   const { changed } = await changeApp(context, id, {
     kind: 'domain_add',
@@ -59,9 +57,14 @@ const remove: Service<'domains.remove'> = async (context, { id, hostname }) => {
 const check: Service<'domains.check'> = async (context, { id, hostname }) => {
   const row = await findDomain(context.db, id, normalHostname(hostname) ?? hostname);
   if (row === null) throw new Problem('domain_not_found', `The app has no domain ${hostname}.`);
-  const lookup = await context.host.lookUpDomain(id, row.hostname);
+  const lookup = await lookUp(context, id, row.hostname);
   return { ...toDomain(await settle(context, row, lookup), context.env), ...lookup };
 };
+
+/** Looks up where a hostname leads that an app has or wants. @throws {Problem} `app_not_found`, `rate_limited` */
+function lookUp({ host }: RequestContext, id: string, hostname: string): Promise<DomainLookup> {
+  return host.call('GET /apps/:id/domain', { id }, { query: { hostname } });
+}
 
 export const domainServices = {
   'domains.list': list,
@@ -72,7 +75,7 @@ export const domainServices = {
 
 /** Looks up a pending hostname, if proof is needed, and activates it when it is proved. */
 export async function proveDomain(context: RequestContext, row: DomainOfApp): Promise<void> {
-  const lookup = needsProof(context.env) ? await context.host.lookUpDomain(row.app_id, row.hostname) : null;
+  const lookup = needsProof(context.env) ? await lookUp(context, row.app_id, row.hostname) : null;
   await settle(context, row, lookup);
 }
 

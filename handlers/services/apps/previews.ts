@@ -25,7 +25,7 @@ const list: Service<'previews.list'> = async (context, { id, limit, cursor }) =>
   const { slug } = await requireApp(context, id);
   const name = `previews.list ${id}`;
   const from = decodeNumbers(name, cursor, 1)?.[0] ?? 0;
-  const all = await context.host.previews.list(id);
+  const all = await context.host.call('GET /apps/:id/previews', { id });
   const items = all
     .slice(from, from + limit)
     .map((preview) => shown(preview, slug, context.env.PUBLIC_APP_URL));
@@ -35,7 +35,7 @@ const list: Service<'previews.list'> = async (context, { id, limit, cursor }) =>
 
 const log: Service<'previews.log'> = async (context, { id, preview }) => {
   await requireApp(context, id);
-  return context.host.previews.log(id, requireName(preview));
+  return context.host.call('GET /apps/:id/previews/:preview/log', { id, preview: requireName(preview) });
 };
 
 const promote: Service<'previews.promote'> = async (context, { id, preview }) => {
@@ -43,13 +43,15 @@ const promote: Service<'previews.promote'> = async (context, { id, preview }) =>
   const account = accountOf(context.actor);
   const author = account === null ? '' : ((await findAccount(context.reads, account))?.name ?? '');
   await wakeForDeploy(context, id);
-  return shownDeploy(await context.host.previews.promote(id, name, author));
+  const words = { id, preview: name };
+  return shownDeploy(
+    await context.host.call('POST /apps/:id/previews/:preview/promote', words, { body: { author } }),
+  );
 };
 
 const remove: Service<'previews.delete'> = async (context, { id, preview }) => {
   await requireApp(context, id);
-  await context.host.previews.delete(id, requireName(preview));
-  return null;
+  return context.host.call('DELETE /apps/:id/previews/:preview', { id, preview: requireName(preview) });
 };
 
 export const previewServices = {

@@ -6,13 +6,17 @@ import { requireApp } from './apps.ts';
 
 const list: Service<'secrets.list'> = async (context, { id, ...page }) => {
   const app = await requireApp(context, id);
-  const { items } = await context.host.secrets(app.id);
+  const { items } = await context.host.call('GET /apps/:id/secrets', { id: app.id });
   return pageOf(`secrets.list ${app.id}`, items, ({ name }) => name, page);
 };
 
 const set: Service<'secrets.set'> = async (context, { id, name, value }) => {
   const app = await requireApp(context, id);
-  const { items, replaced, in_effect, problem } = await context.host.changeSecrets(app.id, { [name]: value });
+  const { items, replaced, in_effect, problem } = await context.host.call(
+    'PATCH /apps/:id/secrets',
+    { id: app.id },
+    { body: { [name]: value } },
+  );
   const record = items.find((item) => item.name === name);
   // It was deleted concurrently.
   if (record === undefined) throw new Problem('secret_not_found');
@@ -22,7 +26,8 @@ const set: Service<'secrets.set'> = async (context, { id, name, value }) => {
 
 const remove: Service<'secrets.delete'> = async (context, { id, name }) => {
   const app = await requireApp(context, id);
-  const { replaced } = await context.host.changeSecrets(app.id, { [name]: null });
+  const body = { [name]: null };
+  const { replaced } = await context.host.call('PATCH /apps/:id/secrets', { id: app.id }, { body });
   if (!replaced.includes(name)) throw new Problem('secret_not_found', `The app has no secret ${name}.`);
   return null;
 };

@@ -25,27 +25,28 @@ const IMAGES: Record<string, string> = {
   webp: 'image/webp',
 };
 
+const BLOB = 'GET /apps/:id/source/blob/:sha';
+
 const tree: Service<'source.tree'> = async (context, { id, ref, path, recursive, limit, cursor }) => {
   await requireApp(context, id);
   // All pages of a list read the same commit.
   const name = `source.tree ${id}`;
   const [sha = null, from = '0'] = decodeCursor(name, cursor, 2) ?? [];
   const offset = Number(from);
-  const listed = await context.host.source.tree(id, { ref: sha ?? ref, path, recursive, offset, limit });
+  const query = { ref: sha ?? ref, path, recursive, offset, limit };
+  const listed = await context.host.call('GET /apps/:id/source/tree', { id }, { query });
   const next = listed.more ? [listed.sha!, String(offset + limit)] : null;
   return { sha: listed.sha, items: listed.items, next_cursor: encodeCursor(name, next) };
 };
 
 const blob: Service<'source.blob'> = async (context, { id, path, ref, range }, transport) => {
   await requireApp(context, id);
-  const entry = await context.host.source.entry(id, { path, ref });
+  const entry = await context.host.call('GET /apps/:id/source/entry', { id }, { query: { path, ref } });
   const part = partOf(range, entry.size);
   if (transport === 'rest') return blobResponse(context, id, entry, part);
   const { offset, length } = part ?? { offset: 0, length: Math.min(entry.size, BLOB_BYTES) };
-  const response = await context.host.source.bytes(id, entry.sha, {
-    offset,
-    length: Math.min(length, RPC_RANGE_BYTES),
-  });
+  const query = { offset, length: Math.min(length, RPC_RANGE_BYTES) };
+  const response = await context.host.bytes(BLOB, { id, sha: entry.sha }, { query });
   const { type: _, ...described } = entry;
   return {
     ...described,
@@ -67,7 +68,7 @@ async function blobResponse(
     throw new Problem('file_too_large', detail);
   }
   const { offset, length } = part ?? { offset: 0, length: size };
-  const response = await host.source.bytes(id, sha, { offset, length });
+  const response = await host.bytes(BLOB, { id, sha }, { query: { offset, length } });
   return new Response(response.body, {
     status: part === null ? 200 : 206,
     headers: {
@@ -89,7 +90,7 @@ function contentType({ path }: HostBlob, response: Response): string {
 
 const diff: Service<'source.diff'> = async (context, { id, from, to }) => {
   await requireApp(context, id);
-  return context.host.source.diff(id, { from, to });
+  return context.host.call('GET /apps/:id/source/diff', { id }, { query: { from, to } });
 };
 
 const commit: Service<'source.commit'> = async (context, input) => {
@@ -102,12 +103,14 @@ const commit: Service<'source.commit'> = async (context, input) => {
   });
   await wakeForDeploy(context, id);
   const author = { name: author_name ?? author_email.split('@')[0]!, email: author_email };
-  return context.host.source.commit(id, { message, author, parent, files }, contents);
+  const head = JSON.stringify({ message, author, parent, files });
+  const body = new Blob([`${head}\n`, ...contents]);
+  return context.host.call('POST /apps/:id/source/commit', { id }, { body });
 };
 
 const importSource: Service<'source.import'> = async (context, { id, url }) => {
   await wakeForDeploy(context, id);
-  return context.host.source.import(id, url);
+  return context.host.call('POST /apps/:id/source/import', { id }, { body: { url } });
 };
 
 const template: Service<'source.template'> = async (context, { id, template }) => {
@@ -116,7 +119,7 @@ const template: Service<'source.template'> = async (context, { id, template }) =
   const account = accountId === null ? null : await findAccount(reads, accountId);
   const author = { name: account?.name ?? 'Cellar', email: account?.email ?? 'cellar@localhost' };
   await wakeForDeploy(context, id);
-  return host.source.startFromTemplate(id, { template, author });
+  return host.call('POST /apps/:id/source/template', { id }, { body: { template, author } });
 };
 
 function contentOf(content: string | undefined, base64: string | undefined): Uint8Array | null {

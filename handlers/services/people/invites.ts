@@ -123,7 +123,7 @@ async function addressOf({ reads, actor }: Context): Promise<string | null> {
 /** Sends an e-mail. Never rejects: the link exists and can be sent by other means. @returns why it was not sent, or null */
 async function sendMail({ host, actor }: Context, mail: Mail): Promise<string | null> {
   try {
-    return await host.mail(mail, accountOf(actor) ?? '');
+    return await host.call('POST /mail', {}, { body: { mail, owner: accountOf(actor) ?? '' } });
   } catch (error) {
     return error instanceof Problem ? error.message : 'the mail server was not asked';
   }

@@ -28,7 +28,11 @@ const list: Service<'storage.r2.list'> = async (
   const name = `storage.r2.list ${id} ${bucket}`;
   const [from] = decodeCursor(name, cursor, 1) ?? [];
   const asked = { bucket, prefix, delimiter, limit, cursor: from };
-  const { items, next, prefixes } = await context.host.buckets.list(id, asked);
+  const { items, next, prefixes } = await context.host.call(
+    'GET /apps/:id/r2/list',
+    { id },
+    { query: asked },
+  );
   return {
     items: items.map(({ key, size, etag, uploaded_at }) => ({ key, size, etag, uploaded_at })),
     next_cursor: encodeCursor(name, next === null ? null : [next]),
@@ -39,7 +43,7 @@ const list: Service<'storage.r2.list'> = async (
 const get: Service<'storage.r2.get'> = async (context, asked) => {
   const place = await placeOf(context, asked);
   return unchanged(async () => {
-    const object = await context.host.buckets.head(place.id, place);
+    const object = await headOf(context, place);
     if (object.size > R2_INLINE_BYTES) return { ...object, content_base64: null };
     const response = await bytesOf(context, place, object, { offset: 0, length: object.size });
     return { ...object, content_base64: await base64Of(response) };
@@ -49,7 +53,7 @@ const get: Service<'storage.r2.get'> = async (context, asked) => {
 const raw: Service<'storage.r2.raw'> = async (context, { range, ...asked }, transport) => {
   const place = await placeOf(context, asked);
   return unchanged(async () => {
-    const object = await context.host.buckets.head(place.id, place);
+    const object = await headOf(context, place);
     const part = partOf(range, object.size);
     const { offset, length } = part ?? { offset: 0, length: object.size };
     if (transport === 'rest')
@@ -67,8 +71,7 @@ const put: Service<'storage.r2.put'> = async (
   { content_base64, content_type, metadata, ...asked },
 ) => {
   const place = await placeOf(context, asked);
-  const bytes = new Blob([fromBase64(content_base64)]);
-  return context.host.buckets.put(place.id, place, { content_type, metadata }, bytes);
+  return putObject(context, place, { content_type, metadata }, new Blob([fromBase64(content_base64)]));
 };
 
 const createUpload: Service<'storage.r2.create_upload'> = async (
@@ -76,7 +79,8 @@ const createUpload: Service<'storage.r2.create_upload'> = async (
   { content_type, metadata, ...asked },
 ) => {
   const place = await placeOf(context, asked);
-  return context.host.buckets.createUpload(place.id, place, { content_type, metadata });
+  const query = { ...named(place), described: JSON.stringify({ content_type, metadata }) };
+  return context.host.call('POST /apps/:id/r2/uploads', { id: place.id }, { query });
 };
 
 const completeUpload: Service<'storage.r2.complete_upload'> = async (
@@ -84,13 +88,14 @@ const completeUpload: Service<'storage.r2.complete_upload'> = async (
   { upload_id, parts, ...asked },
 ) => {
   const place = await placeOf(context, asked);
-  return context.host.buckets.completeUpload(place.id, place, upload_id, parts);
+  const query = { ...named(place), upload: upload_id };
+  return context.host.call('POST /apps/:id/r2/complete', { id: place.id }, { query, body: parts });
 };
 
 const abortUpload: Service<'storage.r2.abort_upload'> = async (context, { upload_id, ...asked }) => {
   const place = await placeOf(context, asked);
-  await context.host.buckets.abortUpload(place.id, place, upload_id);
-  return null;
+  const query = { ...named(place), upload: upload_id };
+  return context.host.call('DELETE /apps/:id/r2/upload', { id: place.id }, { query });
 };
 
 /**
@@ -101,7 +106,7 @@ export async function putObjectBody(context: Context, asked: Place, request: Req
   const place = await placeOf(context, asked);
   const body = bodyOf(request, R2_OBJECT_BYTES);
   const content_type = request.headers.get('content-type')?.slice(0, 200);
-  return context.host.buckets.put(place.id, place, { content_type }, body);
+  return putObject(context, place, { content_type }, body);
 }
 
 /** Like `putObjectBody`, for one part of an upload. */
@@ -112,7 +117,8 @@ export async function putPartBody(
   request: Request,
 ): Promise<UploadedPart> {
   const place = await placeOf(context, asked);
-  return context.host.buckets.putPart(place.id, place, of, bodyOf(request, R2_PART_BYTES));
+  const given = { query: { ...named(place), ...of }, body: bodyOf(request, R2_PART_BYTES) };
+  return context.host.call('PUT /apps/:id/r2/part', { id: place.id }, given);
 }
 
 /** Returns a request's body. Its length must be known, because the host checks the free space first. */
@@ -132,8 +138,7 @@ function bodyOf({ headers, body }: Request, limitBytes: number): ReadableStream<
 
 const remove: Service<'storage.r2.delete'> = async (context, asked) => {
   const place = await placeOf(context, asked);
-  await context.host.buckets.delete(place.id, place);
-  return null;
+  return context.host.call('DELETE /apps/:id/r2/object', { id: place.id }, { query: named(place) });
 };
 
 /** Replaces an app's slug by its id. */
@@ -141,7 +146,26 @@ async function placeOf(context: Context, { id, ...place }: Place): Promise<Place
   return { ...place, id: (await requireApp(context, id)).id };
 }
 
-/** Retries a read when the object changed between its metadata and its bytes. */
+/** An object's place without the app, as the host's calls name it. */
+function named({ bucket, key }: Place) {
+  return { bucket, key };
+}
+
+function headOf({ host }: Context, place: Place): Promise<HostObject> {
+  return host.call('GET /apps/:id/r2/head', { id: place.id }, { query: named(place) });
+}
+
+function putObject(
+  { host }: Context,
+  place: Place,
+  described: object,
+  body: Blob | ReadableStream<Uint8Array>,
+): Promise<HostObject> {
+  const query = { ...named(place), described: JSON.stringify(described) };
+  return host.call('PUT /apps/:id/r2/object', { id: place.id }, { query, body });
+}
+
+/** Again when the object was changed between the look at it and the reading. */
 async function unchanged<T>(work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
@@ -159,7 +183,7 @@ function bytesOf(
   { etag }: HostObject,
   part: Part,
 ): Promise<Response> {
-  return host.buckets.bytes(id, { bucket, key, etag, ...part });
+  return host.bytes('GET /apps/:id/r2/bytes', { id }, { query: { bucket, key, etag, ...part } });
 }
 
 /** Objects are untrusted content: a browser must not run them at the API's origin. */

@@ -6,7 +6,7 @@ import type {
   SqlQuery,
   StatementResult,
 } from '../../contract/host/host-storage.ts';
-import { sentence } from '../../host/client/connection.ts';
+import { sentence } from '../../host/host-client.ts';
 import { Problem } from '../../problem.ts';
 
 /** SQLite refused a statement. Its transaction was rolled back. */
@@ -30,7 +30,8 @@ export async function runQueries(
   database: string,
   queries: SqlQuery[],
 ): Promise<{ done: StatementResult[][]; duration_ms: number }> {
-  return doneOf(await host.storage.query(appId, database, queries));
+  const given = { query: { database }, body: new Blob([JSON.stringify(queries)]) };
+  return doneOf(await host.call('POST /apps/:id/storage/query', { id: appId }, given));
 }
 
 /** Runs an SQL file in one transaction. @throws as `runQueries` */
@@ -40,7 +41,8 @@ export async function runFile(
   database: string,
   sql: string,
 ): Promise<{ done: ImportResult; duration_ms: number }> {
-  return doneOf(await host.storage.importDatabase(appId, database, sql));
+  const given = { query: { database }, body: new Blob([sql]) };
+  return doneOf(await host.call('POST /apps/:id/storage/import', { id: appId }, given));
 }
 
 function doneOf<Done>(answer: DatabaseAnswer<Done>): { done: Done; duration_ms: number } {

@@ -12,7 +12,11 @@ type SqlValue = Result<'storage.d1.get'>['rows'][number][number];
 
 const overview: Service<'storage.overview'> = async (context, { id }) => {
   const app = await requireApp(context, id);
-  return context.host.storage.overview(app.id);
+  const [kept, buckets] = await Promise.all([
+    context.host.call('GET /apps/:id/storage', { id: app.id }),
+    context.host.call('GET /apps/:id/buckets', { id: app.id }),
+  ]);
+  return { ...kept, buckets };
 };
 
 const databaseGet: Service<'storage.d1.get'> = async (context, { id, database_id, cursor, ...asked }) => {
@@ -20,11 +24,8 @@ const databaseGet: Service<'storage.d1.get'> = async (context, { id, database_id
   const question = tableQuestion(asked);
   const list = await listName('storage.d1.get', app.id, database_id, asked.table, asked.sort, asked.filter);
   const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
-  const { next, ...answer } = await context.host.storage.database(app.id, {
-    ...question,
-    database: database_id,
-    after,
-  });
+  const body = { ...question, database: database_id, after };
+  const { next, ...answer } = await context.host.call('POST /apps/:id/storage/d1', { id: app.id }, { body });
   return { ...answer, next_cursor: encodeCursor(list, next === null ? null : [next]) };
 };
 
@@ -40,7 +41,8 @@ const objectsGet: Service<'storage.do.get'> = async (context, { id, class_name, 
   const { table, sort, filter } = asked;
   const list = await listName('storage.do.get', app.id, class_name, object_id, name, table, sort, filter);
   const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
-  const { next, ...answer } = await context.host.storage.objects(app.id, { ...question, after });
+  const body = { ...question, after };
+  const { next, ...answer } = await context.host.call('POST /apps/:id/storage/do', { id: app.id }, { body });
   return { ...answer, next_cursor: encodeCursor(list, next === null ? null : [next]) };
 };
 
@@ -70,7 +72,8 @@ function writtenOf(results: StatementResult[], duration_ms: number) {
 
 const databaseExport: Service<'storage.d1.export'> = async (context, { id, database_id, tables }) => {
   const app = await requireApp(context, id);
-  return context.host.storage.exportDatabase(app.id, { database: database_id, tables });
+  const body = { database: database_id, tables };
+  return context.host.call('POST /apps/:id/storage/export', { id: app.id }, { body });
 };
 
 const databaseImport: Service<'storage.d1.import'> = async (context, { id, database_id, sql }) => {
@@ -82,21 +85,21 @@ const databaseImport: Service<'storage.d1.import'> = async (context, { id, datab
 const kvPut: Service<'storage.kv.put'> = async (context, { id, namespace_id, key, ...value }) => {
   const app = await requireApp(context, id);
   const { value_base64, expires_at, metadata = null } = value;
-  await context.host.storage.writeValue(app.id, {
+  const body = {
     of: namespace_id,
     key,
     value: { $bytes: value_base64 },
     expiration: expires_at === undefined ? null : Math.floor(Date.parse(expires_at) / 1000),
     metadata,
-  });
+  };
+  await context.host.call('POST /apps/:id/storage/kv/write', { id: app.id }, { body });
   return { key };
 };
 
 const kvDelete: Service<'storage.kv.delete'> = async (context, { id, namespace_id, key }) => {
   const app = await requireApp(context, id);
-  const gone = { value: null, expiration: null, metadata: null };
-  await context.host.storage.writeValue(app.id, { of: namespace_id, key, ...gone });
-  return null;
+  const body = { of: namespace_id, key, value: null, expiration: null, metadata: null };
+  return context.host.call('POST /apps/:id/storage/kv/write', { id: app.id }, { body });
 };
 
 const kvList: Service<'storage.kv.list'> = async (
@@ -106,20 +109,15 @@ const kvList: Service<'storage.kv.list'> = async (
   const app = await requireApp(context, id);
   const list = await listName('storage.kv.list', app.id, namespace_id, prefix);
   const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
-  const asked = { namespace: namespace_id, key: null, prefix, after, limit };
-  const { next, items } = await context.host.storage.kvKeys(app.id, asked);
+  const body = { namespace: namespace_id, key: null, prefix, after, limit };
+  const { next, items } = await context.host.call('POST /apps/:id/storage/kv', { id: app.id }, { body });
   return { items, next_cursor: encodeCursor(list, next === null ? null : [next]) };
 };
 
 const kvGet: Service<'storage.kv.get'> = async (context, { id, namespace_id, key }) => {
   const app = await requireApp(context, id);
-  return context.host.storage.kvValue(app.id, {
-    namespace: namespace_id,
-    key,
-    prefix: '',
-    after: null,
-    limit: 1,
-  });
+  const body = { namespace: namespace_id, key, prefix: '', after: null, limit: 1 };
+  return context.host.call('POST /apps/:id/storage/kv/get', { id: app.id }, { body });
 };
 
 export const storageServices = {

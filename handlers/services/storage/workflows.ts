@@ -1,4 +1,6 @@
-// Workflows of an app. Instances are read like other storage, and changed by processes of the app.
+// Workflows of an app: what is kept of their instances is read as all storage is, and processes of the app change them.
+import type { Context } from '../../context.ts';
+import type { WorkflowAction } from '../../contract/host/host-storage.ts';
 import { requireApp } from '../apps/apps.ts';
 import { decodeCursor, encodeCursor } from '../cursor.ts';
 import { pageOf } from '../paging.ts';
@@ -6,7 +8,7 @@ import type { Service } from '../types.ts';
 
 const list: Service<'workflows.list'> = async (context, { id, ...page }) => {
   const app = await requireApp(context, id);
-  const items = await context.host.workflows.list(app.id);
+  const items = await context.host.call('GET /apps/:id/workflows', { id: app.id });
   return pageOf(`workflows.list ${app.id}`, items, ({ name }) => name, page);
 };
 
@@ -15,52 +17,54 @@ const instances: Service<'workflows.instances.list'> = async (context, { id, cur
   const { workflow, status = null, limit } = asked;
   const name = `workflows.instances.list ${app.id} ${workflow} ${status}`;
   const after = decodeCursor(name, cursor, 1)?.[0] ?? null;
-  const { items, next } = await context.host.workflows.instances(app.id, { workflow, status, limit, after });
+  const body = { workflow, status, limit, after };
+  const { items, next } = await context.host.call(
+    'POST /apps/:id/workflows/instances',
+    { id: app.id },
+    { body },
+  );
   return { items, next_cursor: encodeCursor(name, next === null ? null : [next]) };
 };
 
 const get: Service<'workflows.instances.get'> = async (context, { id, workflow, instance }) => {
   const app = await requireApp(context, id);
-  return context.host.workflows.instance(app.id, { workflow, instance });
+  return context.host.call(
+    'POST /apps/:id/workflows/instance',
+    { id: app.id },
+    { body: { workflow, instance } },
+  );
 };
 
 const create: Service<'workflows.instances.create'> = async (context, { id, workflow, instance, params }) => {
-  const app = await requireApp(context, id);
-  const asked = { workflow, action: 'create', instance: instance ?? null, params: params ?? {} } as const;
-  return (await context.host.workflows.act(app.id, asked))!;
+  const named = { workflow, instance: instance ?? null };
+  return (await act(context, id, { ...named, action: 'create', params: params ?? {} }))!;
 };
 
-/** Services of the operations whose only parameter is the instance. */
+/** The operations that need only an instance's name. */
 function change(action: 'pause' | 'resume'): Service<'workflows.instances.pause'> {
-  return async (context, { id, workflow, instance }) => {
-    const app = await requireApp(context, id);
-    return (await context.host.workflows.act(app.id, { workflow, action, instance }))!;
-  };
+  return async (context, { id, workflow, instance }) =>
+    (await act(context, id, { workflow, action, instance }))!;
 }
 
-const terminate: Service<'workflows.instances.terminate'> = async (context, { id, rollback, ...asked }) => {
-  const app = await requireApp(context, id);
-  const action = { ...asked, action: 'terminate', options: { rollback } } as const;
-  return (await context.host.workflows.act(app.id, action))!;
-};
+const terminate: Service<'workflows.instances.terminate'> = async (context, { id, rollback, ...asked }) =>
+  (await act(context, id, { ...asked, action: 'terminate', options: { rollback } }))!;
 
-const restart: Service<'workflows.instances.restart'> = async (context, { id, from = null, ...asked }) => {
-  const app = await requireApp(context, id);
-  const action = { ...asked, action: 'restart', options: { from } } as const;
-  return (await context.host.workflows.act(app.id, action))!;
-};
+const restart: Service<'workflows.instances.restart'> = async (context, { id, from = null, ...asked }) =>
+  (await act(context, id, { ...asked, action: 'restart', options: { from } }))!;
 
-const sendEvent: Service<'workflows.instances.send_event'> = async (context, { id, payload, ...asked }) => {
-  const app = await requireApp(context, id);
-  const event = { ...asked, action: 'send_event', payload: payload ?? null } as const;
-  return (await context.host.workflows.act(app.id, event))!;
-};
+const sendEvent: Service<'workflows.instances.send_event'> = async (context, { id, payload, ...asked }) =>
+  (await act(context, id, { ...asked, action: 'send_event', payload: payload ?? null }))!;
 
 const remove: Service<'workflows.instances.delete'> = async (context, { id, workflow, instance }) => {
-  const app = await requireApp(context, id);
-  await context.host.workflows.act(app.id, { workflow, action: 'delete', instance });
+  await act(context, id, { workflow, action: 'delete', instance });
   return null;
 };
+
+/** Has a process of the app make or change an instance. */
+async function act(context: Context, id: string, body: WorkflowAction) {
+  const app = await requireApp(context, id);
+  return context.host.call('POST /apps/:id/workflows/act', { id: app.id }, { body });
+}
 
 export const workflowServices = {
   'workflows.list': list,

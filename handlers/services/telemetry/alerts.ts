@@ -14,7 +14,7 @@ const list: Service<'alerts.list'> = async (context, { id, ...page }) => {
   await requireApp(context, id);
   const name = `alerts.list ${id}`;
   const { after, limit } = pageAfter(name, page);
-  const rest = (await context.host.alerts.list(id)).filter((alert) => alert.id > after);
+  const rest = (await context.host.call('GET /apps/:id/alerts', { id })).filter((alert) => alert.id > after);
   return listAnswer(
     name,
     pageOf(rest, limit, (alert) => [alert.id]),
@@ -27,23 +27,24 @@ const set: Service<'alerts.set'> = async (context, { id, alert_id, ...given }) =
   // Undefined fields are dropped by JSON.
   const settings = given as AlertSettings;
   if (alert_id !== undefined) {
-    return { ...(await context.host.alerts.change(id, requireId(alert_id), settings)), secret: null };
+    const words = { id, alert: requireId(alert_id) };
+    const alert = await context.host.call('PUT /apps/:id/alerts/:alert', words, { body: settings });
+    return { ...alert, secret: null };
   }
   const { url } = settings;
   if (url === undefined)
     throw invalidInput([{ path: 'url', message: 'is missing; an alert that is made needs it' }]);
-  return context.host.alerts.add(id, { ...settings, url });
+  return context.host.call('POST /apps/:id/alerts', { id }, { body: { ...settings, url } });
 };
 
 const remove: Service<'alerts.delete'> = async (context, { id, alert_id }) => {
   await requireApp(context, id);
-  await context.host.alerts.delete(id, requireId(alert_id));
-  return null;
+  return context.host.call('DELETE /apps/:id/alerts/:alert', { id, alert: requireId(alert_id) });
 };
 
 const test: Service<'alerts.test'> = async (context, { id, alert_id }) => {
   await requireApp(context, id);
-  return context.host.alerts.test(id, requireId(alert_id));
+  return context.host.call('POST /apps/:id/alerts/:alert/test', { id, alert: requireId(alert_id) });
 };
 
 export const alertServices = {

@@ -9,24 +9,23 @@ const list: Service<'logs.list'> = async (
 ) => {
   await requireApp(context, id);
   const name = `logs.list ${id} ${preview ?? ''}`;
-  const { items, next } = await context.host.telemetry.read('logs', id, {
+  const body = {
     ...filter,
     preview,
     since: since === undefined ? undefined : Date.parse(since),
     until: until === undefined ? undefined : Date.parse(until),
     traceId: trace_id,
     before: decodeNumbers(name, cursor, 1)?.[0],
-  });
+  };
+  const { items, next } = await context.host.call('POST /apps/:id/telemetry/logs', { id }, { body });
   return { items, next_cursor: encodeCursor(name, next === null ? null : [String(next)]) };
 };
 
 const stream: Service<'logs.stream'> = async (context, { id, last_event_id, ...filter }, transport) => {
   await requireApp(context, id);
-  return context.host.telemetry.follow('logs', id, {
-    ...filter,
-    after: last_event_id,
-    rpcMethod: transport === 'rpc' ? 'logs.stream' : undefined,
-  });
+  const rpcMethod = transport === 'rpc' ? 'logs.stream' : undefined;
+  const body = { ...filter, after: last_event_id, rpcMethod };
+  return (await context.host.bytes('POST /apps/:id/telemetry/logs/stream', { id }, { body })).body!;
 };
 
 export const logServices = { 'logs.list': list, 'logs.stream': stream };

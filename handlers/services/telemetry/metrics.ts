@@ -7,12 +7,12 @@ import type { Service } from '../types.ts';
 
 const get: Service<'metrics.get'> = async (context, { id, hours }) => {
   await requireApp(context, id);
-  return context.host.telemetry.read('metrics', id, { hours });
+  return context.host.call('POST /apps/:id/telemetry/metrics', { id }, { body: { hours } });
 };
 
 const version: Service<'metrics.version'> = async (context, { id }) => {
   await requireApp(context, id);
-  return context.host.telemetry.read('metrics/version', id);
+  return context.host.call('POST /apps/:id/telemetry/metrics/version', { id }, { body: {} });
 };
 
 const devices: Service<'devices.list'> = (context, input) => breakdown(context, 'devices', input);
@@ -34,11 +34,8 @@ async function breakdown<Name extends 'devices' | 'paths' | 'refs'>(
   await requireApp(context, id);
   const list = `${name}.list ${id} ${hours}`;
   const offset = decodeNumbers(list, cursor, 1)?.[0] ?? 0;
-  const { items, next } = await context.host.telemetry.read<'devices' | 'paths' | 'refs'>(name, id, {
-    hours,
-    limit,
-    offset,
-  });
+  const call = `POST /apps/:id/telemetry/${name as 'devices' | 'paths' | 'refs'}` as const;
+  const { items, next } = await context.host.call(call, { id }, { body: { hours, limit, offset } });
   return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
 }
 
@@ -46,7 +43,8 @@ const spans: Service<'spans.list'> = async (context, { id, hours, limit, cursor 
   await requireApp(context, id);
   const list = `spans.list ${id}`;
   const before = decodeNumbers(list, cursor, 1)?.[0];
-  const { items, next } = await context.host.telemetry.read('spans', id, { hours, limit, before });
+  const body = { hours, limit, before };
+  const { items, next } = await context.host.call('POST /apps/:id/telemetry/spans', { id }, { body });
   return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
 };
 
@@ -54,7 +52,8 @@ const datapoints: Service<'datapoints.list'> = async (context, { id, limit, curs
   await requireApp(context, id);
   const list = `datapoints.list ${id} ${JSON.stringify(filter)}`;
   const before = decodeNumbers(list, cursor, 1)?.[0];
-  const { items, next } = await context.host.telemetry.read('datapoints', id, { ...filter, limit, before });
+  const body = { ...filter, limit, before };
+  const { items, next } = await context.host.call('POST /apps/:id/telemetry/datapoints', { id }, { body });
   return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
 };
 

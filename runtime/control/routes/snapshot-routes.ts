@@ -17,7 +17,7 @@ export interface SnapshotRouteOptions extends ReplaceOptions {
 export function snapshotRoutes(options: SnapshotRouteOptions): Pick<HostRoutes, SnapshotCall> {
   const { disk, snapshots, apps } = options;
   return {
-    'GET /snapshots': async () => ({ items: (await snapshots.list().catch(refuse)).map(shown) }),
+    'GET /snapshots': async () => (await snapshots.list().catch(refuse)).map(shown),
     'POST /snapshots/verify': () => snapshots.verify().catch(refuse),
     'POST /snapshots': async () => {
       requireRoom(disk);

@@ -31,6 +31,9 @@ export function storageRoutes({
         signal,
       });
     });
+  const keys = answer(async (looker, { request }) =>
+    storageQueries.keys(looker, await readJson<'POST /apps/:id/storage/kv'>(request)),
+  );
   return {
     'GET /apps/:id/storage': answer((looker) => storageQueries.overview(looker)),
     'POST /apps/:id/storage/kv/write': async ({ request, words }) => {
@@ -49,9 +52,8 @@ export function storageRoutes({
     'POST /apps/:id/storage/do': answer(async (looker, { request }) =>
       storageQueries.objects(looker, await readJson<'POST /apps/:id/storage/do'>(request)),
     ),
-    'POST /apps/:id/storage/kv': answer(async (looker, { request }) =>
-      storageQueries.keys(looker, await readJson<'POST /apps/:id/storage/kv'>(request)),
-    ),
+    'POST /apps/:id/storage/kv': keys,
+    'POST /apps/:id/storage/kv/get': keys,
   };
 }
 

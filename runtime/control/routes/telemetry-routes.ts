@@ -1,11 +1,9 @@
 // The host's routes to an app's telemetry.
 import { errorCodes } from '../../../handlers/contract/errors.ts';
-import type { BreakdownParams, HostCall } from '../../../handlers/contract/host/host-routes.ts';
-import type { GroupStatus } from '../../../sqlite/telemetry/errors.ts';
+import type { HostCall, TelemetryAnswers } from '../../../handlers/contract/host/host-routes.ts';
 import type { Apps } from '../../apps/apps.ts';
 import { Refusal } from '../../refusal.ts';
 import type { ErrorFollow } from '../../telemetry/errors/error-listener.ts';
-import { LEVELS, type Level } from '../../telemetry/logs/log-lines.ts';
 import type { LogFollow } from '../../telemetry/logs/log-listener.ts';
 import type { AskName, Asks, FollowKind, StreamPiece } from '../../telemetry/protocol.ts';
 import { TelemetryError } from '../../telemetry/questions.ts';
@@ -20,141 +18,90 @@ export interface TelemetryOptions {
   apps: Apps;
 }
 
-/** The calls about an app's telemetry. */
+/** The calls that are about an app's telemetry. */
 export type TelemetryCall = Extract<HostCall, `${string}/telemetry/${string}`>;
 
-/** Returns the routes of these calls. The control plane has validated their parameters. */
+/** Calls carry what the control plane has checked: the words of the contract. */
 export function telemetryRoutes({
   telemetry,
   streams,
   apps,
 }: TelemetryOptions): Pick<HostRoutes, TelemetryCall> {
-  /** Returns the id of the preview that a call names, or of the app itself. */
-  const subject = ({ words, query }: Call): string => {
-    const name = query.get('preview');
-    if (name === null) return words[0]!;
-    const preview = apps.previews(words[0]!).find((row) => row.name === name);
-    if (preview === undefined) throw new Refusal(404, 'preview_not_found', `the app has no preview ${name}`);
-    return preview.id;
+  /** The id of an app, or of its preview of that name. */
+  const subject = (appId: string, preview: string | undefined): string => {
+    if (preview === undefined) return appId;
+    const found = apps.previews(appId).find(({ name }) => name === preview);
+    if (found === undefined) throw new Refusal(404, 'preview_not_found', `the app has no preview ${preview}`);
+    return found.id;
   };
-  const open = (kind: FollowKind, call: Call, follow: LogFollow | ErrorFollow) => {
-    const id = subject(call);
-    streams.open(call.words[0]!, call.response, (take) =>
+  const read =
+    <Name extends keyof TelemetryAnswers>(name: Name) =>
+    async ({ request, words }: Call): Promise<TelemetryAnswers[Name]['answer']> => {
+      const { preview, ...asked } =
+        await readJson<`POST /apps/:id/telemetry/${keyof TelemetryAnswers}`>(request);
+      const own = name === 'refs' ? { own: apps.hostsOf(words[0]!) } : {};
+      const params = { ...asked, ...own, appId: subject(words[0]!, preview) };
+      return ask(telemetry, name, params as TelemetryAnswers[Name]['params']);
+    };
+  const open = (
+    { words, response }: Call,
+    kind: FollowKind,
+    follow: LogFollow | ErrorFollow | null,
+    id = words[0]!,
+  ) =>
+    streams.open(words[0]!, response, (take) =>
       telemetry.follow(
         id,
         kind,
         () => follow,
         (items) => {
           const pieces = items as StreamPiece[];
-          // A restarted telemetry thread continues the stream from here.
-          follow.after = pieces.findLast(({ lastId }) => lastId !== null)?.lastId ?? follow.after;
+          // After a restart of the telemetry's thread the stream goes on from there.
+          if (follow) follow.after = pieces.findLast(({ lastId }) => lastId !== null)?.lastId ?? follow.after;
           take(pieces);
         },
       ),
     );
-  };
   return {
-    'GET /apps/:id/telemetry/metrics': ({ words, query }) =>
-      ask(telemetry, 'metrics', { appId: words[0]!, hours: Number(query.get('hours')) }),
-    'GET /apps/:id/telemetry/metrics/version': ({ words }) =>
-      ask(telemetry, 'metrics/version', { appId: words[0]! }),
-    'GET /apps/:id/telemetry/devices': (call) => ask(telemetry, 'devices', ranked(call)),
-    'GET /apps/:id/telemetry/paths': (call) => ask(telemetry, 'paths', ranked(call)),
-    'GET /apps/:id/telemetry/refs': (call) =>
-      ask(telemetry, 'refs', { ...ranked(call), own: apps.hostsOf(call.words[0]!) }),
-    'GET /apps/:id/telemetry/spans': ({ words, query }) =>
-      ask(telemetry, 'spans', {
-        appId: words[0]!,
-        hours: Number(query.get('hours')),
-        limit: Number(query.get('limit')),
-        before: numberOf(query, 'before'),
-      }),
-    'GET /apps/:id/telemetry/datapoints': ({ words, query }) =>
-      ask(telemetry, 'datapoints', {
-        appId: words[0]!,
-        hours: Number(query.get('hours')),
-        dataset: query.get('dataset') ?? undefined,
-        index: query.get('index') ?? undefined,
-        limit: Number(query.get('limit')),
-        before: numberOf(query, 'before'),
-      }),
-    'GET /apps/:id/telemetry/logs': (call) => {
-      const { query } = call;
-      return ask(telemetry, 'logs', {
-        appId: subject(call),
-        limit: Number(query.get('limit')),
-        search: query.get('search') ?? undefined,
-        level: levelOf(query),
-        since: numberOf(query, 'since'),
-        until: numberOf(query, 'until'),
-        traceId: query.get('traceId') ?? undefined,
-        before: numberOf(query, 'before'),
-      });
-    },
-    'GET /apps/:id/telemetry/logs/stream': (call) => {
-      const { query } = call;
-      const follow: LogFollow = {
-        level: levelOf(query) ?? null,
-        search: query.get('search'),
-        after: numberOf(query, 'after') ?? null,
-        rpcMethod: query.get('rpcMethod'),
-        isTail: query.has('tail'),
-      };
-      open('logs', call, follow);
-    },
-    'GET /apps/:id/telemetry/requests/stream': ({ words, response }) =>
-      streams.open(words[0]!, response, (take) =>
-        telemetry.follow(
-          words[0]!,
-          'requests',
-          () => null,
-          (items) => take(items as StreamPiece[]),
-        ),
-      ),
-    'GET /apps/:id/telemetry/errors': (call) => {
-      const { query } = call;
-      return ask(telemetry, 'errors', {
-        appId: subject(call),
-        status: statusOf(query),
-        limit: Number(query.get('limit')),
-        afterAt: numberOf(query, 'afterAt'),
-        afterId: numberOf(query, 'afterId'),
-      });
-    },
-    'GET /apps/:id/telemetry/errors/get': (call) =>
-      ask(telemetry, 'errors/get', {
-        appId: subject(call),
-        fingerprint: call.query.get('fingerprint') ?? '',
-      }),
+    'POST /apps/:id/telemetry/metrics': read('metrics'),
+    'POST /apps/:id/telemetry/metrics/version': read('metrics/version'),
+    'POST /apps/:id/telemetry/devices': read('devices'),
+    'POST /apps/:id/telemetry/paths': read('paths'),
+    'POST /apps/:id/telemetry/refs': read('refs'),
+    'POST /apps/:id/telemetry/spans': read('spans'),
+    'POST /apps/:id/telemetry/datapoints': read('datapoints'),
+    'POST /apps/:id/telemetry/logs': read('logs'),
+    'POST /apps/:id/telemetry/errors': read('errors'),
+    'POST /apps/:id/telemetry/errors/get': read('errors/get'),
     'PUT /apps/:id/telemetry/errors/status': async ({ request, words }) => {
       const changes = await readJson<'PUT /apps/:id/telemetry/errors/status'>(request);
       return ask(telemetry, 'errors/status', { appId: words[0]!, ...changes });
     },
-    'GET /apps/:id/telemetry/errors/stream': (call) =>
-      open('errors', call, {
-        status: statusOf(call.query),
-        after: numberOf(call.query, 'after') ?? null,
-        rpcMethod: call.query.get('rpcMethod'),
-      }),
+    'POST /apps/:id/telemetry/logs/stream': async (call) => {
+      const { preview, level, search, after, rpcMethod, tail } =
+        await readJson<'POST /apps/:id/telemetry/logs/stream'>(call.request);
+      const follow = {
+        level: level ?? null,
+        search: search ?? null,
+        after: after === undefined ? null : Number(after),
+        rpcMethod: rpcMethod ?? null,
+        isTail: tail === true,
+      };
+      open(call, 'logs', follow, subject(call.words[0]!, preview));
+    },
+    'POST /apps/:id/telemetry/errors/stream': async (call) => {
+      const { preview, status, after, rpcMethod } = await readJson<'POST /apps/:id/telemetry/errors/stream'>(
+        call.request,
+      );
+      const follow = {
+        status,
+        after: after === undefined ? null : Number(after),
+        rpcMethod: rpcMethod ?? null,
+      };
+      open(call, 'errors', follow, subject(call.words[0]!, preview));
+    },
+    'GET /apps/:id/telemetry/requests/stream': (call) => open(call, 'requests', null),
   };
-}
-
-function numberOf(query: URLSearchParams, name: string): number | undefined {
-  const text = query.get(name);
-  return text === null ? undefined : Number(text);
-}
-
-function statusOf(query: URLSearchParams): GroupStatus {
-  return (query.get('status') ?? 'open') as GroupStatus;
-}
-
-function levelOf(query: URLSearchParams): Level | undefined {
-  return LEVELS.find((level) => level === query.get('level'));
-}
-
-function ranked({ words, query }: Call): BreakdownParams {
-  const number = (name: string) => Number(query.get(name));
-  return { appId: words[0]!, hours: number('hours'), limit: number('limit'), offset: number('offset') };
 }
 
 async function ask<Name extends AskName>(

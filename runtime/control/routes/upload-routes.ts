@@ -99,12 +99,12 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
       const { store, paths } = options;
       const names = { ...emptyNames(), ...store.apps.storageNames(appId) };
       const asked = query.get('deploy');
-      if (asked !== null && !ID.test(asked)) return { release: null };
+      if (asked !== null && !ID.test(asked)) return null;
       const bundle = asked === null ? null : await uploads.bundle(appId, asked);
-      if (bundle !== null) return { release: describedBundle(asked!, bundle, names) };
+      if (bundle !== null) return describedBundle(asked!, bundle, names);
       const release =
         asked === null ? await liveRelease(options, appId) : await readRelease(paths.release(appId, asked));
-      return { release: release && described(release, names) };
+      return release && described(release, names);
     },
   };
 }
@@ -123,7 +123,7 @@ async function retrigger(
   options: UploadOptions,
   appId: string,
   { author, crons, consumer, without, workflow }: HostCalls['PUT /apps/:id/triggers']['body'],
-): Promise<{ deploy: DeployFact | null }> {
+): Promise<DeployFact | null> {
   const live = await liveRelease(options, appId);
   if (live === null) throw new Refusal(404, 'release_unavailable', 'nothing is deployed yet');
   const { crons: before = [], consumers = [] } = live.triggers ?? {};
@@ -136,7 +136,7 @@ async function retrigger(
   });
   const isSame =
     isDeepStrictEqual(triggers, { crons: before, consumers }) && isDeepStrictEqual(workflows, live.workflows);
-  if (isSame) return { deploy: null };
+  if (isSame) return null;
   requireRoom(options.disk);
   const message = workflow
     ? `Settings of the Workflow ${workflow.name}`
@@ -148,7 +148,7 @@ async function retrigger(
     { ...triggers, ...(workflow && { workflows }) },
     { author, message },
   );
-  return { deploy: await untilEnded(options, deploy) };
+  return untilEnded(options, deploy);
 }
 
 async function places({ storageQueries }: UploadOptions, appId: string): Promise<KeptPlaces> {

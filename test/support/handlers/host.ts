@@ -135,7 +135,7 @@ export class TestHost {
         200,
         (JSON.parse(body) as string[]).map((app_id) => ({ app_id, ...this.kept })),
       );
-    else if (part === 'release' && this.release !== null) send(200, { release: this.release });
+    else if (part === 'release' && this.release !== null) send(200, this.release);
     else if (first !== 'apps') send(404, { code: 'route_not_found' });
     else if (id === undefined) {
       const items = [...this.wanted.keys()].map((app) => this.listed(app));
@@ -144,14 +144,14 @@ export class TestHost {
       const hostname = new URL(path, 'http://host').searchParams.get('hostname')!;
       const found = await this.lookUp(hostname).catch(() => null);
       send(found === null ? 500 : 200, found);
-    } else if (deployId !== undefined) {
+    } else if (part === 'deploys' && deployId !== undefined) {
       const log = this.logs.get(deployId);
-      if (log === undefined) send(404, { code: 'deploy_not_found' });
-      else response.writeHead(200, { 'content-type': 'text/plain' }).end(log);
+      if (log === undefined) response.writeHead(204).end();
+      else send(200, { text: log });
     } else if (part !== undefined) send(404, { code: 'route_not_found' });
     else if (request.method === 'GET') {
       if (this.wanted.has(id)) send(200, this.listed(id));
-      else send(404, { code: 'app_not_found' });
+      else response.writeHead(204).end();
     } else await this.#transition(request.method!, id, new URL(path, 'http://host'), body, send);
   }
 

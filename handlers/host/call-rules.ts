@@ -1,0 +1,186 @@
+// How each call of the host is made: its deadline, and the errors that its caller gets with the host's own words.
+import { DOMAIN_LOOKUP_MS } from '../contract/apps/domains.ts';
+import type { ErrorCode } from '../contract/errors.ts';
+import {
+  OBJECT_DEADLINE_MS,
+  READ_DEADLINE_MS,
+  SNAPSHOT_DEADLINE_MS,
+  SNAPSHOT_LIST_DEADLINE_MS,
+  SOURCE_DEADLINE_MS,
+} from '../contract/host/deadlines.ts';
+import type { HostCall, TelemetryAnswers } from '../contract/host/host-routes.ts';
+
+export interface CallRule {
+  /** In ms, for the whole answer; `start`: for a start or an end of a process. Default: `CALL_DEADLINE_MS`. */
+  deadlineMs?: number | 'start';
+  /** Error codes that are passed on. Any other becomes `host_unavailable`. */
+  refusals?: readonly ErrorCode[];
+  /** Whether an attempt that failed with a 5xx may have changed something, so that it must not be repeated. */
+  changes?: true;
+  /** Whether the answer is an endless stream: the deadline is for its head. */
+  endless?: true;
+}
+
+/** The mail server and webhooks have less themselves. */
+const DELIVERY_DEADLINE_MS = 15_000;
+/** A whole push or clone. What stalls is ended much earlier by the host. */
+const GIT: CallRule = { deadlineMs: 3_600_000 };
+/** To make a copy, and to read its last byte. */
+const COPY_DEADLINE_MS = 40 * 60_000;
+
+const STORAGE: CallRule = {
+  refusals: [
+    'host_unavailable',
+    'storage_not_found',
+    'invalid_input',
+    'query_failed',
+    'query_timeout',
+    'answer_too_large',
+    'storage_unreadable',
+    'workflow_not_found',
+    'workflow_instance_not_found',
+  ],
+  deadlineMs: READ_DEADLINE_MS,
+};
+const STORAGE_WRITE: CallRule = {
+  refusals: ['storage_not_found', 'query_failed', 'app_unavailable', 'host_unavailable'],
+  deadlineMs: READ_DEADLINE_MS,
+  changes: true,
+};
+const OBJECT: CallRule = {
+  refusals: [
+    'storage_not_found',
+    'transition_conflict',
+    'quota_exceeded',
+    'invalid_input',
+    'bad_request',
+    'request_timeout',
+  ],
+};
+const OBJECT_WRITE: CallRule = { ...OBJECT, changes: true };
+const SOURCE: CallRule = {
+  refusals: ['ref_not_found', 'path_not_found', 'invalid_input', 'host_unavailable'],
+  deadlineMs: SOURCE_DEADLINE_MS,
+};
+const SOURCE_WRITE: CallRule = { deadlineMs: SOURCE_DEADLINE_MS, changes: true };
+const UPLOAD: CallRule = {
+  refusals: ['invalid_input', 'bad_request', 'body_too_large', 'rate_limited', 'app_not_found'],
+  deadlineMs: SOURCE_DEADLINE_MS,
+};
+const SNAPSHOT: CallRule = {
+  refusals: ['snapshot_unusable', 'snapshot_failed'],
+  deadlineMs: SNAPSHOT_DEADLINE_MS,
+};
+const ALERT: CallRule = { refusals: ['alert_not_found'] };
+const TELEMETRY: CallRule = { refusals: ['error_not_found', 'preview_not_found'] };
+const STREAM: CallRule = { refusals: ['rate_limited', 'preview_not_found'], endless: true };
+
+const telemetryRules = (names: (keyof TelemetryAnswers)[]) =>
+  Object.fromEntries(names.map((name) => [`POST /apps/:id/telemetry/${name}`, TELEMETRY]));
+
+/** A call that is left out has the usual deadline, and no errors of its own. */
+export const callRules: Partial<Record<HostCall, CallRule>> = {
+  ...telemetryRules(['logs', 'errors', 'errors/get']),
+  'POST /apps/:id/telemetry/logs/stream': STREAM,
+  'POST /apps/:id/telemetry/errors/stream': STREAM,
+  'GET /apps/:id/telemetry/requests/stream': STREAM,
+  'PUT /apps/:id/telemetry/errors/status': TELEMETRY,
+  'PUT /apps/:id': { deadlineMs: 'start' },
+  'DELETE /apps/:id': { deadlineMs: 'start' },
+  'POST /apps/:id/rollback': { refusals: ['deploy_not_found', 'release_unavailable'], changes: true },
+  'POST /apps/:id/deploys': { ...SOURCE_WRITE, refusals: ['deploy_not_found', 'ref_not_found'] },
+  'POST /apps/:id/deploys/:deploy/cancel': {
+    refusals: ['deploy_not_found', 'transition_conflict'],
+    changes: true,
+  },
+  'PUT /apps/:id/triggers': { ...SOURCE_WRITE, refusals: ['release_unavailable'] },
+  'GET /apps/:id/source/tree': SOURCE,
+  'GET /apps/:id/source/entry': SOURCE,
+  'GET /apps/:id/source/blob/:sha': SOURCE,
+  'GET /apps/:id/source/diff': SOURCE,
+  'POST /apps/:id/source/commit': {
+    ...SOURCE_WRITE,
+    refusals: ['commit_conflict', 'path_not_found', 'invalid_input', 'host_unavailable'],
+  },
+  'POST /apps/:id/source/import': {
+    ...SOURCE_WRITE,
+    refusals: ['commit_conflict', 'import_failed', 'rate_limited'],
+  },
+  'POST /apps/:id/source/template': { ...SOURCE_WRITE, refusals: ['commit_conflict'] },
+  'POST /apps/:id/crons/run': {
+    refusals: ['cron_not_found', 'transition_conflict', 'app_unavailable'],
+    deadlineMs: READ_DEADLINE_MS,
+    changes: true,
+  },
+  'GET /apps/:id/workflows': STORAGE,
+  'POST /apps/:id/workflows/instances': STORAGE,
+  'POST /apps/:id/workflows/instance': STORAGE,
+  'POST /apps/:id/workflows/act': {
+    refusals: [
+      'workflow_not_found',
+      'workflow_instance_not_found',
+      'workflow_conflict',
+      'invalid_input',
+      'app_unavailable',
+    ],
+    deadlineMs: READ_DEADLINE_MS,
+    changes: true,
+  },
+  'GET /apps/:id/copy': { refusals: ['app_not_found', 'rate_limited'], deadlineMs: COPY_DEADLINE_MS },
+  'GET /apps/:id/r2/list': OBJECT,
+  'GET /apps/:id/r2/head': OBJECT,
+  'GET /apps/:id/r2/bytes': { ...OBJECT, deadlineMs: OBJECT_DEADLINE_MS },
+  'PUT /apps/:id/r2/object': { ...OBJECT_WRITE, deadlineMs: OBJECT_DEADLINE_MS },
+  'PUT /apps/:id/r2/part': { ...OBJECT_WRITE, deadlineMs: SOURCE_DEADLINE_MS },
+  'POST /apps/:id/r2/uploads': OBJECT_WRITE,
+  'POST /apps/:id/r2/complete': { ...OBJECT_WRITE, deadlineMs: READ_DEADLINE_MS },
+  'DELETE /apps/:id/r2/upload': OBJECT_WRITE,
+  'DELETE /apps/:id/r2/object': OBJECT_WRITE,
+  'POST /apps/:id/alerts': { refusals: ['quota_exceeded'] },
+  'PUT /apps/:id/alerts/:alert': ALERT,
+  'DELETE /apps/:id/alerts/:alert': ALERT,
+  'POST /apps/:id/alerts/:alert/test': {
+    refusals: ['alert_not_found', 'rate_limited'],
+    deadlineMs: DELIVERY_DEADLINE_MS,
+  },
+  'GET /snapshots': { ...SNAPSHOT, deadlineMs: SNAPSHOT_LIST_DEADLINE_MS },
+  'POST /snapshots': SNAPSHOT,
+  'POST /snapshots/verify': SNAPSHOT,
+  'POST /snapshots/restore': {
+    refusals: ['app_not_found', 'snapshot_not_found', 'snapshot_unusable', 'snapshot_failed'],
+    deadlineMs: SNAPSHOT_DEADLINE_MS,
+    changes: true,
+  },
+  'PATCH /apps/:id/secrets': {
+    refusals: ['quota_exceeded', 'invalid_input'],
+    deadlineMs: 'start',
+    changes: true,
+  },
+  'GET /apps/:id/storage': STORAGE,
+  'POST /apps/:id/storage/d1': STORAGE,
+  'POST /apps/:id/storage/export': STORAGE,
+  'POST /apps/:id/storage/do': STORAGE,
+  'POST /apps/:id/storage/kv': STORAGE,
+  'POST /apps/:id/storage/kv/get': STORAGE,
+  'POST /apps/:id/storage/kv/write': STORAGE_WRITE,
+  'POST /apps/:id/storage/query': STORAGE_WRITE,
+  'POST /apps/:id/storage/import': STORAGE_WRITE,
+  'GET /apps/:id/domain': { refusals: ['app_not_found', 'rate_limited'], deadlineMs: 3 * DOMAIN_LOOKUP_MS },
+  'GET /git/:id/:refs': GIT,
+  'POST /git/:id/:service': GIT,
+  'POST /mail': { deadlineMs: DELIVERY_DEADLINE_MS },
+  'POST /uploads/assets': UPLOAD,
+  'POST /uploads/assets/:session': UPLOAD,
+  'POST /uploads/versions': UPLOAD,
+  'POST /apps/:id/versions/:deploy': { ...SOURCE_WRITE, refusals: ['deploy_not_found'] },
+  'POST /apps/:id/versions/:deploy/preview': {
+    ...SOURCE_WRITE,
+    refusals: ['deploy_not_found', 'invalid_input'],
+  },
+  'GET /apps/:id/previews/:preview/log': { refusals: ['preview_not_found', 'deploy_not_found'] },
+  'DELETE /apps/:id/previews/:preview': { refusals: ['preview_not_found'], deadlineMs: READ_DEADLINE_MS },
+  'POST /apps/:id/previews/:preview/promote': {
+    refusals: ['preview_not_found', 'release_unavailable'],
+    changes: true,
+  },
+};
