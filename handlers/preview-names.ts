@@ -1,9 +1,9 @@
 // Limits certificates of previews. Certificate authorities issue few per week for one domain, which all apps share, and a
 // person can push branches with any number of names.
 
-/** Most names of an app within `FOR_MS`. */
+/** Most names of an app within `WINDOW_MS`. */
 export const PREVIEW_NAMES = 20;
-const FOR_MS = 7 * 24 * 3_600_000;
+const WINDOW_MS = 7 * 24 * 3_600_000;
 
 /** In memory: starts empty with the control plane. */
 export class PreviewNames {
@@ -14,7 +14,7 @@ export class PreviewNames {
   may(appId: string, name: string, now: number): boolean {
     const names = this.#names.get(appId) ?? new Map<string, number>();
     this.#names.set(appId, names);
-    for (const [each, since] of names) if (now - since >= FOR_MS) names.delete(each);
+    for (const [each, since] of names) if (now - since >= WINDOW_MS) names.delete(each);
     if (names.has(name)) return true;
     if (names.size >= PREVIEW_NAMES) return false;
     names.set(name, now);

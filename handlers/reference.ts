@@ -8,7 +8,7 @@ const viewerFiles: Readonly<Record<string, { file: string; type: string }>> = {
   '/docs/viewer.css': { file: 'swagger-ui.css', type: 'text/css; charset=utf-8' },
 };
 /** The viewer changes only with a new version of Cellar. */
-const KEPT = 'public, max-age=3600';
+const CACHE_CONTROL = 'public, max-age=3600';
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -55,7 +55,7 @@ export async function reference(
     headers: {
       'content-type': viewer.type,
       'content-encoding': 'gzip',
-      'cache-control': KEPT,
+      'cache-control': CACHE_CONTROL,
       'x-content-type-options': 'nosniff',
     },
   });

@@ -17,7 +17,7 @@ const ONLY = process.argv[3]?.split(',');
 /** Longest time of writing before a kill, in ms. A kill may interrupt a write anywhere. */
 const LONGEST_LIFE_MS = 1_000;
 /** Timeout for recovery after a kill, in ms. */
-const BACK_MS = 30_000;
+const RECOVERY_MS = 30_000;
 /** Timeout for the delivery of all messages, and for the end of all Workflows, after the last kill, in ms. */
 const DELIVERED_MS = 120_000;
 /** Extra time for unfinished Workflows, in ms: a Workflow that ends within it is late, otherwise it is lost. */
@@ -226,7 +226,7 @@ async function killAgainAndAgain(id: string): Promise<Map<string, number>> {
     if (await victims[name]!()) kills.set(name, kills.get(name)! + 1);
     else problems.push(`round ${round + 1}: there was no ${name} to kill`);
     const begun = performance.now();
-    await untilBack(id, name, round);
+    await untilRecovered(id, name, round);
     console.log(`${round + 1}: ${name}, back after ${Math.round(performance.now() - begun)} ms`);
   }
   return kills;
@@ -243,7 +243,7 @@ function kill(pid: number | undefined): boolean {
   }
 }
 
-async function untilBack(id: string, victim: string, round: number): Promise<void> {
+async function untilRecovered(id: string, victim: string, round: number): Promise<void> {
   const parts: Record<string, () => Promise<boolean>> = {
     ...Object.fromEntries(KINDS.map((kind) => [kind, () => write(kind)])),
     'the API': async () => (await cellar.call('GET', '/v1/apps')).status === 200,
@@ -252,7 +252,7 @@ async function untilBack(id: string, victim: string, round: number): Promise<voi
   };
   for (const [name, answers] of Object.entries(parts)) {
     const what = `${name} is back after the ${victim} was killed`;
-    await eventually(() => answers().catch(() => false), what, BACK_MS).catch((error: Error) =>
+    await eventually(() => answers().catch(() => false), what, RECOVERY_MS).catch((error: Error) =>
       problems.push(`round ${round + 1}: ${error.message}`),
     );
   }
@@ -274,7 +274,7 @@ async function check(kind: Kind, id: string): Promise<void> {
       () => true,
       () => false,
     );
-  if (await within(kind === 'queue' || kind === 'workflow' ? DELIVERED_MS : BACK_MS)) return;
+  if (await within(kind === 'queue' || kind === 'workflow' ? DELIVERED_MS : RECOVERY_MS)) return;
   const missing = `${lost.length} of ${acknowledged[kind].size}`;
   if (kind !== 'workflow') {
     problems.push(`${kind}: ${missing} acknowledged writes are lost (${lost.slice(0, 10)})`);
@@ -299,7 +299,7 @@ async function showInstances(id: string, numbers: number[]): Promise<void> {
   const named = [join(data, 'do', workflowKey('flow'), 'metadata.sqlite')];
   const alarms = await readAlarms(
     { earliest: [], named, before: Number.POSITIVE_INFINITY },
-    { user: null, scratch: join(kept, 'alarms-read'), signal: AbortSignal.timeout(BACK_MS) },
+    { user: null, scratch: join(kept, 'alarms-read'), signal: AbortSignal.timeout(RECOVERY_MS) },
   ).then(({ alarms }) => alarms[0]!);
   const said = cellar.output.split('\n');
   for (const instance of numbers.map((n) => `n${n}`)) {

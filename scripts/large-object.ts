@@ -32,15 +32,15 @@ for (const { way, to, path, other } of [
     const answer = await ask({ ...to, headers, path, method: 'PUT' }, Readable.from(pieces()));
     return JSON.parse(await textOf(answer)) as { size?: number; etag?: string };
   });
-  tell(`put through ${way}: ${put.size} bytes`, put.size === OBJECT_BYTES && put.etag === digest);
+  report(`put through ${way}: ${put.size} bytes`, put.size === OBJECT_BYTES && put.etag === digest);
   const got = await during(`get through ${way}`, async () =>
     digestOf(await ask({ ...to, path: other, method: 'GET' })),
   );
-  tell(`get through ${way}: the bytes that were put`, got === digest);
+  report(`get through ${way}: the bytes that were put`, got === digest);
 }
 process.exitCode = missed === 0 ? 0 : 1;
 
-function tell(what: string, isMet: boolean): void {
+function report(what: string, isMet: boolean): void {
   if (!isMet) missed++;
   console.log(`${isMet ? 'met   ' : 'MISSED'} ${what}`);
 }
@@ -90,7 +90,7 @@ async function during<T>(what: string, work: () => Promise<T>): Promise<T> {
   console.log(`       ${what}: ${seconds.toFixed(1)} s, ${(OBJECT_BYTES / MIB / seconds).toFixed(0)} MiB/s`);
   for (const { name, bytes, grown } of most) {
     const told = `${what}: ${name} ${(bytes / MIB).toFixed(0)} MiB at most, ${(grown / MIB).toFixed(0)} more than before`;
-    tell(told, grown <= FLAT_BYTES);
+    report(told, grown <= FLAT_BYTES);
   }
   return result;
 }

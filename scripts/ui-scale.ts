@@ -51,13 +51,13 @@ if (isWanted('object')) await largeObject(ada);
 process.exitCode = missed === 0 ? 0 : 1;
 
 /** Prints a figure and whether it meets its target. A quick run does not judge it. */
-function tellFigure(what: string, isMet: boolean): void {
+function reportFigure(what: string, isMet: boolean): void {
   if (isQuick) console.log(`       ${what}`);
-  else tell(what, isMet);
+  else report(what, isMet);
 }
 
 /** Prints a fact and whether it meets its target. */
-function tell(what: string, isMet: boolean): void {
+function report(what: string, isMet: boolean): void {
   if (!isMet) missed++;
   console.log(`${isMet ? 'met   ' : 'MISSED'} ${what}`);
 }
@@ -75,7 +75,7 @@ async function manyApps({ page }: Person): Promise<void> {
   await page.getByRole('link', { name: last, exact: true }).waitFor();
   const shownMs = performance.now() - from;
   const rows = await page.getByRole('link', { name: /^app-\d\d$/ }).count();
-  tell(
+  report(
     `${rows} of ${APPS} apps are in the list, ${shownMs.toFixed(0)} ms after the address was entered`,
     rows === APPS,
   );
@@ -108,9 +108,9 @@ async function manyLines({ page }: Person): Promise<void> {
     `       the last of ${LINES} lines is shown ${(performance.now() - from).toFixed(0)} ms after its turn`,
   );
   const rows = await page.locator('.log-line').count();
-  tell(`${rows} rows are drawn`, rows <= ROWS);
+  report(`${rows} rows are drawn`, rows <= ROWS);
   const foot = (await page.locator('.log-foot').textContent()) ?? '';
-  tell(`it says what it has and what not: ${foot}`, /^2.000 lines, \d+.\d{3} others not shown/.test(foot));
+  report(`it says what it has and what not: ${foot}`, /^2.000 lines, \d+.\d{3} others not shown/.test(foot));
   await tellTasks('the log');
   const memory = await ada.evaluate<number>('performance.memory.usedJSHeapSize');
   console.log(`       the page's heap has ${(memory / MIB).toFixed(0)} MiB`);
@@ -130,7 +130,7 @@ async function largeObject({ page }: Person): Promise<void> {
   await tellTasks('the upload');
   const object = { id, bucket: 'files', key: 'film.bin' };
   const { size } = await rpc('storage.r2.get', object);
-  tell(`the object has ${size} bytes`, size === OBJECT_BYTES);
+  report(`the object has ${size} bytes`, size === OBJECT_BYTES);
   const begun = performance.now();
   await page.getByRole('button', { name: 'film.bin', exact: true }).click();
   await page.getByText(/^The first /).waitFor();
@@ -143,7 +143,7 @@ async function largeObject({ page }: Person): Promise<void> {
     ]);
     await download.saveAs(to);
   });
-  tell('what is downloaded is what was uploaded', (await digestOf(to)) === digest);
+  report('what is downloaded is what was uploaded', (await digestOf(to)) === digest);
   const put = await during('putting at once', async () => {
     const response = await fetch(`${cellar.api}/v1/apps/${id}/storage/r2/files/raw?key=once.bin`, {
       method: 'PUT',
@@ -153,7 +153,7 @@ async function largeObject({ page }: Person): Promise<void> {
     } as RequestInit);
     return response.json() as Promise<{ size?: number; detail?: string }>;
   });
-  tell(`put at once: ${put.size ?? put.detail} bytes`, put.size === OBJECT_BYTES);
+  report(`put at once: ${put.size ?? put.detail} bytes`, put.size === OBJECT_BYTES);
 }
 
 /** Writes a file of 1 GB. @returns its MD5 hash */
@@ -185,7 +185,7 @@ async function during<T>(what: string, work: () => Promise<T>): Promise<T> {
     `       ${what} took ${seconds.toFixed(1)} s: ${(OBJECT_BYTES / MIB / seconds).toFixed(0)} MiB/s`,
   );
   for (const { name, bytes, grown } of most) {
-    tellFigure(
+    reportFigure(
       `${what}: ${name} ${(bytes / MIB).toFixed(0)} MiB at most, ${(grown / MIB).toFixed(0)} more than before`,
       grown <= FLAT_BYTES,
     );
@@ -207,7 +207,7 @@ async function watchTasks(person: Person): Promise<void> {
 async function tellTasks(what: string): Promise<void> {
   const tasks = (await ada.evaluate<number[] | null>('window.longTasks ?? null')) ?? [];
   const longest = Math.max(0, ...tasks);
-  tellFigure(
+  reportFigure(
     `${what}: the longest task of the page took ${longest.toFixed(0)} ms (${tasks.length} of more than 50 ms)`,
     longest < LONG_TASK_MS,
   );

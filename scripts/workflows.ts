@@ -11,14 +11,14 @@ const BATCH = 100;
 /**
  * After this many instances, the script waits until the app hibernates: its process uses memory for each instance until then.
  */
-const TOGETHER = 1_000;
+const HIBERNATE_EVERY = 1_000;
 const HIBERNATES_MS = 30_000;
 /** Time allowed for the first call, in ms: waiting until a time in the past is an error of the instance. */
 const STARTING_MS = 15_000;
 /** Time allowed to create one instance, and the interval between the ends of waits, in ms. */
-const MAKING_MS = 60;
-const APART_MS = 30;
-const LOOK_MS = 250;
+const CREATE_MS = 60;
+const WAIT_INTERVAL_MS = 30;
+const SAMPLE_MS = 250;
 /** Timeout for the end of all instances after the end of the last wait, in ms. */
 const LATEST_MS = 180_000;
 
@@ -77,14 +77,14 @@ try {
     seen.host = Math.max(seen.host, memoryOf(cellar.pid));
   };
   const before = memoryOf(cellar.pid);
-  timer = setInterval(look, LOOK_MS);
+  timer = setInterval(look, SAMPLE_MS);
   const begun = Date.now();
-  const first = begun + STARTING_MS + COUNT * MAKING_MS;
+  const first = begun + STARTING_MS + COUNT * CREATE_MS;
   let madeMs = 0;
   for (let n = 0; n < COUNT; n += BATCH) {
     const instances = Array.from({ length: Math.min(BATCH, COUNT - n) }, (_, i) => ({
       id: `n${n + i}`,
-      params: { n: n + i, until: first + (n + i) * APART_MS },
+      params: { n: n + i, until: first + (n + i) * WAIT_INTERVAL_MS },
     }));
     const from = performance.now();
     const body = JSON.stringify(instances);
@@ -94,7 +94,7 @@ try {
       `${n + BATCH} instances are made`,
     );
     madeMs += performance.now() - from;
-    if ((n + BATCH) % TOGETHER === 0)
+    if ((n + BATCH) % HIBERNATE_EVERY === 0)
       await eventually(() => cells(id).length === 0, 'the app hibernates', HIBERNATES_MS);
   }
   console.log(
@@ -104,7 +104,7 @@ try {
     `memory of the app's process at most ${mib(seen.cell)} MiB; the first wait ends in ${Math.round((first - Date.now()) / 1000)} s`,
   );
   await sleep(Math.max(0, first - Date.now()));
-  const last = first + COUNT * APART_MS;
+  const last = first + COUNT * WAIT_INTERVAL_MS;
   let told = { ended: 0, latest: 0, late: 0, over: 0 };
   while (told.ended < COUNT && Date.now() < last + LATEST_MS) {
     await sleep(2_000);

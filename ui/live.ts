@@ -96,7 +96,7 @@ export function live<Name extends OperationName>(
 /** Without input for this time, in ms, the page counts as unattended. */
 const UNATTENDED_MS = 30_000;
 /** Factor for the polling interval of an unattended page. */
-const UNATTENDED_TIMES = 6;
+const UNATTENDED_FACTOR = 6;
 const TOUCHES = ['pointermove', 'pointerdown', 'keydown', 'wheel', 'scroll', 'focus'] as const;
 
 let touchedAt = performance.now();
@@ -190,7 +190,7 @@ export function resource<Data>(
       failure.value = error as Failure;
     }
     const lost = failure.value?.code === 'offline' || (failure.value?.status ?? 0) >= 502;
-    const usual = everyMs && (isUnattended() ? UNATTENDED_TIMES * everyMs : everyMs);
+    const usual = everyMs && (isUnattended() ? UNATTENDED_FACTOR * everyMs : everyMs);
     const next = lost ? Math.min(everyMs ?? 5_000, 5_000) : usual;
     if (next !== undefined && !closed) timer = setTimeout(refresh, next);
   };

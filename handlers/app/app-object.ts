@@ -36,7 +36,7 @@ export type Outcome<Value> =
 /** The least time between two prunings of old stream events. */
 const PRUNE_PAUSE_MS = 1_000;
 /** Retries of a wanted state that a later one overtakes: as many as tasks that may wait for the lock. */
-const OVERTAKES_LIMIT = 16;
+const OVERTAKE_RETRIES = 16;
 
 type SqlValue = string | number | null;
 
@@ -56,7 +56,7 @@ export class AppObject extends DurableObject<Bindings> {
   readonly #life = new Life({ db: this.env.DB, lock: this.#lock, send: (wanted) => this.#push(wanted) });
   #opened: Streams | null = null;
   /** Whether an alarm is set to prune old stream events. */
-  #ends = false;
+  #hasAlarm = false;
 
   /** Adds the app. When the host cannot be reached, the app is removed again. */
   create(app: Parameters<typeof insertApp>[1]): Promise<Outcome<AppRow>> {
@@ -160,7 +160,7 @@ export class AppObject extends DurableObject<Bindings> {
   override async alarm(): Promise<void> {
     const kept = retentionMs(this.env);
     const oldest = this.#streams.prune(Date.now() - kept);
-    this.#ends = oldest !== null;
+    this.#hasAlarm = oldest !== null;
     if (oldest !== null)
       await this.ctx.storage.setAlarm(Math.max(oldest + kept, Date.now() + PRUNE_PAUSE_MS));
   }
@@ -176,7 +176,7 @@ export class AppObject extends DurableObject<Bindings> {
 
   /** Sends a wanted state to the host, and writes the state that the host reports back to D1. */
   async #push({ row, wanted }: Wanted): Promise<AppRow> {
-    const { app, as_of } = await this.#apply(wanted, OVERTAKES_LIMIT);
+    const { app, as_of } = await this.#apply(wanted, OVERTAKE_RETRIES);
     return (await observeApp(this.env.DB, app, as_of)) ?? row;
   }
 
@@ -217,14 +217,14 @@ export class AppObject extends DurableObject<Bindings> {
     await removeApp(this.env.DB, id);
     this.#opened?.close();
     this.#opened = null;
-    this.#ends = false;
+    this.#hasAlarm = false;
     await this.ctx.storage.deleteAlarm();
     await this.ctx.storage.deleteAll();
   }
 
   async #endLater(): Promise<void> {
-    if (this.#ends) return;
-    this.#ends = true;
+    if (this.#hasAlarm) return;
+    this.#hasAlarm = true;
     const { storage } = this.ctx;
     if ((await storage.getAlarm()) === null) await storage.setAlarm(Date.now() + retentionMs(this.env));
   }

@@ -5,7 +5,7 @@ import type { Context } from '../context.ts';
 import { type CallContext, call, wholeList } from './call.ts';
 
 /** Most accounts in a list. */
-const LISTED = 200;
+const ACCOUNTS_LIMIT = 200;
 const ROLE = 'Administrator';
 
 export const accountCalls = [
@@ -56,7 +56,7 @@ export const accountCalls = [
 /** Returns the caller's own account, or all accounts for the runner token. */
 async function accountsOf({ actor, reads }: Context): Promise<AccountRow[]> {
   const own = accountOf(actor);
-  if (own === null) return (await listAccounts(reads, { after: '', limit: LISTED })).rows;
+  if (own === null) return (await listAccounts(reads, { after: '', limit: ACCOUNTS_LIMIT })).rows;
   const row = await findAccount(reads, own);
   return row === null ? [] : [row];
 }

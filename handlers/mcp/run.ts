@@ -7,11 +7,11 @@ import { fromBase64 } from '../services/base64.ts';
 import { invoke } from '../transports/invoke.ts';
 
 /** Default number of entries in a list. */
-const ENTRIES = 20;
+const DEFAULT_LIMIT = 20;
 /** Most characters of one string in an answer that is too long. */
 const TEXT_CHARACTERS = 8_000;
 /** Fields that are truncated at the beginning, because the end matters most. */
-const READ_FROM_THE_END = ['log'];
+const TRUNCATED_AT_START = ['log'];
 
 /** An answer as text, and a hint on how to get the rest. */
 export interface Shown {
@@ -22,7 +22,7 @@ export interface Shown {
 /** Runs an operation. @throws {Problem} its errors */
 export async function run(context: Context, operation: Operation, given: object): Promise<Shown> {
   const input = { ...given } as Record<string, unknown>;
-  if ('limit' in operation.input.shape && input.limit === undefined) input.limit = ENTRIES;
+  if ('limit' in operation.input.shape && input.limit === undefined) input.limit = DEFAULT_LIMIT;
   for (;;) {
     const { output } = await invoke(operation, context, input, { transport: 'rpc', key: null });
     const answer = readable(output);
@@ -60,7 +60,7 @@ function hintOf(answer: unknown): string | null {
 function cut(answer: unknown): Shown {
   const shortened = JSON.stringify(answer, (key, value: unknown) => {
     if (typeof value !== 'string' || value.length <= TEXT_CHARACTERS) return value;
-    if (!READ_FROM_THE_END.includes(key)) return cutText(value, TEXT_CHARACTERS, '…');
+    if (!TRUNCATED_AT_START.includes(key)) return cutText(value, TEXT_CHARACTERS, '…');
     return `…${value.slice(-TEXT_CHARACTERS).toWellFormed()}`;
   });
   return {

@@ -3,7 +3,7 @@ import type { Env } from '../env.ts';
 
 const EXPOSED = 'x-request-id, retry-after, etag, content-range, mcp-session-id, mcp-protocol-version';
 /** Lifetime of a preflight response in the browser's cache, in seconds. */
-const KEPT_S = 600;
+const MAX_AGE_S = 600;
 
 /** Returns a request's origin if its pages may call the API; else null. */
 export function allowedOrigin(request: Request, env: Env): string | null {
@@ -20,7 +20,7 @@ export function preflight(request: Request, origin: string | null): Response | n
     headers: {
       'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
       'access-control-allow-headers': request.headers.get('access-control-request-headers') ?? '',
-      'access-control-max-age': String(KEPT_S),
+      'access-control-max-age': String(MAX_AGE_S),
     },
   });
 }

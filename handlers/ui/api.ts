@@ -5,7 +5,7 @@ import { Problem } from '../problem.ts';
 import type { Env } from './env.ts';
 
 /** Request headers that are forwarded to the API. Cookies and the browser's other headers are not. */
-const PASSED = [
+const FORWARDED_HEADERS = [
   'accept',
   'content-type',
   'content-encoding',
@@ -28,7 +28,7 @@ export function isApi(path: string): boolean {
 /** Forwards a request to the API on behalf of an account. @throws {Problem} `host_unavailable` */
 export async function passOn(request: Request, account: string, env: Env): Promise<Response> {
   const headers = new Headers({ authorization: `Bearer ${env.RUNNER_TOKEN}`, [ACCOUNT_HEADER]: account });
-  for (const name of PASSED) {
+  for (const name of FORWARDED_HEADERS) {
     const value = request.headers.get(name);
     if (value !== null) headers.set(name, value);
   }

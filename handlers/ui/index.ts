@@ -18,9 +18,9 @@ import { signInByPassword } from './password.ts';
 /** Interval of deleting expired rows on a request, in ms. Unauthenticated clients can create challenges too. */
 const CLEAN_EVERY_MS = 10 * 60_000;
 /** Interval at which a stream's session is checked again, in ms. */
-const LOOK_EVERY_MS = 60_000;
+const CHECK_EVERY_MS = 60_000;
 /** Checks before a stream is closed. The page then opens a new one, and the API authorizes it again. */
-const LOOKS = 10;
+const CHECKS_LIMIT = 10;
 /** Longest body for the library, in bytes. The attestation of a security key contains certificates. */
 const BODY_BYTES = 64 * 1024;
 
@@ -134,7 +134,7 @@ class Server {
     return response;
   }
 
-  /** Ends a stream soon after its reader's session or account has ended, and after `LOOKS` checks at the latest. */
+  /** Ends a stream soon after its reader's session or account has ended, and after `CHECKS_LIMIT` checks at the latest. */
   #whileSignedIn(request: Request, response: Response, execution: ExecutionContext): Response {
     const { readable, writable } = new TransformStream();
     const ending = new AbortController();
@@ -145,11 +145,11 @@ class Server {
     let looks = 0;
     const timer = setInterval(() => {
       looks++;
-      if (looks === LOOKS) return ending.abort();
+      if (looks === CHECKS_LIMIT) return ending.abort();
       look().catch((error: unknown) => {
         if (error instanceof Problem && error.status < 500) ending.abort();
       });
-    }, LOOK_EVERY_MS);
+    }, CHECK_EVERY_MS);
     const ended = response
       .body!.pipeTo(writable, { signal: ending.signal, preventAbort: true })
       // Closes the stream cleanly, unless the reader has disconnected.

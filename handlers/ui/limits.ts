@@ -4,7 +4,7 @@ import { Problem } from '../problem.ts';
 
 const MINUTE_MS = 60_000;
 /** Clients and accounts in memory; the oldest are dropped first. */
-const REMEMBERED = 10_000;
+const ENTRIES_LIMIT = 10_000;
 
 /** An error with the time to wait. */
 export class TooMany extends Problem {
@@ -76,7 +76,7 @@ function secondsUntil(then: number, now: number): number {
 
 function remember<Value>(map: Map<string, Value>, key: string, value: Value): void {
   const oldest = map.keys().next();
-  if (map.size >= REMEMBERED && !oldest.done) map.delete(oldest.value);
+  if (map.size >= ENTRIES_LIMIT && !oldest.done) map.delete(oldest.value);
   map.set(key, value);
 }
 

@@ -41,7 +41,7 @@ function Open() {
     const end = showModal(dialog.current!);
     readSlugs().catch(failed);
     // Without the right to read storage, none is offered.
-    readKept().catch(() => {});
+    readStorage().catch(() => {});
     return end;
   }, []);
   const found = search(everything(slugs.value), typed);
@@ -125,7 +125,7 @@ async function readSlugs(): Promise<void> {
 }
 
 /** Reads the storage of the current app. */
-async function readKept(): Promise<void> {
+async function readStorage(): Promise<void> {
   const here = route.peek();
   if (here === null || !('app' in here) || !may('push')) return;
   const { app } = here;

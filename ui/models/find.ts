@@ -12,7 +12,7 @@ export interface Found {
 }
 
 /** Most results. */
-const SHOWN = 40;
+const RESULTS_LIMIT = 40;
 
 /**
  * Returns the items that contain every typed word, best first. A match at the start of the text ranks before one at the start
@@ -23,12 +23,12 @@ export function search<Item extends Pick<Found, 'group' | 'text' | 'also' | 'nea
   typed: string,
 ): Item[] {
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
-  if (words.length === 0) return items.slice(0, SHOWN);
+  if (words.length === 0) return items.slice(0, RESULTS_LIMIT);
   return items
     .map((item, order) => ({ item, order, score: scoreOf(item, words) }))
     .filter(({ score }) => score > 0)
     .sort((a, b) => b.score - a.score || a.order - b.order)
-    .slice(0, SHOWN)
+    .slice(0, RESULTS_LIMIT)
     .map(({ item }) => item);
 }
 
@@ -39,7 +39,11 @@ function scoreOf(
 ): number {
   let score = 0;
   for (const word of words) {
-    const found = Math.max(4 * placeOf(text, word), 3 * placeOf(group, word), 2 * placeOf(also, word));
+    const found = Math.max(
+      4 * matchScore(text, word),
+      3 * matchScore(group, word),
+      2 * matchScore(also, word),
+    );
     if (found === 0) return 0;
     score += found;
   }
@@ -47,7 +51,7 @@ function scoreOf(
   return score + (near ? 1 : 0) - text.length / 1_000;
 }
 
-function placeOf(text: string, word: string): number {
+function matchScore(text: string, word: string): number {
   const at = text.toLowerCase().indexOf(word);
   if (at === -1) return 0;
   if (at === 0) return 3;

@@ -11,9 +11,9 @@ import { DATABASES, databaseOf, metaOf } from './d1-common.ts';
 import type { Kept } from './kept.ts';
 
 /** Lifetime of an uploaded or exported SQL file, in s. */
-const FILE_S = 3_600;
+const FILE_LIFETIME_S = 3_600;
 /** Most files kept for an account. Each may have 10 MiB. */
-const FILES = 10;
+const FILES_LIMIT = 10;
 const FOLDER = 'cloudflare/';
 
 const Import = z.discriminatedUnion('action', [
@@ -140,7 +140,7 @@ async function newFile({ env, account }: CallContext, content: string): Promise<
   ]);
   const tooMany = ofAccount.objects
     .sort((a, b) => b.uploaded.getTime() - a.uploaded.getTime())
-    .slice(FILES - 1);
+    .slice(FILES_LIMIT - 1);
   const gone = [...all.objects.filter((file) => !isFresh(file)), ...tooMany];
   if (gone.length > 0) await env.BUCKET.delete([...new Set(gone.map(({ key }) => key))]);
   const name = Array.from(crypto.getRandomValues(new Uint8Array(20)), (byte) =>
@@ -151,7 +151,7 @@ async function newFile({ env, account }: CallContext, content: string): Promise<
 }
 
 function isFresh({ uploaded }: R2Object): boolean {
-  return Date.now() - uploaded.getTime() <= FILE_S * 1000;
+  return Date.now() - uploaded.getTime() <= FILE_LIFETIME_S * 1000;
 }
 
 /** @throws {CloudflareError} for a file that does not exist or has expired */

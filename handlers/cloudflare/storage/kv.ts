@@ -13,7 +13,7 @@ const VALUES = `${NAMESPACES}/:namespace/values/:key+`;
 /** Bytes of one value as KV's raw body. The size of a call to the host limits it. */
 const VALUE_BYTES = 2 * 2 ** 20;
 /** The latest time that a JavaScript `Date` can have, in s since 1970. */
-const LAST_S = 8.64e12;
+const MAX_DATE_S = 8.64e12;
 /** Largest body of a bulk call. Wrangler splits bulk input by the number of keys. */
 const BULK_BYTES = 16 * 2 ** 20;
 /** Keys of one page, as in our own API. */
@@ -180,7 +180,7 @@ async function readValue(context: CallContext, key: string) {
 async function put(context: CallContext, entry: z.output<typeof Entry>): Promise<void> {
   const { key, value, base64, expiration, expiration_ttl: ttl, metadata } = entry;
   const at = expiration ?? (ttl === undefined ? undefined : Math.ceil(Date.now() / 1000) + ttl);
-  if (at !== undefined && !(Math.abs(at) <= LAST_S))
+  if (at !== undefined && !(Math.abs(at) <= MAX_DATE_S))
     throw new CloudflareError(400, CODES.BAD_REQUEST, 'The expiration is no time.');
   await run(context, 'storage.kv.put', {
     ...(await namespaceOf(context)),

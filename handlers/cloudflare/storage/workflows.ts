@@ -11,7 +11,7 @@ import { findKept, type Kept, keptOf, numberedPage } from './kept.ts';
 const WORKFLOWS = '/accounts/:account/workflows';
 const INSTANCES = `${WORKFLOWS}/:workflow/instances`;
 /** Most instances deleted in one call, as on Cloudflare. */
-const DELETED_AT_ONCE = 100;
+const DELETE_LIMIT = 100;
 
 const duration = z.union([z.int().min(1), z.string().min(1).max(100)]);
 const Change = z.object({
@@ -117,7 +117,7 @@ export const workflowCalls = [
     method: 'POST',
     path: `${INSTANCES}/batch/delete`,
     as: 'workflows.instances.delete',
-    body: z.object({ instances: z.array(z.string()).min(1).max(DELETED_AT_ONCE) }),
+    body: z.object({ instances: z.array(z.string()).min(1).max(DELETE_LIMIT) }),
     answer: async (context, { instances }) => deleteInstances(context, instances),
   }),
   call({

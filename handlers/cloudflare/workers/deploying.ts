@@ -13,7 +13,7 @@ import { CloudflareError, CODES } from '../codes.ts';
 import { ownerOf, requireBody } from './assets.ts';
 
 /** Timeout and poll interval of a rollback, in ms. */
-const ROLLBACK_MS = 5 * 60_000;
+const ROLLBACK_TIMEOUT_MS = 5 * 60_000;
 const POLL_MS = 100;
 
 type Uploaded = HostCalls['POST /uploads/versions']['answer'];
@@ -86,7 +86,7 @@ export async function uploadVersion(
 /** Makes an earlier release live again, and waits until it serves. @throws {CloudflareError} when it does not go live */
 export async function rollBack(context: Context, appId: string, deployId: string): Promise<Deployed> {
   const { id } = await run(context, 'deploys.rollback', { id: appId, deploy_id: deployId });
-  const end = Date.now() + ROLLBACK_MS;
+  const end = Date.now() + ROLLBACK_TIMEOUT_MS;
   for (;;) {
     const { items } = await context.host.call('POST /deploys', {}, { body: [{ app_id: appId, id }] });
     const fact = items[0];

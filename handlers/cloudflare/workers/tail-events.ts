@@ -4,11 +4,11 @@ import type { TailedLine, TailedRequest } from '../../contract/host/host-calls.t
 import { uuidOf } from '../../contract/id.ts';
 
 /** How long log lines may arrive after the end of their request, in ms. */
-const LATE_MS = 500;
+const LATE_LINES_MS = 500;
 /** Lines are shown without their request when it has not ended after this time, in ms. */
-const ALONE_MS = 3_000;
+const LINE_WAIT_MS = 3_000;
 /** Most buffered requests and lines. Above that, the oldest are shown early. */
-const WAITING = 1_000;
+const BUFFER_LIMIT = 1_000;
 /** Refusal reason of the gateway for a request whose process exceeded its CPU limit. */
 const EXCEEDED_CPU = 'exceeded_cpu';
 
@@ -57,13 +57,13 @@ export class TailEvents {
   line(line: TailedLine, now: number): void {
     if (line.source !== 'app' && line.source !== 'workerd') return;
     if (line.trace_id === null) this.#show({ lines: [line], request: null });
-    else this.#of(line.trace_id, now + ALONE_MS).lines.push(line);
+    else this.#of(line.trace_id, now + LINE_WAIT_MS).lines.push(line);
   }
 
   request(request: TailedRequest, now: number): void {
-    const waiting = this.#of(request.trace_id, now + LATE_MS);
+    const waiting = this.#of(request.trace_id, now + LATE_LINES_MS);
     waiting.request = request;
-    waiting.until = now + LATE_MS;
+    waiting.until = now + LATE_LINES_MS;
   }
 
   get isWaiting(): boolean {
@@ -79,7 +79,7 @@ export class TailEvents {
     const known = this.#waiting.get(id);
     if (known) return known;
     const [oldest] = this.#waiting;
-    if (oldest !== undefined && this.#waiting.size >= WAITING) this.#shown(...oldest);
+    if (oldest !== undefined && this.#waiting.size >= BUFFER_LIMIT) this.#shown(...oldest);
     const waiting = { lines: [], request: null, until };
     this.#waiting.set(id, waiting);
     return waiting;
@@ -142,7 +142,7 @@ function logOf({ tail, level, text, at }: TailedLine): object[] {
 function outcomeOf({ lines, request }: Event): Outcome {
   if (request?.status === 499) return 'canceled';
   if (request?.refused === EXCEEDED_CPU) return 'exceededCpu';
-  // The process crashed or was not running.
+  // The process ended or was not running.
   if (request !== null && request.refused !== null && request.status >= 500) return 'unknown';
   return lines.some(({ tail }) => tail?.exception?.isUncaught) ? 'exception' : 'ok';
 }

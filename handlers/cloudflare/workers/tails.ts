@@ -13,14 +13,14 @@ const TAILS = '/accounts/:account/workers/scripts/:script/tails';
 /** Lifetime of a tail in s. It must also be opened within this time. */
 const TAIL_S = 6 * 3_600;
 /** The operation whose rights the reader of a tail needs. */
-const READING = operationsByName.get('logs.stream')!;
+const STREAM_OPERATION = operationsByName.get('logs.stream')!;
 const PROTOCOL = 'trace-v1';
 /** Largest incomplete event that is buffered, in bytes. */
 const EVENT_BYTES = 2 ** 20;
 /** WebSocket close codes: normal, policy violation, internal error. */
 const [NORMAL, NOT_ALLOWED, BROKEN] = [1000, 1008, 1011];
 /** Maximum age of the last check of the reader's rights when a line is sent, in ms. */
-const ALLOWED_MS = 5_000;
+const RIGHTS_AGE_MS = 5_000;
 
 /** Interval at which buffered events are checked, in ms. */
 const TICK_MS = 250;
@@ -75,7 +75,7 @@ export const tailCalls = [
       // The account may have lost its role since the tail was created, and may lose it later.
       const { account: id } = tail;
       const actor: Actor = id === null ? { kind: 'runner' } : { kind: 'account', id, runs: false };
-      const allowed = () => authorize({ actor, reads: context.reads }, READING, { id: tail.app });
+      const allowed = () => authorize({ actor, reads: context.reads }, STREAM_OPERATION, { id: tail.app });
       await allowed();
       if (context.request.headers.get('upgrade')?.toLowerCase() !== 'websocket')
         throw new CloudflareError(426, CODES.BAD_REQUEST, 'A tail is a WebSocket.');
@@ -111,7 +111,7 @@ async function pass(
   const events = new TailEvents({ ...tail, send: (event) => socket.send(JSON.stringify(event)) });
   let asked = Date.now();
   const stillAllowed = async () => {
-    if (Date.now() - asked <= ALLOWED_MS) return;
+    if (Date.now() - asked <= RIGHTS_AGE_MS) return;
     asked = Date.now();
     await allowed();
   };

@@ -14,9 +14,9 @@ import { bindingsOf } from './scripts.ts';
 
 const SCRIPT = '/accounts/:account/workers/scripts/:script';
 /** Most deploys that are searched for those that went live. */
-const DEPLOYS = 200;
+const DEPLOYS_SEARCHED = 200;
 /** Deployments that Wrangler shows. */
-const DEPLOYMENTS = 10;
+const DEPLOYMENTS_SHOWN = 10;
 
 /** Cloudflare's names of deploy triggers other than an upload. */
 const TRIGGERS: Partial<Record<Deploy['trigger'], string>> = { rollback: 'rollback', promote: 'promotion' };
@@ -96,7 +96,7 @@ export const versionCalls = [
     path: `${SCRIPT}/deployments`,
     as: 'deploys.list',
     answer: async (context, _body, app) => ({
-      deployments: (await servedDeploys(context, app)).slice(0, DEPLOYMENTS).map(shownDeployment),
+      deployments: (await servedDeploys(context, app)).slice(0, DEPLOYMENTS_SHOWN).map(shownDeployment),
     }),
   }),
   appCall({
@@ -128,7 +128,7 @@ async function deployVersion(context: CallContext, app: AppRow, id: string, mess
 
 /** Returns deploys that are or were live, newest first. */
 async function servedDeploys(context: Context, app: AppRow): Promise<Deploy[]> {
-  const { items } = await run(context, 'deploys.list', { id: app.id, limit: DEPLOYS });
+  const { items } = await run(context, 'deploys.list', { id: app.id, limit: DEPLOYS_SEARCHED });
   return items.filter(({ status }) => status === 'live' || status === 'replaced');
 }
 

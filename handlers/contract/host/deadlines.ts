@@ -14,11 +14,11 @@ export const SNAPSHOT_LIST_DEADLINE_MS = 3_600_000;
 export const SNAPSHOT_DEADLINE_MS = 6 * 3_600_000;
 
 /** A wake of 120 s, plus a drain or a queued start. */
-const USUAL_MS = 180_000;
+const DEFAULT_MS = 180_000;
 /** Added to a call's own timeout: a wake before it, and the network. */
-const AROUND_MS = USUAL_MS;
+const OVERHEAD_MS = DEFAULT_MS;
 /** Operations with longer timeouts. */
-const LONG: Partial<Record<OperationName, number>> = {
+const LONGER_MS: Partial<Record<OperationName, number>> = {
   'admin.snapshot': SNAPSHOT_DEADLINE_MS,
   'admin.restore': SNAPSHOT_DEADLINE_MS,
   'snapshots.verify': SNAPSHOT_DEADLINE_MS,
@@ -37,6 +37,6 @@ const LONG: Partial<Record<OperationName, number>> = {
 
 /** Returns the minimum timeout of a caller. It is longer than the API's own, so that the API times out first. */
 export function patienceMs(operation: OperationName): number {
-  const longest = LONG[operation];
-  return longest === undefined ? USUAL_MS : longest + AROUND_MS;
+  const longest = LONGER_MS[operation];
+  return longest === undefined ? DEFAULT_MS : longest + OVERHEAD_MS;
 }

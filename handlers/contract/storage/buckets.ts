@@ -8,7 +8,7 @@ const objectKey = z.string().min(1).max(1024);
 const uploadId = z.string().regex(/^[\w-]{1,200}$/);
 const partNumber = z.int().min(1).max(R2_PARTS);
 /** Headers and metadata of an object, set by its put. */
-const saidOfObject = {
+const objectHeaders = {
   content_type: z.string().max(200).optional(),
   /** Custom metadata of the app. */
   metadata: z.record(z.string().max(1024), z.string().max(8192)).optional(),
@@ -123,7 +123,7 @@ export const buckets = [
       bucket: reference,
       key: objectKey,
       content_base64: z.base64(),
-      ...saidOfObject,
+      ...objectHeaders,
     }),
     output: z.strictObject(described),
     status: 200,
@@ -136,7 +136,7 @@ export const buckets = [
     method: 'POST',
     path: null,
     needs: 'push',
-    input: z.strictObject({ id: reference, bucket: reference, key: objectKey, ...saidOfObject }),
+    input: z.strictObject({ id: reference, bucket: reference, key: objectKey, ...objectHeaders }),
     output: z.strictObject({ upload_id: z.string() }),
     status: 201,
     errors: putErrors,

@@ -48,7 +48,7 @@ const imported = z.strictObject({ statements: z.int(), changes: z.int(), duratio
 /**
  * One statement, or a page of a table. `sort` is a column; a leading `-` sorts it descending. `filter` is a condition in SQL.
  */
-const looked = {
+const tableQuery = {
   sql: sql.optional(),
   table: reference.optional(),
   sort: reference.optional(),
@@ -125,7 +125,7 @@ export const storage = [
     method: 'GET',
     path: '/v1/apps/:id/storage/d1/:database_id',
     needs: 'push',
-    input: z.strictObject({ id: reference, database_id: reference, ...looked }),
+    input: z.strictObject({ id: reference, database_id: reference, ...tableQuery }),
     output: z.strictObject({
       ...rows,
       next_cursor: z.string().nullable(),
@@ -199,7 +199,7 @@ export const storage = [
       object_id: reference.optional(),
       name: z.string().min(1).max(1024).optional(),
       key: z.string().max(2048).optional(),
-      ...looked,
+      ...tableQuery,
     }),
     queryNames: { id: 'object_id' },
     output: z.strictObject({

@@ -25,7 +25,7 @@ const instance = z.string().regex(/^[a-zA-Z0-9_][a-zA-Z0-9-_]{0,99}$/);
 const error = z.strictObject({ name: z.string(), message: z.string() });
 const named = { id: reference, workflow, instance };
 /** A stored value, in the formats of docs/storage.md; a value of more than 16 KiB is `{"$large": bytes}`. */
-const kept = z.unknown();
+const storedValue = z.unknown();
 
 export const WorkflowStep = z.strictObject({
   name: z.string(),
@@ -39,7 +39,7 @@ export const WorkflowStep = z.strictObject({
   ended_at: time.nullable(),
   /** When its wait ends, or its next attempt begins. */
   due_at: time.nullable(),
-  output: kept,
+  output: storedValue,
   error: error.nullable(),
 });
 export type WorkflowStep = z.output<typeof WorkflowStep>;
@@ -54,8 +54,8 @@ const item = z.strictObject({
 
 export const WorkflowInstance = z.strictObject({
   ...item.shape,
-  params: kept,
-  output: kept,
+  params: storedValue,
+  output: storedValue,
   error: error.nullable(),
   /** In the order in which they were first reached; only the last 1,000. */
   steps: z.array(WorkflowStep),

@@ -13,8 +13,8 @@ const PART_BYTES = 8 * MIB;
 /** Delays between retries, in ms. */
 const RETRY_MS = { first: 1_000, most: 30_000 };
 /** Retryable statuses and codes. */
-const PASSING: readonly number[] = [408, 429, 500, 502, 503, 504];
-const PASSING_CODES: readonly Failure['code'][] = ['offline', 'bad_request', 'idempotency_in_progress'];
+const RETRYABLE_STATUSES: readonly number[] = [408, 429, 500, 502, 503, 504];
+const RETRYABLE_CODES: readonly Failure['code'][] = ['offline', 'bad_request', 'idempotency_in_progress'];
 
 export interface Upload {
   id: number;
@@ -112,7 +112,7 @@ async function send(upload: Upload, signal: AbortSignal): Promise<void> {
   const url = rawUrl(app, bucket, key);
   const type = file.type || 'application/octet-stream';
   const put = <Answer>(query: string, bytes: Blob, before: number) =>
-    persist(id, signal, () =>
+    withRetries(id, signal, () =>
       putBytes<Answer>(url + query, bytes, {
         type,
         signal,
@@ -127,7 +127,7 @@ async function send(upload: Upload, signal: AbortSignal): Promise<void> {
   const again = { signal, idempotencyKey: crypto.randomUUID() };
   let known = begun.get(id);
   if (known === undefined) {
-    const { upload_id } = await persist(id, signal, () =>
+    const { upload_id } = await withRetries(id, signal, () =>
       api('storage.r2.create_upload', { ...place, ...(file.type && { content_type: file.type }) }, again),
     );
     known = { upload_id, parts: [] };
@@ -141,7 +141,7 @@ async function send(upload: Upload, signal: AbortSignal): Promise<void> {
   }
   const { upload_id, parts } = known;
   const end = { signal, idempotencyKey: crypto.randomUUID() };
-  await persist<Result<'storage.r2.complete_upload'>>(id, signal, () =>
+  await withRetries<Result<'storage.r2.complete_upload'>>(id, signal, () =>
     api('storage.r2.complete_upload', { ...place, upload_id, parts }, end),
   );
 }
@@ -152,14 +152,15 @@ export function partBytes(size: number): number {
 }
 
 /** Retries until the result is final. @throws {Failure} a final error */
-async function persist<T>(id: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+async function withRetries<T>(id: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   for (let wait = RETRY_MS.first; ; wait = Math.min(2 * wait, RETRY_MS.most)) {
     try {
       return await work();
     } catch (error) {
-      const isPassing =
-        error instanceof Failure && (PASSING_CODES.includes(error.code) || PASSING.includes(error.status));
-      if (signal.aborted || !isPassing) throw error;
+      const isRetryable =
+        error instanceof Failure &&
+        (RETRYABLE_CODES.includes(error.code) || RETRYABLE_STATUSES.includes(error.status));
+      if (signal.aborted || !isRetryable) throw error;
       const words = error.code === 'offline' ? 'The connection broke off.' : error.message;
       change(id, { state: 'broken', words });
       await rest(id, wait, signal);

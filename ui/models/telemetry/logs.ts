@@ -8,9 +8,9 @@ import { isWanted, type Level, type LogFilter, type LogLine, levels } from './lo
 /** Lines in one page of the list. */
 const PAGE = 200;
 /** Debounce of typing, in ms, before the server is asked. */
-const TYPING_MS = 350;
+const DEBOUNCE_MS = 350;
 /** Most buffered lines while the view is paused. Older ones are dropped and counted. */
-const HELD = 2_000;
+const BUFFER_LINES = 2_000;
 
 /** The filtered lines of an app's log, newest last. The filter is in the query: `q`, `level`, `trace`, `preview`. */
 export function logsModel(app: string) {
@@ -29,7 +29,7 @@ export function logsModel(app: string) {
   const isAsking = signal(false);
   const failure = signal<Failure | null>(null);
   const cursor = signal<string | null>(null);
-  const held = signal<readonly LogLine[]>([]);
+  const buffer = signal<readonly LogLine[]>([]);
   const skipped = signal(0);
   const isPaused = signal(false);
   /** Whether the person has scrolled away from the newest line. */
@@ -42,14 +42,14 @@ export function logsModel(app: string) {
   /** Adds new lines to the view, or to the buffer while it is paused. */
   const take = (lines: readonly LogLine[]) => {
     if (!isPaused.peek() && !isAway.peek()) return add(lines);
-    const all = [...held.peek(), ...lines];
-    skipped.value += Math.max(0, all.length - HELD);
-    held.value = all.slice(-HELD);
+    const all = [...buffer.peek(), ...lines];
+    skipped.value += Math.max(0, all.length - BUFFER_LINES);
+    buffer.value = all.slice(-BUFFER_LINES);
   };
   const catchUp = () => {
     if (skipped.peek() > 0) dropped.value += skipped.peek() + rows.peek().length;
-    if (held.peek().length > 0) add(held.peek());
-    held.value = [];
+    if (buffer.peek().length > 0) add(buffer.peek());
+    buffer.value = [];
     skipped.value = 0;
   };
 
@@ -70,7 +70,7 @@ export function logsModel(app: string) {
       cursor.value = page.next_cursor;
       read.value = asked;
       failure.value = null;
-      held.value = [];
+      buffer.value = [];
       skipped.value = 0;
       follow(asked, page.items[0]?.id);
     } catch (error) {
@@ -92,7 +92,7 @@ export function logsModel(app: string) {
         { id: app, limit: PAGE, ...paramsOf(asked) },
         { signal: own.signal },
       );
-      const known = new Set([...rows.peek(), ...held.peek()].map(({ id }) => id));
+      const known = new Set([...rows.peek(), ...buffer.peek()].map(({ id }) => id));
       between = new Set(page.items.map(({ id }) => id));
       addOlder(page.items.filter(({ id }) => !known.has(id)).toReversed());
       cursor.value = page.next_cursor;
@@ -130,7 +130,7 @@ export function logsModel(app: string) {
     const isFirst = last === '';
     last = key;
     clearTimeout(timer);
-    timer = setTimeout(() => void ask(asked), isFirst ? 0 : TYPING_MS);
+    timer = setTimeout(() => void ask(asked), isFirst ? 0 : DEBOUNCE_MS);
   });
   const shown = computed(() => {
     const wanted = filter.value;
@@ -150,8 +150,8 @@ export function logsModel(app: string) {
     isLive,
     isPaused,
     /** Number of new lines that are not shown yet. */
-    waiting: computed(() => held.value.length + skipped.value),
-    hasOlder: computed(() => cursor.value !== null && rows.value.length < HELD),
+    waiting: computed(() => buffer.value.length + skipped.value),
+    hasOlder: computed(() => cursor.value !== null && rows.value.length < BUFFER_LINES),
     retry: () => ask(filter.peek()),
     pause() {
       isPaused.value = true;
