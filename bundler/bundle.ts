@@ -67,7 +67,7 @@ export interface BundleOptions {
   out: string;
   /** The Wrangler environment to deploy; `null`: the top level. */
   environment: string | null;
-  /** As `Plan` has it. */
+  /** See `Plan`. */
   deployLine?: string | null;
   /** Maximum MiB of its assets. */
   assetsMb: number;
@@ -220,7 +220,7 @@ async function bundleConfig(
     classMigrations: classMigrations(file, config),
     databases: config.d1_databases.map((database, i) => {
       const { binding, database_id, database_name } = database;
-      // wrangler reads migrations by the project's own configuration, so some build tools do not rewrite the paths.
+      // wrangler finds migrations by the project's own configuration, so some build tools do not rewrite the paths.
       const named = own?.d1_databases.find((each) => each.binding === binding);
       const target = `migrations/${i}`;
       const from = named ? place.folder : base;

@@ -56,7 +56,7 @@ interface Database {
 
 export type { Outward, QueueConsumer };
 
-/** Cron triggers and queues: they call the Worker besides requests. A queue stores its messages under its name. */
+/** Cron triggers and queues, which also call the Worker. A queue stores its messages under its name. */
 export interface Triggers {
   /** Cron expressions without duplicates. */
   crons: string[];

@@ -27,7 +27,7 @@ const WITH_VALUE = new Set(
   commit-hash commit-message upload-source-maps cacheChunkSize`.split(/\s+/),
 );
 const DEPLOYS = /^(?:deploy|publish)$/;
-/** Commands of Wrangler that need no account, and may write what a build needs. */
+/** Commands of Wrangler that need no account, and may write files for a build. */
 const LOCAL = /^(?:types|build|check|telemetry|docs|pages functions build)\b/;
 const PROGRAM = /^(?:.*\/)?wrangler(?:@\S+)?$/;
 const OPEN_NEXT = /^(?:.*\/)?(?:opennextjs-cloudflare|@opennextjs\/cloudflare)(?:@\S+)?$/;

@@ -83,8 +83,8 @@ export function moduleFiles(
       }));
       const load = (asked: string): OnLoadResult | undefined => {
         const leftOut = !existsSync(asked) && asked.startsWith(root + sep);
-        // A file that a package excludes for browsers has a path without `.js`: esbuild makes it an empty module. But a
-        // package that detects Node's `process`, such as iconv-lite, needs the real file.
+        // A file that a package excludes for browsers has a path where no file is: esbuild makes it an empty module. But
+        // a package that detects Node's `process`, such as iconv-lite, needs the real file.
         if (leftOut && !(nodeEnabled && existsSync(`${asked}.js`))) return undefined;
         const path = leftOut ? `${asked}.js` : asked;
         if (!isInside(root, path)) {

@@ -11,7 +11,7 @@ const GLOBAL = 'node-global';
 
 /** How a Worker uses Node's modules. */
 export interface NodeUse {
-  /** From `hasNodeModules`. If false, a package in `node_modules` with the name of a module replaces it. */
+  /** From `hasNodeModules`. If false, a package in `node_modules` with a module's name takes precedence. */
   enabled: boolean;
   polyfills: NodePolyfills | null;
   /** The project's own replacements, by module name. They take precedence. */

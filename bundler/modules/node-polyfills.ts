@@ -33,7 +33,7 @@ function isSecond(date: string, flags: string[]): boolean {
   return date >= DEFAULT_SINCE || (flags.includes('nodejs_compat') && date >= SECOND_SINCE);
 }
 
-/** Returns the polyfills for a compatibility date and flags; `null`: a Worker needs none. */
+/** Returns the polyfills to bundle at a compatibility date, with flags; `null`: none. */
 export async function nodePolyfills(date: string, flags: string[]): Promise<NodePolyfills | null> {
   if (!isSecond(date, flags)) return null;
   const [{ defineEnv }, { getCloudflarePreset, nonPrefixedNodeModules }] = await Promise.all([

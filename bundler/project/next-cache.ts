@@ -46,7 +46,7 @@ interface Bundled {
 
 /**
  * Copies the cache of a project with OpenNext into `out`, under the names that the Worker expects.
- * @returns the files to put into a bucket or a namespace, and the assets, with the cache if it is there
+ * @returns the files to put into a bucket or a namespace, and the assets, which may contain the cache instead
  * @throws {BuildFailure} for a cache that is too large, and a Worker without the binding to its cache
  */
 export function copyNextCache({ place, file, config, worker, assets, out, limitMb }: Bundled): {

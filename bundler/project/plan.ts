@@ -29,7 +29,7 @@ import { installFolder, namedFolder, onlyProject } from './workspace.ts';
 /** Scripts that run before a project is bundled, and may write files of it. */
 const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepare'];
 
-/** What has to run in a worktree, as data. */
+/** The commands to run in a worktree, and what is known about it before. */
 export interface Plan {
   /** The project's folder, relative to the worktree; empty: the worktree. */
   folder: string;
@@ -37,7 +37,7 @@ export interface Plan {
   deployLine: string | null;
   /** Where its packages are installed, likewise. */
   installFolder: string;
-  /** What runs before the project is bundled, one after another. */
+  /** The commands that run before the project is bundled, in order. */
   build: BuildCommand[];
   /** Lines for the deploy's log. */
   notes: string[];
@@ -45,7 +45,7 @@ export interface Plan {
   /** As package.json names it, such as `pnpm@10.1.0`. */
   packageManager: string | null;
   lockFiles: LockFile[];
-  /** Why the next build cannot use what an install makes here; `null` when it can. */
+  /** Why the next build cannot reuse this install; `null` when it can. */
   installAnew: string | null;
   /** Whether there is a Wrangler configuration. */
   hasConfig: boolean;

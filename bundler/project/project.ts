@@ -1,4 +1,4 @@
-// What kind of project a worktree holds, and what has to run before it can be bundled.
+// Detects the kind of project in a worktree, and reads its package.json.
 import { lstatSync, readdirSync, statSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { redirectedConfig } from '../configuration/redirect.ts';
@@ -15,10 +15,10 @@ import { readHead, readProjectFile } from './regular-file.ts';
 
 /** Folders besides the root in which a static site's `index.html` may lie; those that tools write come first. */
 const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public'];
-/** Configurations of tools that make a site out of sources. */
+/** Configurations of tools that build a site from sources. */
 const SITE_TOOLS =
   /^(?:(?:vite|webpack|rollup|rolldown|astro|svelte|nuxt|next|vue|rsbuild|rspack|docusaurus|quasar)\.config\.[cm]?[jt]s|angular\.json|\.parcelrc)$/;
-/** A page that only such a tool can make sense of. */
+/** Matches a page that needs such a tool. */
 const SOURCE_PAGE = /<script\b[^>]*\bsrc=["']?[^"'>\s]+\.(?:tsx?|mts|jsx|vue|svelte)\b/i;
 /** Maximum bytes of a page to read. */
 const PAGE_BYTES = 256 * 1024;
@@ -164,7 +164,7 @@ function nameFolder(folder: string): string {
   return `name the folder to serve, with \`cellar builds set --output-directory ${typed(folder)}\` or in the app's settings, or in a wrangler.jsonc: { "name": "my-site", "assets": { "directory": "${directory}" } }`;
 }
 
-/** Whether a site is only the pages of a Node server: they are not built, and the package starts with Node. */
+/** Whether a site is only the pages of a Node server: no build wrote it, and `start` runs Node. */
 export function isPartOfServer(place: Place, site: string): boolean {
   const start = packageJsonOf(place)?.scripts.start ?? '';
   return ['public', '.'].includes(show(place.folder, site)) && NODE_COMMAND.test(start);
@@ -218,7 +218,7 @@ export function packageJsonOf(place: Place): PackageJson | null {
  * Reads a `package.json`.
  * @param name its path from the root
  * @returns `null` when there is none
- * @throws {BuildFailure} when it is no file with a JSON object in it
+ * @throws {BuildFailure} when it is not a file with a JSON object
  */
 export function readPackageJson(root: string, name = 'package.json'): PackageJson | null {
   const path = join(root, name);

@@ -63,7 +63,7 @@ export function outboxQueries(database: Database) {
       listener = told;
     },
     /**
-     * Returns the oldest facts: at most `limit`, and at most `bytes`, but at least one.
+     * Returns the oldest facts: at most `limit`, and at most `bytes`, unless the first one is larger.
      * @param without apps whose facts are skipped
      * @param after the number of the fact to start after
      */

@@ -1,4 +1,4 @@
-// Rows of the host's `previews` table: previews of apps, each of which is an app that only this host knows.
+// Rows of the host's `previews` table. A preview of an app is itself an app, which only this host knows.
 import type { Database } from 'better-sqlite3';
 
 /** A preview. Times are ms since 1970. */
@@ -9,7 +9,7 @@ export interface PreviewRow {
   parentId: string;
   /** The first part of its address, before the app's slug. */
   name: string;
-  /** What it shows: `refs/heads/…`, `alias:…` or `version:…`. An app has one preview of each. */
+  /** Its source: `refs/heads/…`, `alias:…` or `version:…`. An app has one preview of each. */
   source: string;
   /** The uploaded version that it shows; `null` for a branch. */
   versionId: string | null;

@@ -29,7 +29,7 @@ export interface CapturedApp {
   user: User | null;
 }
 
-/** Starts or ends keeping the files of R2 objects that an app deletes. */
+/** Starts or ends deferring the removal of files of an app's R2 objects. */
 export type HoldBuckets = (appId: string, isHeld: boolean) => Promise<void>;
 
 /** Directories of an app's data without data of its own. */
@@ -214,7 +214,7 @@ interface StoragePlace {
   /** Whether to give its directories to the user: copied ones belong to the host until the app runs. */
   theirs: boolean;
   skip: string[];
-  /** Starts or ends keeping deleted files; impossible for files that the app itself deletes. */
+  /** Starts or ends deferring the removal of files; impossible for files that the app itself removes. */
   hold?: (isHeld: boolean) => Promise<void>;
 }
 

@@ -16,7 +16,7 @@ export interface Listed {
 
 /**
  * A file written less than this before the listing, in ms, may be written again without a new timestamp: a kernel tick takes
- * 10 ms. Only the time of its content counts, since every write changes that.
+ * 10 ms. A change of owner does not count: every write also changes the modification time.
  */
 const UNSURE_MS = 100;
 /** SQLite's files beside a database: its backup includes them. */

@@ -1,4 +1,4 @@
-// Rewrites packs of which a snapshot needs little. Older snapshots need the rest; once they are removed, it wastes space.
+// Rewrites packs that a snapshot needs little of. Older snapshots need the rest; once they are removed, it wastes space.
 import { reason } from '../../log.ts';
 import type { Part } from '../store/manifest.ts';
 import { type Chunk, PackReader, type PackWriter, packName } from '../store/packs.ts';

@@ -24,7 +24,7 @@ export type Change =
   | { kind: 'domain_remove'; hostname: string }
   /** undefined leaves a limit as it is */
   | { kind: 'limits'; clientRpm: number | null | undefined; appRpm: number | null | undefined }
-  /** what is left out stays as it is */
+  /** an omitted setting stays as it is */
   | { kind: 'builds'; settings: { [Name in keyof BuildSettings]?: string | null | undefined } }
   /** undefined leaves a setting as it is */
   | { kind: 'previews'; branches: boolean | undefined; storage: 'empty' | 'copy' | undefined };
