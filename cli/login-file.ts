@@ -21,7 +21,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * @throws {Stopped} when there is no login, or `CELLAR_URL` is invalid
  */
 export function findLogin(env: Environment, root: string): Login {
-  const kept = readKept(env);
+  const kept = readSaved(env);
   const own = ownAddress(root);
   const url = env.CELLAR_URL ? addressOf(env.CELLAR_URL, 'CELLAR_URL') : (kept?.url ?? own);
   if (url === undefined)
@@ -90,7 +90,7 @@ function login(url: string, token: string): Login {
   return { url, token, key: token.startsWith('cellar_') ? token : null };
 }
 
-function readKept(env: Environment): { url: string; token: string } | null {
+function readSaved(env: Environment): { url: string; token: string } | null {
   const file = fileOf(env);
   if (!existsSync(file)) return null;
   try {

@@ -10,7 +10,7 @@ import { type Session, whole } from './session.ts';
 /** Name of an API key for one push. */
 const TEMPORARY_KEY = 'cellar deploy (temporary)';
 /** A temporary key of this age, in ms, is orphaned: no push takes this long. */
-const KEY_LEFT_MS = 6 * 3_600_000;
+const ORPHANED_KEY_MS = 6 * 3_600_000;
 /** Excluded from a folder without a repository, which may lack a .gitignore: packages, caches of tools, local secrets. */
 const NEVER_PUSHED = [
   'node_modules',
@@ -99,10 +99,10 @@ async function push(session: Session, app: App, more: Record<string, string>, fr
 }
 
 /** Revokes temporary keys of earlier deploys that were killed. */
-async function revokeLeft(session: Session, account: string): Promise<void> {
+async function revokeOrphanedKeys(session: Session, account: string): Promise<void> {
   const { items } = await whole((page) => session.call('keys.list', { account, ...page }));
   for (const { id, name, created_at } of items)
-    if (name === TEMPORARY_KEY && Date.parse(created_at) < Date.now() - KEY_LEFT_MS)
+    if (name === TEMPORARY_KEY && Date.parse(created_at) < Date.now() - ORPHANED_KEY_MS)
       await session.call('keys.revoke', { id });
 }
 
@@ -115,7 +115,7 @@ async function keyed<Value>(
   const { env } = session.place;
   const { key } = session.login;
   if (key !== null) return run(withKey(env, app.git_url, key));
-  await revokeLeft(session, app.owner);
+  await revokeOrphanedKeys(session, app.owner);
   const made = await session.call('keys.create', { account: app.owner, name: TEMPORARY_KEY });
   try {
     return await run(withKey(env, app.git_url, made.key));

@@ -5,7 +5,7 @@ import { nestedKeys, topLevelKeys } from './wrangler-keys.ts';
 export type WranglerError = Error & { location?: { line: number; column: number } };
 
 /** Maximum edit distance between a misspelt key and the suggested one. */
-const MISSPELT = 2;
+const MAX_DISTANCE = 2;
 const UNEXPECTED = /^Unexpected fields found in (\S+) field: (.*)$/;
 
 /** The message for a Worker in Python. */
@@ -16,12 +16,12 @@ export function explain({ message, location }: WranglerError, file: string): str
   const text = stripVTControlCharacters(message).trim();
   // wrangler advises to set a flag, which has no effect here.
   if (text.includes('python_workers')) return `${file}: ${NO_PYTHON}`;
-  if (location) return `${file}:${location.line}:${location.column}: ${inWords(text)}`;
+  if (location) return `${file}:${location.line}:${location.column}: ${spelledOut(text)}`;
   return `${file}: ${text.replace(/^Processing .* configuration:\s*/, '').replace(/^ *- /gm, '')}`;
 }
 
 /** Spells out the error codes of wrangler's JSON parser, such as `CommaExpected`. */
-function inWords(text: string): string {
+function spelledOut(text: string): string {
   if (!/^[A-Z][A-Za-z]+$/.test(text)) return text;
   return text.replace(/(?<!^)[A-Z]/g, ' $&').toLowerCase();
 }
@@ -50,7 +50,7 @@ export function placeOfAny(place: string): string {
 export function tellUnknown({ place, keys }: UnknownKeys): string {
   const known = Object.keys(place === null ? topLevelKeys : keysAt(placeOfAny(place)));
   const told = keys.map((key) => {
-    const meant = known.find((candidate) => distance(key, candidate) <= MISSPELT);
+    const meant = known.find((candidate) => distance(key, candidate) <= MAX_DISTANCE);
     return meant === undefined ? `"${key}"` : `"${key}" (did you mean "${meant}"?)`;
   });
   return `unknown key${keys.length === 1 ? '' : 's'} ${told.join(', ')}${place === null ? '' : ` in ${place}`}`;

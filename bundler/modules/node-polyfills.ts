@@ -9,7 +9,7 @@ const { resolve } = createRequire(import.meta.url);
 /** Since this compatibility date workerd has Node's modules and globals without a flag. */
 export const DEFAULT_SINCE = '2026-08-04';
 /** Since this compatibility date `nodejs_compat` implies `nodejs_compat_v2`. */
-const SECOND_SINCE = '2024-09-23';
+const COMPAT_V2_SINCE = '2024-09-23';
 const PACKAGES = ['unenv', '@cloudflare/unenv-preset'];
 
 /** Polyfills of Node's modules and globals. */
@@ -27,15 +27,15 @@ export interface NodePolyfills {
 }
 
 /** Whether a Worker with this date and these flags has Node's globals and names without `node:`. */
-function isSecond(date: string, flags: string[]): boolean {
+function hasCompatV2(date: string, flags: string[]): boolean {
   if (flags.includes('nodejs_compat_v2')) return true;
   if (flags.includes('no_nodejs_compat_v2')) return false;
-  return date >= DEFAULT_SINCE || (flags.includes('nodejs_compat') && date >= SECOND_SINCE);
+  return date >= DEFAULT_SINCE || (flags.includes('nodejs_compat') && date >= COMPAT_V2_SINCE);
 }
 
 /** Returns the polyfills to bundle at a compatibility date, with flags; `null`: none. */
 export async function nodePolyfills(date: string, flags: string[]): Promise<NodePolyfills | null> {
-  if (!isSecond(date, flags)) return null;
+  if (!hasCompatV2(date, flags)) return null;
   const [{ defineEnv }, { getCloudflarePreset, nonPrefixedNodeModules }] = await Promise.all([
     import('unenv'),
     import('@cloudflare/unenv-preset'),

@@ -37,7 +37,7 @@ const MODULES = 'modules';
 const RULE_TYPES = ['Text', 'Data', 'CompiledWasm', 'ESModule', 'CommonJS'];
 const NODE_ENV = '"production"';
 /** Maximum messages: one mistake may cause thousands. */
-const ERRORS_TOLD = 20;
+const MAX_ERRORS = 20;
 /** esbuild reports this besides the import that fails because of it. */
 const UNREADABLE = /^Cannot read directory /;
 /** A part of esbuild's advice about an unresolved import. */
@@ -104,7 +104,7 @@ export async function bundleWorker(
       if (!error.errors) throw error;
       // Such an error would reveal what a folder outside the project is.
       const errors = error.errors.filter(({ location, text }) => location || !UNREADABLE.test(text));
-      const told = errors.slice(0, ERRORS_TOLD).map((message) => explain(root, message));
+      const told = errors.slice(0, MAX_ERRORS).map((message) => explain(root, message));
       const rest = errors.length - told.length;
       throw new BuildFailure([...told, ...(rest > 0 ? [`… and ${rest} more errors`] : [])].join('\n'));
     });
@@ -167,7 +167,7 @@ function entryExports(metafile: Metafile): string[] {
 
 /** Returns `file:line:column: text` and the source line. For a file outside the project it says only that. */
 function explain(root: string, message: Message): string {
-  const { location, text, notes } = asNotThere(message);
+  const { location, text, notes } = asMissing(message);
   const more = notes.map((note) => advice(text, note.text)).join('');
   if (!location) return text + more;
   const path = join(root, location.file);
@@ -178,7 +178,7 @@ function explain(root: string, message: Message): string {
 }
 
 /** Reports an import from outside the project like a missing file, to hide what exists there. */
-function asNotThere(message: Message): Message {
+function asMissing(message: Message): Message {
   const { location, text, notes } = message;
   if (location === null || !text.endsWith(OUTSIDE)) return message;
   const { lineText, column, length } = location;

@@ -24,7 +24,7 @@ const FUNCTIONS = 'functions';
 const HANDLER =
   /\bexport\s+(?:(?:async\s+)?function\*?|const|let|var)\s+onRequest|\bexport\s*\{[^}]*\bonRequest/;
 /** Maximum files of functions/ to read, and maximum bytes of each. */
-const LOOKED_AT = 500;
+const MAX_FILES = 500;
 const FUNCTION_BYTES = 256 * 1024;
 
 /** Whether a project has Pages Functions. Folders of that name hold other tools' functions, too. */
@@ -32,7 +32,7 @@ export function hasFunctions({ root, folder }: Place): boolean {
   const functions = join(folder, FUNCTIONS);
   // Behind a link out of the project, the host's own files would be read, and named in the log.
   if (!isInside(root, functions) || !statSync(functions).isDirectory()) return false;
-  let left = LOOKED_AT;
+  let left = MAX_FILES;
   for (const { path, names } of foldersOf(functions))
     for (const name of names.filter((each) => /\.(?:[cm]?[jt]s|[jt]sx)$/.test(each))) {
       if (left-- === 0) return false;

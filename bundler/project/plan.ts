@@ -115,7 +115,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     folder: relative(place.root, place.folder),
     deployLine: place.deployLine ?? null,
     installFolder: relative(place.root, installed),
-    build: read !== null && isDeployable(place.root, read) ? build.map(forgiving) : build,
+    build: read !== null && isDeployable(place.root, read) ? build.map(allowFailure) : build,
     notes: [
       ...(why === null ? [] : [why]),
       ...(below === null
@@ -163,7 +163,7 @@ function isWritten(root: string, { config: { main, assets }, base }: ReadConfig)
   }
 }
 
-function forgiving(build: BuildCommand): BuildCommand {
+function allowFailure(build: BuildCommand): BuildCommand {
   return build.kind === 'script' ? { ...build, mayFail: true } : build;
 }
 

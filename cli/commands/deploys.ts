@@ -11,7 +11,7 @@ import { type Session, whole } from '../session.ts';
 import { ago, plain, shownCommit, shownDeploy, status, table, took } from '../show.ts';
 
 /** Poll interval of a running deploy, in ms. */
-const LOOK_MS = 300;
+const POLL_MS = 300;
 /** Timeout of a deploy, in ms: longer than all its steps may take. */
 const DEADLINE_MS = 30 * 60_000;
 /** Number of newest deploys that may contain the new one. */
@@ -49,8 +49,8 @@ export const deployCommands: readonly Command[] = [
       const deploy = items.find((each) => each.sha === sha);
       if (deploy === undefined) throw new Stopped('failed', 'The push led to no deploy.', 'cellar deploys');
       // If the deploy ended during the push, git has shown its log.
-      const isTold = deploy.status !== 'queued' && deploy.status !== 'building';
-      return succeeded(session, app, await finished(session, app.id, deploy, false), { isTold });
+      const isLogShown = deploy.status !== 'queued' && deploy.status !== 'building';
+      return succeeded(session, app, await finished(session, app.id, deploy, false), { isLogShown });
     },
     show: shownDeploy,
   }),
@@ -166,7 +166,7 @@ export async function finished(
     if (deploy.status !== 'queued' && deploy.status !== 'building') return deploy;
     if (Date.now() > deadline)
       throw new Stopped('failed', `The deploy ${deploy.id} does not end.`, 'cellar deploys');
-    await sleep(LOOK_MS, undefined, { signal: session.place.signal });
+    await sleep(POLL_MS, undefined, { signal: session.place.signal });
     deploy = await session.call('deploys.get', { id, deploy_id: begun.id });
   }
 }
@@ -174,14 +174,14 @@ export async function finished(
 /**
  * Checks that a deploy went live.
  * @param app its state before the deploy
- * @param isTold whether the log was already shown
+ * @param isLogShown whether the log was already shown
  * @throws {Stopped} when it did not go live; prints the end of its log first
  */
 export async function succeeded(
   session: Session,
   app: App,
   deploy: Deploy,
-  { isTold = false } = {},
+  { isLogShown = false } = {},
 ): Promise<Deploy> {
   if (deploy.status === 'live' || deploy.status === 'replaced') {
     session.place.say(`${app.url} serves it\n`);
@@ -191,7 +191,7 @@ export async function succeeded(
     throw new Stopped('failed', 'The deploy was cancelled.', 'cellar redeploy');
   if (deploy.status === 'superseded')
     throw new Stopped('failed', 'A newer push came before this one was built.', 'cellar deploys');
-  if (!isTold) {
+  if (!isLogShown) {
     const { log } = await session.call('deploys.log', { id: app.id, deploy_id: deploy.id });
     session.place.say(`${log.trimEnd().split('\n').slice(-LAST_LINES).join('\n')}\n`);
   }

@@ -1,7 +1,7 @@
 // Repeats work at intervals, which may be months.
 
 /** Maximum delay of one timer, in ms. A longer wait takes several. */
-const LONGEST_TIMER_MS = 24 * 3_600_000;
+const MAX_TIMER_MS = 24 * 3_600_000;
 
 export class Schedule {
   readonly #work: () => Promise<number>;
@@ -18,10 +18,10 @@ export class Schedule {
     if (this.#stopped) return;
     this.#timer = setTimeout(
       async () => {
-        const left = delayMs - LONGEST_TIMER_MS;
+        const left = delayMs - MAX_TIMER_MS;
         this.start(left > 0 ? left : await this.#work());
       },
-      Math.min(Math.max(delayMs, 0), LONGEST_TIMER_MS),
+      Math.min(Math.max(delayMs, 0), MAX_TIMER_MS),
     );
   }
 

@@ -25,9 +25,9 @@ export interface VerifyRecord extends Verified {
 export type BadPacks = Record<string, 'missing' | 'damaged'>;
 
 const RECORD = 'verified.json';
-const MOST_OBJECTS = 50;
-const MOST_SNAPSHOTS = 100;
-const MOST_PARTS = 50;
+const MAX_OBJECTS = 50;
+const MAX_SNAPSHOTS = 100;
+const MAX_PARTS = 50;
 
 export const NEVER_VERIFIED: Verified = {
   at: null,
@@ -88,15 +88,15 @@ export async function record(
       for (const name of names) objects.set(name, bad[name]!);
       return names.length > 0;
     });
-    if (hit.length > 0) damaged.push({ key: id, parts: hit.slice(0, MOST_PARTS).map(shown) });
+    if (hit.length > 0) damaged.push({ key: id, parts: hit.slice(0, MAX_PARTS).map(shown) });
   }
   const verified: Verified = {
     at: about.at,
     snapshots: ids.length,
     packs: about.packs,
     bytes: about.bytes,
-    objects: [...objects].slice(0, MOST_OBJECTS).map(([name, problem]) => ({ name, problem })),
-    damaged: damaged.slice(0, MOST_SNAPSHOTS),
+    objects: [...objects].slice(0, MAX_OBJECTS).map(([name, problem]) => ({ name, problem })),
+    damaged: damaged.slice(0, MAX_SNAPSHOTS),
   };
   const needed = Object.fromEntries(Object.entries(bad).filter(([name]) => objects.has(name)));
   const kept: VerifyRecord = { ...verified, bad: needed };

@@ -1,9 +1,9 @@
 // Stores the answer to the first request with an idempotency key, for requests that repeat it.
 
 /** Retention of an answer, in ms. */
-const KEPT_MS = 24 * 3_600_000;
+const RETENTION_MS = 24 * 3_600_000;
 /** Lease of a key, in ms. A request that does not renew it has crashed: the next request may run. */
-const HELD_MS = 60_000;
+const LEASE_MS = 60_000;
 
 /** A key that one request holds. `holder` identifies the request. */
 export interface HeldKey {
@@ -39,7 +39,7 @@ export async function takeKey(
         `INSERT INTO kept_answers (caller, key, operation, input_hash, holder, expires_at) VALUES (?, ?, ?, ?, ?, ?)
          ON CONFLICT (caller, key) DO NOTHING RETURNING key`,
       )
-      .bind(caller, key, request.operation, request.inputHash, holder, iso(now + HELD_MS)),
+      .bind(caller, key, request.operation, request.inputHash, holder, iso(now + LEASE_MS)),
     db
       .prepare('SELECT operation, input_hash, answer FROM kept_answers WHERE caller = ? AND key = ?')
       .bind(caller, key),
@@ -53,7 +53,7 @@ export async function renewKey(db: D1Database, { caller, key, holder }: HeldKey,
     .prepare(
       'UPDATE kept_answers SET expires_at = ? WHERE caller = ? AND key = ? AND holder = ? AND answer IS NULL',
     )
-    .bind(iso(now + HELD_MS), caller, key, holder)
+    .bind(iso(now + LEASE_MS), caller, key, holder)
     .run();
 }
 
@@ -66,7 +66,7 @@ export async function keepAnswer(
 ): Promise<void> {
   await db
     .prepare('UPDATE kept_answers SET answer = ?, expires_at = ? WHERE caller = ? AND key = ? AND holder = ?')
-    .bind(answer, iso(now + KEPT_MS), caller, key, holder)
+    .bind(answer, iso(now + RETENTION_MS), caller, key, holder)
     .run();
 }
 

@@ -128,9 +128,9 @@ const MIGRATIONS = [
 ];
 
 /** A commit that makes the log this long (64 MiB) runs a checkpoint, however slow the disk is. */
-const LONGEST_LOG_PAGES = 16_384;
+const CHECKPOINT_PAGES = 16_384;
 /** Maximum bytes of the log file after a checkpoint. */
-const KEPT_LOG_BYTES = 16 * 2 ** 20;
+const MAX_LOG_BYTES = 16 * 2 ** 20;
 
 /** The schema version of a migrated database. */
 export const SCHEMA_VERSION = MIGRATIONS.length;
@@ -146,8 +146,8 @@ export function openHostDatabase(path: string): Database.Database {
   database.pragma('locking_mode = EXCLUSIVE');
   database.pragma('journal_mode = WAL');
   database.pragma('synchronous = NORMAL');
-  database.pragma(`wal_autocheckpoint = ${LONGEST_LOG_PAGES}`);
-  database.pragma(`journal_size_limit = ${KEPT_LOG_BYTES}`);
+  database.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+  database.pragma(`journal_size_limit = ${MAX_LOG_BYTES}`);
   database.pragma('foreign_keys = ON');
   const version = database.pragma('user_version', { simple: true }) as number;
   if (version > MIGRATIONS.length) {

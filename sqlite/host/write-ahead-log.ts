@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import type { Database } from 'better-sqlite3';
 
 /** Minimum pages of the log (16 MiB) for a checkpoint, which blocks this thread until the disk has the data. */
-const SHORT_PAGES = 4_096;
+const MIN_CHECKPOINT_PAGES = 4_096;
 /** Minimum pages of the log for each ms of the last sync. A slow disk delays the checkpoint until the log is longer. */
 const PAGES_PER_MS = 500;
 
@@ -25,7 +25,7 @@ export class WriteAheadLog {
   readonly #sync: (descriptor: number) => Promise<void>;
   readonly #count: () => number;
   /** The change count at the last sync. -1 at first: a killed host may have left unsynced commits in the log. */
-  #onDisk = -1;
+  #syncedChanges = -1;
   /** The sync requested last, until it has ended. */
   #newest: Sync | null = null;
   /** Whether the last sync failed. */
@@ -51,7 +51,7 @@ export class WriteAheadLog {
   async synced(): Promise<void> {
     if (!this.#database.open) return;
     const changes = this.#count();
-    if (changes === this.#onDisk) return;
+    if (changes === this.#syncedChanges) return;
     const newest = this.#newest;
     if (newest !== null && (newest.changes === null || newest.changes === changes)) return newest.done;
     const sync: Sync = { changes: null, done: Promise.resolve() };
@@ -81,7 +81,7 @@ export class WriteAheadLog {
       if (this.#failed) await this.#syncAgain();
       else await this.#syncNow(changes);
       this.#failed = false;
-      this.#onDisk = changes;
+      this.#syncedChanges = changes;
     } catch (error) {
       this.#failed = true;
       throw error;
@@ -93,7 +93,7 @@ export class WriteAheadLog {
   async #syncNow(changes: number): Promise<void> {
     const begun = performance.now();
     await this.#sync(this.#descriptor);
-    this.#shorten(changes, performance.now() - begun);
+    this.#checkpoint(changes, performance.now() - begun);
   }
 
   /**
@@ -108,10 +108,10 @@ export class WriteAheadLog {
   }
 
   /** Runs a checkpoint of a long log if that is cheap: all of it is synced, and the disk was fast. */
-  #shorten(changes: number, syncMs: number): void {
+  #checkpoint(changes: number, syncMs: number): void {
     if (!this.#database.open || this.#count() !== changes) return;
     const pages = this.#pages();
-    if (pages < SHORT_PAGES || pages < syncMs * PAGES_PER_MS) return;
+    if (pages < MIN_CHECKPOINT_PAGES || pages < syncMs * PAGES_PER_MS) return;
     try {
       this.#database.pragma('wal_checkpoint(PASSIVE)');
     } catch {

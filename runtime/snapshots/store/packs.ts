@@ -26,7 +26,7 @@ const SMALL_CHUNK = 64 * 1024;
 const LARGE_CHUNK = 2 ** 20;
 const LARGE_FILE = 64 * 2 ** 20;
 /** Maximum packs in the reader's cache. */
-const KEPT_PACKS = 6;
+const CACHED_PACKS = 6;
 
 /** Returns the chunk size for a file, in bytes. */
 export function chunkSize(bytes: number): number {
@@ -137,7 +137,7 @@ export class PackReader {
       found = this.#load(pack);
       this.#packs.set(pack, found);
       const [oldest] = this.#packs.keys();
-      if (this.#packs.size > KEPT_PACKS) this.#packs.delete(oldest!);
+      if (this.#packs.size > CACHED_PACKS) this.#packs.delete(oldest!);
     }
     return found;
   }

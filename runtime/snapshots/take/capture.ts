@@ -39,7 +39,7 @@ const ROUNDS = 5;
 const PIECE_BYTES = 256 * 1024;
 const HAND_OVER_TIMEOUT_MS = 60_000;
 /** Paths of unfinished files of git in a repository. */
-const GIT_AT_WORK = /(^|\/)(tmp_|incoming-)|\.lock$/;
+const GIT_UNFINISHED = /(^|\/)(tmp_|incoming-)|\.lock$/;
 
 /** Reads files into packs. */
 export class Capture {
@@ -104,9 +104,9 @@ export class Capture {
    * ones: git moves them in that direction.
    */
   async #repository(root: string, files: Files): Promise<void> {
-    await this.#own(root, { skip: ['objects', 'packed-refs'], but: GIT_AT_WORK }, files);
+    await this.#own(root, { skip: ['objects', 'packed-refs'], but: GIT_UNFINISHED }, files);
     await this.#own(root, { only: ['packed-refs'] }, files);
-    await this.#own(root, { only: ['objects'], but: GIT_AT_WORK }, files);
+    await this.#own(root, { only: ['objects'], but: GIT_UNFINISHED }, files);
   }
 
   /** Reads the host's own files until there are no new ones: meanwhile git may pack many objects into one file. */

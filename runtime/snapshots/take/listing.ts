@@ -22,9 +22,9 @@ const UNSURE_MS = 100;
 /** SQLite's files beside a database: its backup includes them. */
 const BESIDE_SQLITE = /\.sqlite-(wal|shm|journal)$/;
 /** Maximum files of one directory tree: each takes memory. */
-const MOST_FILES = 1_000_000;
+const MAX_FILES = 1_000_000;
 /** Maximum depth of directories: each takes a file descriptor while it is listed. */
-const DEEPEST = 100;
+const MAX_DEPTH = 100;
 const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 export interface ListOptions {
@@ -38,7 +38,7 @@ export interface ListOptions {
 
 /**
  * Lists files and directories, sorted by name. Skips sockets, links and files that vanish meanwhile.
- * @throws {Error} with more than `MOST_FILES`, or directories deeper than `DEEPEST`
+ * @throws {Error} with more than `MAX_FILES`, or directories deeper than `MAX_DEPTH`
  */
 export function list(root: string, { databases, skip = [], only }: ListOptions): Listed[] {
   const found: Listed[] = [];
@@ -46,9 +46,9 @@ export function list(root: string, { databases, skip = [], only }: ListOptions):
   const walk = (directory: string, below: string, depth: number): void => {
     const opened = openDirectory(directory);
     if (opened === null) return;
-    if (depth > DEEPEST) {
+    if (depth > MAX_DEPTH) {
       closeSync(opened);
-      throw new Error(`${root} has directories in more than ${DEEPEST} others`);
+      throw new Error(`${root} has directories in more than ${MAX_DEPTH} others`);
     }
     try {
       // Stays valid if the directory is moved meanwhile.
@@ -64,7 +64,7 @@ export function list(root: string, { databases, skip = [], only }: ListOptions):
     const path = below === '' ? name : `${below}/${name}`;
     const stat = statOf(join(here, name));
     if (stat === null) return;
-    if (found.length >= MOST_FILES) throw new Error(`${root} has more than ${MOST_FILES} files`);
+    if (found.length >= MAX_FILES) throw new Error(`${root} has more than ${MAX_FILES} files`);
     const mode = Number(stat.mode) & 0o777;
     if (stat.isDirectory()) {
       found.push({ path: `${path}/`, kind: 'directory', size: 0, mode, stamp: '' });

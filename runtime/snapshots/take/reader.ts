@@ -12,9 +12,9 @@ const MEMORY_BYTES = 1024 * 1024 * 1024;
 /** Longest line of its output, in bytes. */
 const LINE_BYTES = 8 * 1024;
 /** Timeout without output, in ms: base, more for each byte of a file that may be copied first, and maximum. */
-const SILENCE_MS = 20_000;
-const SILENCE_PER_BYTE_MS = 1 / 10_000;
-const LONGEST_SILENCE_MS = 10 * 60_000;
+const TIMEOUT_MS = 20_000;
+const TIMEOUT_PER_BYTE_MS = 1 / 10_000;
+const MAX_TIMEOUT_MS = 10 * 60_000;
 
 /** Where to read, and as which user. */
 export interface ReaderPlace {
@@ -59,14 +59,14 @@ export class Reader {
     kind,
     size: listed,
   }: Listed): Promise<{ size: number; content: AsyncIterable<Buffer> } | null> {
-    const silenceMs = Math.min(SILENCE_MS + listed * SILENCE_PER_BYTE_MS, LONGEST_SILENCE_MS);
+    const timeoutMs = Math.min(TIMEOUT_MS + listed * TIMEOUT_PER_BYTE_MS, MAX_TIMEOUT_MS);
     this.#child.stdin.write(`${JSON.stringify({ path, kind })}\n`);
-    const line = await this.#within(silenceMs, this.#output.line());
+    const line = await this.#within(timeoutMs, this.#output.line());
     const said = JSON.parse(line) as { size?: unknown; gone?: true; error?: string };
     if (said.gone) return null;
     if (!Number.isSafeInteger(said.size)) throw new Error(`${path}: ${said.error}`);
     const size = said.size as number;
-    return { size, content: this.#content(size, silenceMs) };
+    return { size, content: this.#content(size, timeoutMs) };
   }
 
   /** Ends the process; pending reads then fail. */
@@ -74,22 +74,22 @@ export class Reader {
     abandon(this.#child);
   }
 
-  async *#content(size: number, silenceMs: number): AsyncGenerator<Buffer> {
+  async *#content(size: number, timeoutMs: number): AsyncGenerator<Buffer> {
     const pieces = this.#output.bytes(size);
     for (;;) {
-      const { done, value } = await this.#within(silenceMs, pieces.next());
+      const { done, value } = await this.#within(timeoutMs, pieces.next());
       if (done) return;
       yield value;
     }
   }
 
-  /** Waits for output, and ends the process after `silenceMs`. The time to store the output does not count. */
-  async #within<Said>(silenceMs: number, said: Promise<Said>): Promise<Said> {
-    const silence = setTimeout(() => this.end(), silenceMs);
+  /** Waits for output, and ends the process after `timeoutMs`. The time to store the output does not count. */
+  async #within<Said>(timeoutMs: number, said: Promise<Said>): Promise<Said> {
+    const timer = setTimeout(() => this.end(), timeoutMs);
     try {
       return await said;
     } finally {
-      clearTimeout(silence);
+      clearTimeout(timer);
     }
   }
 }

@@ -7,7 +7,7 @@ import type { Store } from '../store/store.ts';
 /** A pack is rewritten if the snapshot needs less than this share of its bytes. */
 const NEEDED_SHARE = 0.3;
 /** Maximum bytes to rewrite for one snapshot; later snapshots do the rest. */
-const MOST_BYTES = 128 * 2 ** 20;
+const MAX_BYTES = 128 * 2 ** 20;
 
 /**
  * Copies the chunks of such packs into new packs, and updates the files. Old packs stay until no snapshot needs them.
@@ -22,7 +22,7 @@ export async function repack(
   const files = parts.flatMap((part) => part.files);
   const moved = new Map<string, Chunk>();
   const reader = new PackReader(store);
-  let left = MOST_BYTES;
+  let left = MAX_BYTES;
   for (const [pack, chunks] of chunksByPack(files.flatMap((file) => file.chunks))) {
     const needed = chunks.reduce((sum, { length }) => sum + length, 0);
     if (needed >= (sizes.get(packName(pack)) ?? 0) * NEEDED_SHARE || needed > left) continue;

@@ -57,7 +57,7 @@ export interface Host {
 
 /** Maximum rounds in which apps that were deployed meanwhile are read again. */
 const ROUNDS = 4;
-const MOST_FAILURES = 50;
+const MAX_FAILURES = 50;
 
 /**
  * Takes a snapshot. It goes on when an app cannot be read.
@@ -97,7 +97,7 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
     written: packs.written,
     bytes: parts.flatMap(({ files }) => files).reduce((sum, { size }) => sum + size, 0),
     apps: apps.length,
-    failures: failures.slice(0, MOST_FAILURES),
+    failures: failures.slice(0, MAX_FAILURES),
   };
   const { head, bytes } = await writeManifest(store, about, parts);
   const removed = await removeOld(store, job.keep, { sweep: left.length > 0, warn: host.warn });
