@@ -13,6 +13,8 @@ const TEST_DEADLINE_MS = 240_000;
 const AT_ONCE = 3;
 /** Most lines kept of the output of a file's process. */
 const SAID_LINES = 30;
+/** Files whose times are shown at the end. */
+const SLOWEST = 40;
 
 /**
  * Its builds start as many processes as one user's builds may have. Unsandboxed builds of the same user could then start none.
@@ -94,14 +96,11 @@ tests.on('test:summary', (summary) => {
 });
 tests.compose(new spec()).pipe(process.stdout);
 tests.on('end', () => {
-  if (process.env.TEST_TIMES !== undefined)
-    writeFileSync(
-      process.env.TEST_TIMES,
-      JSON.stringify(Object.fromEntries([...times].sort((a, b) => b[1] - a[1])), null, 1),
-    );
   process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 });
 process.on('exit', () => {
+  const slowest = [...times].sort(([, a], [, b]) => b - a).slice(0, SLOWEST);
+  for (const [file, ms] of slowest) console.log(`${Math.round(ms / 1000)} s ${file}`);
   for (const line of [...skippedLines(skips), ...failedLines(failures, said)]) console.log(line);
   console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 });
