@@ -12,13 +12,13 @@ import { triggers } from './bindings/triggers.ts';
 import { workflows } from './bindings/workflows.ts';
 import { requireBundleSize } from './bundle-size-limit.ts';
 import { newestCompatibilityDate, supportedDate } from './configuration/compatibility-date.ts';
-import { nothingNamed } from './configuration/preflight.ts';
+import { emptyConfiguration } from './configuration/preflight.ts';
 import { pagesOfSite, readConfig, withPages } from './configuration/read-config.ts';
 import type { ReadConfig, WranglerConfig } from './configuration/wrangler-config.ts';
 import { BuildFailure } from './failure.ts';
 import { entryPath } from './modules/entry.ts';
 import { bundleWorker, type WorkerSource } from './modules/worker.ts';
-import { assetRules, copyAssets, notRun } from './project/assets.ts';
+import { assetRules, copyAssets, pagesOnlyCode } from './project/assets.ts';
 import { COMPILED_FUNCTIONS, hasPagesWorker } from './project/cloudflare-pages.ts';
 import { copyNextCache, tagsMigration } from './project/next-cache.ts';
 import type { PageFolders } from './project/pages.ts';
@@ -27,8 +27,8 @@ import { type Place, placeOf } from './project/place.ts';
 import {
   findProject,
   isPartOfServer,
+  misnamedConfiguration,
   nothingDeployable,
-  otherwiseNamed,
   SERVER_ADVICE,
 } from './project/project.ts';
 import { readHead } from './project/regular-file.ts';
@@ -104,7 +104,7 @@ async function bundleKind(options: BundleOptions): Promise<Bundled> {
   if (project.kind === 'worker') return bundlePlainWorker(place.root, project.main, out);
   const read = await readConfig(place, project, environment, true);
   if (output_directory !== null && read.config.pages_build_output_dir === undefined)
-    throw otherwiseNamed(read.file);
+    throw misnamedConfiguration(read.file);
   return bundleConfig(place, withPages(place, read, output_directory), out, assetsMb);
 }
 
@@ -190,7 +190,7 @@ async function bundleConfig(
     exports = bundled.exports;
     notes.push(`Worker: ${main}`, ...bundled.warnings);
   } else if (config.assets?.directory === undefined) {
-    throw nothingNamed(file);
+    throw emptyConfiguration(file);
   }
   const bundledAssets = bundleAssets(place, base, config, out, assetsMb, notes);
   const { assets, prefill } = copyNextCache({
@@ -312,7 +312,7 @@ function bundleAssets(
   const copied = copyAssets(place, from, join(out, ASSETS), assetsMb);
   notes.push(`assets: ${counted(copied.files)} in ${show(place.root, from)}`);
   if (config.main === undefined && config.pages_build_output_dir === undefined)
-    notes.push(...notRun(place, from));
+    notes.push(...pagesOnlyCode(place, from));
   return {
     directory: ASSETS,
     binding: binding ?? null,

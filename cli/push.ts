@@ -69,9 +69,8 @@ async function pushLooseFolder(session: Session, app: App): Promise<string> {
     });
     await git('add', '--all');
     await git('commit', '--quiet', '--allow-empty', '--message=Deploy of a folder');
-    const options = { cwd: folder, env: { ...env, ...own } };
     await push(session, app, own, 'HEAD');
-    const sha = readGit(options.cwd, `--git-dir=${own.GIT_DIR}`, 'rev-parse', 'HEAD');
+    const sha = readGit(folder, `--git-dir=${own.GIT_DIR}`, 'rev-parse', 'HEAD');
     if (sha === null) throw new Stopped('failed', 'git rev-parse failed.');
     return sha;
   } finally {

@@ -1,7 +1,7 @@
 // A typed client over the contract, for programs that use Cellar: REST where it answers JSON, else RPC.
 
 import { errorCodes, type ProblemBody } from '../handlers/contract/errors.ts';
-import { patienceMs } from '../handlers/contract/host/deadlines.ts';
+import { clientTimeoutMs } from '../handlers/contract/host/deadlines.ts';
 import {
   type OperationName,
   operationsByName,
@@ -66,7 +66,7 @@ export class CellarClient {
     options: CallOptions = {},
   ): Promise<Result<Name>> {
     const operation = operationsByName.get(name)!;
-    const deadlineMs = patienceMs(name);
+    const deadlineMs = clientTimeoutMs(name);
     const signal = options.signal ?? AbortSignal.timeout(deadlineMs);
     const send = deadlineMs > NODE_PATIENCE_MS ? await patientFetch() : fetch;
     const response = await this.#send(operation, params, { ...options, signal }, send);

@@ -97,7 +97,7 @@ export function requireRole(role: unknown, need: Role): Role {
  * Checks that an operation on an account concerns the caller's own account.
  * @throws {Problem} `forbidden` when an account asks for another account's records
  */
-export function requireOwn(actor: Actor, account: string): void {
+export function requireOwnAccount(actor: Actor, account: string): void {
   if (actor.kind === 'account' && actor.id !== account)
     throw new Problem('forbidden', 'An API key works for its own account; another needs the runner token.');
 }

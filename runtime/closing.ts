@@ -2,7 +2,7 @@
 import { log, reason } from './log.ts';
 
 /** The steps of a shutdown. */
-export class Closing {
+export class Shutdown {
   #failed = false;
   #first: unknown;
 

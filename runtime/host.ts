@@ -6,12 +6,12 @@ import { type Addresses, addresses } from './addresses.ts';
 import { dropCachesUntil } from './builds/commands/cache.ts';
 import { registryEndpoints } from './builds/commands/network-settings.ts';
 import { closeBundler } from './builds/release/build.ts';
-import { Closing, within } from './closing.ts';
+import { Shutdown, within } from './closing.ts';
 import { type Config, isLocal } from './config.ts';
 import { ControlError } from './control/control-calls.ts';
 import { keptSecret, type Layout, writeAtomic } from './disk/data-directory.ts';
 import { emptyTrashUntil } from './disk/trash.ts';
-import { startInFront } from './edge/caddy/front.ts';
+import { startCaddyProxy } from './edge/caddy/front.ts';
 import { preforkPool } from './fleets/process/start-cell.ts';
 import { sourceThreads } from './git/source-thread.ts';
 import { log, reason } from './log.ts';
@@ -69,7 +69,7 @@ export class Host {
     const host = isLocal(RUNNER_BASE_DOMAIN) ? '127.0.0.1' : '::';
     const front = { config: this.config, directory: paths.caddy, edge: this.#parts.edge, api };
     const edge = caddy
-      ? await startInFront(caddy, front)
+      ? await startCaddyProxy(caddy, front)
       : await this.#parts.edge.listen(RUNNER_EDGE_PORT, host);
     known.addresses = addresses(this.config, { api, edge });
     rounds.startTicking();
@@ -204,7 +204,7 @@ export class Host {
       ui,
       isolation,
     } = this.#parts;
-    const closing = new Closing();
+    const closing = new Shutdown();
     // Before the port is free: another server on it would get the command line's token.
     await closing.step('address', () => rmSync(paths.address, { force: true }));
     // These steps run in parallel with the next ones. They end at the latest with the parts that they wait for.

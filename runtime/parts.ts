@@ -2,7 +2,7 @@
 import type { AlertedApp } from './alerts/alerts.ts';
 import type { Config } from './config.ts';
 import { Outbox } from './control/outbox.ts';
-import { Rounds } from './control/rounds.ts';
+import { PeriodicJobs } from './control/rounds.ts';
 import { Caddy, findCaddy } from './edge/caddy/caddy.ts';
 import { logRarely, reason } from './log.ts';
 import { makeApps } from './parts/apps.ts';
@@ -57,7 +57,7 @@ export function assemble(config: Config) {
     warnings,
     telemetry: observability.telemetry,
   });
-  const rounds = new Rounds({
+  const rounds = new PeriodicJobs({
     control,
     trash: paths.trash,
     tick,

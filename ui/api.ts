@@ -1,7 +1,7 @@
 // Calls the API as the signed-in account, over RPC at the page's own origin.
 import { signal } from '@preact/signals';
 import type { ErrorCode, ProblemBody } from '../handlers/contract/errors.ts';
-import { patienceMs } from '../handlers/contract/host/deadlines.ts';
+import { clientTimeoutMs } from '../handlers/contract/host/deadlines.ts';
 import type { OperationName, Params, Result } from '../handlers/contract/index.ts';
 
 export type { OperationName, Params, Result };
@@ -37,7 +37,7 @@ export async function api<Name extends OperationName>(
   params: Params<Name>,
   { signal, idempotencyKey }: CallOptions = {},
 ): Promise<Result<Name>> {
-  const deadline = AbortSignal.timeout(patienceMs(name));
+  const deadline = AbortSignal.timeout(clientTimeoutMs(name));
   const response = await send('/rpc', {
     method: 'POST',
     headers: {

@@ -1,7 +1,7 @@
 // Bindings that Cellar does not have. The Worker gets an object in their place that throws when it is used.
 
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
-import { insteadOf, topLevelKeys } from '../configuration/wrangler-keys.ts';
+import { alternativeTo, topLevelKeys } from '../configuration/wrangler-keys.ts';
 import type { Outward } from '../release.ts';
 
 type Missing = Extract<Outward, { type: 'missing' }>;
@@ -24,7 +24,7 @@ export function unnamedByKey(config: WranglerConfig): Missing[] {
 }
 
 /** Returns the object in place of a binding. @param key of Wrangler's configuration */
-export function missing(binding: string, key: string, advice = insteadOf(key)): Missing {
+export function missing(binding: string, key: string, advice = alternativeTo(key)): Missing {
   const message = `${binding} is not available on this Cellar, which does not run "${key}"`;
   return { type: 'missing', binding, message: advice === null ? message : `${message}. Instead, ${advice}` };
 }
@@ -47,11 +47,11 @@ function otherScripts({ name: own, durable_objects, workflows = [] }: WranglerCo
   const classes = durable_objects.bindings.map((each) => ({ ...each, binding: each.name }));
   return [...classes, ...workflows]
     .filter((each) => isOther(each, own))
-    .map(({ binding, script_name }) => ofOtherScript(binding, script_name!));
+    .map(({ binding, script_name }) => classOfOtherScript(binding, script_name!));
 }
 
 /** Returns the object in place of a binding to a class of another Worker. */
-export function ofOtherScript(binding: string, script: string): Missing {
+export function classOfOtherScript(binding: string, script: string): Missing {
   const message = `${binding} is not available on this Cellar: its class belongs to another Worker, ${script}`;
   return { type: 'missing', binding, message: `${message}. Instead, call that app through "services"` };
 }

@@ -34,7 +34,7 @@ export function preflight(root: string, { config, file, base }: ReadConfig, isWh
   const calls = triggers(file, meant, []);
   const named = { services: serviceBindings(file, meant, null), ...(calls !== null && { triggers: calls }) };
   if (!isWhole) return named;
-  if (main === undefined && assets?.directory === undefined) throw nothingNamed(file);
+  if (main === undefined && assets?.directory === undefined) throw emptyConfiguration(file);
   // Files in packages exist only after the install.
   const isInstalled = (path: string) => path.split('/').includes('node_modules');
   if (main !== undefined && !isInstalled(main)) entryPath(root, base, main, `${file}: main`);
@@ -49,7 +49,7 @@ export function refusePython(root: string, main: string): void {
 }
 
 /** Returns the failure of a configuration that names neither a Worker nor assets. */
-export function nothingNamed(file: string): BuildFailure {
+export function emptyConfiguration(file: string): BuildFailure {
   return new BuildFailure(
     `${file}: nothing to deploy: set "main" to a Worker or "assets.directory" to static files`,
   );

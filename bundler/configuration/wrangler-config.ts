@@ -7,13 +7,13 @@ import { CONFIG_BYTES } from '../limits.ts';
 import { show } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
 import { readProjectFile } from '../project/regular-file.ts';
-import { nestedKeys, type Treatment, topLevelKeys } from './wrangler-keys.ts';
+import { type KeyHandling, nestedKeys, topLevelKeys } from './wrangler-keys.ts';
 import {
   explain,
   placeOfAny,
-  tellUnknown,
   type UnknownKeys,
   unknownKeysIn,
+  unknownKeysMessage,
   type WranglerError,
 } from './wrangler-words.ts';
 
@@ -185,7 +185,9 @@ export async function readWranglerConfig(
   if (environment !== null) notes.unshift(`environment ${environment}`);
   const warned = warnings.filter((warning) => unknownKeysIn(warning) === null);
   return {
-    warnings: [...unavailable, ...unknown.map(tellUnknown), ...warned].map((line) => `${file}: ${line}`),
+    warnings: [...unavailable, ...unknown.map(unknownKeysMessage), ...warned].map(
+      (line) => `${file}: ${line}`,
+    ),
     config: withSite(value as unknown as WranglerConfig),
     file,
     base: dirname(from),
@@ -231,7 +233,7 @@ function judge(
 ): { unavailable: string[]; ignored: Map<string, string[]> } {
   const unavailable: string[] = [];
   const ignored = new Map<string, string[]>();
-  const consider = (key: string, treatment: Treatment | undefined) => {
+  const consider = (key: string, treatment: KeyHandling | undefined) => {
     if (treatment === 'used' || treatment === 'quiet') return;
     if (!treatment) unavailable.push(`"${key}" is not available here`);
     else if ('instead' in treatment) unavailable.push(`"${key}" is not available here: ${treatment.instead}`);

@@ -7,7 +7,7 @@
  * `instead`: it is not available here. The deploy warns and says what to do instead; its binding throws when used.
  * `false`: the same, without advice.
  */
-export type Treatment = 'used' | 'quiet' | { ignored: string } | { instead: string } | false;
+export type KeyHandling = 'used' | 'quiet' | { ignored: string } | { instead: string } | false;
 
 const noAccount = { ignored: 'there is no Cloudflare account here' };
 const noEdge = { ignored: 'apps run on this one machine' };
@@ -20,7 +20,7 @@ const tail = { instead: 'logs and errors are kept here; OTEL_EXPORTER_OTLP_ENDPO
 const blob = { instead: 'import the file in the Worker' };
 
 /** Keys at the top level. */
-export const topLevelKeys: Record<string, Treatment> = {
+export const topLevelKeys: Record<string, KeyHandling> = {
   // The Worker and its bundling
   $schema: 'quiet',
   name: 'used',
@@ -133,7 +133,7 @@ export const topLevelKeys: Record<string, Treatment> = {
 const localOnly = { ignored: 'bindings are always local to the runner' };
 
 /** Keys below a top-level one. `[]` stands for each item of a list, `{}` for each value of an object. */
-export const nestedKeys: Record<string, Record<string, Treatment>> = {
+export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
   assets: {
     directory: 'used',
     binding: 'used',
@@ -240,7 +240,7 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
 };
 
 /** Returns the advice for a key that is not available here; `null` when there is none. */
-export function insteadOf(key: string): string | null {
+export function alternativeTo(key: string): string | null {
   const treatment = topLevelKeys[key];
   return typeof treatment === 'object' && 'instead' in treatment ? treatment.instead : null;
 }

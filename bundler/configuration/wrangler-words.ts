@@ -47,7 +47,7 @@ export function placeOfAny(place: string): string {
 }
 
 /** Returns a message about unknown keys, with the likely spelling of each. */
-export function tellUnknown({ place, keys }: UnknownKeys): string {
+export function unknownKeysMessage({ place, keys }: UnknownKeys): string {
   const known = Object.keys(place === null ? topLevelKeys : keysAt(placeOfAny(place)));
   const told = keys.map((key) => {
     const meant = known.find((candidate) => distance(key, candidate) <= MAX_DISTANCE);

@@ -55,7 +55,7 @@ export function assetRules(directory: string): AssetRules {
 }
 
 /** Returns log lines about code beside the assets in `from` that only a Cloudflare Pages project runs. */
-export function notRun({ root, folder }: Place, from: string): string[] {
+export function pagesOnlyCode({ root, folder }: Place, from: string): string[] {
   const notes: string[] = [];
   if (isInside(root, join(from, '_worker.js')))
     notes.push('_worker.js is not run: name it as "main" in wrangler.jsonc');

@@ -19,8 +19,8 @@ import { type Place, placeOf } from './place.ts';
 import {
   findProject,
   hasConfig,
+  misnamedConfiguration,
   nothingDeployable,
-  otherwiseNamed,
   packageJsonOf,
   siteFolders,
 } from './project.ts';
@@ -99,7 +99,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
       : read.config.pages_build_output_dir !== undefined;
   let outside: NamedOutside | null = null;
   if (read !== null) {
-    if (output !== null && !isPages) throw otherwiseNamed(read.file);
+    if (output !== null && !isPages) throw misnamedConfiguration(read.file);
     const scripts = Object.keys(manifest?.scripts ?? {});
     const isRedirected = redirectedConfig(place) !== null;
     const isWhole =

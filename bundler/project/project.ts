@@ -259,7 +259,7 @@ function workspacesOf(value: unknown): string[] {
  * Returns the failure for a project whose configuration and settings both name what to deploy.
  * @param file the Wrangler configuration, as shown
  */
-export function otherwiseNamed(file: string): BuildFailure {
+export function misnamedConfiguration(file: string): BuildFailure {
   return new BuildFailure(
     `output_directory is set, and ${file} says what is deployed: take it back with \`cellar builds set --output-directory default\`, or name the folder as "assets.directory" there`,
   );

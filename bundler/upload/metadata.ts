@@ -1,6 +1,6 @@
 // Parses the metadata that Wrangler sends with an upload, in Cloudflare's format.
 import * as z from 'zod';
-import { missing, ofOtherScript } from '../bindings/missing-bindings.ts';
+import { classOfOtherScript, missing } from '../bindings/missing-bindings.ts';
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
 import { WORKFLOW_NAME } from '../bindings/workflows.ts';
 import { keyOfType } from '../configuration/wrangler-keys.ts';
@@ -146,7 +146,7 @@ function readBinding(binding: { type: string; name: string; script_name?: unknow
   if (!types.includes(type))
     return { type: 'missing', name, message: missing(name, keyOfType(type)).message };
   if (script !== undefined)
-    return { type: 'missing', name, message: ofOtherScript(name, String(script)).message };
+    return { type: 'missing', name, message: classOfOtherScript(name, String(script)).message };
   return check(Binding, binding, `the binding ${name}`);
 }
 

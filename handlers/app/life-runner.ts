@@ -1,6 +1,6 @@
 // Carries out the decisions of the life table: writes D1 under a lock, and waits for the host outside it.
 import type { AppRow } from '../../sqlite/control/apps/apps.ts';
-import { markApp, readLife } from '../../sqlite/control/apps/life.ts';
+import { markApp, readAppLife } from '../../sqlite/control/apps/life.ts';
 import { readWanted, transition, type Wanted } from '../../sqlite/control/apps/transitions.ts';
 import type { Mark } from '../contract/apps/life.ts';
 import { afterChange, Problem } from '../problem.ts';
@@ -62,7 +62,7 @@ export class Life {
     at: string,
     isQuiet: (app: AppRow) => Promise<boolean>,
   ): Promise<{ answer: Promise<AppRow> | AppRow } | { end: Promise<unknown> }> {
-    const life = await readLife(this.#options.db, id);
+    const life = await readAppLife(this.#options.db, id);
     if (life === null) throw new Problem('app_not_found');
     const { app, deploying } = life;
     const underway = this.#underway;

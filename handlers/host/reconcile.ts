@@ -1,5 +1,5 @@
 // Brings the host into the state in D1, at the start of either and every minute.
-import { doubtfulDeploys, mendDeployRows } from '../../sqlite/control/apps/deploys.ts';
+import { doubtfulDeploys, repairDeployRows } from '../../sqlite/control/apps/deploys.ts';
 import { acceptOlder, type ControlState, readControlState } from '../../sqlite/control/apps/reconcile.ts';
 import { observeApps } from '../../sqlite/control/apps/transitions.ts';
 import type { RequestContext } from '../context.ts';
@@ -54,7 +54,7 @@ async function mendDeploys({ db, host, at }: RequestContext): Promise<void> {
   const { as_of, items } = await host.call('POST /deploys', {}, { body: doubtful });
   const known = new Set(items.map(({ id }) => id));
   const lost = doubtful.filter(({ id }) => !known.has(id)).map(({ id }) => id);
-  await mendDeployRows(db, items, lost, as_of, at);
+  await repairDeployRows(db, items, lost, as_of, at);
 }
 
 type Work = () => Promise<void>;

@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { answerHttp, bodyOf, type HttpAnswerer } from '../app-services/app-service-http.ts';
-import type { Budget, Held } from '../app-services/budget.ts';
+import type { Budget, ReservedMemory } from '../app-services/budget.ts';
 import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
 import { type FairQueue, QueueFull } from '../resources/fair-queue.ts';
@@ -87,7 +87,7 @@ export class AppServer {
     }
   }
 
-  async #read(request: IncomingMessage, held: Held): Promise<Call> {
+  async #read(request: IncomingMessage, held: ReservedMemory): Promise<Call> {
     const { pathname } = new URL(request.url!, 'http://ai');
     if (request.method !== 'POST' || !PATHS.includes(pathname))
       throw notFound(`${pathname} is not run here: only run(), with text generation and embeddings.`);
@@ -111,7 +111,7 @@ async function sendWhole(
   kind: Call['kind'],
   answer: Response,
   response: ServerResponse,
-  held: Held,
+  held: ReservedMemory,
 ): Promise<void> {
   const body = wholeAnswer(kind, await answerOf(answer, held));
   response.writeHead(200, { 'content-type': 'application/json' }).end(body);
@@ -132,7 +132,7 @@ async function sendStream(kind: Call['kind'], answer: Response, response: Server
 }
 
 /** Reads a whole answer as text. @throws {AiError} when it, or all calls together, exceed the byte limit */
-async function answerOf(answer: Response, held: Held): Promise<string> {
+async function answerOf(answer: Response, held: ReservedMemory): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of answer.body ?? []) {

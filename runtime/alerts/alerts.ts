@@ -31,7 +31,7 @@ const ERRORS_AT_ONCE = 10;
 const MESSAGE_LENGTH = 2_000;
 
 /** Something that happened. */
-export interface Happening {
+export interface AlertEvent {
   kind: AlertKind;
   /** Such as `app.crashed`. */
   type: string;
@@ -154,7 +154,7 @@ export class Alerts {
   /** The text that is sent for a happening. `repeats`: how often it happened untold before. */
   message(
     appId: string,
-    { type, message, details }: Omit<Happening, 'topic' | 'kind'>,
+    { type, message, details }: Omit<AlertEvent, 'topic' | 'kind'>,
     repeats: number,
   ): string {
     return JSON.stringify({
@@ -170,7 +170,7 @@ export class Alerts {
   }
 
   /** Puts a happening among the deliveries of those alerts of the app that it `concerns`, and that have not just told it. */
-  tell(appId: string, happening: Happening, concerns: (alert: Alert) => boolean = () => true): void {
+  tell(appId: string, happening: AlertEvent, concerns: (alert: Alert) => boolean = () => true): void {
     const told = this.list(appId).filter((alert) => alert.on.includes(happening.kind) && concerns(alert));
     if (told.length === 0) return;
     try {
@@ -257,7 +257,7 @@ export class Alerts {
     this.#options.store.alerts.forgetTopics(Date.now() - REMEMBERED_MS);
   }
 
-  #tell(alert: Alert, happening: Happening): void {
+  #tell(alert: Alert, happening: AlertEvent): void {
     const { alerts } = this.#options.store;
     const now = Date.now();
     const told = alerts.topic(alert.id, happening.topic);

@@ -8,7 +8,7 @@ import type { PublicAddresses } from '../isolation/private-networks.ts';
 import { log, logRarely, reason } from '../log.ts';
 import { Refusal } from '../refusal.ts';
 import type { Alerts } from './alerts.ts';
-import { type Sent, send } from './webhook.ts';
+import { type DeliveryResult, send } from './webhook.ts';
 
 /** Retry delays in ms. After the last one the delivery is dropped. */
 const RETRIES_MS = [10_000, 60_000, 600_000, 3_600_000, 21_600_000];
@@ -136,7 +136,7 @@ export class Deliveries {
       });
   }
 
-  #send(alert: Alert, id: string, body: string): Promise<Sent> {
+  #send(alert: Alert, id: string, body: string): Promise<DeliveryResult> {
     const secret = this.#options.alerts.secret(alert.id);
     return send(alert.url, { id: `msg_${id}`, body, secret }, this.#options.reachable, this.#ending.signal);
   }

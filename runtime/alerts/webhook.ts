@@ -13,7 +13,7 @@ const DEADLINE_MS = 10_000;
 const ANSWER_BYTES = 64 * 1024;
 
 /** The result of a delivery. */
-export interface Sent {
+export interface DeliveryResult {
   /** The response status; null without a response. */
   status: number | null;
   /** Why it was not delivered; null when it was, which a status of 200 to 299 says. */
@@ -44,7 +44,7 @@ export async function send(
   { id, body, secret }: Message,
   reachable: PublicAddresses,
   signal: AbortSignal,
-): Promise<Sent> {
+): Promise<DeliveryResult> {
   const timestamp = Math.floor(Date.now() / 1000);
   const signature = createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`).digest('base64');
   const headers = {

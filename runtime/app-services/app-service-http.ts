@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerOptions } from 'node:http';
 import { finished } from 'node:stream/promises';
-import type { Held } from './budget.ts';
+import type { ReservedMemory } from './budget.ts';
 import type { SocketHandle } from './listening-socket.ts';
 
 /** Limits of an app. Those of Node itself are in ms. */
@@ -51,7 +51,7 @@ export async function answerHttp(
  */
 export async function bodyOf(
   request: IncomingMessage,
-  { bytes: most, tooLarge, held }: { bytes: number; tooLarge: () => Error; held: Held },
+  { bytes: most, tooLarge, held }: { bytes: number; tooLarge: () => Error; held: ReservedMemory },
 ): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -1,7 +1,7 @@
 // Memory budget of a service: bytes that the calls of all apps, and of one account, may hold.
 
 /** The memory of one call. */
-export interface Held {
+export interface ReservedMemory {
   /** Takes bytes from the budget. @returns whether enough were left; after one failure it takes no more */
   take(bytes: number): boolean;
   /** @throws {Error} the refusal of the budget, after a failed `take` */
@@ -28,7 +28,7 @@ export class Budget {
   }
 
   /** Starts to count the memory of a call of an account. */
-  begin(owner: string): Held {
+  begin(owner: string): ReservedMemory {
     let taken = 0;
     let limit: string | null = null;
     return {

@@ -5,7 +5,7 @@ import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-c
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import { removeTree } from '../disk/remove.ts';
-import { throwAway } from '../disk/trash.ts';
+import { moveToTrash } from '../disk/trash.ts';
 import type { LeasedCell } from '../fleets/admission/leasing.ts';
 import type { FleetUsage } from '../fleets/life/fleet.ts';
 import { createRepository } from '../git/repository.ts';
@@ -13,7 +13,7 @@ import { type Level, log, logRarely, reason } from '../log.ts';
 import { endProcessesOf } from '../processes/orphaned-processes.ts';
 import { App, type MakeLiveSteps } from './app.ts';
 import { type FleetsOptions, fleetOf } from './fleet-of-app.ts';
-import { KeptActivity } from './kept-activity.ts';
+import { StoredActivity } from './kept-activity.ts';
 import { KnownApps } from './known-apps.ts';
 import { previewOf } from './preview-app.ts';
 import type { LimitedApp } from './storage-limits.ts';
@@ -47,13 +47,13 @@ export class Apps extends KnownApps {
   readonly #options: AppsOptions;
   /** Emits an app's id when its wanted state has changed. */
   readonly #wantedStates = new EventEmitter();
-  readonly #activity: KeptActivity;
+  readonly #activity: StoredActivity;
 
   /** Restores the apps from the database. All accept requests from now on; a request starts an app that ran before. */
   constructor(options: AppsOptions) {
     super(options.baseDomain);
     this.#options = options;
-    this.#activity = new KeptActivity(options.store);
+    this.#activity = new StoredActivity(options.store);
     const held = options.store.held.all();
     const restore = (app: App, row: { liveDeployId: string | null; deployedAt: string | null }) => {
       const kept = this.#activity.atBoot(app.id);
@@ -172,7 +172,7 @@ export class Apps extends KnownApps {
     await this.#options.outward.forget(id);
     // Otherwise a crash of the machine could bring back an app without its files.
     await store.synced();
-    const place = throwAway(paths.trash, id, {
+    const place = moveToTrash(paths.trash, id, {
       'repository.git': paths.repository(id),
       data: paths.data(id),
       buckets: paths.buckets(id),

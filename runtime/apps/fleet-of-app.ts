@@ -12,7 +12,7 @@ import type { AppUsers } from '../isolation/users.ts';
 import type { Level } from '../log.ts';
 import type { OutputSink } from '../processes/output-sink.ts';
 import type { Buckets } from '../storage/r2/buckets.ts';
-import type { KeptActivity } from './kept-activity.ts';
+import type { StoredActivity } from './kept-activity.ts';
 import type { OutwardServices } from './outward-services.ts';
 import { restsAtLeast } from './preview-app.ts';
 import type { Secrets } from './secrets.ts';
@@ -64,7 +64,7 @@ interface Listeners {
 export function fleetOf(
   id: string,
   preview: PreviewRow | null,
-  activity: KeptActivity,
+  activity: StoredActivity,
   options: FleetsOptions,
   listeners: Listeners,
 ): Fleet {

@@ -18,7 +18,7 @@ interface Used {
   fleet: { lastRequestAt: number | null };
 }
 
-export class KeptActivity {
+export class StoredActivity {
   readonly #store: HostStore;
   readonly #atBoot: Map<string, ActivityRow>;
   /** The last request of each app, as the database has it. */

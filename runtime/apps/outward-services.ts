@@ -6,7 +6,7 @@ import { AppService, type HostServiceAccess } from '../app-services/app-service.
 import type { CountsFor } from '../app-services/app-service-messages.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import type { OutwardService } from '../fleets/config/outward.ts';
-import { makePassage } from '../isolation/rights.ts';
+import { makeTraversable } from '../isolation/rights.ts';
 import type { AppUsers } from '../isolation/users.ts';
 import type { MailServiceOptions } from '../mail/app-server.ts';
 
@@ -66,7 +66,7 @@ export class OutwardServices {
         user: () => users(user).cell,
         workshop: paths.doors,
         socket: (appId) => join(paths.run(appId), socket),
-        prepare: (appId) => makePassage(paths.run(appId), users(appId).cell),
+        prepare: (appId) => makeTraversable(paths.run(appId), users(appId).cell),
       });
       this.#services.set(type, service);
     }

@@ -13,7 +13,7 @@ import type { Call } from '../edge/target.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
 import type { Fleet } from '../fleets/life/fleet.ts';
 import type { Calls, ServiceAccess } from '../fleets/process/service-access.ts';
-import { makePassage } from '../isolation/rights.ts';
+import { makeTraversable } from '../isolation/rights.ts';
 import type { AppUsers } from '../isolation/users.ts';
 import type { KnownApps } from './known-apps.ts';
 
@@ -90,7 +90,7 @@ export class Services {
   async #listen(appId: string): Promise<() => void> {
     const { paths, users, gateway } = this.#options;
     const { cell } = users(appId);
-    makePassage(paths.run(appId), cell);
+    makeTraversable(paths.run(appId), cell);
     const socket = this.#socket(appId);
     const end = await gateway().listenService(socket, (head, spans) => this.#resolve(appId, head, spans));
     if (cell !== null) chownSync(socket, cell.uid, cell.gid);

@@ -4,7 +4,7 @@ import { parentPort } from 'node:worker_threads';
 import type { Miniflare } from 'miniflare';
 import { reason } from '../log.ts';
 import { collectAll } from '../threads/collect-garbage.ts';
-import { boundServers, type HandlersOptions, miniflareOptions, tellOfEarlyEnds } from './miniflare.ts';
+import { boundServers, type HandlersOptions, miniflareOptions, reportEarlyExits } from './miniflare.ts';
 import { runtimePid } from './runtime-program.ts';
 
 /**
@@ -21,7 +21,7 @@ export interface ToMiniflare {
 export type FromMiniflare = { id: number; error: string | null } | 'restarted';
 
 boundServers();
-tellOfEarlyEnds(process.env.MINIFLARE_WORKERD_PATH!);
+reportEarlyExits(process.env.MINIFLARE_WORKERD_PATH!);
 // `import()` would read and parse its 6 MB once more, to detect that they are CommonJS.
 const module = createRequire(import.meta.url)('miniflare') as typeof import('miniflare');
 // Now, because the host and this thread may be killed.

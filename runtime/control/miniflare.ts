@@ -78,7 +78,7 @@ export function boundServers(): void {
  * Miniflare would wait forever and start no other.
  * @param program the path of its workerd
  */
-export function tellOfEarlyEnds(program: string): void {
+export function reportEarlyExits(program: string): void {
   diagnosticsChannel.subscribe('child_process', (message) => {
     const { process: child } = message as { process: ChildProcess };
     // `spawnfile` is set when the process has been spawned, later in this turn of the event loop.

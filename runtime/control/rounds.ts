@@ -9,7 +9,7 @@ const TICK_MS = 1_000;
 const RECONCILE_EVERY_MS = 60_000;
 
 /** What the jobs need of the rest of the host. */
-export interface RoundsOptions {
+export interface PeriodicJobsOptions {
   control: Control;
   /** Directory of deleted files. */
   trash: string;
@@ -22,12 +22,12 @@ export interface RoundsOptions {
 }
 
 /** The host's timers. No run waits for the one before: each has its own timeout. */
-export class Rounds {
-  readonly #options: RoundsOptions;
+export class PeriodicJobs {
+  readonly #options: PeriodicJobsOptions;
   readonly #timers: NodeJS.Timeout[] = [];
   #reconciling: Promise<void> = Promise.resolve();
 
-  constructor(options: RoundsOptions) {
+  constructor(options: PeriodicJobsOptions) {
     this.#options = options;
   }
 

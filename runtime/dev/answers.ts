@@ -5,7 +5,7 @@ import type { OwnRefusal } from '../edge/refusals.ts';
 /** Where pages follow the versions of an app under development, as in `reload-worker.js`. */
 export const RELOAD_PATH = '/.well-known/fleet/reload';
 
-export const STRANGER: OwnRefusal = {
+export const UNKNOWN_HOST: OwnRefusal = {
   status: 403,
   code: 'forbidden',
   detail:

@@ -3,7 +3,7 @@
 import { realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { OutwardServices } from '../apps/outward-services.ts';
-import { Closing } from '../closing.ts';
+import { Shutdown } from '../closing.ts';
 import { readSetting } from '../config.ts';
 import { DATA_DIRECTORY_MAX, type Layout, layoutOf, writeAtomic } from '../disk/data-directory.ts';
 import { Gateway, type RequestHead, type Target } from '../edge/gateway.ts';
@@ -13,12 +13,12 @@ import { MemoryGauge } from '../fleets/admission/memory.ts';
 import { Slots } from '../fleets/admission/slots.ts';
 import { WakeFigures } from '../fleets/admission/wake-figures.ts';
 import { Fleet } from '../fleets/life/fleet.ts';
-import { throwTrialsAway } from '../fleets/life/trial.ts';
+import { trashTrials } from '../fleets/life/trial.ts';
 import { preforkPool, workerdPath } from '../fleets/process/start-cell.ts';
 import { unpackCopy } from '../storage/copy-stream.ts';
 import { Buckets } from '../storage/r2/buckets.ts';
 import { threads } from '../threads/worker.ts';
-import { isLocalHost, NOT_YET, RELOAD_PATH, STRANGER } from './answers.ts';
+import { isLocalHost, NOT_YET, RELOAD_PATH, UNKNOWN_HOST } from './answers.ts';
 import { DebuggerDoor } from './debugger-door.ts';
 import { claimFolder, keptDirectory, shortcutTo } from './kept.ts';
 import { Project } from './project/project.ts';
@@ -103,7 +103,7 @@ export class Dev {
     if (options.isOnCopy)
       for (const path of [paths.data(APP), paths.allBuckets, join(paths.root, NAMES)])
         rmSync(path, { recursive: true, force: true });
-    throwTrialsAway(paths);
+    trashTrials(paths);
     this.#terminal = new Terminal(paths.allReleases);
     this.#project = new Project({
       folder: this.#folder,
@@ -208,7 +208,7 @@ export class Dev {
   async close(): Promise<void> {
     if (this.#closing) return;
     this.#closing = true;
-    const closing = new Closing();
+    const closing = new Shutdown();
     clearInterval(this.#tick);
     this.#watch?.close();
     this.#versions.end();
@@ -249,14 +249,14 @@ export class Dev {
 
   /** Refuses foreign host names: with DNS rebinding, a website could use one to read the app's responses. */
   #resolve(head: RequestHead): Target {
-    if (!isLocalHost(head.host)) return { kind: 'respond', respond: () => ({ refusal: STRANGER }) };
+    if (!isLocalHost(head.host)) return { kind: 'respond', respond: () => ({ refusal: UNKNOWN_HOST }) };
     if (head.path === RELOAD_PATH && this.#reloads !== null)
       return { kind: 'proxy', backend: this.#reloads.backend };
     if (head.path === SCHEDULED_PATH)
       return {
         kind: 'respond',
         respond: async () => {
-          if (headerValue(head.headers, 'sec-fetch-site') === 'cross-site') return { refusal: STRANGER };
+          if (headerValue(head.headers, 'sec-fetch-site') === 'cross-site') return { refusal: UNKNOWN_HOST };
           await this.#versions.first;
           if (this.#fleet.liveDeployId === null) return { refusal: NOT_YET };
           return runCron(this.#fleet, new URL(head.target, 'http://localhost'));

@@ -12,7 +12,7 @@ const KEPT_MS = 7 * 24 * 60 * 60_000;
  * @param belongings paths by the names they get in the trash
  * @returns their new directory
  */
-export function throwAway(trash: string, appId: string, belongings: Record<string, string>): string {
+export function moveToTrash(trash: string, appId: string, belongings: Record<string, string>): string {
   const place = join(trash, `${appId}-${Date.now()}`);
   mkdirSync(place, { recursive: true, mode: 0o700 });
   for (const [name, path] of Object.entries(belongings)) {

@@ -41,7 +41,7 @@ export const INTERNAL: OwnRefusal = {
   code: 'internal_error',
   detail: 'The gateway failed. Its log says why.',
 };
-export const HELD_TOO_LONG: OwnRefusal = {
+export const QUEUED_TOO_LONG: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',
   reason: 'held_too_long',

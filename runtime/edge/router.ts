@@ -5,7 +5,7 @@ import type { Exchange } from './exchange.ts';
 import type { RequestHead } from './http/head/head.ts';
 import { Limiter } from './limits/rate-limits.ts';
 import { RefusalQueue } from './limits/refusal-queue.ts';
-import { CLOSING, HELD_TOO_LONG, INTERNAL, TOO_MANY_HELD, tooManyRequests } from './refusals.ts';
+import { CLOSING, INTERNAL, QUEUED_TOO_LONG, TOO_MANY_HELD, tooManyRequests } from './refusals.ts';
 import type { Resolve, Target } from './target.ts';
 import { RequestQueues } from './upstream/request-queue.ts';
 
@@ -98,7 +98,7 @@ export class Router {
   async #hold(exchange: Exchange, ready: Promise<void>): Promise<void> {
     const outcome = await this.#requestQueues.wait(exchange, ready);
     if (outcome === 'ready') this.admit(exchange);
-    else if (outcome === 'late') exchange.refuse(HELD_TOO_LONG);
+    else if (outcome === 'late') exchange.refuse(QUEUED_TOO_LONG);
     else if (outcome === 'full') exchange.refuse(TOO_MANY_HELD);
     else if (outcome === 'closed') exchange.refuse(CLOSING);
   }

@@ -15,6 +15,9 @@ const ALWAYS = {
   'pack.threads': '1',
   'index.threads': '1',
   'grep.threads': '1',
+  // By default git syncs neither loose objects nor refs: a power cut would lose a push that was acknowledged.
+  'core.fsync': 'all',
+  'core.fsyncMethod': 'batch',
   // A background collection would leave the process group and outlive the host.
   'gc.autoDetach': 'false',
   'maintenance.autoDetach': 'false',

@@ -3,8 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable, Transform } from 'node:stream';
 import { freeMegabytes } from '../disk/disk.ts';
 import { log, reason } from '../log.ts';
-import { type Job, noRoomCode, startJob } from '../processes/child.ts';
-import { handedOn } from '../threads/collect-garbage.ts';
+import { type Job, resourceErrorCode, startJob } from '../processes/child.ts';
+import { countGarbage } from '../threads/collect-garbage.ts';
 import { gitEnvironment } from './environment.ts';
 import { ExplainPush } from './explain-push.ts';
 import { gitProgram } from './program.ts';
@@ -61,7 +61,7 @@ export async function serveGit(
       channel: true,
     });
   } catch (error) {
-    if (noRoomCode(error) === null) return fail(error as Error);
+    if (resourceErrorCode(error) === null) return fail(error as Error);
     log('warn', 'git was refused', { repository: git.repository, error: reason(error) });
     response.writeHead(503, { 'content-type': 'text/plain; charset=utf-8', 'retry-after': '5' });
     response.end('Too much is being started here at this moment. Try again in a few seconds.\n');
@@ -79,7 +79,7 @@ export async function serveGit(
   };
   let received = false;
   request.on('data', (chunk: Buffer) => {
-    handedOn(chunk.length);
+    countGarbage(chunk.length);
     alive();
   });
   request.on('end', () => {

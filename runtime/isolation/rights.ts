@@ -17,7 +17,11 @@ const SAME = -1;
 const PASSED_BY_GROUP = 0o710;
 
 /** Gives directories and their contents to a user. Skips those that the user owns already. */
-export async function handOver(directories: string[], { uid, gid }: User, timeoutMs: number): Promise<void> {
+export async function changeOwner(
+  directories: string[],
+  { uid, gid }: User,
+  timeoutMs: number,
+): Promise<void> {
   const foreign = directories.filter((path) => statSync(path).uid !== uid);
   if (foreign.length === 0) return;
   // Changes a symbolic link itself, not its target.
@@ -25,7 +29,7 @@ export async function handOver(directories: string[], { uid, gid }: User, timeou
 }
 
 /** Makes a directory of the host, if missing, that only `user` may pass through besides. */
-export function makePassage(directory: string, user: User | null): void {
+export function makeTraversable(directory: string, user: User | null): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   if (user === null) return;
   const { gid, mode } = statSync(directory);
@@ -35,33 +39,33 @@ export function makePassage(directory: string, user: User | null): void {
 }
 
 /** Makes a directory that `user` owns, if missing, in one of the host's. */
-export function makeOwn(directory: string, user: User | null): void {
-  makePassage(dirname(directory), user);
+export function makeOwnDirectory(directory: string, user: User | null): void {
+  makeTraversable(dirname(directory), user);
   const isNew = mkdirSync(directory, { recursive: true, mode: 0o700 }) !== undefined;
   if (isNew && user !== null) chownSync(directory, user.uid, user.gid);
-  // Root's files must be handed over once users are available again: `handOver` checks this directory's owner only.
+  // Root's files must be handed over once users are available again: `changeOwner` checks this directory's owner only.
   else if (user === null && process.getuid?.() === 0) chownSync(directory, 0, 0);
 }
 
 /** Makes an empty directory that `user` owns. The old contents are removed in the background. */
-export function renewOwn(directory: string, user: User | null): void {
-  dropOwn(directory, user);
-  makeOwn(directory, user);
+export function renewOwnDirectory(directory: string, user: User | null): void {
+  removeOwnDirectory(directory, user);
+  makeOwnDirectory(directory, user);
 }
 
 /** Removes a directory of `user`, if it exists: it disappears at once, its contents later. */
-export function dropOwn(directory: string, user: User | null): void {
+export function removeOwnDirectory(directory: string, user: User | null): void {
   if (removeEmpty(directory)) return;
   const aside = `${directory}-${Date.now()}`;
   renameSync(directory, aside);
-  removeOwn([aside], user).catch((error: unknown) =>
+  removeOwnDirectories([aside], user).catch((error: unknown) =>
     log('warn', 'what an app left could not be removed', { path: aside, error: reason(error) }),
   );
 }
 
 /** Lets `user` read a directory of the host with its contents. Does nothing when it may already. */
-export async function letRead(directory: string, user: User): Promise<void> {
-  makePassage(dirname(directory), user);
+export async function allowReading(directory: string, user: User): Promise<void> {
+  makeTraversable(dirname(directory), user);
   if (statSync(directory).gid === user.gid) return;
   const entries = await readdir(directory, { recursive: true, withFileTypes: true });
   for (const [index, entry] of entries.entries()) {
@@ -77,7 +81,7 @@ export async function letRead(directory: string, user: User): Promise<void> {
  * Removes directories of `user`. Runs as that user, who could otherwise swap entries for links meanwhile.
  * @throws {Error} when something is left
  */
-export async function removeOwn(directories: string[], user: User | null): Promise<void> {
+export async function removeOwnDirectories(directories: string[], user: User | null): Promise<void> {
   const full = directories.filter((path) => !removeEmpty(path));
   if (user === null) for (const path of full) await rm(path, { recursive: true });
   else if (full.length > 0) {

@@ -15,7 +15,7 @@ import { findProgram } from '../processes/programs.ts';
 import { quote } from '../processes/shell.ts';
 import { mountPoints } from './mount-points.ts';
 import { buildFilter, underFilter } from './seccomp.ts';
-import { asBoundRoot, asUser, dieWithParent, type User } from './users.ts';
+import { asConfinedRoot, asUser, dieWithParent, type User } from './users.ts';
 
 /** What one command sees besides the system. */
 export interface View {
@@ -94,7 +94,7 @@ export async function findSandbox(view: View, user: User | null): Promise<Sandbo
 }
 
 /** Whether the kernel schedules processors by sessions. */
-export function weighsSessions(): boolean {
+export function schedulesBySession(): boolean {
   try {
     return readFileSync('/proc/sys/kernel/sched_autogroup_enabled', 'latin1').trim() !== '0';
   } catch {
@@ -110,7 +110,7 @@ export function weighsSessions(): boolean {
 function bubblewrap(view: View): string[] {
   const flags = { read: '--ro-bind', write: '--bind', link: '--symlink' };
   const filter = join(view.root, 'filter');
-  writeFileSync(filter, buildFilter(weighsSessions()));
+  writeFileSync(filter, buildFilter(schedulesBySession()));
   return [
     ...['/bin/sh', '-c', 'exec "$@" 9< "$0"', filter],
     ...[findProgram('bwrap')!, '--seccomp', '9'],
@@ -151,7 +151,7 @@ function ofRoot(view: View, user: User | null): string[] {
     '-c',
     rootScript(view, user !== null),
     'sh',
-    ...(user === null ? asBoundRoot() : asUser(user)),
+    ...(user === null ? asConfinedRoot() : asUser(user)),
     ...underFilter(buildFilter(false)),
   ];
 }

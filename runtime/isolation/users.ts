@@ -55,11 +55,11 @@ export function asUser({ uid, gid }: User): string[] {
  * Returns the command prefix that runs a command as root with only its rights over files. It cannot change the machine, nor
  * reach processes with more rights.
  */
-export function asBoundRoot(): string[] {
+export function asConfinedRoot(): string[] {
   return [setpriv() ?? 'setpriv', '--inh-caps', '-all', '--bounding-set', RIGHTS_OVER_FILES, ...BOUND];
 }
 
-/** Whether `asBoundRoot` drops rights: where `setpriv` may not drop them, it keeps them all silently. */
+/** Whether `asConfinedRoot` drops rights: where `setpriv` may not drop them, it keeps them all silently. */
 export function canBindRoot(): boolean {
   return hasCapability(CAP_SETPCAP);
 }

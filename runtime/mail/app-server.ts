@@ -1,7 +1,7 @@
 // Serves the `send_email` bindings of one app, at the app's own socket.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { answerHttp, bodyOf, type HttpAnswerer } from '../app-services/app-service-http.ts';
-import type { Budget, Held } from '../app-services/budget.ts';
+import type { Budget, ReservedMemory } from '../app-services/budget.ts';
 import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
 import { type FairQueue, QueueFull } from '../resources/fair-queue.ts';
@@ -22,7 +22,7 @@ import { BINDING_HEADER, type Restrictions, readBindingHeader } from './headers.
 import { MESSAGE_BYTES, type Message, messageOf } from './message.ts';
 import type { Rates } from './rates.ts';
 import type { SmtpServer } from './smtp-server.ts';
-import { transportTo, whyNot } from './transport.ts';
+import { mailFailure, transportTo } from './transport.ts';
 
 /** What the mail service is started with. */
 export interface MailServiceOptions {
@@ -98,7 +98,7 @@ export class AppServer {
   }
 
   /** What is asked, when it may be sent. */
-  async #read(request: IncomingMessage, held: Held): Promise<Message> {
+  async #read(request: IncomingMessage, held: ReservedMemory): Promise<Message> {
     const binding = request.headers[BINDING_HEADER];
     if (request.method !== 'POST' || typeof binding !== 'string')
       throw invalid('Only send() is answered here.');
@@ -157,11 +157,13 @@ export class AppServer {
       refused = sent.rejectedErrors ?? [];
     } catch (error) {
       const late = `the mail server did not answer within ${DEADLINE_MS / 1000} s`;
-      throw failedDelivery(`The e-mail was not sent: ${deadline.aborted ? late : whyNot(error as Error)}`);
+      throw failedDelivery(
+        `The e-mail was not sent: ${deadline.aborted ? late : mailFailure(error as Error)}`,
+      );
     }
     if (refused.length > 0)
       throw failedDelivery(
-        `The e-mail was sent, but not to ${refused.length} of ${to.length} recipients: ${whyNot(refused[0]!)}`,
+        `The e-mail was sent, but not to ${refused.length} of ${to.length} recipients: ${mailFailure(refused[0]!)}`,
       );
   }
 }

@@ -4,7 +4,7 @@ import { logRarely } from '../log.ts';
 import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
 import { isAddress } from './addresses.ts';
 import type { SmtpServer } from './smtp-server.ts';
-import { transportTo, whyNot } from './transport.ts';
+import { mailFailure, transportTo } from './transport.ts';
 
 /** Timeout for an e-mail in ms, from the DNS lookup of the server to its acceptance of the e-mail. */
 const DEADLINE_MS = 12_000;
@@ -43,7 +43,7 @@ export class Mailer {
       if (error instanceof QueueFull) return error.message;
       const why = deadline.aborted
         ? `the mail server did not answer within ${this.#deadlineMs / 1000} s`
-        : whyNot(error as Error & { code?: string });
+        : mailFailure(error as Error & { code?: string });
       // Logs neither the person's address nor the e-mail: it contains a secret link.
       logRarely('warn', 'an e-mail could not be sent', { error: why });
       return why;

@@ -30,7 +30,7 @@ export async function transportTo(server: SmtpServer): Promise<Transporter> {
 }
 
 /** Returns why an e-mail was not sent. Omits the server's words when it refuses a password: they may repeat it. */
-export function whyNot(error: Error & { code?: string }): string {
+export function mailFailure(error: Error & { code?: string }): string {
   if (error.code === 'EAUTH') return 'the mail server refuses the user and password of RUNNER_SMTP_URL';
   return cutText(reason(error).replace(/\s+/g, ' ').trim(), REASON_LENGTH);
 }

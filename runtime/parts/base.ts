@@ -7,8 +7,8 @@ import { Secrets } from '../apps/secrets.ts';
 import type { Config } from '../config.ts';
 import { claim, keptSecret, type Layout, layout } from '../disk/data-directory.ts';
 import { DiskWatch } from '../disk/disk-watch.ts';
-import { throwTrialsAway } from '../fleets/life/trial.ts';
-import { letGoWhenCopied } from '../fleets/process/copied.ts';
+import { trashTrials } from '../fleets/life/trial.ts';
+import { forgetProcessesOfCopy } from '../fleets/process/copied.ts';
 import { workerdPath } from '../fleets/process/start-cell.ts';
 import { writeHooks } from '../git/repository.ts';
 import { Isolation } from '../isolation/isolation.ts';
@@ -63,10 +63,10 @@ function openDataDirectory(config: Config, paths: Layout) {
   keptSecret(paths.signInKey);
   writeHooks(paths.hooks);
   const store = openHostStore(paths.database);
-  letGoWhenCopied(paths, store.buildUsers);
+  forgetProcessesOfCopy(paths, store.buildUsers);
   endOrphanedProcesses(paths.builds, allUids(store.buildUsers));
   rmSync(paths.builds, { recursive: true, force: true });
   mkdirSync(paths.builds, { mode: 0o700 });
-  throwTrialsAway(paths);
+  trashTrials(paths);
   return { release, disk, token, store };
 }

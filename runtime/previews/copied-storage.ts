@@ -8,7 +8,7 @@ import type { Layout } from '../disk/data-directory.ts';
 import { freeMegabytes } from '../disk/disk.ts';
 import { removeTree } from '../disk/remove.ts';
 import type { AppUsers } from '../isolation/users.ts';
-import { giveUpMoves } from '../snapshots/restore/moves.ts';
+import { abandonMoves } from '../snapshots/restore/moves.ts';
 import type { Snapshots } from '../snapshots/snapshots.ts';
 
 const BYTES_IN_MB = 2 ** 20;
@@ -61,7 +61,7 @@ export async function copyIntoPreview(
     }
     store.apps.setStorageNames(id, names);
   } finally {
-    giveUpMoves(work);
+    abandonMoves(work);
   }
 }
 

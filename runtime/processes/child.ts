@@ -205,7 +205,7 @@ export async function startJob(words: string[], options: JobOptions = {}): Promi
 const NO_ROOM = ['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM'];
 
 /** Returns the error code when a child could not start for lack of resources, which is not the caller's fault; else null. */
-export function noRoomCode(error: unknown): string | null {
+export function resourceErrorCode(error: unknown): string | null {
   const { code = '' } = (error instanceof ChildError ? error.cause : error) as NodeJS.ErrnoException;
   return NO_ROOM.includes(code) ? code : null;
 }

@@ -48,14 +48,14 @@ export async function endProcesses(user: User | null, directory: string | null):
   while (true) {
     const left = await killProcesses(directory, uids);
     if (left.length === 0) return;
-    if (performance.now() > deadline) throw new Error(doNotEnd(left));
+    if (performance.now() > deadline) throw new Error(stillRunningMessage(left));
     await hasten(left);
     await sleep(GONE_POLL_MS);
   }
 }
 
 /** Returns the message that these processes do not end. Pass at least one. */
-export function doNotEnd(pids: number[]): string {
+export function stillRunningMessage(pids: number[]): string {
   const named = pids.slice(0, NAMED_PIDS).join(', ');
   const more = pids.length - NAMED_PIDS;
   const which = more > 0 ? `${named} and ${more} more` : named;

@@ -5,7 +5,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { logRarely, reason } from '../log.ts';
 import { ControlGroup } from './cgroup.ts';
-import { delegate, makeGroup, ownGroup, type Place } from './cgroup-place.ts';
+import { delegate, makeGroup, ownControlGroup, type Place } from './cgroup-place.ts';
 
 /** MiB above the limit that the host checks: the kernel also counts pipes, the file cache and more. */
 const SLACK_MB = 64;
@@ -134,7 +134,7 @@ export function openCellGroups(name: string, memoryMb: number, root = '/'): Cell
   try {
     // Each group lies beside the host's: a low weight only yields to siblings. Not in a common group, nor in that of
     // builds, which yields as a whole.
-    const own = ownGroup('memory', root);
+    const own = ownControlGroup('memory', root);
     if (own.version === 2) delegate(own.directory, 'memory');
     // Throws where no group may be made.
     makeGroup(join(own.directory, `${prefix(name)}0`));
@@ -148,7 +148,7 @@ export function openCellGroups(name: string, memoryMb: number, root = '/'): Cell
 /** Version 2: whether the siblings of this process's group can have CPU shares. */
 function canShareProcessors(root: string): boolean {
   try {
-    const { version, directory } = ownGroup('cpu', root);
+    const { version, directory } = ownControlGroup('cpu', root);
     if (version === 2) delegate(directory, 'cpu');
     return version === 2;
   } catch {

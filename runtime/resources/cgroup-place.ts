@@ -26,7 +26,7 @@ const MOST_ROUNDS = 100;
  * @param root where `proc` and `sys` lie
  * @throws {Error} when there is no such group
  */
-export function ownGroup(controller: Controller, root: string): Place {
+export function ownControlGroup(controller: Controller, root: string): Place {
   const lines = text(join(root, 'proc/self/cgroup')).split('\n');
   const mounted = join(root, 'sys/fs/cgroup');
   const v1 = lines
@@ -68,7 +68,7 @@ export function mostTasks(root = '/'): number | null {
   const limits: number[] = [];
   try {
     for (
-      let { directory } = ownGroup('pids', root);
+      let { directory } = ownControlGroup('pids', root);
       existsSync(join(directory, PROCESSES));
       directory = dirname(directory)
     ) {

@@ -11,7 +11,7 @@ import {
   delegate,
   home,
   makeGroup,
-  ownGroup,
+  ownControlGroup,
   type Place,
   PROCESSES,
 } from './cgroup-place.ts';
@@ -217,7 +217,7 @@ export function openControlGroups(name: string, root = '/'): ControlGroups | str
   let where: string | null = null;
   for (const controller of CONTROLLERS) {
     try {
-      const own = ownGroup(controller, root);
+      const own = ownControlGroup(controller, root);
       const directory = join(own.directory, name);
       if (own.version === 2) delegate(own.directory, controller);
       makeGroup(directory);

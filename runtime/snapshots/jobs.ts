@@ -13,7 +13,7 @@ import { onOneProcessor } from '../resources/one-processor.ts';
 import { withDataLimit } from '../resources/process-limits.ts';
 import { compileCache } from '../threads/compile-cache.ts';
 import { NotThere, Unusable } from './errors.ts';
-import type { DoneOf, Job, Word } from './process.ts';
+import type { DoneOf, Job, OutputLine } from './process.ts';
 import type { HoldBuckets } from './take/capture.ts';
 
 const PROGRAM = fileURLToPath(new URL('./process.ts', import.meta.url));
@@ -32,7 +32,7 @@ export interface JobsOptions {
 }
 
 /** A running job. */
-export interface UnderWay {
+export interface RunningJob {
   what: Job['kind'];
   /** ISO 8601. */
   since: string;
@@ -40,14 +40,14 @@ export interface UnderWay {
 
 export class Jobs {
   readonly #options: JobsOptions;
-  readonly #underWay = new Set<UnderWay>();
+  readonly #underWay = new Set<RunningJob>();
 
   constructor(options: JobsOptions) {
     this.#options = options;
   }
 
   /** The job that began last; null when none runs. */
-  get underWay(): UnderWay | null {
+  get underWay(): RunningJob | null {
     return [...this.#underWay].at(-1) ?? null;
   }
 
@@ -56,7 +56,7 @@ export class Jobs {
     job: Extract<Job, { kind: Kind }>,
     signal: AbortSignal,
   ): Promise<DoneOf[Kind]> {
-    const underWay: UnderWay = { what: job.kind, since: new Date().toISOString() };
+    const underWay: RunningJob = { what: job.kind, since: new Date().toISOString() };
     this.#underWay.add(underWay);
     try {
       return (await this.#run(job, signal)) as DoneOf[Kind];
@@ -84,7 +84,7 @@ export class Jobs {
     try {
       child.stdin.write(`${JSON.stringify(job)}\n`);
       for await (const line of createInterface({ input: child.stdout })) {
-        const word = JSON.parse(line) as Word;
+        const word = JSON.parse(line) as OutputLine;
         if ('warn' in word) log('warn', `snapshot: ${word.warn}`);
         else if ('ask' in word) child.stdin.write(`${JSON.stringify(await this.#give(word, held))}\n`);
         else if ('done' in word) return word.done;
@@ -101,7 +101,7 @@ export class Jobs {
   }
 
   /** Answers a request of the process. @param held the apps whose buckets are held for it */
-  async #give(word: Extract<Word, { ask: string }>, held: Set<string>): Promise<string | null> {
+  async #give(word: Extract<OutputLine, { ask: string }>, held: Set<string>): Promise<string | null> {
     if (word.ask === 'copy') return this.#copyDatabase();
     const { app, isHeld } = word;
     if (isHeld) held.add(app);

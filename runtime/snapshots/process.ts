@@ -21,7 +21,7 @@ export interface DoneOf {
 }
 
 /** A line of its output. */
-export type Word =
+export type OutputLine =
   | { ask: 'copy' }
   | { ask: 'hold'; app: string; isHeld: boolean }
   | { warn: string }
@@ -30,7 +30,7 @@ export type Word =
 
 const lines = createInterface({ input: process.stdin });
 
-function say(word: Word): void {
+function say(word: OutputLine): void {
   process.stdout.write(`${JSON.stringify(word)}\n`);
 }
 

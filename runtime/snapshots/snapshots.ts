@@ -12,7 +12,7 @@ import { type Head, listSnapshots, readHead } from './store/manifest.ts';
 import { openStore, type StorePlace } from './store/place.ts';
 import type { CapturedApp, HoldBuckets } from './take/capture.ts';
 import type { Copied } from './take/copy.ts';
-import { FOR_CLASSES, type Keep } from './take/retention.ts';
+import { BEFORE_DELETED_CLASSES, type Keep } from './take/retention.ts';
 import type { Taken } from './take/take.ts';
 import { NEVER_VERIFIED, readRecord } from './verify.ts';
 
@@ -138,7 +138,7 @@ export class Snapshots {
    * @throws {Error} also when the app could not be read: then the snapshot has older data for it
    */
   async takeForClasses(appId: string, slug: string): Promise<string> {
-    const { head, unread } = await this.take(`${FOR_CLASSES} of ${slug}`);
+    const { head, unread } = await this.take(`${BEFORE_DELETED_CLASSES} of ${slug}`);
     if (unread.includes(appId)) throw new Error(`snapshot ${head.id} has app ${slug} as of an earlier one`);
     return head.id;
   }

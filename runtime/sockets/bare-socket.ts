@@ -1,17 +1,17 @@
 // A connection without a Node stream: it passes bytes on as they are read, and writes to the system at once. Node's streams
 // took a seventh of the gateway's own time for a small request, and more for an idle connection.
 import { type OnReadOpts, Socket, type SocketConstructorOpts } from 'node:net';
-import { goOn, standStill } from './clock.ts';
+import { freezeClock, resumeClock } from './clock.ts';
 import { Prefixes } from './prefixes.ts';
 import {
   connectHandle,
   END,
   type HandleRequest,
+  isWritePending,
   readResult,
   ShutdownWrap,
   type SocketHandle,
   WriteWrap,
-  wroteLater,
 } from './socket-handle.ts';
 
 /** Most bytes of one read: a body of 64 KiB arrives in one read with its head. */
@@ -23,13 +23,13 @@ const { buffer } = room;
 const ROOM_BYTES = 64 * 1024;
 
 /** Whether bytes lie in the shared read buffer. */
-export function isLent(bytes: Buffer): boolean {
+export function isInReadBuffer(bytes: Buffer): boolean {
   return bytes.buffer === buffer.buffer;
 }
 
 /** Returns bytes that stay unchanged: a copy if they lie in the shared read buffer. */
 export function ownCopy(bytes: Buffer): Buffer {
-  return isLent(bytes) ? Buffer.from(bytes) : bytes;
+  return isInReadBuffer(bytes) ? Buffer.from(bytes) : bytes;
 }
 
 /** The callbacks of a connection. None is called after `onClose`. */
@@ -167,9 +167,9 @@ export class BareSocket {
     const isText = typeof data === 'string';
     const error = isText ? handle.writeLatin1String(request, data) : handle.writeBuffer(request, data);
     // Node aborts when a request in use is reused.
-    if (error !== 0 || wroteLater()) spare = new WriteWrap();
+    if (error !== 0 || isWritePending()) spare = new WriteWrap();
     if (error !== 0) this.#user.onLost();
-    else if (wroteLater()) {
+    else if (isWritePending()) {
       this.#await(request, data.length);
       if (!isText) request.buffer = data;
     }
@@ -239,13 +239,13 @@ export class BareSocket {
 
   #onRead(): void {
     const count = readResult();
-    standStill();
+    freezeClock();
     try {
       if (count > 0) this.#user.onRead(room.of(count));
       else if (count === END) this.#user.onEnd();
       else if (count < 0) this.destroy();
     } finally {
-      goOn();
+      resumeClock();
     }
   }
 

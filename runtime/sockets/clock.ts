@@ -30,13 +30,13 @@ export function wallClock(): number {
   return Math.floor(origin + now);
 }
 
-/** Freezes the clock until `goOn`: for synchronous work of far less than a millisecond. */
-export function standStill(): void {
+/** Freezes the clock until `resumeClock`: for synchronous work of far less than a millisecond. */
+export function freezeClock(): void {
   stands = true;
   stoodAt = Number.NaN;
 }
 
 /** Unfreezes the clock. */
-export function goOn(): void {
+export function resumeClock(): void {
   stands = false;
 }

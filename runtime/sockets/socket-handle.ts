@@ -77,7 +77,7 @@ export function readResult(): number {
 }
 
 /** Whether the last write is still pending: the system did not take all of it at once. Its request must not be reused. */
-export function wroteLater(): boolean {
+export function isWritePending(): boolean {
   return streamBaseState[kLastWriteWasAsync] !== 0;
 }
 

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Release } from '../../bundler/release.ts';
 import type { Layout } from '../disk/data-directory.ts';
-import { throwAway } from '../disk/trash.ts';
+import { moveToTrash } from '../disk/trash.ts';
 import type { StorageNames } from './names.ts';
 
 /** The data of a deleted class. */
@@ -32,10 +32,10 @@ export function findDeletedClasses(
 }
 
 /** Moves the data of an app's deleted classes to the trash. */
-export function throwClassesAway(
+export function trashDeletedClasses(
   { trash }: Pick<Layout, 'trash'>,
   appId: string,
   classes: DeletedClass[],
 ): void {
-  throwAway(trash, appId, Object.fromEntries(classes.map(({ id, path }) => [id, path])));
+  moveToTrash(trash, appId, Object.fromEntries(classes.map(({ id, path }) => [id, path])));
 }

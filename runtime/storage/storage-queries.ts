@@ -33,7 +33,7 @@ export interface StorageQueriesOptions {
 }
 
 /** Who reads an app's storage. */
-export type Looker = Omit<ClientInfo, 'owner'>;
+export type StorageReader = Omit<ClientInfo, 'owner'>;
 
 /** Answers are unparsed JSON. Methods throw `ReadingRefused`. */
 export class StorageQueries {
@@ -44,7 +44,7 @@ export class StorageQueries {
   }
 
   /** All of an app's storage, with counts and bytes. */
-  async overview(looker: Looker): Promise<Buffer> {
+  async overview(looker: StorageReader): Promise<Buffer> {
     const { appId } = looker;
     const { databases, namespaces, classes, queues } = await this.places(appId);
     const named = ({ id, binding }: Stored) => ({ id, binding });
@@ -65,7 +65,7 @@ export class StorageQueries {
     });
   }
 
-  async database(looker: Looker, { database, ...asked }: DatabaseQuestion): Promise<Buffer> {
+  async database(looker: StorageReader, { database, ...asked }: DatabaseQuestion): Promise<Buffer> {
     const { appId } = looker;
     const { databases } = await this.places(appId);
     const found = required(find(databases, database), `no database ${database}`);
@@ -73,14 +73,17 @@ export class StorageQueries {
   }
 
   /** A database's schema and rows as SQL, or only some tables. */
-  async exportDatabase(looker: Looker, { database, tables }: ExportQuestion): Promise<Buffer> {
+  async exportDatabase(looker: StorageReader, { database, tables }: ExportQuestion): Promise<Buffer> {
     const { appId } = looker;
     const { databases } = await this.places(appId);
     const found = required(find(databases, database), `no database ${database}`);
     return this.#ask(looker, { kind: 'export', path: this.#file(appId, DATABASE_KEY, found), tables });
   }
 
-  async objects(looker: Looker, { class_name, object, name, ...asked }: ObjectQuestion): Promise<Buffer> {
+  async objects(
+    looker: StorageReader,
+    { class_name, object, name, ...asked }: ObjectQuestion,
+  ): Promise<Buffer> {
     const { appId } = looker;
     const { classes } = await this.places(appId);
     const { storageId } = required(
@@ -96,7 +99,7 @@ export class StorageQueries {
   }
 
   /** The keys of a namespace, or one value. */
-  async keys(looker: Looker, { namespace, ...asked }: KeysQuestion): Promise<Buffer> {
+  async keys(looker: StorageReader, { namespace, ...asked }: KeysQuestion): Promise<Buffer> {
     const { appId } = looker;
     const { namespaces } = await this.places(appId);
     const found = required(find(namespaces, namespace), `no namespace ${namespace}`);
@@ -105,7 +108,7 @@ export class StorageQueries {
   }
 
   /** The Workflows of the live release, with their instances' storage. */
-  async workflows(looker: Looker): Promise<Buffer> {
+  async workflows(looker: StorageReader): Promise<Buffer> {
     const { appId } = looker;
     const { workflows } = await this.places(appId);
     if (workflows.length === 0) return Buffer.from('[]');
@@ -120,7 +123,7 @@ export class StorageQueries {
     });
   }
 
-  async instances(looker: Looker, { workflow, ...asked }: InstancesQuestion): Promise<Buffer> {
+  async instances(looker: StorageReader, { workflow, ...asked }: InstancesQuestion): Promise<Buffer> {
     const { appId } = looker;
     const { name } = await this.workflow(appId, workflow);
     return this.#ask(looker, {
@@ -131,7 +134,7 @@ export class StorageQueries {
     });
   }
 
-  async instance(looker: Looker, asked: { workflow: string; instance: string }): Promise<Buffer> {
+  async instance(looker: StorageReader, asked: { workflow: string; instance: string }): Promise<Buffer> {
     const { appId } = looker;
     const key = workflowKey((await this.workflow(appId, asked.workflow)).name);
     const path = objectFile(this.#options.paths.data(appId), key, objectId(key, asked.instance));
@@ -155,7 +158,10 @@ export class StorageQueries {
     return placesOf({ ...emptyNames(), ...store.apps.storageNames(appId) }, release);
   }
 
-  #ask({ appId, signal }: Looker, question: { kind: string } & Record<string, unknown>): Promise<Buffer> {
+  #ask(
+    { appId, signal }: StorageReader,
+    question: { kind: string } & Record<string, unknown>,
+  ): Promise<Buffer> {
     const { users, readers, apps } = this.#options;
     return readers.ask({ appId, owner: apps.ownerOf(appId), signal }, users(appId).cell, question, () =>
       apps.settled(appId),

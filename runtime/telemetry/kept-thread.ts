@@ -12,7 +12,7 @@ const RESTART_MAX_MS = 30_000;
 /** A thread older than this did not fail at its start, in ms. */
 const SETTLED_MS = 60_000;
 
-export interface KeptThreadEvents {
+export interface RestartedThreadEvents {
   /** The thread was started. Messages are queued until it listens. */
   onStart: () => void;
   onMessage: (message: FromThread) => void;
@@ -20,9 +20,9 @@ export interface KeptThreadEvents {
   onLost: () => Record<string, number>;
 }
 
-export class KeptThread {
+export class RestartedThread {
   readonly #options: ThreadOptions;
-  readonly #events: KeptThreadEvents;
+  readonly #events: RestartedThreadEvents;
   #thread: Worker | null = null;
   #startedAt = 0;
   #restartMs = RESTART_MIN_MS;
@@ -32,7 +32,7 @@ export class KeptThread {
   /** Number of restarts. */
   restarts = 0;
 
-  constructor(options: ThreadOptions, events: KeptThreadEvents) {
+  constructor(options: ThreadOptions, events: RestartedThreadEvents) {
     this.#options = options;
     this.#events = events;
   }

@@ -6,7 +6,7 @@ import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { TelemetryAnswers } from '../../handlers/contract/host/host-routes.ts';
 import type { GroupedError } from '../../handlers/contract/telemetry/grouped-errors.ts';
 import type { Level, Source } from './logs/log-lines.ts';
-import type { HandedRequests } from './traces/request-lines.ts';
+import type { EncodedRequests } from './traces/request-lines.ts';
 
 /** Resources that an app's process has used since the last sample. */
 export interface Usage {
@@ -57,7 +57,7 @@ export interface OutputPiece {
 /** Items since the last batch. */
 export interface Batch {
   seq: number;
-  requests: HandedRequests;
+  requests: EncodedRequests;
   usage: (Required<Usage> & { appId: string; at: number })[];
   output: OutputPiece[];
   said: (Said & { appId: string })[];

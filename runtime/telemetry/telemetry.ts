@@ -4,7 +4,7 @@ import type { RequestRecord } from '../edge/log/record.ts';
 import { logRarely } from '../log.ts';
 import { countLines } from '../processes/lines.ts';
 import type { OutputPipe, OutputSink } from '../processes/output-sink.ts';
-import { KeptThread } from './kept-thread.ts';
+import { RestartedThread } from './kept-thread.ts';
 import { NextBatch } from './next-batch.ts';
 import type {
   AskName,
@@ -19,8 +19,8 @@ import type {
   Usage,
 } from './protocol.ts';
 import { Questions, TelemetryError } from './questions.ts';
-import { handedBytes, requestLine } from './traces/request-lines.ts';
-import { KINDS, MOST, none, UnderWay } from './under-way.ts';
+import { encodedBytes, requestLine } from './traces/request-lines.ts';
+import { KINDS, none, PENDING_LIMITS, UnderWay } from './under-way.ts';
 
 /** Longest wait of an item for its batch, in ms. */
 const BATCH_MS = 100;
@@ -38,7 +38,7 @@ interface Following {
 
 /** Takes events without waiting, in any number. */
 export class Telemetry {
-  readonly #thread: KeptThread;
+  readonly #thread: RestartedThread;
   readonly #onErrors: (groups: OpenGroup[]) => void;
   /** Slugs of apps, for exports. */
   readonly #names = new Map<string, string>();
@@ -60,7 +60,7 @@ export class Telemetry {
   /** @param onErrors called with open error groups that have a new error, once a minute for each at most */
   constructor(options: ThreadOptions, onErrors: (groups: OpenGroup[]) => void = () => {}) {
     this.#onErrors = onErrors;
-    this.#thread = new KeptThread(options, {
+    this.#thread = new RestartedThread(options, {
       onStart: () => this.#begin(),
       onMessage: (message) => this.#hear(message),
       onLost: () => this.#lost(),
@@ -75,7 +75,7 @@ export class Telemetry {
   /** Takes a finished request of an app. */
   record(record: RequestRecord): void {
     const line = requestLine(record);
-    if (!this.#takes('requests', handedBytes(line))) return;
+    if (!this.#takes('requests', encodedBytes(line))) return;
     this.#next.addRequest(record, line);
     this.#flushSoon();
   }
@@ -106,7 +106,7 @@ export class Telemetry {
       lost[stream] = null;
       this.#flushSoon();
     };
-    const isCrowded = () => this.#waiting().output > MOST.output / 4;
+    const isCrowded = () => this.#waiting().output > PENDING_LIMITS.output / 4;
     return {
       get isCrowded() {
         return isCrowded();
@@ -224,7 +224,7 @@ export class Telemetry {
 
   /** Whether an item of a kind fits within the limit. Otherwise counts it as dropped. */
   #takes(kind: Kind, size: number): boolean {
-    if (this.#next.sizes[kind] + this.#underWay.sizes[kind] + size > MOST[kind]) {
+    if (this.#next.sizes[kind] + this.#underWay.sizes[kind] + size > PENDING_LIMITS[kind]) {
       this.#dropped[kind]++;
       return false;
     }

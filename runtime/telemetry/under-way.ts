@@ -3,7 +3,7 @@ import type { Kind } from './protocol.ts';
 
 export const KINDS = ['requests', 'output', 'said', 'failures'] as const;
 /** Limit of each kind on its way to the disk, in characters or bytes; further items are dropped. */
-export const MOST: Record<Kind, number> = {
+export const PENDING_LIMITS: Record<Kind, number> = {
   requests: 32 * 1024 * 1024,
   output: 16 * 1024 * 1024,
   said: 4 * 1024 * 1024,

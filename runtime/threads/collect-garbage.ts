@@ -11,7 +11,7 @@ const collect = runInNewContext('gc') as (options: { type: 'minor' | 'major' }) 
 let passed = 0;
 
 /** Counts a chunk that was passed on and is garbage now. Not for chunks that are kept. */
-export function handedOn(bytes: number): void {
+export function countGarbage(bytes: number): void {
   passed += bytes;
   if (passed < COLLECT_EVERY_BYTES) return;
   passed = 0;

@@ -36,7 +36,7 @@ export class JoinedReads implements Reader {
       const results = await this.#db.batch(groups.flatMap(({ statements }) => statements));
       for (const { statements, resolve } of groups) resolve(results.splice(0, statements.length));
     } catch {
-      // Retries each separately, as `onceMore` does: a read that fails must not fail the others of its batch.
+      // Retries each separately, as `withOneRetry` does: a read that fails must not fail the others of its batch.
       for (const { statements, resolve, reject } of groups) this.#db.batch(statements).then(resolve, reject);
     }
   }
@@ -46,4 +46,4 @@ export class JoinedReads implements Reader {
  * Runs a read, and retries it once. A failed write, such as on a full disk, ends the object that has the database: then
  * concurrent reads fail, too.
  */
-export const onceMore = <Answer>(read: () => Promise<Answer>): Promise<Answer> => read().catch(read);
+export const withOneRetry = <Answer>(read: () => Promise<Answer>): Promise<Answer> => read().catch(read);

@@ -76,6 +76,6 @@ export function bytesInUse(database: Database.Database): number {
 }
 
 /** Returns up to `pages` free pages to the disk. Takes some milliseconds. */
-export function giveBack(database: Database.Database, pages = 256): void {
+export function returnFreePages(database: Database.Database, pages = 256): void {
   database.pragma(`incremental_vacuum(${pages})`);
 }

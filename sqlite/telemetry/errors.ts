@@ -1,6 +1,6 @@
 // Rows of grouped errors, and their counts per hour.
 import type { Database } from 'better-sqlite3';
-import { BYTES_OF_GROUP, type Circumstances, occurrenceQueries } from './occurrences.ts';
+import { BYTES_OF_GROUP, type ErrorContext, occurrenceQueries } from './occurrences.ts';
 
 /** One entry for each schema version of `errors.sqlite`, in order. Never change a released one: add the next. */
 export const ERRORS_MIGRATIONS = [
@@ -63,7 +63,7 @@ export const ERRORS_MIGRATIONS = [
 
 export type GroupStatus = 'open' | 'resolved' | 'ignored';
 
-export interface GroupRow extends Circumstances {
+export interface GroupRow extends ErrorContext {
   id: number;
   app_id: string;
   fingerprint: string;

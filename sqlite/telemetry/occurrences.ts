@@ -2,7 +2,7 @@
 import type { Database } from 'better-sqlite3';
 
 /** Where and how an error occurred. */
-export interface Circumstances {
+export interface ErrorContext {
   message: string;
   place: string | null;
   mechanism: string;
@@ -12,7 +12,7 @@ export interface Circumstances {
   trace_id: string | null;
 }
 
-export interface OccurrenceRow extends Circumstances {
+export interface OccurrenceRow extends ErrorContext {
   id: number;
   at: number;
   stack: string | null;

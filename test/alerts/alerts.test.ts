@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { DeployFact, ObservedApp } from '../../handlers/contract/host/host-calls.ts';
 import { ALERTS_LIMIT } from '../../handlers/contract/telemetry/alerts.ts';
-import { Alerts, type Happening } from '../../runtime/alerts/alerts.ts';
+import { type AlertEvent, Alerts } from '../../runtime/alerts/alerts.ts';
 import { Deliveries } from '../../runtime/alerts/deliveries.ts';
 import { ErrorRates } from '../../runtime/alerts/error-rate.ts';
 import { PublicAddresses } from '../../runtime/isolation/private-networks.ts';
@@ -68,7 +68,7 @@ const failed = (id: string) => ({
     trigger: 'push',
   } as DeployFact,
 });
-const newError = (fingerprint: string): Happening => ({
+const newError = (fingerprint: string): AlertEvent => ({
   kind: 'error',
   type: 'error.new',
   topic: `error ${fingerprint}`,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { emptyTrash, throwAway } from '../../runtime/disk/trash.ts';
+import { emptyTrash, moveToTrash } from '../../runtime/disk/trash.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('what a deleted app had is kept for seven days', async (t) => {
@@ -11,7 +11,7 @@ test('what a deleted app had is kept for seven days', async (t) => {
   const trash = join(root, 'trash');
   mkdirSync(join(root, 'data'));
   writeFileSync(join(root, 'data', 'kept'), '');
-  throwAway(trash, 'app', { data: join(root, 'data'), releases: join(root, 'none') });
+  moveToTrash(trash, 'app', { data: join(root, 'data'), releases: join(root, 'none') });
   assert.deepEqual(readdirSync(root), ['trash']);
   const [place] = readdirSync(trash);
   assert.deepEqual(readdirSync(join(trash, place!)), ['data']);

@@ -1,8 +1,10 @@
-// What a killed host leaves in repositories.
+// What a killed host or a power cut leaves in repositories.
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { gitEnvironment } from '../../runtime/git/environment.ts';
 import { createRepository, removeCutPushes } from '../../runtime/git/repository.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -25,4 +27,15 @@ test('the objects of pushes that were cut are removed, and nothing else', async 
 
 test('without a repository there is nothing to remove, and that is no failure of the host', async (t) => {
   await removeCutPushes(join(temporaryDirectory(t), 'none'), () => false);
+});
+
+test('an object is on the disk when git has written it', async (t) => {
+  const directory = temporaryDirectory(t);
+  const repository = join(directory, 'app.git');
+  await createRepository(repository);
+  const events = join(directory, 'events');
+  const env = { ...gitEnvironment(), GIT_TRACE2_EVENT: events };
+  const { status } = spawnSync('git', ['hash-object', '-w', '--stdin'], { cwd: repository, env, input: 'a' });
+  assert.equal(status, 0);
+  assert.match(readFileSync(events, 'utf8'), /"category":"fsync","key":"fsync\/hardware-flush"/);
 });

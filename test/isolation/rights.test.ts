@@ -3,7 +3,12 @@
 import assert from 'node:assert/strict';
 import { lstatSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { handOver, letRead, makeOwn, removeOwn } from '../../runtime/isolation/rights.ts';
+import {
+  allowReading,
+  changeOwner,
+  makeOwnDirectory,
+  removeOwnDirectories,
+} from '../../runtime/isolation/rights.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 
@@ -16,14 +21,14 @@ test(
   NEEDS_USERS,
   async (t) => {
     const root = temporaryDirectory(t);
-    makeOwn(`${root}/data/do`, USER);
+    makeOwnDirectory(`${root}/data/do`, USER);
     assert.deepEqual(owner(`${root}/data/do`), [USER.uid, USER.gid]);
     assert.deepEqual([owner(`${root}/data`), mode(`${root}/data`)], [[0, USER.gid], '710']);
-    makeOwn(`${root}/data/do`, null);
+    makeOwnDirectory(`${root}/data/do`, null);
     writeFileSync(`${root}/data/do/one`, '');
     symlinkSync('/etc/passwd', `${root}/data/do/link`);
-    makeOwn(`${root}/data/do`, USER);
-    await handOver([`${root}/data/do`], USER, 10_000);
+    makeOwnDirectory(`${root}/data/do`, USER);
+    await changeOwner([`${root}/data/do`], USER, 10_000);
     for (const path of ['', '/one', '/link'])
       assert.deepEqual(owner(`${root}/data/do${path}`), [USER.uid, USER.gid]);
     assert.equal(statSync('/etc/passwd').uid, 0);
@@ -36,7 +41,7 @@ test('what may be read is the host’s still, and links are left alone', NEEDS_U
   for (const path of ['one', 'deep/two']) writeFileSync(`${root}/app/release/${path}`, '', { mode: 0o600 });
   writeFileSync(`${root}/outside`, '', { mode: 0o600 });
   symlinkSync(`${root}/outside`, `${root}/app/release/link`);
-  await letRead(`${root}/app/release`, USER);
+  await allowReading(`${root}/app/release`, USER);
   for (const path of ['', '/one', '/deep', '/deep/two']) {
     assert.deepEqual(owner(`${root}/app/release${path}`), [0, USER.gid], path);
     assert.equal(mode(`${root}/app/release${path}`), /one|two/.test(path) ? '640' : '750', path);
@@ -46,6 +51,6 @@ test('what may be read is the host’s still, and links are left alone', NEEDS_U
 
 test('directories that are not there are removed', NEEDS_USERS, async (t) => {
   const root = temporaryDirectory(t);
-  await removeOwn([`${root}/a`], USER);
-  await removeOwn([`${root}/a`], null);
+  await removeOwnDirectories([`${root}/a`], USER);
+  await removeOwnDirectories([`${root}/a`], null);
 });

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { makeView } from '../../runtime/isolation/isolation.ts';
-import { weighsSessions } from '../../runtime/isolation/sandbox.ts';
+import { schedulesBySession } from '../../runtime/isolation/sandbox.ts';
 import { ANSWERS, BPF, CALL, encodeFilter } from '../../runtime/isolation/seccomp.ts';
 import { asUser, NOBODY, type User } from '../../runtime/isolation/users.ts';
 import { findProgram } from '../../runtime/processes/programs.ts';
@@ -129,7 +129,7 @@ test(
   'what an ordinary user builds stays in one session, whose weight it cannot change',
   NEEDS_CONTAINER,
   (t) => {
-    if (!weighsSessions()) return t.skip('the kernel does not share the processors out by sessions');
+    if (!schedulesBySession()) return t.skip('the kernel does not share the processors out by sessions');
     // The session of whoever started the sandbox has no number there.
     const tries = `setsid sh -c 'read -r pid name state parent group session rest < /proc/self/stat; echo "$session"'
       for f in autogroup oom_score_adj; do { echo 0 > /proc/self/$f; } 2> /dev/null && echo "wrote $f"; done

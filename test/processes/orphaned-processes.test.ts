@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { doNotEnd, endProcesses } from '../../runtime/processes/orphaned-processes.ts';
+import { endProcesses, stillRunningMessage } from '../../runtime/processes/orphaned-processes.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -56,11 +56,11 @@ test(
 );
 
 test('a message about processes that do not end names a few of them', () => {
-  assert.equal(doNotEnd([7]), 'a process was killed and does not end: 7');
-  assert.equal(doNotEnd([7, 8]), '2 processes were killed and do not end: 7, 8');
+  assert.equal(stillRunningMessage([7]), 'a process was killed and does not end: 7');
+  assert.equal(stillRunningMessage([7, 8]), '2 processes were killed and do not end: 7, 8');
   const many = Array.from({ length: 2_047 }, (_, n) => 1_000 + n);
   assert.equal(
-    doNotEnd(many),
+    stillRunningMessage(many),
     '2047 processes were killed and do not end: 1000, 1001, 1002, 1003, 1004 and 2042 more',
   );
 });

@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { buffer, text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
-import { noRoomCode, runChild, startChild, startJob } from '../../runtime/processes/child.ts';
+import { resourceErrorCode, runChild, startChild, startJob } from '../../runtime/processes/child.ts';
 import { Spawner } from '../../runtime/processes/spawner.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -111,7 +111,7 @@ test('no more than a thousand jobs wait to be started, and one more is told to c
   // Without a bound it would wait until the spawner is given up.
   const error = (await Promise.race([refused, ended])) as Error;
   assert.match(error.message, /^`true` could not start: 1000 others wait to be started already; try again/);
-  assert.equal(noRoomCode(error), 'EAGAIN');
+  assert.equal(resourceErrorCode(error), 'EAGAIN');
   process.kill(pid!, 'SIGKILL');
   assert.ok((await ended).every(({ status }) => status === 'rejected'));
   await eventually(() => spawner.pid !== null && spawner.pid !== pid, 'another spawner is there');
@@ -128,7 +128,7 @@ test('a spawner that begins no job for long is replaced, and its jobs are refuse
   for (const result of await Promise.allSettled([startJob(['true']), startJob(['true'])])) {
     assert.ok(result.status === 'rejected');
     assert.match(String(result.reason), /could not start: the process that starts children ended/);
-    assert.equal(noRoomCode(result.reason), 'EAGAIN');
+    assert.equal(resourceErrorCode(result.reason), 'EAGAIN');
   }
   await eventually(() => spawner.pid !== null && spawner.pid !== pid, 'another spawner is there');
 });
@@ -206,7 +206,7 @@ test('a job whose streams find no descriptor in the host says so, and the host a
     JSON.stringify(new URL(`../../runtime/processes/${name}.ts`, import.meta.url));
   const script = `
     import { openSync, closeSync, mkdtempSync, rmSync } from 'node:fs';
-    import { startJob, runChild, noRoomCode } from ${module('child')};
+    import { startJob, runChild, resourceErrorCode } from ${module('child')};
     import { Spawner } from ${module('spawner')};
     // What runs of a job does not keep this process.
     const stays = setInterval(() => {}, 1_000);
@@ -218,7 +218,7 @@ test('a job whose streams find no descriptor in the host says so, and the host a
     for (let n = 0; n < 14; n++) closeSync(taken.pop());
     const jobs = await Promise.allSettled(Array.from({ length: 10 }, (_, n) => startJob(['sh', '-c', 'echo ' + n + '; sleep 1234'])));
     for (const { value, reason } of jobs) {
-      console.log(reason === undefined ? 'started' : noRoomCode(reason) + ' ' + reason.message);
+      console.log(reason === undefined ? 'started' : resourceErrorCode(reason) + ' ' + reason.message);
       value?.end();
     }
     for (const descriptor of taken) closeSync(descriptor);

@@ -9,7 +9,7 @@ import { setTimeout } from 'node:timers/promises';
 import { tasksOfBuild } from '../../runtime/builds/commands/confine.ts';
 import { CellGroups, limitCell, openCellGroups, useCellGroups } from '../../runtime/resources/cell-groups.ts';
 import { ControlGroup, ControlGroups, openControlGroups } from '../../runtime/resources/cgroup.ts';
-import { delegate, mostTasks, ownGroup } from '../../runtime/resources/cgroup-place.ts';
+import { delegate, mostTasks, ownControlGroup } from '../../runtime/resources/cgroup-place.ts';
 import {
   openLowPriorityGroup,
   toLowPriority,
@@ -34,7 +34,7 @@ const NEEDS_TASKS = groups?.limits.tasks
   : { skip: why ?? 'the processes of groups cannot be limited here' };
 
 const NEEDS_VERSION_2 =
-  groups?.limits.memory && ownGroup('memory', '/').version === 2
+  groups?.limits.memory && ownControlGroup('memory', '/').version === 2
     ? {}
     : { skip: why ?? 'control groups are of version 1 here' };
 
@@ -76,7 +76,7 @@ test(
   NEEDS_MEMORY,
   async (t) => {
     const outer = await makeGroup(t, { memoryMb: 128, tasks: null });
-    const { version } = ownGroup('memory', '/');
+    const { version } = ownControlGroup('memory', '/');
     const directory = outer.directories.find((path) => version === 2 || path.includes('/memory/'))!;
     if (version === 2) delegate(directory, 'memory');
     const cells = new CellGroups({ version, directory }, NAME, 1024, false);

@@ -10,7 +10,7 @@ import { run } from '../../runtime/builds/commands/run.ts';
 import { startJob } from '../../runtime/processes/child.ts';
 import { findProgram } from '../../runtime/processes/programs.ts';
 import { openControlGroups } from '../../runtime/resources/cgroup.ts';
-import { ownGroup } from '../../runtime/resources/cgroup-place.ts';
+import { ownControlGroup } from '../../runtime/resources/cgroup-place.ts';
 import { atLowPriority, atLowPriorityAsMany, starvation } from '../../runtime/resources/low-priority.ts';
 import { openLowPriorityGroup } from '../../runtime/resources/low-priority-group.ts';
 import { MinimumCpuShare } from '../../runtime/resources/minimum-cpu-share.ts';
@@ -99,7 +99,7 @@ test('what works in the background has a floor while it gets nothing, and no lon
   if (typeof groups === 'string' || !groups.limits.processors)
     return t.skip('the processors cannot be shared out here');
   openLowPriorityGroup(groups.background());
-  const { version, directory } = ownGroup('cpu', '/');
+  const { version, directory } = ownControlGroup('cpu', '/');
   const weight = () =>
     readFileSync(join(directory, name, version === 2 ? 'cpu.weight' : 'cpu.shares'), 'utf8').trim();
   const floor = version === 2 ? '50' : '512';

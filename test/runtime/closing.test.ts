@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Closing, within } from '../../runtime/closing.ts';
+import { Shutdown, within } from '../../runtime/closing.ts';
 
 test('a step that fails skips no other, and the first failure is told in the end', async () => {
-  const closing = new Closing();
+  const closing = new Shutdown();
   const taken: string[] = [];
   const step = (name: string, failure?: string) =>
     closing.step(name, async () => {

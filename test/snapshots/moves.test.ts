@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { finishMoves, giveUpMoves, type Move, moveAll } from '../../runtime/snapshots/restore/moves.ts';
+import { abandonMoves, finishMoves, type Move, moveAll } from '../../runtime/snapshots/restore/moves.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'cellar-moves-'));
 after(() => rmSync(scratch, { recursive: true, force: true }));
@@ -82,9 +82,9 @@ test('what was not decided yet leaves nothing', () => {
 test('files that are given up go, unless their moves have begun', () => {
   const { work, moves } = prepare();
   writeFileSync(join(work, 'moves.json'), JSON.stringify(moves));
-  giveUpMoves(work);
+  abandonMoves(work);
   assert.ok(existsSync(work));
   rmSync(join(work, 'moves.json'));
-  giveUpMoves(work);
+  abandonMoves(work);
   assert.ok(!existsSync(work));
 });

@@ -6,7 +6,7 @@ import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts
 import { idAt, listSnapshots, type Part, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { type Chunk, PackReader, PackWriter, packName } from '../../runtime/snapshots/store/packs.ts';
 import { repack } from '../../runtime/snapshots/take/repack.ts';
-import { FOR_CLASSES, removeOld } from '../../runtime/snapshots/take/retention.ts';
+import { BEFORE_DELETED_CLASSES, removeOld } from '../../runtime/snapshots/take/retention.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('snapshots that deploys asked for push out none of the others', async (t) => {
@@ -20,7 +20,7 @@ test('snapshots that deploys asked for push out none of the others', async (t) =
   };
   const ids: string[] = [];
   for (const minute of [0, 1, 2]) ids.push(await write(minute, 'schedule'));
-  for (const minute of [3, 4, 5, 6]) ids.push(await write(minute, `${FOR_CLASSES} of many`));
+  for (const minute of [3, 4, 5, 6]) ids.push(await write(minute, `${BEFORE_DELETED_CLASSES} of many`));
   const keep = { count: 2, days: 0, youngMs: 0 };
   await removeOld(store, keep, { sweep: false, warn: assert.fail });
   assert.deepEqual(await listSnapshots(store), [ids[1], ids[2], ids[5], ids[6]]);

@@ -1,7 +1,7 @@
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { goOn, monotonic, standStill, wallClock } from '../../runtime/sockets/clock.ts';
+import { freezeClock, monotonic, resumeClock, wallClock } from '../../runtime/sockets/clock.ts';
 import { until } from '../../runtime/threads/until.ts';
 
 test('time stands still while something is handled, and is right before and after', async () => {
@@ -11,30 +11,30 @@ test('time stands still while something is handled, and is right before and afte
   };
   assert.ok(await goesOn(monotonic));
   assert.ok(await goesOn(wallClock));
-  standStill();
+  freezeClock();
   const [since, wall] = [monotonic(), wallClock()];
   const end = performance.now() + 5;
   while (performance.now() < end);
   assert.deepEqual([monotonic(), wallClock()], [since, wall]);
-  goOn();
+  resumeClock();
   assert.ok(monotonic() >= end);
   assert.ok(wallClock() > wall);
-  standStill();
+  freezeClock();
   assert.ok(monotonic() >= end, 'not the time of before');
-  goOn();
+  resumeClock();
 });
 
 test('the time since 1970 is not ahead by what took long while time stood still', async () => {
-  standStill();
+  freezeClock();
   const begun = monotonic();
   // By now what was found of it is of over a second ago.
   while (performance.now() < begun + 1_100);
-  goOn();
-  standStill();
+  resumeClock();
+  freezeClock();
   monotonic();
   const end = performance.now() + 50;
   while (performance.now() < end);
   wallClock();
-  goOn();
+  resumeClock();
   assert.ok(Math.abs(wallClock() - Date.now()) <= 20);
 });

@@ -36,7 +36,7 @@ const LONGER_MS: Partial<Record<OperationName, number>> = {
 };
 
 /** Returns the minimum timeout of a caller. It is longer than the API's own, so that the API times out first. */
-export function patienceMs(operation: OperationName): number {
+export function clientTimeoutMs(operation: OperationName): number {
   const longest = LONGER_MS[operation];
   return longest === undefined ? DEFAULT_MS : longest + OVERHEAD_MS;
 }

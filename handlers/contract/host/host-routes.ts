@@ -28,8 +28,8 @@ import type {
   InstancesQuestion,
   KeysQuestion,
   KvWrite,
-  Looked,
   ObjectQuestion,
+  PageOf,
   StatementResult,
   WorkflowAction,
   WorkflowSettings,
@@ -222,7 +222,7 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/workflows': { body: null; answer: PassedOn<Result<'workflows.list'>['items']> };
   'POST /apps/:id/workflows/instances': {
     body: InstancesQuestion;
-    answer: PassedOn<Looked<Result<'workflows.instances.list'>>>;
+    answer: PassedOn<PageOf<Result<'workflows.instances.list'>>>;
   };
   'POST /apps/:id/workflows/instance': {
     body: { workflow: string; instance: string };
@@ -269,7 +269,7 @@ export interface HostCalls extends TelemetryCalls {
   };
   /** Does not include buckets. */
   'GET /apps/:id/storage': { body: null; answer: PassedOn<Omit<Result<'storage.overview'>, 'buckets'>> };
-  'POST /apps/:id/storage/d1': { body: DatabaseQuestion; answer: PassedOn<Looked<Result<'storage.d1.get'>>> };
+  'POST /apps/:id/storage/d1': { body: DatabaseQuestion; answer: PassedOn<PageOf<Result<'storage.d1.get'>>> };
   'POST /apps/:id/storage/export': { body: ExportQuestion; answer: PassedOn<Result<'storage.d1.export'>> };
   /** `database` in the query selects the database. The body is `SqlQuery[]`. */
   'POST /apps/:id/storage/query': {
@@ -278,8 +278,8 @@ export interface HostCalls extends TelemetryCalls {
   };
   /** The same with a body of SQL text. */
   'POST /apps/:id/storage/import': { body: Bytes; answer: PassedOn<DatabaseAnswer<ImportResult>> };
-  'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: PassedOn<Looked<Result<'storage.do.get'>>> };
-  'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: PassedOn<Looked<Result<'storage.kv.list'>>> };
+  'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: PassedOn<PageOf<Result<'storage.do.get'>>> };
+  'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: PassedOn<PageOf<Result<'storage.kv.list'>>> };
   'POST /apps/:id/storage/kv/get': { body: KeysQuestion; answer: PassedOn<Result<'storage.kv.get'>> };
   'POST /apps/:id/storage/kv/write': { body: KvWrite; answer: null };
   /** Storage resources of each of these apps, by their names in the project. Unknown apps are left out. */

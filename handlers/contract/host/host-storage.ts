@@ -116,4 +116,4 @@ export interface KvWrite {
 }
 
 /** The operation's answer, with `next` for the start of the next page in place of its cursor. */
-export type Looked<Answer> = Omit<Answer, 'next_cursor'> & { next: string | null };
+export type PageOf<Answer> = Omit<Answer, 'next_cursor'> & { next: string | null };

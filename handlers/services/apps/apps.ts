@@ -2,7 +2,7 @@
 import { type AppRow, findApp, findAppBySlug, listApps } from '../../../sqlite/control/apps/apps.ts';
 import type { Change } from '../../../sqlite/control/apps/changes.ts';
 import { lastDeploys } from '../../../sqlite/control/apps/deploys.ts';
-import { accountOf, requireOwn, seesAppsOf } from '../../access.ts';
+import { accountOf, requireOwnAccount, seesAppsOf } from '../../access.ts';
 import type { Changed, Outcome } from '../../app/app-object.ts';
 import type { Context, RequestContext } from '../../context.ts';
 import { type App, OVERVIEW_APPS } from '../../contract/apps/apps.ts';
@@ -38,7 +38,7 @@ const overview: Service<'apps.overview'> = async ({ reads, env, actor, host }) =
 
 const create: Service<'apps.create'> = async (context, { slug, owner }) => {
   const id = newId();
-  if (owner !== undefined) requireOwn(context.actor, owner);
+  if (owner !== undefined) requireOwnAccount(context.actor, owner);
   const quota = Number(context.env.RUNNER_MAX_APPS_PER_USER);
   const row = await context.app(id).create({
     id,

@@ -16,7 +16,7 @@ import {
   type NamedCollaborator,
   setCollaborator,
 } from '../../../sqlite/control/people/collaborators.ts';
-import { accountOf, loseRights, requireOwn } from '../../access.ts';
+import { accountOf, loseRights, requireOwnAccount } from '../../access.ts';
 import { newId } from '../../contract/id.ts';
 import { Problem } from '../../problem.ts';
 import { hashOf, newApiKey } from '../../secrets.ts';
@@ -39,7 +39,7 @@ const accountsMe: Service<'accounts.me'> = async ({ reads, actor }) => {
 };
 
 const accountsRename: Service<'accounts.rename'> = async ({ db, actor }, { account, name }) => {
-  requireOwn(actor, account);
+  requireOwnAccount(actor, account);
   const row = await renameAccount(db, account, name);
   if (row === null) throw new Problem('account_not_found');
   return row;
@@ -53,7 +53,7 @@ const accountsDelete: Service<'accounts.delete'> = async ({ db }, { id }) => {
 };
 
 const keysCreate: Service<'keys.create'> = async ({ db, at, actor }, { account, name }) => {
-  requireOwn(actor, account);
+  requireOwnAccount(actor, account);
   const key = newApiKey();
   const row = { id: newId(), account_id: account, name, created_at: at };
   if (!(await insertKey(db, row, await hashOf(key)))) throw new Problem('account_not_found');
@@ -61,7 +61,7 @@ const keysCreate: Service<'keys.create'> = async ({ db, at, actor }, { account, 
 };
 
 const keysList: Service<'keys.list'> = async ({ reads, actor }, { account, ...page }) => {
-  requireOwn(actor, account);
+  requireOwnAccount(actor, account);
   const name = `keys.list ${account}`;
   const keys = await listKeys(reads, account, pageAfter(name, page));
   if (keys === null) throw new Problem('account_not_found');

@@ -6,7 +6,7 @@ import type { BuildCommand } from '../../../bundler/project/build-command.ts';
 import { insidePath } from '../../../bundler/project/path-containment.ts';
 import type { Plan } from '../../../bundler/project/plan.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
-import { handOver } from '../../isolation/rights.ts';
+import { changeOwner } from '../../isolation/rights.ts';
 import { reason } from '../../log.ts';
 import { endProcesses } from '../../processes/orphaned-processes.ts';
 import { findProgram } from '../../processes/programs.ts';
@@ -88,7 +88,7 @@ async function installCache(
   if (digest === null || plan.installAnew !== null || manager.lockFile === null) return null;
   if (npm === null || limits.cacheMb === 0) return null;
   const environment = await buildEnvironment(directories, env, plan);
-  if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
+  if (user) await changeOwner(Object.values(directories), user, limits.stepTimeoutMs);
   return new InstallCache(directories, user, { digest, environment, manager, npm });
 }
 
@@ -172,7 +172,7 @@ export async function runInProject(
     : [];
   const path = [...programs, environment.PATH, ...called].join(':');
   const size = sizeLimits(scratch, directories.cache, limits);
-  if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
+  if (user) await changeOwner(Object.values(directories), user, limits.stepTimeoutMs);
   const place: ConfineOptions = {
     isolation,
     deployId,

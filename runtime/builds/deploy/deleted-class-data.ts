@@ -2,7 +2,7 @@
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { log, reason } from '../../log.ts';
-import { type DeletedClass, findDeletedClasses, throwClassesAway } from '../../storage/deleted-classes.ts';
+import { type DeletedClass, findDeletedClasses, trashDeletedClasses } from '../../storage/deleted-classes.ts';
 import { readRelease } from '../release/release.ts';
 import type { DeployLog } from './deploy-log.ts';
 
@@ -53,7 +53,7 @@ export class DeletedClassData {
     try {
       const key = await this.#snapshot(signal);
       signal.throwIfAborted();
-      throwClassesAway(this.#options.paths, this.#deploy.app_id, this.#classes);
+      trashDeletedClasses(this.#options.paths, this.#deploy.app_id, this.#classes);
       const kept =
         key === null ? "no snapshot could be taken (Cellar's log says why)" : `snapshot ${key} has it`;
       this.#log.line(`data of deleted classes (${names}): ${kept}, and it lies in Cellar's trash for 7 days`);

@@ -7,7 +7,7 @@ import { DEPLOY_REF, removeCutPushes } from '../../git/repository.ts';
 import { deployTip } from '../../git/source.ts';
 import { log, reason } from '../../log.ts';
 import { isInterrupted } from '../deploy/deploy.ts';
-import { isWantOfRoom } from '../usage/size.ts';
+import { isOutOfDisk } from '../usage/size.ts';
 import type { DeployRequests } from './requests.ts';
 
 /** What `MissedDeploys` needs from the rest of the host. */
@@ -105,5 +105,5 @@ function cutRollback([newest, before]: ReturnType<HostStore['deploys']['last']>)
 
 /** Whether a deploy failed for a reason that may be unrelated to its commit. */
 function isBlameless(deploy: DeployFact): boolean {
-  return isInterrupted(deploy) || (deploy.status === 'failed' && isWantOfRoom(deploy.error ?? ''));
+  return isInterrupted(deploy) || (deploy.status === 'failed' && isOutOfDisk(deploy.error ?? ''));
 }

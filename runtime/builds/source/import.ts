@@ -18,7 +18,7 @@ import { strictness } from '../../git/smart-http.ts';
 import { resolveCommit } from '../../git/source.ts';
 import type { Isolation } from '../../isolation/isolation.ts';
 import type { PublicAddresses } from '../../isolation/private-networks.ts';
-import { handOver } from '../../isolation/rights.ts';
+import { changeOwner } from '../../isolation/rights.ts';
 import type { User } from '../../isolation/users.ts';
 import { reason } from '../../log.ts';
 import { startJob } from '../../processes/child.ts';
@@ -112,7 +112,7 @@ export class Imports {
     const { isolation, limits } = this.#options;
     const user = process.getuid?.() === 0 ? NOBODY : null;
     const directories = makeDirectories(scratch, join(scratch, 'cache'));
-    if (user) await handOver(Object.values(directories), user, DEADLINE_MS);
+    if (user) await changeOwner(Object.values(directories), user, DEADLINE_MS);
     const { SSL_CERT_FILE } = networkVariables();
     const confined = await confine(['/bin/sh', '-c', FETCH, 'sh', url.href], {
       isolation,

@@ -66,7 +66,7 @@ export function requireDisk(directory: string, megabytes: number, floorMb: numbe
 }
 
 /** Whether a build failed for lack of disk space, by its failure. */
-export function isWantOfRoom(failure: string): boolean {
+export function isOutOfDisk(failure: string): boolean {
   return failure.startsWith(DISK_HAS);
 }
 

@@ -6,7 +6,7 @@ import { D1_QUERY_BYTES, D1_SQL_BYTES } from '../../../handlers/contract/sizes.t
 import type { Apps } from '../../apps/apps.ts';
 import { Refusal } from '../../refusal.ts';
 import { ReadingRefused } from '../../storage/reading.ts';
-import type { Looker, StorageQueries } from '../../storage/storage-queries.ts';
+import type { StorageQueries, StorageReader } from '../../storage/storage-queries.ts';
 import { type DatabaseRequest, runSql, writeValue } from '../../storage/writing.ts';
 import { type Call, type HostRoutes, leaving, readBody, readJson } from '../host-call.ts';
 
@@ -59,7 +59,7 @@ export function storageRoutes({
 
 /** Returns a function that makes a route which forwards a reader's response unchanged. */
 export function readingAnswer(apps: Apps) {
-  return (ask: (looker: Looker, call: Call) => Promise<Buffer>) => async (call: Call) => {
+  return (ask: (looker: StorageReader, call: Call) => Promise<Buffer>) => async (call: Call) => {
     const [appId] = call.words as [string];
     if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
     const signal = leaving(call.response);

@@ -14,7 +14,7 @@ import { emptyNames, type StorageNames } from '../../storage/names.ts';
 import { compiledDirectory } from '../../threads/compile-cache.ts';
 import { Folder } from './folder.ts';
 
-export interface Made {
+export interface BuiltRelease {
   deployId: string;
   directory: string;
   release: Release;
@@ -43,7 +43,7 @@ export class Project {
   readonly #folder: Folder;
   #notes = '';
   /** The live release. */
-  #live: Made | null = null;
+  #live: BuiltRelease | null = null;
 
   constructor(options: ProjectOptions) {
     this.#options = options;
@@ -67,7 +67,7 @@ export class Project {
    * @throws {BuildFailure} for an error in the project
    * @throws the signal's reason once it is aborted
    */
-  async make(changed: string[] | null, signal: AbortSignal): Promise<Made> {
+  async make(changed: string[] | null, signal: AbortSignal): Promise<BuiltRelease> {
     const { paths, appId, onStep } = this.#options;
     await this.#folder.build(changed, signal);
     const from = performance.now();
@@ -95,14 +95,14 @@ export class Project {
   }
 
   /** Marks a release as live and saves its storage names. `tidy` removes the releases before it. */
-  serves(made: Made): void {
+  serves(made: BuiltRelease): void {
     if (this.#live?.deployId === made.deployId) return;
     writeAtomic(this.#options.names, JSON.stringify(made.storage));
     this.#live = made;
   }
 
   /** Whether a release behaves like the live one. */
-  isSame({ digest }: Made): boolean {
+  isSame({ digest }: BuiltRelease): boolean {
     return this.#live?.digest === digest;
   }
 

@@ -6,9 +6,9 @@ import type { Fleet } from '../../fleets/life/fleet.ts';
 import { reason } from '../../log.ts';
 import { toSourcePlaces } from '../../telemetry/errors/source-places.ts';
 import { type Terminal, took } from '../terminal.ts';
-import type { Made, Project } from './project.ts';
+import type { BuiltRelease, Project } from './project.ts';
 import { isVariables, readVariables } from './variables.ts';
-import { missingHere, secretWarnings } from './warnings.ts';
+import { missingBindingsWarning, secretWarnings } from './warnings.ts';
 
 export interface VersionsOptions {
   folder: string;
@@ -141,7 +141,7 @@ export class Versions {
     }
   }
 
-  async #serve(made: Made, from: number): Promise<void> {
+  async #serve(made: BuiltRelease, from: number): Promise<void> {
     const { project, fleet, terminal } = this.#options;
     const variables = this.#variables;
     if (project.isSame(made) && variables === this.#served && this.#failure === null) {
@@ -167,7 +167,7 @@ export class Versions {
   }
 
   /** Runs a deploy's trial of a live version, and prints its warnings and errors. Never rejects. */
-  async #try(made: Made): Promise<void> {
+  async #try(made: BuiltRelease): Promise<void> {
     const { fleet, terminal } = this.#options;
     const words = await fleet
       .try(made)
@@ -186,9 +186,9 @@ export class Versions {
     if (fleet.liveDeployId === null) onChange(`failed ${Date.now()}`);
   }
 
-  #warn({ release }: Made): void {
+  #warn({ release }: BuiltRelease): void {
     const warnings = secretWarnings(release, Object.keys(this.#variables));
-    const missing = missingHere(release, this.#options.hasAi);
+    const missing = missingBindingsWarning(release, this.#options.hasAi);
     // Not repeated while it is the same.
     if (missing !== '' && missing !== this.#missing) warnings.push(missing);
     this.#missing = missing;

@@ -9,7 +9,7 @@ import { queuesElsewhere } from '../../fleets/config/services.ts';
  * @param hasAi whether there is an AI server
  * @returns a sentence; empty when there are none
  */
-export function missingHere(release: Release, hasAi: boolean): string {
+export function missingBindingsWarning(release: Release, hasAi: boolean): string {
   const others = (release.services ?? []).flatMap(({ binding, service }) =>
     service === null ? [] : [`${binding} (the app ${service})`],
   );

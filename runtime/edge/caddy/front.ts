@@ -12,7 +12,7 @@ import { caddyConfig, gatewaySocket, rootCertificate } from './config.ts';
  * @returns the HTTPS port
  * @throws {Error} with Caddy's message when it does not start
  */
-export async function startInFront(
+export async function startCaddyProxy(
   caddy: Caddy,
   { config, directory, edge, api }: { config: Config; directory: string; edge: Gateway; api: number },
 ): Promise<number> {

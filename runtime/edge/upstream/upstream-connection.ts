@@ -1,6 +1,6 @@
 // One connection to a process: sends one request at a time, and parses the responses strictly.
 import type { Socket } from 'node:net';
-import { BareSocket, isLent, ownCopy, type SocketUser } from '../../sockets/bare-socket.ts';
+import { BareSocket, isInReadBuffer, ownCopy, type SocketUser } from '../../sockets/bare-socket.ts';
 import { monotonic } from '../../sockets/clock.ts';
 import { Backlog } from '../http/body/backlog.ts';
 import { BodyReader } from '../http/body/body.ts';
@@ -79,7 +79,7 @@ class KnownHead {
     if (chunk === this.#chunk) return this.#rest;
     const rest = chunk.subarray(this.#known.bytes.length);
     // A chunk outside the shared read buffer has memory of its own, which must not be retained.
-    if (isLent(chunk)) {
+    if (isInReadBuffer(chunk)) {
       this.#chunk = chunk;
       this.#rest = rest;
     }

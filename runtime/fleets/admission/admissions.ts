@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Admission, Refused } from '../../edge/upstream/backend.ts';
 import { type Level, reason } from '../../log.ts';
-import type { Idling } from '../life/idling.ts';
+import type { IdleCheck } from '../life/idling.ts';
 import { admission, failedWake, overloaded, type Phase, type Running } from '../life/phase.ts';
 import type { Supervisor } from '../life/supervisor.ts';
 import type { WakeFigures } from './wake-figures.ts';
@@ -23,7 +23,7 @@ const TELL_SHED_EVERY_MS = 60_000;
 export class Admissions {
   readonly #options: AdmissionOptions;
   readonly #process: Supervisor;
-  readonly #idling: Idling;
+  readonly #idling: IdleCheck;
   readonly #wakes = new Wakes(
     () => this.#timed(() => this.#askToWake()),
     (error) => this.#options.say('error', `the app was not woken: ${reason(error)}`),
@@ -34,7 +34,7 @@ export class Admissions {
   /** Starts of a resting app for requests, since `takeWakes` was called. */
   #wakeCount = 0;
 
-  constructor(options: AdmissionOptions, process: Supervisor, idling: Idling) {
+  constructor(options: AdmissionOptions, process: Supervisor, idling: IdleCheck) {
     this.#options = options;
     this.#process = process;
     this.#idling = idling;

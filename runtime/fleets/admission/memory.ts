@@ -15,7 +15,7 @@ const MODEST_BYTES = 64 * MB;
 const TELL_EVERY_MS = 60_000;
 
 /** An app as the memory gauge sees it. */
-export interface Eater {
+export interface MemoryUser {
   /** Private memory of its process at the last sample, in bytes. Without a process: that of the last one. */
   footprint: number;
   /** Ends its process for `why`: others need the memory. */
@@ -27,7 +27,7 @@ export class MemoryGauge {
   readonly #root: string;
   readonly #limitMb: number;
   readonly #cellMb: number;
-  readonly #cells = new Map<Cell, Eater>();
+  readonly #cells = new Map<Cell, MemoryUser>();
   #used = 0;
   #limit = 0;
   #sampling = false;
@@ -58,7 +58,7 @@ export class MemoryGauge {
   }
 
   /** Watches the memory of an app's process until it ends. */
-  watch(cell: Cell, eater: Eater): void {
+  watch(cell: Cell, eater: MemoryUser): void {
     this.#cells.set(cell, eater);
     eater.coreUse.begin(cell.pid, cell.startedAt - cell.startMs);
     void cell.exited.then(() => this.#cells.delete(cell));
@@ -68,7 +68,7 @@ export class MemoryGauge {
    * Whether an app may start a process. When memory is short, apps over their share are ended for those below it, and may not
    * start meanwhile.
    */
-  admits(eater: Eater): boolean {
+  admits(eater: MemoryUser): boolean {
     if (!this.over) return true;
     const leaving = this.#whoLeavesFor(eater);
     if (leaving === null) return false;
@@ -103,14 +103,14 @@ export class MemoryGauge {
   }
 
   /** The largest apps to end so that this one has memory; null when it is over its share, or that would not be enough. */
-  #whoLeavesFor({ footprint }: Eater): Eater[] | null {
+  #whoLeavesFor({ footprint }: MemoryUser): MemoryUser[] | null {
     const running = [...this.#cells.values()];
     const inCells = running.reduce((sum, other) => sum + other.footprint, 0);
     const share = Math.max(MODEST_BYTES, (this.#limit - this.#used + inCells) / (running.length + 1));
     if (footprint > share) return null;
     const hungry = running.filter((other) => other.footprint > share);
     hungry.sort((a, b) => b.footprint - a.footprint);
-    const leaving: Eater[] = [];
+    const leaving: MemoryUser[] = [];
     let missing = this.#used + MODEST_BYTES - this.#limit;
     while (missing > 0) {
       const next = hungry.shift();

@@ -1,20 +1,20 @@
 // Runs the steps of a start on a host that may be out of processes.
-import { noRoomCode } from '../../processes/child.ts';
+import { resourceErrorCode } from '../../processes/child.ts';
 import { assertRoomForChild } from '../../processes/descriptors.ts';
-import { NoTurn } from './slots.ts';
+import { StartRefused } from './slots.ts';
 
 /**
  * Runs a step of a start.
- * @throws {NoTurn} when the host cannot create another process, which is not the app's fault
+ * @throws {StartRefused} when the host cannot create another process, which is not the app's fault
  */
-export async function inRoom<T>(step: () => Promise<T>): Promise<T> {
+export async function startStep<T>(step: () => Promise<T>): Promise<T> {
   try {
     assertRoomForChild();
     return await step();
   } catch (error) {
-    const code = noRoomCode(error);
+    const code = resourceErrorCode(error);
     if (code === null) throw error;
-    throw new NoTurn(
+    throw new StartRefused(
       `the host has no room for another process (${code}): raise its limits of open files and of processes`,
       { cause: error },
     );

@@ -2,7 +2,7 @@
 // Accounts share the slots, so slow starts of one account do not delay another's.
 
 /** A start that the host could not make, which is not the app's fault. */
-export class NoTurn extends Error {}
+export class StartRefused extends Error {}
 
 /** A start that takes longer than this frees its slot and continues without one. In ms. */
 const LONG_MS = 5_000;
@@ -13,13 +13,13 @@ const LONG_PER_TURN = 4;
 const SHARE_MS = 1_000;
 
 /** The app whose process starts. */
-export interface Starter {
+export interface StartingApp {
   /** The account of the app. */
   readonly owner: string;
 }
 
 interface Start {
-  who: Starter;
+  who: StartingApp;
   owner: string;
   hasTurn: boolean;
   /** Whether it has held its slot for `SHARE_MS`. */
@@ -36,7 +36,7 @@ export class Slots {
   /** Starts under way, including those that freed their slot. */
   readonly #running = new Set<Start>();
   /** Apps whose last start failed or took long. */
-  readonly #doubtful = new WeakSet<Starter>();
+  readonly #doubtful = new WeakSet<StartingApp>();
   #free: number;
   #long = 0;
 
@@ -62,9 +62,9 @@ export class Slots {
   /**
    * Runs `work` once it has a slot, with the time that is left, in ms.
    * @param who starts. If its last start failed or took long, others of its account go first
-   * @throws {NoTurn} when no slot is free in time; the signal's reason when that aborts first
+   * @throws {StartRefused} when no slot is free in time; the signal's reason when that aborts first
    */
-  async run<T>(who: Starter, work: (leftMs: number) => Promise<T>, signal: AbortSignal): Promise<T> {
+  async run<T>(who: StartingApp, work: (leftMs: number) => Promise<T>, signal: AbortSignal): Promise<T> {
     const end = performance.now() + this.#timeoutMs;
     const start: Start = { who, owner: who.owner, hasTurn: false, hasHadShare: false };
     await this.#enter(start, signal);
@@ -83,7 +83,7 @@ export class Slots {
       else this.#doubtful.delete(who);
       return result;
     } catch (error) {
-      if (!signal.aborted && !(error instanceof NoTurn)) this.#doubtful.add(who);
+      if (!signal.aborted && !(error instanceof StartRefused)) this.#doubtful.add(who);
       throw error;
     } finally {
       clearTimeout(sharing);
@@ -109,7 +109,7 @@ export class Slots {
       outcome();
     };
     const abort = () => settle(() => reject(signal.reason));
-    const late = new NoTurn(
+    const late = new StartRefused(
       `no turn to start came within ${this.#timeoutMs / 1000} s: others start too slowly`,
     );
     const timer = setTimeout(() => settle(() => reject(late)), this.#timeoutMs);

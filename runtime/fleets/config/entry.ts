@@ -1,7 +1,7 @@
 // The modules loaded before every Worker's own. They hold what Cellar does around an app's code.
 import { readFileSync } from 'node:fs';
 import type { Release } from '../../../bundler/release.ts';
-import { FROM_ENV, OF_UNDEFINED } from '../../telemetry/errors/missing-bindings.ts';
+import { FROM_ENV, READ_OF_UNDEFINED } from '../../telemetry/errors/missing-bindings.ts';
 
 /** The entry's file name beside the config, and its module name. */
 export const ENTRY = 'cellar-entry.js';
@@ -83,7 +83,7 @@ const OWN_EXPORTS = ['default', 'CellarState', 'CellarCache'];
 /** The text of `PAGE`. @param uiUrl the control UI's address */
 export function pageModule(uiUrl: string): string {
   return PAGE_WORKER.replace("'cellar-ui-url'", () => JSON.stringify(uiUrl))
-    .replace("'cellar-of-undefined'", () => JSON.stringify(OF_UNDEFINED))
+    .replace("'cellar-of-undefined'", () => JSON.stringify(READ_OF_UNDEFINED))
     .replace('/cellar-from-env/', () => String(FROM_ENV));
 }
 

@@ -1,7 +1,7 @@
 // Reads the alarms that workerd keeps on disk, in a process of the app's user.
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { dropOwn, renewOwn } from '../../isolation/rights.ts';
+import { removeOwnDirectory, renewOwnDirectory } from '../../isolation/rights.ts';
 import type { User } from '../../isolation/users.ts';
 import { runChild } from '../../processes/child.ts';
 import { readerProgram, readerWords } from '../../processes/reader.ts';
@@ -50,7 +50,7 @@ export async function readAlarms(
   await myTurn();
   try {
     signal.throwIfAborted();
-    renewOwn(scratch, user);
+    renewOwnDirectory(scratch, user);
     const before = Math.min(asked.before, Number.MAX_SAFE_INTEGER);
     const question = JSON.stringify({ earliest, named, before, copy: join(scratch, 'alarms.sqlite') });
     const { output } = await runChild(
@@ -60,7 +60,7 @@ export async function readAlarms(
     return JSON.parse(output.toString('utf8'));
   } catch (error) {
     // A killed reader has left its files. Do not recreate the app's directory: the app may have been deleted.
-    dropOwn(scratch, user);
+    removeOwnDirectory(scratch, user);
     throw error;
   } finally {
     running--;

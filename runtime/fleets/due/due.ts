@@ -12,7 +12,7 @@ const AT_WORK_MS = 11 * 60 * 1000;
 const RESUMED = 300;
 
 /** An app at rest, without a process. `dueAt`: its next work, in ms since 1970; null for never. */
-export interface Rest {
+export interface RestingApp {
   dueAt: number | null;
 }
 
@@ -21,18 +21,18 @@ type Find = (signal: AbortSignal) => Promise<number | null>;
 
 /** Records the app's rest, the time without a process: `null` while there is a process. */
 export class RestRecord {
-  readonly #keep: (rest: Rest | null) => Promise<void>;
-  #rest: Rest | null = null;
+  readonly #keep: (rest: RestingApp | null) => Promise<void>;
+  #rest: RestingApp | null = null;
   /** Aborted at the end of this rest. */
   #over = new AbortController();
 
   /** @param keep stores it across a restart of the host and, once resolved, a power loss. Must not reject */
-  constructor(keep: (rest: Rest | null) => Promise<void>) {
+  constructor(keep: (rest: RestingApp | null) => Promise<void>) {
     this.#keep = keep;
   }
 
   /** Restores the host's record. */
-  resume(rest: Rest): void {
+  resume(rest: RestingApp): void {
     this.#rest = rest;
   }
 

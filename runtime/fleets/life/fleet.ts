@@ -6,14 +6,14 @@ import type { Admission, Backend, Refused } from '../../edge/upstream/backend.ts
 import { type AdmissionOptions, Admissions } from '../admission/admissions.ts';
 import { type LeasedCell, Leasing } from '../admission/leasing.ts';
 import type { Alarm } from '../due/alarms.ts';
-import type { Rest } from '../due/due.ts';
+import type { RestingApp } from '../due/due.ts';
 import { hold, retire, sleep, stop } from './ending.ts';
-import { Idling } from './idling.ts';
+import { IdleCheck } from './idling.ts';
 import type { ReleaseRef } from './launch.ts';
 import { NO_MEMORY, Supervisor, type SupervisorOptions } from './supervisor.ts';
 import { adopt, renew, replaceStorage, type SwapSteps, swap } from './swap.ts';
 
-export type { Rest } from '../due/due.ts';
+export type { RestingApp } from '../due/due.ts';
 export type { ReleaseRef } from './launch.ts';
 
 export interface FleetOptions extends SupervisorOptions, AdmissionOptions {
@@ -34,7 +34,7 @@ const HEALTH_TIMEOUT_MS = 2_000;
 export class Fleet implements Backend {
   readonly #options: FleetOptions;
   readonly #process: Supervisor;
-  readonly #idling: Idling;
+  readonly #idling: IdleCheck;
   readonly #leasing: Leasing;
   readonly #admissions: Admissions;
   /** A queued restart. */
@@ -49,7 +49,7 @@ export class Fleet implements Backend {
       () => this.#admissions.arrived(),
       (why) => this.#idling.evict(why),
     );
-    this.#idling = new Idling(this.#process);
+    this.#idling = new IdleCheck(this.#process);
     this.#leasing = new Leasing(this.#process);
     this.#admissions = new Admissions(options, this.#process, this.#idling);
   }
@@ -140,7 +140,7 @@ export class Fleet implements Backend {
    * Restores an app's phase from before a restart of the host. Call it first. `idle` starts at its first request.
    * @param rest the last value of `onRest`; `null` when uncertain, so that the storage is read
    */
-  restore(name: Resting, live: ReleaseRef, rest: Rest | null, lastError: string | null = null): void {
+  restore(name: Resting, live: ReleaseRef, rest: RestingApp | null, lastError: string | null = null): void {
     this.#process.live = live;
     this.#process.resume(name === 'held' ? { name, asleep: false } : { name }, lastError);
     if (rest !== null) this.#process.rest.resume(rest);

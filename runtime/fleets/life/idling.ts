@@ -9,7 +9,7 @@ import type { Supervisor } from './supervisor.ts';
 /** How long a process may take to report its pending work, in ms. Then it counts as idle. */
 const WORK_TIMEOUT_MS = 1_000;
 
-export class Idling {
+export class IdleCheck {
   readonly #process: Supervisor;
   readonly #watchdog = new Watchdog((cell, why) => this.#endStuck(cell, why));
   /** The process that should have ended, but stayed for work without a request. */

@@ -5,11 +5,11 @@ import { Upstream } from '../../edge/upstream/upstream.ts';
 import { type Level, reason } from '../../log.ts';
 import { Backoff, type Restart } from '../../processes/backoff.ts';
 import { Leases } from '../admission/leases.ts';
-import type { Eater, MemoryGauge } from '../admission/memory.ts';
-import { NoTurn, type Slots, type Starter } from '../admission/slots.ts';
+import type { MemoryGauge, MemoryUser } from '../admission/memory.ts';
+import { type Slots, type StartingApp, StartRefused } from '../admission/slots.ts';
 import { Activity } from '../due/activity.ts';
 import type { Alarm } from '../due/alarms.ts';
-import { DueReader, type Rest, RestRecord } from '../due/due.ts';
+import { DueReader, type RestingApp, RestRecord } from '../due/due.ts';
 import type { Cell, CellExit } from '../process/cell.ts';
 import { CoreUse } from '../process/core-use.ts';
 import { Launcher, type Place, type ReleaseRef } from './launch.ts';
@@ -47,7 +47,7 @@ export interface SupervisorOptions extends Place {
    * Called when an idle process was ended, and with `null` before the next one: it serves only once this has resolved. Must
    * not reject.
    */
-  onRest: (rest: Rest | null) => Promise<void>;
+  onRest: (rest: RestingApp | null) => Promise<void>;
 }
 
 /** Why a process is started. `asleep`: for due work of a sleeping app, which takes no requests. */
@@ -60,7 +60,7 @@ export const NO_MEMORY =
   'the host is short of memory (RUNNER_FLEET_MAX_RSS_MB); the next request tries again';
 const FOR_REQUESTS: Purpose = { forDueWork: false, asleep: false };
 
-export class Supervisor implements Starter {
+export class Supervisor implements StartingApp {
   readonly operations = new Operations();
   readonly activity: Activity;
   readonly rest: RestRecord;
@@ -72,7 +72,7 @@ export class Supervisor implements Starter {
   /** Called when others need the memory of its process, with the reason. */
   readonly #evict: (why: string) => void;
   /** The app as the memory gauge sees it. */
-  readonly #eater: Eater = {
+  readonly #eater: MemoryUser = {
     footprint: 0,
     evict: (why) => this.#evict(why),
     coreUse: new CoreUse(),
@@ -210,7 +210,8 @@ export class Supervisor implements Starter {
       this.serve(await this.launchLive(signal), purpose);
     } catch (error) {
       if (signal.aborted) this.enter({ name: 'stopped' });
-      else if (error instanceof NoTurn) void this.goIdle(purpose.asleep ? 'asleep' : 'idle', error.message);
+      else if (error instanceof StartRefused)
+        void this.goIdle(purpose.asleep ? 'asleep' : 'idle', error.message);
       else {
         this.#failed('load', reason(error));
         if (purpose.asleep) this.#postpone(failed(), reason(error));
@@ -284,7 +285,7 @@ export class Supervisor implements Starter {
 
   /** A start that somebody waited for failed: retries after a delay, or goes idle if the host could not start it. */
   failed(error: unknown): void {
-    if (error instanceof NoTurn) void this.goIdle('idle', error.message);
+    if (error instanceof StartRefused) void this.goIdle('idle', error.message);
     else {
       this.#failed('load', reason(error));
       this.#crash(this.#backoff.failed(), reason(error));

@@ -3,8 +3,8 @@ import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Layout } from '../../disk/data-directory.ts';
-import { throwAway } from '../../disk/trash.ts';
-import { removeOwn } from '../../isolation/rights.ts';
+import { moveToTrash } from '../../disk/trash.ts';
+import { removeOwnDirectories } from '../../isolation/rights.ts';
 import type { User } from '../../isolation/users.ts';
 import { log, reason } from '../../log.ts';
 import { messageOf } from '../../processes/lines.ts';
@@ -90,16 +90,16 @@ export async function tryRelease(
 }
 
 /** Removes the trials of a killed host. None of their processes still runs. */
-export function throwTrialsAway({ runs, trash }: Pick<Layout, 'runs' | 'trash'>): void {
+export function trashTrials({ runs, trash }: Pick<Layout, 'runs' | 'trash'>): void {
   const names = existsSync(runs) ? readdirSync(runs) : [];
   for (const name of names.filter((name) => name.startsWith(TRIAL_PREFIX)))
-    throwAway(trash, name, { scratch: join(runs, name) });
+    moveToTrash(trash, name, { scratch: join(runs, name) });
 }
 
 /** Never rejects: the trial's result is already known. */
 async function removeScratch(scratch: string, own: string[], user: User | null): Promise<void> {
   try {
-    await removeOwn(own, user);
+    await removeOwnDirectories(own, user);
     await rm(scratch, { recursive: true, force: true });
   } catch (error) {
     log('warn', 'what a trial left could not be removed', { path: scratch, error: reason(error) });

@@ -1,7 +1,7 @@
 // A cell's directories, and its sockets, which the host moves out of the cell's reach.
 import { lstatSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { handOver, letRead, makeOwn, renewOwn } from '../../isolation/rights.ts';
+import { allowReading, changeOwner, makeOwnDirectory, renewOwnDirectory } from '../../isolation/rights.ts';
 import type { User } from '../../isolation/users.ts';
 
 /** Where a cell runs, and as whom. */
@@ -57,12 +57,12 @@ export async function makeCellDirectories({
   sockets,
   user,
 }: CellPlace): Promise<void> {
-  renewOwn(newDirectory(runDirectory), user);
-  for (const path of Object.values(disks)) makeOwn(path, user);
+  renewOwnDirectory(newDirectory(runDirectory), user);
+  for (const path of Object.values(disks)) makeOwnDirectory(path, user);
   for (const socket of sockets) rmSync(socketPath(runDirectory, socket), { force: true });
   if (user === null) return;
-  await handOver(Object.values(disks), user, HAND_OVER_TIMEOUT_MS);
-  for (const path of new Set([directory, dirname(config)])) await letRead(path, user);
+  await changeOwner(Object.values(disks), user, HAND_OVER_TIMEOUT_MS);
+  for (const path of new Set([directory, dirname(config)])) await allowReading(path, user);
 }
 
 /**

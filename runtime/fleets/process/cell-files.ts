@@ -6,7 +6,7 @@ import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
 import { RELEASE_FILE } from '../../../bundler/release.ts';
 import { threads } from '../../threads/worker.ts';
-import { inRoom } from '../admission/room.ts';
+import { startStep } from '../admission/room.ts';
 import { QUEUE_DOOR_MODULE } from '../config/bundled-services.ts';
 import { CACHE_TEXTS } from '../config/cache.ts';
 import { ENTRY_TEXTS, RELOAD_WORKER } from '../config/entry.ts';
@@ -38,7 +38,7 @@ const WRITE_TIMEOUT_MS = 30_000;
 const PREFIX = 'cell-';
 
 /** What an app reaches outside its process: services of the host, and private networks. */
-export type Surroundings = Pick<
+export type OutsideAccess = Pick<
   CellFilesOrder,
   'bucketSocket' | 'serviceSocket' | 'outwardSockets' | 'egress'
 >;
@@ -54,7 +54,7 @@ export interface CellFiles extends Launch {
 export class CellFilesCache {
   readonly #directory: string;
   readonly #heapMb: number;
-  readonly #around: Surroundings;
+  readonly #around: OutsideAccess;
   readonly #uiUrl: () => string | null;
   readonly #reloads: boolean;
   readonly #cacheMb: number;
@@ -78,7 +78,7 @@ export class CellFilesCache {
       serviceSocket = NO_SOCKET,
       outwardSockets = {},
       egress = [],
-    }: Partial<Surroundings> = {},
+    }: Partial<OutsideAccess> = {},
     uiUrl: () => string | null = () => null,
     reloads = false,
     cacheMb = 0,
@@ -94,11 +94,11 @@ export class CellFilesCache {
   /**
    * Returns the files of the release in a directory, for a process with these secrets. Repeating the last call reads and
    * writes nothing.
-   * @throws {NoTurn} when the host cannot create another process
+   * @throws {StartRefused} when the host cannot create another process
    * @throws {Error} when the release's description is missing, names a path outside of it, or is too large for a launch
    */
   of(release: string, secrets: string[] = []): Promise<CellFiles> {
-    const found = this.#turn.then(() => inRoom(() => this.#find(release, secrets)));
+    const found = this.#turn.then(() => startStep(() => this.#find(release, secrets)));
     this.#turn = found.catch(() => {});
     return found;
   }

@@ -11,7 +11,7 @@ import { OWNER_FILE } from './storage-claim.ts';
  * If the directory has moved, forgets all processes and users. Every app gets a new user, and its files a new owner at its
  * start. Call it before ending any process.
  */
-export function letGoWhenCopied({ place, runs }: Layout, users: HostStore['buildUsers']): void {
+export function forgetProcessesOfCopy({ place, runs }: Layout, users: HostStore['buildUsers']): void {
   const before = users.place();
   if (before !== null && before !== place) {
     log('warn', 'the data directory was copied or moved: apps get new users, and no old process is ended');

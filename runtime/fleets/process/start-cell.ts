@@ -13,7 +13,7 @@ import { readUsage } from '../../processes/processes.ts';
 import { endsForMemory, limitCell } from '../../resources/cell-groups.ts';
 import { endBeforeHost } from '../../resources/out-of-memory.ts';
 import { aborted } from '../../threads/aborted.ts';
-import { inRoom } from '../admission/room.ts';
+import { startStep } from '../admission/room.ts';
 import { Cell, type CellExit, signalGroup } from './cell.ts';
 import { type CellPlace, makeCellDirectories, newSocketPath, takeSocket } from './cell-directories.ts';
 import { CellOutput } from './cell-output.ts';
@@ -66,11 +66,11 @@ export function workerdPath(): string {
 
 /**
  * Starts a process and waits until it listens on every socket.
- * @throws {NoTurn} when the host cannot create another process
+ * @throws {StartRefused} when the host cannot create another process
  * @throws {Error} with workerd's own message, on one line, when it does not load
  */
 export function startCell(options: CellOptions): Promise<Cell> {
-  return inRoom(() => start(options));
+  return startStep(() => start(options));
 }
 
 async function start(options: CellOptions): Promise<Cell> {

@@ -26,7 +26,7 @@ export interface Move {
 const MOVES = 'moves.json';
 
 /** Removes the new files, unless the moves have begun: then the next start finishes them. */
-export function giveUpMoves(work: string): void {
+export function abandonMoves(work: string): void {
   if (!existsSync(join(work, MOVES))) rmSync(work, { recursive: true, force: true });
 }
 

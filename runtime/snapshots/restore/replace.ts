@@ -3,14 +3,14 @@ import { lstatSync, mkdirSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Apps } from '../../apps/apps.ts';
 import type { Layout } from '../../disk/data-directory.ts';
-import { handOver } from '../../isolation/rights.ts';
+import { changeOwner } from '../../isolation/rights.ts';
 import type { AppUsers } from '../../isolation/users.ts';
 import type { StorageNames } from '../../storage/names.ts';
 import { objectId } from '../../storage/object-id.ts';
 import type { Buckets } from '../../storage/r2/buckets.ts';
 import { NotThere } from '../errors.ts';
 import type { Snapshots } from '../snapshots.ts';
-import { giveUpMoves, type Move, moveAll } from './moves.ts';
+import { abandonMoves, type Move, moveAll } from './moves.ts';
 
 export interface ReplaceOptions {
   apps: Apps;
@@ -57,7 +57,7 @@ export async function replaceStorage(
     if (cell !== null) {
       const theirs = readdirSync(files, { withFileTypes: true }).filter((entry) => entry.isDirectory());
       const directories = theirs.map(({ name }) => join(files, name));
-      await handOver(directories, cell, HAND_OVER_TIMEOUT_MS);
+      await changeOwner(directories, cell, HAND_OVER_TIMEOUT_MS);
     }
     const aside = join(paths.trash, `${app}-${Date.now()}`);
     await apps.replaceStorage(app, async () => {
@@ -71,7 +71,7 @@ export async function replaceStorage(
     });
     return { before: unread.includes(app) ? null : head.id };
   } finally {
-    giveUpMoves(work);
+    abandonMoves(work);
   }
 }
 

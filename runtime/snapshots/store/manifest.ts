@@ -131,7 +131,7 @@ export function idAt(time: Date): string {
  * Returns the id of a snapshot taken now. It sorts after `ids` even if the clock was set back since the last one. Otherwise
  * that one would stay the newest, and later ones would be removed first.
  */
-export function idBehind(ids: string[], now: Date): string {
+export function nextId(ids: string[], now: Date): string {
   const last = ids.at(-1);
   const next = last === undefined ? 0 : timeOf(last) + 1;
   return idAt(next > now.getTime() ? new Date(next) : now);

@@ -13,7 +13,12 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import type { Layout } from '../../disk/data-directory.ts';
-import { dropOwn, handOver, makePassage, renewOwn } from '../../isolation/rights.ts';
+import {
+  changeOwner,
+  makeTraversable,
+  removeOwnDirectory,
+  renewOwnDirectory,
+} from '../../isolation/rights.ts';
 import type { User } from '../../isolation/users.ts';
 import type { FileEntry, Part } from '../store/manifest.ts';
 import { type Chunk, chunkSize, type PackWriter } from '../store/packs.ts';
@@ -135,7 +140,7 @@ export class Capture {
     let starting: Promise<Reader> | null = null;
     let isHeld = false;
     const start = async () => {
-      renewOwn(scratch, user);
+      renewOwnDirectory(scratch, user);
       return Reader.start({ root, user, copy: join(scratch, 'copy') });
     };
     const read = async (file: Listed) => {
@@ -162,7 +167,7 @@ export class Capture {
       if (isHeld) await hold?.(false);
       const reader = await (starting as Promise<Reader> | null)?.catch(() => null);
       reader?.end();
-      if (starting !== null) dropOwn(scratch, user);
+      if (starting !== null) removeOwnDirectory(scratch, user);
     }
   }
 
@@ -222,9 +227,9 @@ interface StoragePlace {
 async function giveTo(user: User | null, root: string): Promise<void> {
   if (user === null) return;
   const directories = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-  makePassage(root, user);
+  makeTraversable(root, user);
   const paths = directories.map(({ name }) => join(root, name));
-  await handOver(paths, user, HAND_OVER_TIMEOUT_MS);
+  await changeOwner(paths, user, HAND_OVER_TIMEOUT_MS);
 }
 
 /** Yields pieces of `size` bytes; the last may be shorter. They share a buffer: use each before you ask for the next. */

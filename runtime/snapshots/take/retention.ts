@@ -15,7 +15,7 @@ export interface Keep {
 
 const DAY_MS = 24 * 3_600_000;
 /** Prefix of the reason of a deploy's snapshot. Everyone who may push can cause many of them. */
-export const FOR_CLASSES = 'before deleted classes';
+export const BEFORE_DELETED_CLASSES = 'before deleted classes';
 
 /**
  * Removes snapshots beyond the limits, but never the newest. Then removes packs that no snapshot needs.
@@ -52,7 +52,7 @@ async function beyond(store: Store, ids: string[], count: number): Promise<Set<s
   const others: string[] = [];
   for (const id of ids) {
     const head = await readHead(store, id).catch(() => null);
-    (head?.why.startsWith(FOR_CLASSES) ? ofDeploys : others).push(id);
+    (head?.why.startsWith(BEFORE_DELETED_CLASSES) ? ofDeploys : others).push(id);
   }
   return new Set([ofDeploys, others].flatMap((kind) => kind.slice(0, Math.max(0, kind.length - count))));
 }

@@ -7,8 +7,8 @@ import { layout } from '../../disk/data-directory.ts';
 import { reason } from '../../log.ts';
 import {
   type Head,
-  idBehind,
   listSnapshots,
+  nextId,
   type Part,
   readManifest,
   writeManifest,
@@ -90,7 +90,7 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   await repack(store, packs, parts, { sizes, warn: host.warn });
   await packs.finish();
   const about = {
-    id: idBehind(ids, created),
+    id: nextId(ids, created),
     of: job.of,
     created_at: created.toISOString(),
     why: job.why,

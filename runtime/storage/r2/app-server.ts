@@ -9,7 +9,7 @@ import { describeObject, describePage, sendError, sendJson } from './answers.ts'
 import type { Body, BucketStore, Found } from './bucket/bucket-store.ts';
 import type { Part } from './bucket/conditions.ts';
 import type { OpenStoreCache } from './bucket/open-store-cache.ts';
-import type { Room } from './bucket/quota.ts';
+import type { Quota } from './bucket/quota.ts';
 import { ResponseWriter, splitBody } from './bytes/body.ts';
 import { SMALL_BYTES } from './bytes/small-blobs.ts';
 import { duringTransfer } from './bytes/transfers.ts';
@@ -36,11 +36,11 @@ const BUCKET = /^[0-9a-z]{1,64}$/;
 
 export class AppServer {
   readonly #stores: OpenStoreCache;
-  readonly #room: Room;
+  readonly #room: Quota;
   readonly #writes = new Gate(WRITES);
   readonly #long = new Gate(LONG);
 
-  private constructor(stores: OpenStoreCache, room: Room) {
+  private constructor(stores: OpenStoreCache, room: Quota) {
     this.#stores = stores;
     this.#room = room;
   }
@@ -49,7 +49,7 @@ export class AppServer {
   static async listen(
     door: SocketHandle,
     stores: OpenStoreCache,
-    room: Room,
+    room: Quota,
     { silenceMs = SILENCE_MS }: Pick<ServiceOptions, 'silenceMs'> = {},
   ): Promise<HttpAnswerer> {
     const server = new AppServer(stores, room);

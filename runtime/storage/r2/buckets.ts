@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { UsageRow } from '../../../sqlite/storage/objects.ts';
 import { AppService, type HostServiceAccess } from '../../app-services/app-service.ts';
 import type { Layout } from '../../disk/data-directory.ts';
-import { handOver } from '../../isolation/rights.ts';
+import { changeOwner } from '../../isolation/rights.ts';
 import type { AppUsers, User } from '../../isolation/users.ts';
 import { usageAt } from './client.ts';
 import { type ServiceOptions, SOCKET } from './messages.ts';
@@ -108,7 +108,7 @@ async function makeDirectory(
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   if (service === null || app === null) return;
   chmodSync(paths.allBuckets, 0o711);
-  await handOver([directory], service, HAND_OVER_TIMEOUT_MS);
+  await changeOwner([directory], service, HAND_OVER_TIMEOUT_MS);
   const { gid, mode } = statSync(directory);
   if (gid === app.gid && (mode & 0o777) === PASSED_BY_GROUP) return;
   chownSync(directory, service.uid, app.gid);

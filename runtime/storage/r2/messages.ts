@@ -1,11 +1,11 @@
 // Messages from the host to the bucket service.
-import type { RoomOptions } from './bucket/quota.ts';
+import type { QuotaOptions } from './bucket/quota.ts';
 
 /** Name of an app's socket in the directory of its buckets. */
 export const SOCKET = 'r2.sock';
 
 /** Start options of the service. */
-export interface ServiceOptions extends RoomOptions {
+export interface ServiceOptions extends QuotaOptions {
   /** Idle timeout of a connection, in ms. Default 60,000. */
   silenceMs?: number;
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { serveApps, serviceOptions } from '../../app-services/app-service-program.ts';
 import { AppServer } from './app-server.ts';
 import { OpenStoreCache } from './bucket/open-store-cache.ts';
-import { Room } from './bucket/quota.ts';
+import { Quota } from './bucket/quota.ts';
 import type { ServiceOptions } from './messages.ts';
 
 const options = serviceOptions<ServiceOptions & { directory: string }>();
@@ -13,6 +13,6 @@ process.umask(0o077);
 serveApps('bucket service', async (app, door) => {
   const directory = join(options.directory, app);
   const stores = new OpenStoreCache(directory);
-  const { close } = await AppServer.listen(door, stores, new Room(directory, options), options);
+  const { close } = await AppServer.listen(door, stores, new Quota(directory, options), options);
   return { close, hold: (isHeld) => stores.hold(isHeld) };
 });

@@ -1,7 +1,7 @@
 // Writes errors into groups: finds an error's group and updates it.
 
 import type { ErrorQueries, GroupRow } from '../../../sqlite/telemetry/errors.ts';
-import type { Circumstances } from '../../../sqlite/telemetry/occurrences.ts';
+import type { ErrorContext } from '../../../sqlite/telemetry/occurrences.ts';
 import { Recent } from '../store/recent.ts';
 import type { ErrorBounds } from './error-bounds.ts';
 import { GROUPING } from './fingerprint.ts';
@@ -26,7 +26,7 @@ const OTHER = {
 };
 
 /** An error before it is assigned to a group. */
-export interface Occurrence extends Circumstances {
+export interface Occurrence extends ErrorContext {
   appId: string;
   at: number;
   release: string | null;

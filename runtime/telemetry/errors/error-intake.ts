@@ -25,7 +25,7 @@ const STACK_LENGTH = 8_000;
 const MARK = ' …';
 
 /** An app's error, as reported. */
-export interface ToldError {
+export interface ErrorReport {
   appId: string;
   /** The deploy whose process reported it; null when unknown. */
   release: string | null;
@@ -37,7 +37,7 @@ export interface ToldError {
 
 /** One app's queued errors, in the order of their reports. */
 interface Queue {
-  errors: ToldError[];
+  errors: ErrorReport[];
   length: number;
   /** Resolves when the queue is empty. */
   done: Promise<void>;
@@ -63,7 +63,7 @@ export class ErrorIntake {
   }
 
   /** Queues an error, within its app's rate limit. When the queues are full, the app with most loses its newest. */
-  take(told: ToldError): void {
+  take(told: ErrorReport): void {
     const { appId } = told;
     if (!this.#allowances.takes(appId)) {
       this.#options.onDropped(appId, 1);
@@ -134,13 +134,13 @@ export class ErrorIntake {
   }
 }
 
-function lengthOf({ error: { message, stack } }: ToldError): number {
+function lengthOf({ error: { message, stack } }: ErrorReport): number {
   return REST_LENGTH + message.length + (stack?.length ?? 0);
 }
 
 /** @param known its stack with places in the sources; null without a stack */
 function occurrenceOf(
-  { appId, release, at, traceId, error }: ToldError,
+  { appId, release, at, traceId, error }: ErrorReport,
   known: SourceStack | null,
 ): Occurrence {
   const { id, type: kind, mechanism, handler, method, path } = error;

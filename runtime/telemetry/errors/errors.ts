@@ -15,7 +15,7 @@ import type { Asks, Batch, FollowKind, OpenGroup, StreamPiece, ThreadOptions } f
 import type { Store } from '../store/store.ts';
 import { ErrorBounds, type ErrorBoundsOptions } from './error-bounds.ts';
 import { ErrorGroups, type Occurrence } from './error-groups.ts';
-import { ErrorIntake, type ErrorIntakeOptions, type ToldError } from './error-intake.ts';
+import { ErrorIntake, type ErrorIntakeOptions, type ErrorReport } from './error-intake.ts';
 import { type ErrorFollow, ErrorListener } from './error-listener.ts';
 import { shownGroup } from './error-shown.ts';
 import { errorOfFailure } from './failures.ts';
@@ -114,7 +114,7 @@ export class Errors implements Part {
   }
 
   /** Takes a reported error. */
-  report(told: ToldError): void {
+  report(told: ErrorReport): void {
     const { appId, error } = told;
     if (error.untold > 0) this.#addUntold(appId, error.untold);
     this.#intake.take(told);

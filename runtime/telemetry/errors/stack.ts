@@ -1,5 +1,5 @@
 // Parses an error's stack into frames with places in the project's own files.
-import { OF_UNDEFINED } from './missing-bindings.ts';
+import { READ_OF_UNDEFINED } from './missing-bindings.ts';
 import type { SourcePlace } from './source-places.ts';
 
 const FRAME = /^(\s+)at (?:(async )?(?:(.+?) \()?)((?:file:\/\/\/bundle\/)?([^()\s]+)):(\d+):(\d+)\)?( .*)?$/;
@@ -79,7 +79,7 @@ export function withSources(stack: string, sources: ReadonlyMap<string, SourcePl
 
 /** Returns a hint at a missing binding, as a line before the first frame. @param message the line before the frames */
 function hintFor(source: SourcePlace | null, message: string | null | undefined): string {
-  if (!source?.unbound || !message?.includes(OF_UNDEFINED)) return '';
+  if (!source?.unbound || !message?.includes(READ_OF_UNDEFINED)) return '';
   return `    (The app has no binding, variable or secret ${source.unbound}: add it to the Wrangler configuration, or set it as a secret)\n`;
 }
 

@@ -1,7 +1,7 @@
 // Splits chunks of apps' output into lines and their Workers' reports.
 import type { TailedPart } from '../../../handlers/contract/host/host-calls.ts';
 import { LineReader } from '../../processes/lines.ts';
-import type { ToldError } from '../errors/error-intake.ts';
+import type { ErrorReport } from '../errors/error-intake.ts';
 import type { OutputPiece } from '../protocol.ts';
 import {
   type LogRecord,
@@ -15,7 +15,7 @@ import { UncaughtLines, uncaughtError } from './uncaught-lines.ts';
 /** Receives the parsed output. */
 export interface OutputTaker {
   onRecord: (appId: string, record: LogRecord) => void;
-  onError: (told: ToldError) => void;
+  onError: (told: ErrorReport) => void;
   /** A run of a cron has ended. */
   onRun: (appId: string, traceId: string | null, run: ReportedRun) => void;
   onPoint: (appId: string, at: number, point: ReportedPoint) => void;

@@ -1,7 +1,7 @@
 // The thread's open databases.
 import { join } from 'node:path';
 import type { Database } from 'better-sqlite3';
-import { bytesOnDisk, giveBack, openTelemetryDatabase } from '../../../sqlite/telemetry/database.ts';
+import { bytesOnDisk, openTelemetryDatabase, returnFreePages } from '../../../sqlite/telemetry/database.ts';
 
 export class Store {
   readonly name = 'databases';
@@ -30,7 +30,7 @@ export class Store {
 
   /** Returns some free pages to the disk. */
   giveBack(): void {
-    for (const database of this.#open.values()) giveBack(database);
+    for (const database of this.#open.values()) returnFreePages(database);
   }
 
   close(): void {

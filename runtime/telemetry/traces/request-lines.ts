@@ -24,7 +24,7 @@ export type CountedRequest = Pick<
 > & { appId: string; host: string; userAgent: string; referrer: string };
 
 /** Encoded requests. */
-export interface HandedRequests {
+export interface EncodedRequests {
   /** `NUMBERS` for each request. */
   numbers: Float64Array;
   /** One line for each request. */
@@ -68,7 +68,7 @@ export class RequestLines {
   }
 
   /** Returns and clears all of them. */
-  take(): HandedRequests {
+  take(): EncodedRequests {
     const taken = { numbers: new Float64Array(this.#numbers), lines: this.#lines };
     this.#numbers = [];
     this.#lines = '';
@@ -77,7 +77,7 @@ export class RequestLines {
 }
 
 /** Size of an encoded request, in bytes. */
-export function handedBytes(line: string): number {
+export function encodedBytes(line: string): number {
   return line.length + NUMBERS * NUMBER_BYTES;
 }
 
@@ -96,7 +96,7 @@ function cut(text: string): string {
 }
 
 /** Decodes requests. */
-export function readRequests({ numbers, lines }: HandedRequests): CountedRequest[] {
+export function readRequests({ numbers, lines }: EncodedRequests): CountedRequest[] {
   const texts = lines.split(LINE_END, numbers.length / NUMBERS);
   return texts.map((line, index) => readRequest(numbers, index * NUMBERS, line));
 }

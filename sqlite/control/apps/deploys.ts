@@ -131,7 +131,7 @@ export async function doubtfulDeploys(
  * Writes the host's deploys, and marks as failed those that it has lost.
  * @param lost ids of deploys that the host does not know
  */
-export async function mendDeployRows(
+export async function repairDeployRows(
   db: D1Database,
   known: DeployFact[],
   lost: string[],

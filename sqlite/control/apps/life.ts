@@ -3,7 +3,7 @@ import type { Mark } from '../../../handlers/contract/apps/life.ts';
 import { APP_COLUMNS, type AppRow } from './apps.ts';
 
 /** Returns the app, and whether a deploy of it is queued or building; null for an unknown app. */
-export async function readLife(
+export async function readAppLife(
   db: D1Database,
   id: string,
 ): Promise<{ app: AppRow; deploying: boolean } | null> {

@@ -1,5 +1,5 @@
 // Access of accounts to apps, and the hostnames that this Cellar serves.
-import { onceMore, type Reader } from '../reads.ts';
+import { type Reader, withOneRetry } from '../reads.ts';
 
 export type Role = 'view' | 'push' | 'admin';
 
@@ -45,13 +45,13 @@ export async function slugSince(db: D1Database, slug: string, accountId: string)
  */
 export async function keyAccount(db: D1Database, keyHash: string): Promise<string | null> {
   const statement = db.prepare('SELECT account_id FROM keys WHERE hash = ?').bind(keyHash);
-  return (await onceMore(() => statement.first<{ account_id: string }>()))?.account_id ?? null;
+  return (await withOneRetry(() => statement.first<{ account_id: string }>()))?.account_id ?? null;
 }
 
 /** Whether an account is an admin of the machine; null for an unknown account. */
 export async function isAdmin(db: D1Database, accountId: string): Promise<boolean | null> {
   const statement = db.prepare('SELECT is_admin FROM accounts WHERE id = ?').bind(accountId);
-  const found = await onceMore(() => statement.first<{ is_admin: 0 | 1 }>());
+  const found = await withOneRetry(() => statement.first<{ is_admin: 0 | 1 }>());
   return found === null ? null : found.is_admin === 1;
 }
 

@@ -18,7 +18,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import { checkOwner } from '../../../runtime/builds/usage/size.ts';
-import { handOver } from '../../../runtime/isolation/rights.ts';
+import { changeOwner } from '../../../runtime/isolation/rights.ts';
 import { Cellar } from '../../support/e2e/cellar.ts';
 import { eventually, processes } from '../../support/e2e/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
@@ -185,7 +185,7 @@ test(
     mkdirSync(join(directory, 'src'));
     writeFileSync(join(directory, 'src', 'index.js'), '');
     symlinkSync('/etc/hostname', join(directory, 'link'));
-    await handOver([directory], user, 10_000);
+    await changeOwner([directory], user, 10_000);
     assert.equal(lstatSync(join(directory, 'link')).uid, user.uid);
     assert.equal(statSync('/etc/hostname').uid, 0, 'what a link points to is left alone');
     const { signal } = new AbortController();

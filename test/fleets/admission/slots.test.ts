@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NoTurn, Slots } from '../../../runtime/fleets/admission/slots.ts';
+import { Slots, StartRefused } from '../../../runtime/fleets/admission/slots.ts';
 
 /** Work that notes when it begins, and ends when told. */
 function jobs(slots: Slots) {
@@ -61,7 +61,7 @@ test('one that gives up waiting leaves its place to the next', async () => {
 test('one whose turn does not come in time fails, and its place is nobody’s', async () => {
   const { begun, run } = jobs(new Slots(1, 20));
   const first = run('first');
-  await assert.rejects(run('late').done, NoTurn);
+  await assert.rejects(run('late').done, StartRefused);
   first.end();
   await first.done;
   const next = run('next');

@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from '
 import { dirname } from 'node:path';
 import { test } from 'node:test';
 import type { Release } from '../../../bundler/release.ts';
-import { throwTrialsAway, tryRelease } from '../../../runtime/fleets/life/trial.ts';
+import { trashTrials, tryRelease } from '../../../runtime/fleets/life/trial.ts';
 import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
 import { call, entry, makeRelease, startRelease, workerd } from '../../support/fleets/release.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
@@ -67,9 +67,9 @@ test(
 test('what trials of a host that was killed left goes, and nothing else', (t) => {
   const root = temporaryDirectory(t);
   const [runs, trash] = [`${root}/run`, `${root}/trash`];
-  throwTrialsAway({ runs, trash });
+  trashTrials({ runs, trash });
   for (const path of ['trial-abcdef/do', 'app']) mkdirSync(`${runs}/${path}`, { recursive: true });
-  throwTrialsAway({ runs, trash });
+  trashTrials({ runs, trash });
   assert.deepEqual(readdirSync(runs), ['app']);
   assert.match(readdirSync(trash).join(), /^trial-abcdef-\d+$/);
 });

@@ -194,7 +194,7 @@ test('a host without a free file descriptor refuses a start, lives, and starts i
   assert.equal(lines.pop(), 'started');
   assert.ok(lines.length > 3, 'several numbers of free descriptors are too few');
   for (const line of lines)
-    assert.match(line, /^NoTurn: the host has no room for another process \(EMFILE\)/);
+    assert.match(line, /^StartRefused: the host has no room for another process \(EMFILE\)/);
   assert.equal(code, 0);
 });
 

@@ -8,7 +8,7 @@ import { MemoryGauge } from '../../../runtime/fleets/admission/memory.ts';
 import { Slots } from '../../../runtime/fleets/admission/slots.ts';
 import { WakeFigures } from '../../../runtime/fleets/admission/wake-figures.ts';
 import { DueReader } from '../../../runtime/fleets/due/due.ts';
-import { Fleet, type FleetOptions, type Rest } from '../../../runtime/fleets/life/fleet.ts';
+import { Fleet, type FleetOptions, type RestingApp } from '../../../runtime/fleets/life/fleet.ts';
 import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
 import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
 import { askUpstream } from '../edge/ask.ts';
@@ -55,7 +55,7 @@ export interface Harness {
   states: [ProcessState, string | null][];
   lines: string[];
   /** What was told to be kept while there is no process. */
-  rests: (Rest | null)[];
+  rests: (RestingApp | null)[];
   /** A release of `COUNTING`, or of other code, with its D1 migrations. */
   release: (
     version: number,
@@ -72,7 +72,7 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
   const root = temporaryDirectory(t);
   const states: [ProcessState, string | null][] = [];
   const lines: string[] = [];
-  const rests: (Rest | null)[] = [];
+  const rests: (RestingApp | null)[] = [];
   const watchers = new Set<() => void>();
   const changed = () => {
     for (const watcher of watchers) watcher();

@@ -117,15 +117,15 @@ function latencyNote(p99: number, before: number | null): string {
   return changed === null ? `p99 ${duration(p99)}` : `p99 ${duration(p99)}, ${changed}`;
 }
 
-/** Merges steps to at most 36 values: null without data, the mean where data is missing, else the sum. */
+/** Merges steps to at most 36 means; null where no step has a value. */
 function thin(steps: readonly Step[], of: (step: Step) => number | null): (number | null)[] {
   const each = Math.ceil(steps.length / 36);
   return Array.from({ length: Math.ceil(steps.length / each) }, (_, i) => {
-    const values = steps.slice(i * each, (i + 1) * each).map(of);
-    const known = values.filter((value) => value !== null);
-    return known.length === 0
-      ? null
-      : known.reduce((sum, value) => sum + value, 0) / (values.includes(null) ? known.length : 1);
+    const known = steps
+      .slice(i * each, (i + 1) * each)
+      .map(of)
+      .filter((value) => value !== null);
+    return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length;
   });
 }
 

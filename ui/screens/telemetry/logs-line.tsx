@@ -2,7 +2,7 @@
 import { Component } from 'preact';
 import { type LogLine, readLine } from '../../models/telemetry/log-line.ts';
 import { Copy } from '../../parts/code/code.tsx';
-import { LogEnvelope } from '../../parts/code/marked.tsx';
+import { Highlighted } from '../../parts/code/highlighted.tsx';
 import { Button, Link } from '../../parts/controls/button.tsx';
 import { clock, date, exactTime, firstLine } from '../../parts/format.ts';
 import { Release } from '../../parts/status/release.tsx';
@@ -50,13 +50,13 @@ export class Line extends Component<LineProps> {
           <span class="level">{line.level}</span>
           <span class="said">
             {line.source !== 'app' && <span class="muted">{line.source} </span>}
-            <LogEnvelope text={isOpen ? firstLine(message) : firstLines(message)} search={search} />
+            <Highlighted text={isOpen ? firstLine(message) : firstLines(message)} search={search} />
             {!isOpen &&
               fields.map(([name, value]) => (
                 <span key={name} class="field-of">
                   {' '}
                   <span class="muted">{name}=</span>
-                  <LogEnvelope text={value} search={search} />
+                  <Highlighted text={value} search={search} />
                 </span>
               ))}
           </span>

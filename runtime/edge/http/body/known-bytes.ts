@@ -1,5 +1,5 @@
 // Recognizes bytes that were parsed before. Comparing takes a tenth of the time of parsing.
-import { isLent } from '../../../sockets/bare-socket.ts';
+import { isInReadBuffer } from '../../../sockets/bare-socket.ts';
 
 export class KnownBytes {
   readonly bytes: Buffer;
@@ -19,7 +19,7 @@ export class KnownBytes {
     // Chunks of one length are mostly the same buffer object with new content.
     if (chunk === this.#chunk && at === this.#at) return this.#there!.equals(this.bytes);
     const there = chunk.subarray(at, at + this.bytes.length);
-    if (isLent(chunk)) {
+    if (isInReadBuffer(chunk)) {
       this.#chunk = chunk;
       this.#at = at;
       this.#there = there;

@@ -1,7 +1,7 @@
 // Writes a message to a socket.
 import type { BareSocket } from '../../../sockets/bare-socket.ts';
 import { Prefixes } from '../../../sockets/prefixes.ts';
-import { handedOn } from '../../../threads/collect-garbage.ts';
+import { countGarbage } from '../../../threads/collect-garbage.ts';
 
 /** Size of the buffers for a small message, and for one read with a head. A slow client keeps one of them. */
 const SMALL_BYTES = 4 * 1024;
@@ -85,7 +85,7 @@ export class Outgoing {
     const hasRoom = socket.write(bytes);
     if (socket.waiting === 0) return hasRoom;
     // The socket still refers to the bytes, so later messages get a new buffer.
-    handedOn(bytes.buffer.byteLength);
+    countGarbage(bytes.buffer.byteLength);
     if (isShared && isSmall) small = new Prefixes(SMALL_BYTES);
     else if (isShared) large = new Prefixes(LARGE_BYTES);
     return hasRoom;

@@ -6,7 +6,7 @@ const MB = 2 ** 20;
 /** How long a reading of the disk is cached, in ms. */
 const FRESH_MS = 1_000;
 
-export interface RoomOptions {
+export interface QuotaOptions {
   /** Limit of one app's objects, in MiB; 0 for none. */
   maxMb: number;
   /** Disk space that must stay free, in MiB. */
@@ -14,8 +14,8 @@ export interface RoomOptions {
 }
 
 /** The quota of one app. */
-export class Room {
-  readonly #options: RoomOptions;
+export class Quota {
+  readonly #options: QuotaOptions;
   readonly #directory: string;
   /** Bytes being written. */
   #coming = 0;
@@ -23,7 +23,7 @@ export class Room {
   #freeAt = Number.NEGATIVE_INFINITY;
 
   /** @param directory on the disk to check */
-  constructor(directory: string, options: RoomOptions) {
+  constructor(directory: string, options: QuotaOptions) {
     this.#directory = directory;
     this.#options = options;
   }

@@ -1,7 +1,7 @@
 // Highlights search results in a text.
 
 /** Splits a text into matches and the parts between them. */
-export function LogEnvelope({ text, search }: { text: string; search: string }) {
+export function Highlighted({ text, search }: { text: string; search: string }) {
   if (search === '') return <>{text}</>;
   const wanted = search.toLowerCase();
   const lower = text.toLowerCase();
