@@ -6,7 +6,6 @@ import { commands } from '../cli/commands.ts';
 import { commandReference, exitRows, sharedOptionRows } from '../cli/reference.ts';
 import { unanswered } from '../handlers/cloudflare/unanswered.ts';
 import { operations } from '../handlers/contract/index.ts';
-import { notYet } from '../handlers/contract/not-yet.ts';
 import type { Operation } from '../handlers/contract/operation.ts';
 import { settings } from '../runtime/settings.ts';
 
@@ -47,8 +46,7 @@ ${rows.join('')}`;
 function operationsPage(): string {
   const rows = declared.map(({ name, method, path, needs, summary }) => {
     const rest = path === null ? '' : `\`${method} ${path.replace(/:(\w+)\+?/g, '{$1}')}\``;
-    const later = (notYet as readonly string[]).includes(name) ? ' (not yet: it answers 501)' : '';
-    return `| \`${name}\` | ${rest} | ${needs} | ${summary}${later} |\n`;
+    return `| \`${name}\` | ${rest} | ${needs} | ${summary} |\n`;
   });
   return `# Operations of the API
 

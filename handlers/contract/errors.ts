@@ -81,7 +81,6 @@ const systemErrors = {
   internal_error: { status: 500, meaning: 'Something failed that should not; the log has the request id.' },
   storage_unreadable: { status: 500, meaning: 'What the app keeps there cannot be read.' },
   query_timeout: { status: 504, meaning: 'The reading took longer than it may.' },
-  not_implemented: { status: 501, meaning: 'Declared, and not there yet.' },
   unknown_transfer_encoding: { status: 501, meaning: 'The only transfer coding understood is chunked.' },
   newer_schema: { status: 500, meaning: 'A newer Cellar has used the database; this one leaves it alone.' },
   insufficient_storage: { status: 507, meaning: 'The disk of this machine has too little room for this.' },

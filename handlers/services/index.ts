@@ -1,6 +1,5 @@
 // Every implementation, by operation.
 import type { OperationName } from '../contract/index.ts';
-import type { notYet } from '../contract/not-yet.ts';
 import { adminServices } from './admin.ts';
 import { appServices } from './apps/apps.ts';
 import { cronServices } from './apps/crons.ts';
@@ -22,9 +21,6 @@ import { logServices } from './telemetry/logs.ts';
 import { metricServices } from './telemetry/metrics.ts';
 import type { Service } from './types.ts';
 
-type NotYet = (typeof notYet)[number];
-type Built = Exclude<OperationName, NotYet>;
-
 export const services = {
   ...appServices,
   ...deployServices,
@@ -45,4 +41,4 @@ export const services = {
   ...cronServices,
   ...workflowServices,
   ...inviteServices,
-} satisfies { [Name in Built]: Service<Name> } & { [Name in NotYet]?: never };
+} satisfies { [Name in OperationName]: Service<Name> };

@@ -32,10 +32,7 @@ export async function invoke(
 ): Promise<Answered> {
   const checked = await withAppId(context, operation, validate(operation.input, input));
   await authorize(context, operation, checked);
-  const implementation = implementations[operation.name];
-  if (implementation === undefined) {
-    throw new Problem('not_implemented', `${operation.name} is declared and not there yet.`);
-  }
+  const implementation = implementations[operation.name]!;
   const run = async (context: Context): Promise<Answered> => {
     const answered = await implementation(context, checked, from.transport);
     const output =

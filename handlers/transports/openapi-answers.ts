@@ -1,6 +1,5 @@
 // Responses in the OpenAPI document: an operation's successes and errors.
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
-import { notYet } from '../contract/not-yet.ts';
 import type { Operation } from '../contract/operation.ts';
 import { type Json, only, outputSchema } from './schemas.ts';
 
@@ -40,12 +39,9 @@ export function successes({ status, output, kind, replaces }: Operation): Json {
 
 /** Returns an operation's error responses by status. */
 export function failures(operation: Operation): Json {
-  const later: ErrorCode[] = (notYet as readonly string[]).includes(operation.name)
-    ? ['not_implemented']
-    : [];
   const takesBody = operation.method === 'POST' || operation.method === 'PATCH';
   const writes = operation.method === 'GET' ? [] : WRITING;
-  return problems([...COMMON, ...(takesBody ? WITH_BODY : []), ...operation.errors, ...writes, ...later]);
+  return problems([...COMMON, ...(takesBody ? WITH_BODY : []), ...operation.errors, ...writes]);
 }
 
 /** Returns error responses for these codes by status, with the one that the edge can give for any route. */

@@ -2,7 +2,6 @@
 import { errorCodes } from '../contract/errors.ts';
 import { operations } from '../contract/index.ts';
 import { tagMeanings } from '../contract/meanings.ts';
-import { notYet } from '../contract/not-yet.ts';
 import { type Operation, pathNames } from '../contract/operation.ts';
 import { type OtherRoute, otherRoutes } from '../contract/other-routes.ts';
 import { IDEMPOTENCY_KEY } from './idempotency.ts';
@@ -101,7 +100,6 @@ function describe(operation: Operation): Json {
     ],
     ...(takesBody && { requestBody: bodyOf(name, schema, rest, required) }),
     responses: { ...successes(operation), ...failures(operation) },
-    ...((notYet as readonly string[]).includes(name) && { 'x-not-yet': true }),
   };
 }
 

@@ -5,7 +5,8 @@ import { answerHttp, bodyOf, type HttpAnswerer } from '../app-services/app-servi
 import type { Budget, ReservedMemory } from '../app-services/budget.ts';
 import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
-import { type FairQueue, QueueFull } from '../resources/fair-queue.ts';
+import { type FairQueue, QueueFull } from '../queues/fair-queue.ts';
+import { clientLeft } from '../sockets/client-left.ts';
 import { discard } from '../sockets/read-at-most.ts';
 import { StreamTranslator, wholeAnswer } from './answers.ts';
 import { type Call, callOf, isObject } from './calls.ts';
@@ -63,24 +64,22 @@ export class AppServer {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const left = new AbortController();
-    response.on('close', () => left.abort());
+    const left = clientLeft(response);
     const { owner, budget, queue } = this.#shared;
     const held = budget.begin(owner);
     this.#calls++;
     try {
       if (this.#calls > CALLS) throw noCapacity(`An app may make ${CALLS} calls at a time.`);
       const call = await this.#read(request, held);
-      await queue.run({ owner, signal: left.signal }, async () => {
-        const answer = await ask(this.#upstream, call, left.signal);
+      await queue.run({ owner, signal: left }, async () => {
+        const answer = await ask(this.#upstream, call, left);
         if (call.body.stream === true) await sendStream(call.kind, answer, response);
         else await sendWhole(call.kind, answer, response, held);
       });
     } catch (error) {
       await discard(request);
       // Sends nothing after the client has disconnected.
-      if (!left.signal.aborted)
-        refuse(response, error instanceof QueueFull ? noCapacity(error.message) : error);
+      if (!left.aborted) refuse(response, error instanceof QueueFull ? noCapacity(error.message) : error);
     } finally {
       this.#calls--;
       held.giveAll();

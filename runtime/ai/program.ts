@@ -1,7 +1,7 @@
 // The AI service: a process that asks the AI server for all apps. The host says which apps it serves.
 import { serveApps, serviceOptions } from '../app-services/app-service-program.ts';
 import { Budget } from '../app-services/budget.ts';
-import { FairQueue } from '../resources/fair-queue.ts';
+import { FairQueue } from '../queues/fair-queue.ts';
 import { AppServer } from './app-server.ts';
 import { noCapacity } from './errors.ts';
 import type { AiServer } from './upstream.ts';

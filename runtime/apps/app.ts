@@ -3,6 +3,7 @@ import type { ListedApp, ObservedApp, WantedApp } from '../../handlers/contract/
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { Fleet, ReleaseRef } from '../fleets/life/fleet.ts';
 import { log, reason } from '../log.ts';
+import { SerialQueue } from '../queues/serial-queue.ts';
 import { type ReportOptions, StateReport } from './state-report.ts';
 
 /** The state of an app when the host last stopped, from the database. */
@@ -49,7 +50,7 @@ export class App {
   #liveDeployId: string | null = null;
   #deployedAt: string | null = null;
   /** Tail of the work queue: settles when all earlier work has ended. */
-  #work: Promise<unknown> = Promise.resolve();
+  readonly #work = new SerialQueue();
 
   constructor({ wanted, preview, fleet, reports, releaseDirectory }: AppParts) {
     this.wanted = wanted;
@@ -88,9 +89,7 @@ export class App {
 
   /** Runs `work` after all earlier work, so that wanted states are applied in order. */
   inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#work.then(work, work);
-    this.#work = result.catch(() => {});
-    return result;
+    return this.#work.run(work);
   }
 
   /** Restores the state from before the host's restart. Call it before anything else. */

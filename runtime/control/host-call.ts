@@ -68,15 +68,6 @@ export async function readJson<Name extends HostCall>(
   return JSON.parse((await readBody(request, limitBytes)).toString('utf8'));
 }
 
-/** Returns a signal that aborts when the client disconnects before it has its response. */
-export function leaving(response: ServerResponse): AbortSignal {
-  const left = new AbortController();
-  response.once('close', () => {
-    if (!response.writableFinished) left.abort(new Error('the asker has left'));
-  });
-  return left.signal;
-}
-
 export function sendJson(response: ServerResponse, value: unknown): void {
   response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(value));
 }

@@ -12,8 +12,8 @@ import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import { GitTurns } from '../git/turns.ts';
 import type { Mailer } from '../mail/mail.ts';
+import { QueueFull } from '../queues/fair-queue.ts';
 import { Refusal, requireRoom } from '../refusal.ts';
-import { QueueFull } from '../resources/fair-queue.ts';
 import type { StorageQueries } from '../storage/storage-queries.ts';
 import {
   type Call,

@@ -6,7 +6,7 @@ import { open, readdir } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { DOMAIN_LOOKUP_MS, type DomainLookup } from '../../handlers/contract/apps/domains.ts';
-import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
+import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
 
 /** Most addresses, and most TXT records, in a result. */
 const RECORDS = 20;

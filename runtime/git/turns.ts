@@ -1,6 +1,7 @@
 // Queues git's work on repositories: limits the concurrent pushes and fetches of an account.
 import type { ServerResponse } from 'node:http';
-import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
+import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
+import { clientLeft } from '../sockets/client-left.ts';
 
 /** Each may run several git processes, each with its own memory limit. */
 const LIMITS = { name: 'pushes and fetches', running: 9, runningPerOwner: 3, waitingPerOwner: 50 };
@@ -18,19 +19,18 @@ export class GitTurns {
     response: ServerResponse,
     serve: (taken: () => void) => Promise<void>,
   ): Promise<void> {
-    const left = new AbortController();
-    response.once('close', () => left.abort());
-    if (response.destroyed) return;
+    const left = clientLeft(response);
+    if (left.aborted) return;
     let served: Promise<void> | undefined;
     try {
-      await this.#queue.run({ owner, signal: left.signal }, () => {
+      await this.#queue.run({ owner, signal: left }, () => {
         const { promise: taken, resolve } = Promise.withResolvers<void>();
         served = serve(resolve);
         return Promise.race([served, taken]);
       });
     } catch (error) {
       if (error instanceof QueueFull) return refuse(response, error.message);
-      if (served === undefined && left.signal.aborted) return;
+      if (served === undefined && left.aborted) return;
       throw error;
     }
     await served;

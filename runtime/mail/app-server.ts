@@ -4,7 +4,8 @@ import { answerHttp, bodyOf, type HttpAnswerer } from '../app-services/app-servi
 import type { Budget, ReservedMemory } from '../app-services/budget.ts';
 import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
-import { type FairQueue, QueueFull } from '../resources/fair-queue.ts';
+import { type FairQueue, QueueFull } from '../queues/fair-queue.ts';
+import { clientLeft } from '../sockets/client-left.ts';
 import { discard } from '../sockets/read-at-most.ts';
 import { comparable, mayBeSender, type Senders } from './addresses.ts';
 import {
@@ -76,14 +77,13 @@ export class AppServer {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const left = new AbortController();
-    response.on('close', () => left.abort());
+    const left = clientLeft(response);
     const held = this.#shared.budget.begin(this.#shared.owner);
     this.#underway++;
     try {
       if (this.#underway > AT_ONCE) throw rateExceeded(`An app may send ${AT_ONCE} e-mails at a time.`);
       const message = await this.#read(request, held);
-      await this.#inTurn(message, left.signal);
+      await this.#inTurn(message, left);
       answer(response, 200, JSON.stringify({ messageId: message.id }));
     } catch (error) {
       await discard(request);

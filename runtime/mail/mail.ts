@@ -1,7 +1,7 @@
 // Sends e-mails: one at a time to one person, in plain text, within a deadline.
 import type { Mail } from '../../handlers/contract/host/host-calls.ts';
 import { logRarely } from '../log.ts';
-import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
+import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
 import { isAddress } from './addresses.ts';
 import type { SmtpServer } from './smtp-server.ts';
 import { mailFailure, transportTo } from './transport.ts';

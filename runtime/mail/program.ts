@@ -1,7 +1,7 @@
 // The mail service: a process that sends the e-mails of all apps. The host configures the apps.
 import { serveApps, serviceOptions } from '../app-services/app-service-program.ts';
 import { Budget } from '../app-services/budget.ts';
-import { FairQueue } from '../resources/fair-queue.ts';
+import { FairQueue } from '../queues/fair-queue.ts';
 import { AppServer, type MailServiceOptions } from './app-server.ts';
 import { rateExceeded } from './errors.ts';
 import { Rates } from './rates.ts';

@@ -1,5 +1,4 @@
 // Previews: releases of other branches and uploaded versions, each with its own address and storage, for a week.
-
 import { versionOf } from '../../handlers/contract/apps/versions.ts';
 import type { DeployFact, HostPreview } from '../../handlers/contract/host/host-calls.ts';
 import type { UploadedVersion } from '../../handlers/contract/host/host-releases.ts';
@@ -14,6 +13,7 @@ import type { DeployRequests } from '../builds/queue/requests.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { resolveCommit } from '../git/source.ts';
 import { log, reason } from '../log.ts';
+import { SerialQueues } from '../queues/serial-queue.ts';
 import { Refusal } from '../refusal.ts';
 
 /** Limit of an app's previews. Over it, the one with the oldest deploy is removed. */
@@ -36,7 +36,7 @@ export interface PreviewsOptions {
 export class Previews {
   readonly #options: PreviewsOptions;
   /** A queue of operations on each app's previews. */
-  readonly #work = new Map<string, Promise<unknown>>();
+  readonly #work = new SerialQueues();
   #lookedAt = performance.now();
 
   constructor(options: PreviewsOptions) {
@@ -50,7 +50,7 @@ export class Previews {
   start(now = Date.now()): void {
     for (const row of this.#options.store.previews.all()) {
       const isOver = row.isDeleted || row.expiresAt <= now || !this.#options.apps.get(row.parentId);
-      const resumed = this.#oneByOne(row.parentId, () => (isOver ? this.#remove(row) : this.#resume(row)));
+      const resumed = this.#work.run(row.parentId, () => (isOver ? this.#remove(row) : this.#resume(row)));
       resumed.catch((error: unknown) =>
         log('warn', 'a preview could not be taken up again', { preview: row.name, error: reason(error) }),
       );
@@ -74,7 +74,7 @@ export class Previews {
       const row = over().find((each) => each.id === id);
       if (row) await this.#remove(row);
     };
-    await Promise.all(over().map(({ id, parentId }) => this.#oneByOne(parentId, () => removeIfOver(id))));
+    await Promise.all(over().map(({ id, parentId }) => this.#work.run(parentId, () => removeIfOver(id))));
   }
 
   /**
@@ -82,21 +82,23 @@ export class Previews {
    * @throws {Error} while the host stops, and when the preview cannot be written
    */
   push(appId: string, ref: string, sha: string): Promise<{ slug: string; deploy: Deploy }> {
-    return this.#oneByOne(appId, async () => {
-      const branch = ref.slice(BRANCHES.length);
-      const row = this.#renewed(appId, ref, () =>
-        branchName(branch, (name) => this.#find(appId, name) !== undefined),
-      );
-      // The pusher is shown the address.
-      await this.#options.store.synced();
-      const deploy = await this.#options.requests.commit({ appId: row.id, sha, ref, trigger: 'push' });
-      return { slug: this.#options.apps.get(row.id)!.wanted.slug, deploy };
-    }).finally(() => this.#makeRoom(appId));
+    return this.#work
+      .run(appId, async () => {
+        const branch = ref.slice(BRANCHES.length);
+        const row = this.#renewed(appId, ref, () =>
+          branchName(branch, (name) => this.#find(appId, name) !== undefined),
+        );
+        // The pusher is shown the address.
+        await this.#options.store.synced();
+        const deploy = await this.#options.requests.commit({ appId: row.id, sha, ref, trigger: 'push' });
+        return { slug: this.#options.apps.get(row.id)!.wanted.slug, deploy };
+      })
+      .finally(() => this.#makeRoom(appId));
   }
 
   /** Removes the preview of a branch, if any. */
   async branchDeleted(appId: string, ref: string): Promise<void> {
-    await this.#oneByOne(appId, async () => {
+    await this.#work.run(appId, async () => {
       const row = this.#options.apps.previews(appId).find(({ source }) => source === ref);
       if (row) await this.#remove(row);
     });
@@ -109,18 +111,20 @@ export class Previews {
    */
   upload(appId: string, version: UploadedVersion, directory: string): Promise<Deploy> {
     const { id, alias, message, tag, created_at, author, notes } = version;
-    return this.#oneByOne(appId, async () => {
-      if (alias !== '') this.#requireAlias(appId, alias);
-      const source = alias === '' ? `version:${versionName(id)}` : `alias:${alias}`;
-      const row = this.#renewed(appId, source, () => alias || versionName(id), id);
-      const uploaded = { id, tag, message, created_at, directory, notes };
-      return this.#options.requests.upload(row.id, uploaded, { message, author });
-    }).finally(() => this.#makeRoom(appId));
+    return this.#work
+      .run(appId, async () => {
+        if (alias !== '') this.#requireAlias(appId, alias);
+        const source = alias === '' ? `version:${versionName(id)}` : `alias:${alias}`;
+        const row = this.#renewed(appId, source, () => alias || versionName(id), id);
+        const uploaded = { id, tag, message, created_at, directory, notes };
+        return this.#options.requests.upload(row.id, uploaded, { message, author });
+      })
+      .finally(() => this.#makeRoom(appId));
   }
 
   /** Records a preview's version once its deploy serves. Removes a preview that never served. */
   async uploaded(appId: string, version: UploadedVersion, deploy: Deploy): Promise<void> {
-    await this.#oneByOne(appId, async () => {
+    await this.#work.run(appId, async () => {
       const row = this.#options.apps.previews(appId).find(({ id }) => id === deploy.fact.app_id);
       if (row === undefined) return;
       if (deploy.fact.status === 'live') this.#options.apps.renewPreview({ ...row, versionId: version.id });
@@ -167,7 +171,7 @@ export class Previews {
   /** Removes a preview with its data. @throws {Refusal} for an unknown one */
   async delete(appId: string, name: string): Promise<void> {
     this.#require(appId, name);
-    await this.#oneByOne(appId, async () => {
+    await this.#work.run(appId, async () => {
       const row = this.#find(appId, name);
       if (row) await this.#remove(row);
     });
@@ -175,7 +179,7 @@ export class Previews {
 
   /** Removes the previews of a deleted app. */
   async forget(appId: string): Promise<void> {
-    await this.#oneByOne(appId, async () => {
+    await this.#work.run(appId, async () => {
       const rows = this.#options.store.previews.all().filter(({ parentId }) => parentId === appId);
       for (const row of rows) await this.#remove(row);
     });
@@ -225,12 +229,14 @@ export class Previews {
 
   /** Removes previews over the limit. Never rejects. */
   #makeRoom(appId: string): void {
-    this.#oneByOne(appId, async () => {
-      const rows = this.#options.apps.previews(appId).sort((a, b) => b.expiresAt - a.expiresAt);
-      for (const row of rows.slice(PREVIEWS)) await this.#remove(row);
-    }).catch((error: unknown) =>
-      log('warn', 'a preview could not be removed', { app: appId, error: reason(error) }),
-    );
+    this.#work
+      .run(appId, async () => {
+        const rows = this.#options.apps.previews(appId).sort((a, b) => b.expiresAt - a.expiresAt);
+        for (const row of rows.slice(PREVIEWS)) await this.#remove(row);
+      })
+      .catch((error: unknown) =>
+        log('warn', 'a preview could not be removed', { app: appId, error: reason(error) }),
+      );
   }
 
   /** Removes a preview. After a kill of the host, the next host resumes this. */
@@ -271,16 +277,5 @@ export class Previews {
     const row = this.#find(appId, name);
     if (row === undefined) throw new Refusal(404, 'preview_not_found', `the app has no preview ${name}`);
     return row;
-  }
-
-  #oneByOne<T>(appId: string, work: () => Promise<T>): Promise<T> {
-    const done = (this.#work.get(appId) ?? Promise.resolve()).then(work, work);
-    const settled = done
-      .catch(() => {})
-      .finally(() => {
-        if (this.#work.get(appId) === settled) this.#work.delete(appId);
-      });
-    this.#work.set(appId, settled);
-    return done;
   }
 }

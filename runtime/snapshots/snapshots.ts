@@ -4,7 +4,7 @@ import type { HostStats, Verified } from '../../handlers/contract/admin.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { log, reason } from '../log.ts';
-import { FairQueue } from '../resources/fair-queue.ts';
+import { FairQueue } from '../queues/fair-queue.ts';
 import { Jobs } from './jobs.ts';
 import type { Restored, RestoreJob } from './restore/storage.ts';
 import { Schedule } from './schedule.ts';

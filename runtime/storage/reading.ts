@@ -3,7 +3,7 @@
 import { type ErrorCode, errorCodes } from '../../handlers/contract/errors.ts';
 import type { User } from '../isolation/users.ts';
 import { readerProgram, readerWords } from '../processes/reader.ts';
-import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
+import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
 import { type Answer, ReaderEnded, ReaderProcess } from './reader-process.ts';
 
 /** Who asks. */

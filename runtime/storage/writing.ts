@@ -3,7 +3,7 @@ import type { KvWrite } from '../../handlers/contract/host/host-storage.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { LeasedCell } from '../fleets/admission/leasing.ts';
 import { reason } from '../log.ts';
-import { FairQueue, QueueFull } from '../resources/fair-queue.ts';
+import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
 import { askSocket, askSocketForBytes } from '../sockets/ask-socket.ts';
 import { find, type Stored } from './places.ts';
 import { ReadingRefused } from './reading.ts';

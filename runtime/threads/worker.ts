@@ -1,7 +1,7 @@
 // Worker threads for work that must not block the gateway's thread: parsing and walking input whose size a tenant chose. Each
 // job has a deadline and a memory limit. Exceeding one ends the thread, and the next job gets a new thread.
 import type { Worker } from 'node:worker_threads';
-import { FairQueue } from '../resources/fair-queue.ts';
+import { FairQueue } from '../queues/fair-queue.ts';
 import { startThread } from './thread.ts';
 import type { Job, JobFailure, JobReply } from './worker-thread.ts';
 

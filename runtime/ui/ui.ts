@@ -9,6 +9,7 @@ import { log, logRarely, reason } from '../log.ts';
 import { Backoff, type Restart } from '../processes/backoff.ts';
 import { LineReader, messageOf } from '../processes/lines.ts';
 import type { OutputPipe, OutputSink } from '../processes/output-sink.ts';
+import { SerialQueue } from '../queues/serial-queue.ts';
 import { uiConfig } from './config.ts';
 import { type Bundled, bundle, FILES, writeUi } from './files.ts';
 
@@ -40,8 +41,7 @@ export class Ui implements Backend {
   #written: Promise<string> | null = null;
   #running: { cell: Cell; upstream: Upstream } | null = null;
   #starting: Promise<void> | null = null;
-  /** Settles when the last reload has ended, however it did. */
-  #reloaded: Promise<void> = Promise.resolve();
+  readonly #reloads = new SerialQueue();
   readonly #backoff = new Backoff();
   /** Not started again before, as `performance.now()`. */
   #restAfterFailure = 0;
@@ -78,9 +78,7 @@ export class Ui implements Backend {
    * @throws {Error} esbuild's, with file and line; what ran before runs on
    */
   reload(): Promise<void> {
-    const reloaded = this.#reloaded.then(() => this.#reload());
-    this.#reloaded = reloaded.catch(() => {});
-    return reloaded;
+    return this.#reloads.run(() => this.#reload());
   }
 
   async #reload(): Promise<void> {

@@ -6,7 +6,7 @@ import { noCapacity } from '../../runtime/ai/errors.ts';
 import { Budget } from '../../runtime/app-services/budget.ts';
 import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
-import { FairQueue } from '../../runtime/resources/fair-queue.ts';
+import { FairQueue } from '../../runtime/queues/fair-queue.ts';
 import { AI_KEY, AiServer } from '../support/ai/server.ts';
 import { doorOf, post } from '../support/doors.ts';
 import { eventually } from '../support/e2e/processes.ts';

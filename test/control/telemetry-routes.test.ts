@@ -8,7 +8,6 @@ import { TelemetryError } from '../../runtime/telemetry/questions.ts';
 
 for (const [thrown, code] of [
   ['error_not_found', 'error_not_found'],
-  ['not_implemented', 'not_implemented'],
   [null, 'host_unavailable'],
 ] as const) {
   test(`a question that is refused with ${thrown} is answered with the status of ${code}`, async () => {

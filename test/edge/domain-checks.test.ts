@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { DomainChecks } from '../../runtime/edge/domain-checks.ts';
-import { QueueFull } from '../../runtime/resources/fair-queue.ts';
+import { QueueFull } from '../../runtime/queues/fair-queue.ts';
 import { NameServer, type Records } from '../support/edge/name-server.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 

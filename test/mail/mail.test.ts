@@ -13,7 +13,7 @@ import { Mailer } from '../../runtime/mail/mail.ts';
 import { messageOf } from '../../runtime/mail/message.ts';
 import { Rates } from '../../runtime/mail/rates.ts';
 import { isSender, type SmtpServer, smtpServer } from '../../runtime/mail/smtp-server.ts';
-import { FairQueue } from '../../runtime/resources/fair-queue.ts';
+import { FairQueue } from '../../runtime/queues/fair-queue.ts';
 import { doorOf, post } from '../support/doors.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { Inbox, PASSWORD, USER } from '../support/mail/inbox.ts';

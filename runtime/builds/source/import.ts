@@ -1,6 +1,5 @@
 // Takes over a public repository once: stock git fetches it in the sandbox of builds, from the addresses that were looked up
 // and no others, and packs it; the host's own git checks that pack as it checks a push.
-
 import { lookup } from 'node:dns/promises';
 import { constants } from 'node:fs';
 import { mkdtemp, open, readdir } from 'node:fs/promises';
@@ -23,8 +22,8 @@ import type { User } from '../../isolation/users.ts';
 import { reason } from '../../log.ts';
 import { startJob } from '../../processes/child.ts';
 import { searchPath } from '../../processes/programs.ts';
+import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
 import { Refusal } from '../../refusal.ts';
-import { FairQueue, QueueFull } from '../../resources/fair-queue.ts';
 import { confine } from '../commands/confine.ts';
 import { makeDirectories } from '../commands/environment.ts';
 import { certificateFiles, networkVariables } from '../commands/network-settings.ts';

@@ -11,12 +11,13 @@ import type { Layout } from '../../disk/data-directory.ts';
 import { freeMegabytes } from '../../disk/disk.ts';
 import type { DiskWatch } from '../../disk/disk-watch.ts';
 import type { AppUsers } from '../../isolation/users.ts';
+import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
 import { Refusal, requireRoom } from '../../refusal.ts';
-import { FairQueue, QueueFull } from '../../resources/fair-queue.ts';
 import type { Snapshots } from '../../snapshots/snapshots.ts';
+import { clientLeft } from '../../sockets/client-left.ts';
 import { packCopy } from '../../storage/copy-stream.ts';
 import type { StorageNames } from '../../storage/names.ts';
-import { type HostRoutes, leaving } from '../host-call.ts';
+import type { HostRoutes } from '../host-call.ts';
 
 export type CopyCall = Extract<HostCall, `${string}/copy`>;
 
@@ -43,7 +44,7 @@ export function copyRoutes(options: CopyRouteOptions): Pick<HostRoutes, CopyCall
     'GET /apps/:id/copy': async ({ words, response }) => {
       const id = words[0]!;
       if (apps.get(id) === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
-      const signal = leaving(response);
+      const signal = clientLeft(response);
       await queue
         .run({ owner: apps.ownerOf(id), signal }, () => sendCopy(options, id, response, signal))
         .catch((error: unknown) => {

@@ -41,6 +41,7 @@ export class LiveStreams {
     const ofApp = [...this.#listeners].filter((other) => other.appId === appId).length;
     if (ofApp >= LISTENERS_OF_APP || this.#listeners.size >= LISTENERS)
       throw new Refusal(429, 'rate_limited', `${Math.max(ofApp, 1)} listeners follow this app already`);
+    if (response.destroyed) return;
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     response.write(': connected\n\n');
     const listener: Listener = { appId, response, skipped: 0, stalled: 0, unfollow: () => {} };

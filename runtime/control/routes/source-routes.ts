@@ -16,9 +16,10 @@ import { requireBase, requireCommit, resolveCommit } from '../../git/source.ts';
 import { commitBody, diffCommits, findEntry, listTree } from '../../git/source-thread.ts';
 import { commitTemplate } from '../../git/templates.ts';
 import { log } from '../../log.ts';
+import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
 import { Refusal, requireRoom } from '../../refusal.ts';
-import { FairQueue, QueueFull } from '../../resources/fair-queue.ts';
-import { type Call, type HostRoutes, leaving, readBody, readJson } from '../host-call.ts';
+import { clientLeft } from '../../sockets/client-left.ts';
+import { type Call, type HostRoutes, readBody, readJson } from '../host-call.ts';
 import type { Outbox } from '../outbox.ts';
 
 const BLOB_DEADLINE_MS = 10 * 60_000;
@@ -56,7 +57,7 @@ export function sourceRoutes(options: SourceOptions): Pick<HostRoutes, SourceCal
     'POST /apps/:id/source/commit': (call) => inTurn(options, call, () => commit(options, call)),
     'POST /apps/:id/source/import': async ({ request, response, words }) => {
       const { url } = await readJson<'POST /apps/:id/source/import'>(request);
-      const signal = leaving(response);
+      const signal = clientLeft(response);
       return change(options, words, 'import', (repository) =>
         options.imports.import(options.apps.ownerOf(words[0]!), repository, new URL(url), signal),
       );
@@ -227,7 +228,7 @@ async function inTurn<T>(
   { response, words: [appId] }: Call,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const signal = leaving(response);
+  const signal = clientLeft(response);
   try {
     const owner = apps.get(appId!)?.wanted.owner ?? appId!;
     return await queue.run({ owner, signal }, () => work(signal));

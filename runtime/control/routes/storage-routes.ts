@@ -5,10 +5,11 @@ import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
 import { D1_QUERY_BYTES, D1_SQL_BYTES } from '../../../handlers/contract/sizes.ts';
 import type { Apps } from '../../apps/apps.ts';
 import { Refusal } from '../../refusal.ts';
+import { clientLeft } from '../../sockets/client-left.ts';
 import { ReadingRefused } from '../../storage/reading.ts';
 import type { StorageQueries, StorageReader } from '../../storage/storage-queries.ts';
 import { type DatabaseRequest, runSql, writeValue } from '../../storage/writing.ts';
-import { type Call, type HostRoutes, leaving, readBody, readJson } from '../host-call.ts';
+import { type Call, type HostRoutes, readBody, readJson } from '../host-call.ts';
 
 export type StorageCall = Extract<HostCall, `${string}/storage${string}`>;
 
@@ -62,7 +63,7 @@ export function readingAnswer(apps: Apps) {
   return (ask: (looker: StorageReader, call: Call) => Promise<Buffer>) => async (call: Call) => {
     const [appId] = call.words as [string];
     if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
-    const signal = leaving(call.response);
+    const signal = clientLeft(call.response);
     try {
       send(call.response, await ask({ appId, signal }, call));
     } catch (error) {

@@ -11,6 +11,7 @@ import type { DeployRequests } from '../../builds/queue/requests.ts';
 import { readRelease } from '../../builds/release/release.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import type { DiskWatch } from '../../disk/disk-watch.ts';
+import { SerialQueues } from '../../queues/serial-queue.ts';
 import { Refusal, requireRoom } from '../../refusal.ts';
 import { emptyNames, type StorageNames } from '../../storage/names.ts';
 import type { Stored } from '../../storage/places.ts';
@@ -48,13 +49,7 @@ export interface UploadOptions {
 /** Returns the routes of these calls. */
 export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCall> {
   const { disk, requests, uploads } = options;
-  const last = new Map<string, Promise<unknown>>();
-  const oneByOne = <T>(appId: string, work: () => Promise<T>): Promise<T> => {
-    const done = (last.get(appId) ?? Promise.resolve()).then(work, work);
-    const settled = done.catch(() => {}).finally(() => last.get(appId) === settled && last.delete(appId));
-    last.set(appId, settled);
-    return done;
-  };
+  const triggerChanges = new SerialQueues();
   return {
     'POST /uploads/assets': (call) => {
       requireRoom(disk);
@@ -87,7 +82,7 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
       const [appId] = words as [string];
       const asked = await readJson<'PUT /apps/:id/triggers'>(request);
       // Changes run one after another, because each is based on the release before.
-      return oneByOne(appId, () => retrigger(options, appId, asked));
+      return triggerChanges.run(appId, () => retrigger(options, appId, asked));
     },
     'POST /places': async ({ request }) => {
       const ids = (await readJson<'POST /places'>(request)).filter((id) => options.apps.get(id));

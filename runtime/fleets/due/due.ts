@@ -2,6 +2,7 @@
 // starts.
 import { join } from 'node:path';
 import type { User } from '../../isolation/users.ts';
+import { SerialQueue } from '../../queues/serial-queue.ts';
 import { CRON_KEY } from '../config/bundled-services.ts';
 import type { DueWork } from '../process/write-cell-files.ts';
 import { type Alarm, type AlarmsAsked, readAlarms } from './alarms.ts';
@@ -77,7 +78,7 @@ export class DueReader {
   readonly #data: string;
   readonly #scratch: string;
   readonly #workOf: (release: string) => Promise<DueWork>;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
 
   /**
    * @param data the app's data directory, whose files are read as `user`
@@ -103,7 +104,7 @@ export class DueReader {
    * @throws {Error} when a file cannot be read
    */
   next(release: string, signal: AbortSignal): Promise<number | null> {
-    return this.#inTurn(() => this.#read(release, signal));
+    return this.#queue.run(() => this.#read(release, signal));
   }
 
   /**
@@ -115,7 +116,7 @@ export class DueReader {
    * @throws {Error} when a file cannot be read
    */
   interrupted(release: string, signal: AbortSignal): Promise<Record<string, string[]>> {
-    return this.#inTurn(async () => {
+    return this.#queue.run(async () => {
       const { workflows } = await this.#workOf(release);
       if (workflows.length === 0) return {};
       const named = workflows.map(({ key }) => this.#metadata(key));
@@ -127,18 +128,12 @@ export class DueReader {
     });
   }
 
-  #inTurn<T>(read: () => Promise<T>): Promise<T> {
-    const turn = this.#last.then(read);
-    this.#last = turn.catch(() => {});
-    return turn;
-  }
-
   /**
    * Returns the release's crons with their due times as `Alarm.time`; null if no process has set it yet.
    * @throws {Error} when the file cannot be read
    */
   crons(release: string, signal: AbortSignal): Promise<Alarm[]> {
-    return this.#inTurn(async () => {
+    return this.#queue.run(async () => {
       const { crons } = await this.#workOf(release);
       const { alarms } = await this.#alarms([], crons, signal);
       const set = new Map(alarms.map(({ name, time }) => [name, time]));

@@ -1,9 +1,9 @@
 // Serializes the operations on an app's process.
+import { SerialQueue } from '../../queues/serial-queue.ts';
 
 export class Operations {
   readonly #closing = new AbortController();
-  #last: Promise<unknown> = Promise.resolve();
-  #pending = 0;
+  readonly #queue = new SerialQueue();
 
   /** Aborted by `close`: the running operation stops. */
   get closing(): AbortSignal {
@@ -12,29 +12,20 @@ export class Operations {
 
   /** Whether an operation runs or waits. */
   get busy(): boolean {
-    return this.#pending > 0;
+    return this.#queue.busy;
   }
 
   /** Runs `operation` after all earlier ones, failed ones included. @throws the reason of `closing` after `close` */
-  async run<T>(operation: () => Promise<T>): Promise<T> {
-    this.#pending++;
-    const result = this.#last.then(() => {
+  run<T>(operation: () => Promise<T>): Promise<T> {
+    return this.#queue.run(() => {
       this.closing.throwIfAborted();
       return operation();
     });
-    this.#last = result.catch(() => {});
-    try {
-      return await result;
-    } finally {
-      this.#pending--;
-    }
   }
 
   /** Aborts the running operation, then runs `last`. Nothing runs afterwards. */
   close(last: () => Promise<void>): Promise<void> {
     this.#closing.abort(new Error('the host is stopping'));
-    const ended = this.#last.then(last);
-    this.#last = ended;
-    return ended;
+    return this.#queue.run(last);
   }
 }

@@ -5,6 +5,7 @@ import { existsSync, statSync } from 'node:fs';
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
 import { RELEASE_FILE } from '../../../bundler/release.ts';
+import { SerialQueue } from '../../queues/serial-queue.ts';
 import { threads } from '../../threads/worker.ts';
 import { startStep } from '../admission/room.ts';
 import { QUEUE_DOOR_MODULE } from '../config/bundled-services.ts';
@@ -60,7 +61,7 @@ export class CellFilesCache {
   readonly #cacheMb: number;
   #last: CellFiles | null = null;
   /** Settles when the last requested write has ended, even a failed one. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #queue = new SerialQueue();
 
   /**
    * @param directory of the files: the app's own, writable by the host only
@@ -98,9 +99,7 @@ export class CellFilesCache {
    * @throws {Error} when the release's description is missing, names a path outside of it, or is too large for a launch
    */
   of(release: string, secrets: string[] = []): Promise<CellFiles> {
-    const found = this.#turn.then(() => startStep(() => this.#find(release, secrets)));
-    this.#turn = found.catch(() => {});
-    return found;
+    return this.#queue.run(() => startStep(() => this.#find(release, secrets)));
   }
 
   async #find(release: string, secrets: string[]): Promise<CellFiles> {

@@ -4,14 +4,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { CellarClient, Refused, UnexpectedAnswer } from '../../../client/index.ts';
+import { CellarClient, type Refused, UnexpectedAnswer } from '../../../client/index.ts';
 import { SNAPSHOT_DEADLINE_MS, SOURCE_DEADLINE_MS } from '../../../handlers/contract/host/deadlines.ts';
-import { type OperationName, operations } from '../../../handlers/contract/index.ts';
-import { notYet } from '../../../handlers/contract/not-yet.ts';
-import type { Operation } from '../../../handlers/contract/operation.ts';
+import { operations } from '../../../handlers/contract/index.ts';
 import { TestControl, TOKEN } from '../../support/handlers/control.ts';
-
-const isNotYet = (name: string) => (notYet as readonly string[]).includes(name);
 
 let control: TestControl;
 let client: CellarClient;
@@ -81,36 +77,8 @@ test('every operation that is there answers what the contract says', async () =>
     /^((alerts|secrets|storage|snapshots|source|metrics|devices|paths|refs|spans|datapoints|logs|errors|crons|workflows)\..*|admin\.(settings|snapshot|restore)|domains\.check|previews\.(list|log|promote|delete)|apps\.(figures|sleep)|deploys\.(get|log|rollback|create|cancel)|.*\.stream)$/;
   const left = operations
     .map(({ name }) => name as string)
-    .filter((name) => !called.has(name) && !elsewhere.test(name) && !isNotYet(name));
+    .filter((name) => !called.has(name) && !elsewhere.test(name));
   assert.deepEqual(left, []);
-});
-
-test('what is declared and not there yet answers 501 with its own code', async () => {
-  const { id } = await client.call('apps.create', { slug: 'later' });
-  const refused = async (run: Promise<unknown>) => {
-    const error = await run.then(
-      () => assert.fail('it answered'),
-      (reason: unknown) => reason,
-    );
-    assert.ok(error instanceof Refused);
-    return [error.problem.status, error.problem.code];
-  };
-  const params = {
-    id,
-    fingerprint: 'f',
-    status: 'open',
-    database_id: 'd',
-    class_name: 'C',
-    bucket: 'b',
-    key: 'k',
-  };
-  for (const operation of operations) {
-    const { name, input } = operation as Operation;
-    if (!isNotYet(name) || name.endsWith('.stream')) continue;
-    const fields = Object.entries(params).filter(([field]) => field in input.shape);
-    const call = client.call(name as OperationName, Object.fromEntries(fields) as never);
-    assert.deepEqual(await refused(call), [501, 'not_implemented'], name);
-  }
 });
 
 test('a refusal is thrown with its problem, over REST and RPC', async () => {

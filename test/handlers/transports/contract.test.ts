@@ -5,7 +5,6 @@ import { slug as slugSchema } from '../../../handlers/contract/apps/apps.ts';
 import { reservedSlugs } from '../../../handlers/contract/apps/slug.ts';
 import { type ErrorCode, errorCodes } from '../../../handlers/contract/errors.ts';
 import { operations } from '../../../handlers/contract/index.ts';
-import { notYet } from '../../../handlers/contract/not-yet.ts';
 import { type Operation, pathNames } from '../../../handlers/contract/operation.ts';
 import { otherRoutes } from '../../../handlers/contract/other-routes.ts';
 
@@ -190,11 +189,6 @@ test('every list takes limit and cursor, and a deletion answers nothing', () => 
     if (!isList || name === 'metrics.get') continue;
     assert.ok('limit' in input.shape && 'cursor' in input.shape, name);
   }
-});
-
-test('what is not there yet is declared', () => {
-  const names = new Set(declared.map(({ name }) => name));
-  for (const name of notYet) assert.ok(names.has(name), name);
 });
 
 test('error codes have statuses of errors, and those of the specification mean what it says', () => {

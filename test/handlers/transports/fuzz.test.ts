@@ -5,7 +5,6 @@ import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
 import { type ErrorCode, errorCodes, type ProblemBody } from '../../../handlers/contract/errors.ts';
 import { operations } from '../../../handlers/contract/index.ts';
-import { notYet } from '../../../handlers/contract/not-yet.ts';
 import { type Operation, pathNames } from '../../../handlers/contract/operation.ts';
 import { alertKind } from '../../../handlers/contract/telemetry/alerts.ts';
 import {
@@ -30,7 +29,6 @@ const deletingLast = [
   ...declared.filter((operation) => !isDeleting(operation)),
   ...declared.filter(isDeleting),
 ];
-const isNotYet = ({ name }: Operation) => (notYet as readonly string[]).includes(name);
 /** What a path or a statement may be is more than its schema says. */
 const hasOwnRules = ({ name }: Operation) => /^(source|storage|alerts|builds)\./.test(name);
 
@@ -235,8 +233,7 @@ async function send(
 function checkProblem(operation: Operation, problem: ProblemBody, status: number): ProblemBody {
   const text = JSON.stringify(problem);
   const codes: readonly string[] = [...COMMON, ...operation.errors];
-  const known = codes.includes(problem.code) || (problem.code === 'not_implemented' && isNotYet(operation));
-  assert.ok(known, `not among its errors: ${text}`);
+  assert.ok(codes.includes(problem.code), `not among its errors: ${text}`);
   assert.equal(status, errorCodes[problem.code].status, text);
   assert.equal(problem.status, status);
   assert.ok(problem.title && problem.detail);

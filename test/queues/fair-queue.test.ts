@@ -1,7 +1,7 @@
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FairQueue, QueueFull, type QueueLimits } from '../../runtime/resources/fair-queue.ts';
+import { FairQueue, QueueFull, type QueueLimits } from '../../runtime/queues/fair-queue.ts';
 
 const LIMITS: QueueLimits = { name: 'reads', running: 2, runningPerOwner: 2, waitingPerOwner: 10 };
 
