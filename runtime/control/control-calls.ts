@@ -1,13 +1,8 @@
 // The host's own calls to the control plane, over its unix socket.
-import { Agent, request } from 'undici';
+import { askSocket } from '../sockets/ask-socket.ts';
 
-/** A request to the control plane. */
-interface Asked {
-  method?: 'GET' | 'POST';
-  headers?: Record<string, string>;
-  body?: string;
-  signal: AbortSignal;
-}
+/** Maximum bytes of a response. */
+const ANSWER_BYTES = 64 * 2 ** 20;
 
 /** The control plane rejected a call. */
 export class ControlError extends Error {
@@ -22,13 +17,12 @@ export class ControlError extends Error {
 }
 
 export class ControlCalls {
-  readonly #agent: Agent;
+  readonly #socketPath: string;
   readonly #secret: string;
 
   /** @param secret authenticates the host to the control plane */
   constructor(socketPath: string, secret: string) {
-    // Each call has its own timeout.
-    this.#agent = new Agent({ connect: { socketPath }, headersTimeout: 0, bodyTimeout: 0 });
+    this.#socketPath = socketPath;
     this.#secret = secret;
   }
 
@@ -38,29 +32,28 @@ export class ControlCalls {
    * @throws {ControlError} when the control plane rejects the call; {Error} when it does not answer, or `signal` aborts
    */
   async post(path: string, body: unknown, signal: AbortSignal): Promise<unknown> {
-    const { statusCode, text } = await this.#ask(path, {
+    const { status, text } = await askSocket(this.#socketPath, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', 'x-cellar-secret': this.#secret },
+      path,
+      headers: { host: 'control', 'content-type': 'application/json', 'x-cellar-secret': this.#secret },
       body: JSON.stringify(body),
+      limitBytes: ANSWER_BYTES,
       signal,
     });
-    if (statusCode < 200 || statusCode > 299) throw refusalOf(path, statusCode, text);
+    if (text === null) throw new Error(`${path} answered with more than ${ANSWER_BYTES} bytes`);
+    if (status < 200 || status > 299) throw refusalOf(path, status, text);
     return text === '' ? undefined : JSON.parse(text);
   }
 
   /** Resolves when the control plane answers, with any status. @throws {Error} when it does not, or `signal` aborts */
   async probe(signal: AbortSignal): Promise<void> {
-    await this.#ask('/internal/probe', { signal });
-  }
-
-  close(): Promise<void> {
-    return this.#agent.destroy();
-  }
-
-  async #ask(path: string, options: Asked): Promise<{ statusCode: number; text: string }> {
-    const url = `http://control${path}`;
-    const { statusCode, body } = await request(url, { ...options, dispatcher: this.#agent });
-    return { statusCode, text: await body.text() };
+    const headers = { host: 'control' };
+    await askSocket(this.#socketPath, {
+      path: '/internal/probe',
+      headers,
+      limitBytes: ANSWER_BYTES,
+      signal,
+    });
   }
 }
 

@@ -184,7 +184,6 @@ export class Control implements Backend {
     this.#upstream.destroy();
     await this.#thread?.end();
     this.#host.close();
-    await this.#calls.close();
   }
 
   /**

@@ -20,7 +20,7 @@ export interface SocketAnswer {
   text: string | null;
 }
 
-/** Sends a request to `socketPath`. @throws {Error} without a complete response, and once the signal is aborted */
+/** Sends a request to `socketPath`. @throws {Error} without a complete response; the signal's reason once it is aborted */
 export async function askSocket(socketPath: string, asked: SocketRequest): Promise<SocketAnswer> {
   const { status, bytes } = await askSocketForBytes(socketPath, asked);
   return { status, text: bytes?.toString('utf8') ?? null };
@@ -42,7 +42,7 @@ export function askSocketForBytes(
       );
     });
     // It may fire again when the connection is closed.
-    asked.on('error', reject);
+    asked.on('error', (error) => reject(signal.aborted ? signal.reason : error));
     asked.end(body);
   });
 }

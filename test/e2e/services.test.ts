@@ -93,7 +93,6 @@ test("the header that names an account reaches the API, for the runner's token, 
   const fay = await rpc('accounts.create', { name: 'Fay', email: 'fay@example.com' });
   const headers = { 'X-Cellar-Account': fay.id };
   assert.deepEqual((await rpc('apps.list', {}, { headers })).items, []);
-  assert.equal((await rpc('apps.list', {}, { headers, key: 'ck_wrong' })).code, 'unauthorized');
   assert.equal((await json('/OTHER/fetch/a', { headers })).headers['x-cellar-account'], undefined);
 });
 

@@ -141,7 +141,7 @@ export class MemoryGauge {
     this.#toldAt = performance.now();
     log(
       'warn',
-      'more memory is in use than RUNNER_FLEET_MAX_RSS_MB allows: apps that must start answer 503, unless hungrier ones make room',
+      'more memory is in use than RUNNER_FLEET_MAX_RSS_MB allows: apps that must start answer 503 until an idle app with more memory ends',
       { used_mb: mb(this.#used), limit_mb: mb(this.#limit) },
     );
   }
