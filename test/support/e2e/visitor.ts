@@ -54,7 +54,7 @@ export class Visitor {
     path: string,
     body?: unknown,
     headers: Record<string, string> = {},
-    signal = AbortSignal.timeout(20_000),
+    signal = AbortSignal.timeout(60_000),
   ): Promise<Response> {
     const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
     const response = await fetch(this.#base + path, {
