@@ -20,6 +20,7 @@ const FOREIGN = new Set([
 const COMMENT = /\/\*[\s\S]*?\*\/|(?<=^|[\s;{}(),])\/\/[^\n]*/g;
 const QUOTED = /`([^`\n]+)`/g;
 const FILE = /^[\w./-]+\.(?:ts|tsx|mjs)$/;
+const FOLDER = /^(?:bench|bundler|cli|docs|handlers|runtime|scripts|sqlite|test|ui)\/(?:[\w.-]+\/)*$/;
 /** A name in camel case, or of a function that is called, alone or behind those of its owners. */
 const NAME = /^(?:\w+\.)*(?:([a-z]\w*[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*)(?:\(.*\))?|(\w+)\(.*\))$/;
 
@@ -44,6 +45,7 @@ for (const file of files) {
 }
 
 function isThere({ in: file, name }: { in: string; name: string }): boolean {
+  if (FOLDER.test(name)) return existsSync(name) || existsSync(join(dirname(file), name));
   if (FILE.test(name)) {
     return name.includes('/')
       ? existsSync(name) || existsSync(join(dirname(file), name))
@@ -54,7 +56,7 @@ function isThere({ in: file, name }: { in: string; name: string }): boolean {
   return word === undefined || words.has(word) || FOREIGN.has(word);
 }
 
-test('each file and function that a comment or a page names is there', () => {
+test('each file, folder and function that a comment or a page names is there', () => {
   assert.ok(quoted.length > 1_000, 'the names are found');
   const missing = quoted.filter((each) => !FOREIGN.has(each.name) && !isThere(each));
   assert.deepEqual(
