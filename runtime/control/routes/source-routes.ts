@@ -32,6 +32,9 @@ const TREE_PAGE = 1_000;
 /** One account uses one thread at most. */
 const LIMITS = { name: 'calls about source code', running: 2, runningPerOwner: 1, waitingPerOwner: 50 };
 const queue = new FairQueue(LIMITS);
+/** Each file has a git process until its reader has it. */
+const FILE_LIMITS = { name: 'files of source code', running: 16, runningPerOwner: 4, waitingPerOwner: 50 };
+const files = new FairQueue(FILE_LIMITS);
 
 /** What the routes need of the rest of the host. */
 export interface SourceOptions {
@@ -52,7 +55,7 @@ export function sourceRoutes(options: SourceOptions): Pick<HostRoutes, SourceCal
   return {
     'GET /apps/:id/source/tree': (call) => inTurn(options, call, (signal) => tree(options, call, signal)),
     'GET /apps/:id/source/entry': (call) => inTurn(options, call, (signal) => entry(options, call, signal)),
-    'GET /apps/:id/source/blob/:sha': (call) => blob(options, call),
+    'GET /apps/:id/source/blob/:sha': (call) => inTurn(options, call, () => blob(options, call), files),
     'GET /apps/:id/source/diff': (call) => inTurn(options, call, (signal) => diff(options, call, signal)),
     'POST /apps/:id/source/commit': (call) => inTurn(options, call, () => commit(options, call)),
     'POST /apps/:id/source/import': async ({ request, response, words }) => {
@@ -62,12 +65,7 @@ export function sourceRoutes(options: SourceOptions): Pick<HostRoutes, SourceCal
         options.imports.import(options.apps.ownerOf(words[0]!), repository, new URL(url), signal),
       );
     },
-    'POST /apps/:id/source/template': async ({ request, words }) => {
-      const { template, author } = await readJson<'POST /apps/:id/source/template'>(request);
-      return change(options, words, 'commit', (repository) =>
-        commitTemplate(repository, options.paths.builds, template, author),
-      );
-    },
+    'POST /apps/:id/source/template': (call) => inTurn(options, call, () => startFrom(options, call)),
   };
 }
 
@@ -107,7 +105,11 @@ async function entry(
 /** Streams a part of a file. A response header says whether the file is binary. */
 async function blob(options: SourceOptions, { response, words, query }: Call): Promise<void> {
   const child = await startGit(repositoryOf(options, words), ['cat-file', 'blob', words[1]!]);
-  const end = () => child.end();
+  const end = () => {
+    child.end();
+    // A paused pipe would never close.
+    child.stdout.destroy();
+  };
   const deadline = setTimeout(end, BLOB_DEADLINE_MS);
   response.on('close', end);
   if (response.destroyed) end();
@@ -195,6 +197,17 @@ async function commit(
   );
 }
 
+/** Commits a template. */
+async function startFrom(
+  options: SourceOptions,
+  { request, words }: Call,
+): Promise<HostCalls['POST /apps/:id/source/template']['answer']> {
+  const { template, author } = await readJson<'POST /apps/:id/source/template'>(request);
+  return change(options, words, 'commit', (repository) =>
+    commitTemplate(repository, options.paths.builds, template, author),
+  );
+}
+
 /**
  * Changes main with `make`, and deploys the new tip.
  * @param make changes main of the repository and returns its new commit
@@ -227,11 +240,12 @@ async function inTurn<T>(
   { apps }: SourceOptions,
   { response, words: [appId] }: Call,
   work: (signal: AbortSignal) => Promise<T>,
+  turns = queue,
 ): Promise<T> {
   const signal = clientLeft(response);
   try {
     const owner = apps.get(appId!)?.wanted.owner ?? appId!;
-    return await queue.run({ owner, signal }, () => work(signal));
+    return await turns.run({ owner, signal }, () => work(signal));
   } catch (error) {
     throw error instanceof QueueFull ? new Refusal(503, 'host_unavailable', error.message) : error;
   }
