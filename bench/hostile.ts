@@ -67,8 +67,8 @@ export async function run(): Promise<void> {
   const chosen = attacks.filter(({ name }) => asked.every((word) => name.includes(word)));
   // A quick run tries some of each kind.
   for (const attack of chosen.filter((_, n) => n % effort(1, 6) === 0)) {
-    const pushed = (await attack.prepare?.(cellar)) ?? { work: '', remote: '' };
-    const target = { api: cellar.api, edgePort: cellar.edgePort, ...pushed };
+    const prepared = await attack.prepare?.(cellar);
+    const target = { api: cellar.api, edgePort: cellar.edgePort, work: '', remote: '', ...prepared };
     const [suffered, floor] = await suffer(sites, attack, target).finally(() => attack.end?.(cellar));
     report(attack, suffered!);
     if (floor !== undefined) reportFloor(suffered!, floor);

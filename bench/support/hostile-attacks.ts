@@ -17,14 +17,19 @@ export interface Target {
   /** A working copy to push, and where to; empty for attacks that push nothing. */
   work: string;
   remote: string;
+  /** A query over the API, with the token for it; only for attacks by queries. */
+  query?: { url: string; token: string };
 }
+
+/** What an attack prepares for itself. */
+type Prepared = Partial<Omit<Target, 'api' | 'edgePort'>>;
 
 export interface Attack {
   name: string;
   /** Whether it keeps a core of the machine busy by design. */
   burnsCore?: boolean;
-  /** Before the quiet figures are taken. Answers the working copy to push, if there is one. */
-  prepare?: (cellar: Cellar) => Promise<{ work: string; remote: string } | undefined>;
+  /** Before the quiet figures are taken. */
+  prepare?: (cellar: Cellar) => Promise<Prepared>;
   /** Goes on for ever, in a process of its own that is killed at the end. */
   attack: (target: Target) => Promise<void>;
   end?: (cellar: Cellar) => Promise<void>;
@@ -50,6 +55,8 @@ export const attacks: Attack[] = [
   app('sends as much as eight clients take', '/endless', 8, { burnsCore: true }),
   app('writes to its storage without end', '/write', 1, { burnsCore: true }),
   app('uses its bucket 300 times at once, without end', '/bucket', 1, { burnsCore: true }),
+
+  queries(),
 
   build(
     'burns every core',
@@ -164,11 +171,35 @@ function app(name: string, path: string, callers: number, more: Partial<Attack> 
     name: `an app ${name}`,
     prepare: async (cellar) => {
       id = await cellar.deploy(slug, 'hostile');
-      return undefined;
+      return {};
     },
     attack: ({ edgePort }) => endlessly(callers, () => get(edgePort, slug, path)),
     end: async (cellar) => void (await cellar.call('DELETE', `/v1/apps/${id}`)),
     ...more,
+  };
+}
+
+/** An account that has the host read its own database: each query would compute for ever, and its readers have a deadline. */
+function queries(): Attack {
+  const sql = 'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n';
+  let id = '';
+  return {
+    name: 'an account with 100 endless queries',
+    burnsCore: true,
+    prepare: async (cellar) => {
+      id = await cellar.deploy('bad-queries', 'guestbook');
+      const url = `${cellar.api}/v1/apps/${id}/storage/d1/DB?sql=${encodeURIComponent(sql)}`;
+      return { query: { url, token: cellar.token } };
+    },
+    attack: ({ query }) =>
+      endlessly(100, async () => {
+        const headers = { authorization: `Bearer ${query!.token}` };
+        const { status, body } = await fetch(query!.url, { headers, signal: AbortSignal.timeout(120_000) });
+        await body?.cancel();
+        // A refusal costs nothing: a client that is told to wait waits a moment.
+        if (status === 503) await sleep(100);
+      }),
+    end: async (cellar) => void (await cellar.call('DELETE', `/v1/apps/${id}`)),
   };
 }
 
