@@ -82,8 +82,7 @@ async function alternate(
   reportSteps('a slept wake, step by step', slept, [
     ['edge reads, routes, asks', ({ begun, at }) => at.asked - begun],
     ['control plane decides, tells the host', ({ at }) => at.told - at.asked],
-    ['the rest of the process start', ({ at }) => at.forwarded - at.told],
-    ['request to the app, and its answer', ({ ended, at }) => ended - at.forwarded],
+    ['the process starts, and answers', ({ ended, at }) => ended - at.told],
   ]);
 }
 

@@ -1,8 +1,7 @@
-// Loaded into a host before anything else, to see a wake from outside: Node tells of requests and connections, and when a
-// request goes to an app that was woken, the times are printed as one line.
+// Loaded into a host before anything else, to see a wake from outside: Node reports requests, and when the control plane tells
+// the host what is wanted of an app that was woken, the times are printed as one line.
 import { subscribe } from 'node:diagnostics_channel';
 import { writeSync } from 'node:fs';
-import type { Socket } from 'node:net';
 
 /** When a wake got where, as ms since 1970 with fractions. */
 export interface Marks {
@@ -10,29 +9,18 @@ export interface Marks {
   asked: number;
   /** The control plane has decided and written it down, and sends the host what is wanted. */
   told: number;
-  /** The process listens and the host agrees: the request goes there. */
-  forwarded: number;
 }
 
-let marks: Partial<Marks> = {};
+let asked: number | null = null;
 const now = () => performance.timeOrigin + performance.now();
 
-subscribe('undici:request:create', (message) => {
+subscribe('http.client.request.start', (message) => {
   const { request } = message as { request: { path: string } };
-  // The app's rest before it has left a time, too.
-  if (request.path === '/internal/wake') marks = { asked: now() };
+  if (request.path === '/internal/wake') asked = now();
 });
 subscribe('http.server.request.start', (message) => {
   const { request } = message as { request: { method: string; url: string } };
-  if (request.method === 'PUT' && request.url.startsWith('/apps/')) marks.told = now();
-});
-subscribe('net.client.socket', (message) => {
-  const { socket } = message as { socket: Socket };
-  socket.once('connect', () => {
-    // Apps listen on unix sockets, which have no address.
-    if (marks.asked === undefined || marks.told === undefined || socket.remoteAddress !== undefined) return;
-    marks.forwarded = now();
-    writeSync(1, `marks ${JSON.stringify(marks)}\n`);
-    marks = {};
-  });
+  if (asked === null || request.method !== 'PUT' || !request.url.startsWith('/apps/')) return;
+  writeSync(1, `marks ${JSON.stringify({ asked, told: now() } satisfies Marks)}\n`);
+  asked = null;
 });
