@@ -35,8 +35,13 @@ export function insidePath(root: string, from: string, path: string, what: strin
   return full;
 }
 
-/** Returns a hint for the error message when a package between `from` and the missing path was not built; else an empty text. */
+/** Where next-on-pages writes a site. A project on Cloudflare Pages has its command in the dashboard, not in a file. */
+const NEXT_ON_PAGES = join('.vercel', 'output', 'static');
+
+/** Returns a hint for the error message: which command would have built the missing path; empty when that is not known. */
 function buildHint(root: string, from: string, missing: string): string {
+  if (missing.endsWith(sep + NEXT_ON_PAGES))
+    return ". next-on-pages writes it: set the app's build_command to `npx @cloudflare/next-on-pages@1`";
   const at = packageOf(root, from, missing);
   if (at === null) return '';
   const folder = relative(from, at);

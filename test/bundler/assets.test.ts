@@ -125,6 +125,10 @@ test('assets that the package of a folder builds are missing with a sentence on 
     /there is no web\/dist\/client: .* built\. web is a package that was not built: set .* `cd web && npm ci && npm run build`$/,
   );
   await assert.rejects(assets('docs/dist'), /there is no docs\/dist: [^.]* built$/);
+  await assert.rejects(
+    worktrees.bundle({ 'wrangler.toml': 'name = "x"\npages_build_output_dir = ".vercel/output/static"' }),
+    /next-on-pages writes it: set the app's build_command to `npx @cloudflare\/next-on-pages@1`$/,
+  );
 });
 
 test('a Wrangler project may have assets and no Worker', async () => {
