@@ -1,5 +1,4 @@
-// Loaded into a host before anything else, to see a wake from outside: Node reports requests, and when the control plane tells
-// the host what is wanted of an app that was woken, the times are printed as one line.
+// Prints when a wake reached its steps. The host loads it first. Node's diagnostics channels report the requests.
 import { subscribe } from 'node:diagnostics_channel';
 import { writeSync } from 'node:fs';
 

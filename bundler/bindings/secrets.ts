@@ -2,8 +2,8 @@
 import type { Outward, Release } from '../release.ts';
 
 /**
- * Splits secrets into those that a release's Worker gets, and those whose name another binding has. A secret replaces a
- * variable. Secrets of Hyperdrive bindings are in neither list: the bindings use them.
+ * Returns two lists: the secrets that a release's Worker gets, and the secrets whose name another binding has. A secret
+ * replaces a variable. Secrets of Hyperdrive bindings are in neither list: the bindings use them.
  * @param names of all secrets of the app
  */
 export function dividedSecrets(

@@ -19,7 +19,7 @@ const RANGES = {
  * Returns the triggers that call the Worker besides requests: crons and queues.
  * @param file the configuration's name in messages
  * @param notes gets lines for the deploy's log
- * @returns `null` when there are none
+ * @returns the triggers; `null` for a configuration without triggers
  * @throws {BuildFailure} when there is no Worker, a queue has two consumers, or a setting is out of its range
  */
 export function triggers(file: string, config: WranglerConfig, notes: string[]): Triggers | null {

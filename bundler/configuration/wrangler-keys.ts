@@ -239,7 +239,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };
 
-/** Returns the advice for a key that is not available here; `null` when there is none. */
+/** Returns what to use in place of an unsupported key; `null` without such advice. */
 export function alternativeTo(key: string): string | null {
   const treatment = topLevelKeys[key];
   return typeof treatment === 'object' && 'instead' in treatment ? treatment.instead : null;

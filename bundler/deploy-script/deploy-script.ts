@@ -9,7 +9,7 @@ export interface DeployScript {
   startsWithBuild: boolean;
   /** Whether the words of a command show that it builds. */
   builds: boolean;
-  /** The other commands before Wrangler, as one line for the shell; `null`: there are none. */
+  /** One shell line with the other commands before Wrangler; `null` without such commands. */
   before: string | null;
   /** Commands that are not run: they need an account of Cloudflare, or come after Wrangler. */
   notRun: string[];

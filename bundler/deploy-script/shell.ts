@@ -4,7 +4,7 @@
 export interface ShellStep {
   /** As it is written. */
   text: string;
-  /** Unquoted words of each command: of one, or of those that `|` or `||` joins. */
+  /** The words of each command, without their quotes. More than one command: `|` or `||` joins them. */
   commands: string[][];
   /** The operator behind it; empty: nothing. */
   joint: '&&' | ';' | '&' | '';

@@ -1,6 +1,6 @@
 // Parses a call of Wrangler, or of a tool that calls it.
 
-/** The arguments of `wrangler deploy` or `wrangler pages deploy` that say what is deployed. Paths are as written. */
+/** The arguments of `wrangler deploy` or `wrangler pages deploy` that select what to deploy. Paths are unchanged. */
 export interface DeployCall {
   /** The script's name. */
   script: string;

@@ -1,5 +1,5 @@
-// Resolves Node's built-in modules. Those that workerd has stay imports, under their `node:` names; polyfills replace
-// the others.
+// Resolves Node's built-in modules. A module that workerd has stays an import, under its `node:` name. A polyfill replaces any
+// other module.
 import { builtinModules } from 'node:module';
 import { dirname } from 'node:path';
 import type { OnResolveResult, Plugin } from 'esbuild';

@@ -48,7 +48,7 @@ export function buildCommands(sources: Sources): BuildCommand[] {
   return script === null ? commands : [script, ...commands];
 }
 
-/** Returns how to run the script `build`; `null`: there is none. */
+/** Returns the command for the script `build`; `null` without that script. */
 function scriptCommand({ root, manifest, above, installed }: Sources): BuildCommand | null {
   const script = manifest?.scripts.build;
   if (script === undefined) return null;

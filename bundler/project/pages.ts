@@ -1,4 +1,4 @@
-// Folders that could be a site: those with an `index.html`. Comparing before and after a build shows what it wrote.
+// Finds folders with an `index.html`: each could be a site. A comparison before and after a build shows what the build wrote.
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { foldersOf } from './folders.ts';

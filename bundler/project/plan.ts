@@ -29,7 +29,7 @@ import { installFolder, namedFolder, onlyProject } from './workspace.ts';
 /** Scripts that run before a project is bundled, and may write files of it. */
 const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepare'];
 
-/** The commands to run in a worktree, and what is known about it before. */
+/** The commands to run in a worktree, and facts about the worktree before the first command. */
 export interface Plan {
   /** The project's folder, relative to the worktree; empty: the worktree. */
   folder: string;

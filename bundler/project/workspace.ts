@@ -28,7 +28,7 @@ export function installFolder({ root, folder }: Place): string {
 /**
  * Finds the only project of a repository whose root cannot be deployed.
  * @param builds whether the root has a build: then only packages of its workspace count
- * @returns the project's folder, relative to the root; `null`: there is none
+ * @returns the project's folder, relative to the root; `null` without a project
  * @throws {BuildFailure} when there are several
  */
 export function onlyProject(root: string, builds: boolean): string | null {

@@ -1,5 +1,5 @@
-// The assets of an upload. Wrangler lists them by content hash, and sends those that are missing here. The upload of the
-// Worker then names the session that has them all.
+// Stores the assets of an upload. Wrangler lists all assets by content hash, and sends the missing ones in a session. The
+// upload of the Worker then names that session.
 import {
   copyFileSync,
   linkSync,

@@ -1,5 +1,4 @@
-// The bindings of an upload: its own, and those that it inherits from the live release.
-
+// Reads the bindings of an upload: its own, and the bindings that it inherits from the live release.
 import { refuseSharing } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
 import type { Bundle, Release, Triggers } from '../release.ts';
@@ -103,7 +102,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
   };
 }
 
-/** Returns the live variables that `--keep-vars` keeps: those that the upload does not name. */
+/** Returns the variables that `--keep-vars` keeps: the live release has them, and the upload does not name them. */
 function keptVars({ keep_bindings }: Metadata, live: Release | null, given: Set<string>): Binding[] {
   if (live === null) return [];
   return Object.entries(live.vars)
