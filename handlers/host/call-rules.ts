@@ -106,7 +106,7 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
     ...SOURCE_WRITE,
     refusals: ['commit_conflict', 'import_failed', 'rate_limited'],
   },
-  'POST /apps/:id/source/template': { ...SOURCE_WRITE, refusals: ['commit_conflict'] },
+  'POST /apps/:id/source/template': { ...SOURCE_WRITE, refusals: ['commit_conflict', 'host_unavailable'] },
   'POST /apps/:id/crons/run': {
     refusals: ['cron_not_found', 'transition_conflict', 'app_unavailable'],
     deadlineMs: READ_DEADLINE_MS,

@@ -1,6 +1,6 @@
 // The HOST capability as a typed client of the calls in `handlers/contract/host/host-routes.ts`.
 import type { Bindings } from '../bindings.ts';
-import type { ErrorCode } from '../contract/errors.ts';
+import { type ErrorCode, errorCodes } from '../contract/errors.ts';
 import { CALL_DEADLINE_MS } from '../contract/host/deadlines.ts';
 import type { Bytes, HostCall, HostCalls, PassedOn } from '../contract/host/host-routes.ts';
 import { afterChange, Problem } from '../problem.ts';
@@ -169,9 +169,9 @@ function problemOf(name: HostCall, status: number, text: string, { refusals = []
   return new Problem('host_unavailable', `The host could not carry this out (it answered ${status}).`);
 }
 
-/** Throws when an answer says that the host's disk is full. */
-export async function requireRoom(response: Response): Promise<Response> {
-  if (response.status !== 507) return response;
+/** Returns the response, unless it says that the host's disk is full. @throws {Problem} `insufficient_storage` */
+export async function refuseFullDisk(response: Response): Promise<Response> {
+  if (response.status !== errorCodes[NO_ROOM].status) return response;
   throw new Problem(NO_ROOM, sentence(String(errorOf(await response.text()).detail)));
 }
 
