@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { fetch, WebSocket } from 'undici';
 import { type Cellar, LOCALHOST } from '../../test/support/e2e/cellar.ts';
+import { ENDLESS_QUERY } from '../../test/support/storage/endless-query.ts';
 import { gitAttacks } from './hostile-git.ts';
 
 /** What an attacker is told. */
@@ -181,14 +182,13 @@ function app(name: string, path: string, callers: number, more: Partial<Attack> 
 
 /** An account that has the host read its own database: each query would compute for ever, and its readers have a deadline. */
 function queries(): Attack {
-  const sql = 'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n';
   let id = '';
   return {
     name: 'an account with 100 endless queries',
     burnsCore: true,
     prepare: async (cellar) => {
       id = await cellar.deploy('bad-queries', 'guestbook');
-      const url = `${cellar.api}/v1/apps/${id}/storage/d1/DB?sql=${encodeURIComponent(sql)}`;
+      const url = `${cellar.api}/v1/apps/${id}/storage/d1/DB?sql=${encodeURIComponent(ENDLESS_QUERY)}`;
       return { query: { url, token: cellar.token } };
     },
     attack: ({ query }) =>

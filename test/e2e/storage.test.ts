@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { cells, eventually, readers } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
+import { ENDLESS_QUERY } from '../support/storage/endless-query.ts';
 
 const cellar = sharedCellar('storage');
 const rpc = rpcOf(cellar);
@@ -343,7 +344,7 @@ test('endless reads of one account leave a turn to others, and end when their as
   await push('endless');
   const { id: account } = await rpc('accounts.create', { name: 'Ann', email: 'ann@example.com' });
   const { id: other } = await rpc('apps.create', { slug: 'beside-endless', owner: account });
-  const sql = 'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n';
+  const sql = ENDLESS_QUERY;
   const leaving = new AbortController();
   const refusals: string[] = [];
   const read = async () => {

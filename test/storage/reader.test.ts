@@ -7,6 +7,7 @@ import { after, type TestContext, test } from 'node:test';
 import { Serializer } from 'node:v8';
 import { type Question, ReadingRefused, StorageReaders } from '../../runtime/storage/reading.ts';
 import { eventually, readers as readersOf } from '../support/e2e/processes.ts';
+import { ENDLESS_QUERY } from '../support/storage/endless-query.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const NOTHING = { sql: null, table: null, sort: null, filter: null, after: null, limit: 50 };
@@ -311,8 +312,6 @@ test('a reader waits for the next question of its app, and for none after a larg
   await eventually(() => running().length === 0, 'they end when the host stops');
 });
 
-const ENDLESS = 'WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n';
-
 test('endless reads of one account leave a turn to others, have a limit, and end with their askers', async (t) => {
   const { path } = makeDatabase(t, 'CREATE TABLE t (a)');
   const own = new StorageReaders(60_000);
@@ -322,7 +321,9 @@ test('endless reads of one account leave a turn to others, have a limit, and end
   const leaving = new AbortController();
   const ask = (owner: string, appId: string, sql: string, signal?: AbortSignal) =>
     own.ask({ owner, appId, signal }, null, { kind: 'database', path, ...NOTHING, sql });
-  const asked = Array.from({ length: 22 }, (_, i) => ask('greedy', `app ${i % 4}`, ENDLESS, leaving.signal));
+  const asked = Array.from({ length: 22 }, (_, i) =>
+    ask('greedy', `app ${i % 4}`, ENDLESS_QUERY, leaving.signal),
+  );
   const ends = Promise.allSettled(asked);
   await assert.rejects(
     ask('greedy', 'app 0', 'SELECT 1'),
