@@ -63,14 +63,15 @@ async function signedIn(db: D1Database, id: string): Promise<Actor> {
 /**
  * Checks that the caller may run an operation.
  * @param input the operation's validated input
+ * @returns whether the app was looked up
  * @throws {Problem} `app_not_found` for an app that does not exist, then `forbidden`
  */
 export async function authorize(
   { actor, reads }: { actor: Actor; reads: Reader },
   { needs }: Pick<Operation, 'needs'>,
   input: object,
-): Promise<void> {
-  if (actor.kind === 'runner' || actor.runs || needs === 'account') return;
+): Promise<boolean> {
+  if (actor.kind === 'runner' || actor.runs || needs === 'account') return false;
   if (needs === 'runner') {
     throw new Problem('forbidden', 'This needs the runner token, or an admin who is signed in.');
   }
@@ -78,6 +79,7 @@ export async function authorize(
   const access = await appAccess(reads, actor.id, id === null ? { slug: slug! } : { id });
   if (access === null) throw new Problem('app_not_found');
   requireRole(access.role, needs);
+  return true;
 }
 
 /**

@@ -19,26 +19,33 @@ import { errorServices } from './telemetry/errors.ts';
 import { eventServices } from './telemetry/events.ts';
 import { logServices } from './telemetry/logs.ts';
 import { metricServices } from './telemetry/metrics.ts';
+import { streamServices } from './telemetry/streams.ts';
 import type { Service } from './types.ts';
 
+/** Operations that do not look for their app themselves: `invoke` checks that it exists. */
+export const servicesOfHost = {
+  ...alertServices,
+  ...bucketServices,
+  ...cronServices,
+  ...errorServices,
+  ...logServices,
+  ...metricServices,
+  ...secretServices,
+  ...sourceServices,
+  ...storageServices,
+  ...streamServices,
+  ...workflowServices,
+};
+
 export const services = {
+  ...servicesOfHost,
   ...appServices,
   ...deployServices,
   ...previewServices,
   ...settingServices,
   ...domainServices,
-  ...alertServices,
-  ...secretServices,
-  ...sourceServices,
-  ...storageServices,
   ...eventServices,
   ...accountServices,
   ...adminServices,
-  ...logServices,
-  ...metricServices,
-  ...bucketServices,
-  ...errorServices,
-  ...cronServices,
-  ...workflowServices,
   ...inviteServices,
 } satisfies { [Name in OperationName]: Service<Name> };

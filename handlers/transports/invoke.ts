@@ -1,10 +1,12 @@
 // Runs an operation for any transport.
+import type * as z from 'zod';
 import { findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
 import type { Needs, Operation } from '../contract/operation.ts';
 import { Problem } from '../problem.ts';
-import { services } from '../services/index.ts';
+import { requireApp } from '../services/apps/apps.ts';
+import { services, servicesOfHost } from '../services/index.ts';
 import { Replaced, type Transport } from '../services/types.ts';
 import { type Answered, once } from './idempotency.ts';
 import { validate } from './validate.ts';
@@ -30,10 +32,11 @@ export async function invoke(
   input: unknown,
   from: { transport: Transport; key: string | null },
 ): Promise<Answered> {
-  const checked = await withAppId(context, operation, validate(operation.input, input));
-  await authorize(context, operation, checked);
+  const { checked, requireApp } = await admit(context, operation, operation.input, input);
   const implementation = implementations[operation.name]!;
   const run = async (context: Context): Promise<Answered> => {
+    // Not before `once`: the repeat of a deletion has no app any more.
+    if (operation.name in servicesOfHost) await requireApp();
     const answered = await implementation(context, checked, from.transport);
     const output =
       answered instanceof ReadableStream && context.actor.kind === 'account'
@@ -47,14 +50,26 @@ export async function invoke(
   return once(context, operation, from.key, checked, run);
 }
 
-/** Replaces an app's slug by its id. A slug in the format of an id is taken as an id. */
-export async function withAppId<Input extends object>(
-  { reads }: Context,
+/**
+ * Validates an input, replaces an app's slug in it by the id, and authorizes the caller.
+ * @returns the input, and a check that the app exists, which reads it only if none of these steps did
+ */
+export async function admit<Schema extends z.ZodObject>(
+  context: Context,
   { needs }: Pick<Operation, 'needs'>,
-  input: Input,
-): Promise<Input> {
+  schema: Schema,
+  input: unknown,
+): Promise<{ checked: z.output<Schema>; requireApp: () => Promise<unknown> }> {
+  const valid = validate(schema, input);
+  const checked = NEEDS_APP.includes(needs) ? await withAppId(context, valid) : valid;
+  const isFound = (await authorize(context, { needs }, checked)) || checked !== valid;
+  return { checked, requireApp: async () => isFound || requireApp(context, (checked as { id: string }).id) };
+}
+
+/** Replaces an app's slug by its id. A slug in the format of an id is taken as an id. */
+async function withAppId<Input extends object>({ reads }: Context, input: Input): Promise<Input> {
   const { id } = input as { id?: unknown };
-  if (!NEEDS_APP.includes(needs) || typeof id !== 'string' || ID.test(id)) return input;
+  if (typeof id !== 'string' || ID.test(id)) return input;
   const app = await findAppBySlug(reads, id);
   if (app === null) throw new Problem('app_not_found', `There is no app ${id}.`);
   return { ...input, id: app.id };

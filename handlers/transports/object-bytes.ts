@@ -1,11 +1,10 @@
 // The route that uploads the bytes of an object, whole or as a part of a multipart upload.
-import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
 import { operationsByName } from '../contract/index.ts';
 import { objectBytes } from '../contract/storage/buckets.ts';
 import { putObjectBody, putPartBody } from '../services/storage/buckets.ts';
-import { withAppId } from './invoke.ts';
-import { invalidInput, validate } from './validate.ts';
+import { admit } from './invoke.ts';
+import { invalidInput } from './validate.ts';
 
 /** Its path, next to the one that reads an object's bytes. */
 export const OBJECT_BYTES = '/v1/apps/:id/storage/r2/:bucket/raw';
@@ -20,8 +19,8 @@ export async function putObject(
   input: Record<string, unknown>,
 ): Promise<object> {
   const operation = operationsByName.get('storage.r2.put')!;
-  const checked = await withAppId(context, operation, validate(objectBytes, input));
-  await authorize(context, operation, checked);
+  const { checked, requireApp } = await admit(context, operation, objectBytes, input);
+  await requireApp();
   const { upload_id: upload, part, ...place } = checked;
   if (upload === undefined && part === undefined) return putObjectBody(context, place, request);
   if (upload === undefined || part === undefined) {

@@ -1,7 +1,6 @@
 // REST, generated from the contract.
 import { type IRequest, Router } from 'itty-router';
 import * as z from 'zod';
-import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
 import { reference } from '../contract/fields.ts';
 import { operations, operationsByName } from '../contract/index.ts';
@@ -11,9 +10,9 @@ import { objectBytes } from '../contract/storage/buckets.ts';
 import { Problem } from '../problem.ts';
 import { readJson } from './body.ts';
 import { type Answered, idempotencyKey } from './idempotency.ts';
-import { invoke, withAppId } from './invoke.ts';
+import { admit, invoke } from './invoke.ts';
 import { OBJECT_BYTES, putObject } from './object-bytes.ts';
-import { invalidInput, validate } from './validate.ts';
+import { invalidInput } from './validate.ts';
 
 type Arguments = [request: Request, context: Context];
 type Input = Record<string, unknown>;
@@ -41,9 +40,8 @@ router.put(OBJECT_BYTES, async ({ params }, request, context) =>
 router.get('/v1/apps/:id/storage/copy', async ({ params }, request, context) => {
   const operation = operationsByName.get('storage.d1.export')!;
   const input = withPath(queryInput({ input: copied }, request), params);
-  const { id } = await withAppId(context, operation, validate(copied, input));
-  await authorize(context, operation, { id });
-  const { body } = await context.host.bytes('GET /apps/:id/copy', { id });
+  const { checked } = await admit(context, operation, copied, input);
+  const { body } = await context.host.bytes('GET /apps/:id/copy', checked);
   return new Response(body, {
     headers: { 'content-type': 'application/octet-stream', 'cache-control': 'no-store' },
   });

@@ -106,7 +106,7 @@ async function pass(
   followed: Record<'lines' | 'requests', ReadableStream<Uint8Array>>,
   socket: WebSocket,
   tail: Tail & { url: string },
-  allowed: () => Promise<void>,
+  allowed: () => Promise<unknown>,
 ): Promise<void> {
   const events = new TailEvents({ ...tail, send: (event) => socket.send(JSON.stringify(event)) });
   let asked = Date.now();

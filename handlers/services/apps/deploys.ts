@@ -11,7 +11,6 @@ import type { DeployFact, DeployVersion, LinesFact } from '../../contract/host/h
 import { Problem } from '../../problem.ts';
 import { decodeNumbers } from '../cursor.ts';
 import { listAnswer, withoutCreation } from '../paging.ts';
-import { openStream } from '../telemetry/streams.ts';
 import type { Service } from '../types.ts';
 import { gitUrl, requireApp, wakeForDeploy } from './apps.ts';
 
@@ -57,9 +56,6 @@ async function nameOf({ reads, actor }: Context): Promise<string> {
   return account === null ? 'the runner token' : ((await findAccount(reads, account))?.name ?? account);
 }
 
-const stream: Service<'deploys.stream'> = (context, input, transport) =>
-  openStream(context, input, 'deploys', transport);
-
 const remote: Service<'git.remote'> = async (context, { id }) => {
   const url = gitUrl(await requireApp(context, id), context.env);
   const withKey = url.replace('://', '://git:<API_KEY>@');
@@ -80,7 +76,6 @@ export const deployServices = {
   'deploys.rollback': rollback,
   'deploys.create': create,
   'deploys.cancel': cancel,
-  'deploys.stream': stream,
   'git.remote': remote,
 };
 

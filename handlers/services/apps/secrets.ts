@@ -2,19 +2,16 @@
 import { Problem } from '../../problem.ts';
 import { pageOf } from '../paging.ts';
 import { Replaced, type Service } from '../types.ts';
-import { requireApp } from './apps.ts';
 
 const list: Service<'secrets.list'> = async (context, { id, ...page }) => {
-  const app = await requireApp(context, id);
-  const { items } = await context.host.call('GET /apps/:id/secrets', { id: app.id });
-  return pageOf(`secrets.list ${app.id}`, items, ({ name }) => name, page);
+  const { items } = await context.host.call('GET /apps/:id/secrets', { id });
+  return pageOf(`secrets.list ${id}`, items, ({ name }) => name, page);
 };
 
 const set: Service<'secrets.set'> = async (context, { id, name, value }) => {
-  const app = await requireApp(context, id);
   const { items, replaced, in_effect, problem } = await context.host.call(
     'PATCH /apps/:id/secrets',
-    { id: app.id },
+    { id },
     { body: { [name]: value } },
   );
   const record = items.find((item) => item.name === name);
@@ -25,9 +22,8 @@ const set: Service<'secrets.set'> = async (context, { id, name, value }) => {
 };
 
 const remove: Service<'secrets.delete'> = async (context, { id, name }) => {
-  const app = await requireApp(context, id);
   const body = { [name]: null };
-  const { replaced } = await context.host.call('PATCH /apps/:id/secrets', { id: app.id }, { body });
+  const { replaced } = await context.host.call('PATCH /apps/:id/secrets', { id }, { body });
   if (!replaced.includes(name)) throw new Problem('secret_not_found', `The app has no secret ${name}.`);
   return null;
 };

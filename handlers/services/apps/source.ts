@@ -10,7 +10,7 @@ import { fromBase64, toBase64 } from '../base64.ts';
 import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';
 import { UNTRUSTED } from '../untrusted.ts';
-import { requireApp, wakeForDeploy } from './apps.ts';
+import { wakeForDeploy } from './apps.ts';
 
 /** Bytes of a file in one RPC answer, when a range is given. */
 const RPC_RANGE_BYTES = 4 * 1024 * 1024;
@@ -28,7 +28,6 @@ const IMAGES: Record<string, string> = {
 const BLOB = 'GET /apps/:id/source/blob/:sha';
 
 const tree: Service<'source.tree'> = async (context, { id, ref, path, recursive, limit, cursor }) => {
-  await requireApp(context, id);
   // All pages of a list read the same commit.
   const name = `source.tree ${id}`;
   const [sha = null, from = '0'] = decodeCursor(name, cursor, 2) ?? [];
@@ -40,7 +39,6 @@ const tree: Service<'source.tree'> = async (context, { id, ref, path, recursive,
 };
 
 const blob: Service<'source.blob'> = async (context, { id, path, ref, range }, transport) => {
-  await requireApp(context, id);
   const entry = await context.host.call('GET /apps/:id/source/entry', { id }, { query: { path, ref } });
   const part = partOf(range, entry.size);
   if (transport === 'rest') return blobResponse(context, id, entry, part);
@@ -88,10 +86,8 @@ function contentType({ path }: HostBlob, response: Response): string {
   return IMAGES[path.slice(path.lastIndexOf('.') + 1).toLowerCase()] ?? 'application/octet-stream';
 }
 
-const diff: Service<'source.diff'> = async (context, { id, from, to }) => {
-  await requireApp(context, id);
-  return context.host.call('GET /apps/:id/source/diff', { id }, { query: { from, to } });
-};
+const diff: Service<'source.diff'> = (context, { id, from, to }) =>
+  context.host.call('GET /apps/:id/source/diff', { id }, { query: { from, to } });
 
 const commit: Service<'source.commit'> = async (context, input) => {
   const { id, message, author_email, author_name, parent = null } = input;

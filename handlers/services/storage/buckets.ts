@@ -4,7 +4,6 @@ import type { HostObject, UploadedPart } from '../../contract/host/host-routes.t
 import { R2_INLINE_BYTES, R2_OBJECT_BYTES, R2_PART_BYTES, R2_RPC_BYTES } from '../../contract/sizes.ts';
 import { Problem } from '../../problem.ts';
 import { type Part, partOf } from '../../range.ts';
-import { requireApp } from '../apps/apps.ts';
 import { fromBase64, toBase64 } from '../base64.ts';
 import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';
@@ -13,7 +12,7 @@ import { UNTRUSTED } from '../untrusted.ts';
 /** Attempts to read an object that changes concurrently. */
 const TRIES = 3;
 
-/** Location of an object: `id` is the app's id or slug. */
+/** Location of an object: `id` is the app's id. */
 interface Place {
   id: string;
   bucket: string;
@@ -22,9 +21,8 @@ interface Place {
 
 const list: Service<'storage.r2.list'> = async (
   context,
-  { bucket, prefix, delimiter, limit, cursor, ...of },
+  { id, bucket, prefix, delimiter, limit, cursor },
 ) => {
-  const { id } = await requireApp(context, of.id);
   const name = `storage.r2.list ${id} ${bucket}`;
   const [from] = decodeCursor(name, cursor, 1) ?? [];
   const asked = { bucket, prefix, delimiter, limit, cursor: from };
@@ -40,19 +38,16 @@ const list: Service<'storage.r2.list'> = async (
   };
 };
 
-const get: Service<'storage.r2.get'> = async (context, asked) => {
-  const place = await placeOf(context, asked);
-  return unchanged(async () => {
+const get: Service<'storage.r2.get'> = (context, place) =>
+  unchanged(async () => {
     const object = await headOf(context, place);
     if (object.size > R2_INLINE_BYTES) return { ...object, content_base64: null };
     const response = await bytesOf(context, place, object, { offset: 0, length: object.size });
     return { ...object, content_base64: await base64Of(response) };
   });
-};
 
-const raw: Service<'storage.r2.raw'> = async (context, { range, ...asked }, transport) => {
-  const place = await placeOf(context, asked);
-  return unchanged(async () => {
+const raw: Service<'storage.r2.raw'> = async (context, { range, ...place }, transport) =>
+  unchanged(async () => {
     const object = await headOf(context, place);
     const part = partOf(range, object.size);
     const { offset, length } = part ?? { offset: 0, length: object.size };
@@ -64,36 +59,31 @@ const raw: Service<'storage.r2.raw'> = async (context, { range, ...asked }, tran
     }
     return { content_base64: await base64Of(await bytesOf(context, place, object, { offset, length })) };
   });
-};
 
 const put: Service<'storage.r2.put'> = async (
   context,
-  { content_base64, content_type, metadata, ...asked },
+  { content_base64, content_type, metadata, ...place },
 ) => {
-  const place = await placeOf(context, asked);
   return putObject(context, place, { content_type, metadata }, new Blob([fromBase64(content_base64)]));
 };
 
 const createUpload: Service<'storage.r2.create_upload'> = async (
   context,
-  { content_type, metadata, ...asked },
+  { content_type, metadata, ...place },
 ) => {
-  const place = await placeOf(context, asked);
   const query = { ...named(place), described: JSON.stringify({ content_type, metadata }) };
   return context.host.call('POST /apps/:id/r2/uploads', { id: place.id }, { query });
 };
 
 const completeUpload: Service<'storage.r2.complete_upload'> = async (
   context,
-  { upload_id, parts, ...asked },
+  { upload_id, parts, ...place },
 ) => {
-  const place = await placeOf(context, asked);
   const query = { ...named(place), upload: upload_id };
   return context.host.call('POST /apps/:id/r2/complete', { id: place.id }, { query, body: parts });
 };
 
-const abortUpload: Service<'storage.r2.abort_upload'> = async (context, { upload_id, ...asked }) => {
-  const place = await placeOf(context, asked);
+const abortUpload: Service<'storage.r2.abort_upload'> = async (context, { upload_id, ...place }) => {
   const query = { ...named(place), upload: upload_id };
   return context.host.call('DELETE /apps/:id/r2/upload', { id: place.id }, { query });
 };
@@ -102,8 +92,7 @@ const abortUpload: Service<'storage.r2.abort_upload'> = async (context, { upload
  * Streams a body to an object without buffering it. Call `authorize` first.
  * @throws {Problem} `invalid_input` without a Content-Length, `body_too_large`, `quota_exceeded`, `request_timeout`
  */
-export async function putObjectBody(context: Context, asked: Place, request: Request): Promise<HostObject> {
-  const place = await placeOf(context, asked);
+export async function putObjectBody(context: Context, place: Place, request: Request): Promise<HostObject> {
   const body = bodyOf(request, R2_OBJECT_BYTES);
   const content_type = request.headers.get('content-type')?.slice(0, 200);
   return putObject(context, place, { content_type }, body);
@@ -112,11 +101,10 @@ export async function putObjectBody(context: Context, asked: Place, request: Req
 /** Like `putObjectBody`, for one part of an upload. */
 export async function putPartBody(
   context: Context,
-  asked: Place,
+  place: Place,
   of: { upload: string; part: number },
   request: Request,
 ): Promise<UploadedPart> {
-  const place = await placeOf(context, asked);
   const given = { query: { ...named(place), ...of }, body: bodyOf(request, R2_PART_BYTES) };
   return context.host.call('PUT /apps/:id/r2/part', { id: place.id }, given);
 }
@@ -136,15 +124,8 @@ function bodyOf({ headers, body }: Request, limitBytes: number): ReadableStream<
   return (body ?? new Blob([]).stream()).pipeThrough(new FixedLengthStream(Number(length)));
 }
 
-const remove: Service<'storage.r2.delete'> = async (context, asked) => {
-  const place = await placeOf(context, asked);
-  return context.host.call('DELETE /apps/:id/r2/object', { id: place.id }, { query: named(place) });
-};
-
-/** Replaces an app's slug by its id. */
-async function placeOf(context: Context, { id, ...place }: Place): Promise<Place> {
-  return { ...place, id: (await requireApp(context, id)).id };
-}
+const remove: Service<'storage.r2.delete'> = (context, place) =>
+  context.host.call('DELETE /apps/:id/r2/object', { id: place.id }, { query: named(place) });
 
 /** An object's place without the app, as the host's calls name it. */
 function named({ bucket, key }: Place) {

@@ -3,7 +3,6 @@ import type { StatementResult } from '../../contract/host/host-storage.ts';
 import type { Result } from '../../contract/index.ts';
 import { hashOf } from '../../secrets.ts';
 import { invalidInput } from '../../transports/validate.ts';
-import { requireApp } from '../apps/apps.ts';
 import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';
 import { runFile, runQueries } from './sql.ts';
@@ -11,26 +10,23 @@ import { runFile, runQueries } from './sql.ts';
 type SqlValue = Result<'storage.d1.get'>['rows'][number][number];
 
 const overview: Service<'storage.overview'> = async (context, { id }) => {
-  const app = await requireApp(context, id);
   const [kept, buckets] = await Promise.all([
-    context.host.call('GET /apps/:id/storage', { id: app.id }),
-    context.host.call('GET /apps/:id/buckets', { id: app.id }),
+    context.host.call('GET /apps/:id/storage', { id }),
+    context.host.call('GET /apps/:id/buckets', { id }),
   ]);
   return { ...kept, buckets };
 };
 
 const databaseGet: Service<'storage.d1.get'> = async (context, { id, database_id, cursor, ...asked }) => {
-  const app = await requireApp(context, id);
   const question = tableQuestion(asked);
-  const list = await listName('storage.d1.get', app.id, database_id, asked.table, asked.sort, asked.filter);
+  const list = await listName('storage.d1.get', id, database_id, asked.table, asked.sort, asked.filter);
   const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
   const body = { ...question, database: database_id, after };
-  const { next, ...answer } = await context.host.call('POST /apps/:id/storage/d1', { id: app.id }, { body });
+  const { next, ...answer } = await context.host.call('POST /apps/:id/storage/d1', { id }, { body });
   return { ...answer, next_cursor: encodeCursor(list, next === null ? null : [next]) };
 };
 
 const objectsGet: Service<'storage.do.get'> = async (context, { id, class_name, cursor, ...input }) => {
-  const app = await requireApp(context, id);
   const { object_id = null, name = null, key = null, ...asked } = input;
   if (object_id !== null && name !== null) throw oneOf('name', 'id');
   if (object_id === null && name === null)
@@ -39,21 +35,20 @@ const objectsGet: Service<'storage.do.get'> = async (context, { id, class_name, 
         throw invalidInput([{ path: field, message: 'is for one object: name its id or name' }]);
   const question = { ...tableQuestion(asked), class_name, object: object_id, name, key };
   const { table, sort, filter } = asked;
-  const list = await listName('storage.do.get', app.id, class_name, object_id, name, table, sort, filter);
+  const list = await listName('storage.do.get', id, class_name, object_id, name, table, sort, filter);
   const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
   const body = { ...question, after };
-  const { next, ...answer } = await context.host.call('POST /apps/:id/storage/do', { id: app.id }, { body });
+  const { next, ...answer } = await context.host.call('POST /apps/:id/storage/do', { id }, { body });
   return { ...answer, next_cursor: encodeCursor(list, next === null ? null : [next]) };
 };
 
 const databaseWrite: Service<'storage.d1.write'> = async (context, input) => {
-  const app = await requireApp(context, input.id);
-  const { database_id, sql, params, statements } = input;
+  const { id, database_id, sql, params, statements } = input;
   if ((sql === undefined) === (statements === undefined)) throw oneOf('statements', 'sql, and one is needed');
   if (statements && params) throw oneOf('params', 'statements, which have their own');
   const all = statements ?? [{ sql: sql!, params }];
   const queries = all.map(({ sql, params = [] }) => ({ sql, params }));
-  const { done, duration_ms } = await runQueries(context, app.id, database_id, queries);
+  const { done, duration_ms } = await runQueries(context, id, database_id, queries);
   const written = done.map((results, at) => writtenOf(results, at === done.length - 1 ? duration_ms : 0));
   return statements ? written : written[0]!;
 };
@@ -71,19 +66,16 @@ function writtenOf(results: StatementResult[], duration_ms: number) {
 }
 
 const databaseExport: Service<'storage.d1.export'> = async (context, { id, database_id, tables }) => {
-  const app = await requireApp(context, id);
   const body = { database: database_id, tables };
-  return context.host.call('POST /apps/:id/storage/export', { id: app.id }, { body });
+  return context.host.call('POST /apps/:id/storage/export', { id }, { body });
 };
 
 const databaseImport: Service<'storage.d1.import'> = async (context, { id, database_id, sql }) => {
-  const app = await requireApp(context, id);
-  const { done, duration_ms } = await runFile(context, app.id, database_id, sql);
+  const { done, duration_ms } = await runFile(context, id, database_id, sql);
   return { statements: done.statements, changes: done.changes, duration_ms };
 };
 
 const kvPut: Service<'storage.kv.put'> = async (context, { id, namespace_id, key, ...value }) => {
-  const app = await requireApp(context, id);
   const { value_base64, expires_at, metadata = null } = value;
   const body = {
     of: namespace_id,
@@ -92,32 +84,29 @@ const kvPut: Service<'storage.kv.put'> = async (context, { id, namespace_id, key
     expiration: expires_at === undefined ? null : Math.floor(Date.parse(expires_at) / 1000),
     metadata,
   };
-  await context.host.call('POST /apps/:id/storage/kv/write', { id: app.id }, { body });
+  await context.host.call('POST /apps/:id/storage/kv/write', { id }, { body });
   return { key };
 };
 
 const kvDelete: Service<'storage.kv.delete'> = async (context, { id, namespace_id, key }) => {
-  const app = await requireApp(context, id);
   const body = { of: namespace_id, key, value: null, expiration: null, metadata: null };
-  return context.host.call('POST /apps/:id/storage/kv/write', { id: app.id }, { body });
+  return context.host.call('POST /apps/:id/storage/kv/write', { id }, { body });
 };
 
 const kvList: Service<'storage.kv.list'> = async (
   context,
   { id, namespace_id, prefix = '', limit, cursor },
 ) => {
-  const app = await requireApp(context, id);
-  const list = await listName('storage.kv.list', app.id, namespace_id, prefix);
+  const list = await listName('storage.kv.list', id, namespace_id, prefix);
   const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
   const body = { namespace: namespace_id, key: null, prefix, after, limit };
-  const { next, items } = await context.host.call('POST /apps/:id/storage/kv', { id: app.id }, { body });
+  const { next, items } = await context.host.call('POST /apps/:id/storage/kv', { id }, { body });
   return { items, next_cursor: encodeCursor(list, next === null ? null : [next]) };
 };
 
 const kvGet: Service<'storage.kv.get'> = async (context, { id, namespace_id, key }) => {
-  const app = await requireApp(context, id);
   const body = { namespace: namespace_id, key, prefix: '', after: null, limit: 1 };
-  return context.host.call('POST /apps/:id/storage/kv/get', { id: app.id }, { body });
+  return context.host.call('POST /apps/:id/storage/kv/get', { id }, { body });
 };
 
 export const storageServices = {

@@ -1,39 +1,26 @@
 // Workflows of an app: what is kept of their instances is read as all storage is, and processes of the app change them.
 import type { Context } from '../../context.ts';
 import type { WorkflowAction } from '../../contract/host/host-storage.ts';
-import { requireApp } from '../apps/apps.ts';
 import { decodeCursor, encodeCursor } from '../cursor.ts';
 import { pageOf } from '../paging.ts';
 import type { Service } from '../types.ts';
 
 const list: Service<'workflows.list'> = async (context, { id, ...page }) => {
-  const app = await requireApp(context, id);
-  const items = await context.host.call('GET /apps/:id/workflows', { id: app.id });
-  return pageOf(`workflows.list ${app.id}`, items, ({ name }) => name, page);
+  const items = await context.host.call('GET /apps/:id/workflows', { id });
+  return pageOf(`workflows.list ${id}`, items, ({ name }) => name, page);
 };
 
 const instances: Service<'workflows.instances.list'> = async (context, { id, cursor, ...asked }) => {
-  const app = await requireApp(context, id);
   const { workflow, status = null, limit } = asked;
-  const name = `workflows.instances.list ${app.id} ${workflow} ${status}`;
+  const name = `workflows.instances.list ${id} ${workflow} ${status}`;
   const after = decodeCursor(name, cursor, 1)?.[0] ?? null;
   const body = { workflow, status, limit, after };
-  const { items, next } = await context.host.call(
-    'POST /apps/:id/workflows/instances',
-    { id: app.id },
-    { body },
-  );
+  const { items, next } = await context.host.call('POST /apps/:id/workflows/instances', { id }, { body });
   return { items, next_cursor: encodeCursor(name, next === null ? null : [next]) };
 };
 
-const get: Service<'workflows.instances.get'> = async (context, { id, workflow, instance }) => {
-  const app = await requireApp(context, id);
-  return context.host.call(
-    'POST /apps/:id/workflows/instance',
-    { id: app.id },
-    { body: { workflow, instance } },
-  );
-};
+const get: Service<'workflows.instances.get'> = (context, { id, workflow, instance }) =>
+  context.host.call('POST /apps/:id/workflows/instance', { id }, { body: { workflow, instance } });
 
 const create: Service<'workflows.instances.create'> = async (context, { id, workflow, instance, params }) => {
   const named = { workflow, instance: instance ?? null };
@@ -62,8 +49,7 @@ const remove: Service<'workflows.instances.delete'> = async (context, { id, work
 
 /** Has a process of the app make or change an instance. */
 async function act(context: Context, id: string, body: WorkflowAction) {
-  const app = await requireApp(context, id);
-  return context.host.call('POST /apps/:id/workflows/act', { id: app.id }, { body });
+  return context.host.call('POST /apps/:id/workflows/act', { id }, { body });
 }
 
 export const workflowServices = {

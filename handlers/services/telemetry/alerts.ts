@@ -3,7 +3,6 @@ import { pageOf } from '../../../sqlite/control/page.ts';
 import type { AlertSettings } from '../../contract/host/host-routes.ts';
 import { Problem } from '../../problem.ts';
 import { invalidInput } from '../../transports/validate.ts';
-import { requireApp } from '../apps/apps.ts';
 import { listAnswer, pageAfter } from '../paging.ts';
 import type { Service } from '../types.ts';
 
@@ -11,7 +10,6 @@ import type { Service } from '../types.ts';
 const ALERT_ID = /^[0-9a-z]{16}$/;
 
 const list: Service<'alerts.list'> = async (context, { id, ...page }) => {
-  await requireApp(context, id);
   const name = `alerts.list ${id}`;
   const { after, limit } = pageAfter(name, page);
   const rest = (await context.host.call('GET /apps/:id/alerts', { id })).filter((alert) => alert.id > after);
@@ -23,7 +21,6 @@ const list: Service<'alerts.list'> = async (context, { id, ...page }) => {
 };
 
 const set: Service<'alerts.set'> = async (context, { id, alert_id, ...given }) => {
-  await requireApp(context, id);
   // Undefined fields are dropped by JSON.
   const settings = given as AlertSettings;
   if (alert_id !== undefined) {
@@ -37,15 +34,11 @@ const set: Service<'alerts.set'> = async (context, { id, alert_id, ...given }) =
   return context.host.call('POST /apps/:id/alerts', { id }, { body: { ...settings, url } });
 };
 
-const remove: Service<'alerts.delete'> = async (context, { id, alert_id }) => {
-  await requireApp(context, id);
-  return context.host.call('DELETE /apps/:id/alerts/:alert', { id, alert: requireId(alert_id) });
-};
+const remove: Service<'alerts.delete'> = (context, { id, alert_id }) =>
+  context.host.call('DELETE /apps/:id/alerts/:alert', { id, alert: requireId(alert_id) });
 
-const test: Service<'alerts.test'> = async (context, { id, alert_id }) => {
-  await requireApp(context, id);
-  return context.host.call('POST /apps/:id/alerts/:alert/test', { id, alert: requireId(alert_id) });
-};
+const test: Service<'alerts.test'> = (context, { id, alert_id }) =>
+  context.host.call('POST /apps/:id/alerts/:alert/test', { id, alert: requireId(alert_id) });
 
 export const alertServices = {
   'alerts.list': list,

@@ -10,7 +10,6 @@ import { unwrap } from '../apps/apps.ts';
 import { decodeCursor, decodeNumbers } from '../cursor.ts';
 import { listAnswer, pageAfter, withoutCreation } from '../paging.ts';
 import { Replaced, type Service } from '../types.ts';
-import { openStream } from './streams.ts';
 
 const list: Service<'events.list'> = async ({ reads }, { id, channel, event, user_id, limit, cursor }) => {
   const name = `events.list ${id}`;
@@ -36,9 +35,6 @@ const log: Service<'events.log'> = async (context, { id, tags, ...event }) => {
   unwrap(await context.app(id).logEvent(row, shown));
   return shown;
 };
-
-const stream: Service<'events.stream'> = (context, input, transport) =>
-  openStream(context, input, 'events', transport);
 
 const channels: Service<'events.channels'> = async ({ reads }, { id, ...page }) => {
   const name = `events.channels ${id}`;
@@ -93,7 +89,6 @@ const insightsSet: Service<'insights.set'> = async ({ db, at }, { id, title, val
 export const eventServices = {
   'events.list': list,
   'events.log': log,
-  'events.stream': stream,
   'events.channels': channels,
   'users.identify': identify,
   'users.list': users,

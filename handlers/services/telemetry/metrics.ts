@@ -1,19 +1,14 @@
 // Metrics of an app. The host stores them, so a sleeping app need not wake.
 import type { Context } from '../../context.ts';
 import type { TelemetryAnswers } from '../../contract/host/host-routes.ts';
-import { requireApp } from '../apps/apps.ts';
 import { decodeNumbers, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';
 
-const get: Service<'metrics.get'> = async (context, { id, hours }) => {
-  await requireApp(context, id);
-  return context.host.call('POST /apps/:id/telemetry/metrics', { id }, { body: { hours } });
-};
+const get: Service<'metrics.get'> = (context, { id, hours }) =>
+  context.host.call('POST /apps/:id/telemetry/metrics', { id }, { body: { hours } });
 
-const version: Service<'metrics.version'> = async (context, { id }) => {
-  await requireApp(context, id);
-  return context.host.call('POST /apps/:id/telemetry/metrics/version', { id }, { body: {} });
-};
+const version: Service<'metrics.version'> = (context, { id }) =>
+  context.host.call('POST /apps/:id/telemetry/metrics/version', { id }, { body: {} });
 
 const devices: Service<'devices.list'> = (context, input) => breakdown(context, 'devices', input);
 const paths: Service<'paths.list'> = (context, input) => breakdown(context, 'paths', input);
@@ -31,7 +26,6 @@ async function breakdown<Name extends 'devices' | 'paths' | 'refs'>(
   name: Name,
   { id, hours, limit, cursor }: Range,
 ): Promise<{ items: TelemetryAnswers[Name]['answer']['items']; next_cursor: string | null }> {
-  await requireApp(context, id);
   const list = `${name}.list ${id} ${hours}`;
   const offset = decodeNumbers(list, cursor, 1)?.[0] ?? 0;
   const call = `POST /apps/:id/telemetry/${name as 'devices' | 'paths' | 'refs'}` as const;
@@ -40,7 +34,6 @@ async function breakdown<Name extends 'devices' | 'paths' | 'refs'>(
 }
 
 const spans: Service<'spans.list'> = async (context, { id, hours, limit, cursor }) => {
-  await requireApp(context, id);
   const list = `spans.list ${id}`;
   const before = decodeNumbers(list, cursor, 1)?.[0];
   const body = { hours, limit, before };
@@ -49,7 +42,6 @@ const spans: Service<'spans.list'> = async (context, { id, hours, limit, cursor 
 };
 
 const datapoints: Service<'datapoints.list'> = async (context, { id, limit, cursor, ...filter }) => {
-  await requireApp(context, id);
   const list = `datapoints.list ${id} ${JSON.stringify(filter)}`;
   const before = decodeNumbers(list, cursor, 1)?.[0];
   const body = { ...filter, limit, before };
