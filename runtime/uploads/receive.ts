@@ -2,56 +2,110 @@
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Refusal } from '../refusal.ts';
+import { clientLeft } from '../sockets/client-left.ts';
 
 /** Concurrent bodies; each may fill its limit on the disk. */
 const AT_ONCE = 16;
 /** Concurrent bodies of one account: Wrangler sends three. */
 const AT_ONCE_OF_ACCOUNT = 6;
+/** Timeout of a body, in ms. It allows a slow line: 75 KiB/s for the largest body. */
+const RECEIVE_MS = 30 * 60_000;
 
-/** The directory of bodies being processed. A killed host's files there are removed at the start. */
+/** A request with the body, and its response. */
+export interface Upload {
+  request: IncomingMessage;
+  response: ServerResponse;
+}
+
+/** An upload that has a place. */
+interface Place {
+  account: string;
+  /** Aborts the upload, with the reason to refuse it. */
+  ended: AbortController;
+}
+
+/**
+ * The directory of bodies being processed. A killed host's files there are removed at the start. When all places are taken,
+ * an account with few of them gets one from the account with most.
+ */
 export class Incoming {
   readonly #directory: string;
-  /** Bodies being received, by account. */
-  readonly #taken = new Map<string, number>();
+  /** In the order of arrival. */
+  readonly #places = new Set<Place>();
 
   constructor(directory: string) {
     this.#directory = directory;
   }
 
   /**
-   * Writes a body to a file, which exists while `work` runs.
-   * @throws {Refusal} 413 over `limitBytes`, 400 when the client aborts, 429 while too many are received
+   * Writes a body to a file, which exists while `work` runs. The signal of `work` aborts when the client disconnects, or
+   * another account gets the place.
+   * @throws {Refusal} 413 over `limitBytes`, 400 when the client aborts or is too slow, 429 while too many are received
    */
   async during<T>(
-    request: IncomingMessage,
+    { request, response }: Upload,
     { limitBytes, account }: { limitBytes: number; account: string },
-    work: (path: string) => Promise<T>,
+    work: (path: string, signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const ofAccount = this.#taken.get(account) ?? 0;
-    const all = [...this.#taken.values()].reduce((sum, count) => sum + count, 0);
-    if (all >= AT_ONCE || ofAccount >= AT_ONCE_OF_ACCOUNT)
-      throw new Refusal(429, 'rate_limited', 'too many uploads come at once; try again in a moment');
-    this.#taken.set(account, ofAccount + 1);
+    const place = this.#take(account);
+    const left = clientLeft(response);
+    const signal = AbortSignal.any([place.ended.signal, left]);
     const path = join(this.#directory, randomBytes(16).toString('hex'));
     try {
       await mkdir(this.#directory, { recursive: true, mode: 0o700 });
-      await write(request, path, limitBytes);
-      return await work(path);
+      await write(request, path, limitBytes, signal);
+      return await work(path, signal);
+    } catch (error) {
+      if (place.ended.signal.aborted) throw place.ended.signal.reason;
+      if (!left.aborted) throw error;
+      throw new Refusal(400, 'bad_request', 'the upload broke off before its end; nothing was deployed');
     } finally {
-      const left = this.#taken.get(account)! - 1;
-      if (left > 0) this.#taken.set(account, left);
-      else this.#taken.delete(account);
+      this.#places.delete(place);
       await rm(path, { force: true });
     }
   }
+
+  /** Takes a place, if needed from the account with most. @throws {Refusal} 429 when there is none for this account */
+  #take(account: string): Place {
+    const ofAccount = this.#of(account).length;
+    if (ofAccount >= AT_ONCE_OF_ACCOUNT)
+      throw tooMany(`of one account at most ${AT_ONCE_OF_ACCOUNT} uploads may come at once`);
+    if (this.#places.size >= AT_ONCE) {
+      const [oldest, ...others] = [...this.#places]
+        .map((place) => this.#of(place.account))
+        .reduce((most, places) => (places.length > most.length ? places : most));
+      // Otherwise two accounts would take one place from each other by turns.
+      if (others.length <= ofAccount) throw tooMany(`at most ${AT_ONCE} uploads may come at once`);
+      this.#places.delete(oldest!);
+      oldest!.ended.abort(
+        tooMany(`at most ${AT_ONCE} uploads may come at once, and another account with fewer needs a place`),
+      );
+    }
+    const place = { account, ended: new AbortController() };
+    this.#places.add(place);
+    return place;
+  }
+
+  #of(account: string): Place[] {
+    return [...this.#places].filter((place) => place.account === account);
+  }
 }
 
-async function write(request: IncomingMessage, path: string, limitBytes: number): Promise<void> {
+function tooMany(limit: string): Refusal {
+  return new Refusal(429, 'rate_limited', `${limit}; try again in a moment`);
+}
+
+async function write(
+  request: IncomingMessage,
+  path: string,
+  limitBytes: number,
+  signal: AbortSignal,
+): Promise<void> {
   let bytes = 0;
   const bounded = new Transform({
     transform(chunk: Buffer, _encoding, done) {
@@ -60,11 +114,17 @@ async function write(request: IncomingMessage, path: string, limitBytes: number)
       else done(new Refusal(413, 'body_too_large', `an upload may have ${limitBytes} bytes here`));
     },
   });
+  const deadline = AbortSignal.timeout(RECEIVE_MS);
+  // Not part of the pipeline, which would destroy the request: the response could not be sent.
+  request.pipe(bounded);
   try {
-    await pipeline(request, bounded, createWriteStream(path, { mode: 0o600 }));
+    await pipeline(bounded, createWriteStream(path, { mode: 0o600 }), {
+      signal: AbortSignal.any([signal, deadline]),
+    });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_STREAM_PREMATURE_CLOSE' && !request.errored)
-      throw error;
-    throw new Refusal(400, 'bad_request', 'the upload broke off before its end; nothing was deployed');
+    request.unpipe(bounded);
+    if (deadline.aborted && !signal.aborted)
+      throw new Refusal(400, 'bad_request', `an upload must arrive within ${RECEIVE_MS / 60_000} minutes`);
+    throw error;
   }
 }

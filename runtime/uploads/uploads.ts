@@ -1,7 +1,6 @@
 // Wrangler's uploads: assets in sessions, and versions, which are releases that are not deployed yet.
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { readdir, writeFile } from 'node:fs/promises';
-import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import type { Bundle } from '../../bundler/release.ts';
@@ -22,7 +21,7 @@ import { Refusal } from '../refusal.ts';
 import type { StorageNames } from '../storage/names.ts';
 import { threads } from '../threads/worker.ts';
 import type * as assetFiles from './asset-files.ts';
-import { Incoming } from './receive.ts';
+import { Incoming, type Upload } from './receive.ts';
 import { removeUpload, tidyUploads } from './tidy.ts';
 import {
   accountOf,
@@ -87,12 +86,12 @@ export class Uploads {
   }
 
   /** Begins a session of assets. @throws {Refusal} for an invalid manifest */
-  async startAssets(request: IncomingMessage, from: Uploader): Promise<assetFiles.Started> {
+  async startAssets(upload: Upload, from: Uploader): Promise<assetFiles.Started> {
     this.#tidySoon();
     const { owner } = from;
     const account = accountOf(owner);
-    return this.#incoming.during(request, { limitBytes: MANIFEST_BYTES, account }, (body) =>
-      inThread<typeof assetFiles.startSession>(ASSET_FILES, 'startSession', account, [
+    return this.#incoming.during(upload, { limitBytes: MANIFEST_BYTES, account }, (body, signal) =>
+      inThread<typeof assetFiles.startSession>(ASSET_FILES, 'startSession', { key: account, signal }, [
         this.#sessions,
         body,
         { owner, account, releases: this.#releases(from), assetsMb: this.#options.assetsMb },
@@ -101,13 +100,13 @@ export class Uploads {
   }
 
   /** Stores assets of a session. @returns whether it has all. @throws {Refusal} */
-  async keepAssets(request: IncomingMessage, session: string): Promise<boolean> {
+  async keepAssets(upload: Upload, session: string): Promise<boolean> {
     // Before reading the body: the session id is the sender's only credential.
     const account = await accountOfSession(this.#sessions, session);
     if (account === null) throw new Refusal(400, 'invalid_input', NO_SESSION);
-    const contentType = request.headers['content-type'] ?? '';
-    return this.#incoming.during(request, { limitBytes: ASSETS_BYTES, account }, (body) =>
-      inThread<typeof assetFiles.keepAssets>(ASSET_FILES, 'keepAssets', account, [
+    const contentType = upload.request.headers['content-type'] ?? '';
+    return this.#incoming.during(upload, { limitBytes: ASSETS_BYTES, account }, (body, signal) =>
+      inThread<typeof assetFiles.keepAssets>(ASSET_FILES, 'keepAssets', { key: account, signal }, [
         this.#sessions,
         session,
         { body, contentType },
@@ -120,15 +119,17 @@ export class Uploads {
    * @throws {Refusal} for an invalid version
    */
   async take(
-    request: IncomingMessage,
+    upload: Upload,
     from: Uploader,
     author: string,
   ): Promise<{ version: UploadedVersion; secrets: Record<string, string> }> {
     this.#tidySoon();
-    const contentType = request.headers['content-type'] ?? '';
+    const contentType = upload.request.headers['content-type'] ?? '';
     const account = accountOf(from.owner);
-    return this.#incoming.during(request, { limitBytes: VERSION_BYTES, account }, (body) =>
-      this.#unpacking.run({ owner: account }, () => this.#unpack(body, contentType, from, author)),
+    return this.#incoming.during(upload, { limitBytes: VERSION_BYTES, account }, (body, signal) =>
+      this.#unpacking.run({ owner: account, signal }, () =>
+        this.#unpack({ body, contentType, from, author, signal }),
+      ),
     );
   }
 
@@ -180,12 +181,19 @@ export class Uploads {
     await Promise.all((await this.list(appId)).map(({ id }) => this.drop(id)));
   }
 
-  async #unpack(
-    body: string,
-    contentType: string,
-    from: Uploader,
-    author: string,
-  ): Promise<{ version: UploadedVersion; secrets: Record<string, string> }> {
+  async #unpack({
+    body,
+    contentType,
+    from,
+    author,
+    signal,
+  }: {
+    body: string;
+    contentType: string;
+    from: Uploader;
+    author: string;
+    signal: AbortSignal;
+  }): Promise<{ version: UploadedVersion; secrets: Record<string, string> }> {
     const { apps, paths, secrets, store } = this.#options;
     const { owner, appId } = from;
     const id = newId();
@@ -193,8 +201,8 @@ export class Uploads {
     const live = appId === null ? null : (apps.get(appId)?.liveDeployId ?? null);
     const names = appId === null ? {} : (store.apps.storageNames(appId) as Partial<StorageNames>);
     try {
-      const account = accountOf(owner);
-      const unpacked = await inThread<typeof unpack.unpackUpload>(UNPACK, 'unpackUpload', account, [
+      const turn = { key: accountOf(owner), signal };
+      const unpacked = await inThread<typeof unpack.unpackUpload>(UNPACK, 'unpackUpload', turn, [
         {
           body,
           contentType,
@@ -253,18 +261,22 @@ function newestFirst(a: UploadedVersion | null, b: UploadedVersion | null): numb
 
 /**
  * Runs a job in a thread: a tenant decides its size.
- * @param key jobs with the same key run one after another
+ * @param turn jobs with the same key run one after another; the signal aborts them
  * @throws {Refusal} with the upload's error
  */
 // biome-ignore lint/suspicious/noExplicitAny: any function can be a job
 async function inThread<F extends (...values: any[]) => unknown>(
   module: URL,
   name: string,
-  key: string,
+  turn: { key: string; signal: AbortSignal },
   values: Parameters<F>,
 ): Promise<Awaited<ReturnType<F>>> {
   try {
-    return await threads.run<F>(module, name, values, { deadlineMs: UNPACK_MS, key, errors: [BuildFailure] });
+    return await threads.run<F>(module, name, values, {
+      ...turn,
+      deadlineMs: UNPACK_MS,
+      errors: [BuildFailure],
+    });
   } catch (error) {
     if (error instanceof BuildFailure) throw new Refusal(400, 'invalid_input', error.message);
     if (error instanceof QueueFull) throw new Refusal(503, 'host_unavailable', error.message);

@@ -1,6 +1,6 @@
 // What an account, or a stranger, can have uploads keep and read: each of it has a bound.
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -20,10 +20,12 @@ async function open(t: TestContext) {
   const paths = layout(temporaryDirectory(t));
   // An upload for an app that is not made yet looks into none of the others.
   const uploads = new Uploads({ paths, assetsMb: 1 } as unknown as UploadsOptions);
-  type Work = (request: Parameters<Uploads['keepAssets']>[0]) => Promise<unknown>;
+  type Work = (upload: Parameters<Uploads['keepAssets']>[0]) => Promise<unknown>;
   const works: Work[] = [];
   const server = createServer((request, response) => {
-    works.shift()!(request).then(
+    // As the host's own server.
+    response.once('finish', () => request.resume());
+    works.shift()!({ request, response }).then(
       (answer) => response.end(JSON.stringify(answer)),
       (error) => response.writeHead(error instanceof Refusal ? error.status : 500).end(error.message),
     );
@@ -31,13 +33,17 @@ async function open(t: TestContext) {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.after(() => server.close());
   t.after(() => server.closeAllConnections());
-  const send = async (body: NonNullable<RequestInit['body']>, work: Work) => {
+  const send = async (
+    body: NonNullable<RequestInit['body']>,
+    work: Work,
+    signal = AbortSignal.timeout(30_000),
+  ) => {
     works.push(work);
     const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, {
       method: 'POST',
       body,
       ...(body instanceof ReadableStream && { duplex: 'half' }),
-      signal: AbortSignal.timeout(30_000),
+      signal,
     } as RequestInit);
     const text = await response.text();
     return { status: response.status, text };
@@ -59,8 +65,8 @@ const module = (name: string, type = 'application/javascript+module') => new Fil
 test('the words of an upload are cut, and its metadata are bounded', async (t) => {
   const { uploads, send } = await open(t);
   const take = (metadata: object) =>
-    send(form(metadata, { 'index.js': module('index.js') }), (request) =>
-      uploads.take(request, from('one/app'), 'me'),
+    send(form(metadata, { 'index.js': module('index.js') }), (upload) =>
+      uploads.take(upload, from('one/app'), 'me'),
     );
   const annotations = { 'workers/message': 'm'.repeat(100_000), 'workers/tag': 't'.repeat(100_000) };
   const taken = await take({ annotations });
@@ -74,8 +80,8 @@ test('the words of an upload are cut, and its metadata are bounded', async (t) =
 test('modules whose names or types cannot be are faults of the upload', async (t) => {
   const { uploads, send } = await open(t);
   const fault = async (modules: Record<string, File>) => {
-    const { status, text } = await send(form({}, { 'index.js': module('index.js'), ...modules }), (request) =>
-      uploads.take(request, from('one/app'), 'me'),
+    const { status, text } = await send(form({}, { 'index.js': module('index.js'), ...modules }), (upload) =>
+      uploads.take(upload, from('one/app'), 'me'),
     );
     assert.equal(status, 400, text);
     return text;
@@ -97,36 +103,92 @@ test('assets of a session that is not there are refused before their body is rea
       return undefined;
     },
   });
-  const { status, text } = await send(body, (request) => uploads.keepAssets(request, 'a'.repeat(52)));
+  const { status, text } = await send(body, (upload) => uploads.keepAssets(upload, 'a'.repeat(52)));
   assert.equal(status, 400);
   assert.match(text, /not known here/);
   assert.deepEqual(readdirSync(folder).includes('incoming'), false);
 });
 
+/** A body that never ends. */
+const stuck = () => new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(8)) });
+
 test('one account takes not all places of those who upload', async (t) => {
   const { uploads, send } = await open(t);
-  const stuck = () => new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(8)) });
   const begun = Promise.withResolvers<void>();
   let count = 0;
   for (let at = 0; at < 6; at++)
-    send(stuck(), (request) => {
-      const taken = uploads.take(request, from('greedy/app'), 'me');
+    send(stuck(), (upload) => {
+      const taken = uploads.take(upload, from('greedy/app'), 'me');
       if (++count === 6) begun.resolve();
       return taken;
     }).catch(() => {});
   await begun.promise;
   const take = (owner: string) =>
-    send(form({}, { 'index.js': module('index.js') }), (request) => uploads.take(request, from(owner), 'me'));
-  assert.equal((await take('greedy/other')).status, 429);
+    send(form({}, { 'index.js': module('index.js') }), (upload) => uploads.take(upload, from(owner), 'me'));
+  const refused = await take('greedy/other');
+  assert.equal(refused.status, 429);
+  assert.match(refused.text, /of one account at most 6 uploads may come at once/);
   assert.equal((await take('modest/app')).status, 200);
+});
+
+test('accounts whose slow uploads take all places give one to an account with fewer', async (t) => {
+  const { uploads, folder, send } = await open(t);
+  const incoming = join(folder, 'incoming');
+  const places = () => (existsSync(incoming) ? readdirSync(incoming).length : 0);
+  const ended: { status: number; text: string }[] = [];
+  for (const owner of ['a', 'b', 'c'])
+    for (let at = 0; at < (owner === 'a' ? 6 : 5); at++)
+      send(stuck(), (upload) => uploads.take(upload, from(`${owner}/app`), 'me')).then(
+        (answer) => ended.push(answer),
+        () => {},
+      );
+  await eventually(() => places() === 16, 'all places are taken');
+  const take = (body: NonNullable<RequestInit['body']>, owner: string) =>
+    send(body, (upload) => uploads.take(upload, from(owner), 'me'));
+  const own = () => form({}, { 'index.js': module('index.js') });
+  const taken = await take(own(), 'modest/app');
+  assert.equal(taken.status, 200, taken.text);
+  await eventually(() => ended.length === 1, 'one slow upload has ended');
+  assert.equal(ended[0]!.status, 429);
+  assert.match(ended[0]!.text, /at most 16 uploads may come at once, and another account with fewer/);
+  // The modest upload has ended: with another slow one all places are taken again, five of them by each of the three.
+  send(stuck(), (upload) => uploads.take(upload, from('d/app'), 'me')).catch(() => {});
+  await eventually(() => places() === 16, 'all places are taken again');
+  const refused = await take(own(), 'b/app');
+  assert.deepEqual([refused.status, ended.length], [429, 1], refused.text);
+});
+
+test('uploads whose client leaves are given up, also while they wait to be unpacked', async (t) => {
+  const { uploads, folder, send } = await open(t);
+  const client = new AbortController();
+  const modules = Array.from({ length: 1000 }, (_, at) => [`${at}.js`, module(`${at}.js`)] as const);
+  const body = () => form({}, { 'index.js': module('index.js'), ...Object.fromEntries(modules) });
+  const taken: Promise<unknown>[] = [];
+  const take = (body: NonNullable<RequestInit['body']>) =>
+    send(
+      body,
+      (upload) => {
+        const work = uploads.take(upload, from('one/app'), 'me');
+        taken.push(work);
+        return work;
+      },
+      client.signal,
+    ).catch(() => {});
+  const sent = [stuck(), ...Array.from({ length: 4 }, body)].map(take);
+  await Promise.race(sent);
+  client.abort();
+  await Promise.allSettled(taken);
+  assert.equal(readdirSync(join(folder, 'incoming')).length, 0);
+  const kept = readdirSync(join(folder, 'versions')).length;
+  assert.ok(kept >= 1 && kept < 4, `${kept} versions`);
 });
 
 test("one account's uploads are unpacked beside another's, not before it", async (t) => {
   const { uploads, send } = await open(t);
   const ended: string[] = [];
   const take = async (owner: string, modules: Record<string, File>) => {
-    const { status, text } = await send(form({}, modules), (request) =>
-      uploads.take(request, from(`${owner}/app`), 'me'),
+    const { status, text } = await send(form({}, modules), (upload) =>
+      uploads.take(upload, from(`${owner}/app`), 'me'),
     );
     assert.equal(status, 200, text);
     ended.push(owner);
@@ -145,8 +207,8 @@ test("one account's uploads are unpacked beside another's, not before it", async
 test('sessions, and versions of apps that are not made, are bounded for each account; what is deployed stays', async (t) => {
   const { uploads, folder, send } = await open(t);
   const take = async (owner: string) => {
-    const { text } = await send(form({}, { 'index.js': module('index.js') }), (request) =>
-      uploads.take(request, from(owner), 'me'),
+    const { text } = await send(form({}, { 'index.js': module('index.js') }), (upload) =>
+      uploads.take(upload, from(owner), 'me'),
     );
     return (JSON.parse(text) as { version: UploadedVersion }).version;
   };
@@ -156,7 +218,7 @@ test('sessions, and versions of apps that are not made, are bounded for each acc
   const other = await take('few/app');
   for (let at = 1; at <= 13; at++) await take(`many/a${at}`);
   for (let at = 0; at < 18; at++)
-    await send(MANIFEST, (request) => uploads.startAssets(request, from(`many/a${at}`)));
+    await send(MANIFEST, (upload) => uploads.startAssets(upload, from(`many/a${at}`)));
   // What is too much goes when the next one comes, beside it.
   await eventually(() => {
     const versions = readdirSync(join(folder, 'versions'));

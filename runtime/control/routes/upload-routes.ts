@@ -53,16 +53,16 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
   return {
     'POST /uploads/assets': (call) => {
       requireRoom(disk);
-      return uploads.startAssets(call.request, uploader(options, call));
+      return uploads.startAssets(call, uploader(options, call));
     },
     'POST /uploads/assets/:session': async (call) => {
       requireRoom(disk);
-      const complete = await uploads.keepAssets(call.request, call.words[0]!);
+      const complete = await uploads.keepAssets(call, call.words[0]!);
       return { complete };
     },
     'POST /uploads/versions': (call) => {
       requireRoom(disk);
-      return uploads.take(call.request, uploader(options, call), call.query.get('author') ?? '');
+      return uploads.take(call, uploader(options, call), call.query.get('author') ?? '');
     },
     'GET /apps/:id/versions': ({ words }) => uploads.list(words[0]!),
     'POST /apps/:id/versions/:deploy': async ({ request, words }) => {
