@@ -299,7 +299,12 @@ async function showInstances(id: string, numbers: number[]): Promise<void> {
   const named = [join(data, 'do', workflowKey('flow'), 'metadata.sqlite')];
   const alarms = await readAlarms(
     { earliest: [], named, before: Number.POSITIVE_INFINITY },
-    { user: null, scratch: join(kept, 'alarms-read'), signal: AbortSignal.timeout(RECOVERY_MS) },
+    {
+      owner: 'chaos',
+      user: null,
+      scratch: join(kept, 'alarms-read'),
+      signal: AbortSignal.timeout(RECOVERY_MS),
+    },
   ).then(({ alarms }) => alarms[0]!);
   const said = cellar.output.split('\n');
   for (const instance of numbers.map((n) => `n${n}`)) {

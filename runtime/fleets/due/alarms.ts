@@ -5,6 +5,7 @@ import { removeOwnDirectory, renewOwnDirectory } from '../../isolation/rights.ts
 import type { User } from '../../isolation/users.ts';
 import { runChild } from '../../processes/child.ts';
 import { readerProgram, readerWords } from '../../processes/reader.ts';
+import { FairQueue } from '../../queues/fair-queue.ts';
 
 /** An alarm. `name`: its object's. `time`: in ms since 1970. */
 export interface Alarm {
@@ -17,11 +18,17 @@ const READER = readerProgram(new URL('./alarms-reader.js', import.meta.url));
 const DEADLINE_MS = 5_000;
 const MEMORY_BYTES = 1024 * 1024 * 1024;
 const OUTPUT_BYTES = 4 * 1024 * 1024;
-/** Concurrent readers: a starting host may have to read many apps' alarms. */
-const AT_ONCE = 4;
-
-let running = 0;
-const waiting: (() => void)[] = [];
+/**
+ * A starting host may have to read many apps' alarms. One account leaves a reader to the others. The number that waits needs no
+ * limit: each app waits once at most.
+ */
+const LIMITS = {
+  name: 'readings of alarms',
+  running: 4,
+  runningPerOwner: 3,
+  waitingPerOwner: Number.POSITIVE_INFINITY,
+};
+const queue = new FairQueue(LIMITS);
 
 /** Which alarms to read, by the paths of the namespaces' `metadata.sqlite`. */
 export interface AlarmsAsked {
@@ -33,44 +40,53 @@ export interface AlarmsAsked {
   before: number;
 }
 
+/** Whose alarms are read. */
+export interface AlarmsOwner {
+  /** The account. Accounts take turns. */
+  owner: string;
+  /** The owner of the files; `null`: the host's own user. */
+  user: User | null;
+  /** A directory that may be recreated for each reading. */
+  scratch: string;
+  /** Ends the reading, or its wait. */
+  signal: AbortSignal;
+}
+
 /**
  * Returns the earliest alarm of each namespace in `earliest`, null for none, and the alarms of each in `named`, in order.
  * Never used namespaces in `earliest` are left out.
- * @param scratch a directory that may be recreated for it
- * @throws {Error} when one is not a database of alarms, or cannot be read in time
+ * @throws {Error} when one is not a database of alarms, or cannot be read in time; the signal's reason
  */
 export async function readAlarms(
   asked: AlarmsAsked,
-  { user, scratch, signal }: { user: User | null; scratch: string; signal: AbortSignal },
+  of: AlarmsOwner,
 ): Promise<{ times: (number | null)[]; alarms: Alarm[][] }> {
   const earliest = (await existing(asked.earliest)).filter((path) => path !== null);
   const named = await existing(asked.named);
   if (earliest.length === 0 && named.every((path) => path === null))
     return { times: [], alarms: named.map(() => []) };
-  await myTurn();
+  const before = Math.min(asked.before, Number.MAX_SAFE_INTEGER);
+  const copy = join(of.scratch, 'alarms.sqlite');
+  const question = JSON.stringify({ earliest, named, before, copy });
+  const { owner, signal } = of;
+  return JSON.parse(await queue.run({ owner, signal }, () => ask(question, of)));
+}
+
+/** Runs a reader. @returns its answer as JSON */
+async function ask(question: string, { user, scratch, signal }: AlarmsOwner): Promise<string> {
+  signal.throwIfAborted();
   try {
-    signal.throwIfAborted();
     renewOwnDirectory(scratch, user);
-    const before = Math.min(asked.before, Number.MAX_SAFE_INTEGER);
-    const question = JSON.stringify({ earliest, named, before, copy: join(scratch, 'alarms.sqlite') });
     const { output } = await runChild(
       readerWords(READER, { user, memoryBytes: MEMORY_BYTES, argument: question }),
       { title: 'reading the alarms', timeoutMs: DEADLINE_MS, limitBytes: OUTPUT_BYTES, signal },
     );
-    return JSON.parse(output.toString('utf8'));
+    return output.toString('utf8');
   } catch (error) {
     // A killed reader has left its files. Do not recreate the app's directory: the app may have been deleted.
     removeOwnDirectory(scratch, user);
     throw error;
-  } finally {
-    running--;
-    waiting.shift()?.();
   }
-}
-
-async function myTurn(): Promise<void> {
-  if (running++ < AT_ONCE) return;
-  await new Promise<void>((resolve) => waiting.push(resolve));
 }
 
 /** The paths that exist, null for the others. */

@@ -72,29 +72,26 @@ export class RestRecord {
   }
 }
 
+export interface DueReaderOptions {
+  /** Returns the app's account. */
+  owner: () => string;
+  /** The user who reads the files. */
+  user: User | null;
+  /** The app's data directory. */
+  data: string;
+  /** Returns the parts of a release that have work to do, by its directory. */
+  workOf: (release: string) => Promise<DueWork>;
+  /** This reader's own directory, for copies. Default: in the data directory. */
+  scratch?: string;
+}
+
 /** Reads one app's next work from its storage. */
 export class DueReader {
-  readonly #user: User | null;
-  readonly #data: string;
-  readonly #scratch: string;
-  readonly #workOf: (release: string) => Promise<DueWork>;
+  readonly #options: DueReaderOptions;
   readonly #queue = new SerialQueue();
 
-  /**
-   * @param data the app's data directory, whose files are read as `user`
-   * @param workOf the parts of a release that have work to do, by its directory
-   * @param scratch this reader's own directory, for copies
-   */
-  constructor(
-    user: User | null,
-    data: string,
-    workOf: (release: string) => Promise<DueWork>,
-    scratch = join(data, 'alarms'),
-  ) {
-    this.#user = user;
-    this.#data = data;
-    this.#workOf = workOf;
-    this.#scratch = scratch;
+  constructor(options: DueReaderOptions) {
+    this.#options = options;
   }
 
   /**
@@ -117,7 +114,7 @@ export class DueReader {
    */
   interrupted(release: string, signal: AbortSignal): Promise<Record<string, string[]>> {
     return this.#queue.run(async () => {
-      const { workflows } = await this.#workOf(release);
+      const { workflows } = await this.#options.workOf(release);
       if (workflows.length === 0) return {};
       const named = workflows.map(({ key }) => this.#metadata(key));
       const before = Date.now() + AT_WORK_MS;
@@ -134,7 +131,7 @@ export class DueReader {
    */
   crons(release: string, signal: AbortSignal): Promise<Alarm[]> {
     return this.#queue.run(async () => {
-      const { crons } = await this.#workOf(release);
+      const { crons } = await this.#options.workOf(release);
       const { alarms } = await this.#alarms([], crons, signal);
       const set = new Map(alarms.map(({ name, time }) => [name, time]));
       return crons.map((name) => ({ name, time: set.get(name) ?? null }));
@@ -142,7 +139,7 @@ export class DueReader {
   }
 
   async #read(release: string, signal: AbortSignal): Promise<number | null> {
-    const { keys, crons } = await this.#workOf(release);
+    const { keys, crons } = await this.#options.workOf(release);
     const { times, alarms } = await this.#alarms(keys, crons, signal);
     const all = [...times, ...nextCrons(crons, alarms)].filter((time) => time !== null);
     return all.length === 0 ? null : Math.min(...all);
@@ -164,11 +161,12 @@ export class DueReader {
   }
 
   #metadata(key: string): string {
-    return join(this.#data, 'do', key, 'metadata.sqlite');
+    return join(this.#options.data, 'do', key, 'metadata.sqlite');
   }
 
   #ask(asked: AlarmsAsked, signal: AbortSignal): ReturnType<typeof readAlarms> {
-    return readAlarms(asked, { user: this.#user, scratch: this.#scratch, signal });
+    const { owner, user, data, scratch = join(data, 'alarms') } = this.#options;
+    return readAlarms(asked, { owner: owner(), user, scratch, signal });
   }
 }
 

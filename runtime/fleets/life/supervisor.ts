@@ -106,8 +106,9 @@ export class Supervisor implements StartingApp {
   }
 
   get #due(): DueReader {
-    const { user, directories } = this.options;
-    this.#dueReader ??= new DueReader(user, directories.data, (release) => this.launcher.dueWork(release));
+    const { owner, user, directories } = this.options;
+    const workOf = (release: string) => this.launcher.dueWork(release);
+    this.#dueReader ??= new DueReader({ owner, user, data: directories.data, workOf });
     return this.#dueReader;
   }
 

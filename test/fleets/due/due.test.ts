@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import {
   existsSync,
   mkdirSync,
@@ -10,12 +11,14 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
+import { readAlarms } from '../../../runtime/fleets/due/alarms.ts';
 import { assertGone, dueReader, type Harness, harness, nextDue } from '../../support/fleets/harness.ts';
 import { makeRelease } from '../../support/fleets/release.ts';
+import { temporaryDirectory } from '../../support/temporary.ts';
 
 /** `/set?<ms>` sets an alarm so far ahead and answers its time. An alarm takes 800 ms. */
 const CODE = `
@@ -214,6 +217,31 @@ test('a reading of alarms that is given up when its app goes makes no directory 
   abort.abort();
   await assert.rejects(reading);
   assert.ok(!existsSync(data));
+});
+
+test("one account's endless readings leave a reader to another's alarms", async (t) => {
+  const folder = temporaryDirectory(t);
+  const [endless, own] = [join(folder, 'endless.sqlite'), join(folder, 'own.sqlite')];
+  writeEndlessSchema(endless);
+  writeDatabase(
+    own,
+    'CREATE TABLE _cf_ALARM(scheduled_time, actor_name); INSERT INTO _cf_ALARM VALUES (7000000, 1)',
+  );
+  const greedy = new AbortController();
+  let ended = 0;
+  const read = (path: string, owner: string, signal: AbortSignal) =>
+    readAlarms(
+      { earliest: [path], named: [], before: 0 },
+      { owner, user: null, scratch: join(folder, randomUUID()), signal },
+    );
+  const readings = Array.from({ length: 8 }, () =>
+    assert.rejects(read(endless, 'greedy', greedy.signal)).finally(() => ended++),
+  );
+  for (let n = 0; n < 3; n++)
+    assert.deepEqual(await read(own, 'modest', AbortSignal.timeout(30_000)), { times: [7], alarms: [] });
+  assert.equal(ended, 0);
+  greedy.abort();
+  await Promise.all(readings);
 });
 
 /** A schema as a tree of pages, each of which has the next one for all its children: there are 100^15 ways through it. */

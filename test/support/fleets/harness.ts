@@ -178,7 +178,7 @@ async function withDeadline(event: Promise<void>, what: string, deadlineMs = DEA
 export function dueReader(data: string): DueReader {
   const files = new CellFilesCache(`${data}-files-of-test`, 512);
   const workOf = async (release: string) => (await files.of(release)).due;
-  return new DueReader(null, data, workOf, `${data}/alarms-of-test`);
+  return new DueReader({ owner: () => 'test', user: null, data, workOf, scratch: `${data}/alarms-of-test` });
 }
 
 /** When the release in a directory has work to do on this data, as a fleet without a process finds out. */
