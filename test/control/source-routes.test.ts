@@ -1,4 +1,4 @@
-// Files of repositories over HTTP: each account reads some at once, however slowly.
+// Calls about repositories over HTTP: accounts have turns, and a client that leaves gives its place back.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,6 +9,7 @@ import { test } from 'node:test';
 import { type SourceOptions, sourceRoutes } from '../../runtime/control/routes/source-routes.ts';
 import { gitEnvironment } from '../../runtime/git/environment.ts';
 import { createRepository } from '../../runtime/git/repository.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 /** More than connections and pipes buffer. */
@@ -58,4 +59,71 @@ test("one account's unread files leave a place to another's, and wait for each o
   assert.ok(unread.every(({ bodyUsed, ok }) => ok && !bodyUsed));
   leaving.abort();
   assert.equal((await (await fifth).arrayBuffer()).byteLength, BYTES);
+});
+
+test('a template whose client leaves while it waits is not committed, and gives its place back', async (t) => {
+  const repositories = temporaryDirectory(t);
+  const held = Promise.withResolvers<void>();
+  const committed: string[] = [];
+  const repository = (id: string) => join(repositories, id);
+  const apps = { get: () => ({ wanted: { owner: 'greedy' } }) };
+  const requests = {
+    commit: ({ appId, sha }: { appId: string; sha: string }) => {
+      committed.push(appId);
+      return { fact: { id: appId, sha } };
+    },
+  };
+  // The first one keeps the account's turn until it is let go.
+  const changes = { during: async <T>(_: string, change: Promise<T>) => held.promise.then(() => change) };
+  const routes = sourceRoutes({
+    apps,
+    requests,
+    changes,
+    paths: { repository, builds: temporaryDirectory(t) },
+    disk: { shortage: null },
+    outbox: { flushed: async () => {} },
+  } as unknown as SourceOptions);
+  let asked = 0;
+  const left: unknown[] = [];
+  const server = createServer((request, response) => {
+    asked++;
+    const words = [request.url!.slice(1)];
+    const call = { request, response, words, query: new URLSearchParams() };
+    Promise.resolve(routes['POST /apps/:id/source/template'](call)).then(
+      (answer) => response.end(JSON.stringify(answer)),
+      (error) => {
+        if (response.destroyed) left.push(error);
+        else response.writeHead(error.status ?? 500).end(error.message);
+      },
+    );
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  t.after(() => server.closeAllConnections());
+  const start = (id: string, signal?: AbortSignal) => {
+    const author = { name: 'One', email: 'one@example.com' };
+    return fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/${id}`, {
+      method: 'POST',
+      body: JSON.stringify({ template: 'hello', author }),
+      signal: AbortSignal.any([AbortSignal.timeout(60_000), ...(signal ? [signal] : [])]),
+    });
+  };
+
+  for (const id of ['first', 'last']) await createRepository(repository(id));
+  const first = start('first');
+  await eventually(() => committed.length === 1, 'the first one has begun');
+  const client = new AbortController();
+  // As many as may wait: without a place given back the next one is refused.
+  const leaving = Array.from({ length: 50 }, (_, n) => start(`left-${n}`, client.signal));
+  await eventually(() => asked === 51, 'all the others wait');
+  assert.equal((await start('refused')).status, 503);
+  client.abort();
+  await Promise.allSettled(leaving);
+  await eventually(() => left.length === 50, 'all that wait have been given up');
+  const last = start('last');
+  await eventually(() => asked === 53, 'the last one waits');
+  held.resolve();
+  assert.deepEqual([(await first).status, (await last).status], [200, 200]);
+  assert.deepEqual(committed, ['first', 'last']);
 });
