@@ -60,8 +60,8 @@ test(`${KILLS} kills lose no acknowledged put and leave none half`, {
     for (let k = 0; k < KEYS; k++) {
       const key = `key${k}`;
       const least = acknowledged.get(key) ?? 0;
-      const object = await bucket.head(key).catch((error: { code?: number }) => {
-        if (error.code === 10007) return null;
+      const object = await bucket.head(key).catch((error: { code?: string }) => {
+        if (error.code === 'storage_not_found') return null;
         throw error;
       });
       const bytes = object && (await bytesOf(bucket, key, object));

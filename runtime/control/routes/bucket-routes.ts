@@ -5,12 +5,9 @@ import type { Apps } from '../../apps/apps.ts';
 import { Refusal } from '../../refusal.ts';
 import { find } from '../../storage/places.ts';
 import type { Buckets } from '../../storage/r2/buckets.ts';
-import { type Body, BrokenBody, BucketClient, type DescribedObject } from '../../storage/r2/client.ts';
-import { badUpload, noSuchUpload, R2Error } from '../../storage/r2/errors.ts';
+import { type Body, BucketClient, type DescribedObject } from '../../storage/r2/client.ts';
 import type { StorageQueries } from '../../storage/storage-queries.ts';
 import { type Call, type HostRoutes, readJson } from '../host-call.ts';
-
-const UNEQUAL_PARTS = 'all parts but the last have the same size, and the last has no more';
 
 export type BucketCall = Extract<HostCall, `${string}/r2/${string}` | `${string}/buckets`>;
 type Described = HostCalls['GET /apps/:id/r2/head']['answer'];
@@ -80,13 +77,11 @@ export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCal
     'POST /apps/:id/r2/complete': (call) =>
       during(options, call, async (bucket) => {
         const parts = await readJson<'POST /apps/:id/r2/complete'>(call.request);
-        return ofUpload(async () =>
-          described(await bucket.completeUpload(keyOf(call), uploadOf(call), parts)),
-        );
+        return described(await bucket.completeUpload(keyOf(call), uploadOf(call), parts));
       }),
     'DELETE /apps/:id/r2/upload': (call) =>
       during(options, call, async (bucket) => {
-        await ofUpload(() => bucket.abortUpload(keyOf(call), uploadOf(call)));
+        await bucket.abortUpload(keyOf(call), uploadOf(call));
         return null;
       }),
     'DELETE /apps/:id/r2/object': (call) =>
@@ -110,38 +105,7 @@ async function during<T>(
   const bucket = query.get('bucket') ?? '';
   const found = find((await storageQueries.places(appId)).buckets, bucket);
   if (found === undefined) throw new Refusal(404, 'storage_not_found', `the app has no bucket ${bucket}`);
-  try {
-    return await work(new BucketClient(await buckets.open(appId), found.storageId));
-  } catch (error) {
-    if (error instanceof R2Error) throw asRefusal(error);
-    if (!(error instanceof BrokenBody)) throw error;
-    throw error.isLate
-      ? new Refusal(408, 'request_timeout', error.message)
-      : new Refusal(400, 'bad_request', error.message);
-  }
-}
-
-/** Runs the end of an upload. R2 reports a missing upload as an internal error. @throws {R2Error} {Refusal} */
-async function ofUpload<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof R2Error) || error.status !== 500) throw error;
-    if (error.code === badUpload().code) throw new Refusal(400, 'invalid_input', UNEQUAL_PARTS);
-    throw new Refusal(404, 'storage_not_found', 'there is no such upload, or it could not be ended');
-  }
-}
-
-function asRefusal({ status, code, message: sentence }: R2Error): Refusal {
-  // The host's refusals have no full stop.
-  const message = sentence.replace(/\.$/, '');
-  if (status === 404) return new Refusal(404, 'storage_not_found', 'the bucket has no such object');
-  if (status === 412) return new Refusal(409, 'transition_conflict', 'the object was changed meanwhile');
-  if (status === 503) return new Refusal(507, 'insufficient_storage', message);
-  if (code === 100100) return new Refusal(403, 'quota_exceeded', message);
-  if (code === noSuchUpload().code) return new Refusal(404, 'storage_not_found', 'there is no such upload');
-  if (status < 500) return new Refusal(400, 'invalid_input', message);
-  return new Refusal(500, 'internal_error', message);
+  return work(new BucketClient(await buckets.open(appId), found.storageId));
 }
 
 function keyOf({ query }: Call): string {

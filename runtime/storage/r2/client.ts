@@ -2,8 +2,9 @@
 import { type IncomingMessage, request } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { UsageRow } from '../../../sqlite/storage/objects.ts';
+import { Refusal } from '../../refusal.ts';
 import { readAtMost } from '../../sockets/read-at-most.ts';
-import { R2Error } from './errors.ts';
+import { badUpload, noSuchUpload, type R2Error } from './errors.ts';
 import { BUCKET_HEADER, ERROR_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } from './headers.ts';
 
 /** Idle timeout, in ms. */
@@ -11,6 +12,7 @@ const SILENCE_MS = 20_000;
 /** Idle timeout for a body from a client. The service's own is a little longer. */
 const BODY_SILENCE_MS = 50_000;
 const ANSWER_BYTES = 16 * 2 ** 20;
+const UNEQUAL_PARTS = 'all parts but the last have the same size, and the last has no more';
 
 /** The service's description of an object. */
 export interface DescribedObject {
@@ -31,20 +33,12 @@ export interface Body {
   bytes: Readable;
 }
 
-/** A body that ended early. */
-export class BrokenBody extends Error {
-  /** Whether it timed out; else it was aborted. */
-  readonly isLate: boolean;
-  constructor(isLate: boolean) {
-    super(isLate ? 'the body did not arrive in time' : 'the body was broken off');
-    this.isLate = isLate;
-  }
-}
-
 /** The body of a request. */
 interface Sent {
   metadata: Buffer;
   body: Body | null;
+  /** R2 reports a missing upload at its end as an internal error. */
+  endsUpload: boolean;
 }
 
 /** A bucket of an app, at the app's socket. */
@@ -57,12 +51,12 @@ export class BucketClient {
     this.#bucket = bucket;
   }
 
-  /** @throws {R2Error} */
+  /** @throws {Refusal} */
   async head(key: string): Promise<DescribedObject> {
     return (await this.#get({ method: 'head', object: key })) as DescribedObject;
   }
 
-  /** @throws {R2Error} */
+  /** @throws {Refusal} */
   async list(options: { prefix?: string; cursor?: string; delimiter?: string; limit: number }): Promise<{
     objects: DescribedObject[];
     delimitedPrefixes: string[];
@@ -77,7 +71,7 @@ export class BucketClient {
 
   /**
    * Returns a range of an object's bytes, of the version with this etag. The caller must read or destroy the stream.
-   * @throws {R2Error}
+   * @throws {Refusal}
    */
   async bytes(key: string, etag: string, part: { offset: number; length: number }): Promise<Readable> {
     const asked = {
@@ -98,30 +92,30 @@ export class BucketClient {
     return response;
   }
 
-  /** @throws {R2Error} */
+  /** @throws {Refusal} */
   async delete(key: string): Promise<void> {
     await this.#put({ method: 'delete', object: key });
   }
 
-  /** Puts an object. @throws {R2Error} {BrokenBody} */
+  /** Puts an object. @throws {Refusal} */
   async put(key: string, body: Body, described: Described): Promise<DescribedObject> {
     const asked = { method: 'put', object: key, ...described };
     return JSON.parse(await this.#put(asked, body)) as DescribedObject;
   }
 
-  /** Begins a multipart upload. @returns its id @throws {R2Error} */
+  /** Begins a multipart upload. @returns its id @throws {Refusal} */
   async createUpload(key: string, described: Described): Promise<string> {
     const asked = { method: 'createMultipartUpload', object: key, ...described };
     return (JSON.parse(await this.#put(asked)) as { uploadId: string }).uploadId;
   }
 
-  /** @returns the etag of the part @throws {R2Error} {BrokenBody} */
+  /** @returns the etag of the part @throws {Refusal} */
   async uploadPart(key: string, uploadId: string, partNumber: number, body: Body): Promise<string> {
     const asked = { method: 'uploadPart', object: key, uploadId, partNumber };
     return (JSON.parse(await this.#put(asked, body)) as { etag: string }).etag;
   }
 
-  /** @throws {R2Error} */
+  /** @throws {Refusal} */
   async completeUpload(
     key: string,
     uploadId: string,
@@ -131,7 +125,7 @@ export class BucketClient {
     return JSON.parse(await this.#put(asked)) as DescribedObject;
   }
 
-  /** @throws {R2Error} */
+  /** @throws {Refusal} */
   async abortUpload(key: string, uploadId: string): Promise<void> {
     await this.#put({ method: 'abortMultipartUpload', object: key, uploadId });
   }
@@ -140,10 +134,11 @@ export class BucketClient {
     return JSON.parse(await whole(await this.#send('GET', header(asked))));
   }
 
-  async #put(asked: object, body: Body | null = null): Promise<string> {
+  async #put(asked: { method: string; [field: string]: unknown }, body: Body | null = null): Promise<string> {
     const metadata = Buffer.from(JSON.stringify(asked), 'utf8');
     const headers = { [METADATA_SIZE_HEADER]: String(metadata.length) };
-    return whole(await this.#send('PUT', headers, { metadata, body }));
+    const endsUpload = /^(complete|abort)MultipartUpload$/.test(asked.method);
+    return whole(await this.#send('PUT', headers, { metadata, body, endsUpload }));
   }
 
   #send(method: string, headers: Record<string, string>, sent?: Sent): Promise<IncomingMessage> {
@@ -160,7 +155,7 @@ function header(asked: object): Record<string, string> {
   return { [REQUEST_HEADER]: Buffer.from(JSON.stringify(asked), 'utf8').toString('latin1') };
 }
 
-/** Retries a read once when the service's end interrupted it: the next process answers. @throws {R2Error} */
+/** Retries a read once when the service's end interrupted it: the next process answers. @throws {Refusal} */
 function send(...asked: Parameters<typeof sendOnce>): Promise<IncomingMessage> {
   return sendOnce(...asked).catch((error: NodeJS.ErrnoException) => {
     if (asked[1] === 'GET' && error.code === 'ECONNRESET') return sendOnce(...asked);
@@ -168,7 +163,7 @@ function send(...asked: Parameters<typeof sendOnce>): Promise<IncomingMessage> {
   });
 }
 
-/** @throws {R2Error} {BrokenBody} */
+/** @throws {Refusal} */
 function sendOnce(
   socketPath: string,
   method: string,
@@ -176,7 +171,7 @@ function sendOnce(
   sent?: Sent,
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const { metadata, body } = sent ?? { metadata: null, body: null };
+    const { metadata, body, endsUpload } = sent ?? { metadata: null, body: null, endsUpload: false };
     const length = (metadata?.length ?? 0) + (body?.size ?? 0);
     const asked = request({
       socketPath,
@@ -188,7 +183,11 @@ function sendOnce(
     });
     const isComing = () => body !== null && !body.bytes.readableEnded;
     asked.setTimeout(body === null ? SILENCE_MS : BODY_SILENCE_MS, () =>
-      asked.destroy(isComing() ? new BrokenBody(true) : new Error('the bucket service does not answer')),
+      asked.destroy(
+        isComing()
+          ? new Refusal(408, 'request_timeout', 'the body did not arrive in time')
+          : new Error('the bucket service does not answer'),
+      ),
     );
     asked.on('error', reject);
     asked.on('response', (response) => {
@@ -196,7 +195,8 @@ function sendOnce(
       if (response.statusCode === 200) return resolve(response);
       response.resume();
       const { message = 'no reason given', v4code = 0 } = typeof error === 'string' ? JSON.parse(error) : {};
-      reject(new R2Error(response.statusCode!, v4code, Buffer.from(message, 'latin1').toString('utf8')));
+      const text = Buffer.from(message, 'latin1').toString('utf8');
+      reject(refusalOf({ status: response.statusCode!, code: v4code, message: text }, endsUpload));
     });
     if (metadata !== null) asked.write(metadata);
     if (body === null) {
@@ -204,7 +204,7 @@ function sendOnce(
       return;
     }
     const breakOff = () => {
-      if (isComing()) asked.destroy(new BrokenBody(false));
+      if (isComing()) asked.destroy(new Refusal(400, 'bad_request', 'the body was broken off'));
     };
     // A stream that was already destroyed emits no more events.
     if (body.bytes.destroyed) breakOff();
@@ -216,4 +216,23 @@ async function whole(response: IncomingMessage): Promise<string> {
   const bytes = await readAtMost(response, ANSWER_BYTES);
   if (bytes === null) throw new Error('the bucket service answered too much');
   return bytes.toString('utf8');
+}
+
+/** Returns what an error of the service is to the control plane. */
+function refusalOf(
+  { status, code, message: sentence }: Pick<R2Error, 'status' | 'code' | 'message'>,
+  endsUpload: boolean,
+): Refusal {
+  // The host's refusals have no full stop.
+  const message = sentence.replace(/\.$/, '');
+  if (status === 404) return new Refusal(404, 'storage_not_found', 'the bucket has no such object');
+  if (status === 412) return new Refusal(409, 'transition_conflict', 'the object was changed meanwhile');
+  if (status === 503) return new Refusal(507, 'insufficient_storage', message);
+  if (code === 100100) return new Refusal(403, 'quota_exceeded', message);
+  if (code === noSuchUpload().code) return new Refusal(404, 'storage_not_found', 'there is no such upload');
+  if (status < 500) return new Refusal(400, 'invalid_input', message);
+  if (code === badUpload().code) return new Refusal(400, 'invalid_input', UNEQUAL_PARTS);
+  if (endsUpload)
+    return new Refusal(404, 'storage_not_found', 'there is no such upload, or it could not be ended');
+  return new Refusal(500, 'internal_error', message);
 }
