@@ -107,14 +107,12 @@ export const admin = [
       /** The host's own figures; null while it does not answer. */
       host: HostStats.nullable(),
     }),
-    status: 200,
     errors: [],
   }),
   operation({
     name: 'admin.settings',
     summary: 'Lists the settings as they are, and where each comes from; secrets are not shown',
     method: 'GET',
-    path: null,
     needs: 'runner',
     input: z.strictObject({}),
     output: z.strictObject({
@@ -130,7 +128,6 @@ export const admin = [
         }),
       ),
     }),
-    status: 200,
     errors: ['host_unavailable'],
   }),
   operation({
@@ -149,7 +146,6 @@ export const admin = [
     name: 'snapshots.list',
     summary: 'Lists the snapshots, the newest first',
     method: 'GET',
-    path: null,
     needs: 'runner',
     input: z.strictObject({ ...page }),
     output: listOf(
@@ -166,25 +162,21 @@ export const admin = [
         failures: z.array(z.strictObject({ app: z.string(), slug: z.string(), error: z.string() })),
       }),
     ),
-    status: 200,
     errors: ['snapshot_failed', 'host_unavailable'],
   }),
   operation({
     name: 'snapshots.verify',
     summary: 'Reads all that snapshots need, and says what is missing or damaged',
     method: 'POST',
-    path: null,
     needs: 'runner',
     input: z.strictObject({}),
     output: Verified,
-    status: 200,
     errors: ['snapshot_failed', 'snapshot_unusable', 'host_unavailable'],
   }),
   operation({
     name: 'admin.restore',
     summary: "Replaces an app's storage, or one database of it, by that of a snapshot",
     method: 'POST',
-    path: null,
     needs: 'runner',
     destroys: true,
     input: z.strictObject({
@@ -202,7 +194,6 @@ export const admin = [
       database: z.string().nullable(),
       before: z.string().nullable(),
     }),
-    status: 200,
     errors: [
       'app_not_found',
       'snapshot_not_found',

@@ -40,9 +40,13 @@ export interface Operation {
   bodyLimit?: number;
 }
 
-/** Declares an operation and keeps its literal types. */
-export function operation<const O extends Operation>(declared: O): O {
-  return declared;
+type Defaults = 'path' | 'status';
+
+/** Declares an operation, by default over RPC only and with status 200, and keeps its literal types. */
+export function operation<const O extends Omit<Operation, Defaults> & Partial<Operation>>(
+  declared: O,
+): O & Pick<Operation, Defaults> {
+  return { path: null, status: 200, ...declared };
 }
 
 /** Whether an operation may destroy stored data. */

@@ -72,14 +72,12 @@ export const apps = [
     needs: 'account',
     input: z.strictObject({ owner: reference.optional(), ...page }),
     output: listOf(App),
-    status: 200,
     errors: [],
   }),
   operation({
     name: 'apps.overview',
     summary: 'Lists the newest 500 apps with their figures of 24 hours and their last deploys',
     method: 'GET',
-    path: null,
     needs: 'account',
     input: z.strictObject({}),
     output: z.strictObject({
@@ -98,7 +96,6 @@ export const apps = [
       /** Used memory of the machine and its limit; null while the host does not answer. */
       memory: z.strictObject({ used_bytes: z.int(), limit_bytes: z.int() }).nullable(),
     }),
-    status: 200,
     errors: [],
   }),
   operation({
@@ -120,42 +117,35 @@ export const apps = [
     needs: 'view',
     input: z.strictObject({ id: reference }),
     output: App,
-    status: 200,
     errors: ['app_not_found'],
   }),
   operation({
     name: 'apps.get_by_slug',
     summary: 'Reads one app by its slug',
     method: 'GET',
-    path: null,
     needs: 'view',
     input: z.strictObject({ slug: reference }),
     output: App,
-    status: 200,
     errors: ['app_not_found'],
   }),
   operation({
     name: 'apps.figures',
     summary: 'Reads what an app did in the last 24 hours, and whether a process of it runs now',
     method: 'GET',
-    path: null,
     needs: 'view',
     input: z.strictObject({ id: reference }),
     output: AppFigures,
-    status: 200,
     errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'apps.templates',
     summary: 'Lists the projects that an app can be started from',
     method: 'GET',
-    path: null,
     needs: 'account',
     input: z.strictObject({}),
     output: z.strictObject({
       items: z.array(z.strictObject({ name: z.string(), title: z.string(), description: z.string() })),
     }),
-    status: 200,
     errors: [],
   }),
   operation({
@@ -166,7 +156,6 @@ export const apps = [
     needs: 'admin',
     input: z.strictObject({ id: reference, desired_state: desiredState }),
     output: App,
-    status: 200,
     errors: ['app_not_found', 'transition_conflict', 'host_unavailable', 'app_unavailable'],
   }),
   operation({
@@ -177,7 +166,6 @@ export const apps = [
     needs: 'admin',
     input: z.strictObject({ id: reference, slug }),
     output: App,
-    status: 200,
     errors: ['app_not_found', 'slug_taken', 'transition_conflict', 'host_unavailable'],
   }),
   operation({
@@ -188,7 +176,6 @@ export const apps = [
     needs: 'push',
     input: z.strictObject({ id: reference }),
     output: App,
-    status: 200,
     errors: ['app_not_found', 'transition_conflict', 'host_unavailable'],
   }),
   operation({

@@ -46,11 +46,9 @@ export const builds = [
     name: 'builds.get',
     summary: 'Reads where in its repository an app is, and how it is built',
     method: 'GET',
-    path: null,
     needs: 'view',
     input: z.strictObject({ id: reference }),
     output: Builds,
-    status: 200,
     errors: ['app_not_found'],
   }),
   operation({
@@ -58,7 +56,6 @@ export const builds = [
     summary:
       'Sets where an app is and how it is built, from the next deploy on; what is left out stays as it is',
     method: 'POST',
-    path: null,
     needs: 'admin',
     input: z.strictObject({
       id: reference,
@@ -68,7 +65,6 @@ export const builds = [
       output_directory: folder.nullable().optional(),
     }),
     output: Builds,
-    status: 200,
     errors: ['app_not_found', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;

@@ -22,7 +22,6 @@ export const crons = [
     name: 'crons.list',
     summary: 'Lists the crons of the live release: when each runs next, and how it ran last',
     method: 'GET',
-    path: null,
     needs: 'view',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(
@@ -34,14 +33,12 @@ export const crons = [
         last_run: CronRun.nullable(),
       }),
     ),
-    status: 200,
     errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'crons.run',
     summary: 'Runs a cron now, as its schedule does; a sleeping app sleeps on',
     method: 'POST',
-    path: null,
     needs: 'push',
     input: z.strictObject({ id: reference, cron: z.string().min(1).max(200) }),
     output: z.strictObject({
@@ -52,7 +49,6 @@ export const crons = [
       error: z.string().nullable(),
       trace_id: z.string().nullable(),
     }),
-    status: 200,
     errors: ['app_not_found', 'cron_not_found', 'transition_conflict', 'app_unavailable', 'host_unavailable'],
   }),
 ] as const;

@@ -57,18 +57,15 @@ export const deploys = [
     needs: 'view',
     input: z.strictObject({ id: reference, status: deployStatus.optional(), ...page }),
     output: listOf(Deploy),
-    status: 200,
     errors: ['app_not_found'],
   }),
   operation({
     name: 'deploys.get',
     summary: 'Reads one deploy',
     method: 'GET',
-    path: null,
     needs: 'view',
     input: z.strictObject({ id: reference, deploy_id: reference }),
     output: Deploy,
-    status: 200,
     errors: ['app_not_found', 'deploy_not_found'],
   }),
   operation({
@@ -79,7 +76,6 @@ export const deploys = [
     needs: 'view',
     input: z.strictObject({ id: reference, deploy_id: reference }),
     output: z.strictObject({ deploy_id: id, status: deployStatus, log: z.string() }),
-    status: 200,
     errors: ['app_not_found', 'deploy_not_found', 'host_unavailable'],
   }),
   operation({
@@ -91,7 +87,6 @@ export const deploys = [
     needs: 'view',
     input: z.strictObject({ id: reference, last_event_id: lastEventId }),
     output: z.union([Deploy, DeployLines]),
-    status: 200,
     kind: 'stream',
     errors: ['app_not_found', 'rate_limited'],
   }),
@@ -117,7 +112,6 @@ export const deploys = [
     summary:
       'Builds and deploys the tip of main again, or the commit of an earlier deploy; wakes a sleeping app first',
     method: 'POST',
-    path: null,
     needs: 'push',
     input: z.strictObject({ id: reference, deploy_id: reference.optional() }),
     output: Deploy,
@@ -128,11 +122,9 @@ export const deploys = [
     name: 'deploys.cancel',
     summary: 'Ends a deploy that waits or builds; what served before it still serves',
     method: 'POST',
-    path: null,
     needs: 'push',
     input: z.strictObject({ id: reference, deploy_id: reference }),
     output: Deploy,
-    status: 200,
     errors: ['app_not_found', 'deploy_not_found', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;
@@ -155,7 +147,6 @@ export const git = [
       clone: z.string(),
       push: z.string(),
     }),
-    status: 200,
     errors: ['app_not_found'],
   }),
 ] as const;

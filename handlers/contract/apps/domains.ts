@@ -94,11 +94,9 @@ export const domains = [
     name: 'domains.check',
     summary: "Looks up where an app's hostname leads, and has it served when that proves it",
     method: 'GET',
-    path: null,
     needs: 'view',
     input: z.strictObject({ id: reference, hostname: reference }),
     output: DomainState,
-    status: 200,
     errors: ['app_not_found', 'domain_not_found', 'rate_limited', 'host_unavailable'],
   }),
   operation({
@@ -109,7 +107,6 @@ export const domains = [
     needs: 'view',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(Domain),
-    status: 200,
     errors: ['app_not_found'],
   }),
   operation({

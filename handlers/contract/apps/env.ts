@@ -65,7 +65,6 @@ export const env = [
     needs: 'push',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(EnvVariable),
-    status: 200,
     errors: ['app_not_found'],
   }),
   operation({

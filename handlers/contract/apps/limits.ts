@@ -19,18 +19,15 @@ export const limits = [
     name: 'limits.get',
     summary: "Reads an app's edge limits",
     method: 'GET',
-    path: null,
     needs: 'view',
     input: z.strictObject({ id: reference }),
     output: Limits,
-    status: 200,
     errors: ['app_not_found'],
   }),
   operation({
     name: 'limits.set',
     summary: "Sets an app's edge limits; one left out stays as it is",
     method: 'POST',
-    path: null,
     needs: 'admin',
     input: z.strictObject({
       id: reference,
@@ -38,7 +35,6 @@ export const limits = [
       appRpm: perMinute.nullable().optional(),
     }),
     output: Limits,
-    status: 200,
     errors: ['app_not_found', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;

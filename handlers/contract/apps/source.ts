@@ -109,7 +109,6 @@ export const source = [
       ),
       next_cursor: z.string().nullable(),
     }),
-    status: 200,
     errors: ['app_not_found', 'ref_not_found', 'path_not_found', 'host_unavailable'],
   }),
   operation({
@@ -139,7 +138,6 @@ export const source = [
       offset: z.int(),
       content_base64: z.string(),
     }),
-    status: 200,
     kind: 'bytes',
     errors: [
       'app_not_found',
@@ -175,7 +173,6 @@ export const source = [
       diff: z.string(),
       truncated: z.boolean(),
     }),
-    status: 200,
     errors: ['app_not_found', 'ref_not_found', 'host_unavailable'],
   }),
   operation({
@@ -205,7 +202,6 @@ export const source = [
     summary:
       'Takes over the default branch of a public Git repository, once, into an app without commits, and deploys it',
     method: 'POST',
-    path: null,
     needs: 'push',
     input: z.strictObject({ id: reference, url: repositoryUrl }),
     output: z.strictObject({ sha, deploy_id: id }),
@@ -223,7 +219,6 @@ export const source = [
     name: 'source.template',
     summary: 'Commits one of the templates to an app without commits, and deploys it',
     method: 'POST',
-    path: null,
     needs: 'push',
     input: z.strictObject({ id: reference, template: z.enum(templates.map(({ name }) => name)) }),
     output: z.strictObject({ sha, deploy_id: id }),

@@ -57,7 +57,6 @@ export const buckets = [
       /** Only with a `delimiter`. */
       prefixes: z.array(z.string()).optional(),
     }),
-    status: 200,
     errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
   }),
   operation({
@@ -72,7 +71,6 @@ export const buckets = [
       /** Null for an object of more than 1 MiB: use `storage.r2.raw`. */
       content_base64: z.string().nullable(),
     }),
-    status: 200,
     errors: ['app_not_found', 'storage_not_found', 'transition_conflict', 'host_unavailable'],
   }),
   operation({
@@ -100,7 +98,6 @@ export const buckets = [
       range: z.string().max(100).optional(),
     }),
     output: z.strictObject({ content_base64: z.string() }),
-    status: 200,
     kind: 'bytes',
     errors: [
       'app_not_found',
@@ -115,7 +112,6 @@ export const buckets = [
     name: 'storage.r2.put',
     summary: 'Puts one object, in the place of the one before',
     method: 'POST',
-    path: null,
     needs: 'push',
     destroys: true,
     input: z.strictObject({
@@ -126,7 +122,6 @@ export const buckets = [
       ...objectHeaders,
     }),
     output: z.strictObject(described),
-    status: 200,
     bodyLimit: R2_BODY_BYTES,
     errors: putErrors,
   }),
@@ -134,7 +129,6 @@ export const buckets = [
     name: 'storage.r2.create_upload',
     summary: 'Begins an upload in parts, which `PUT …/raw` with its id takes one by one',
     method: 'POST',
-    path: null,
     needs: 'push',
     input: z.strictObject({ id: reference, bucket: reference, key: objectKey, ...objectHeaders }),
     output: z.strictObject({ upload_id: z.string() }),
@@ -145,7 +139,6 @@ export const buckets = [
     name: 'storage.r2.complete_upload',
     summary: 'Makes the parts of an upload one object, in the place of the one before',
     method: 'POST',
-    path: null,
     needs: 'push',
     destroys: true,
     input: z.strictObject({
@@ -163,14 +156,12 @@ export const buckets = [
         }),
     }),
     output: z.strictObject(described),
-    status: 200,
     errors: putErrors,
   }),
   operation({
     name: 'storage.r2.abort_upload',
     summary: 'Ends an upload in parts and drops what came of it',
     method: 'POST',
-    path: null,
     needs: 'push',
     input: z.strictObject({ id: reference, bucket: reference, key: objectKey, upload_id: uploadId }),
     output: nothing,

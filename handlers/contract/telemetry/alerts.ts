@@ -74,11 +74,9 @@ export const alerts = [
     name: 'alerts.list',
     summary: "Lists an app's alerts, and what became of the last delivery of each",
     method: 'GET',
-    path: null,
     needs: 'admin',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(Alert),
-    status: 200,
     errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
@@ -86,7 +84,6 @@ export const alerts = [
     summary:
       'Makes an alert; with `alert_id` changes one, and what is left out stays. `secret` is shown when it is made',
     method: 'POST',
-    path: null,
     needs: 'admin',
     input: z.strictObject({
       id: reference,
@@ -95,7 +92,6 @@ export const alerts = [
       ...settings,
     }),
     output: z.strictObject({ ...Alert.shape, secret: z.string().nullable() }),
-    status: 200,
     errors: ['app_not_found', 'alert_not_found', 'quota_exceeded', 'host_unavailable'],
     secrets: ['secret'],
   }),
@@ -103,7 +99,6 @@ export const alerts = [
     name: 'alerts.delete',
     summary: 'Deletes an alert, and what is still to be delivered for it',
     method: 'DELETE',
-    path: null,
     needs: 'admin',
     input: z.strictObject({ id: reference, alert_id: reference }),
     output: nothing,
@@ -114,11 +109,9 @@ export const alerts = [
     name: 'alerts.test',
     summary: 'Sends a test to the webhook once, now, and answers what became of it',
     method: 'POST',
-    path: null,
     needs: 'admin',
     input: z.strictObject({ id: reference, alert_id: reference }),
     output: Delivery,
-    status: 200,
     errors: ['app_not_found', 'alert_not_found', 'rate_limited', 'host_unavailable'],
   }),
 ] as const;

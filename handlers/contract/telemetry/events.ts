@@ -50,7 +50,6 @@ export const events = [
       ...page,
     }),
     output: listOf(Event),
-    status: 200,
     errors: ['app_not_found'],
   }),
   operation({
@@ -81,7 +80,6 @@ export const events = [
     needs: 'view',
     input: z.strictObject({ id: reference, last_event_id: lastEventId }),
     output: Event,
-    status: 200,
     kind: 'stream',
     errors: ['app_not_found', 'rate_limited'],
   }),
@@ -93,7 +91,6 @@ export const events = [
     needs: 'view',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(Channel),
-    status: 200,
     errors: ['app_not_found'],
   }),
 ] as const;
@@ -116,11 +113,9 @@ export const users = [
     name: 'users.list',
     summary: 'Lists the users that the app has identified, the last one first',
     method: 'GET',
-    path: null,
     needs: 'push',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(User),
-    status: 200,
     errors: ['app_not_found'],
   }),
   operation({
@@ -143,7 +138,6 @@ export const users = [
     needs: 'push',
     input: z.strictObject({ id: reference, user_id: reference }),
     output: User,
-    status: 200,
     errors: ['app_not_found', 'user_not_found'],
   }),
 ] as const;
@@ -164,7 +158,6 @@ export const insights = [
     needs: 'view',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(Insight),
-    status: 200,
     errors: ['app_not_found'],
   }),
   operation({

@@ -49,7 +49,6 @@ export const logs = [
       ...page,
     }),
     output: listOf(LogLine),
-    status: 200,
     errors: ['app_not_found', 'preview_not_found', 'host_unavailable'],
   }),
   operation({
@@ -68,7 +67,6 @@ export const logs = [
       last_event_id: lastEventId,
     }),
     output: LogLine,
-    status: 200,
     kind: 'stream',
     errors: ['app_not_found', 'preview_not_found', 'rate_limited', 'host_unavailable'],
   }),

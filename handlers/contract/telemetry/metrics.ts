@@ -52,7 +52,6 @@ export const metrics = [
       items: z.array(MetricStep),
       next_cursor: z.null(),
     }),
-    status: 200,
     errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
@@ -68,7 +67,6 @@ export const metrics = [
       /** Time of the last figure; null when there is none. */
       watermark: time.nullable(),
     }),
-    status: 200,
     errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
@@ -87,7 +85,6 @@ export const metrics = [
         ...counts,
       }),
     ),
-    status: 200,
     errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
@@ -104,7 +101,6 @@ export const metrics = [
         ...counts,
       }),
     ),
-    status: 200,
     errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
@@ -123,14 +119,12 @@ export const metrics = [
         ...counts,
       }),
     ),
-    status: 200,
     errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'datapoints.list',
     summary: 'Lists what the Worker wrote by bindings of Analytics Engine, newest first',
     method: 'GET',
-    path: null,
     needs: 'view',
     input: z.strictObject({
       ...range,
@@ -149,7 +143,6 @@ export const metrics = [
         doubles: z.array(z.number().nullable()),
       }),
     ),
-    status: 200,
     errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
@@ -187,7 +180,6 @@ export const metrics = [
         release: z.string().nullable(),
       }),
     ),
-    status: 200,
     errors: ['app_not_found', 'host_unavailable'],
   }),
 ] as const;
