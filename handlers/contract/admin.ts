@@ -107,7 +107,6 @@ export const admin = [
       /** The host's own figures; null while it does not answer. */
       host: HostStats.nullable(),
     }),
-    errors: [],
   }),
   operation({
     name: 'admin.settings',

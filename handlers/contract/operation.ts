@@ -40,13 +40,22 @@ export interface Operation {
   bodyLimit?: number;
 }
 
-type Defaults = 'path' | 'status';
+type Defaults = 'path' | 'status' | 'errors';
 
-/** Declares an operation, by default over RPC only and with status 200, and keeps its literal types. */
+/**
+ * Declares an operation, and keeps its literal types. Default: over RPC only, with status 200. An operation on an app has the
+ * error `app_not_found` besides those given.
+ */
 export function operation<const O extends Omit<Operation, Defaults> & Partial<Operation>>(
   declared: O,
 ): O & Pick<Operation, Defaults> {
-  return { path: null, status: 200, ...declared };
+  const ofApp = isOfApp(declared) ? (['app_not_found'] as const) : [];
+  return { path: null, status: 200, ...declared, errors: [...ofApp, ...(declared.errors ?? [])] };
+}
+
+/** Whether an operation needs a role on an app. */
+export function isOfApp({ needs }: Pick<Operation, 'needs'>): boolean {
+  return needs !== 'runner' && needs !== 'account';
 }
 
 /** Whether an operation may destroy stored data. */

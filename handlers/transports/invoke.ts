@@ -3,7 +3,7 @@ import type * as z from 'zod';
 import { findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
-import type { Needs, Operation } from '../contract/operation.ts';
+import { isOfApp, type Operation } from '../contract/operation.ts';
 import { Problem } from '../problem.ts';
 import { requireApp } from '../services/apps/apps.ts';
 import { services, servicesOfHost } from '../services/index.ts';
@@ -12,8 +12,6 @@ import { type Answered, once } from './idempotency.ts';
 import { validate } from './validate.ts';
 import { whileAllowed } from './while-allowed.ts';
 
-/** Rights that concern an app. */
-const NEEDS_APP: readonly Needs[] = ['view', 'push', 'admin'];
 const ID = /^[0-9a-z]{16}$/;
 
 type Run = (context: Context, input: unknown, transport: Transport) => Promise<unknown>;
@@ -61,7 +59,7 @@ export async function admit<Schema extends z.ZodObject>(
   input: unknown,
 ): Promise<{ checked: z.output<Schema>; requireApp: () => Promise<unknown> }> {
   const valid = validate(schema, input);
-  const checked = NEEDS_APP.includes(needs) ? await withAppId(context, valid) : valid;
+  const checked = isOfApp({ needs }) ? await withAppId(context, valid) : valid;
   const isFound = (await authorize(context, { needs }, checked)) || checked !== valid;
   return { checked, requireApp: async () => isFound || requireApp(context, (checked as { id: string }).id) };
 }

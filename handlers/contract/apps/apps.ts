@@ -72,7 +72,6 @@ export const apps = [
     needs: 'account',
     input: z.strictObject({ owner: reference.optional(), ...page }),
     output: listOf(App),
-    errors: [],
   }),
   operation({
     name: 'apps.overview',
@@ -96,7 +95,6 @@ export const apps = [
       /** Used memory of the machine and its limit; null while the host does not answer. */
       memory: z.strictObject({ used_bytes: z.int(), limit_bytes: z.int() }).nullable(),
     }),
-    errors: [],
   }),
   operation({
     name: 'apps.create',
@@ -117,7 +115,6 @@ export const apps = [
     needs: 'view',
     input: z.strictObject({ id: reference }),
     output: App,
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'apps.get_by_slug',
@@ -126,7 +123,6 @@ export const apps = [
     needs: 'view',
     input: z.strictObject({ slug: reference }),
     output: App,
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'apps.figures',
@@ -135,7 +131,7 @@ export const apps = [
     needs: 'view',
     input: z.strictObject({ id: reference }),
     output: AppFigures,
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['host_unavailable'],
   }),
   operation({
     name: 'apps.templates',
@@ -146,7 +142,6 @@ export const apps = [
     output: z.strictObject({
       items: z.array(z.strictObject({ name: z.string(), title: z.string(), description: z.string() })),
     }),
-    errors: [],
   }),
   operation({
     name: 'apps.update',
@@ -156,7 +151,7 @@ export const apps = [
     needs: 'admin',
     input: z.strictObject({ id: reference, desired_state: desiredState }),
     output: App,
-    errors: ['app_not_found', 'transition_conflict', 'host_unavailable', 'app_unavailable'],
+    errors: ['transition_conflict', 'host_unavailable', 'app_unavailable'],
   }),
   operation({
     name: 'apps.rename',
@@ -166,7 +161,7 @@ export const apps = [
     needs: 'admin',
     input: z.strictObject({ id: reference, slug }),
     output: App,
-    errors: ['app_not_found', 'slug_taken', 'transition_conflict', 'host_unavailable'],
+    errors: ['slug_taken', 'transition_conflict', 'host_unavailable'],
   }),
   operation({
     name: 'apps.sleep',
@@ -176,7 +171,7 @@ export const apps = [
     needs: 'push',
     input: z.strictObject({ id: reference }),
     output: App,
-    errors: ['app_not_found', 'transition_conflict', 'host_unavailable'],
+    errors: ['transition_conflict', 'host_unavailable'],
   }),
   operation({
     name: 'apps.delete',
@@ -187,6 +182,6 @@ export const apps = [
     input: z.strictObject({ id: reference }),
     output: nothing,
     status: 204,
-    errors: ['app_not_found', 'transition_conflict'],
+    errors: ['transition_conflict'],
   }),
 ] as const;

@@ -49,7 +49,6 @@ export const builds = [
     needs: 'view',
     input: z.strictObject({ id: reference }),
     output: Builds,
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'builds.set',
@@ -65,6 +64,6 @@ export const builds = [
       output_directory: folder.nullable().optional(),
     }),
     output: Builds,
-    errors: ['app_not_found', 'transition_conflict', 'host_unavailable'],
+    errors: ['transition_conflict', 'host_unavailable'],
   }),
 ] as const;

@@ -33,7 +33,7 @@ export const crons = [
         last_run: CronRun.nullable(),
       }),
     ),
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['host_unavailable'],
   }),
   operation({
     name: 'crons.run',
@@ -49,6 +49,6 @@ export const crons = [
       error: z.string().nullable(),
       trace_id: z.string().nullable(),
     }),
-    errors: ['app_not_found', 'cron_not_found', 'transition_conflict', 'app_unavailable', 'host_unavailable'],
+    errors: ['cron_not_found', 'transition_conflict', 'app_unavailable', 'host_unavailable'],
   }),
 ] as const;

@@ -57,7 +57,6 @@ export const deploys = [
     needs: 'view',
     input: z.strictObject({ id: reference, status: deployStatus.optional(), ...page }),
     output: listOf(Deploy),
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'deploys.get',
@@ -66,7 +65,7 @@ export const deploys = [
     needs: 'view',
     input: z.strictObject({ id: reference, deploy_id: reference }),
     output: Deploy,
-    errors: ['app_not_found', 'deploy_not_found'],
+    errors: ['deploy_not_found'],
   }),
   operation({
     name: 'deploys.log',
@@ -76,7 +75,7 @@ export const deploys = [
     needs: 'view',
     input: z.strictObject({ id: reference, deploy_id: reference }),
     output: z.strictObject({ deploy_id: id, status: deployStatus, log: z.string() }),
-    errors: ['app_not_found', 'deploy_not_found', 'host_unavailable'],
+    errors: ['deploy_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'deploys.stream',
@@ -88,7 +87,7 @@ export const deploys = [
     input: z.strictObject({ id: reference, last_event_id: lastEventId }),
     output: z.union([Deploy, DeployLines]),
     kind: 'stream',
-    errors: ['app_not_found', 'rate_limited'],
+    errors: ['rate_limited'],
   }),
   operation({
     name: 'deploys.rollback',
@@ -99,13 +98,7 @@ export const deploys = [
     input: z.strictObject({ id: reference, deploy_id: reference }),
     output: Deploy,
     status: 202,
-    errors: [
-      'app_not_found',
-      'deploy_not_found',
-      'release_unavailable',
-      'transition_conflict',
-      'host_unavailable',
-    ],
+    errors: ['deploy_not_found', 'release_unavailable', 'transition_conflict', 'host_unavailable'],
   }),
   operation({
     name: 'deploys.create',
@@ -116,7 +109,7 @@ export const deploys = [
     input: z.strictObject({ id: reference, deploy_id: reference.optional() }),
     output: Deploy,
     status: 202,
-    errors: ['app_not_found', 'deploy_not_found', 'ref_not_found', 'transition_conflict', 'host_unavailable'],
+    errors: ['deploy_not_found', 'ref_not_found', 'transition_conflict', 'host_unavailable'],
   }),
   operation({
     name: 'deploys.cancel',
@@ -125,7 +118,7 @@ export const deploys = [
     needs: 'push',
     input: z.strictObject({ id: reference, deploy_id: reference }),
     output: Deploy,
-    errors: ['app_not_found', 'deploy_not_found', 'transition_conflict', 'host_unavailable'],
+    errors: ['deploy_not_found', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;
 
@@ -147,6 +140,5 @@ export const git = [
       clone: z.string(),
       push: z.string(),
     }),
-    errors: ['app_not_found'],
   }),
 ] as const;

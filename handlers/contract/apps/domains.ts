@@ -97,7 +97,7 @@ export const domains = [
     needs: 'view',
     input: z.strictObject({ id: reference, hostname: reference }),
     output: DomainState,
-    errors: ['app_not_found', 'domain_not_found', 'rate_limited', 'host_unavailable'],
+    errors: ['domain_not_found', 'rate_limited', 'host_unavailable'],
   }),
   operation({
     name: 'domains.list',
@@ -107,7 +107,6 @@ export const domains = [
     needs: 'view',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(Domain),
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'domains.add',
@@ -118,7 +117,7 @@ export const domains = [
     input: z.strictObject({ id: reference, hostname }),
     output: Domain,
     status: 201,
-    errors: ['app_not_found', 'domain_taken', 'quota_exceeded', 'transition_conflict', 'host_unavailable'],
+    errors: ['domain_taken', 'quota_exceeded', 'transition_conflict', 'host_unavailable'],
   }),
   operation({
     name: 'domains.remove',
@@ -129,6 +128,6 @@ export const domains = [
     input: z.strictObject({ id: reference, hostname: reference }),
     output: nothing,
     status: 204,
-    errors: ['app_not_found', 'domain_not_found', 'transition_conflict', 'host_unavailable'],
+    errors: ['domain_not_found', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;

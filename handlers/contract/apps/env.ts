@@ -65,7 +65,6 @@ export const env = [
     needs: 'push',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(EnvVariable),
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'env.set',
@@ -77,7 +76,7 @@ export const env = [
     output: EnvVariable,
     status: 201,
     replaces: true,
-    errors: ['app_not_found', 'quota_exceeded', 'transition_conflict', 'host_unavailable'],
+    errors: ['quota_exceeded', 'transition_conflict', 'host_unavailable'],
     secrets: ['value'],
   }),
   operation({
@@ -89,6 +88,6 @@ export const env = [
     input: z.strictObject({ id: reference, name: reference }),
     output: nothing,
     status: 204,
-    errors: ['app_not_found', 'env_not_found', 'transition_conflict', 'host_unavailable'],
+    errors: ['env_not_found', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;

@@ -22,7 +22,6 @@ export const limits = [
     needs: 'view',
     input: z.strictObject({ id: reference }),
     output: Limits,
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'limits.set',
@@ -35,6 +34,6 @@ export const limits = [
       appRpm: perMinute.nullable().optional(),
     }),
     output: Limits,
-    errors: ['app_not_found', 'transition_conflict', 'host_unavailable'],
+    errors: ['transition_conflict', 'host_unavailable'],
   }),
 ] as const;

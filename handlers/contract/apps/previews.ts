@@ -50,7 +50,6 @@ export const previews = [
     needs: 'view',
     input: z.strictObject({ id: reference }),
     output: PreviewSettings,
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'previews.set',
@@ -59,7 +58,7 @@ export const previews = [
     needs: 'admin',
     input: z.strictObject({ id: reference, ...PreviewSettings.partial().shape }),
     output: PreviewSettings,
-    errors: ['app_not_found', 'transition_conflict', 'host_unavailable'],
+    errors: ['transition_conflict', 'host_unavailable'],
   }),
   operation({
     name: 'previews.list',
@@ -68,7 +67,7 @@ export const previews = [
     needs: 'view',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(Preview),
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['host_unavailable'],
   }),
   operation({
     name: 'previews.log',
@@ -77,7 +76,7 @@ export const previews = [
     needs: 'view',
     input: z.strictObject(one),
     output: z.strictObject({ deploy_id: id, status: deployStatus, log: z.string() }),
-    errors: ['app_not_found', 'preview_not_found', 'deploy_not_found', 'host_unavailable'],
+    errors: ['preview_not_found', 'deploy_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'previews.promote',
@@ -87,13 +86,7 @@ export const previews = [
     input: z.strictObject(one),
     output: Deploy,
     status: 202,
-    errors: [
-      'app_not_found',
-      'preview_not_found',
-      'release_unavailable',
-      'transition_conflict',
-      'host_unavailable',
-    ],
+    errors: ['preview_not_found', 'release_unavailable', 'transition_conflict', 'host_unavailable'],
   }),
   operation({
     name: 'previews.delete',
@@ -103,6 +96,6 @@ export const previews = [
     input: z.strictObject(one),
     output: nothing,
     status: 204,
-    errors: ['app_not_found', 'preview_not_found', 'host_unavailable'],
+    errors: ['preview_not_found', 'host_unavailable'],
   }),
 ] as const;

@@ -34,7 +34,7 @@ export const secrets = [
     needs: 'push',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(Secret),
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['host_unavailable'],
   }),
   operation({
     name: 'secrets.set',
@@ -51,7 +51,7 @@ export const secrets = [
     }),
     status: 201,
     replaces: true,
-    errors: ['app_not_found', 'secret_not_found', 'quota_exceeded', 'host_unavailable'],
+    errors: ['secret_not_found', 'quota_exceeded', 'host_unavailable'],
   }),
   operation({
     name: 'secrets.delete',
@@ -61,6 +61,6 @@ export const secrets = [
     input: z.strictObject({ id: reference, name: reference }),
     output: nothing,
     status: 204,
-    errors: ['app_not_found', 'secret_not_found', 'host_unavailable'],
+    errors: ['secret_not_found', 'host_unavailable'],
   }),
 ] as const;

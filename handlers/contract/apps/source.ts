@@ -109,7 +109,7 @@ export const source = [
       ),
       next_cursor: z.string().nullable(),
     }),
-    errors: ['app_not_found', 'ref_not_found', 'path_not_found', 'host_unavailable'],
+    errors: ['ref_not_found', 'path_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'source.blob',
@@ -140,7 +140,6 @@ export const source = [
     }),
     kind: 'bytes',
     errors: [
-      'app_not_found',
       'ref_not_found',
       'path_not_found',
       'file_too_large',
@@ -173,7 +172,7 @@ export const source = [
       diff: z.string(),
       truncated: z.boolean(),
     }),
-    errors: ['app_not_found', 'ref_not_found', 'host_unavailable'],
+    errors: ['ref_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'source.commit',
@@ -194,7 +193,7 @@ export const source = [
     }),
     output: z.strictObject({ sha, deploy_id: id }),
     status: 202,
-    errors: ['app_not_found', 'path_not_found', 'commit_conflict', 'transition_conflict', 'host_unavailable'],
+    errors: ['path_not_found', 'commit_conflict', 'transition_conflict', 'host_unavailable'],
     bodyLimit: COMMIT_BODY_BYTES,
   }),
   operation({
@@ -206,14 +205,7 @@ export const source = [
     input: z.strictObject({ id: reference, url: repositoryUrl }),
     output: z.strictObject({ sha, deploy_id: id }),
     status: 202,
-    errors: [
-      'app_not_found',
-      'commit_conflict',
-      'import_failed',
-      'transition_conflict',
-      'rate_limited',
-      'host_unavailable',
-    ],
+    errors: ['commit_conflict', 'import_failed', 'transition_conflict', 'rate_limited', 'host_unavailable'],
   }),
   operation({
     name: 'source.template',
@@ -223,6 +215,6 @@ export const source = [
     input: z.strictObject({ id: reference, template: z.enum(templates.map(({ name }) => name)) }),
     output: z.strictObject({ sha, deploy_id: id }),
     status: 202,
-    errors: ['app_not_found', 'commit_conflict', 'transition_conflict', 'host_unavailable'],
+    errors: ['commit_conflict', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;

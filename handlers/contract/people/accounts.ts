@@ -52,7 +52,6 @@ export const accounts = [
     needs: 'runner',
     input: z.strictObject({ ...page }),
     output: listOf(Account),
-    errors: [],
   }),
   operation({
     name: 'accounts.me',
@@ -125,7 +124,6 @@ export const collaborators = [
     needs: 'view',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(Collaborator),
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'collaborators.set',
@@ -134,7 +132,7 @@ export const collaborators = [
     needs: 'admin',
     input: z.strictObject({ id: reference, account: reference, role: collaboratorRole }),
     output: Collaborator,
-    errors: ['app_not_found', 'account_not_found'],
+    errors: ['account_not_found'],
   }),
   operation({
     name: 'collaborators.remove',
@@ -144,6 +142,6 @@ export const collaborators = [
     input: z.strictObject({ id: reference, account: reference }),
     output: nothing,
     status: 204,
-    errors: ['app_not_found', 'collaborator_not_found'],
+    errors: ['collaborator_not_found'],
   }),
 ] as const;

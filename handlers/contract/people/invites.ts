@@ -68,7 +68,6 @@ export const invites = [
     needs: 'runner',
     input: z.strictObject({ ...page }),
     output: listOf(Invite),
-    errors: [],
   }),
   operation({
     name: 'invites.revoke',
@@ -89,7 +88,7 @@ export const invites = [
     input: z.strictObject({ id: reference, email, role: collaboratorRole }),
     output: MadeToApp,
     status: 201,
-    errors: ['app_not_found', 'quota_exceeded'],
+    errors: ['quota_exceeded'],
     secrets: ['url'],
   }),
   operation({
@@ -99,7 +98,6 @@ export const invites = [
     needs: 'admin',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(Invite),
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'collaborators.revoke_invite',
@@ -109,6 +107,6 @@ export const invites = [
     input: z.strictObject({ id: reference, invite: reference }),
     output: nothing,
     status: 204,
-    errors: ['app_not_found', 'invite_not_found'],
+    errors: ['invite_not_found'],
   }),
 ] as const;

@@ -31,7 +31,7 @@ const described = {
   metadata: z.record(z.string(), z.string()),
 };
 
-const putErrors = ['app_not_found', 'storage_not_found', 'quota_exceeded', 'host_unavailable'] as const;
+const putErrors = ['storage_not_found', 'quota_exceeded', 'host_unavailable'] as const;
 
 export const buckets = [
   operation({
@@ -57,7 +57,7 @@ export const buckets = [
       /** Only with a `delimiter`. */
       prefixes: z.array(z.string()).optional(),
     }),
-    errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
+    errors: ['storage_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'storage.r2.get',
@@ -71,7 +71,7 @@ export const buckets = [
       /** Null for an object of more than 1 MiB: use `storage.r2.raw`. */
       content_base64: z.string().nullable(),
     }),
-    errors: ['app_not_found', 'storage_not_found', 'transition_conflict', 'host_unavailable'],
+    errors: ['storage_not_found', 'transition_conflict', 'host_unavailable'],
   }),
   operation({
     name: 'storage.r2.delete',
@@ -82,7 +82,7 @@ export const buckets = [
     input: z.strictObject({ id: reference, bucket: reference, key: objectKey }),
     output: nothing,
     status: 204,
-    errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
+    errors: ['storage_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'storage.r2.raw',
@@ -100,7 +100,6 @@ export const buckets = [
     output: z.strictObject({ content_base64: z.string() }),
     kind: 'bytes',
     errors: [
-      'app_not_found',
       'storage_not_found',
       'transition_conflict',
       'file_too_large',
@@ -166,6 +165,6 @@ export const buckets = [
     input: z.strictObject({ id: reference, bucket: reference, key: objectKey, upload_id: uploadId }),
     output: nothing,
     status: 204,
-    errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
+    errors: ['storage_not_found', 'host_unavailable'],
   }),
 ] as const;

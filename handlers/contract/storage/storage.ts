@@ -73,7 +73,6 @@ const table = z.strictObject({
 });
 const rows = { columns: z.array(z.string()), rows: z.array(z.array(sqlValue)) };
 const readErrors = [
-  'app_not_found',
   'storage_not_found',
   'query_failed',
   'query_timeout',
@@ -81,13 +80,7 @@ const readErrors = [
   'storage_unreadable',
   'host_unavailable',
 ] as const;
-const writeErrors = [
-  'app_not_found',
-  'storage_not_found',
-  'query_failed',
-  'app_unavailable',
-  'host_unavailable',
-] as const;
+const writeErrors = ['storage_not_found', 'query_failed', 'app_unavailable', 'host_unavailable'] as const;
 /** `id`: the id for other operations. `binding`: its name in the live release; null when it has none. */
 const named = { id: z.string(), binding: z.string().nullable() };
 const kvKey = z.string().min(1).max(512);

@@ -64,7 +64,6 @@ export const WorkflowInstance = z.strictObject({
 
 const changed = z.strictObject({ id: z.string(), status });
 const readErrors = [
-  'app_not_found',
   'workflow_not_found',
   'query_timeout',
   'answer_too_large',
@@ -72,7 +71,6 @@ const readErrors = [
   'host_unavailable',
 ] as const;
 const writeErrors = [
-  'app_not_found',
   'workflow_not_found',
   'workflow_instance_not_found',
   'workflow_conflict',

@@ -77,7 +77,7 @@ export const alerts = [
     needs: 'admin',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(Alert),
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['host_unavailable'],
   }),
   operation({
     name: 'alerts.set',
@@ -92,7 +92,7 @@ export const alerts = [
       ...settings,
     }),
     output: z.strictObject({ ...Alert.shape, secret: z.string().nullable() }),
-    errors: ['app_not_found', 'alert_not_found', 'quota_exceeded', 'host_unavailable'],
+    errors: ['alert_not_found', 'quota_exceeded', 'host_unavailable'],
     secrets: ['secret'],
   }),
   operation({
@@ -103,7 +103,7 @@ export const alerts = [
     input: z.strictObject({ id: reference, alert_id: reference }),
     output: nothing,
     status: 204,
-    errors: ['app_not_found', 'alert_not_found', 'host_unavailable'],
+    errors: ['alert_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'alerts.test',
@@ -112,6 +112,6 @@ export const alerts = [
     needs: 'admin',
     input: z.strictObject({ id: reference, alert_id: reference }),
     output: Delivery,
-    errors: ['app_not_found', 'alert_not_found', 'rate_limited', 'host_unavailable'],
+    errors: ['alert_not_found', 'rate_limited', 'host_unavailable'],
   }),
 ] as const;

@@ -50,7 +50,6 @@ export const events = [
       ...page,
     }),
     output: listOf(Event),
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'events.log',
@@ -70,7 +69,6 @@ export const events = [
     }),
     output: Event,
     status: 201,
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'events.stream',
@@ -81,7 +79,7 @@ export const events = [
     input: z.strictObject({ id: reference, last_event_id: lastEventId }),
     output: Event,
     kind: 'stream',
-    errors: ['app_not_found', 'rate_limited'],
+    errors: ['rate_limited'],
   }),
   operation({
     name: 'events.channels',
@@ -91,7 +89,6 @@ export const events = [
     needs: 'view',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(Channel),
-    errors: ['app_not_found'],
   }),
 ] as const;
 
@@ -116,7 +113,6 @@ export const users = [
     needs: 'push',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(User),
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'users.identify',
@@ -128,7 +124,7 @@ export const users = [
     output: User,
     status: 201,
     replaces: true,
-    errors: ['app_not_found', 'quota_exceeded'],
+    errors: ['quota_exceeded'],
   }),
   operation({
     name: 'users.props',
@@ -138,7 +134,7 @@ export const users = [
     needs: 'push',
     input: z.strictObject({ id: reference, user_id: reference }),
     output: User,
-    errors: ['app_not_found', 'user_not_found'],
+    errors: ['user_not_found'],
   }),
 ] as const;
 
@@ -158,7 +154,6 @@ export const insights = [
     needs: 'view',
     input: z.strictObject({ id: reference, ...page }),
     output: listOf(Insight),
-    errors: ['app_not_found'],
   }),
   operation({
     name: 'insights.set',
@@ -175,6 +170,6 @@ export const insights = [
     output: Insight,
     status: 201,
     replaces: true,
-    errors: ['app_not_found', 'insight_not_numeric'],
+    errors: ['insight_not_numeric'],
   }),
 ] as const;

@@ -61,7 +61,7 @@ export const groupedErrors = [
       ...page,
     }),
     output: listOf(GroupedError),
-    errors: ['app_not_found', 'preview_not_found', 'host_unavailable'],
+    errors: ['preview_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'errors.get',
@@ -70,7 +70,7 @@ export const groupedErrors = [
     needs: 'view',
     input: z.strictObject({ id: reference, preview: reference.optional(), fingerprint: reference }),
     output: z.strictObject({ ...GroupedError.shape, occurrences: z.array(ErrorOccurrence) }),
-    errors: ['app_not_found', 'preview_not_found', 'error_not_found', 'host_unavailable'],
+    errors: ['preview_not_found', 'error_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'errors.set_status',
@@ -79,7 +79,7 @@ export const groupedErrors = [
     needs: 'push',
     input: z.strictObject({ id: reference, fingerprint: reference, status: errorStatus }),
     output: GroupedError,
-    errors: ['app_not_found', 'error_not_found', 'host_unavailable'],
+    errors: ['error_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'errors.stream',
@@ -94,6 +94,6 @@ export const groupedErrors = [
     }),
     output: GroupedError,
     kind: 'stream',
-    errors: ['app_not_found', 'rate_limited', 'host_unavailable'],
+    errors: ['rate_limited', 'host_unavailable'],
   }),
 ] as const;

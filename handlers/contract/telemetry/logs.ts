@@ -49,7 +49,7 @@ export const logs = [
       ...page,
     }),
     output: listOf(LogLine),
-    errors: ['app_not_found', 'preview_not_found', 'host_unavailable'],
+    errors: ['preview_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'logs.stream',
@@ -68,6 +68,6 @@ export const logs = [
     }),
     output: LogLine,
     kind: 'stream',
-    errors: ['app_not_found', 'preview_not_found', 'rate_limited', 'host_unavailable'],
+    errors: ['preview_not_found', 'rate_limited', 'host_unavailable'],
   }),
 ] as const;

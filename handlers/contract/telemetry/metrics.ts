@@ -52,7 +52,7 @@ export const metrics = [
       items: z.array(MetricStep),
       next_cursor: z.null(),
     }),
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['host_unavailable'],
   }),
   operation({
     name: 'metrics.version',
@@ -67,7 +67,7 @@ export const metrics = [
       /** Time of the last figure; null when there is none. */
       watermark: time.nullable(),
     }),
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['host_unavailable'],
   }),
   operation({
     name: 'devices.list',
@@ -85,7 +85,7 @@ export const metrics = [
         ...counts,
       }),
     ),
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['host_unavailable'],
   }),
   operation({
     name: 'paths.list',
@@ -101,7 +101,7 @@ export const metrics = [
         ...counts,
       }),
     ),
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['host_unavailable'],
   }),
   operation({
     name: 'refs.list',
@@ -119,7 +119,7 @@ export const metrics = [
         ...counts,
       }),
     ),
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['host_unavailable'],
   }),
   operation({
     name: 'datapoints.list',
@@ -143,7 +143,7 @@ export const metrics = [
         doubles: z.array(z.number().nullable()),
       }),
     ),
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['host_unavailable'],
   }),
   operation({
     name: 'spans.list',
@@ -180,6 +180,6 @@ export const metrics = [
         release: z.string().nullable(),
       }),
     ),
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['host_unavailable'],
   }),
 ] as const;
