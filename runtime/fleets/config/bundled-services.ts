@@ -1,8 +1,8 @@
 // The services built into workerd: databases, namespaces, queues, crons. Class names and unique keys decide where their data
 // is stored: changing one loses access to existing data.
-import { readFileSync } from 'node:fs';
 import type { QueueConsumer } from '../../../bundler/release.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
+import { textOf } from './texts.ts';
 
 /** RPC needs 2024-04-03 or later. */
 export const SERVICE_DATE = '2026-01-01';
@@ -31,7 +31,7 @@ export function kvWorker(): Fields {
 
 /** The entrypoint through which other apps send to the queues consumed here. */
 export const QUEUE_DOOR = 'QueueDoor';
-export const QUEUE_DOOR_MODULE = readFileSync(new URL('./workers/queue-door.js', import.meta.url), 'utf8');
+const QUEUE_DOOR_MODULE = textOf('./workers/queue-door.js');
 
 /** @param target the service that consumes */
 export function queueWorker(consumers: QueueConsumer[], target: string): Fields {

@@ -1,14 +1,9 @@
 // The Cache API of an app whose code uses it: a service in the cell, and a disk of its own.
-import { readFileSync } from 'node:fs';
 import type { CapnpValue } from './capnp.ts';
+import { textOf } from './texts.ts';
 
-const CACHE_WORKER = readFileSync(new URL('./workers/cache-worker.js', import.meta.url), 'utf8');
-const HTTP_CACHING_MODULE = readFileSync(
-  new URL('./modules/http-caching-module.js', import.meta.url),
-  'utf8',
-);
-/** Source texts of the service. */
-export const CACHE_TEXTS = [CACHE_WORKER, HTTP_CACHING_MODULE];
+const CACHE_WORKER = textOf('./workers/cache-worker.js');
+const HTTP_CACHING_MODULE = textOf('./modules/http-caching-module.js');
 /** The name of the service and of its disk. */
 export const CACHE_SERVICE = 'cache-service';
 export const CACHE_DISK = 'cache';

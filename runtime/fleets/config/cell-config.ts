@@ -7,14 +7,13 @@ import { CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts
 import { cronWorker, QUEUE_DOOR, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
-import { CALLED, CAPTURE, ENTRY, ERROR_REPORTER, EVENTS, PAGE, RELOAD, STEPS, WORKERS } from './entry.ts';
+import { RELOAD } from './entry.ts';
 import { heapFlags } from './heap.ts';
 import { internetService } from './network.ts';
 import { type OutwardSockets, outwardBindings, outwardModules, outwardServices } from './outward.ts';
 import { rateLimitBindings, rateLimitModules } from './rate-limits.ts';
 import { secretBindings } from './secret-bindings.ts';
 import {
-  CAPNWEB,
   KNOWS_EXPORTS,
   queueService,
   queuesElsewhere,
@@ -52,8 +51,10 @@ export interface ConfigOptions {
   isTrial: boolean;
   /** Names of the app's modules with a changed copy beside the config. The others are the release's. */
   changedModules: string[];
-  /** The modules whose texts and source maps the error page reads; null without an error page. */
-  pageMaps: Module[] | null;
+  /** Names of Cellar's modules around the Worker, which lie beside the config. The first is the entry. */
+  entryModules: string[];
+  /** The modules whose texts and source maps the error page reads. */
+  pageMaps: Module[];
   /** Whether browsers reload pages when the app has changed. */
   reloads: boolean;
   /** This app's own socket of the host's bucket service. Nothing listens there for a trial. */
@@ -126,7 +127,7 @@ function mainService({ assets }: Release): string {
 /** Stands before the app and adds the reload script to its pages. */
 function reloadWorker(release: Release): Fields {
   return {
-    modules: [{ name: RELOAD, esModule: embed(RELOAD) }],
+    modules: [{ name: RELOAD.name, esModule: embed(RELOAD.name) }],
     compatibilityDate: STATIC_SITE_DATE,
     bindings: [{ name: 'APP', service: mainService(release) }],
   };
@@ -190,7 +191,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
 function appWorker(
   release: Release,
   worker: NonNullable<Release['worker']>,
-  { toRelease, secrets, pageMaps, changedModules, hasMethods, cacheMb }: ConfigOptions,
+  { toRelease, secrets, pageMaps, entryModules, changedModules, hasMethods, cacheMb }: ConfigOptions,
 ): Fields {
   const { compatibilityDate, compatibilityFlags } = worker;
   const { given } = dividedSecrets(release, secrets);
@@ -201,15 +202,8 @@ function appWorker(
     (hasMethods || (release.exports ?? []).length > 1) && compatibilityDate < KNOWS_EXPORTS_DATE;
   return {
     modules: [
-      { name: ENTRY, esModule: embed(ENTRY) },
-      { name: CAPTURE, esModule: embed(CAPTURE) },
-      { name: ERROR_REPORTER, esModule: embed(ERROR_REPORTER) },
-      { name: EVENTS, esModule: embed(EVENTS) },
-      ...(changedModules.length === 0 ? [] : [{ name: WORKERS, esModule: embed(WORKERS) }]),
-      ...(release.workflows === undefined ? [] : [{ name: STEPS, esModule: embed(STEPS) }]),
-      { name: CALLED, esModule: embed(CALLED) },
-      ...(hasMethods ? [{ name: CAPNWEB, esModule: embed(CAPNWEB) }] : []),
-      ...(pageMaps === null ? [] : pageModules(pageMaps, toRelease)),
+      ...entryModules.map((name) => ({ name, esModule: embed(name) })),
+      ...pageMaps.flatMap((map) => pageFiles(map, toRelease)),
       ...worker.modules.map((each) =>
         changedModules.includes(each.name)
           ? { name: each.name, esModule: embed(each.name) }
@@ -241,12 +235,11 @@ function appWorker(
   };
 }
 
-function pageModules(maps: Module[], toRelease: string): CapnpValue[] {
-  const files = maps.flatMap(({ name, path }) => [
+function pageFiles({ name, path }: Module, toRelease: string): CapnpValue[] {
+  return [
     { name: `${name}.map`, text: embed(join(toRelease, inside(`${path}.map`))) },
     { name: `${name}.text`, text: embed(join(toRelease, inside(path))) },
-  ]);
-  return [{ name: PAGE, esModule: embed(PAGE) }, ...files];
+  ];
 }
 
 const MODULE_FIELDS = {

@@ -1,62 +1,33 @@
 // The modules loaded before every Worker's own. They hold what Cellar does around an app's code.
-import { readFileSync } from 'node:fs';
 import type { Release } from '../../../bundler/release.ts';
 import { FROM_ENV, READ_OF_UNDEFINED } from '../../telemetry/errors/missing-bindings.ts';
+import type { Fields } from './capnp.ts';
+import { CAPNWEB } from './services.ts';
+import { type CellModule, textOf } from './texts.ts';
 
-/** The entry's file name beside the config, and its module name. */
-export const ENTRY = 'cellar-entry.js';
-/** The module that runs the app's code in events, beside the entry. */
-export const CAPTURE = 'cellar-capture.js';
-const ENTRY_WORKER = read('./workers/entry-worker.js');
-/** The text of `CAPTURE`. */
-export const CAPTURE_WORKER = read('./workers/capture-worker.js');
-/** The module that reports errors, beside the entry. */
-export const ERROR_REPORTER = 'cellar-error-reporter.js';
-/** The text of `ERROR_REPORTER`. */
-export const ERROR_REPORTER_WORKER = read('./workers/error-reporter-worker.js');
-/** The module that knows which event the running code belongs to, beside the entry. */
-export const EVENTS = 'cellar-events.js';
-/** The text of `EVENTS`. */
-export const EVENTS_WORKER = read('./workers/events-worker.js');
-/** The module with the error page, beside the entry. */
-export const PAGE = 'cellar-page.js';
-const PAGE_WORKER = read('./workers/page-worker.js');
-/** The module that splits SQL into statements, beside `D1`. */
-export const STATEMENTS = 'cellar-sql-statements.js';
-/** The text of `STATEMENTS`. */
-export const STATEMENTS_WORKER = read('../../../sqlite/statements.js');
-/** The module that implements D1 in an app's process. */
-export const D1 = 'cellar-d1.js';
-/** The text of `D1`. */
-export const D1_WORKER = read('./workers/d1-worker.js');
-/** The module that reloads pages when the app has changed, beside the entry. */
-export const RELOAD = 'cellar-reload.js';
-/** The text of `RELOAD`. */
-export const RELOAD_WORKER = read('./workers/reload-worker.js');
-/** The module that replaces `cloudflare:workers`. Its name has the same length, so that later source positions stay the same. */
-export const WORKERS = 'cellar-worker.js';
-/** The text of `WORKERS`. */
-export const WORKERS_MODULE = read('./modules/workers-module.js');
-/** The module that counts running Workflow steps, beside the entry. */
-export const STEPS = 'cellar-steps.js';
-/** The text of `STEPS`. */
-export const STEPS_WORKER = read('./workers/steps-worker.js');
-/** The module that answers other apps, beside the entry. */
-export const CALLED = 'cellar-called.js';
-/** The text of `CALLED`. */
-export const CALLED_WORKER = read('./workers/called-worker.js');
-/** All files of the entry, except what depends on a release. */
-export const ENTRY_TEXTS = [
-  ENTRY_WORKER,
-  CAPTURE_WORKER,
-  ERROR_REPORTER_WORKER,
-  EVENTS_WORKER,
-  CALLED_WORKER,
-  PAGE_WORKER,
-  STATEMENTS_WORKER,
-  D1_WORKER,
-  STEPS_WORKER,
-  WORKERS_MODULE,
+/** The module that wraps the app's exports. */
+const ENTRY = 'cellar-entry.js';
+const ENTRY_TEXT = textOf('./workers/entry-worker.js');
+/** The module with the error page. */
+const PAGE = 'cellar-page.js';
+const PAGE_TEXT = textOf('./workers/page-worker.js');
+/** Runs the app's code in events. */
+const CAPTURE = own('capture');
+const ERROR_REPORTER = own('error-reporter');
+/** Knows which event the running code belongs to. */
+const EVENTS = own('events');
+/** Answers other apps. */
+const CALLED = own('called');
+/** Counts running Workflow steps. */
+const STEPS = own('steps');
+/** Replaces `cloudflare:workers`. Its name has the same length, so that later source positions stay the same. */
+const WORKERS = { name: 'cellar-worker.js', text: textOf('./modules/workers-module.js') };
+/** Reloads pages when the app has changed. */
+export const RELOAD = own('reload');
+/** Implements D1 in an app's process, and splits SQL into statements. */
+export const D1_MODULES = [
+  own('d1'),
+  { name: 'cellar-sql-statements.js', text: textOf('../../../sqlite/statements.js') },
 ];
 
 const WORKERS_IMPORT = /(\bfrom\s*|\bimport\s+)(["'])cloudflare:workers\2/g;
@@ -66,7 +37,7 @@ export function withWorkers(text: string): string | null {
   if (!text.includes('waitUntil') || !text.includes('cloudflare:workers')) return null;
   return text.replaceAll(
     WORKERS_IMPORT,
-    (_, before: string, quote: string) => `${before}${quote}./${WORKERS}${quote}`,
+    (_, before: string, quote: string) => `${before}${quote}./${WORKERS.name}${quote}`,
   );
 }
 
@@ -80,9 +51,51 @@ const NO_SERVICES = 'const SERVICES = [];';
 /** The entry's exports for the host. They hide an app's exports of the same name. */
 const OWN_EXPORTS = ['default', 'CellarState', 'CellarCache'];
 
-/** The text of `PAGE`. @param uiUrl the control UI's address */
-export function pageModule(uiUrl: string): string {
-  return PAGE_WORKER.replace("'cellar-ui-url'", () => JSON.stringify(uiUrl))
+/** Options of the modules around a Worker. */
+export interface EntryOptions {
+  /** The app's own modules whose imports are rewritten. */
+  changed: CellModule[];
+  /** Whether other apps may call methods of the Worker's exports. */
+  hasMethods: boolean;
+  /** The control UI's address on error pages; null: no error pages. */
+  uiUrl: string | null;
+}
+
+/** Returns Cellar's modules around a release's Worker. The first is the entry. */
+export function entryModules(
+  worker: NonNullable<Release['worker']>,
+  release: Pick<Release, 'exports' | 'workflows' | 'services'>,
+  { changed, hasMethods, uiUrl }: EntryOptions,
+): CellModule[] {
+  return [
+    { name: ENTRY, text: entryText(worker, release, uiUrl !== null) },
+    CAPTURE,
+    ERROR_REPORTER,
+    EVENTS,
+    CALLED,
+    ...(changed.length > 0 ? [WORKERS] : []),
+    ...(release.workflows?.length ? [STEPS] : []),
+    ...(hasMethods ? [CAPNWEB] : []),
+    ...(uiUrl === null ? [] : [{ name: PAGE, text: pageText(uiUrl) }]),
+  ];
+}
+
+/** Returns the trial's modules, which run `trial` before the entry: the entry adds handlers to the Worker. */
+export function trialModules(trial: CellModule): Fields[] {
+  const esModule = `
+import './${CAPTURE.name}';
+import './${trial.name}';
+export * from './${ENTRY}';
+export { default } from './${ENTRY}';
+`;
+  return [
+    { name: 'cellar-trial-entry.js', esModule },
+    { name: trial.name, esModule: trial.text },
+  ];
+}
+
+function pageText(uiUrl: string): string {
+  return PAGE_TEXT.replace("'cellar-ui-url'", () => JSON.stringify(uiUrl))
     .replace("'cellar-of-undefined'", () => JSON.stringify(READ_OF_UNDEFINED))
     .replace('/cellar-from-env/', () => String(FROM_ENV));
 }
@@ -92,10 +105,10 @@ export function pageModule(uiUrl: string): string {
  * are wrapped; for an old release without names, only the default export is wrapped.
  * @param hasPage whether browsers see a page for uncaught errors
  */
-export function entryModule(
+function entryText(
   worker: NonNullable<Release['worker']>,
   { exports = [], workflows = [], services = [] }: Pick<Release, 'exports' | 'workflows' | 'services'>,
-  hasPage = false,
+  hasPage: boolean,
 ): string {
   const app = JSON.stringify(`./${worker.modules[0]!.name}`);
   const wrapped = exports
@@ -107,12 +120,12 @@ export function entryModule(
       return `const entry${index} = wrap(${own});\nexport { entry${index} as ${quoted} };\n`;
     });
   const called = services.map(({ binding, service }) => [binding, service === null]);
-  const main = hasPage ? ENTRY_WORKER.replace(DEFAULT, () => DEFAULT_WITH_PAGES) : ENTRY_WORKER;
+  const main = hasPage ? ENTRY_TEXT.replace(DEFAULT, () => DEFAULT_WITH_PAGES) : ENTRY_TEXT;
   const text = main.replace(NO_SERVICES, () => `const SERVICES = ${JSON.stringify(called)};`);
-  const steps = workflows.length > 0 ? `import { withSteps } from './${STEPS}';\n` : '';
+  const steps = workflows.length > 0 ? `import { withSteps } from './${STEPS.name}';\n` : '';
   return text.replaceAll("'cellar-app-entry'", () => app) + steps + wrapped.join('');
 }
 
-function read(name: string): string {
-  return readFileSync(new URL(name, import.meta.url), 'utf8');
+function own(name: string): CellModule {
+  return { name: `cellar-${name}.js`, text: textOf(`./workers/${name}-worker.js`) };
 }

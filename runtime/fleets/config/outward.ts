@@ -1,11 +1,11 @@
 // Bindings to services outside the app and its storage, in a cell. Apps that use none get no such service.
-import { readFileSync } from 'node:fs';
 import type { Outward, Release } from '../../../bundler/release.ts';
 import { errorBody, notSet } from '../../ai/errors.ts';
 import { notSet as mailNotSet, refusalBody } from '../../mail/errors.ts';
 import { BINDING_HEADER, bindingHeader } from '../../mail/headers.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
 import { fromSecret } from './secret-bindings.ts';
+import { type CellModule, textOf } from './texts.ts';
 
 /** Types of the bindings that a service of the host answers. */
 const SERVICES = ['ai', 'send_email'] as const;
@@ -23,22 +23,15 @@ const NO_MAIL = `export default { fetch: () => new Response(${JSON.stringify(ref
 const SERVICE_DATE = '2026-01-01';
 const AI_MODULE = 'cloudflare-internal:ai-api';
 
-interface OwnModule {
-  name: string;
-  text: string;
-}
-
 /** Cellar's own modules, by type of binding. */
-const MODULES: Partial<Record<Outward['type'], OwnModule>> = {
+const MODULES: Partial<Record<Outward['type'], CellModule>> = {
   hyperdrive: own('hyperdrive'),
   analytics_engine: own('analytics-engine'),
   send_email: own('send-email'),
   missing: own('missing'),
 };
 /** The internal module that workerd's `cloudflare:email` imports, and that workerd lacks. */
-const EMAIL = { name: 'cloudflare-internal:email', text: textOf('email') };
-/** All texts of modules that a config may have for such bindings. */
-export const OUTWARD_TEXTS = [...Object.values(MODULES), EMAIL].map(({ text }) => text);
+const EMAIL = { name: 'cloudflare-internal:email', text: textOf('./modules/email-module.js') };
 
 /** Whether a module may import `cloudflare:email`. */
 export function mayImportEmail(text: string): boolean {
@@ -112,10 +105,6 @@ function service(
   return { name, worker: { modules, compatibilityDate: SERVICE_DATE } };
 }
 
-function own(name: string): OwnModule {
-  return { name: `cellar-internal:${name}`, text: textOf(name) };
-}
-
-function textOf(name: string): string {
-  return readFileSync(new URL(`./modules/${name}-module.js`, import.meta.url), 'utf8');
+function own(name: string): CellModule {
+  return { name: `cellar-internal:${name}`, text: textOf(`./modules/${name}-module.js`) };
 }

@@ -1,27 +1,17 @@
 // Service bindings in a cell. Calls to other apps go to the host, through a socket of the calling app alone. workerd, not the
 // Worker, writes the header that names the calling binding.
-import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import type { Release, ServiceBinding } from '../../../bundler/release.ts';
 import { CALLING_HEADER, CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts';
 import { type CapnpValue, embed, type Fields } from './capnp.ts';
+import { type CellModule, textOf } from './texts.ts';
 
 /** The module that carries method calls, beside the entry. */
-export const CAPNWEB = 'cellar-capnweb.js';
-/** The text of `CAPNWEB`. */
-export const CAPNWEB_MODULE = readFileSync(
-  new URL('index-workers.js', import.meta.resolve('capnweb')),
-  'utf8',
-);
-/** The text of the Worker behind the bindings. */
-export const SERVICE_WORKER = readFileSync(new URL('./workers/service-worker.js', import.meta.url), 'utf8');
-
-/** A hash of both texts, because a cell's files depend on them. */
-export const SERVICE_TEXTS_HASH = createHash('sha256')
-  .update(CAPNWEB_MODULE)
-  .update(SERVICE_WORKER)
-  .digest('hex');
-
+export const CAPNWEB: CellModule = {
+  name: 'cellar-capnweb.js',
+  text: textOf(new URL('index-workers.js', import.meta.resolve('capnweb')).href),
+};
+/** The Worker behind the bindings. */
+const SERVICE_WORKER = textOf('./workers/service-worker.js');
 const SERVICE_DATE = '2026-01-01';
 /** Compatibility flag: a Worker knows its own exports, as all do from 2025-11-17 on. */
 export const KNOWS_EXPORTS = 'enable_ctx_exports';
@@ -75,7 +65,7 @@ export function serviceServices(release: Release, socket: string): CapnpValue[] 
       worker: {
         modules: [
           { name: 'services.js', esModule: SERVICE_WORKER },
-          { name: CAPNWEB, esModule: embed(CAPNWEB) },
+          { name: CAPNWEB.name, esModule: embed(CAPNWEB.name) },
         ],
         compatibilityDate: SERVICE_DATE,
         bindings: ways.map((way) => ({ name: way, service: `service ${way}` })),

@@ -3,7 +3,7 @@ import type { Release } from '../../../bundler/release.ts';
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { d1Worker, kvWorker } from './bundled-services.ts';
 import { type CapnpValue, embed, type Fields } from './capnp.ts';
-import { D1, STATEMENTS } from './entry.ts';
+import { D1_MODULES } from './entry.ts';
 
 /** The bindings of the app's Worker. */
 export function storageBindings(release: Release): CapnpValue[] {
@@ -40,7 +40,7 @@ export function storageServices(release: Release, bucketSocket: string): Fields[
       ? [
           {
             name: 'd1-service',
-            worker: d1Worker([D1, STATEMENTS].map((name) => ({ name, esModule: embed(name) }))),
+            worker: d1Worker(D1_MODULES.map(({ name }) => ({ name, esModule: embed(name) }))),
           },
         ]
       : []),

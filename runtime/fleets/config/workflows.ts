@@ -1,9 +1,9 @@
 // Workflows in a cell: workerd's own engine, and the app's bindings to it. An instance is an object that stores its steps'
 // results and has an alarm for its next wait.
-import { readFileSync } from 'node:fs';
 import type { Release, Workflow } from '../../../bundler/release.ts';
 import { SERVICE_DATE } from './bundled-services.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
+import { textOf } from './texts.ts';
 
 /** Unique key of a Workflow's instances. An instance's alarm is its next wait, or its time limit. */
 export function workflowKey(name: string): string {
@@ -12,7 +12,7 @@ export function workflowKey(name: string): string {
 
 const WORKFLOWS = 'workflow-service';
 /** Cellar's additions to the engine. */
-export const ENGINE_MODULE = readFileSync(new URL('./workflow-engine.js', import.meta.url), 'utf8');
+const ENGINE_MODULE = textOf('./workers/workflow-engine.js');
 /** A compatibility flag of the app that the engine needs: whether an instance's error keeps a NonRetryableError's message. */
 const KEEPS_WORDS = 'workflows_preserve_non_retryable_error_message';
 const REPLACES_WORDS = 'workflows_replace_non_retryable_error_message';

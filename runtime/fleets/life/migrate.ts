@@ -6,7 +6,7 @@ import type { Release } from '../../../bundler/release.ts';
 import { writeAtomic } from '../../disk/data-directory.ts';
 import { d1Worker } from '../config/bundled-services.ts';
 import type { Fields } from '../config/capnp.ts';
-import { D1, D1_WORKER, STATEMENTS, STATEMENTS_WORKER } from '../config/entry.ts';
+import { D1_MODULES } from '../config/entry.ts';
 import { type TaskPlace, withTask } from '../process/task-cell.ts';
 
 /** What to migrate, and where. The databases are in the storage's `do`; `migrations.json` caches which migrations are applied. */
@@ -93,8 +93,7 @@ function renamed(gone: string[]): string {
 function services(): Fields[] {
   const worker = d1Worker([
     { name: 'migration-worker.js', esModule: WORKER },
-    { name: D1, esModule: D1_WORKER },
-    { name: STATEMENTS, esModule: STATEMENTS_WORKER },
+    ...D1_MODULES.map(({ name, text }) => ({ name, esModule: text })),
   ]);
   const bindings = [...(worker.bindings as Fields[]), { name: 'RELEASE', service: 'release' }];
   return [{ name: 'app', worker: { ...worker, bindings } }];

@@ -8,14 +8,8 @@ import { RELEASE_FILE } from '../../../bundler/release.ts';
 import { SerialQueue } from '../../queues/serial-queue.ts';
 import { threads } from '../../threads/worker.ts';
 import { startStep } from '../admission/room.ts';
-import { QUEUE_DOOR_MODULE } from '../config/bundled-services.ts';
-import { CACHE_TEXTS } from '../config/cache.ts';
-import { ENTRY_TEXTS, RELOAD_WORKER } from '../config/entry.ts';
 import { internetService } from '../config/network.ts';
-import { OUTWARD_TEXTS } from '../config/outward.ts';
-import { RATE_LIMIT_MODULE } from '../config/rate-limits.ts';
-import { SERVICE_TEXTS_HASH } from '../config/services.ts';
-import { ENGINE_MODULE } from '../config/workflows.ts';
+import { textsHash } from '../config/texts.ts';
 import type * as writer from './write-cell-files.ts';
 import {
   type CellFilesOrder,
@@ -27,7 +21,7 @@ import {
 } from './write-cell-files.ts';
 
 /** Increase it with every change of the written files. Entry texts and network rules are hashed, so they need no increase. */
-const FORMAT = 18;
+const FORMAT = 19;
 
 /** The JavaScript heap's share of a process's memory. The rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
@@ -125,16 +119,10 @@ export class CellFilesCache {
       FORMAT,
       this.#heapMb,
       this.#around,
-      SERVICE_TEXTS_HASH,
-      ENTRY_TEXTS,
-      RATE_LIMIT_MODULE,
-      QUEUE_DOOR_MODULE,
-      ENGINE_MODULE,
-      OUTWARD_TEXTS,
-      CACHE_TEXTS,
+      textsHash(),
       this.#cacheMb,
       this.#uiUrl(),
-      this.#reloads && RELOAD_WORKER,
+      this.#reloads,
       internetService(this.#around.egress),
       place,
       mtimeMs,

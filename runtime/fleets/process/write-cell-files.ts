@@ -7,38 +7,15 @@ import { type Module, RELEASE_FILE, type Release } from '../../../bundler/releas
 import { publish } from '../../disk/publish.ts';
 import { mayUseCaches } from '../config/cache.ts';
 import { alarmKeys, cellConfig, socketsOf } from '../config/cell-config.ts';
-import {
-  CALLED,
-  CALLED_WORKER,
-  CAPTURE,
-  CAPTURE_WORKER,
-  D1,
-  D1_WORKER,
-  ENTRY,
-  ERROR_REPORTER,
-  ERROR_REPORTER_WORKER,
-  EVENTS,
-  EVENTS_WORKER,
-  entryModule,
-  PAGE,
-  pageModule,
-  RELOAD,
-  RELOAD_WORKER,
-  STATEMENTS,
-  STATEMENTS_WORKER,
-  STEPS,
-  STEPS_WORKER,
-  WORKERS,
-  WORKERS_MODULE,
-  withWorkers,
-} from '../config/entry.ts';
+import { D1_MODULES, entryModules, RELOAD, withWorkers } from '../config/entry.ts';
 import {
   mayImportEmail,
   type OutwardService,
   type OutwardSockets,
   outwardServicesOf,
 } from '../config/outward.ts';
-import { CAPNWEB, CAPNWEB_MODULE, callsOf, mayHaveMethods, queuesElsewhere } from '../config/services.ts';
+import { CAPNWEB, callsOf, mayHaveMethods, queuesElsewhere } from '../config/services.ts';
+import type { CellModule } from '../config/texts.ts';
 import { workflowKey } from '../config/workflows.ts';
 import type { Calls } from './service-access.ts';
 
@@ -121,15 +98,17 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const { worker, assets, databases, buckets = [], triggers, workflows = [] } = release;
   // An older Cellar's release has them only in the directory, not in its description.
   const rules = assets === null ? {} : (assets.rules ?? assetRules(join(order.release, assets.directory)));
-  const pageMaps = uiUrl === null || worker === null ? null : mapsOf(order.release, worker.modules);
+  const pageMaps = uiUrl === null || worker === null ? [] : mapsOf(order.release, worker.modules);
   const texts = await moduleTexts(order.release, worker?.modules ?? []);
   const changed = changedModules(texts);
   const cacheMb = [...texts.values()].some(mayUseCaches) ? order.cacheMb : 0;
   const hasMethods = [...texts.values()].some(mayHaveMethods);
+  const around = worker === null ? [] : entryModules(worker, release, { changed, hasMethods, uiUrl });
   const importsEmail = [...texts.values()].some(mayImportEmail);
   const options = {
     ...{ toRelease: relative(directory, order.release), rules, secrets, pageMaps, heapMb, reloads },
-    changedModules: [...changed.keys()],
+    entryModules: around.map(({ name }) => name),
+    changedModules: changed.map(({ name }) => name),
     egress,
     hasMethods,
     importsEmail,
@@ -167,23 +146,14 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   await write(CONFIG, cellConfig(release, { ...options, ...sockets, cacheMb, isTrial: false }));
   if (worker !== null)
     await write(TRIAL_CONFIG, cellConfig(release, { ...options, ...noSockets, cacheMb: 0, isTrial: true }));
-  if (hasMethods || callsServices) await write(CAPNWEB, CAPNWEB_MODULE);
-  if (worker !== null) {
-    await write(ENTRY, entryModule(worker, release, uiUrl !== null));
-    await write(CAPTURE, CAPTURE_WORKER);
-    await write(ERROR_REPORTER, ERROR_REPORTER_WORKER);
-    await write(EVENTS, EVENTS_WORKER);
-    await write(CALLED, CALLED_WORKER);
-    if (changed.size > 0) await write(WORKERS, WORKERS_MODULE);
-    for (const [name, text] of changed) await write(name, text);
-    if (workflows.length > 0) await write(STEPS, STEPS_WORKER);
-    if (uiUrl !== null) await write(PAGE, pageModule(uiUrl));
-  }
-  if (databases.length > 0) {
-    await write(D1, D1_WORKER);
-    await write(STATEMENTS, STATEMENTS_WORKER);
-  }
-  if (reloads) await write(RELOAD, RELOAD_WORKER);
+  const modules = [
+    ...around,
+    ...changed,
+    ...(callsServices && !hasMethods ? [CAPNWEB] : []),
+    ...(databases.length > 0 ? D1_MODULES : []),
+    ...(reloads ? [RELOAD] : []),
+  ];
+  for (const { name, text } of modules) await write(name, text);
   await write(LAUNCH, launch);
   await publish(beside, directory);
 }
@@ -196,14 +166,12 @@ async function moduleTexts(release: string, modules: Module[]): Promise<Map<stri
   return texts;
 }
 
-/** Returns the app's modules whose imports are rewritten, by name. Those in folders are left unchanged. */
-function changedModules(texts: Map<string, string>): Map<string, string> {
-  const changed = new Map<string, string>();
-  for (const [name, text] of texts) {
+/** Returns the app's modules whose imports are rewritten. Those in folders are left unchanged. */
+function changedModules(texts: Map<string, string>): CellModule[] {
+  return [...texts].flatMap(([name, text]) => {
     const replaced = CHANGED_NAME.test(name) ? withWorkers(text) : null;
-    if (replaced !== null) changed.set(name, replaced);
-  }
-  return changed;
+    return replaced === null ? [] : [{ name, text: replaced }];
+  });
 }
 
 /** The modules whose source map a process may have. */

@@ -1,0 +1,23 @@
+// The texts of Cellar's own code in an app's process.
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+
+/** A module of Cellar beside the config. Its name is also its file's name. */
+export interface CellModule {
+  name: string;
+  text: string;
+}
+
+const hash = createHash('sha256');
+
+/** Returns a text. Call it while modules load. @param path relative to this folder, or a file's URL */
+export function textOf(path: string): string {
+  const text = readFileSync(new URL(path, import.meta.url), 'utf8');
+  hash.update(text);
+  return text;
+}
+
+/** Returns a hash of all these texts, because a cell's files depend on them. */
+export function textsHash(): string {
+  return hash.copy().digest('hex');
+}
