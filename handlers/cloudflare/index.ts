@@ -9,7 +9,7 @@ import type { Context, RequestContext } from '../context.ts';
 import type { Needs } from '../contract/operation.ts';
 import { BODY_BYTES } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
-import { discard, readBytes } from '../transports/body.ts';
+import { discard, readBytes, requireModerate } from '../transports/body.ts';
 import { requireDataDestination } from '../transports/destination.ts';
 import { failure } from '../transports/failure.ts';
 import { invalidInput } from '../transports/validate.ts';
@@ -151,6 +151,7 @@ async function bodyOf(request: Request, { body, bodyLimit = BODY_BYTES }: Call):
 
 function parse(text: string): unknown {
   if (text === '') return {};
+  requireModerate(text);
   try {
     return JSON.parse(text);
   } catch (error) {

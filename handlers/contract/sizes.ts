@@ -30,6 +30,10 @@ export const D1_SQL_BYTES = 10 * 1024 * 1024;
 /** Queries on their way to the host: JSON may serialize a number in more digits than the sender wrote. */
 export const D1_QUERY_BYTES = 2 * D1_SQL_BYTES;
 
+/** A value of KV, and its metadata as JSON, as on Cloudflare. */
+export const KV_VALUE_BYTES = 25 * 1024 * 1024;
+export const KV_METADATA_BYTES = 1024;
+
 /** The body of a call that puts an object as `content_base64`. */
 export const R2_BODY_BYTES = 16 * 1024 * 1024;
 /** An object as a raw body: the limit of R2, 5 GiB minus 5 MiB. */

@@ -2,6 +2,8 @@
 import { DOMAIN_LOOKUP_MS } from '../contract/apps/domains.ts';
 import type { ErrorCode } from '../contract/errors.ts';
 import {
+  CALL_DEADLINE_MS,
+  KV_VALUE_MS,
   OBJECT_DEADLINE_MS,
   READ_DEADLINE_MS,
   SNAPSHOT_DEADLINE_MS,
@@ -162,7 +164,8 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   'POST /apps/:id/storage/do': STORAGE,
   'POST /apps/:id/storage/kv': STORAGE,
   'POST /apps/:id/storage/kv/get': STORAGE,
-  'POST /apps/:id/storage/kv/write': STORAGE_WRITE,
+  'PUT /apps/:id/storage/kv/value': { ...STORAGE_WRITE, deadlineMs: KV_VALUE_MS + CALL_DEADLINE_MS },
+  'POST /apps/:id/storage/kv/delete': STORAGE_WRITE,
   'POST /apps/:id/storage/query': STORAGE_WRITE,
   'POST /apps/:id/storage/import': STORAGE_WRITE,
   'GET /apps/:id/domain': { refusals: ['app_not_found', 'rate_limited'], deadlineMs: 3 * DOMAIN_LOOKUP_MS },

@@ -5,6 +5,8 @@ import { Problem } from '../problem.ts';
 
 /** Maximum nesting depth. Deeper JSON comes only from attacks on parsers. */
 const DEPTH_LIMIT = 64;
+/** Most brackets and commas of a body. More would keep the control plane's thread busy for seconds. */
+const SEPARATORS_LIMIT = 2_000_000;
 /** How much of a refused body is read, and for how long. */
 const DISCARDED_BYTES = 512 * 1024 * 1024;
 const DISCARD_DEADLINE_MS = 60_000;
@@ -105,13 +107,10 @@ function decode(bytes: Uint8Array): string {
 
 /**
  * Parses JSON that every parser reads alike (RFC 7493): no duplicate names in an object, no lone surrogates.
- * @throws {Problem} `malformed_json` with the fault or its position
+ * @throws {Problem} `malformed_json` with the fault or its position; `body_too_large` with too many values
  */
 export function parseJson(text: string): unknown {
-  const deep = depthExceededAt(text);
-  if (deep >= 0) {
-    throw new Problem('malformed_json', `Nested deeper than ${DEPTH_LIMIT} levels at position ${deep}.`);
-  }
+  requireModerate(text);
   const value = parse(text);
   const fault =
     faultOfNames(text) ?? (hasLoneSurrogate(text, value) ? 'A text has half of a character.' : null);
@@ -132,17 +131,27 @@ function parse(text: string): unknown {
   }
 }
 
-/** Returns the position of the bracket that nests too deep, or -1. Brackets in strings do not count. */
-function depthExceededAt(text: string): number {
+/**
+ * Checks that a JSON text takes little time to parse. Brackets and commas in strings do not count.
+ * @throws {Problem} `malformed_json` when it nests too deep; `body_too_large` with too many values
+ */
+export function requireModerate(text: string): void {
   let depth = 0;
+  let separators = 0;
   for (let at = 0; at < text.length; at++) {
     const character = text[at];
-    if (character === '"') at = endOfString(text, at);
-    else if (character === '{' || character === '[') {
-      if (++depth > DEPTH_LIMIT) return at;
+    if (character === '"') {
+      at = endOfString(text, at);
+      continue;
+    }
+    if (character === '{' || character === '[') {
+      if (++depth > DEPTH_LIMIT)
+        throw new Problem('malformed_json', `Nested deeper than ${DEPTH_LIMIT} levels at position ${at}.`);
     } else if (character === '}' || character === ']') depth--;
+    else if (character !== ',') continue;
+    if (++separators > SEPARATORS_LIMIT)
+      throw new Problem('body_too_large', `A body may have ${SEPARATORS_LIMIT} brackets and commas.`);
   }
-  return -1;
 }
 
 /** Returns the fault of the names in a valid JSON text, or null: a duplicate in an object, or a name that parsers drop. */

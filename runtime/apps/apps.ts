@@ -6,7 +6,7 @@ import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import { removeTree } from '../disk/remove.ts';
 import { moveToTrash } from '../disk/trash.ts';
-import type { LeasedCell } from '../fleets/admission/leasing.ts';
+import type { LeasedCell, LeaseOptions } from '../fleets/admission/leasing.ts';
 import type { FleetUsage } from '../fleets/life/fleet.ts';
 import { createRepository } from '../git/repository.ts';
 import { type Level, log, logRarely, reason } from '../log.ts';
@@ -254,9 +254,9 @@ export class Apps extends KnownApps {
     id: string,
     purpose: string,
     use: (cell: LeasedCell) => Promise<T>,
-    mayBlock = false,
+    options?: LeaseOptions,
   ): Promise<T> {
-    return this.#require(id).fleet.withCell(purpose, use, mayBlock);
+    return this.#require(id).fleet.withCell(purpose, use, options);
   }
 
   /**

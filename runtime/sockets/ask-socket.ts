@@ -1,6 +1,13 @@
 // Sends one HTTP request over a unix socket, on its own connection, to processes of the host.
 import { request } from 'node:http';
+import type { Readable } from 'node:stream';
 import { readAtMost } from './read-at-most.ts';
+
+/** A body that is passed on as it comes. Whoever gives it aborts the signal when it breaks off. */
+export interface StreamedBody {
+  size: number;
+  bytes: Readable;
+}
 
 export interface SocketRequest {
   /** Default `GET`. */
@@ -8,7 +15,7 @@ export interface SocketRequest {
   /** Default `/`. */
   path?: string;
   headers?: Record<string, string>;
-  body?: string | Uint8Array;
+  body?: string | Uint8Array | StreamedBody;
   /** Most bytes of the response. */
   limitBytes: number;
   signal: AbortSignal;
@@ -32,9 +39,11 @@ export function askSocketForBytes(
   { method = 'GET', path = '/', headers = {}, body = '', limitBytes, signal }: SocketRequest,
 ): Promise<{ status: number; bytes: Buffer | null }> {
   return new Promise((resolve, reject) => {
-    const length = { 'content-length': String(Buffer.byteLength(body)) };
+    const streamed = typeof body === 'object' && 'size' in body ? body : null;
+    const size = streamed?.size ?? Buffer.byteLength(body as string | Uint8Array);
+    const length = { 'content-length': String(size) };
     const options = { socketPath, method, path, agent: false, signal };
-    const asked = request({ ...options, headers: body.length === 0 ? headers : { ...headers, ...length } });
+    const asked = request({ ...options, headers: size === 0 ? headers : { ...headers, ...length } });
     asked.once('response', (response) => {
       readAtMost(response, limitBytes).then(
         (bytes) => resolve({ status: response.statusCode!, bytes }),
@@ -42,7 +51,11 @@ export function askSocketForBytes(
       );
     });
     // It may fire again when the connection is closed.
-    asked.on('error', (error) => reject(signal.aborted ? signal.reason : error));
-    asked.end(body);
+    asked.on('error', (error) => {
+      streamed?.bytes.unpipe(asked);
+      reject(signal.aborted ? signal.reason : error);
+    });
+    if (streamed) streamed.bytes.pipe(asked);
+    else asked.end(body);
   });
 }

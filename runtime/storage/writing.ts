@@ -1,10 +1,11 @@
 // Changes an app's storage for its owner, through a process of the app: no other may use the storage.
+import { KV_VALUE_MS } from '../../handlers/contract/host/deadlines.ts';
 import type { KvWrite } from '../../handlers/contract/host/host-storage.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { LeasedCell } from '../fleets/admission/leasing.ts';
 import { reason } from '../log.ts';
 import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
-import { askSocket, askSocketForBytes } from '../sockets/ask-socket.ts';
+import { askSocket, askSocketForBytes, type StreamedBody } from '../sockets/ask-socket.ts';
 import { find, type Stored } from './places.ts';
 import { ReadingRefused } from './reading.ts';
 import type { StorageQueries } from './storage-queries.ts';
@@ -67,17 +68,32 @@ export async function runSql(
   });
 }
 
-/** Changes a value of a namespace through the app's process. @throws {ReadingRefused} also with the process's own message */
-export async function writeValue(writing: Writing, appId: string, { of, ...asked }: KvWrite): Promise<void> {
+/**
+ * Changes a value of a namespace through the app's process.
+ * @param value passed on as it comes; `null` deletes the key
+ * @throws {ReadingRefused} also with the process's own message
+ */
+export async function writeValue(
+  writing: Writing,
+  appId: string,
+  { of, ...write }: KvWrite,
+  value: StreamedBody | null,
+  left: AbortSignal,
+): Promise<void> {
   const { namespaces } = await writing.storageQueries.places(appId);
   const { binding } = bound(find(namespaces, of), `namespace ${of}`);
-  const body = JSON.stringify({ kind: 'kv', binding, ...asked });
+  const asked = JSON.stringify({ kind: 'kv', binding, value: null, ...write });
+  const sent =
+    value === null
+      ? { method: 'POST', body: asked }
+      : { method: 'PUT', body: value, path: `/?${new URLSearchParams({ asked })}` };
   const answer = await withProcess(
     writing,
     appId,
     'a write to its storage',
     async ({ socketPath, signal }) => {
-      const request = { method: 'POST', body, limitBytes: KV_ANSWER_BYTES, signal };
+      const ended = AbortSignal.any([signal, left]);
+      const request = { ...sent, limitBytes: KV_ANSWER_BYTES, signal: ended };
       const { status, text } = await askSocket(socketPath, request);
       if (text === null || status !== 200) throw noResult(status);
       return JSON.parse(text) as { failed?: unknown };
@@ -102,10 +118,12 @@ function withProcess<T>(
   purpose: 'SQL' | 'a write to its storage',
   use: (cell: LeasedCell) => Promise<T>,
 ): Promise<T> {
-  return apps.withCell(appId, purpose, use, purpose === 'SQL').catch((error: unknown) => {
-    const hasEnded = (error as NodeJS.ErrnoException).code === 'ECONNRESET';
-    throw new ReadingRefused('app_unavailable', hasEnded ? ENDED : reason(error));
-  });
+  return apps
+    .withCell(appId, purpose, use, purpose === 'SQL' ? { mayBlock: true } : { ms: KV_VALUE_MS })
+    .catch((error: unknown) => {
+      const hasEnded = (error as NodeJS.ErrnoException).code === 'ECONNRESET';
+      throw new ReadingRefused('app_unavailable', hasEnded ? ENDED : reason(error));
+    });
 }
 
 function noResult(status: number): Error {

@@ -302,6 +302,105 @@ test('a write goes through a process of the app, as one transaction, and a sleep
   assert.equal((await cellar.get('writing')).status, 503);
 });
 
+test("a value of KV's largest size goes through Cloudflare's API as an app's own put does", async () => {
+  const code = `
+  const bytes = (size) => new Uint8Array(size).map((_, at) => at * 31);
+  export default { async fetch(request, { KV }) {
+    const url = new URL(request.url);
+    const key = url.searchParams.get('key');
+    if (request.method === 'PUT') {
+      const options = { metadata: { a: 'é' }, expiration: 2_100_000_000 };
+      const put = KV.put(key, bytes(Number(url.searchParams.get('size'))), options);
+      return new Response(await put.then(() => 'put', (error) => error.message));
+    }
+    const { value, metadata } = await KV.getWithMetadata(key, 'arrayBuffer');
+    const digest = value && new Uint8Array(await crypto.subtle.digest('SHA-256', value)).toHex();
+    return Response.json({ digest, size: value?.byteLength, metadata });
+  } };`;
+  const config =
+    'main = "index.js"\ncompatibility_date = "2026-10-01"\nkv_namespaces = [{ binding = "KV", id = "large" }]';
+  const id = await cellar.deploy('large-values', 'hello', { 'index.js': code, 'wrangler.toml': config });
+  const { owner } = await cellar.app(id);
+  const MOST = 25 * 2 ** 20;
+  const bytes = (size: number) => new Uint8Array(size).map((_, at) => at * 31);
+  const send = async (
+    path: string,
+    body: NonNullable<RequestInit['body']>,
+    headers: Record<string, string> = {},
+  ) => {
+    const url = `${cellar.api}/client/v4/accounts/${owner}/storage/kv/namespaces/large/${path}`;
+    const authorization = `Bearer ${cellar.token}`;
+    const init = { method: 'PUT', headers: { authorization, ...headers }, body, duplex: 'half' };
+    const response = await fetch(url, init as RequestInit);
+    return { status: response.status, text: await response.text() };
+  };
+  const own = async (key: string, init = {}) => (await cellar.get('large-values', `/?key=${key}`, init)).text;
+  assert.equal((await cellar.get('large-values', `/?key=own&size=${MOST}`, { method: 'PUT' })).text, 'put');
+  const expected = JSON.parse(await own('own'));
+  assert.equal(expected.size, MOST);
+
+  const form = new FormData();
+  form.set('value', new Blob([bytes(MOST)]));
+  form.set('metadata', '{"a":"é"}');
+  const chunked = ReadableStream.from([bytes(MOST)]);
+  const value = Buffer.from(bytes(MOST)).toString('base64');
+  const bulk = JSON.stringify([{ key: 'bulk', value, base64: true, metadata: { a: 'é' } }]);
+  const puts = {
+    raw: () => send('values/raw?expiration=2100000000', bytes(MOST)),
+    form: () => send('values/form', form),
+    chunked: () => send('values/chunked', chunked),
+    bulk: () => send('bulk', bulk, { 'content-type': 'application/json' }),
+  };
+  for (const [key, put] of Object.entries(puts)) {
+    const { status, text } = await put();
+    assert.equal(status, 200, `${key}: ${text}`);
+    const { metadata, ...kept } = JSON.parse(await own(key));
+    assert.deepEqual(kept, { digest: expected.digest, size: MOST }, key);
+    assert.deepEqual(metadata, key === 'form' || key === 'bulk' ? expected.metadata : null, key);
+  }
+  const { items } = await rpc('storage.kv.list', { id, namespace_id: 'large' });
+  const expiring = (name: string) => items.find(({ key }: { key: string }) => key === name).expires_at;
+  assert.equal(expiring('raw'), expiring('own'));
+
+  // What is too large, wrong or broken off is refused, and the value before it stays.
+  const appRefused = await cellar.get('large-values', `/?key=own&size=${MOST + 1}`, { method: 'PUT' });
+  assert.match(appRefused.text, /413.*26214401 exceeds limit of 26214400/);
+  for (const body of [bytes(MOST + 1), ReadableStream.from([bytes(MOST + 1)])]) {
+    const { status, text } = await send('values/raw', body);
+    assert.equal(status, 413, text);
+    assert.match(text, /may have 26214400 bytes/);
+  }
+  const past = await send('values/raw?expiration=1', bytes(MOST));
+  assert.equal(past.status, 400, past.text);
+  assert.match(past.text, /Expiration|expiration/);
+  const heavy = await send('bulk', JSON.stringify([{ key: 'raw', value: 'a', metadata: 'm'.repeat(1100) }]), {
+    'content-type': 'application/json',
+  });
+  assert.match(heavy.text, /metadata: may have 1024 bytes as JSON/);
+  // A body of many empty values would keep the control plane's thread busy for seconds.
+  const empty = `[${'[],'.repeat(10_000_000)}[]]`;
+  const many = await send('bulk', empty, { 'content-type': 'application/json' });
+  assert.equal(many.status, 413, many.text);
+  assert.match(many.text, /may have 2000000 brackets and commas/);
+  const left = new AbortController();
+  let parts = 0;
+  const broken = fetch(`${cellar.api}/client/v4/accounts/${owner}/storage/kv/namespaces/large/values/raw`, {
+    method: 'PUT',
+    headers: { authorization: `Bearer ${cellar.token}`, 'content-length': String(MOST) },
+    // Left when its first part is on its way.
+    body: new ReadableStream({
+      pull(controller) {
+        if (parts++ > 0) left.abort();
+        else controller.enqueue(bytes(2 ** 20));
+      },
+    }),
+    duplex: 'half',
+    signal: left.signal,
+  } as RequestInit);
+  await assert.rejects(broken);
+  assert.equal(JSON.parse(await own('raw')).digest, expected.digest);
+});
+
 test('what is not there, not allowed or not to be read has a clear answer', async () => {
   const id = await cellar.create('refused');
   const get = async (path: string) => {

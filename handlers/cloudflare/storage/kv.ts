@@ -1,21 +1,26 @@
 // KV: namespaces, keys and raw values.
 import * as z from 'zod';
+import { operationsByName } from '../../contract/index.ts';
+import { KV_VALUE_BYTES } from '../../contract/sizes.ts';
+import { kvValue } from '../../contract/storage/storage.ts';
 import { Problem } from '../../problem.ts';
-import { fromBase64, toBase64 } from '../../services/base64.ts';
+import { fromBase64 } from '../../services/base64.ts';
+import { putValue } from '../../services/storage/storage.ts';
 import { UNTRUSTED } from '../../services/untrusted.ts';
 import { readBytes } from '../../transports/body.ts';
+import { admit } from '../../transports/invoke.ts';
 import { type CallContext, call, Page, run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 import { findKept, keptOf, nameOfNew, numberedPage } from './kept.ts';
 
 const NAMESPACES = '/accounts/:account/storage/kv/namespaces';
 const VALUES = `${NAMESPACES}/:namespace/values/:key+`;
-/** Bytes of one value as KV's raw body. The size of a call to the host limits it. */
-const VALUE_BYTES = 2 * 2 ** 20;
+/** Bytes of a form around a value. */
+const FORM_BYTES = 64 * 1024;
 /** The latest time that a JavaScript `Date` can have, in s since 1970. */
 const MAX_DATE_S = 8.64e12;
-/** Largest body of a bulk call. Wrangler splits bulk input by the number of keys. */
-const BULK_BYTES = 16 * 2 ** 20;
+/** Largest body of a bulk call: one value of `KV_VALUE_BYTES` in base64. Wrangler splits bulk input by the number of keys. */
+const BULK_BYTES = 36 * 2 ** 20;
 /** Keys of one page, as in our own API. */
 const PAGE = 200;
 
@@ -92,14 +97,13 @@ export const namespaceCalls = [
     answer: async (context) => {
       const { searchParams } = context.url;
       const { value, metadata } = await bodyOf(context.request);
-      await put(context, {
+      const entry = {
         key: context.words.key!,
-        value: toBase64(value),
-        base64: true,
         expiration: numberOf(searchParams.get('expiration')),
         expiration_ttl: numberOf(searchParams.get('expiration_ttl')),
         metadata,
-      });
+      };
+      await put(context, entry, value);
       return null;
     },
   }),
@@ -117,7 +121,8 @@ export const namespaceCalls = [
     body: z.array(Entry).max(10_000),
     bodyLimit: BULK_BYTES,
     answer: async (context, entries) => {
-      for (const entry of entries) await put(context, entry);
+      for (const { value, base64, ...entry } of entries)
+        await put(context, entry, new Blob([base64 ? fromBase64(value) : value]));
       return { successful_key_count: entries.length, unsuccessful_keys: [] };
     },
   }),
@@ -177,18 +182,27 @@ async function readValue(context: CallContext, key: string) {
   }
 }
 
-async function put(context: CallContext, entry: z.output<typeof Entry>): Promise<void> {
-  const { key, value, base64, expiration, expiration_ttl: ttl, metadata } = entry;
+async function put(
+  context: CallContext,
+  { key, expiration, expiration_ttl: ttl, metadata }: Omit<z.output<typeof Entry>, 'value' | 'base64'>,
+  value: Blob | ReadableStream<Uint8Array>,
+): Promise<void> {
+  if (value instanceof Blob && value.size > KV_VALUE_BYTES) throw tooLarge();
   const at = expiration ?? (ttl === undefined ? undefined : Math.ceil(Date.now() / 1000) + ttl);
   if (at !== undefined && !(Math.abs(at) <= MAX_DATE_S))
     throw new CloudflareError(400, CODES.BAD_REQUEST, 'The expiration is no time.');
-  await run(context, 'storage.kv.put', {
+  const entry = {
     ...(await namespaceOf(context)),
     key,
-    value_base64: base64 ? value : toBase64(new TextEncoder().encode(value)),
     ...(at !== undefined && { expires_at: new Date(at * 1000).toISOString() }),
     ...(metadata !== undefined && metadata !== null && { metadata }),
-  });
+  };
+  const { checked } = await admit(context, operationsByName.get('storage.kv.put')!, kvValue, entry);
+  await putValue(context, checked, value);
+}
+
+function tooLarge(): Problem {
+  return new Problem('body_too_large', `A value may have ${KV_VALUE_BYTES} bytes.`);
 }
 
 async function removeAll(context: CallContext, keys: string[]) {
@@ -196,18 +210,31 @@ async function removeAll(context: CallContext, keys: string[]) {
   return { successful_key_count: keys.length, unsuccessful_keys: [] };
 }
 
-/** Reads a value: the raw body, or the form fields `value` and `metadata`. */
-async function bodyOf(request: Request): Promise<{ value: Uint8Array; metadata?: unknown }> {
+/** A value, which is read here only when its length is not known in advance, and its metadata. */
+interface KvBody {
+  value: Blob | ReadableStream<Uint8Array>;
+  metadata?: unknown;
+}
+
+/** Returns the value of a raw body, or of the form fields `value` and `metadata`. */
+async function bodyOf(request: Request): Promise<KvBody> {
   const type = request.headers.get('content-type') ?? '';
-  const bytes = await readBytes(request, VALUE_BYTES);
-  if (!type.startsWith('multipart/form-data')) return { value: bytes };
+  if (type.startsWith('multipart/form-data')) return formOf(request, type);
+  const length = request.headers.get('content-length');
+  if (length === null) return { value: new Blob([await readBytes(request, KV_VALUE_BYTES)]) };
+  if (Number(length) > KV_VALUE_BYTES) throw tooLarge();
+  const body = request.body ?? new Blob([]).stream();
+  return { value: body.pipeThrough(new FixedLengthStream(Number(length))) };
+}
+
+async function formOf(request: Request, type: string): Promise<KvBody> {
+  const bytes = await readBytes(request, KV_VALUE_BYTES + FORM_BYTES);
   const form = await new Response(bytes, { headers: { 'content-type': type } }).formData().catch(() => {
     throw new CloudflareError(400, CODES.BAD_REQUEST, 'The body is no whole multipart/form-data.');
   });
   const [value, metadata] = [form.get('value') ?? '', form.get('metadata')];
   return {
-    value:
-      typeof value === 'string' ? new TextEncoder().encode(value) : new Uint8Array(await value.arrayBuffer()),
+    value: new Blob([value]),
     ...(typeof metadata === 'string' && metadata !== '' && { metadata: parsed(metadata) }),
   };
 }

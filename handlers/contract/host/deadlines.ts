@@ -5,6 +5,8 @@ import type { OperationName } from '../index.ts';
 export const CALL_DEADLINE_MS = 10_000;
 /** A storage read has 10 s, and may wait in the queue first. */
 export const READ_DEADLINE_MS = 60_000;
+/** A value of KV as a stream: 25 MiB from a slow client. */
+export const KV_VALUE_MS = 300_000;
 /** The host ends git commands earlier than this. Large files may take long. */
 export const SOURCE_DEADLINE_MS = 600_000;
 /** A whole object of 5 GiB. The host ends stalled transfers much earlier. */

@@ -281,7 +281,10 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: PassedOn<PageOf<Result<'storage.do.get'>>> };
   'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: PassedOn<PageOf<Result<'storage.kv.list'>>> };
   'POST /apps/:id/storage/kv/get': { body: KeysQuestion; answer: PassedOn<Result<'storage.kv.get'>> };
-  'POST /apps/:id/storage/kv/write': { body: KvWrite; answer: null };
+  /** The body is the value, of a known length. The query has a `KvWrite` as JSON in `write`. */
+  'PUT /apps/:id/storage/kv/value': { body: Bytes; answer: null };
+  /** Deletes the key of a `KvWrite`. */
+  'POST /apps/:id/storage/kv/delete': { body: KvWrite; answer: null };
   /** Storage resources of each of these apps, by their names in the project. Unknown apps are left out. */
   'POST /places': { body: string[]; answer: KeptPlaces[] };
   'GET /apps/:id/buckets': { body: null; answer: Result<'storage.overview'>['buckets'] };

@@ -108,8 +108,6 @@ export type DatabaseAnswer<Done> = { done: Done; duration_ms: number } | { faile
 export interface KvWrite {
   of: string;
   key: string;
-  /** `null` deletes it. */
-  value: { $bytes: string } | null;
   /** In s since 1970. */
   expiration: number | null;
   metadata: unknown;

@@ -86,6 +86,17 @@ const named = { id: z.string(), binding: z.string().nullable() };
 const kvKey = z.string().min(1).max(512);
 const kvEntry = { expires_at: time.nullable(), metadata: z.unknown() };
 
+/** A key and what is kept with its value. */
+export const kvValue = z.strictObject({
+  id: reference,
+  namespace_id: reference,
+  key: kvKey,
+  /** At least one minute in the future. */
+  expires_at: time.optional(),
+  /** At most 1,024 bytes as JSON. */
+  metadata: z.unknown().optional(),
+});
+
 export const storage = [
   operation({
     name: 'storage.overview',
@@ -243,16 +254,7 @@ export const storage = [
     method: 'POST',
     needs: 'push',
     destroys: true,
-    input: z.strictObject({
-      id: reference,
-      namespace_id: reference,
-      key: kvKey,
-      value_base64: z.base64(),
-      /** At least one minute in the future. */
-      expires_at: time.optional(),
-      /** At most 1,024 bytes as JSON. */
-      metadata: z.unknown().optional(),
-    }),
+    input: kvValue.extend({ value_base64: z.base64() }),
     output: z.strictObject({ key: z.string() }),
     errors: writeErrors,
   }),

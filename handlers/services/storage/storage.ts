@@ -1,8 +1,14 @@
 // Reads and changes an app's storage.
-import type { StatementResult } from '../../contract/host/host-storage.ts';
+import type * as z from 'zod';
+import type { Context } from '../../context.ts';
+import type { KvWrite, StatementResult } from '../../contract/host/host-storage.ts';
 import type { Result } from '../../contract/index.ts';
+import { KV_METADATA_BYTES } from '../../contract/sizes.ts';
+import type { kvValue } from '../../contract/storage/storage.ts';
+import { byteLength } from '../../contract/text.ts';
 import { hashOf } from '../../secrets.ts';
 import { invalidInput } from '../../transports/validate.ts';
+import { fromBase64 } from '../base64.ts';
 import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';
 import { runFile, runQueries } from './sql.ts';
@@ -75,22 +81,28 @@ const databaseImport: Service<'storage.d1.import'> = async (context, { id, datab
   return { statements: done.statements, changes: done.changes, duration_ms };
 };
 
-const kvPut: Service<'storage.kv.put'> = async (context, { id, namespace_id, key, ...value }) => {
-  const { value_base64, expires_at, metadata = null } = value;
-  const body = {
-    of: namespace_id,
-    key,
-    value: { $bytes: value_base64 },
-    expiration: expires_at === undefined ? null : Math.floor(Date.parse(expires_at) / 1000),
-    metadata,
-  };
-  await context.host.call('POST /apps/:id/storage/kv/write', { id }, { body });
-  return { key };
+const kvPut: Service<'storage.kv.put'> = async (context, { value_base64, ...entry }) => {
+  await putValue(context, entry, new Blob([fromBase64(value_base64)]));
+  return { key: entry.key };
 };
 
+/** Sets the value of a key. Call `authorize` first. @param value of a known length: a stream is passed on as it comes */
+export async function putValue(
+  context: Context,
+  { id, namespace_id, key, expires_at, metadata = null }: z.output<typeof kvValue>,
+  value: Blob | ReadableStream<Uint8Array>,
+): Promise<void> {
+  if (byteLength(JSON.stringify(metadata)) > KV_METADATA_BYTES)
+    throw invalidInput([{ path: 'metadata', message: `may have ${KV_METADATA_BYTES} bytes as JSON` }]);
+  const expiration = expires_at === undefined ? null : Math.floor(Date.parse(expires_at) / 1000);
+  const write = JSON.stringify({ of: namespace_id, key, expiration, metadata } satisfies KvWrite);
+  const given = { query: { write }, body: value };
+  await context.host.call('PUT /apps/:id/storage/kv/value', { id }, given);
+}
+
 const kvDelete: Service<'storage.kv.delete'> = async (context, { id, namespace_id, key }) => {
-  const body = { of: namespace_id, key, value: null, expiration: null, metadata: null };
-  return context.host.call('POST /apps/:id/storage/kv/write', { id }, { body });
+  const body = { of: namespace_id, key, expiration: null, metadata: null };
+  return context.host.call('POST /apps/:id/storage/kv/delete', { id }, { body });
 };
 
 const kvList: Service<'storage.kv.list'> = async (

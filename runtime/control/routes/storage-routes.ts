@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import { errorCodes } from '../../../handlers/contract/errors.ts';
 import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
+import type { KvWrite } from '../../../handlers/contract/host/host-storage.ts';
 import { D1_QUERY_BYTES, D1_SQL_BYTES } from '../../../handlers/contract/sizes.ts';
 import type { Apps } from '../../apps/apps.ts';
 import { Refusal } from '../../refusal.ts';
@@ -21,11 +22,12 @@ export function storageRoutes({
   apps: Apps;
   storageQueries: StorageQueries;
 }): Pick<HostRoutes, StorageCall> {
+  const writing = { apps, storageQueries };
   const answer = readingAnswer(apps);
   const sql = (kind: DatabaseRequest['kind'], limitBytes: number) =>
     answer(({ appId, signal }, { request, query }) => {
       const body = () => readBody(request, limitBytes);
-      return runSql({ apps, storageQueries }, appId, {
+      return runSql(writing, appId, {
         database: query.get('database') ?? '',
         kind,
         body,
@@ -37,9 +39,16 @@ export function storageRoutes({
   );
   return {
     'GET /apps/:id/storage': answer((looker) => storageQueries.overview(looker)),
-    'POST /apps/:id/storage/kv/write': async ({ request, words }) => {
-      const asked = await readJson<'POST /apps/:id/storage/kv/write'>(request);
-      await writeValue({ apps, storageQueries }, words[0]!, asked).catch(refuseReading);
+    'PUT /apps/:id/storage/kv/value': async ({ request, response, words, query }) => {
+      const asked = JSON.parse(query.get('write')!) as KvWrite;
+      const value = { size: Number(request.headers['content-length']), bytes: request };
+      const left = clientLeft(response);
+      await writeValue(writing, words[0]!, asked, value, left).catch(refuseReading);
+      return null;
+    },
+    'POST /apps/:id/storage/kv/delete': async ({ request, response, words }) => {
+      const asked = await readJson<'POST /apps/:id/storage/kv/delete'>(request);
+      await writeValue(writing, words[0]!, asked, null, clientLeft(response)).catch(refuseReading);
       return null;
     },
     'POST /apps/:id/storage/export': answer(async (looker, { request }) =>

@@ -26,6 +26,13 @@ export interface LeasedCell {
   signal: AbortSignal;
 }
 
+export interface LeaseOptions {
+  /** Whether the process may be blocked meanwhile. If it still is at the end of the time, it is ended. */
+  mayBlock?: boolean;
+  /** Longest time to wait for a process and use it. Default: 30 s. */
+  ms?: number;
+}
+
 export class Leasing {
   readonly #process: Supervisor;
   readonly #limits: { ms: number; most: number };
@@ -37,8 +44,12 @@ export class Leasing {
   }
 
   /** See `Fleet.withCell`. */
-  async withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>, mayBlock = false): Promise<T> {
-    const { ms, most } = this.#limits;
+  async withCell<T>(
+    purpose: string,
+    use: (cell: LeasedCell) => Promise<T>,
+    { mayBlock = false, ms = this.#limits.ms }: LeaseOptions = {},
+  ): Promise<T> {
+    const { most } = this.#limits;
     if (this.#count >= most) throw new Error(`${purpose}: ${most} others use the app's process already`);
     this.#count++;
     const late = new AbortController();

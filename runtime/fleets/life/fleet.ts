@@ -4,7 +4,7 @@ import type { Release } from '../../../bundler/release.ts';
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import type { Admission, Backend, Refused } from '../../edge/upstream/backend.ts';
 import { type AdmissionOptions, Admissions } from '../admission/admissions.ts';
-import { type LeasedCell, Leasing } from '../admission/leasing.ts';
+import { type LeasedCell, type LeaseOptions, Leasing } from '../admission/leasing.ts';
 import type { Alarm } from '../due/alarms.ts';
 import type { RestingApp } from '../due/due.ts';
 import { hold, retire, sleep, stop } from './ending.ts';
@@ -309,11 +309,10 @@ export class Fleet implements Backend {
    * process started for this ends again. Meanwhile the app does not hibernate, and its process is ended or replaced only
    * afterwards, as for requests in flight. Overdue alarms may run meanwhile, even of a stopped app.
    * @param purpose what it is for, in messages
-   * @param mayBlock whether the process may be blocked meanwhile; if it still is after 30 s, it is ended
-   * @throws {Error} when there is no process or no memory for one, when it ends, or after 30 s in all
+   * @throws {Error} when there is no process or no memory for one, when it ends, or when the time is over
    */
-  withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>, mayBlock = false): Promise<T> {
-    return this.#leasing.withCell(purpose, use, mayBlock);
+  withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>, options?: LeaseOptions): Promise<T> {
+    return this.#leasing.withCell(purpose, use, options);
   }
 
   /** Returns the live release's crons with their due times. @throws {Error} when they cannot be read */

@@ -234,7 +234,7 @@ test('a process that a holder keeps from answering is ended with the lease’s t
   const endless = leasing.withCell(
     'SQL',
     ({ databasePath }) => call(databasePath, '/query/database1', { method: 'POST', body }),
-    true,
+    { mayBlock: true },
   );
   await assert.rejects(endless, /^Error: SQL did not end within 3 s$/);
   const again = () => leasing.withCell('a test', speak).catch(() => null);

@@ -63,7 +63,7 @@ const writes = {
   async kv(namespace, { key, value, expiration, metadata }) {
     if (value === null) await namespace.delete(key);
     else
-      await namespace.put(key, Uint8Array.fromBase64(value.$bytes), {
+      await namespace.put(key, value, {
         metadata,
         ...(expiration !== null && { expiration }),
       });
@@ -115,22 +115,39 @@ async function runCron(cron, env, context) {
 
 async function write(request, env, context) {
   try {
-    const { kind, binding, ...asked } = await request.json();
+    const { kind, binding, ...asked } = await askedOf(request);
     if (kind === 'cron') return Response.json({ done: await runCron(asked.cron, env, context) });
     return Response.json({ done: (await writes[kind](env[binding], asked)) ?? null });
   } catch (error) {
+    await drain(request);
     return Response.json({ failed: String(error.message).slice(0, 2000) });
   }
 }
 
+/** Returns what the host asks for: JSON, or a value as the body and the rest of the JSON in the query. */
+async function askedOf(request) {
+  if (request.method !== 'PUT') return request.json();
+  const { searchParams } = new URL(request.url);
+  return { ...JSON.parse(searchParams.get('asked')), value: request.body ?? '' };
+}
+
+/** Reads the rest of a refused body: workerd would close the connection before the host has the answer. */
+async function drain({ body }) {
+  try {
+    await body?.pipeTo(new WritableStream());
+  } catch {
+    // It was read, or has broken off.
+  }
+}
+
 /**
- * Answers the host only. Forwards other apps' calls; a POST is a write or run. Else returns the number of pending tasks, at
+ * Answers the host only. Forwards other apps' calls; a POST or PUT is a write or run. Else returns the number of pending tasks, at
  * `/steps` those of Workflow steps.
  */
 export class CellarState extends WorkerEntrypoint {
   fetch(request) {
     if (request.headers.has(CALL_HEADER)) return answerCall(request, this.ctx.exports);
-    if (request.method === 'POST') return write(request, this.env, this.ctx);
+    if (request.method !== 'GET') return write(request, this.env, this.ctx);
     for (const work of pending) if (Date.now() > work.until) pending.delete(work);
     const { pathname } = new URL(request.url);
     const asked = pathname === '/steps' ? [...pending].filter(({ isStep }) => isStep) : [...pending];
