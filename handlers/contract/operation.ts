@@ -1,6 +1,7 @@
 // The shape of one operation of the contract.
 import type * as z from 'zod';
 import type { ErrorCode } from './errors.ts';
+import { nothing } from './fields.ts';
 
 /**
  * Who may run an operation: an account with at least this role on the app that `id` or `slug` names; the runner token alone; or
@@ -43,14 +44,15 @@ export interface Operation {
 type Defaults = 'path' | 'status' | 'errors';
 
 /**
- * Declares an operation, and keeps its literal types. Default: over RPC only, with status 200. An operation on an app has the
- * error `app_not_found` besides those given.
+ * Declares an operation, and keeps its literal types. Default: over RPC only, with status 200, or 204 without an output. An
+ * operation on an app has the error `app_not_found` besides those given.
  */
 export function operation<const O extends Omit<Operation, Defaults> & Partial<Operation>>(
   declared: O,
 ): O & Pick<Operation, Defaults> {
   const ofApp = isOfApp(declared) ? (['app_not_found'] as const) : [];
-  return { path: null, status: 200, ...declared, errors: [...ofApp, ...(declared.errors ?? [])] };
+  const status = declared.output === nothing ? 204 : 200;
+  return { path: null, status, ...declared, errors: [...ofApp, ...(declared.errors ?? [])] };
 }
 
 /** Whether an operation needs a role on an app. */

@@ -181,7 +181,6 @@ export const apps = [
     needs: 'admin',
     input: z.strictObject({ id: reference }),
     output: nothing,
-    status: 204,
     errors: ['transition_conflict'],
   }),
 ] as const;

@@ -127,7 +127,6 @@ export const domains = [
     needs: 'admin',
     input: z.strictObject({ id: reference, hostname: reference }),
     output: nothing,
-    status: 204,
     errors: ['domain_not_found', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;

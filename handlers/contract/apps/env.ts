@@ -87,7 +87,6 @@ export const env = [
     needs: 'admin',
     input: z.strictObject({ id: reference, name: reference }),
     output: nothing,
-    status: 204,
     errors: ['env_not_found', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;

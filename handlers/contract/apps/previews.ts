@@ -95,7 +95,6 @@ export const previews = [
     needs: 'push',
     input: z.strictObject(one),
     output: nothing,
-    status: 204,
     errors: ['preview_not_found', 'host_unavailable'],
   }),
 ] as const;

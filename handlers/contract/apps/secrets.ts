@@ -60,7 +60,6 @@ export const secrets = [
     needs: 'push',
     input: z.strictObject({ id: reference, name: reference }),
     output: nothing,
-    status: 204,
     errors: ['secret_not_found', 'host_unavailable'],
   }),
 ] as const;

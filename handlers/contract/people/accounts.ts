@@ -78,7 +78,6 @@ export const accounts = [
     needs: 'runner',
     input: z.strictObject({ id: reference }),
     output: nothing,
-    status: 204,
     errors: ['account_not_found', 'account_in_use', 'account_protected'],
   }),
 ] as const;
@@ -111,7 +110,6 @@ export const keys = [
     needs: 'account',
     input: z.strictObject({ id: reference }),
     output: nothing,
-    status: 204,
     errors: ['key_not_found'],
   }),
 ] as const;
@@ -141,7 +139,6 @@ export const collaborators = [
     needs: 'admin',
     input: z.strictObject({ id: reference, account: reference }),
     output: nothing,
-    status: 204,
     errors: ['collaborator_not_found'],
   }),
 ] as const;

@@ -76,7 +76,6 @@ export const invites = [
     needs: 'runner',
     input: z.strictObject({ id: reference }),
     output: nothing,
-    status: 204,
     errors: ['invite_not_found'],
   }),
   operation({
@@ -106,7 +105,6 @@ export const invites = [
     needs: 'admin',
     input: z.strictObject({ id: reference, invite: reference }),
     output: nothing,
-    status: 204,
     errors: ['invite_not_found'],
   }),
 ] as const;

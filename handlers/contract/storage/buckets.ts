@@ -81,7 +81,6 @@ export const buckets = [
     needs: 'push',
     input: z.strictObject({ id: reference, bucket: reference, key: objectKey }),
     output: nothing,
-    status: 204,
     errors: ['storage_not_found', 'host_unavailable'],
   }),
   operation({
@@ -164,7 +163,6 @@ export const buckets = [
     needs: 'push',
     input: z.strictObject({ id: reference, bucket: reference, key: objectKey, upload_id: uploadId }),
     output: nothing,
-    status: 204,
     errors: ['storage_not_found', 'host_unavailable'],
   }),
 ] as const;

@@ -265,7 +265,6 @@ export const storage = [
     needs: 'push',
     input: z.strictObject({ id: reference, namespace_id: reference, key: kvKey }),
     output: nothing,
-    status: 204,
     errors: writeErrors,
   }),
 ] as const;

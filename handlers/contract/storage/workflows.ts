@@ -197,7 +197,6 @@ export const workflows = [
     needs: 'push',
     input: z.strictObject(named),
     output: nothing,
-    status: 204,
     errors: writeErrors,
   }),
 ] as const;

@@ -102,7 +102,6 @@ export const alerts = [
     needs: 'admin',
     input: z.strictObject({ id: reference, alert_id: reference }),
     output: nothing,
-    status: 204,
     errors: ['alert_not_found', 'host_unavailable'],
   }),
   operation({
