@@ -38,53 +38,40 @@ export interface Call extends Omit<Declared<z.ZodType>, 'as'> {
   answer: (context: CallContext, body: unknown, app: AppRow | null) => Promise<unknown>;
 }
 
+type Answer<Body extends z.ZodType, App> = {
+  answer: (context: CallContext, body: z.output<Body>, app: App) => Promise<unknown>;
+};
+
 /** Declares a call on the account, or on an app that `answer` looks up. Then `answer` must check the caller's role. */
 export function call<Body extends z.ZodType = z.ZodUndefined>(
-  declared: Declared<Body> & { answer: (context: CallContext, body: z.output<Body>) => Promise<unknown> },
+  declared: Declared<Body> & Answer<Body, never>,
 ): Call {
-  return {
-    needs: needsOf(declared.as),
-    mayBeNew: false,
-    ...declared,
-    answer: declared.answer as Call['answer'],
-  };
+  return declaredCall(needsOf(declared.as), declared);
 }
 
 /** Declares a call without a token: its path contains a secret. */
 export function openCall<Body extends z.ZodType = z.ZodUndefined>(
-  declared: Omit<Declared<Body>, 'as'> & {
-    answer: (context: CallContext, body: z.output<Body>) => Promise<unknown>;
-  },
+  declared: Omit<Declared<Body>, 'as'> & Answer<Body, never>,
 ): Call {
-  return { needs: 'none', mayBeNew: false, ...declared, answer: declared.answer as Call['answer'] };
+  return declaredCall('none', declared);
 }
 
 /** Declares a call on the app that `:script` names. */
 export function appCall<Body extends z.ZodType = z.ZodUndefined>(
-  declared: Declared<Body> & {
-    answer: (context: CallContext, body: z.output<Body>, app: AppRow) => Promise<unknown>;
-  },
+  declared: Declared<Body> & Answer<Body, AppRow>,
 ): Call {
-  return {
-    needs: needsOf(declared.as),
-    mayBeNew: false,
-    ...declared,
-    answer: declared.answer as Call['answer'],
-  };
+  return declaredCall(needsOf(declared.as), declared);
 }
 
 /** Declares a call that deploys to the app that `:script` names, and creates the app if there is none. */
 export function newAppCall<Body extends z.ZodType = z.ZodUndefined>(
-  declared: Omit<Declared<Body>, 'as'> & {
-    answer: (context: CallContext, body: z.output<Body>, app: AppRow | null) => Promise<unknown>;
-  },
+  declared: Omit<Declared<Body>, 'as'> & Answer<Body, AppRow | null>,
 ): Call {
-  return {
-    needs: needsOf('deploys.create'),
-    mayBeNew: true,
-    ...declared,
-    answer: declared.answer as Call['answer'],
-  };
+  return { ...declaredCall(needsOf('deploys.create'), declared), mayBeNew: true };
+}
+
+function declaredCall(needs: Call['needs'], declared: object): Call {
+  return { needs, mayBeNew: false, ...declared } as Call;
 }
 
 function needsOf(operation: OperationName): Needs {

@@ -24,17 +24,17 @@ export interface Part {
   /** Number of items dropped since the start, by kind. */
   readonly dropped: Readonly<Record<string, number>>;
   /** Takes a batch from the host. */
-  take(taken: Taken): void;
+  take?(taken: Taken): void;
   /** Writes what was taken. Called about every second; a failed write is retried at the next call. */
-  flush(): void;
+  flush?(): void;
   /** Removes a small batch of old or excess data. Called every few seconds. @returns whether more is left */
-  prune(now: number): boolean;
+  prune?(now: number): boolean;
   /** Removes a small batch of an app's data. @returns whether more is left */
   forget(appId: string): boolean;
   /** Ends the part's own work. It is cut when the thread's time to end is over. */
   close?(): Promise<void>;
   /** Every app with stored data. */
-  apps(): string[];
+  apps?(): string[];
   /** Pushes an app's new items until the returned function is called. */
   follow?(
     appId: string,

@@ -99,13 +99,13 @@ flushCompileCache();
 function take(batch: Batch): void {
   takenSeq = batch.seq;
   const taken: Taken = { ...batch, requests: readRequests(batch.requests) };
-  for (const part of parts) attempt(part, 'what happened could not be taken in', () => part.take(taken));
+  for (const part of parts) attempt(part, 'what happened could not be taken in', () => part.take?.(taken));
 }
 
 function forgetAllBut(known: Set<string>): void {
   for (const part of parts) {
     attempt(part, 'deleted apps could not be looked for', () => {
-      for (const appId of part.apps()) if (!known.has(appId)) forgotten.add(appId);
+      for (const appId of part.apps?.() ?? []) if (!known.has(appId)) forgotten.add(appId);
     });
   }
   pruneSoon();
@@ -116,7 +116,7 @@ function flush(): void {
   unwritten = false;
   for (const part of parts) {
     const isWritten = attempt(part, 'what happened could not be written; it is tried again', () =>
-      part.flush(),
+      part.flush?.(),
     );
     if (!isWritten) unwritten = true;
   }
@@ -128,7 +128,7 @@ function prune(): void {
   let more = false;
   for (const part of parts) {
     attempt(part, 'what is too old could not be removed', () => {
-      if (part.prune(Date.now())) more = true;
+      if (part.prune?.(Date.now())) more = true;
     });
   }
   for (const appId of forgotten) {

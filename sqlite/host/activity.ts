@@ -54,4 +54,3 @@ export function activityQueries(database: Database) {
     },
   };
 }
-export type ActivityQueries = ReturnType<typeof activityQueries>;

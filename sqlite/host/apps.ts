@@ -89,4 +89,3 @@ export function appQueries(database: Database) {
     storageNames: (id: string): object => JSON.parse(names.get(id)?.storage_names ?? '{}') as object,
   };
 }
-export type AppQueries = ReturnType<typeof appQueries>;

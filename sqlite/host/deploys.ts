@@ -86,5 +86,3 @@ export function deployQueries(database: Database) {
 function parse(row: { fact: string } | undefined): DeployFact | undefined {
   return row && (JSON.parse(row.fact) as DeployFact);
 }
-
-export type DeployQueries = ReturnType<typeof deployQueries>;

@@ -95,4 +95,3 @@ export function outboxQueries(database: Database) {
     },
   };
 }
-export type OutboxQueries = ReturnType<typeof outboxQueries>;

@@ -68,4 +68,3 @@ export function previewQueries(database: Database) {
     },
   };
 }
-export type PreviewQueries = ReturnType<typeof previewQueries>;

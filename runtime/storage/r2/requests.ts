@@ -99,7 +99,6 @@ const request = z.discriminatedUnion('method', [
 export type R2Request = z.infer<typeof request>;
 export type RequestOf<Method extends R2Request['method']> = Extract<R2Request, { method: Method }>;
 export type Condition = z.infer<typeof condition>;
-export type HttpFields = NonNullable<RequestOf<'put'>['httpFields']>;
 
 /**
  * Parses a request of the binding.

@@ -2,7 +2,7 @@
 import type { BucketRow } from '../../../sqlite/telemetry/buckets.ts';
 import type { Usage } from '../protocol.ts';
 import type { CountedRequest } from '../traces/request-lines.ts';
-import { addAll, count, decodeInto, encode, type Histogram } from './histogram.ts';
+import { count, decodeInto, encode, type Histogram } from './histogram.ts';
 
 /** As `BucketRow`, with a mutable histogram. */
 export type Bucket = Omit<BucketRow, 'latency'> & { latency: Histogram };
@@ -57,11 +57,4 @@ export function addRow(bucket: Bucket, { latency, memory_bytes, ...sums }: Bucke
 
 export function toRow({ latency, ...rest }: Bucket): BucketRow {
   return { ...rest, latency: encode(latency) };
-}
-
-/** Adds another bucket. */
-export function addBucket(bucket: Bucket, { latency, memory_bytes, ...sums }: Bucket): void {
-  for (const name of Object.keys(sums) as (keyof typeof sums)[]) bucket[name] += sums[name];
-  bucket.memory_bytes = Math.max(bucket.memory_bytes, memory_bytes);
-  addAll(bucket.latency, latency);
 }

@@ -54,8 +54,6 @@ export class CronRuns implements Part {
     });
   }
 
-  take(): void {}
-
   flush(): void {
     if (this.#unwritten.size === 0) return;
     this.#rows.transaction(() => {
@@ -65,10 +63,6 @@ export class CronRuns implements Part {
       }
     });
     this.#unwritten.clear();
-  }
-
-  prune(): boolean {
-    return false;
   }
 
   forget(appId: string): boolean {

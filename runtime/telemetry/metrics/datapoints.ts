@@ -69,9 +69,6 @@ export class Datapoints implements Part {
     points.push({ at, dataset, index, ...texts, bytes });
   }
 
-  /** Points arrive through the log. */
-  take(): void {}
-
   flush(): void {
     if (this.#unwritten.size === 0) return;
     try {

@@ -32,11 +32,6 @@ export function count(histogram: Histogram, ms: number): void {
   histogram.set(found, (histogram.get(found) ?? 0) + 1);
 }
 
-/** Adds all of `other`. */
-export function addAll(histogram: Histogram, other: Histogram): void {
-  for (const [found, many] of other) histogram.set(found, (histogram.get(found) ?? 0) + many);
-}
-
 /** The number of durations. */
 export function total(histogram: Histogram): number {
   let sum = 0;

@@ -66,13 +66,6 @@ export class Totals implements Part {
     }
   }
 
-  /** Totals are not stored. */
-  flush(): void {}
-
-  prune(): boolean {
-    return false;
-  }
-
   forget(appId: string): boolean {
     this.#totals.delete(appId);
     return false;

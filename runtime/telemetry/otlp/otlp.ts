@@ -130,18 +130,7 @@ export class Otlp implements Part {
     });
   }
 
-  /** Stores nothing; queues send by themselves. */
-  flush(): void {}
-
-  prune(): boolean {
-    return false;
-  }
-
   /** Stores nothing of any app. */
-  apps(): string[] {
-    return [];
-  }
-
   forget(appId: string): boolean {
     for (const [key, { attributes }] of this.#resources)
       if (attributes['cellar.app.id'] === appId) this.#resources.delete(key);

@@ -31,19 +31,9 @@ export class RequestFollowers implements Part {
     return this.#followers.add(appId, { events: this.#followers.sender(appId, push) });
   }
 
-  flush(): void {}
-
-  prune(): boolean {
-    return false;
-  }
-
   forget(appId: string): boolean {
     this.#followers.end(appId);
     return false;
-  }
-
-  apps(): string[] {
-    return [];
   }
 }
 

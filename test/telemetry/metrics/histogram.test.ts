@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import {
-  addAll,
   classOf,
   count,
   decodeInto,
@@ -43,10 +42,7 @@ test('histograms that were written, read and added up have the percentiles of al
   fc.assert(
     fc.property(fc.array(fc.array(duration, { maxLength: 50 }), { maxLength: 8 }), (parts) => {
       const sum: Histogram = new Map();
-      for (const [i, part] of parts.entries()) {
-        if (i % 2 === 0) decodeInto(sum, encode(of(part)));
-        else addAll(sum, of(part));
-      }
+      for (const part of parts) decodeInto(sum, encode(of(part)));
       const sorted = parts.flat().sort((a, b) => a - b);
       const found = percentiles(sum, [0.5, 0.9, 0.99]);
       for (const [i, share] of [0.5, 0.9, 0.99].entries()) {
