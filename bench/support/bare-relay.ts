@@ -1,17 +1,23 @@
 // The least that a proxy in Node can do: it hands on what comes, without a look at it, and writes no log. What the gateway
 // costs beyond this is its own. Its configuration is a file with the port and the path of the socket.
 import { readFileSync } from 'node:fs';
-import { BareSocket, type SocketUser } from '../../runtime/sockets/bare-socket.ts';
-import { createHandleServer } from '../../runtime/sockets/socket-handle.ts';
+import type { Socket } from 'node:net';
+import {
+  acceptSocket,
+  connectSocket,
+  createSocketServer,
+  type SocketUser,
+  send,
+} from '../../runtime/sockets/gateway-socket.ts';
 
 const [port, socketPath] = readFileSync(process.argv[2]!, 'utf8').split(' ') as [string, string];
 
 /** Hands on what comes to another socket, and ends with it. */
 class Relay implements SocketUser {
-  other: BareSocket | null = null;
+  other: Socket | null = null;
 
   onRead(bytes: Buffer): void {
-    this.other!.write(bytes.toString('latin1'));
+    send(this.other!, bytes.toString('latin1'));
   }
 
   onEnd(): void {
@@ -31,10 +37,11 @@ class Relay implements SocketUser {
   }
 }
 
-const server = createHandleServer((accepted) => {
+const server = createSocketServer((accepted) => {
   const client = new Relay();
   const upstream = new Relay();
-  upstream.other = BareSocket.accept(accepted, client);
-  client.other = BareSocket.connect({ socketPath }, upstream, () => {});
+  upstream.other = accepted;
+  acceptSocket(accepted, client);
+  client.other = connectSocket({ socketPath }, upstream, () => {});
 });
 server.listen(Number(port), '127.0.0.1');

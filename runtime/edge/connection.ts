@@ -1,9 +1,15 @@
 // One client's connection: reads its requests one at a time, and closes it so that the last response still arrives.
 import type { Socket } from 'node:net';
 import { plainAddress } from '../isolation/address-ranges.ts';
-import { BareSocket, ownCopy, type SocketUser } from '../sockets/bare-socket.ts';
 import { monotonic } from '../sockets/clock.ts';
-import type { SocketHandle } from '../sockets/socket-handle.ts';
+import {
+  acceptSocket,
+  ownCopy,
+  READ_AHEAD_BYTES,
+  type SocketUser,
+  send,
+  toStream,
+} from '../sockets/gateway-socket.ts';
 import { rawRefusal } from './answers.ts';
 import type { TrustedProxies } from './client.ts';
 import { Backlog } from './http/body/backlog.ts';
@@ -88,7 +94,7 @@ export interface ConnectionOwner {
 export type Entrance = 'port' | 'proxy' | Resolve;
 
 export class Connection implements Caller, Queued<Connection>, SocketUser {
-  readonly socket: BareSocket;
+  readonly socket: Socket;
   readonly peer: string;
   readonly trusted: boolean;
   readonly isOwnProxy: boolean;
@@ -115,7 +121,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   /** Received bytes that nobody has read yet. */
   readonly #waiting = new Backlog();
   readonly #heads = new HeadReader();
-  /** The part of `#waiting.length` that was reported to the owner. */
+  /** The part of `keptBytes` that was reported to the owner. */
   #reportedBytes = 0;
   /** Reads the body of the request in flight; null once all of it was read. */
   #body: BodyReader | null = null;
@@ -129,13 +135,14 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   /** Whether the next request is delayed because of `#refusals`. */
   #throttled = false;
 
-  constructor(owner: ConnectionOwner, accepted: SocketHandle, proxies: TrustedProxies, entrance: Entrance) {
+  constructor(owner: ConnectionOwner, accepted: Socket, proxies: TrustedProxies, entrance: Entrance) {
     this.#owner = owner;
-    this.socket = BareSocket.accept(accepted, this);
+    this.socket = accepted;
+    acceptSocket(accepted, this);
     const own = entrance !== 'port';
     this.isOwnProxy = entrance === 'proxy';
     this.resolve = typeof entrance === 'function' ? entrance : null;
-    this.peer = own ? '127.0.0.1' : plainAddress(this.socket.peer ?? 'unknown');
+    this.peer = own ? '127.0.0.1' : plainAddress(accepted.remoteAddress ?? 'unknown');
     this.network = cutAddress(this.peer);
     this.#proxies = proxies;
     this.trusted = own || proxies.has(this.peer);
@@ -157,9 +164,9 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     return this.#owner.locate(address);
   }
 
-  /** Received bytes in memory that nobody has read yet. */
+  /** Received bytes in memory that nobody has read yet; with what a paused socket may buffer. */
   get keptBytes(): number {
-    return this.#waiting.length;
+    return this.#waiting.length + (this.#reading ? 0 : READ_AHEAD_BYTES);
   }
 
   /** Whether a part of the request's body has not been read yet. */
@@ -169,7 +176,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
 
   /** Whether the connection can be closed without losing anything. */
   get done(): boolean {
-    return this.exchange === null && (this.#phase !== 'closing' || this.socket.finished);
+    return this.exchange === null && (this.#phase !== 'closing' || this.socket.writableFinished);
   }
 
   /** Starts to forward the request's body to the exchange. */
@@ -196,8 +203,8 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   handOver(): { stream: Socket; early: Buffer } {
     this.#phase = 'tunnel';
     const early = ownCopy(this.#waiting.take());
-    this.#reportBytes();
-    return { stream: this.socket.toStream(), early };
+    this.#updateReading();
+    return { stream: toStream(this.socket), early };
   }
 
   /** Called when the exchange is over: reads the next request, or closes the connection. */
@@ -227,7 +234,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
 
   /** Answers an invalid request and closes the connection. */
   refuse(refusal: OwnRefusal): void {
-    this.socket.write(rawRefusal(refusal, randomHex(16)));
+    send(this.socket, rawRefusal(refusal, randomHex(16)));
     this.close();
   }
 
@@ -250,7 +257,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     if (this.#phase === 'head') this.#checkHead(idle);
     else if (this.#phase === 'tunnel') this.exchange?.checkTunnel(now);
     else if (this.#phase === 'closing') {
-      if (idle > (this.socket.finished ? LINGER_MS : BODY_IDLE_MS)) this.socket.destroy();
+      if (idle > (this.socket.writableFinished ? LINGER_MS : BODY_IDLE_MS)) this.socket.destroy();
     } else if (this.#phase === 'exchange' && idle > BODY_IDLE_MS) {
       const awaited = this.#body !== null && this.#forwardsBody && !this.#bodyPaused;
       // A paused socket does not report that its client has left. Nobody needs so many pipelined bytes.
@@ -339,17 +346,18 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
 
   /** Pauses or resumes reading. A paused socket does not report its end. */
   #updateReading(): void {
-    this.#reportBytes();
     const isFree = !this.#bodyPaused && !this.#throttled && this.#waiting.length < WAITING_BYTES;
     const reads = this.#phase === 'closing' || isFree;
-    if (reads === this.#reading) return;
+    const changes = reads !== this.#reading;
     this.#reading = reads;
+    this.#reportBytes();
+    if (!changes) return;
     if (reads) this.socket.resume();
     else this.socket.pause();
   }
 
   #reportBytes(): void {
-    const more = this.#waiting.length - this.#reportedBytes;
+    const more = this.keptBytes - this.#reportedBytes;
     if (more === 0) return;
     this.#reportedBytes += more;
     this.#owner.kept(more);
@@ -363,7 +371,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
       this.exchange!.gone();
     } else if (this.#phase === 'head') {
       // Both sides are done. Ending our side first would cost another system call.
-      if (this.socket.waiting === 0) this.socket.destroy();
+      if (this.socket.writableLength === 0) this.socket.destroy();
       else {
         this.close();
         this.socket.destroySoon();
@@ -376,10 +384,6 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     this.exchange?.drained();
   }
 
-  onLost(): void {
-    this.socket.destroy();
-  }
-
   onFinish(): void {
     this.#progressAt = monotonic();
     this.#owner.closed(this);
@@ -388,7 +392,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   onClose(): void {
     this.#phase = 'closing';
     this.#waiting.take();
-    this.#reportBytes();
+    this.#updateReading();
     this.exchange?.gone();
     this.#owner.closed(this);
   }

@@ -128,7 +128,7 @@ export class Connections implements Iterable<Connection> {
     if (greediest === null || greediest.size <= newcomerHas + 1) return false;
     let evicted = greediest.first!;
     for (const connection of greediest) {
-      if (connection.exchange !== null || connection.socket.waiting > 0) continue;
+      if (connection.exchange !== null || connection.socket.writableLength > 0) continue;
       evicted = connection;
       break;
     }

@@ -1,6 +1,7 @@
 // One request and its response: proxied to a process, or answered by the gateway itself.
 import type { Socket } from 'node:net';
 import { wallClock } from '../sockets/clock.ts';
+import { reset, send } from '../sockets/gateway-socket.ts';
 import { type Answer, refusalAnswer, statusLine } from './answers.ts';
 import type { CarriedRequest, Connection } from './connection.ts';
 import { type PartialAnswer, partialAnswer } from './http/body/asset-answer.ts';
@@ -175,7 +176,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   onConnection(process: UpstreamConnection): void {
     const { head, connection } = this;
     this.#process = process;
-    if (head.awaitsContinue && !this.#continued) connection.socket.write('HTTP/1.1 100 Continue\r\n\r\n');
+    if (head.awaitsContinue && !this.#continued) send(connection.socket, 'HTTP/1.1 100 Continue\r\n\r\n');
     this.#continued = true;
     const parts = requestHead(head, this.#forwarded.lines, this.#ownLines());
     this.#request = new Outgoing(process.socket, parts, head.framing === 'chunked');
@@ -280,7 +281,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     // An HTTP/1.0 client would take a 1xx for the final response.
     if (this.head.minorVersion === 0) return;
     const head = `HTTP/1.1 ${answer.status} ${answer.reason}\r\n${answerLines(answer, this.requestId)}\r\n`;
-    if (!this.connection.socket.write(head)) this.#block();
+    if (!send(this.connection.socket, head)) this.#block();
   }
 
   onHead(whole: AnswerHead): void {
@@ -376,7 +377,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   #cut(): void {
     const { socket } = this.connection;
     // Without chunks or a length, only a reset marks a response as incomplete.
-    if (this.head.minorVersion === 0) socket.resetAndDestroy();
+    if (this.head.minorVersion === 0) reset(socket);
     else socket.destroy();
   }
 

@@ -1,8 +1,8 @@
 // The gateway: accepts connections, and drains them at shutdown.
 import { rmSync } from 'node:fs';
-import type { AddressInfo, ListenOptions, Server } from 'node:net';
+import type { AddressInfo, ListenOptions, Server, Socket } from 'node:net';
 import { log } from '../log.ts';
-import { createHandleServer, type SocketHandle } from '../sockets/socket-handle.ts';
+import { createSocketServer } from '../sockets/gateway-socket.ts';
 import { TrustedProxies } from './client.ts';
 import { Connection, type ConnectionOwner, type Entrance } from './connection.ts';
 import { Connections } from './connections.ts';
@@ -160,7 +160,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   #listen(entrance: Entrance, where: ListenOptions): Promise<Server> {
-    const server = createHandleServer((accepted) => this.#connected(accepted, entrance));
+    const server = createSocketServer((accepted) => this.#connected(accepted, entrance));
     return new Promise((resolve, reject) => {
       server.once('error', reject);
       server.listen({ ...where, backlog: BACKLOG }, () => {
@@ -173,7 +173,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     });
   }
 
-  #connected(accepted: SocketHandle, entrance: Entrance): void {
+  #connected(accepted: Socket, entrance: Entrance): void {
     this.#connections.add(new Connection(this, accepted, this.#proxies, entrance));
   }
 

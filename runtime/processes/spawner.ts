@@ -2,11 +2,10 @@
 // 1.5 ms for each 100 MB that it uses. The host answers no request until the child has called exec.
 import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
-import type { Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { log, reason } from '../log.ts';
-import { createHandleServer, type SocketHandle, socketOf } from '../sockets/socket-handle.ts';
 import {
   type Child,
   type ChildEnd,
@@ -64,7 +63,7 @@ interface Started {
 export class Spawner {
   readonly #path: string;
   readonly #mostStalledS: number;
-  readonly #server = createHandleServer((handle) => this.#accept(handle)).unref();
+  readonly #server = createServer((stream) => this.#accept(stream)).unref();
   #child: Child | null = null;
   /** Jobs that have not ended, by id. */
   readonly #jobs = new Map<number, Started>();
@@ -234,8 +233,7 @@ export class Spawner {
   }
 
   /** Reads a stream's label and assigns the stream to its job. */
-  #accept(handle: SocketHandle): void {
-    const stream = socketOf(handle, {});
+  #accept(stream: Socket): void {
     // A child may end before it has read all its input.
     stream.on('error', () => {});
     const look = () => {

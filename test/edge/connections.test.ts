@@ -9,7 +9,7 @@ import { TrustedProxies } from '../../runtime/edge/client.ts';
 import { Connection } from '../../runtime/edge/connection.ts';
 import { Connections } from '../../runtime/edge/connections.ts';
 import { Queue, type Queued } from '../../runtime/edge/upstream/queue.ts';
-import { createHandleServer } from '../../runtime/sockets/socket-handle.ts';
+import { createSocketServer } from '../../runtime/sockets/gateway-socket.ts';
 
 /** Takes connections that never have a whole request. Resolves with a way to make one that has sent so many bytes. */
 async function listen(t: TestContext, keptMax: number) {
@@ -27,7 +27,7 @@ async function listen(t: TestContext, keptMax: number) {
       told();
     },
   };
-  const server = createHandleServer((accepted) =>
+  const server = createSocketServer((accepted) =>
     connections.add(new Connection(owner, accepted, new TrustedProxies([]), 'port')),
   );
   server.listen(0, '127.0.0.1');

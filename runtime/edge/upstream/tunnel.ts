@@ -1,5 +1,6 @@
 // An upgraded connection: copies bytes both ways between two sockets, and closes gracefully when the process must go.
 import type { Socket } from 'node:net';
+import { send } from '../../sockets/gateway-socket.ts';
 import { FrameScanner, restartFrame } from '../http/body/frames.ts';
 import type { TrackedTunnel } from './upstream.ts';
 
@@ -48,11 +49,11 @@ export class Tunnel implements TrackedTunnel {
   }
 
   fromClient(chunk: Buffer): void {
-    if (this.#upstream.writable && !this.#upstream.write(chunk)) this.#block(this.#client);
+    if (!send(this.#upstream, chunk)) this.#block(this.#client);
   }
 
   fromProcess(chunk: Buffer): void {
-    if (this.#client.writable && !this.#relay(chunk)) this.#block(this.#upstream);
+    if (!this.#relay(chunk)) this.#block(this.#upstream);
   }
 
   /** Destroys the tunnel if a side has been blocked too long at `now`, on the clock of `performance.now()`. */
@@ -109,11 +110,11 @@ export class Tunnel implements TrackedTunnel {
   /** Writes bytes of the process to the client. Returns false when the client's buffer is full. */
   #relay(chunk: Buffer): boolean {
     if (this.#injected) return true;
-    if (this.#frames === null) return this.#client.write(chunk);
+    if (this.#frames === null) return send(this.#client, chunk);
     const injects = this.#closing && !this.#frames.closed;
     const end = this.#frames.scan(chunk, injects);
-    if (!injects || this.#frames.closed) return this.#client.write(chunk);
-    const room = this.#client.write(chunk.subarray(0, end));
+    if (!injects || this.#frames.closed) return send(this.#client, chunk);
+    const room = send(this.#client, chunk.subarray(0, end));
     if (this.#frames.atBoundary) this.#injectClose();
     return room;
   }
@@ -121,7 +122,7 @@ export class Tunnel implements TrackedTunnel {
   /** The client's answer goes to the process, which so gets a close frame, too. */
   #injectClose(): void {
     this.#injected = true;
-    this.#client.write(restartFrame());
+    send(this.#client, restartFrame());
   }
 
   #destroyWithin(ms: number): void {

@@ -1,7 +1,13 @@
 // One connection to a process: sends one request at a time, and parses the responses strictly.
 import type { Socket } from 'node:net';
-import { BareSocket, isInReadBuffer, ownCopy, type SocketUser } from '../../sockets/bare-socket.ts';
 import { monotonic } from '../../sockets/clock.ts';
+import {
+  connectSocket,
+  isInReadBuffer,
+  ownCopy,
+  type SocketUser,
+  toStream,
+} from '../../sockets/gateway-socket.ts';
 import { Backlog } from '../http/body/backlog.ts';
 import { BodyReader } from '../http/body/body.ts';
 import { KnownBytes } from '../http/body/known-bytes.ts';
@@ -88,7 +94,7 @@ class KnownHead {
 }
 
 export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUser {
-  readonly socket: BareSocket;
+  readonly socket: Socket;
   queue: object | null = null;
   before: UpstreamConnection | null = null;
   after: UpstreamConnection | null = null;
@@ -118,7 +124,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
   constructor(pool: ConnectionPool, address: UpstreamAddress, door: string | null) {
     this.door = door;
     this.#pool = pool;
-    this.socket = BareSocket.connect(address, this, this.#onConnect);
+    this.socket = connectSocket(address, this, this.#onConnect);
     this.#connecting = setTimeout(() => this.socket.destroy(), CONNECT_TIMEOUT_MS).unref();
   }
 
@@ -244,14 +250,14 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     reader.onBody(pieces, true);
     if (!reusable) this.socket.destroy();
     // A slow client may have paused it.
-    else if (this.socket.isPaused) this.socket.resume();
+    else if (this.socket.isPaused()) this.socket.resume();
     if (reusable) this.#pool.put(this);
   }
 
   #switch(reader: AnswerReader, head: AnswerHead, early: Buffer): void {
     this.#reader = null;
     this.#pool.remove(this);
-    reader.onSwitch(head, this.socket.toStream(), ownCopy(early));
+    reader.onSwitch(head, toStream(this.socket), ownCopy(early));
   }
 
   readonly #onConnect = (): void => {

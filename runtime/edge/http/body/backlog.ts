@@ -1,6 +1,6 @@
 // A buffer of received bytes that nobody has read. Appending and searching for the end of a head cost only as much as the new
 // bytes, however small the segments are.
-import { ownCopy } from '../../../sockets/bare-socket.ts';
+import { ownCopy } from '../../../sockets/gateway-socket.ts';
 
 const NOTHING = Buffer.alloc(0);
 /** Most spare capacity when the buffer grows. It is never more than the length, so small buffers stay small. */

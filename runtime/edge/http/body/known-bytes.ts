@@ -1,5 +1,5 @@
 // Recognizes bytes that were parsed before. Comparing takes a tenth of the time of parsing.
-import { isInReadBuffer } from '../../../sockets/bare-socket.ts';
+import { isInReadBuffer } from '../../../sockets/gateway-socket.ts';
 
 export class KnownBytes {
   readonly bytes: Buffer;

@@ -1,5 +1,6 @@
 // Writes a message to a socket.
-import type { BareSocket } from '../../../sockets/bare-socket.ts';
+import type { Socket } from 'node:net';
+import { send } from '../../../sockets/gateway-socket.ts';
 import { Prefixes } from '../../../sockets/prefixes.ts';
 import { countGarbage } from '../../../threads/collect-garbage.ts';
 
@@ -19,7 +20,7 @@ const WRITTEN: readonly HeadPart[] = [];
 
 /** Writes a message with few system calls: its head leaves with the first bytes of its body. */
 export class Outgoing {
-  readonly #socket: BareSocket;
+  readonly #socket: Socket;
   readonly #chunked: boolean;
   /** `WRITTEN` once the head was written. */
   #head: readonly HeadPart[];
@@ -28,7 +29,7 @@ export class Outgoing {
    * @param head with its empty line; its bytes must stay unchanged until the first `write` returns
    * @param chunked whether to send the body in chunks
    */
-  constructor(socket: BareSocket, head: readonly HeadPart[], chunked: boolean) {
+  constructor(socket: Socket, head: readonly HeadPart[], chunked: boolean) {
     this.#socket = socket;
     this.#head = head;
     this.#chunked = chunked;
@@ -68,7 +69,7 @@ export class Outgoing {
     length: number,
   ): boolean {
     const socket = this.#socket;
-    const isShared = length <= LARGE_BYTES && socket.waiting === 0;
+    const isShared = length <= LARGE_BYTES && socket.writableLength === 0;
     const isSmall = length <= SMALL_BYTES;
     const buffers = isSmall ? small : large;
     const bytes = isShared ? buffers.of(length) : Buffer.allocUnsafeSlow(length);
@@ -82,8 +83,8 @@ export class Outgoing {
       at += piece.length;
     }
     if (after !== '') bytes.write(after, at, 'latin1');
-    const hasRoom = socket.write(bytes);
-    if (socket.waiting === 0) return hasRoom;
+    const hasRoom = send(socket, bytes);
+    if (socket.writableLength === 0) return hasRoom;
     // The socket still refers to the bytes, so later messages get a new buffer.
     countGarbage(bytes.buffer.byteLength);
     if (isShared && isSmall) small = new Prefixes(SMALL_BYTES);
