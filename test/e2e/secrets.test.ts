@@ -197,3 +197,14 @@ test('a value lies nowhere in the clear, and no answer or record has it', async 
   const { pid } = cells(id)[0]!;
   assert.ok(readFileSync(`/proc/${pid}/environ`, 'utf8').includes(value));
 });
+
+test('a repeated deletion of a secret gets its first answer, also after its app has gone', async () => {
+  const id = await cellar.create('gone-again');
+  await rpc('secrets.set', { id, name: 'TOKEN', value: 'one' });
+  const headers = { 'idempotency-key': 'remove-secret' };
+  const remove = () => rpc('secrets.delete', { id, name: 'TOKEN' }, { headers });
+  assert.equal(await remove(), null);
+  assert.equal((await cellar.call('DELETE', `/v1/apps/${id}`)).status, 204);
+  assert.equal(await remove(), null);
+  assert.equal((await rpc('secrets.delete', { id, name: 'TOKEN' })).code, 'app_not_found');
+});
