@@ -1,5 +1,5 @@
 // Commits files to main without a working copy, with a separate index and git's plumbing commands.
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ChildError } from '../processes/child.ts';
 import { Refusal } from '../refusal.ts';
@@ -133,7 +133,7 @@ function invalid(message: string): Refusal {
   return new Refusal(400, 'invalid_input', message);
 }
 
-/** Stores each new content as a git object, all in one process. */
+/** Stores each new content as a git object, all in one process and synced together. */
 async function writeObjects(
   repository: string,
   directory: string,
@@ -141,11 +141,17 @@ async function writeObjects(
   after: Map<string, File>,
 ): Promise<void> {
   const written = changes.filter(({ content, path }) => content !== null && after.get(path)?.sha === null);
-  const paths = written.map((_, n) => join(directory, String(n)));
-  await Promise.all(written.map(({ content }, n) => writeFile(paths[n]!, content!)));
-  const input = paths.map((path) => `${path}\n`).join('');
-  const words = ['hash-object', '-w', '--no-filters', '--stdin-paths'];
-  const shas = (await runGit(repository, words, { input })).output.toString('latin1').split('\n');
+  const worktree = join(directory, 'contents');
+  await mkdir(worktree);
+  // As long as each other, so that git's order is theirs.
+  const names = written.map((_, n) => String(n).padStart(8, '0'));
+  await Promise.all(written.map(({ content }, n) => writeFile(join(worktree, names[n]!), content!)));
+  // `hash-object` would sync each object by itself; this syncs all of them at once.
+  const environment = { GIT_INDEX_FILE: join(directory, 'contents-index'), GIT_WORK_TREE: worktree };
+  const input = names.map((name) => `${name}\0`).join('');
+  await runGit(repository, ['update-index', '--add', '-z', '--stdin'], { environment, input });
+  const { output } = await runGit(repository, ['ls-files', '--format=%(objectname)'], { environment });
+  const shas = output.toString('latin1').split('\n');
   for (const [n, { path }] of written.entries()) after.get(path)!.sha = shas[n]!;
 }
 

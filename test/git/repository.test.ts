@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { commitFiles } from '../../runtime/git/commit.ts';
 import { gitEnvironment } from '../../runtime/git/environment.ts';
 import { createRepository, removeCutPushes } from '../../runtime/git/repository.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -38,4 +39,31 @@ test('an object is on the disk when git has written it', async (t) => {
   const { status } = spawnSync('git', ['hash-object', '-w', '--stdin'], { cwd: repository, env, input: 'a' });
   assert.equal(status, 0);
   assert.match(readFileSync(events, 'utf8'), /"category":"fsync","key":"fsync\/hardware-flush"/);
+});
+
+test('the files of a commit are synced together', async (t) => {
+  const directory = temporaryDirectory(t);
+  const repository = join(directory, 'app.git');
+  await createRepository(repository);
+  const events = join(directory, 'events');
+  const path = process.env.PATH!;
+  t.after(() => {
+    process.env.PATH = path;
+  });
+  // Git's environment is Cellar's own: a `git` before the real one adds the trace.
+  const traced = `#!/bin/sh\nPATH='${path}' GIT_TRACE2_EVENT='${events}' exec git "$@"\n`;
+  mkdirSync(join(directory, 'bin'));
+  writeFileSync(join(directory, 'bin', 'git'), traced, { mode: 0o755 });
+  process.env.PATH = `${join(directory, 'bin')}:${path}`;
+  const change = { mode: null, delete: false, from: null };
+  const files = Array.from({ length: 50 }, (_, n) => ({
+    path: `${n}`,
+    content: Buffer.from(`${n}`),
+    ...change,
+  }));
+  const author = { name: 'One', email: 'one@example.com' };
+  await commitFiles(repository, directory, { message: 'm', author, parent: null, files });
+  const flushes = [...readFileSync(events, 'utf8').matchAll(/"fsync\/hardware-flush","value":"(\d+)"/g)];
+  const count = flushes.reduce((sum, [, value]) => sum + Number(value), 0);
+  assert.ok(count > 0 && count < 20, `${count} flushes`);
 });
