@@ -1,12 +1,11 @@
-// What a caller waits for when an app has no process: request to first 200 of one that hibernated (the host starts it)
-// and of one that sleeps (the control plane is asked), beside `workerd serve` of the same release by hand, all on storage
-// that exists. In alternating rounds of one run; then many apps at once.
+// What a caller waits for when an app has no process: request to first 200 of one that hibernated, in a host of its own, and
+// of one that sleeps, in a whole Cellar, beside `workerd serve` of the same release by hand, all on storage that exists. In
+// alternating rounds of one run; then many apps at once.
 import { mkdtempDisposableSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { effort, words } from './support/bench-scale.ts';
 import type { Steps } from './support/wake-host.ts';
-import type { Marks } from './support/wake-marks.ts';
 import {
   byHand,
   type HibernatingHost,
@@ -18,7 +17,7 @@ import {
 
 /** The first rounds only warm the machine's caches. */
 const WARMING_ROUNDS = effort(1, 0);
-const DEFAULT_WAKES = effort(60, 1);
+const DEFAULT_WAKES = effort(40, 1);
 const AT_ONCE = effort(20, 2);
 const AT_ONCE_ROUNDS = effort(3, 1);
 const TARGETS = { p50: 1.15, p95: 1.5 };
@@ -43,12 +42,12 @@ export async function run(): Promise<void> {
 }
 
 /** A wake with its times as ms since 1970, with fractions. */
-interface Wake<At> {
+interface Wake {
   begun: number;
   ended: number;
-  at: At;
+  at: Steps;
 }
-type Step<At> = [name: string, ms: (wake: Wake<At>) => number];
+type Step = [name: string, ms: (wake: Wake) => number];
 
 async function alternate(
   wakes: number,
@@ -57,39 +56,36 @@ async function alternate(
   sleeping: SleepingHost,
 ): Promise<void> {
   const hands: number[] = [];
-  const hibernated: Wake<Steps>[] = [];
-  const slept: Wake<Marks>[] = [];
+  const hibernated: Wake[] = [];
+  const slept: number[] = [];
   for (let round = 0; round < WARMING_ROUNDS + wakes; round++) {
     const handMs = await hand.wake();
     await hand.rest();
-    const fromIdle = await measured(hibernating.apps[0]!, hibernating.steps);
-    const fromSleep = await measured(sleeping.apps[0]!, sleeping.marks);
+    const fromIdle = await measured(hibernating);
+    const sleptMs = await sleeping.apps[0]!.wake();
+    await sleeping.apps[0]!.rest();
     if (round < WARMING_ROUNDS) continue;
     hands.push(handMs);
     hibernated.push(fromIdle);
-    slept.push(fromSleep);
+    slept.push(sleptMs);
   }
   console.log(`the guestbook, with D1: request to first 200, ${wakes} alternating rounds`);
   row('workerd serve by hand', hands);
   row('hibernated, through the edge', hibernated.map(lasting), hands);
-  row('slept, through the edge', slept.map(lasting), hands);
+  row('slept, through the edge', slept, hands);
   reportSteps('a hibernated wake, step by step', hibernated, [
     ['edge reads and routes', ({ begun, at }) => at.asked - begun],
     ['turn, and the note that it runs', ({ at }) => at.launched - at.asked],
     ['process starts and listens', ({ at }) => at.ready - at.launched],
     ['request to the app, and its answer', ({ ended, at }) => ended - at.ready],
   ]);
-  reportSteps('a slept wake, step by step', slept, [
-    ['edge reads, routes, asks', ({ begun, at }) => at.asked - begun],
-    ['control plane decides, tells the host', ({ at }) => at.told - at.asked],
-    ['the process starts, and answers', ({ ended, at }) => ended - at.told],
-  ]);
 }
 
-async function measured<At>(way: Way, at: () => Promise<At>): Promise<Wake<At>> {
+async function measured({ apps, steps }: HibernatingHost): Promise<Wake> {
+  const way = apps[0]!;
   const begun = performance.timeOrigin + performance.now();
   const ms = await way.wake();
-  const wake = { begun, ended: begun + ms, at: await at() };
+  const wake = { begun, ended: begun + ms, at: await steps() };
   await way.rest();
   return wake;
 }
@@ -98,7 +94,7 @@ function lasting({ begun, ended }: { begun: number; ended: number }): number {
   return ended - begun;
 }
 
-function reportSteps<At>(title: string, wakes: Wake<At>[], steps: Step<At>[]): void {
+function reportSteps(title: string, wakes: Wake[], steps: Step[]): void {
   const total = middleMean(wakes, lasting);
   console.log(title);
   for (const [name, of] of steps) {
@@ -109,7 +105,7 @@ function reportSteps<At>(title: string, wakes: Wake<At>[], steps: Step<At>[]): v
 }
 
 /** The mean over the middle third of the wakes, by their whole time: so the steps add up, and no outlier counts. */
-function middleMean<At>(wakes: Wake<At>[], of: (wake: Wake<At>) => number): number {
+function middleMean(wakes: Wake[], of: (wake: Wake) => number): number {
   const sorted = [...wakes].sort((a, b) => lasting(a) - lasting(b));
   const middle = sorted.slice(Math.floor(sorted.length / 3), Math.ceil((sorted.length * 2) / 3));
   return middle.reduce((sum, wake) => sum + of(wake), 0) / middle.length;

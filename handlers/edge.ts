@@ -1,4 +1,4 @@
-// Unauthenticated routes for the edge. They are not an API for clients.
+// Unauthenticated routes for the edge. They are not an API for clients. The host answers `/v1/edge/wake` itself.
 import { findAppAt, mayHaveCertificate } from '../sqlite/control/people/access.ts';
 import type { RequestContext } from './context.ts';
 import { PreviewNames } from './preview-names.ts';
@@ -9,26 +9,7 @@ export async function edge(request: Request, context: RequestContext): Promise<R
   const url = new URL(request.url);
   const route = `${request.method} ${url.pathname}`;
   if (route === 'GET /v1/edge/tls-ask') return tlsAsk(url, context);
-  if (route === 'GET /v1/edge/wake') return wake(request, context);
   throw new Problem('route_not_found');
-}
-
-/**
- * Wakes an app if it sleeps. 200 when the request may continue to the app, even if that answers that it is stopped or has
- * crashed. The problem `app_unavailable` when it does not start; then it stays asleep.
- */
-export async function wakeApp(id: string, context: RequestContext): Promise<Response> {
-  const outcome = await context.app(id).live(id, 'wake', context.at);
-  if (!outcome.ok) throw new Problem(outcome.code, outcome.detail);
-  return Response.json({ status: outcome.value.status });
-}
-
-/** Wakes the app at `X-Forwarded-Host`. */
-async function wake(request: Request, context: RequestContext): Promise<Response> {
-  const host = hostnameOf(request.headers.get('x-forwarded-host') ?? '');
-  const id = await findAppAt(context.db, labelOf(host, context.env.BASE_DOMAIN), host);
-  if (id === null) throw new Problem('unknown_host');
-  return wakeApp(id, context);
 }
 
 /**

@@ -12,6 +12,8 @@ import { makeDeploys } from './parts/deploys.ts';
 import { makeEdge } from './parts/edge.ts';
 import { makeObservability } from './parts/observability.ts';
 
+const HOUR_MS = 3_600_000;
+
 /** The result of `assemble`. */
 export type Parts = ReturnType<typeof assemble>;
 
@@ -35,7 +37,6 @@ export function assemble(config: Config) {
   const observability = makeObservability(base, described);
   const appParts = makeApps(base, observability, {
     edge: () => edgeParts.edge,
-    wake: (id) => controlParts.control.wake(id, base.wakeTimeoutMs),
     onFacts,
   });
   const { apps } = appParts;
@@ -61,7 +62,7 @@ export function assemble(config: Config) {
     control,
     trash: paths.trash,
     tick,
-    listApps: () => apps.observeAll(),
+    sweep: () => apps.sweep(config.RUNNER_SLEEP_AFTER_H * HOUR_MS),
     sweepEveryMs: config.RUNNER_SLEEP_AFTER_H === 0 ? null : config.RUNNER_SLEEP_SWEEP_S * 1000,
   });
 

@@ -44,7 +44,6 @@ function open(index: number): Fleet {
     slug: id,
     generation: 1,
     desired_state: 'running',
-    asleep: false,
     hostnames: [],
     limits: { clientRpm: null, appRpm: null },
     env: {},
@@ -62,13 +61,13 @@ function open(index: number): Fleet {
     memory,
     secrets: () => ({}),
     wakes: new WakeFigures(),
-    wake: () => Promise.reject(new Error('nobody wakes this app')),
     output: () => lineSink(() => {}),
     say: () => {},
     onState: (state) => {
       if (state === 'running') own.ready = now();
     },
     onFailure: () => {},
+    onAsleep: () => {},
     onRest: async (rest) => {
       store.activity.setRest(id, rest);
       if (rest === null) own.launched = now();

@@ -9,12 +9,10 @@ import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
 import { Cellar } from '../../test/support/e2e/cellar.ts';
 import { socketFlags } from './by-hand.ts';
 import type { Answer, Order, Steps } from './wake-host.ts';
-import type { Marks } from './wake-marks.ts';
 
 /** Longest wait for a first 200, in ms. */
 const READY_MS = 60_000;
 const POLL_MS = 1;
-const MARKS = /^marks (\{.*\})$/m;
 
 /** A way to have an app that does not run answer. */
 export interface Way {
@@ -112,8 +110,6 @@ export async function hibernatingHost(
 /** A whole Cellar with guestbooks that sleep. */
 export interface SleepingHost extends AsyncDisposable {
   apps: Way[];
-  /** Of the last wake. */
-  marks: () => Promise<Marks>;
   /** What the first app runs, to be taken while it sleeps. */
   deployed: () => Deployed;
   /** Deploys another guestbook. */
@@ -122,14 +118,11 @@ export interface SleepingHost extends AsyncDisposable {
 
 /** Starts a Cellar with one guestbook, pushed and asleep. */
 export async function sleepingHost(mostApps: number): Promise<SleepingHost> {
-  const marksModule = new URL('./wake-marks.ts', import.meta.url).href;
   const cellar = await new Cellar({
-    NODE_OPTIONS: `--import=${marksModule}`,
     RUNNER_MAX_APPS_PER_USER: String(mostApps),
   }).start();
   const work = await cellar.checkout('guestbook');
   const apps: SleepingHost['apps'] = [];
-  let printed = 0;
   let first = { id: '', deployId: '' };
   const add = async () => {
     const slug = `guestbook-${apps.length}`;
@@ -138,15 +131,10 @@ export async function sleepingHost(mostApps: number): Promise<SleepingHost> {
     if (code !== 0) throw new Error(stderr);
     const path = `/v1/apps/${id}`;
     const rest = async () => {
-      // The answer came as soon as the app served: this waits until the wake has ended for the control plane too.
-      await cellar.call('PATCH', path, { desired_state: 'running' });
       const { status, body } = await cellar.call('POST', `${path}/sleep`);
       if (status !== 200) throw new Error(`sleep answered ${status}: ${JSON.stringify(body)}`);
     };
-    const wake = () => {
-      printed = cellar.output.length;
-      return timeOf(() => get({ port: cellar.edgePort, host: `${slug}.localhost` }));
-    };
+    const wake = () => timeOf(() => get({ port: cellar.edgePort, host: `${slug}.localhost` }));
     if (apps.length === 0)
       first = { id, deployId: (await cellar.call('GET', path)).body.live_deploy_id as string };
     await rest();
@@ -156,7 +144,6 @@ export async function sleepingHost(mostApps: number): Promise<SleepingHost> {
   return {
     apps,
     add,
-    marks: async () => JSON.parse((await cellar.waitFor(MARKS, printed))[1]!) as Marks,
     deployed: () => {
       const run = join(cellar.data, 'run', first.id);
       const files = readdirSync(run).find((name) => name.startsWith(`cell-${first.deployId}`))!;

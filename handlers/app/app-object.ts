@@ -4,6 +4,7 @@ import type { AppRow } from '../../sqlite/control/apps/apps.ts';
 import { type Change, changeOf } from '../../sqlite/control/apps/changes.ts';
 import {
   buryApp,
+  desire,
   type Insertion,
   insertApp,
   isUniqueViolation,
@@ -11,6 +12,7 @@ import {
   raiseTombstone,
   readWanted,
   removeApp,
+  type Transition,
   transition,
   type Wanted,
 } from '../../sqlite/control/apps/transitions.ts';
@@ -23,8 +25,6 @@ import { EVENTS_LIMIT } from '../contract/sizes.ts';
 import { HostClient, StaleGeneration } from '../host/host-client.ts';
 import { retentionMs } from '../host/prune.ts';
 import { afterChange, Problem } from '../problem.ts';
-import { Life } from './life-runner.ts';
-import type { LifeEvent } from './life-table.ts';
 import { Lock } from './lock.ts';
 import { type StreamFact, Streams, type Subscription } from './streams.ts';
 
@@ -53,7 +53,6 @@ export interface Changed {
 export class AppObject extends DurableObject<Bindings> {
   readonly #lock = new Lock();
   readonly #host = new HostClient(this.env);
-  readonly #life = new Life({ db: this.env.DB, lock: this.#lock, send: (wanted) => this.#push(wanted) });
   #opened: Streams | null = null;
   /** Whether an alarm is set to prune old stream events. */
   #hasAlarm = false;
@@ -84,31 +83,56 @@ export class AppObject extends DurableObject<Bindings> {
       const statement = changeOf(this.env.DB, id, change, at);
       const written = await this.#lock.run(() => transition(this.env.DB, id, statement)).catch(taken);
       if (written === null) throw new Problem('app_not_found');
-      const { changed } = written;
-      if (changed === null) return { row: written.row, changed };
-      const row = await this.#push(written).catch((error: unknown) => {
-        throw afterChange(error);
-      });
-      return { row, changed };
+      const { row, changed } = written;
+      return changed === null ? { row, changed } : { row: await this.#pushChange(written), changed };
     });
   }
 
   /**
-   * Starts, stops, wakes or suspends the app according to `life-table.ts`, and answers when the host is done.
-   * @param at time of the event, ISO 8601
+   * Starts a stopped app, or wakes a sleeping one. Resolves when it serves, or a failed start is in `last_error`. When the
+   * host cannot be reached, a changed desired state stays and reconcile applies it.
    */
-  live(id: string, event: LifeEvent, at: string): Promise<Outcome<AppRow>> {
-    return outcomeOf(() => this.#life.handle(id, event, at));
+  start(id: string): Promise<Outcome<AppRow>> {
+    return outcomeOf(async () => {
+      const written = await this.#desire(id, 'running');
+      if (written.changed !== null) return this.#pushChange(written);
+      const { app, as_of } = await this.#host.call('POST /apps/:id/start', { id });
+      if (app.asleep_since !== null && app.process_state === 'crashed')
+        throw new Problem(
+          'app_unavailable',
+          `The app did not start: ${app.last_error ?? 'the host says no more'}`,
+        );
+      return (await observeApp(this.env.DB, app, as_of)) ?? written.row;
+    });
   }
 
-  /** Puts the app to sleep if it was not used since `before`, ISO 8601, and has no open requests or connections. */
-  sweep(id: string, before: string, at: string): Promise<Outcome<AppRow>> {
-    const isQuiet = async ({ woke_at, deployed_at }: AppRow) => {
-      const seen = await this.#host.call('GET /apps/:id', { id });
-      if (seen === null || seen.open_streams > 0) return false;
-      return [woke_at, deployed_at, seen.last_activity_at].every((time) => (time ?? '') < before);
-    };
-    return outcomeOf(() => this.#life.handle(id, 'sweep', at, isQuiet));
+  /** Stops the app, whether it runs or sleeps. When the host cannot be reached, reconcile applies it. */
+  stop(id: string): Promise<Outcome<AppRow>> {
+    return outcomeOf(async () => this.#pushChange(await this.#desire(id, 'stopped')));
+  }
+
+  /** Puts the app to sleep. Resolves when its process has ended. */
+  sleep(id: string): Promise<Outcome<AppRow>> {
+    return outcomeOf(async () => {
+      const { app, as_of } = await this.#host.call('POST /apps/:id/sleep', { id });
+      const row = await observeApp(this.env.DB, app, as_of);
+      if (row === null) throw new Problem('app_not_found');
+      return row;
+    });
+  }
+
+  /** Writes the desired state. @throws {Problem} `app_not_found` */
+  async #desire(id: string, state: 'running' | 'stopped'): Promise<Transition> {
+    const written = await this.#lock.run(() => transition(this.env.DB, id, desire(this.env.DB, id, state)));
+    if (written === null) throw new Problem('app_not_found');
+    return written;
+  }
+
+  /** Sends a transition to the host. @throws {Problem} that says whether something was changed */
+  #pushChange(written: Transition): Promise<AppRow> {
+    return this.#push(written).catch((error: unknown) => {
+      throw written.changed === null ? error : afterChange(error);
+    });
   }
 
   /** Deletes the app. Its slug is free once the host has confirmed; if the host does not answer, reconcile asks again. */

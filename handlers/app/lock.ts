@@ -17,11 +17,6 @@ export class Lock {
         'Too many transitions of this app wait already; try again in a moment.',
       );
     }
-    return this.runAnyway(task);
-  }
-
-  /** Runs a task even if the queue is full: for tasks that a queued request or the transition under way depends on. */
-  async runAnyway<Value>(task: () => Promise<Value>): Promise<Value> {
     this.#waiting++;
     const result = this.#last.then(task, task);
     this.#last = result.catch(() => {});

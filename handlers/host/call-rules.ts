@@ -88,6 +88,8 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   'GET /apps/:id/telemetry/requests/stream': STREAM,
   'PUT /apps/:id/telemetry/errors/status': TELEMETRY,
   'PUT /apps/:id': { deadlineMs: 'start' },
+  'POST /apps/:id/start': { refusals: ['transition_conflict'], deadlineMs: 'start' },
+  'POST /apps/:id/sleep': { refusals: ['transition_conflict'], deadlineMs: 'start' },
   'DELETE /apps/:id': { deadlineMs: 'start' },
   'POST /apps/:id/rollback': { refusals: ['deploy_not_found', 'release_unavailable'], changes: true },
   'POST /apps/:id/deploys': { ...SOURCE_WRITE, refusals: ['deploy_not_found', 'ref_not_found'] },

@@ -1,7 +1,6 @@
 // Routes for the host. Without its secret, they answer 404.
 import * as z from 'zod';
 import { applyHostEvents } from '../../sqlite/control/apps/host-events.ts';
-import { sleepingOf } from '../../sqlite/control/apps/life.ts';
 import { ensureFirstAccount } from '../../sqlite/control/people/accounts.ts';
 import { ensureWelcome } from '../../sqlite/control/people/invites.ts';
 import { authenticate } from '../access.ts';
@@ -10,7 +9,6 @@ import type { RequestContext } from '../context.ts';
 import type { HostEvent, HostEvents } from '../contract/host/host-calls.ts';
 import { newId } from '../contract/id.ts';
 import { HOST_EVENTS_BYTES } from '../contract/sizes.ts';
-import { wakeApp } from '../edge.ts';
 import { grant } from '../git/authorize.ts';
 import { Problem } from '../problem.ts';
 import { hashOf, sameSecret } from '../secrets.ts';
@@ -21,10 +19,8 @@ import { checkDomains } from './domains.ts';
 import { prune } from './prune.ts';
 import { reconcile } from './reconcile.ts';
 import { signIn } from './sign-in.ts';
-import { sweep } from './sweep.ts';
 
 const bootInput = z.strictObject({ api_key: z.string().min(16), welcome: z.string().min(16) });
-const wakeInput = z.strictObject({ id: z.string() });
 const gitAuthInput = z.strictObject({
   slug: z.string(),
   key: z.string(),
@@ -39,7 +35,6 @@ export async function internal(request: Request, context: RequestContext): Promi
   if (route === 'POST /internal/git-auth') return gitAuth(request, context);
   const secret = request.headers.get('x-cellar-secret') ?? '';
   if (!(await sameSecret(secret, context.env.HOST_SECRET))) throw new Problem('route_not_found');
-  if (route === 'POST /internal/wake') return wake(request, context);
   if (route === 'POST /internal/host-events') return hostEvents(request, context);
   if (route === 'POST /internal/boot') return boot(request, context);
   if (pathname.startsWith('/internal/sign-in/')) return signIn(route, request, context);
@@ -52,22 +47,13 @@ export async function internal(request: Request, context: RequestContext): Promi
     await checkDomains(context);
     return new Response(null, { status: 204 });
   }
-  if (route === 'POST /internal/sweep') return Response.json(await sweep(request, context));
   throw new Problem('route_not_found');
-}
-
-/** Wakes an app for the requests queued in the host's own gateway, which knows the app's id. */
-async function wake(request: Request, context: RequestContext): Promise<Response> {
-  const { id } = validate(wakeInput, await readJson(request));
-  return wakeApp(id, context);
 }
 
 async function hostEvents(request: Request, context: RequestContext): Promise<Response> {
   const facts = (await readHostJson(request, HOST_EVENTS_BYTES)) as HostEvents;
   const apps = await applyHostEvents(context.db, facts);
   await publishDeploys(context, facts, apps);
-  // Not awaited: the facts of other apps wait for this response.
-  context.waitUntil(wakeDeploying(context, facts, apps));
   return new Response(null, { status: 204 });
 }
 
@@ -91,22 +77,6 @@ function streamed(event: HostEvent, appId: string): StreamFact | null {
   if (event.type === 'lines' && event.lines.app_id === appId)
     return { seq: event.seq, event: 'log', data: shownLines(event.lines) };
   return null;
-}
-
-/** Wakes the apps of new deploys. If a wake fails, the deploy continues and the app sleeps until its next request. */
-async function wakeDeploying(context: RequestContext, { events }: HostEvents, apps: string[]): Promise<void> {
-  const queued = events.flatMap((event) =>
-    event.type === 'deploy' && event.deploy.status === 'queued' ? [event.deploy.app_id] : [],
-  );
-  const asleep = await sleepingOf(
-    context.db,
-    [...new Set(queued)].filter((id) => apps.includes(id)),
-  );
-  const wake = async (id: string) => {
-    const outcome = await context.app(id).live(id, 'deploy', context.at);
-    if (!outcome.ok) console.error(`app ${id} was not woken for its deploy: ${outcome.detail}`);
-  };
-  await Promise.all(asleep.map((id) => wake(id)));
 }
 
 /**

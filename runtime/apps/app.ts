@@ -1,15 +1,18 @@
 // One app of this host: its wanted state, its live release, and the fleet that runs its process.
-import type { ListedApp, ObservedApp, WantedApp } from '../../handlers/contract/host/host-calls.ts';
+import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-calls.ts';
+import type { SleepMarker } from '../../sqlite/host/apps.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { Fleet, ReleaseRef } from '../fleets/life/fleet.ts';
 import { log, reason } from '../log.ts';
 import { SerialQueue } from '../queues/serial-queue.ts';
+import { Refusal } from '../refusal.ts';
 import { type ReportOptions, StateReport } from './state-report.ts';
 
 /** The state of an app when the host last stopped, from the database. */
 export interface AppBefore {
   liveDeployId: string | null;
   deployedAt: string | null;
+  sleep: SleepMarker;
   /** Set when it rested without a process; null when it had a process, or when nothing is recorded. */
   rest: { dueAt: number | null } | null;
   /** Why its process was stopped for its disk use; undefined when it was not. */
@@ -49,6 +52,9 @@ export class App {
   readonly #releaseDirectory: (deployId: string) => string;
   #liveDeployId: string | null = null;
   #deployedAt: string | null = null;
+  #sleep: SleepMarker = { asleepSince: null, wokeAt: null };
+  /** The sleep under way: its process is ended. */
+  #parking: Promise<void> | null = null;
   /** Tail of the work queue: settles when all earlier work has ended. */
   readonly #work = new SerialQueue();
 
@@ -68,6 +74,10 @@ export class App {
     return this.#liveDeployId;
   }
 
+  get sleepMarker(): Readonly<SleepMarker> {
+    return this.#sleep;
+  }
+
   /** Returns the app in the form that is reported to the control plane. */
   observe(): ObservedApp {
     return {
@@ -77,14 +87,9 @@ export class App {
       live_deploy_id: this.#liveDeployId,
       deployed_at: this.#deployedAt,
       last_error: this.fleet.lastError,
+      asleep_since: this.#sleep.asleepSince,
+      woke_at: this.#sleep.wokeAt,
     };
-  }
-
-  /** Returns the same, with the additional fields of lists. */
-  list(): ListedApp {
-    const { lastRequestAt, openStreams } = this.fleet;
-    const at = lastRequestAt === null ? null : new Date(lastRequestAt).toISOString();
-    return { ...this.observe(), last_activity_at: at, open_streams: openStreams };
   }
 
   /** Runs `work` after all earlier work, so that wanted states are applied in order. */
@@ -93,14 +98,16 @@ export class App {
   }
 
   /** Restores the state from before the host's restart. Call it before anything else. */
-  restore({ liveDeployId, deployedAt, rest, heldFor }: AppBefore): void {
+  restore({ liveDeployId, deployedAt, sleep, rest, heldFor }: AppBefore): void {
+    this.#sleep = sleep;
+    this.fleet.asleep = sleep.asleepSince !== null;
     this.#deployedAt = deployedAt;
     this.#liveDeployId = liveDeployId;
     const live = this.#live;
     if (live !== undefined) {
-      const phase = restingPhase(this.wanted);
-      if (phase === 'idle' && heldFor !== undefined) this.fleet.restore('held', live, rest, heldFor);
-      else this.fleet.restore(phase, live, rest);
+      if (this.wanted.desired_state === 'stopped') this.fleet.restore('stopped', live, rest);
+      else if (heldFor !== undefined && !this.fleet.asleep) this.fleet.restore('held', live, rest, heldFor);
+      else this.fleet.restore('idle', live, rest);
     }
     this.report.assumeTold();
   }
@@ -110,13 +117,75 @@ export class App {
     return this.inTurn(() => this.#start());
   }
 
-  /** Applies the wanted state: runs the live release, puts it to sleep or stops it. Call it inside `inTurn`. */
+  /** Applies the wanted state: stops the app, or runs the live release unless it rests. Call it inside `inTurn`. */
   async reachWanted(): Promise<void> {
-    if (this.wanted.desired_state === 'stopped') return this.fleet.stop(this.#live);
-    if (this.wanted.asleep) return this.fleet.sleep(this.#live);
-    // A hibernated app needs nothing: the next request starts it.
+    if (this.wanted.desired_state === 'stopped') {
+      this.fleet.asleep = false;
+      this.#sleep = { ...this.#sleep, asleepSince: null };
+      return this.fleet.stop(this.#live);
+    }
+    // The next request starts a sleeping or hibernated app.
+    if (this.fleet.asleep) return;
     if (this.fleet.state === 'idle' && this.fleet.liveDeployId === this.#liveDeployId) return;
     await this.#start();
+  }
+
+  /** Records that the app fell asleep, or that it woke or was started. */
+  marked(asleep: boolean): void {
+    const at = new Date().toISOString();
+    this.#sleep = asleep ? { ...this.#sleep, asleepSince: at } : { asleepSince: null, wokeAt: at };
+  }
+
+  /**
+   * Starts the app's process, also of a sleeping app, which then sleeps no longer. If it does not start, a sleeping app
+   * sleeps on. Resolves when that has succeeded or failed.
+   * @throws {Refusal} 409 while it is being put to sleep
+   */
+  async startNow(): Promise<void> {
+    if (this.#parking !== null) throw conflict('The app is being put to sleep');
+    await this.inTurn(async () => {
+      if (this.fleet.asleep && this.wanted.desired_state === 'running') await this.#start();
+      else await this.reachWanted();
+    });
+  }
+
+  /** Wakes the app before it is deployed to. It is awake even if its release does not start. Never rejects. */
+  async wakeForDeploy(): Promise<void> {
+    if (!this.fleet.asleep && this.#parking === null) return;
+    await this.inTurn(async () => {
+      if (!this.fleet.asleep) return;
+      this.fleet.asleep = false;
+      this.marked(false);
+      this.report.tick();
+      await this.#start();
+    });
+  }
+
+  /**
+   * Ends the process: the next request starts it, and wakes the app.
+   * @param isDeploying whether a deploy of the app waits or runs
+   * @throws {Refusal} 409 for an app that cannot sleep
+   */
+  async sleep(isDeploying: boolean): Promise<void> {
+    if (this.#parking !== null) return this.#parking;
+    const refusal = this.#whyNoSleep(isDeploying);
+    if (refusal !== null) throw conflict(refusal);
+    if (this.fleet.asleep) return;
+    this.#parking = this.inTurn(async () => {
+      if (this.wanted.desired_state === 'running') await this.fleet.sleep();
+    }).finally(() => {
+      this.#parking = null;
+    });
+    return this.#parking;
+  }
+
+  #whyNoSleep(isDeploying: boolean): string | null {
+    if (this.wanted.desired_state === 'stopped')
+      return 'The app is stopped; only a running app can be put to sleep';
+    if (this.#liveDeployId === null)
+      return 'Nothing has been deployed yet, so there is nothing to put to sleep';
+    if (isDeploying) return 'A deploy is under way; put the app to sleep when it has ended';
+    return this.fleet.isWaking ? 'The app is being woken' : null;
   }
 
   /** Stops a preview when its app is stopped; otherwise lets its next request start it. Call it inside `inTurn`. */
@@ -137,7 +206,7 @@ export class App {
   }
 
   /**
-   * Makes a release the live one. Starts no process when the app is stopped or asleep.
+   * Makes a release the live one. Starts no process when the app is stopped.
    * @throws {Error} with workerd's reason when the release does not start; the one before stays live
    */
   makeLive(deployId: string, steps: MakeLiveSteps): Promise<void> {
@@ -152,10 +221,9 @@ export class App {
       };
       const next = this.#release(deployId);
       const swap = { ...steps, commit };
-      const resting = restingPhase(this.wanted);
-      if (resting === 'idle') return this.fleet.swap(next, swap);
-      await this.fleet.adopt(next, swap, resting);
-      steps.log(`the app is ${resting}: this release starts when the app does`);
+      if (this.wanted.desired_state === 'running') return this.fleet.swap(next, swap);
+      await this.fleet.adopt(next, swap);
+      steps.log('the app is stopped: this release starts when the app does');
     });
   }
 
@@ -169,8 +237,6 @@ export class App {
   }
 }
 
-/** Returns the state of an app without a process. */
-function restingPhase(wanted: WantedApp): 'idle' | 'asleep' | 'stopped' {
-  if (wanted.desired_state === 'stopped') return 'stopped';
-  return wanted.asleep ? 'asleep' : 'idle';
+function conflict(why: string): Refusal {
+  return new Refusal(409, 'transition_conflict', why);
 }

@@ -1,7 +1,7 @@
 // All apps on this host: applies their wanted states, makes releases live, starts and stops processes.
-import { EventEmitter, once } from 'node:events';
 import type { Release } from '../../bundler/release.ts';
 import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-calls.ts';
+import type { AppRow } from '../../sqlite/host/apps.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import { removeTree } from '../disk/remove.ts';
@@ -11,6 +11,7 @@ import type { FleetUsage } from '../fleets/life/fleet.ts';
 import { createRepository } from '../git/repository.ts';
 import { type Level, log, logRarely, reason } from '../log.ts';
 import { endProcessesOf } from '../processes/orphaned-processes.ts';
+import { Refusal } from '../refusal.ts';
 import { App, type MakeLiveSteps } from './app.ts';
 import { type FleetsOptions, fleetOf } from './fleet-of-app.ts';
 import { StoredActivity } from './kept-activity.ts';
@@ -20,6 +21,8 @@ import type { LimitedApp } from './storage-limits.ts';
 
 /** Concurrent starts at boot. A start for a request waits behind at most these. */
 const BOOT_CONCURRENCY = 4;
+/** Apps that a sweep puts to sleep at once. Each may take 10 s, for its requests in flight. */
+const SWEEP_CONCURRENCY = 4;
 
 const NOT_SYNCED = 'what was written down of an app is not on the disk; it is tried again';
 
@@ -45,8 +48,6 @@ export interface AppsOptions extends FleetsOptions {
 /** The apps of this host. */
 export class Apps extends KnownApps {
   readonly #options: AppsOptions;
-  /** Emits an app's id when its wanted state has changed. */
-  readonly #wantedStates = new EventEmitter();
   readonly #activity: StoredActivity;
 
   /** Restores the apps from the database. All accept requests from now on; a request starts an app that ran before. */
@@ -55,7 +56,7 @@ export class Apps extends KnownApps {
     this.#options = options;
     this.#activity = new StoredActivity(options.store);
     const held = options.store.held.all();
-    const restore = (app: App, row: { liveDeployId: string | null; deployedAt: string | null }) => {
+    const restore = (app: App, row: Pick<AppRow, 'liveDeployId' | 'deployedAt' | 'sleep'>) => {
       const kept = this.#activity.atBoot(app.id);
       const rest = kept?.resting ? { dueAt: kept.dueAt } : null;
       app.restore({ ...row, rest, heldFor: held.get(app.id)?.why });
@@ -66,7 +67,11 @@ export class Apps extends KnownApps {
     }
     for (const row of options.store.previews.all()) {
       const parent = this.apps.get(row.parentId);
-      if (parent && !row.isDeleted) restore(this.#openPreview(parent.wanted, row), row);
+      if (parent && !row.isDeleted)
+        restore(this.#openPreview(parent.wanted, row), {
+          ...row,
+          sleep: { asleepSince: null, wokeAt: null },
+        });
     }
   }
 
@@ -129,7 +134,6 @@ export class Apps extends KnownApps {
     // Before the first await, so that concurrent calls see it.
     store.apps.want(wanted);
     const app = this.#open(wanted);
-    this.#wantedStates.emit(wanted.id);
     // Not queued, because it must cancel a start that runs in the queue.
     if (wanted.desired_state === 'stopped') app.fleet.giveUpStarts();
     for (const preview of this.previews(wanted.id)) this.#follow(wanted, preview);
@@ -220,16 +224,61 @@ export class Apps extends KnownApps {
   }
 
   /**
-   * Waits until an app is no longer meant to be asleep.
-   * @returns false when it still is after `deadlineMs`, or when `signal` aborts
+   * Starts an app that is meant to run, as `App.startNow` does.
+   * @returns the state that was reached; a failed start is in `last_error`
+   * @throws {Refusal} for an unknown app, and while it is put to sleep
    */
-  async untilAwake(id: string, deadlineMs: number, signal: AbortSignal): Promise<boolean> {
-    const ending = AbortSignal.any([AbortSignal.timeout(deadlineMs), signal]);
-    while (this.apps.get(id)?.wanted.asleep) {
-      const changed = await once(this.#wantedStates, id, { signal: ending }).catch(() => null);
-      if (changed === null) return false;
-    }
-    return true;
+  async start(id: string): Promise<ObservedApp> {
+    const app = this.#known(id);
+    await app.startNow();
+    app.report.tick();
+    return app.observe();
+  }
+
+  /** Puts an app to sleep, as `App.sleep` does. @throws {Refusal} for an unknown app, and for one that cannot sleep */
+  async sleep(id: string): Promise<ObservedApp> {
+    const app = this.#known(id);
+    await app.sleep(this.#options.store.deploys.lastAsked(id)?.isUnderWay ?? false);
+    app.report.tick();
+    return app.observe();
+  }
+
+  /**
+   * Puts apps to sleep that were not called, woken or deployed for `unusedMs`, and have no open requests or connections.
+   * Resolves when they sleep.
+   */
+  async sweep(unusedMs: number): Promise<void> {
+    const before = new Date(Date.now() - unusedMs).toISOString();
+    const unused = [...this.apps.values()].filter((app) => this.#isUnused(app, before));
+    const sleepThem = async () => {
+      for (let app = unused.shift(); app; app = unused.shift()) {
+        // It may have been used while others were put to sleep.
+        if (!this.#isUnused(app, before)) continue;
+        await app
+          .sleep(false)
+          .catch((error: unknown) =>
+            log('warn', 'an unused app was not put to sleep', { app: app.id, error: reason(error) }),
+          );
+      }
+    };
+    await Promise.all(Array.from({ length: SWEEP_CONCURRENCY }, sleepThem));
+  }
+
+  #isUnused(app: App, before: string): boolean {
+    const { id, fleet, preview, wanted, liveDeployId } = app;
+    if (preview !== null || wanted.desired_state === 'stopped' || liveDeployId === null) return false;
+    if (fleet.asleep || fleet.openStreams > 0) return false;
+    const { deployed_at, woke_at } = app.observe();
+    const { lastRequestAt } = fleet;
+    const called = lastRequestAt === null ? null : new Date(lastRequestAt).toISOString();
+    if ([called, deployed_at, woke_at].some((at) => (at ?? '') >= before)) return false;
+    const deploy = this.#options.store.deploys.lastAsked(id);
+    return deploy === undefined || (deploy.at < before && !deploy.isUnderWay);
+  }
+
+  /** Wakes an app before it is deployed to. Never rejects. */
+  async wakeForDeploy(id: string): Promise<void> {
+    await this.apps.get(id)?.wakeForDeploy();
   }
 
   /**
@@ -303,8 +352,7 @@ export class Apps extends KnownApps {
     const known = this.apps.get(id);
     if (known) this.hostNames.remove(known);
     const app = known ?? this.#make(wanted, preview);
-    if (app.wanted.asleep !== wanted.asleep && wanted.desired_state === 'running')
-      log('info', wanted.asleep ? 'app goes to sleep' : 'app wakes', { app: slug });
+    if (app.wanted.desired_state === 'stopped' && wanted.desired_state === 'running') app.marked(false);
     app.wanted = wanted;
     app.preview = preview;
     this.apps.set(id, app);
@@ -319,6 +367,11 @@ export class Apps extends KnownApps {
       owner: () => this.ownerOf(id),
       say: (level, words) => this.#say(id, level, words),
       onState: (state) => this.apps.get(id)?.report.changed(state),
+      onAsleep: (asleep) => {
+        const app = this.apps.get(id);
+        log('info', asleep ? 'app goes to sleep' : 'app wakes', { app: app?.wanted.slug });
+        app?.marked(asleep);
+      },
       onRest: async (rest) => {
         if (!this.apps.has(id)) return;
         this.#activity.setRest(id, rest);
@@ -352,6 +405,13 @@ export class Apps extends KnownApps {
   #require(id: string): App {
     const app = this.apps.get(id);
     if (!app) throw new Error('the app was deleted');
+    return app;
+  }
+
+  /** @throws {Refusal} for an unknown app */
+  #known(id: string): App {
+    const app = this.apps.get(id);
+    if (!app) throw new Refusal(404, 'app_not_found', 'no such app');
     return app;
   }
 

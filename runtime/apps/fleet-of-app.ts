@@ -44,8 +44,6 @@ export interface FleetsOptions {
   /** URL of the control UI for apps under development; null in production. */
   uiUrl: () => string | null;
   wakes: WakeFigures;
-  /** Makes the control plane wake an app. Rejects when that fails. */
-  wake: (id: string) => Promise<void>;
   /** Returns where a process of a release writes its output. */
   output: (id: string, deployId: string) => OutputSink;
   /** Called when a release did not start, or its process exited by itself. */
@@ -57,6 +55,7 @@ interface Listeners {
   owner: () => string;
   say: (level: Level, words: string) => void;
   onState: (state: ProcessState) => void;
+  onAsleep: (asleep: boolean) => void;
   onRest: (rest: { dueAt: number | null } | null) => Promise<void>;
 }
 
@@ -91,7 +90,6 @@ export function fleetOf(
     egress: options.egress,
     uiUrl: options.uiUrl,
     wakes: options.wakes,
-    wake: () => options.wake(id),
     output: (deployId) => options.output(id, deployId),
     onFailure: (failure) => options.onFailure(id, failure),
     ...listeners,

@@ -1,5 +1,5 @@
 // Lookups of apps: by id, slug or host name, and by the queues that they consume.
-import type { ListedApp } from '../../handlers/contract/host/host-calls.ts';
+import type { ObservedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { Fleet } from '../fleets/life/fleet.ts';
 import type { App } from './app.ts';
@@ -71,13 +71,18 @@ export abstract class KnownApps {
   }
 
   /** Returns one app as the host sees it; undefined for an unknown app. */
-  observe(id: string): ListedApp | undefined {
-    return this.apps.get(id)?.list();
+  observe(id: string): ObservedApp | undefined {
+    return this.apps.get(id)?.observe();
   }
 
   /** Returns every app as the host sees it, without previews. */
-  observeAll(): ListedApp[] {
-    return [...this.apps.values()].filter(({ preview }) => preview === null).map((app) => app.list());
+  observeAll(): ObservedApp[] {
+    return [...this.apps.values()].filter(({ preview }) => preview === null).map((app) => app.observe());
+  }
+
+  /** The open requests and upgraded connections of all apps. */
+  get openStreams(): number {
+    return [...this.apps.values()].reduce((sum, { fleet }) => sum + fleet.openStreams, 0);
   }
 
   /** Returns the private memory of each app's process, in bytes, as last read; null without a process. */

@@ -1,5 +1,6 @@
 // Reports the state of one app's process to the control plane, through the outbox.
 import type { ObservedApp, ProcessState } from '../../handlers/contract/host/host-calls.ts';
+import type { SleepMarker } from '../../sqlite/host/apps.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { logRarely, reason } from '../log.ts';
 
@@ -12,8 +13,9 @@ export interface ReportOptions {
 
 /** The app whose state is reported. */
 interface Reported {
-  wanted: { slug: string };
+  wanted: { id: string; slug: string };
   fleet: { state: ProcessState };
+  sleepMarker: Readonly<SleepMarker>;
   observe: () => ObservedApp;
 }
 
@@ -22,6 +24,7 @@ export class StateReport {
   readonly #app: Reported;
   /** The last reported state; null before the first report. */
   #reported: ProcessState | null = null;
+  #reportedMarker: Readonly<SleepMarker> | null = null;
   /** Whether the last report could not be written. The next tick retries. */
   #isUnwritten = false;
 
@@ -33,6 +36,7 @@ export class StateReport {
   /** Marks the current state as reported: the control plane fetches the states of all apps when it starts. */
   assumeTold(): void {
     this.#reported = this.#app.fleet.state;
+    this.#reportedMarker = this.#app.sleepMarker;
   }
 
   /** Call it when the state may have changed. Hibernation and wakes wait for the next tick, since requests wait for a wake. */
@@ -41,18 +45,25 @@ export class StateReport {
     if (!wakes && state !== 'idle') this.#report();
   }
 
-  /** Reports the state if it is unreported. Call it about once a second. */
+  /** Stores and reports the state if it is unreported. Call it about once a second. */
   tick(): void {
-    if (this.#isUnwritten || this.#reported !== this.#app.fleet.state) this.#report();
+    const { fleet, sleepMarker } = this.#app;
+    if (this.#isUnwritten || this.#reported !== fleet.state || this.#reportedMarker !== sleepMarker)
+      this.#report();
   }
 
   /** Never throws: a full disk must not block the change of state. */
   #report(): void {
     const app = this.#app;
+    const { store } = this.#options;
     this.#reported = app.fleet.state;
+    this.#reportedMarker = app.sleepMarker;
     this.#isUnwritten = true;
     try {
-      this.#options.store.outbox.add({ type: 'app', app: app.observe() });
+      store.transaction(() => {
+        store.apps.setSleep(app.wanted.id, app.sleepMarker);
+        store.outbox.add({ type: 'app', app: app.observe() });
+      });
     } catch (error) {
       logRarely('error', 'the state of an app could not be written; it is tried again', {
         app: app.wanted.slug,

@@ -2,13 +2,12 @@
 import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { aborted } from 'node:util';
 import { keptHandlers } from '../../bundler/modules/handlers.ts';
 import { ACCOUNT_HEADER } from '../../handlers/contract/people/sign-in.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
 import { Upstream } from '../edge/upstream/upstream.ts';
 import { log, reason } from '../log.ts';
-import { ControlCalls, ControlError } from './control-calls.ts';
+import { ControlCalls } from './control-calls.ts';
 import { HandlersThread } from './handlers-thread.ts';
 import { HostServer } from './host-server.ts';
 import type { HandlersOptions } from './miniflare.ts';
@@ -23,8 +22,7 @@ const RESTART_GRACE_MS = 1_000;
 const CALL_DEADLINE_MS = 60_000;
 /** Start timeout, in ms: a process that does not listen by then is killed and replaced. */
 const START_DEADLINE_MS = 60_000;
-/** Retry interval while the control plane restarts, in ms. A restart takes about 50 ms. */
-const WAKE_RETRY_MS = 50;
+
 /** Options for the handlers and their process. */
 export interface ControlOptions {
   /** Directory of its D1 database, Durable Objects, bucket and sockets. Only the host may have access. */
@@ -156,25 +154,6 @@ export class Control implements Backend {
    */
   call(path: string, body: unknown): Promise<unknown> {
     return this.#calls.post(path, body, AbortSignal.timeout(CALL_DEADLINE_MS));
-  }
-
-  /**
-   * Makes the control plane wake an app. Retries when its process ends meanwhile.
-   * @throws {ControlError} when the app does not start; {Error} when there is no answer within `timeoutMs`
-   */
-  async wake(id: string, timeoutMs: number): Promise<void> {
-    const signal = AbortSignal.any([AbortSignal.timeout(timeoutMs), this.#ending.signal]);
-    for (;;) {
-      await Promise.race([this.#up.promise, aborted(signal, this)]);
-      signal.throwIfAborted();
-      try {
-        await this.#calls.post('/internal/wake', { id }, signal);
-        return;
-      } catch (error) {
-        if (error instanceof ControlError || signal.aborted) throw error;
-        await sleep(WAKE_RETRY_MS, undefined, { signal });
-      }
-    }
   }
 
   /** Stops the control plane. Drain the gateway first. */

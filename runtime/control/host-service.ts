@@ -139,6 +139,14 @@ function routesOf(
       const reached = await apps.apply(wanted);
       return { app: apps.observe(wanted.id) ?? reached, as_of: store.outbox.position() };
     },
+    'POST /apps/:id/start': async ({ words }) => ({
+      app: await apps.start(words[0]!),
+      as_of: store.outbox.position(),
+    }),
+    'POST /apps/:id/sleep': async ({ words }) => ({
+      app: await apps.sleep(words[0]!),
+      as_of: store.outbox.position(),
+    }),
     'DELETE /apps/:id': async ({ words, query }) => {
       await apps.delete(words[0]!, Number(query.get('generation')));
       alerts.deleteOfApp(words[0]!);
@@ -152,7 +160,6 @@ function routesOf(
       highest_generation: store.apps.highestGeneration(),
       items: apps.observeAll(),
     }),
-    'GET /apps/:id': ({ words }) => apps.observe(words[0]!) ?? null,
     'GET /apps/:id/deploys/:deploy/log': ({ words }) => {
       const text = store.deploys.log(words[0]!, words[1]!);
       return text === undefined ? null : { text };

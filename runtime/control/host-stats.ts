@@ -68,7 +68,7 @@ export async function hostStats(parts: StatsOptions): Promise<HostStats> {
     cells: {
       running: cells,
       memory_bytes: inCells,
-      open_streams: parts.apps.observeAll().reduce((sum, app) => sum + app.open_streams, 0),
+      open_streams: parts.apps.openStreams,
     },
     apps: heaviest(parts),
     wakes: parts.wakes.counts,

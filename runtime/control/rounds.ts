@@ -15,8 +15,8 @@ export interface PeriodicJobsOptions {
   trash: string;
   /** Checks the apps and the memory. */
   tick: () => void;
-  /** Returns every app, with its last activity and open streams, for the sweep. */
-  listApps: () => unknown[];
+  /** Puts unused apps to sleep. */
+  sweep: () => Promise<void>;
   /** Interval of sweeps, in ms; null when apps are never put to sleep. */
   sweepEveryMs: number | null;
 }
@@ -33,12 +33,14 @@ export class PeriodicJobs {
 
   /** Starts the jobs that need no control plane. */
   startTicking(): void {
-    this.#every(TICK_MS, this.#options.tick);
+    const { tick, sweep, sweepEveryMs } = this.#options;
+    this.#every(TICK_MS, tick);
+    if (sweepEveryMs !== null) this.#every(sweepEveryMs, () => void sweep());
   }
 
   /** Reconciles, then starts the jobs that need the control plane. */
   async start(): Promise<void> {
-    const { trash, sweepEveryMs } = this.#options;
+    const { trash } = this.#options;
     await this.reconcile();
     this.#every(RECONCILE_EVERY_MS, () => {
       void this.reconcile();
@@ -50,7 +52,6 @@ export class PeriodicJobs {
       void this.#call('/internal/prune', {}, 'old records stay; it is tried again in a minute');
       emptyTrash(trash).catch((error: unknown) => log('warn', 'trash stays', { error: reason(error) }));
     });
-    if (sweepEveryMs !== null) this.#every(sweepEveryMs, () => void this.#sweep());
   }
 
   /** Makes the control plane reconcile its state with the host's. Resolves when that has succeeded or failed. */
@@ -76,10 +77,6 @@ export class PeriodicJobs {
       }
     };
     this.#timers.push(setInterval(round, ms));
-  }
-
-  #sweep(): Promise<void> {
-    return this.#call('/internal/sweep', { items: this.#options.listApps() }, 'the sweep failed');
   }
 
   async #call(path: string, body: unknown, failure: string): Promise<void> {

@@ -138,13 +138,13 @@ export class Dev {
       uiUrl: () => '',
       development: { onInspector: this.#debugger && ((port) => this.#debugger!.leadTo(port)) },
       wakes: new WakeFigures(),
-      wake: () => Promise.reject(new Error('it does not sleep here')),
       output: (deployId) => this.#terminal.output(APP, deployId),
       say: (level, words) => {
         if (level !== 'info') this.#terminal.say(words, level === 'error' ? 'red' : 'yellow');
       },
       onFailure: () => {},
       onState: () => {},
+      onAsleep: () => {},
       onRest: async () => {},
     });
     this.#versions = new Versions({

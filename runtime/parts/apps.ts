@@ -25,8 +25,6 @@ export type AppParts = ReturnType<typeof makeApps>;
 /** Dependencies of apps on parts that are made later. */
 interface Later {
   edge: () => Gateway;
-  /** Asks the control plane to wake an app. Rejects when that fails. */
-  wake: (id: string) => Promise<void>;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
@@ -34,7 +32,7 @@ interface Later {
 export function makeApps(
   base: Base,
   { alerts, telemetry, say }: ObservabilityParts,
-  { edge, wake, onFacts }: Later,
+  { edge, onFacts }: Later,
 ) {
   const { config, paths, store, hasUsers, users, secrets, disk } = base;
   const slots = new Slots(config.RUNNER_WAKE_CONCURRENCY, base.wakeTimeoutMs);
@@ -83,7 +81,6 @@ export function makeApps(
     outward,
     egress: config.RUNNER_EGRESS_ALLOW,
     wakes,
-    wake,
     output: (id, deployId) => telemetry.outputOf(id, deployId),
     say: (id, level, text) => say('supervisor', id, level, text),
     onFailure: (id, failure) => telemetry.failed(id, { at: Date.now(), ...failure }),

@@ -2,8 +2,15 @@
 import type { Database } from 'better-sqlite3';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 
+/** When an app fell asleep, null while it is awake; and when it woke last. ISO 8601. */
+export interface SleepMarker {
+  asleepSince: string | null;
+  wokeAt: string | null;
+}
+
 /** The host's row of an app. */
 export interface AppRow {
+  sleep: SleepMarker;
   wanted: WantedApp;
   liveDeployId: string | null;
   /** ISO 8601; null until a release was live. */
@@ -17,6 +24,8 @@ interface Stored {
   live_deploy_id: string | null;
   deployed_at: string | null;
   consumes: string;
+  asleep_since: string | null;
+  woke_at: string | null;
 }
 
 /** Typed queries over the `apps` table. */
@@ -25,7 +34,9 @@ export function appQueries(database: Database) {
     'SELECT generation FROM apps WHERE id = ?',
   );
   const known = 'FROM apps WHERE deleted_at IS NULL AND id NOT IN (SELECT id FROM previews) ORDER BY id';
-  const all = database.prepare<[], Stored>(`SELECT wanted, live_deploy_id, deployed_at, consumes ${known}`);
+  const all = database.prepare<[], Stored>(
+    `SELECT wanted, live_deploy_id, deployed_at, consumes, asleep_since, woke_at ${known}`,
+  );
   const ids = database.prepare<[], string>(`SELECT id ${known}`).pluck();
   const highest = database.prepare<[], { generation: number | null }>(
     'SELECT max(generation) AS generation FROM apps',
@@ -51,6 +62,9 @@ export function appQueries(database: Database) {
     'SELECT storage_names FROM apps WHERE id = ?',
   );
 
+  const setSleep = database.prepare<[string | null, string | null, string]>(
+    'UPDATE apps SET asleep_since = ?, woke_at = ? WHERE id = ?',
+  );
   const name = database.prepare<[string, string]>('UPDATE apps SET storage_names = ? WHERE id = ?');
 
   return {
@@ -66,6 +80,7 @@ export function appQueries(database: Database) {
         liveDeployId: row.live_deploy_id,
         deployedAt: row.deployed_at,
         consumes: JSON.parse(row.consumes) as string[],
+        sleep: { asleepSince: row.asleep_since, wokeAt: row.woke_at },
       })),
     /** Returns the ids of the same apps, without their desired state. */
     ids: (): string[] => ids.all(),
@@ -80,6 +95,9 @@ export function appQueries(database: Database) {
     /** Makes a release live, with the names of its storage and the queues that it consumes. */
     setLive: (id: string, deployId: string, at: string, storage: object, consumes: string[] = []): void => {
       point.run(deployId, at, JSON.stringify(storage), JSON.stringify(consumes), id);
+    },
+    setSleep: (id: string, { asleepSince, wokeAt }: SleepMarker): void => {
+      setSleep.run(asleepSince, wokeAt, id);
     },
     /** Stores the names of the storage that an app got before its first deploy. */
     setStorageNames: (id: string, storage: object): void => {

@@ -125,6 +125,12 @@ const MIGRATIONS = [
   CREATE INDEX alert_deliveries_of ON alert_deliveries (alert_id, next_at);
   CREATE INDEX alert_topics_told ON alert_topics (alert_id, told_at);
   `,
+  // When an app fell asleep, and when it woke last. The control plane had these before.
+  `
+  ALTER TABLE apps ADD COLUMN asleep_since TEXT;
+  ALTER TABLE apps ADD COLUMN woke_at TEXT;
+  UPDATE apps SET asleep_since = strftime('%Y-%m-%dT%H:%M:%fZ') WHERE wanted ->> 'asleep' = 1;
+  `,
 ];
 
 /** A commit that makes the log this long (64 MiB) runs a checkpoint, however slow the disk is. */

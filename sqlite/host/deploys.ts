@@ -32,6 +32,10 @@ export function deployQueries(database: Database) {
     `SELECT fact FROM deploys
      WHERE app_id = ? AND fact ->> 'trigger' NOT IN ('rollback', 'redeploy', 'upload', 'promote') ORDER BY rowid DESC LIMIT ?`,
   );
+  const lastAsked = database.prepare<[string], { status: string; at: string }>(
+    `SELECT status, fact ->> 'created_at' AS at FROM deploys WHERE app_id = ?
+     ORDER BY status IN ('queued', 'building') DESC, rowid DESC LIMIT 1`,
+  );
   const prune = database.prepare<{ app: string; count: number; kept: string }>(
     `DELETE FROM deploys WHERE app_id = @app AND status NOT IN ('queued', 'building')
      AND rowid <= (SELECT rowid FROM deploys WHERE app_id = @app ORDER BY rowid DESC LIMIT 1 OFFSET @count)
@@ -68,6 +72,11 @@ export function deployQueries(database: Database) {
     /** Returns the app's deploys whose releases are kept. */
     released: (appId: string): DeployFact[] =>
       released.all(appId).map((row) => JSON.parse(row.fact) as DeployFact),
+    /** Returns when the app's newest deploy was asked for, and whether any waits or runs; undefined without a deploy. */
+    lastAsked: (appId: string): { at: string; isUnderWay: boolean } | undefined => {
+      const found = lastAsked.get(appId);
+      return found && { at: found.at, isUnderWay: ['queued', 'building'].includes(found.status) };
+    },
     /** Returns ids of the app's deploys that went live, newest first. */
     successful: (appId: string, limit: number): string[] => successful.all(appId, limit).map(({ id }) => id),
     /** Returns the app's newest deploys of new commits on main, newest first: no rollbacks, redeploys, uploads, promotions. */

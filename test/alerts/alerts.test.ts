@@ -54,7 +54,10 @@ function world(t: TestContext) {
 
 const crashed = (last_error: string | null, process_state: ObservedApp['process_state'] = 'crashed') => ({
   type: 'app' as const,
-  app: { id: APP, generation: 1, process_state, live_deploy_id: null, deployed_at: null, last_error },
+  app: {
+    ...{ id: APP, generation: 1, process_state, live_deploy_id: null, deployed_at: null, last_error },
+    ...{ asleep_since: null, woke_at: null },
+  },
 });
 const failed = (id: string) => ({
   type: 'deploy' as const,

@@ -13,6 +13,8 @@ const app = (id: string): ObservedApp => ({
   live_deploy_id: null,
   deployed_at: null,
   last_error: null,
+  asleep_since: null,
+  woke_at: null,
 });
 
 test('facts are delivered in order, again after a failure, and then forgotten', async (t) => {

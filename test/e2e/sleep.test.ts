@@ -154,16 +154,20 @@ test('a sleep of one app leaves the WebSockets of others open, and closes its ow
   assert.equal(cells(other).length, 1);
 });
 
-test('the control plane dies in the middle of a wake, and the request is served', async () => {
+test('a sleeping app wakes while the control plane is stuck, and while it is dead', async () => {
   const id = await cellar.deploy('unlucky', 'hello', COUNTER);
-  await sleep(id);
-  const control = processes().find(
-    ({ parent, command }) => parent === cellar.pid && command.includes('--binary'),
-  );
-  assert.ok(control);
-  const answer = cellar.get('unlucky');
-  process.kill(control.pid, 'SIGKILL');
-  assert.equal((await answer).status, 200);
-  await runs(id);
-  assert.equal(cells(id).length, 1);
+  const control = () =>
+    processes().find(({ parent, command }) => parent === cellar.pid && command.includes('--binary'))!;
+  for (const [index, ask] of [() => cellar.get('unlucky'), () => hop('unlucky.localhost')].entries()) {
+    for (const signal of ['SIGSTOP', 'SIGKILL'] as const) {
+      await eventually(async () => (await sleep(id)).status === 200, `it sleeps, ${index} ${signal}`);
+      const { pid } = control();
+      process.kill(pid, signal);
+      assert.equal((await ask()).status, 200);
+      assert.equal(cells(id).length, 1);
+      if (signal === 'SIGSTOP') process.kill(pid, 'SIGCONT');
+      await runs(id);
+      assert.equal((await cellar.app(id)).asleep_since, null);
+    }
+  }
 });

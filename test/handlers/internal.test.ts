@@ -41,13 +41,7 @@ const tell = async (events: HostEvent[], outbox = 'one') => {
 const statusOf = async (id: string) => (await control.api('GET', `/v1/apps/${id}`)).body.status;
 
 test('internal routes do not exist for anyone without the secret', async () => {
-  for (const path of [
-    '/internal/boot',
-    '/internal/wake',
-    '/internal/host-events',
-    '/internal/reconcile',
-    '/internal/probe',
-  ]) {
+  for (const path of ['/internal/boot', '/internal/host-events', '/internal/reconcile', '/internal/probe']) {
     const { status, body } = await control.internal(path, {}, 'wrong');
     assert.deepEqual([status, body.code], [404, 'route_not_found']);
     const bearer = { authorization: `Bearer ${TOKEN}` };
@@ -196,8 +190,6 @@ test('no word of the host is refused for what is in it: half a character is made
   assert.deepEqual([row.message, row.error], ['cut \ufffd', '{"a":1,"a":2} \ufffd']);
   const app = (await control.api('GET', `/v1/apps/${id}`)).body;
   assert.deepEqual([app.status, app.last_error], ['crashed', 'the end \ufffd']);
-  const items = [{ ...control.host.listed(id), last_error: half }];
-  assert.equal((await control.internal('/internal/sweep', { items })).status, 200);
 });
 
 test('reconcile asks the host for deploys that do not end here, and for the one that serves', async () => {

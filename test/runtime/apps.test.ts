@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Release } from '../../bundler/release.ts';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
@@ -27,7 +27,6 @@ const wanted = (change: Partial<WantedApp>): WantedApp => ({
   slug: 'one',
   generation: 1,
   desired_state: 'running',
-  asleep: false,
   hostnames: [],
   limits: { clientRpm: null, appRpm: null },
   env: {},
@@ -38,7 +37,6 @@ const wanted = (change: Partial<WantedApp>): WantedApp => ({
 function open(t: TestContext, root: string, idleMs = 0) {
   const paths = layout(root);
   const store = openHostStore(paths.database);
-  const control = { wake: (): Promise<void> => Promise.reject(new Error('nobody wakes this app')) };
   const users = () => ({ build: null, cell: null });
   const apps = new Apps({
     onUsage: () => {},
@@ -62,7 +60,6 @@ function open(t: TestContext, root: string, idleMs = 0) {
     egress: [],
     outward: new OutwardServices({ paths, users, ai: null, mail: null }),
     wakes: new WakeFigures(),
-    wake: () => control.wake(),
     onFacts: () => {},
     output: () => lineSink(() => {}),
     say: () => {},
@@ -82,7 +79,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
   };
   // Also when the test fails: what is left running would keep its file from ending.
   t.after(close);
-  return { apps, store, paths, control, told, hibernated, close };
+  return { apps, store, paths, told, hibernated, close };
 }
 
 /** Asks the app as the gateway does. */
@@ -173,7 +170,7 @@ test('the alarm of an app that hibernates, or sleeps, is kept over a restart and
     const { apps, root, close, hibernated } = await deployed(t, ALARM, ALARM_STORAGE);
     assert.equal(await ask(apps), 200);
     const setBefore = Date.now();
-    if (asleep) await apps.apply(wanted({ generation: 2, asleep }));
+    if (asleep) await apps.sleep(APP);
     else await tickUntil(apps, hibernated);
     await close();
 
@@ -186,7 +183,7 @@ test('the alarm of an app that hibernates, or sleeps, is kept over a restart and
     assert.ok(Date.now() >= kept.dueAt! && Date.now() < kept.dueAt! + 20_000);
     await tickUntil(next.apps, () => next.store.activity.all().get(APP)!.resting);
     assert.equal(next.store.activity.all().get(APP)!.dueAt, null, 'it ran');
-    assert.equal(next.apps.get(APP)!.fleet.state, asleep ? 'stopped' : 'idle');
+    assert.equal(next.apps.observe(APP)!.asleep_since !== null, asleep);
     await next.close();
   }
 });
@@ -216,16 +213,16 @@ test('without hibernation a hibernated app is started at boot', async (t) => {
   await next.close();
 });
 
-test('the same wanted state again leaves a hibernated app alone; stop and sleep end it', async (t) => {
+test('the same wanted state again leaves a hibernated or sleeping app alone; a request starts it, and a stop ends it', async (t) => {
   const { apps, close, hibernated } = await deployed(t);
   const { fleet } = apps.get(APP)!;
   await tickUntil(apps, hibernated);
   await apps.apply(wanted({ generation: 2 }));
   assert.deepEqual([fleet.state, fleet.pid], ['idle', null]);
-  await apps.apply(wanted({ generation: 3, asleep: true }));
-  assert.deepEqual([fleet.state, await ask(apps)], ['stopped', 503]);
+  await apps.sleep(APP);
   await apps.apply(wanted({ generation: 4 }));
-  assert.deepEqual([fleet.state, await ask(apps)], ['running', 200]);
+  assert.deepEqual([fleet.asleep, fleet.pid], [true, null]);
+  assert.deepEqual([await ask(apps), fleet.asleep], [200, false]);
   await apps.apply(wanted({ generation: 5, desired_state: 'stopped' }));
   assert.deepEqual([fleet.state, await ask(apps)], ['stopped', 503]);
   await close();
@@ -243,17 +240,103 @@ test('hibernating and waking are told to the control plane, by the clock and not
   await close();
 });
 
-test('a wake from sleep is told by the clock as well: the wanted state that wakes is answered with it', async (t) => {
-  const { apps, control, told, close } = await deployed(t);
-  control.wake = async () => {
-    await apps.apply(wanted({ generation: 3 }));
-  };
-  await apps.apply(wanted({ generation: 2, asleep: true }));
+test('a wake from sleep is told by the clock as well, with its marks', async (t) => {
+  const { apps, store, told, close } = await deployed(t);
+  const { asleep_since } = await apps.sleep(APP);
   const before = told().length;
   assert.equal(await ask(apps), 200);
   assert.equal(told().length, before);
   apps.tick();
   assert.deepEqual(told().slice(before), ['running']);
+  const { sleep } = store.apps.all()[0]!;
+  assert.equal(sleep.asleepSince, null);
+  assert.ok(sleep.wokeAt! >= asleep_since!);
+  await close();
+});
+
+test('a sleeping app sleeps on over a restart, and its next request wakes it', async (t) => {
+  const { apps, root, close } = await deployed(t);
+  const { asleep_since } = await apps.sleep(APP);
+  assert.ok(asleep_since !== null);
+  assert.deepEqual(await apps.sleep(APP), apps.observe(APP), 'asleep already: as it is');
+  await close();
+  const next = open(t, root);
+  await next.apps.resume();
+  assert.deepEqual(
+    [next.apps.observe(APP)!.asleep_since, next.apps.get(APP)!.fleet.pid],
+    [asleep_since, null],
+  );
+  assert.equal(await ask(next.apps), 200);
+  assert.equal(next.apps.observe(APP)!.asleep_since, null);
+  await next.close();
+});
+
+test('a sleeping app whose release does not start sleeps on, and says why', async (t) => {
+  const { apps, paths, close } = await deployed(t);
+  const { asleep_since, live_deploy_id } = await apps.sleep(APP);
+  const module = join(paths.release(APP, live_deploy_id!), 'app.js');
+  const code = readFileSync(module, 'utf8');
+  writeFileSync(module, "throw new Error('it throws');");
+  assert.equal(await ask(apps), 503);
+  assert.equal((await apps.start(APP)).process_state, 'crashed');
+  const app = apps.observe(APP)!;
+  assert.equal(app.asleep_since, asleep_since);
+  assert.match(app.last_error!, /it throws/);
+  const refused = apps.resolve('one.localhost')!.admit();
+  assert.ok(refused.kind === 'refuse' && refused.reason === 'wake_failed' && refused.retryAfterS! >= 1);
+  writeFileSync(module, code);
+  assert.equal((await apps.start(APP)).asleep_since, null);
+  await close();
+});
+
+test('while an app is woken it cannot be put to sleep; while it is put to sleep it cannot be started', async (t) => {
+  const { apps, close } = await deployed(t);
+  const sleeps = [apps.sleep(APP), apps.sleep(APP)];
+  await assert.rejects(apps.start(APP), /being put to sleep/);
+  const [first, second] = await Promise.all(sleeps);
+  assert.deepEqual(first, second);
+  const asked = [ask(apps), ask(apps)];
+  await assert.rejects(apps.sleep(APP), /being woken/);
+  const started = apps.start(APP);
+  assert.deepEqual(await Promise.all(asked), [200, 200]);
+  assert.equal((await started).asleep_since, null);
+  await close();
+});
+
+test('stopping a sleeping app clears the marker, and starting it sets when it woke', async (t) => {
+  const { apps, close } = await deployed(t);
+  await apps.sleep(APP);
+  const stopped = await apps.apply(wanted({ generation: 2, desired_state: 'stopped' }));
+  assert.deepEqual([stopped.asleep_since, stopped.woke_at], [null, null]);
+  await assert.rejects(apps.sleep(APP), /stopped/);
+  const before = new Date().toISOString();
+  const started = await apps.apply(wanted({ generation: 3 }));
+  assert.ok(started.woke_at! >= before);
+  assert.equal(started.process_state, 'running');
+  await close();
+});
+
+test('a sweep puts to sleep what nobody has used, and nothing else', async (t) => {
+  const { apps, close } = await deployed(t);
+  const asleep = () => apps.observe(APP)!.asleep_since !== null;
+  /** By a sweep with this window, all that was used until now was used long ago. */
+  const later = -120_000;
+  await apps.sweep(60_000);
+  assert.equal(asleep(), false, 'it was deployed just now');
+  await apps.sweep(later);
+  assert.equal(asleep(), true);
+  assert.equal(await ask(apps), 200);
+  await apps.sweep(60_000);
+  assert.equal(asleep(), false, 'it woke just now');
+  const admission = apps.resolve('one.localhost')!.admit();
+  assert.ok(admission.kind === 'forward');
+  const closed = admission.upstream.track({ close: () => {}, destroy: () => {} });
+  await apps.sweep(later);
+  assert.equal(asleep(), false, 'it has a WebSocket');
+  closed();
+  await apps.apply(wanted({ generation: 2, desired_state: 'stopped' }));
+  await apps.sweep(later);
+  assert.equal(asleep(), false, 'it is stopped');
   await close();
 });
 
@@ -262,19 +345,16 @@ test('the last minute with a request is known, outlives the host, and is not mov
   const { fleet } = apps.get(APP)!;
   await fleet.healthy();
   apps.tick();
-  assert.equal(apps.observeAll()[0]!.last_activity_at, null);
+  assert.equal(fleet.lastRequestAt, null);
   const before = Date.now();
   assert.equal(await ask(apps), 200);
   await tickUntil(apps, () => fleet.lastRequestAt !== null);
-  const at = apps.observeAll()[0]!.last_activity_at!;
-  assert.match(at, /:00\.000Z$/);
-  assert.ok(Date.parse(at) > before - 60_000 && Date.parse(at) <= Date.now());
+  const at = fleet.lastRequestAt!;
+  assert.equal(at % 60_000, 0);
+  assert.ok(at > before - 60_000 && at <= Date.now());
   await close();
   const next = open(t, root);
-  assert.deepEqual(
-    next.apps.observeAll().map(({ last_activity_at, open_streams }) => [last_activity_at, open_streams]),
-    [[at, 0]],
-  );
+  assert.deepEqual([next.apps.get(APP)!.fleet.lastRequestAt, next.apps.openStreams], [at, 0]);
   await next.close();
 });
 

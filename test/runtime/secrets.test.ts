@@ -20,7 +20,6 @@ function storeOf(t: TestContext) {
       slug: id,
       generation: 1,
       desired_state: 'running',
-      asleep: false,
       hostnames: [],
       env: {},
       limits: { clientRpm: null, appRpm: null },

@@ -6,7 +6,6 @@ import type { Context } from '../../context.ts';
 import { SecretChanges } from '../../contract/apps/secrets.ts';
 import type { SecretChanges as Changes, DeployFact } from '../../contract/host/host-calls.ts';
 import type { HostCalls } from '../../contract/host/host-routes.ts';
-import { wakeForDeploy } from '../../services/apps/apps.ts';
 import { validate } from '../../transports/validate.ts';
 import { type CallContext, run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
@@ -33,7 +32,6 @@ export async function deployUpload(
   author: string,
 ): Promise<Deployed> {
   await changeSecrets(context, appId, secrets);
-  await wakeForDeploy(context, appId);
   const { id, owner, message } = version;
   const words = { id: appId, deploy: id };
   const body = { owner, message, author };

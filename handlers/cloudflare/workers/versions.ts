@@ -5,7 +5,6 @@ import type { Context } from '../../context.ts';
 import type { Deploy } from '../../contract/apps/deploys.ts';
 import type { UploadedVersion } from '../../contract/host/host-releases.ts';
 import { uuidOf } from '../../contract/id.ts';
-import { wakeForDeploy } from '../../services/apps/apps.ts';
 import { appCall, type CallContext, run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 import { idOf } from '../names.ts';
@@ -119,7 +118,6 @@ async function deployVersion(context: CallContext, app: AppRow, id: string, mess
     const deploy = serving(await servedDeploys(context, app), id);
     return (await rollBack(context, app.id, deploy?.id ?? id)).id;
   }
-  await wakeForDeploy(context, app.id);
   const author = await authorOf(context);
   const body = { owner: waiting.owner, message: message || waiting.message, author };
   const words = { id: app.id, deploy: id };

@@ -28,7 +28,6 @@ export interface WantedApp {
   /** Raised on every transition. One counter serves all apps, so that a restored older D1 is detected. */
   generation: number;
   desired_state: 'running' | 'stopped';
-  asleep: boolean;
   /** Custom hostnames, lower case, besides `<slug>.<base domain>`. */
   hostnames: string[];
   /** Variables for install and build. */
@@ -75,20 +74,15 @@ export interface ObservedApp {
   /** When the live release went live, ISO 8601. */
   deployed_at: string | null;
   last_error: string | null;
+  /** When it fell asleep, and when it woke last, ISO 8601. */
+  asleep_since: string | null;
+  woke_at: string | null;
 }
 
 /** A position in the host's outbox: after fact `seq`. Data in D1 from a later fact is newer. */
 export interface AsOf {
   outbox: string;
   seq: number;
-}
-
-/** An app in `GET /apps`, with the data that decides whether it may be put to sleep. */
-export interface ListedApp extends ObservedApp {
-  /** The last minute with a request, ISO 8601; null when there was none. Health probes do not count. */
-  last_activity_at: string | null;
-  /** Open requests and upgraded connections. */
-  open_streams: number;
 }
 
 /** A secret of an app, without its value. Times are ISO 8601. */

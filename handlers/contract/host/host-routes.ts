@@ -12,7 +12,6 @@ import type {
   DeployFact,
   DeployFacts,
   HostPreview,
-  ListedApp,
   Mail,
   ObservedApp,
   SecretChanges,
@@ -47,7 +46,7 @@ export interface PassedOn<Json> {
 export interface HostInventory {
   as_of: AsOf;
   highest_generation: number;
-  items: ListedApp[];
+  items: ObservedApp[];
 }
 
 /** Figures of several apps by id, and the machine's memory in bytes. */
@@ -193,10 +192,10 @@ export interface HostCalls extends TelemetryCalls {
     answer: GroupedError;
   };
   'PUT /apps/:id': { body: WantedApp; answer: Applied };
+  'POST /apps/:id/start': { body: null; answer: Applied };
+  'POST /apps/:id/sleep': { body: null; answer: Applied };
   'DELETE /apps/:id': { body: null; answer: null };
   'GET /apps': { body: null; answer: HostInventory };
-  /** `null`: the host has no such app. */
-  'GET /apps/:id': { body: null; answer: ListedApp | null };
   'GET /apps/:id/deploys/:deploy/log': { body: null; answer: { text: string } | null };
   'POST /deploys': { body: { app_id: string; id: string }[]; answer: DeployFacts };
   /** With `deploy_id`, deploys its commit again; without it, the tip of main. */

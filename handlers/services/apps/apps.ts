@@ -67,12 +67,12 @@ const figures: Service<'apps.figures'> = async (context, { id }) => {
 const templates: Service<'apps.templates'> = async () => ({ items: [...projects] });
 
 const update: Service<'apps.update'> = async (context, { id, desired_state }) => {
-  const event = desired_state === 'running' ? 'start' : 'stop';
-  return toApp(unwrap(await context.app(id).live(id, event, context.at)), context.env);
+  const app = context.app(id);
+  return toApp(unwrap(await (desired_state === 'running' ? app.start(id) : app.stop(id))), context.env);
 };
 
 const sleep: Service<'apps.sleep'> = async (context, { id }) =>
-  toApp(unwrap(await context.app(id).live(id, 'sleep', context.at)), context.env);
+  toApp(unwrap(await context.app(id).sleep(id)), context.env);
 
 const rename: Service<'apps.rename'> = async (context, { id, slug }) => {
   const { row } = await changeApp(context, id, { kind: 'rename', slug });
@@ -106,13 +106,6 @@ export async function requireApp({ reads }: Context, id: string): Promise<AppRow
 /** Writes a transition of an app, and has the host apply it. @throws {Problem} `app_not_found`, or why it was refused */
 export async function changeApp(context: RequestContext, id: string, change: Change): Promise<Changed> {
   return unwrap(await context.app(id).change(id, change, context.at));
-}
-
-/** Wakes a sleeping app before it gets a new release. @throws {Problem} `app_not_found` */
-export async function wakeForDeploy(context: Context, id: string): Promise<void> {
-  const woken = await context.app(id).live(id, 'deploy', context.at);
-  // Drops `changed`: waking is not the change that was asked for, so the request may be retried.
-  if (!woken.ok) throw new Problem(woken.code, woken.detail);
 }
 
 /** Returns the value of an outcome. @throws {Problem} its refusal */

@@ -12,7 +12,7 @@ import { Problem } from '../../problem.ts';
 import { decodeNumbers } from '../cursor.ts';
 import { listAnswer, withoutCreation } from '../paging.ts';
 import type { Service } from '../types.ts';
-import { gitUrl, requireApp, wakeForDeploy } from './apps.ts';
+import { gitUrl, requireApp } from './apps.ts';
 
 const list: Service<'deploys.list'> = async ({ reads }, { id, status, limit, cursor }) => {
   const name = `deploys.list ${id}`;
@@ -31,14 +31,14 @@ const log: Service<'deploys.log'> = async ({ reads, host }, { id, deploy_id }) =
 };
 
 const rollback: Service<'deploys.rollback'> = async (context, { id, deploy_id }) => {
-  await wakeForDeploy(context, id);
+  await requireApp(context, id);
   const body = { deploy_id, by: await nameOf(context) };
   return shownDeploy(await context.host.call('POST /apps/:id/rollback', { id }, { body }));
 };
 
 const create: Service<'deploys.create'> = async (context, { id, deploy_id = null }) => {
   if (deploy_id !== null) await requireDeploy(context.reads, id, deploy_id);
-  await wakeForDeploy(context, id);
+  await requireApp(context, id);
   const body = { deploy_id, by: await nameOf(context) };
   return shownDeploy(await context.host.call('POST /apps/:id/deploys', { id }, { body }));
 };

@@ -8,7 +8,7 @@ import type { HostPreview } from '../../contract/host/host-calls.ts';
 import { Problem } from '../../problem.ts';
 import { decodeNumbers, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';
-import { changeApp, requireApp, wakeForDeploy } from './apps.ts';
+import { changeApp, requireApp } from './apps.ts';
 import { shownDeploy } from './deploys.ts';
 
 /** Other names belong to no preview. */
@@ -42,7 +42,7 @@ const promote: Service<'previews.promote'> = async (context, { id, preview }) =>
   const name = requireName(preview);
   const account = accountOf(context.actor);
   const author = account === null ? '' : ((await findAccount(context.reads, account))?.name ?? '');
-  await wakeForDeploy(context, id);
+  await requireApp(context, id);
   const words = { id, preview: name };
   return shownDeploy(
     await context.host.call('POST /apps/:id/previews/:preview/promote', words, { body: { author } }),

@@ -10,7 +10,6 @@ import { fromBase64, toBase64 } from '../base64.ts';
 import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';
 import { UNTRUSTED } from '../untrusted.ts';
-import { wakeForDeploy } from './apps.ts';
 
 /** Bytes of a file in one RPC answer, when a range is given. */
 const RPC_RANGE_BYTES = 4 * 1024 * 1024;
@@ -97,7 +96,6 @@ const commit: Service<'source.commit'> = async (context, input) => {
     if (bytes) contents.push(bytes);
     return { path, mode, from, delete: file.delete ?? false, bytes: bytes?.length ?? null };
   });
-  await wakeForDeploy(context, id);
   const author = { name: author_name ?? author_email.split('@')[0]!, email: author_email };
   const head = JSON.stringify({ message, author, parent, files });
   const body = new Blob([`${head}\n`, ...contents]);
@@ -105,7 +103,6 @@ const commit: Service<'source.commit'> = async (context, input) => {
 };
 
 const importSource: Service<'source.import'> = async (context, { id, url }) => {
-  await wakeForDeploy(context, id);
   return context.host.call('POST /apps/:id/source/import', { id }, { body: { url } });
 };
 
@@ -114,7 +111,6 @@ const template: Service<'source.template'> = async (context, { id, template }) =
   const accountId = accountOf(actor);
   const account = accountId === null ? null : await findAccount(reads, accountId);
   const author = { name: account?.name ?? 'Cellar', email: account?.email ?? 'cellar@localhost' };
-  await wakeForDeploy(context, id);
   return host.call('POST /apps/:id/source/template', { id }, { body: { template, author } });
 };
 

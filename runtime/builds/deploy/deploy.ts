@@ -19,8 +19,6 @@ import { makeLive } from './make-live.ts';
 import { type DeploySource, makeRelease, type ReleaseOptions, removeLeft } from './make-release.ts';
 import { reportOrphanedClasses } from './orphaned-classes.ts';
 
-/** Timeout in ms for waking the sleeping app of a deploy. */
-const WAKE_DEADLINE_MS = 10_000;
 /** Maximum characters of a failure in the deploy's row; the log has all of it. */
 const ERROR_LENGTH = 4_000;
 /** The failure of a deploy that was interrupted because the host stopped. */
@@ -155,7 +153,6 @@ export class Deploy {
     const { id, app_id } = this.fact;
     this.#record.change({ status: 'building', started_at: new Date().toISOString() });
     try {
-      await this.#waitForWake();
       const values = secrets.values(this.#origin);
       this.#log.hide([...Object.values(apps.get(app_id)?.wanted.env ?? {}), ...Object.values(values)]);
       await isolation.cover(users(app_id));
@@ -240,13 +237,6 @@ export class Deploy {
     if (this.#log.text !== '') output.write(this.#log.text);
     if (this.#ended) end();
     else this.#events.on('line', write).once('end', end);
-  }
-
-  /** The control plane wakes the app whose deploy was queued. If that fails, the app sleeps on. */
-  async #waitForWake(): Promise<void> {
-    const { app_id } = this.fact;
-    const woken = await this.#options.apps.untilAwake(app_id, WAKE_DEADLINE_MS, this.#abort.signal);
-    if (!woken) this.#log.line('the app could not be woken; the deploy goes on', 'warn');
   }
 
   /** Returns a warning for the author if the release's CPU limit exceeds the host's; otherwise null. */

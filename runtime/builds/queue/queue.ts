@@ -76,6 +76,7 @@ export class DeployQueue {
       finished_at: null,
     };
     const deploy = new Deploy(this.#options, fact, source);
+    void this.#options.apps.wakeForDeploy(fact.app_id);
     this.#waiting.get(fact.app_id)?.supersede(fact.id);
     this.#waiting.delete(fact.app_id);
     this.#waiting.set(fact.app_id, deploy);

@@ -113,7 +113,7 @@ export class Leasing {
   /** Starts a process if the app may have one. The app stays at rest; a stopped app stays stopped. */
   async #bringUp(): Promise<void> {
     const { phase, wanted } = this.#process;
-    if (phase.name !== 'idle' && phase.name !== 'asleep' && phase.name !== 'stopped') return;
+    if (phase.name !== 'idle' && phase.name !== 'stopped') return;
     if (this.#process.live === null) return;
     if (!this.#process.hasMemory()) throw new Error(NO_MEMORY);
     if (phase.name === 'stopped') await this.#lend(wanted);

@@ -12,17 +12,17 @@ const STEPS_TIMEOUT_MS = 1_000;
 
 /** Ends an idle process, or one whose memory others need. Requests that come meanwhile start another. */
 export async function hibernate(supervisor: Supervisor, phase: Running, lastError?: string): Promise<void> {
-  const { asleep } = phase;
   supervisor.options.say('info', 'the process goes, for nobody needs it now');
-  supervisor.enter(asleep ? { name: 'asleep' } : { name: 'hibernating', gate: Promise.withResolvers() });
+  supervisor.enter({ name: 'hibernating', gate: Promise.withResolvers() });
   await end(phase, supervisor.warn);
-  void supervisor.goIdle(asleep ? 'asleep' : 'idle', lastError);
+  void supervisor.goIdle(lastError);
 }
 
-/** An operation for an app that is not asleep yet; see `Fleet.sleep`. */
-export async function sleep(supervisor: Supervisor, live: ReleaseRef | undefined): Promise<void> {
+/** An operation; see `Fleet.sleep`. */
+export async function sleep(supervisor: Supervisor): Promise<void> {
   supervisor.cancelRestart();
-  supervisor.live ??= live ?? null;
+  supervisor.asleep = true;
+  supervisor.options.onAsleep(true);
   let isCut = false;
   const { phase, lastError } = supervisor;
   if (phase.name === 'running') {
@@ -31,8 +31,7 @@ export async function sleep(supervisor: Supervisor, live: ReleaseRef | undefined
     await end(phase, supervisor.warn);
     supervisor.options.say('info', 'the app sleeps');
   }
-  if (supervisor.live === null) supervisor.enter({ name: 'none' });
-  else await supervisor.goIdle('asleep', lastError);
+  await supervisor.goIdle(lastError);
   // The engine's own alarm for a running step lies some minutes ahead.
   if (isCut) supervisor.rest.resume({ dueAt: Date.now() });
 }
@@ -40,10 +39,10 @@ export async function sleep(supervisor: Supervisor, live: ReleaseRef | undefined
 /** An operation; see `Fleet.hold`. @param atOnce whether requests in flight are aborted */
 export async function hold(supervisor: Supervisor, why: string, atOnce: boolean): Promise<void> {
   const { phase } = supervisor;
-  if (['none', 'stopped', 'leased', 'asleep', 'held'].includes(phase.name)) return;
+  if (['none', 'stopped', 'leased', 'held'].includes(phase.name)) return;
   supervisor.cancelRestart();
   supervisor.options.say('error', why);
-  supervisor.enter({ name: 'held', asleep: phase.name === 'running' && phase.asleep }, why);
+  supervisor.enter({ name: 'held' }, why);
   if (phase.name !== 'running') return;
   if (!atOnce) return end(phase, supervisor.warn);
   phase.cell.kill();

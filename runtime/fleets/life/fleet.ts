@@ -27,7 +27,7 @@ export interface FleetUsage {
   wakes: number;
 }
 
-type Resting = 'none' | 'idle' | 'asleep' | 'stopped' | 'held';
+type Resting = 'none' | 'idle' | 'stopped' | 'held';
 
 const HEALTH_TIMEOUT_MS = 2_000;
 
@@ -44,14 +44,10 @@ export class Fleet implements Backend {
 
   constructor(options: FleetOptions) {
     this.#options = options;
-    this.#process = new Supervisor(
-      options,
-      () => this.#admissions.arrived(),
-      (why) => this.#idling.evict(why),
-    );
+    this.#process = new Supervisor(options, (why) => this.#idling.evict(why));
     this.#idling = new IdleCheck(this.#process);
     this.#leasing = new Leasing(this.#process);
-    this.#admissions = new Admissions(options, this.#process, this.#idling);
+    this.#admissions = new Admissions(options, this.#process);
   }
 
   get site(): string {
@@ -122,8 +118,13 @@ export class Fleet implements Backend {
    * Wakes a sleeping app for a proxy that queues its own requests. Other apps are left as they are.
    * @returns why requests would still be refused; null when they may come
    */
-  wake(): Promise<Refused | null> {
-    return this.#admissions.wake();
+  async wake(): Promise<Refused | null> {
+    while (this.asleep) {
+      const admitted = this.admit();
+      if (admitted.kind === 'refuse') return admitted;
+      if (admitted.kind === 'hold') await admitted.ready;
+    }
+    return null;
   }
 
   /**
@@ -132,7 +133,7 @@ export class Fleet implements Backend {
    */
   async healthy(): Promise<boolean> {
     const phase = this.#process.phase;
-    if (phase.name === 'idle' || phase.name === 'hibernating') return true;
+    if (phase.name === 'idle' || phase.name === 'hibernating') return !this.asleep;
     return phase.name === 'running' && phase.cell.answers('health', HEALTH_TIMEOUT_MS);
   }
 
@@ -142,9 +143,24 @@ export class Fleet implements Backend {
    */
   restore(name: Resting, live: ReleaseRef, rest: RestingApp | null, lastError: string | null = null): void {
     this.#process.live = live;
-    this.#process.resume(name === 'held' ? { name, asleep: false } : { name }, lastError);
+    this.#process.resume({ name }, lastError);
     if (rest !== null) this.#process.rest.resume(rest);
-    else if (name === 'idle' || name === 'asleep') void this.#process.beginRest();
+    else if (name === 'idle') void this.#process.beginRest();
+  }
+
+  /** Whether the app sleeps: its next request wakes it. It may have a process for due work. */
+  get asleep(): boolean {
+    return this.#process.asleep;
+  }
+
+  /** Marks the app as asleep or awake, whatever its process does. `onAsleep` is not called. */
+  set asleep(asleep: boolean) {
+    this.#process.asleep = asleep;
+  }
+
+  /** Whether a process is being started for a request to a sleeping app. */
+  get isWaking(): boolean {
+    return this.asleep && (this.#coming !== null || this.#process.phase.name === 'starting');
   }
 
   /**
@@ -161,7 +177,7 @@ export class Fleet implements Backend {
   /** Lets the next request or due work start a stopped app. Other apps are left as they are. */
   rest(): Promise<void> {
     return this.#process.operations.run(async () => {
-      if (this.#process.phase.name === 'stopped') void this.#process.goIdle('idle');
+      if (this.#process.phase.name === 'stopped') void this.#process.goIdle();
     });
   }
 
@@ -169,7 +185,7 @@ export class Fleet implements Backend {
   letGo(): Promise<void> {
     return this.#process.operations.run(async () => {
       const { phase } = this.#process;
-      if (phase.name === 'held') void this.#process.goIdle(phase.asleep ? 'asleep' : 'idle');
+      if (phase.name === 'held') void this.#process.goIdle();
     });
   }
 
@@ -179,34 +195,26 @@ export class Fleet implements Backend {
    * @throws {Error} with the reason when it does not start
    */
   start(release: ReleaseRef): Promise<void> {
-    const [wanted, ahead] = [this.#process.wanted, this.#admissions.startAhead];
+    const { wanted } = this.#process;
     const started = this.#process.operations.run(async () => {
-      // That start preceded this operation, so it has ended.
-      const failure = await ahead;
       const phase = this.#process.phase;
       if (phase.name === 'running' && this.#process.live?.deployId === release.deployId) {
-        if (phase.asleep) this.#admissions.awaken(phase);
+        this.#process.awaken();
         return;
       }
       if (phase.name === 'leased' && this.#process.live?.deployId === release.deployId) {
-        this.#process.serve(phase.cell, undefined, phase.leases);
+        this.#process.serve(phase.cell, false, phase.leases);
         return;
       }
-      const tried = phase.name === 'asleep' && this.#process.live?.deployId === release.deployId;
       this.#process.live = release;
       this.#process.forgive();
-      if (failure !== null && tried) {
-        this.#process.failed(failure);
-        throw failure;
-      }
       if (phase.name !== 'running' && !this.#process.hasMemory()) {
         this.#process.cancelRestart();
-        void this.#process.goIdle('idle', NO_MEMORY);
+        void this.#process.goIdle(NO_MEMORY);
         throw new Error(NO_MEMORY);
       }
       await retire(this.#process, this.#process.warn);
       await this.#process.bringUp(wanted);
-      if (phase.name === 'asleep') this.#admissions.countWake();
     });
     const coming = started
       .catch(() => {})
@@ -232,14 +240,13 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Ends the process as `stop` does. Requests are queued meanwhile, and wake the app, as does the next one. Due work gets a
-   * process for as long as it takes. Workflow steps that are cut are retried at once.
+   * Puts an app with a live release to sleep: ends its process as `stop` does. Requests that come meanwhile are queued, and
+   * wake the app, as does the next one. Due work gets a process for as long as it takes. Workflow steps that are cut are
+   * retried at once.
    */
-  sleep(live?: ReleaseRef): Promise<void> {
-    if (!this.#admissions.isAsleep) this.giveUpStarts();
-    return this.#process.operations.run(async () => {
-      if (!this.#admissions.isAsleep) await sleep(this.#process, live);
-    });
+  sleep(): Promise<void> {
+    this.giveUpStarts();
+    return this.#process.operations.run(() => sleep(this.#process));
   }
 
   /**
@@ -275,11 +282,10 @@ export class Fleet implements Backend {
 
   /**
    * Makes `next` the release of a later start, for an app that must not run now. It is tried and migrated as usual.
-   * @param resting the app's phase afterwards
    * @throws {Error} as `swap` does; the previous release then stays
    */
-  adopt(next: ReleaseRef, steps: SwapSteps, resting: 'asleep' | 'stopped'): Promise<void> {
-    return this.#process.operations.run(() => adopt(this.#process, next, steps, resting));
+  adopt(next: ReleaseRef, steps: SwapSteps): Promise<void> {
+    return this.#process.operations.run(() => adopt(this.#process, next, steps));
   }
 
   /**

@@ -59,11 +59,11 @@ export class IdleCheck {
 
   #hasDueWork(): boolean {
     const { phase, rest } = this.#process;
-    return (phase.name === 'idle' || phase.name === 'asleep') && rest.isDue();
+    return phase.name === 'idle' && rest.isDue();
   }
 
   /**
-   * Starts a process for something other than requests, if the app has none. A sleeping app still takes no requests.
+   * Starts a process for due work, if the app has none. A sleeping app sleeps on.
    * @throws when it does not start; a retry is then scheduled
    */
   start(): Promise<void> {

@@ -16,11 +16,10 @@ export type Phase =
   /** The idle process ends. Requests that come now are queued, and start the next one. */
   | { name: 'hibernating'; gate: PromiseWithResolvers<void> }
   | { name: 'idle' }
-  | { name: 'asleep' }
   | { name: 'stopped' }
   | Leased
-  /** The host has ended the process for its disk use. `asleep`: it ran for due work of a sleeping app. */
-  | { name: 'held'; asleep: boolean }
+  /** The host has ended the process for its disk use. */
+  | { name: 'held' }
   /** `retryAt`: as `performance.now()`, which is monotonic. */
   | { name: 'crashed'; retryAt: number };
 
@@ -28,8 +27,6 @@ export interface Running {
   name: 'running';
   cell: Cell;
   upstream: Upstream;
-  /** Whether it runs only for due work or a lease: the app sleeps, and takes no requests. */
-  asleep: boolean;
   leases: Leases;
 }
 
@@ -45,11 +42,10 @@ const STOPPED_RETRY_AFTER_S = 60;
 /** Memory is sampled each second, and is freed as others hibernate. */
 const OVERLOADED_RETRY_AFTER_S = 5;
 
-/** Returns the phase in the API's terms. */
-export function processState(phase: Phase): ProcessState {
+/** Returns the phase in the API's terms. A sleeping app counts as stopped, even if it has a process for due work. */
+export function processState(phase: Phase, asleep: boolean): ProcessState {
+  if (asleep && phase.name !== 'crashed') return 'stopped';
   switch (phase.name) {
-    case 'running':
-      return phase.asleep ? 'stopped' : 'running';
     // A draining process still runs, but gets no new requests.
     case 'draining':
       return 'running';
@@ -57,7 +53,6 @@ export function processState(phase: Phase): ProcessState {
       return phase.hibernated ? 'idle' : 'starting';
     case 'hibernating':
       return 'idle';
-    case 'asleep':
     case 'leased':
       return 'stopped';
     // It should run: show why it does not.
@@ -68,9 +63,9 @@ export function processState(phase: Phase): ProcessState {
   }
 }
 
-/** Returns what a request gets when the app is not asleep. `coming` settles with the requested start, if any. */
-export function admission(phase: Phase, coming: Promise<void> | null): Admission {
-  if (phase.name === 'running' && !phase.asleep) return { kind: 'forward', upstream: phase.upstream };
+/** Returns what a request gets. `coming` settles with the requested start, if any. */
+export function admission(phase: Phase, asleep: boolean, coming: Promise<void> | null): Admission {
+  if (phase.name === 'running') return { kind: 'forward', upstream: phase.upstream };
   if (phase.name === 'starting' || phase.name === 'hibernating') {
     return { kind: 'hold', ready: phase.gate.promise };
   }
@@ -80,11 +75,10 @@ export function admission(phase: Phase, coming: Promise<void> | null): Admission
     return { kind: 'refuse', status: 404, code: 'never_deployed', reason: 'never_deployed', detail };
   }
   if (phase.name === 'crashed') {
-    return unavailable(
-      'crashed',
-      'The app has crashed.',
-      Math.max(1, (phase.retryAt - performance.now()) / 1000),
-    );
+    const retryAfterS = Math.max(1, (phase.retryAt - performance.now()) / 1000);
+    return asleep
+      ? unavailable('wake_failed', 'The app sleeps and could not be started.', retryAfterS)
+      : unavailable('crashed', 'The app has crashed.', retryAfterS);
   }
   if (phase.name === 'held') {
     const detail =
@@ -92,11 +86,6 @@ export function admission(phase: Phase, coming: Promise<void> | null): Admission
     return unavailable('stopped', detail, STOPPED_RETRY_AFTER_S);
   }
   return unavailable('stopped', 'The app is stopped.', STOPPED_RETRY_AFTER_S);
-}
-
-/** Refuses a request after a failed wake. */
-export function failedWake(retryAfterS: number): Refused {
-  return unavailable('wake_failed', 'The app sleeps and could not be started.', Math.max(1, retryAfterS));
 }
 
 /** Refuses a request that needs a new process when there is no memory for one. */

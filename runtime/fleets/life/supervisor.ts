@@ -43,6 +43,8 @@ export interface SupervisorOptions extends Place {
   onFailure: (failure: ProcessFailure) => void;
   /** Called after each change of `state` or `lastError`. */
   onState: (state: ProcessState, lastError: string | null) => void;
+  /** Called when the app falls asleep, and when it begins to serve requests again. */
+  onAsleep: (asleep: boolean) => void;
   /**
    * Called when an idle process was ended, and with `null` before the next one: it serves only once this has resolved. Must
    * not reject.
@@ -50,15 +52,8 @@ export interface SupervisorOptions extends Place {
   onRest: (rest: RestingApp | null) => Promise<void>;
 }
 
-/** Why a process is started. `asleep`: for due work of a sleeping app, which takes no requests. */
-export interface Purpose {
-  forDueWork: boolean;
-  asleep: boolean;
-}
-
 export const NO_MEMORY =
   'the host is short of memory (RUNNER_FLEET_MAX_RSS_MB); the next request tries again';
-const FOR_REQUESTS: Purpose = { forDueWork: false, asleep: false };
 
 export class Supervisor implements StartingApp {
   readonly operations = new Operations();
@@ -66,9 +61,9 @@ export class Supervisor implements StartingApp {
   readonly rest: RestRecord;
   /** The release to run. */
   live: ReleaseRef | null = null;
+  /** Whether the app sleeps: the next request wakes it. It may have a process for due work or a lease. */
+  asleep = false;
   readonly options: SupervisorOptions;
-  /** Called when the app begins to serve requests. */
-  readonly #onServing: () => void;
   /** Called when others need the memory of its process, with the reason. */
   readonly #evict: (why: string) => void;
   /** The app as the memory gauge sees it. */
@@ -88,9 +83,8 @@ export class Supervisor implements StartingApp {
   /** Aborted to cancel earlier requested starts. */
   #unwanted = new AbortController();
 
-  constructor(options: SupervisorOptions, onServing: () => void, evict: (why: string) => void) {
+  constructor(options: SupervisorOptions, evict: (why: string) => void) {
     this.options = options;
-    this.#onServing = onServing;
     this.#evict = evict;
     this.activity = new Activity(options.idleMs, options.lastRequestAt);
     this.rest = new RestRecord(options.onRest);
@@ -121,7 +115,7 @@ export class Supervisor implements StartingApp {
   }
 
   get state(): ProcessState {
-    return processState(this.#phase);
+    return processState(this.#phase, this.asleep);
   }
 
   /**
@@ -160,17 +154,16 @@ export class Supervisor implements StartingApp {
     this.#phase = phase;
     this.#lastError = lastError;
     if ('gate' in before && phase !== before) before.gate.resolve();
-    if (phase.name === 'running' && !phase.asleep) this.#onServing();
     if (state !== this.state || error !== lastError) this.options.onState(this.state, lastError);
   }
 
   /**
-   * Enters a phase without a process, until a request comes or stored work is due.
+   * Has no process from now on, until a request comes or stored work is due.
    * @param delayMs delay for work that is already due
    * @returns as `beginRest`
    */
-  goIdle(name: 'idle' | 'asleep', lastError = this.#limit, delayMs = 0): Promise<void> {
-    this.enter({ name }, lastError);
+  goIdle(lastError = this.#limit, delayMs = 0): Promise<void> {
+    this.enter({ name: 'idle' }, lastError);
     return this.beginRest(delayMs);
   }
 
@@ -200,23 +193,28 @@ export class Supervisor implements StartingApp {
     return this.live === null ? [] : this.#due.crons(this.live.directory, this.operations.closing);
   }
 
+  /** The app serves requests: it sleeps no longer. */
+  awaken(): void {
+    if (!this.asleep) return;
+    this.asleep = false;
+    this.options.onAsleep(false);
+  }
+
   /** Starts the live release when it gets a slot. @throws when it does not start; a retry is then scheduled */
   async bringUp(
     wanted: AbortSignal,
-    purpose = FOR_REQUESTS,
+    forDueWork = false,
     failed = () => this.#backoff.failed(),
   ): Promise<void> {
     const signal = AbortSignal.any([this.operations.closing, wanted]);
     try {
-      this.serve(await this.launchLive(signal), purpose);
+      this.serve(await this.launchLive(signal), forDueWork);
     } catch (error) {
       if (signal.aborted) this.enter({ name: 'stopped' });
-      else if (error instanceof StartRefused)
-        void this.goIdle(purpose.asleep ? 'asleep' : 'idle', error.message);
+      else if (error instanceof StartRefused) void this.goIdle(error.message);
       else {
         this.#failed('load', reason(error));
-        if (purpose.asleep) this.#postpone(failed(), reason(error));
-        else this.#crash(failed(), reason(error));
+        this.#crash(failed(), reason(error));
       }
       throw error;
     }
@@ -224,9 +222,8 @@ export class Supervisor implements StartingApp {
 
   /** Starts a resting app's process for something other than requests: a sleeping app stays asleep. @throws as `bringUp` */
   bringUpResting(wanted: AbortSignal): Promise<void> {
-    const asleep = this.#phase.name === 'asleep';
-    if (!asleep) this.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: true });
-    return this.bringUp(wanted, { forDueWork: true, asleep });
+    this.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: true });
+    return this.bringUp(wanted, true);
   }
 
   /** Launches a process of the live release when it gets a slot; it serves nobody yet. @throws when it does not start */
@@ -257,18 +254,15 @@ export class Supervisor implements StartingApp {
     return cell;
   }
 
-  /** Makes a launched process serve. */
-  serve(
-    cell: Cell,
-    { forDueWork, asleep } = FOR_REQUESTS,
-    leases = new Leases(() => this.activity.keep()),
-  ): void {
+  /** Makes a launched process serve. One that is not for due work wakes the app. */
+  serve(cell: Cell, forDueWork = false, leases = new Leases(() => this.activity.keep())): void {
     const release = this.live?.deployId ?? null;
     const started = { readyAt: cell.startedAt, startMs: cell.startMs, release };
     const upstream = new Upstream({ socketPath: cell.socketPath('http') }, started, cell.doors);
     this.activity.begin(forDueWork);
     this.options.say('info', `a process runs after ${Math.round(cell.startMs)} ms`);
-    this.enter({ name: 'running', cell, upstream, asleep, leases }, this.#limit);
+    this.enter({ name: 'running', cell, upstream, leases }, this.#limit);
+    if (!forDueWork) this.awaken();
     void cell.exited.then((exit) => this.#exited(cell, exit));
     void this.#resumeWorkflows(cell, leases);
   }
@@ -286,7 +280,7 @@ export class Supervisor implements StartingApp {
 
   /** A start that somebody waited for failed: retries after a delay, or goes idle if the host could not start it. */
   failed(error: unknown): void {
-    if (error instanceof StartRefused) void this.goIdle('idle', error.message);
+    if (error instanceof StartRefused) void this.goIdle(error.message);
     else {
       this.#failed('load', reason(error));
       this.#crash(this.#backoff.failed(), reason(error));
@@ -317,7 +311,7 @@ export class Supervisor implements StartingApp {
     this.#limit = exit.limit;
     this.#failed('crash', exit.reason);
     const restart = this.#backoff.next(performance.now() - cell.startedAt);
-    if (phase.asleep) this.#postpone(restart, exit.reason);
+    if (this.asleep) this.#postpone(restart, exit.reason);
     else this.#crash(restart, exit.reason);
   }
 
@@ -327,18 +321,22 @@ export class Supervisor implements StartingApp {
       'error',
       `the app sleeps on; what is due is tried again in ${delayMs} ms or later: ${error}`,
     );
-    void this.goIdle('asleep', error, delayMs);
+    void this.goIdle(error, delayMs);
   }
 
-  /** Queues or refuses requests, depending on `restart`, and restarts the live release after the delay. */
+  /**
+   * Queues or refuses requests, depending on `restart`, and restarts the live release after the delay. A sleeping app sleeps
+   * on: after the delay its next request, or due work, starts it.
+   */
   #crash({ delayMs, loop }: Restart, error: string): void {
     if (this.operations.closing.aborted) {
       this.enter({ name: 'stopped' });
       return;
     }
-    this.options.say('error', `restart in ${delayMs} ms: ${error}`);
+    const { asleep } = this;
+    this.options.say('error', `${asleep ? 'not started again for' : 'restart in'} ${delayMs} ms: ${error}`);
     const phase = this.#phase;
-    if (loop) this.enter({ name: 'crashed', retryAt: performance.now() + delayMs }, error);
+    if (loop || asleep) this.enter({ name: 'crashed', retryAt: performance.now() + delayMs }, error);
     else if (phase.name === 'starting') this.enter(phase, error);
     else this.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: false }, error);
     const wanted = this.#unwanted.signal;
@@ -347,7 +345,9 @@ export class Supervisor implements StartingApp {
       // An operation that came meanwhile has cancelled this restart and decides what runs.
       this.operations
         .run(async () => {
-          if (due === this.#restart) await this.#startAgain(wanted);
+          if (due !== this.#restart) return;
+          if (asleep) void this.goIdle(error);
+          else await this.#startAgain(wanted);
         })
         .catch(() => {});
     }, delayMs);
@@ -355,7 +355,7 @@ export class Supervisor implements StartingApp {
 
   async #startAgain(wanted: AbortSignal): Promise<void> {
     this.#restart = null;
-    if (!this.hasMemory()) void this.goIdle('idle', NO_MEMORY);
-    else await this.bringUp(wanted, FOR_REQUESTS, () => this.#backoff.next(0));
+    if (!this.hasMemory()) void this.goIdle(NO_MEMORY);
+    else await this.bringUp(wanted, false, () => this.#backoff.next(0));
   }
 }

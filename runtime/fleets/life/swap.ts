@@ -39,23 +39,16 @@ export async function swap(supervisor: Supervisor, next: ReleaseRef, steps: Swap
 }
 
 /** An operation; see `Fleet.adopt`. */
-export async function adopt(
-  supervisor: Supervisor,
-  next: ReleaseRef,
-  steps: SwapSteps,
-  resting: 'asleep' | 'stopped',
-): Promise<void> {
+export async function adopt(supervisor: Supervisor, next: ReleaseRef, steps: SwapSteps): Promise<void> {
   const { closing } = supervisor.operations;
   await tried(supervisor, next, steps);
-  if (resting === 'asleep') await retire(supervisor, steps.log);
-  else await stop(supervisor);
+  await stop(supervisor);
   try {
     await supervisor.launcher.migrate(next, steps.log, closing);
     await steps.commit();
     supervisor.live = next;
   } finally {
-    if (resting === 'asleep') await supervisor.goIdle('asleep');
-    else supervisor.enter({ name: supervisor.live === null ? 'none' : 'stopped' });
+    supervisor.enter({ name: supervisor.live === null ? 'none' : 'stopped' });
   }
 }
 
@@ -63,9 +56,15 @@ export async function adopt(
 export async function renew(supervisor: Supervisor, log: (line: string) => void): Promise<boolean> {
   const { phase, live, wanted } = supervisor;
   if (live === null) return false;
-  if (phase.name === 'running' && !phase.asleep) {
+  if (phase.name === 'running' && !supervisor.asleep) {
     await swap(supervisor, live, { commit: async () => {}, log });
     return true;
+  }
+  if (phase.name === 'crashed' && supervisor.asleep) {
+    supervisor.forgive();
+    supervisor.cancelRestart();
+    void supervisor.goIdle();
+    return false;
   }
   if (phase.name === 'starting' || phase.name === 'crashed') {
     supervisor.forgive();
@@ -85,7 +84,7 @@ export async function replaceStorage(
   log: (line: string) => void,
 ): Promise<void> {
   const { phase: before, lastError } = supervisor;
-  const slept = before.name === 'running' && before.asleep;
+  const slept = before.name === 'running' && supervisor.asleep;
   await retire(supervisor, log);
   await endProcesses(supervisor);
   try {
@@ -93,7 +92,7 @@ export async function replaceStorage(
   } finally {
     supervisor.launcher.forgetStorage();
     if (before.name === 'held') supervisor.enter(before, lastError);
-    else if (slept) await supervisor.goIdle('asleep');
+    else if (slept) await supervisor.goIdle();
     else await restore(supervisor, before.name === 'leased' ? { name: 'stopped' } : before, log);
   }
 }
@@ -128,8 +127,8 @@ async function restore(supervisor: Supervisor, before: Phase, log: (line: string
     supervisor.enter({ name: live === null ? 'none' : 'stopped' });
     return;
   }
-  if (name === 'idle' || name === 'asleep') {
-    await supervisor.goIdle(name);
+  if (name === 'idle') {
+    await supervisor.goIdle();
     return;
   }
   try {

@@ -87,6 +87,16 @@ export async function transition(
   return read && { ...read, changed: (changed as Transition['changed'] | undefined) ?? null };
 }
 
+/** Returns the statement that sets an app's desired state, and returns a row if it differed. */
+export function desire(db: D1Database, id: string, state: 'running' | 'stopped'): D1PreparedStatement {
+  return db
+    .prepare(
+      `UPDATE apps SET desired_state = ?2, asleep_since = NULL
+       WHERE id = ?1 AND deleted_at IS NULL AND desired_state <> ?2 RETURNING id`,
+    )
+    .bind(id, state);
+}
+
 /** Reads an app and its desired state. Null for an unknown app. */
 export async function readWanted(db: D1Database, id: string): Promise<Wanted | null> {
   return wantedFrom(await db.batch(wantedOf(db, id)));
@@ -127,8 +137,8 @@ export async function observeApp(db: D1Database, observed: ObservedApp, asOf: As
 
 /** Writes the host's facts about many apps, if they differ and no newer ones are stored. */
 export async function observeApps(db: D1Database, observed: ObservedApp[], asOf: AsOf): Promise<void> {
-  const differs =
-    '(observed_generation, process_state, live_deploy_id, deployed_at, last_error) IS NOT (?2, ?3, ?4, ?5, ?6)';
+  const differs = `(observed_generation, process_state, live_deploy_id, deployed_at, last_error, asleep_since, woke_at)
+    IS NOT (?2, ?3, ?4, ?5, ?6, ?9, coalesce(?10, woke_at))`;
   if (observed.length > 0) {
     await db.batch(observed.map((app) => writeObserved(db, app, asOf, `AND ${differs}`)));
   }
@@ -136,7 +146,7 @@ export async function observeApps(db: D1Database, observed: ObservedApp[], asOf:
 
 /**
  * Returns the statement that writes the host's facts about an app, unless newer ones are stored.
- * @param condition an additional condition; `?2` to `?6` are the facts, in the order of `ObservedApp`
+ * @param condition an additional condition; `?2` to `?6`, `?9` and `?10` are the facts, in the order of `ObservedApp`
  */
 export function writeObserved(
   db: D1Database,
@@ -145,13 +155,27 @@ export function writeObserved(
   condition = '',
 ): D1PreparedStatement {
   const { id, generation, process_state, live_deploy_id, deployed_at, last_error } = observed;
+  // An older host does not know them.
+  const { asleep_since = null, woke_at = null } = observed;
   return db
     .prepare(
       `UPDATE apps SET observed_generation = ?2, process_state = ?3, live_deploy_id = ?4, deployed_at = ?5,
-         last_error = ?6, observed_outbox = ?7, observed_seq = ?8
+         last_error = ?6, observed_outbox = ?7, observed_seq = ?8,
+         asleep_since = CASE WHEN desired_state = 'running' THEN ?9 END, woke_at = coalesce(?10, woke_at)
        WHERE id = ?1 AND observed_generation <= ?2 AND (observed_outbox IS NOT ?7 OR observed_seq <= ?8) ${condition}`,
     )
-    .bind(id, generation, process_state, live_deploy_id, deployed_at, last_error, outbox, seq);
+    .bind(
+      id,
+      generation,
+      process_state,
+      live_deploy_id,
+      deployed_at,
+      last_error,
+      outbox,
+      seq,
+      asleep_since,
+      woke_at,
+    );
 }
 
 /** Whether D1 refused a row because another has the same value in `column` (`table.column`). */
@@ -181,7 +205,6 @@ function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
     owner: row.owner_id,
     generation: row.generation,
     desired_state: row.desired_state,
-    asleep: row.asleep_since !== null,
     hostnames,
     env: Object.fromEntries(variables.map(({ name, value }) => [name, value])),
     builds: {

@@ -80,7 +80,6 @@ async function makeQueue(
     egress: [],
     outward: new OutwardServices({ ...shared, ai: null, mail: null }),
     wakes: new WakeFigures(),
-    wake: () => Promise.reject(new Error('nobody wakes this app')),
     output: () => lineSink(() => {}),
   });
   const { repository, sha } = commit(directory, files);
@@ -93,7 +92,6 @@ async function makeQueue(
       owner: owners[n]!,
       generation: n + 1,
       desired_state: 'running',
-      asleep: false,
       hostnames: [],
       limits: { clientRpm: null, appRpm: null },
       env: { GATE: `${directory}/gate` },
@@ -153,15 +151,20 @@ test('pushes take their places in the order they come, before anything is read o
   }
 });
 
-test('a deploy of a sleeping app does not begin to build before the app is wanted awake', async (t) => {
+test('a deploy wakes its sleeping app first, and the app cannot be put to sleep meanwhile', async (t) => {
   const { apps, push, store } = await makeQueue(t, { 'index.js': WORKER });
-  const wanted: WantedApp = { ...apps.get(APP)!.wanted, generation: 2 };
-  await apps.apply({ ...wanted, asleep: true });
+  await assert.rejects(apps.sleep(APP), /Nothing has been deployed yet/);
+  assert.equal((await ended(await push())).status, 'live');
+  const { asleep_since } = await apps.sleep(APP);
+  assert.ok(asleep_since !== null);
   const deploy = await push();
-  await new Promise((resolve) => setImmediate(resolve));
-  assert.deepEqual(store.deploys.find(APP, deploy.fact.id)!.steps, []);
-  await apps.apply({ ...wanted, generation: 3 });
+  await assert.rejects(apps.sleep(APP), /A deploy is under way/);
   assert.equal((await ended(deploy)).status, 'live');
+  const app = apps.observe(APP)!;
+  assert.equal(app.asleep_since, null);
+  assert.ok(
+    app.woke_at! > asleep_since && app.woke_at! <= store.deploys.find(APP, deploy.fact.id)!.started_at!,
+  );
 });
 
 test('a queue that is closed ends what builds and what waits as interrupted, and takes no more', async (t) => {

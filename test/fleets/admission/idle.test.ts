@@ -138,26 +138,16 @@ test('a thousand first requests share one start', async (t) => {
   );
 });
 
-test('a sleeping app’s process starts while the control plane is asked, and serves nobody unless that agrees', async (t) => {
-  let asked = Promise.withResolvers<void>();
-  const app = await started(t, { wake: () => asked.promise });
-  const release = { deployId: 'release-1', directory: `${app.root}/release-1` };
+test('a sleeping app is started by its next request, as any at rest, and wakes when it serves', async (t) => {
+  const marks: boolean[] = [];
+  const app = await started(t, { onAsleep: (asleep) => marks.push(asleep) });
   await app.fleet.sleep();
-  const refused = app.ask('/version');
-  await eventually(() => app.fleet.pid !== null, 'the process starts');
-  assert.equal(app.fleet.state, 'stopped');
-  asked.reject(new Error('it was stopped'));
-  assert.equal((await refused).status, 503);
-  const { pid } = app.fleet;
-  assert.equal((await app.ask('/version')).status, 503, 'not at once again');
-  asked = Promise.withResolvers();
-  await app.until(() => app.lines.some((line) => line.includes('it was stopped')));
-  looks(app);
-  await app.rested();
-  assertGone(pid);
-  assert.equal(app.fleet.state, 'stopped');
-  await app.fleet.start(release);
+  assert.deepEqual([app.fleet.state, app.fleet.pid, marks], ['stopped', null, [true]]);
+  assert.equal(await app.fleet.wake(), null, 'a proxy that asks first');
+  assert.deepEqual([app.fleet.state, marks], ['running', [true, false]]);
+  await app.fleet.sleep();
   assert.equal((await app.ask('/version')).text, '1');
+  assert.deepEqual(marks, [true, false, true, false]);
 });
 
 test('without a limit on idle time a process never goes', async (t) => {
@@ -252,25 +242,18 @@ function processOf({ root }: Harness): number {
   return Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10);
 }
 
-test('a wake tries a release that does not start once, whether that or the control plane’s word comes first', async (t) => {
-  for (const processFirst of [true, false]) {
-    const failed = Promise.withResolvers<void>();
-    const app = harness(t, {
-      wake: async () => {
-        if (processFirst) await failed.promise;
-        await app.fleet.start(broken);
-      },
-    });
-    const code = 'console.log("begins"); throw new Error("no"); export default {}';
-    const broken = await app.release(1, { code, migrations: {} });
-    app.fleet.restore('asleep', broken, { dueAt: null });
-    const refused = app.ask('/');
-    await app.until(() => app.lines.some((line) => line.includes('is tried again')));
-    failed.resolve();
-    assert.equal((await refused).status, 503);
-    assert.match(app.fleet.lastError!, /no/);
-    assert.equal(app.lines.filter((line) => line.includes('begins')).length, 1);
-  }
+test('a sleeping app that does not start sleeps on, and is tried again only after a pause', async (t) => {
+  const app = harness(t, { idleMs: 0 });
+  const code = 'console.log("begins"); throw new Error("no"); export default {}';
+  const broken = await app.release(1, { code, migrations: {} });
+  app.fleet.restore('idle', broken, { dueAt: null });
+  app.fleet.asleep = true;
+  for (const ask of [() => app.ask('/'), () => app.ask('/')]) assert.equal((await ask()).status, 503);
+  const refused = await app.fleet.wake();
+  assert.ok(refused?.reason === 'wake_failed' && refused.retryAfterS! >= 1);
+  assert.match(app.fleet.lastError!, /no/);
+  assert.equal(app.fleet.asleep, true);
+  assert.equal(app.lines.filter((line) => line.includes('begins')).length, 1);
 });
 
 test('short of memory, what would have to start is refused, and what runs serves on', async (t) => {

@@ -88,26 +88,25 @@ test('a hibernated app gets a process for a lease, which serves requests too and
 });
 
 test('a sleeping app sleeps on through a lease, and its requests wake it as ever', async (t) => {
-  const woken = Promise.withResolvers<void>();
-  const counting = await app(t, { wake: () => woken.promise });
-  const { fleet, live, states } = counting;
-  fleet.restore('asleep', live, { dueAt: null });
+  const marks: boolean[] = [];
+  const counting = await app(t, { onAsleep: (asleep) => marks.push(asleep) });
+  const { fleet, live } = counting;
+  fleet.restore('idle', live, { dueAt: null });
+  fleet.asleep = true;
   const held = await hold(counting);
   assert.equal(await speak(held.cell), '0');
   const { pid } = fleet;
   looks(counting);
-  assert.deepEqual([fleet.state, states], ['stopped', []], 'nobody is told of a process');
-  const asked = counting.ask('/version');
-  await fleet.start(live);
-  woken.resolve();
-  assert.equal((await asked).text, '1');
+  assert.deepEqual([fleet.asleep, marks], [true, []]);
+  assert.equal((await counting.ask('/version')).text, '1');
+  assert.deepEqual([fleet.asleep, marks], [false, [false]]);
   assert.equal(fleet.pid, pid, 'the lease’s process serves now');
   held.release();
   assert.equal(await held.result, 'done');
 
   await fleet.sleep();
   await fleet.withCell('a test', speak);
-  assert.equal(fleet.state, 'stopped');
+  assert.equal(fleet.asleep, true);
   looks(counting);
   await counting.rested();
 });
@@ -187,7 +186,7 @@ test('a deploy to a stopped app waits for the process that was lent, and leaves 
   const commit = async () => {
     committed = true;
   };
-  const adopted = fleet.adopt(await counting.release(2), { commit, log: () => {} }, 'stopped');
+  const adopted = fleet.adopt(await counting.release(2), { commit, log: () => {} });
   await speakOn(held, counting);
   assert.equal(committed, false);
   held.release();
@@ -261,11 +260,7 @@ async function leasingOf(
   name: 'stopped' | 'idle' = 'stopped',
 ): Promise<Leasing> {
   const { options, release } = harness(t);
-  const supervisor = new Supervisor(
-    options,
-    () => {},
-    () => {},
-  );
+  const supervisor = new Supervisor(options, () => {});
   supervisor.live = (await release(1)) as ReleaseRef;
   supervisor.resume({ name });
   t.after(() => supervisor.operations.close(() => stop(supervisor)));

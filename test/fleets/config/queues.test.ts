@@ -112,7 +112,7 @@ test('a message that is sent just before the app falls asleep is consumed in tim
   const app = await jobs(t);
   const sentAt = await app.send('slow');
   await app.fleet.sleep();
-  assert.equal(app.fleet.state, 'stopped');
+  assert.equal(app.fleet.asleep, true);
   const changes = app.states.length;
   runClock(t, app);
   await app.until(() => app.rests.at(-1)?.dueAt === null);
@@ -128,7 +128,7 @@ test('a batch that throws comes again while the app sleeps, and then goes to the
   runClock(t, app);
   await app.until(() => app.rests.at(-1)?.dueAt === null);
   assert.deepEqual(app.batches(), ['jobs: bad/1', 'jobs: bad/2', 'dead: bad/1']);
-  assert.equal(app.fleet.state, 'stopped');
+  assert.equal(app.fleet.asleep, true);
 });
 
 test('a send beyond a limit says which limit', async (t) => {
@@ -188,5 +188,5 @@ test('a batch that never ends is cut though the app sleeps, and comes again', as
   runClock(t, app);
   await app.until(() => app.batches().length === 2);
   assert.deepEqual(app.batches(), ['jobs: loop/1', 'jobs: loop/2']);
-  assert.equal(app.fleet.state, 'stopped');
+  assert.equal(app.fleet.asleep, true);
 });

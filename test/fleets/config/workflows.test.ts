@@ -246,7 +246,7 @@ test('a step at work counts as an open stream; one that a sleep cuts goes on at 
   await eventually(() => app.fleet.openStreams === 1, 'the step is known to be at work');
   await app.fleet.sleep();
   await app.until(() => said(app, 'work of z/2').length === 1, LATE_MS);
-  assert.equal(app.fleet.state, 'stopped', 'it sleeps for everybody else');
+  assert.equal(app.fleet.asleep, true, 'it sleeps for everybody else');
   await app.until(() => said(app, 'end of z').length === 1);
   await app.rested();
   assert.equal(app.fleet.openStreams, 0);

@@ -84,7 +84,8 @@ async function later(
   schedule.prepare("UPDATE _cf_KV SET value = ? WHERE key = 'at'").run(serialize(due.for));
   schedule.close();
   const next = harness(t, { idleMs: 0, directories: { run: `${app.root}/run`, data: `${app.root}/data` } });
-  next.fleet.restore('asleep', app.live, null);
+  next.fleet.restore('idle', app.live, null);
+  next.fleet.asleep = true;
   return withRuns(next, app.live, app.root);
 }
 
@@ -95,11 +96,10 @@ test('a cron of a sleeping app runs in time, and wakes nothing', async (t) => {
   const due = { at: Date.now() + 500, for: lastMinute() };
   const app = await later(t, started, EVERY_MINUTE, due);
   assert.equal(await app.nextDue(), due.at);
-  const changes = app.states.length;
   runClock(t, app);
   // The next minute may begin at once.
   await app.until(() => app.runs().length >= 1);
-  assert.equal(app.fleet.state, 'stopped');
+  assert.equal(app.fleet.asleep, true);
   const [run] = app.runs();
   assert.deepEqual([run!.cron, run!.for], [EVERY_MINUTE, due.for]);
   assert.ok(run!.at >= due.at && run!.at - due.at < 20_000, `${run!.at - due.at} ms late`);
@@ -114,7 +114,7 @@ test('a cron of a sleeping app runs in time, and wakes nothing', async (t) => {
     ),
     'its end is told',
   );
-  assert.deepEqual([app.fleet.state, app.states.length], ['stopped', changes]);
+  assert.deepEqual([app.fleet.state, app.fleet.asleep], ['stopped', true]);
 });
 
 test('a cron that was missed for long runs once', async (t) => {
@@ -163,12 +163,11 @@ test('a cron that throws is tried again, and its process does not wait for that'
   assert.deepEqual(app.rests.length, 4);
 });
 
-test('crons that a deploy brings to a sleeping app are set at once, and those it takes away forgotten', async (t) => {
+test('crons that a deploy brings are set at once, and those it takes away forgotten', async (t) => {
   const app = await crons(t, [EVERY_MINUTE]);
-  await app.fleet.sleep();
   const next = await release(`${app.root}/release-2`, [YEARLY]);
-  await app.fleet.adopt(next, { commit: async () => {}, log: () => {} }, 'asleep');
+  await app.fleet.swap(next, { commit: async () => {}, log: () => {} });
+  await app.fleet.sleep();
   await app.until(() => (app.rests.at(-1)?.dueAt ?? 0) > Date.now() + 30 * 24 * 60 * MINUTE_MS);
-  assert.equal(app.fleet.state, 'stopped');
   assert.equal(new Date(app.rests.at(-1)!.dueAt!).toISOString().slice(7), '-01T00:00:00.000Z');
 });

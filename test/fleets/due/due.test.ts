@@ -84,12 +84,11 @@ test('an alarm of a sleeping app runs, and the app stays asleep for everybody el
   const at = Number((await app.ask('/?2000')).text);
   await app.fleet.sleep();
   assert.deepEqual([app.fleet.state, app.rests], ['stopped', [{ dueAt: at }]]);
-  const changes = app.states.length;
   await app.until(() => alarms(app, 'begins').length === 1);
-  assert.equal(app.fleet.state, 'stopped');
+  assert.equal(app.fleet.asleep, true);
   await app.until(() => app.rests.length === 3);
   assert.equal(alarms(app, 'ends').length, 1);
-  assert.deepEqual([app.fleet.state, app.states.length], ['stopped', changes]);
+  assert.deepEqual([app.fleet.state, app.fleet.asleep], ['stopped', true]);
 });
 
 test('a request that came right before the sleep does not keep the process of its alarm', async (t) => {
@@ -98,7 +97,7 @@ test('a request that came right before the sleep does not keep the process of it
   await app.fleet.sleep();
   runClock(t, app);
   await app.until(() => app.rests.length === 3);
-  assert.deepEqual([app.fleet.state, app.fleet.pid], ['stopped', null]);
+  assert.deepEqual([app.fleet.asleep, app.fleet.pid], [true, null]);
 });
 
 test('a sleeping app that is woken during its alarm goes on in the same process', async (t) => {
@@ -109,7 +108,7 @@ test('a sleeping app that is woken during its alarm goes on in the same process'
   await app.until(() => alarms(app, 'begins').length === 1);
   const { pid } = app.fleet;
   await app.fleet.start(app.live);
-  assert.deepEqual([app.fleet.state, app.fleet.pid], ['running', pid]);
+  assert.deepEqual([app.fleet.asleep, app.fleet.state, app.fleet.pid], [false, 'running', pid]);
   assert.equal((await app.ask('/?60000')).status, 200);
 });
 
@@ -141,7 +140,7 @@ test('a process that dies in the alarm of a sleeping app is not the alarm’s en
   assertGone(pid);
   await app.until(() => app.rests.at(-1)?.dueAt === null);
   assert.equal(alarms(app, 'ends').length, 1);
-  assert.equal(app.fleet.state, 'stopped');
+  assert.equal(app.fleet.asleep, true);
 });
 
 test('a stopped app does not run its alarms', async (t) => {

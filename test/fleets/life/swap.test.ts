@@ -13,7 +13,7 @@ async function swap(
   const next = await release(version, options);
   const commit = async () => (options.commit ? options.commit() : void log.push('commit'));
   const steps = { commit, log: (line: string) => log.push(line) };
-  await (options.adopt ? fleet.adopt(next, steps, 'stopped') : fleet.swap(next, steps));
+  await (options.adopt ? fleet.adopt(next, steps) : fleet.swap(next, steps));
   return log;
 }
 

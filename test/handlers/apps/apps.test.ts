@@ -37,7 +37,6 @@ test('a created app has every field of the contract, and the host was sent its w
     slug: 'first',
     owner,
     desired_state: 'running',
-    asleep: false,
     hostnames: [],
     env: {},
     builds: { root_directory: null, install_command: null, build_command: null, output_directory: null },

@@ -12,7 +12,6 @@ const wanted = (id: string, generation: number): WantedApp => ({
   slug: `slug-${id}`,
   generation,
   desired_state: 'running',
-  asleep: false,
   hostnames: [],
   env: {},
   limits: { clientRpm: null, appRpm: null },
@@ -54,6 +53,7 @@ test('what was committed is there after the database was opened again', (t) => {
       liveDeployId: 'd1',
       deployedAt: '2026-01-01T00:00:00.000Z',
       consumes: ['jobs'],
+      sleep: { asleepSince: null, wokeAt: null },
     },
   ]);
   assert.deepEqual(second.apps.storageNames('a'), names);
@@ -161,7 +161,7 @@ test('previews are no apps of the control plane, tell it nothing, and are not in
       type: 'app',
       app: {
         ...{ id, generation: 1, process_state: 'idle', live_deploy_id: null },
-        ...{ deployed_at: null, last_error: null },
+        ...{ deployed_at: null, last_error: null, asleep_since: null, woke_at: null },
       },
     });
   assert.deepEqual(

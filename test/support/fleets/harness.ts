@@ -95,7 +95,7 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
     memory,
     secrets: () => ({}),
     wakes: new WakeFigures(),
-    wake: () => Promise.reject(new Error('nobody wakes this app')),
+    onAsleep: () => {},
     output: () => lineSink(said),
     say: (_, words) => said(words),
     onFailure: () => {},

@@ -13,7 +13,6 @@ const ENTRY = `
   export { reconcile } from './handlers/host/reconcile.ts';
   export { ensureFirstAccount } from './sqlite/control/people/accounts.ts';
   export { applyHostEvents } from './sqlite/control/apps/host-events.ts';
-  export { sleepingOf } from './sqlite/control/apps/life.ts';
   export { migrate } from './sqlite/control/migrations.ts';
 `;
 
@@ -34,8 +33,9 @@ export interface LifeRow {
 /** The object of one app. */
 export interface ControlObject {
   create(app: object): Promise<Outcome<LifeRow>>;
-  live(id: string, event: string, at: string): Promise<Outcome<LifeRow>>;
-  sweep(id: string, before: string, at: string): Promise<Outcome<LifeRow>>;
+  start(id: string): Promise<Outcome<LifeRow>>;
+  stop(id: string): Promise<Outcome<LifeRow>>;
+  sleep(id: string): Promise<Outcome<LifeRow>>;
 }
 
 /** The parts of the control plane that a life needs. */
@@ -45,7 +45,6 @@ export interface ControlCode {
   reconcile(context: object): Promise<{ refused: number }>;
   ensureFirstAccount(db: object, account: object, key: object): Promise<void>;
   applyHostEvents(db: object, events: HostEvents): Promise<string[]>;
-  sleepingOf(db: object, ids: string[]): Promise<string[]>;
   migrate(db: object): Promise<void>;
 }
 

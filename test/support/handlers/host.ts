@@ -3,13 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HostStats } from '../../../handlers/contract/admin.ts';
 import type { DomainLookup } from '../../../handlers/contract/apps/domains.ts';
-import type {
-  AsOf,
-  DeployFact,
-  ListedApp,
-  ObservedApp,
-  WantedApp,
-} from '../../../handlers/contract/host/host-calls.ts';
+import type { AsOf, DeployFact, ObservedApp, WantedApp } from '../../../handlers/contract/host/host-calls.ts';
 import type { DescribedRelease, KeptPlaces } from '../../../handlers/contract/host/host-releases.ts';
 import { HOST_CALL_BYTES, HOST_COMMIT_BYTES, WANTED_BYTES } from '../../../handlers/contract/sizes.ts';
 
@@ -46,8 +40,6 @@ export class TestHost {
   readonly wanted = new Map<string, WantedApp>();
   /** Facts that differ from what the host says by itself. */
   readonly facts = new Map<string, Partial<ObservedApp>>();
-  /** How apps are used, where that differs from not at all. */
-  readonly used = new Map<string, Partial<ListedApp>>();
   /** The newest fact of its outbox. */
   asOf: AsOf = { outbox: 'one', seq: 0 };
   /** Wanted states are answered when this settles. */
@@ -63,6 +55,8 @@ export class TestHost {
   kept: Omit<KeptPlaces, 'app_id'> | null = null;
   /** The live release of every app. */
   release: DescribedRelease | null = null;
+  /** While set, no app is started or put to sleep, for this reason. */
+  refusal: string | null = null;
   /** While set, every call is answered with this status. */
   failing: number | null = null;
 
@@ -80,15 +74,15 @@ export class TestHost {
     return this.sent.filter((call) => call.method === method && call.path === path);
   }
 
-  listed(id: string): ListedApp {
-    const unused = { last_activity_at: null, open_streams: 0 };
-    return { ...this.observed(id), ...unused, ...this.used.get(id) };
-  }
-
-  observed(id: string): ObservedApp {
-    const { generation, desired_state, asleep } = this.wanted.get(id)!;
+  /** @param sleeps marks it as asleep since now, or as awake; left out: as it is */
+  observed(id: string, sleeps?: boolean): ObservedApp {
+    const { generation, desired_state } = this.wanted.get(id)!;
+    const { asleep_since = null, process_state: state } = this.facts.get(id) ?? {};
+    // A release that does not start does not wake its app either.
+    if (sleeps !== undefined && sleeps !== (asleep_since !== null) && state !== 'crashed')
+      this.#mark(id, sleeps);
     const runs = this.facts.get(id)?.live_deploy_id ? 'running' : 'none';
-    const process_state = desired_state === 'stopped' || asleep ? 'stopped' : runs;
+    const process_state = desired_state === 'stopped' ? 'stopped' : runs;
     return {
       id,
       generation,
@@ -96,8 +90,16 @@ export class TestHost {
       live_deploy_id: null,
       deployed_at: null,
       last_error: null,
+      asleep_since: null,
+      woke_at: null,
       ...this.facts.get(id),
     };
+  }
+
+  #mark(id: string, sleeps: boolean): void {
+    const at = new Date().toISOString();
+    const marks = sleeps ? { asleep_since: at } : { asleep_since: null, woke_at: at };
+    this.facts.set(id, { ...this.facts.get(id), ...marks });
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -138,7 +140,7 @@ export class TestHost {
     else if (part === 'release' && this.release !== null) send(200, this.release);
     else if (first !== 'apps') send(404, { code: 'route_not_found' });
     else if (id === undefined) {
-      const items = [...this.wanted.keys()].map((app) => this.listed(app));
+      const items = [...this.wanted.keys()].map((app) => this.observed(app));
       send(200, { as_of: this.asOf, highest_generation: this.highestGeneration, items });
     } else if (part === 'domain') {
       const hostname = new URL(path, 'http://host').searchParams.get('hostname')!;
@@ -148,11 +150,11 @@ export class TestHost {
       const log = this.logs.get(deployId);
       if (log === undefined) response.writeHead(204).end();
       else send(200, { text: log });
+    } else if (part === 'start' || part === 'sleep') {
+      if (this.refusal !== null) send(409, { code: 'transition_conflict', detail: this.refusal });
+      else send(200, { app: this.observed(id, part === 'sleep'), as_of: this.asOf });
     } else if (part !== undefined) send(404, { code: 'route_not_found' });
-    else if (request.method === 'GET') {
-      if (this.wanted.has(id)) send(200, this.listed(id));
-      else response.writeHead(204).end();
-    } else await this.#transition(request.method!, id, new URL(path, 'http://host'), body, send);
+    else await this.#transition(request.method!, id, new URL(path, 'http://host'), body, send);
   }
 
   async #transition(
@@ -169,7 +171,9 @@ export class TestHost {
       this.wanted.delete(id);
       send(200, {});
     } else {
+      const before = this.wanted.get(id)?.desired_state;
       this.wanted.set(id, wanted);
+      if (before === 'stopped' && wanted.desired_state === 'running') this.#mark(id, false);
       await this.held;
       send(200, { app: this.observed(id), as_of: this.asOf });
     }

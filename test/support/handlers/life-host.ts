@@ -4,14 +4,11 @@ import type {
   AsOf,
   DeployFact,
   HostEvent,
-  ListedApp,
   ObservedApp,
   ProcessState,
   WantedApp,
 } from '../../../handlers/contract/host/host-calls.ts';
 import type { Owner, Pool } from './life-pool.ts';
-
-type Process = 'none' | 'starting' | 'running' | 'asleep' | 'stopped' | 'crashed';
 
 /** What a request came to. `cut`: its process ended under it. */
 export type Answer = 'served' | 'stopped' | 'crashed' | 'never deployed' | 'not woken' | 'cut';
@@ -28,6 +25,8 @@ export interface HostDatabase {
   wanted: WantedApp | null;
   live: string | null;
   deployedAt: string | null;
+  asleepSince: string | null;
+  wokeAt: string | null;
   outbox: HostEvent[];
   seq: number;
   /** The one that is under way. */
@@ -41,8 +40,6 @@ export interface HostWorld {
   now: () => string;
   /** Whether the release does not start. */
   broken: () => boolean;
-  /** Has the control plane wake the app. Rejects when it says no. */
-  wake: () => Promise<void>;
   onFacts: () => void;
 }
 
@@ -50,12 +47,11 @@ export class LifeHost {
   readonly #world: HostWorld;
   readonly #owner: Owner = { alive: true };
   readonly database: HostDatabase;
-  process: Process = 'none';
-  lastRequestAt: string | null = null;
+  process: ProcessState = 'none';
   #work: Promise<unknown> = Promise.resolve();
   #held: AppRequest[] = [];
-  /** The wake under way. One that the app has come of is over, whatever is said of it later. */
-  #waking: symbol | null = null;
+  /** The sleep under way. */
+  #parking: Promise<void> | null = null;
 
   /** A host that boots on a database: what ran starts again, what slept sleeps on, what was built is interrupted. */
   constructor(world: HostWorld, database: HostDatabase) {
@@ -65,7 +61,7 @@ export class LifeHost {
     if (deploy !== null) this.#tellDeploy({ ...deploy, status: 'failed' });
     if (wanted === null || live === null) return;
     if (wanted.desired_state === 'stopped') this.#enter('stopped');
-    else if (wanted.asleep) this.#enter('asleep');
+    else if (database.asleepSince !== null) this.#enter('idle');
     else {
       this.#enter('starting');
       void this.#queue(() => this.#reach());
@@ -87,13 +83,79 @@ export class LifeHost {
       const items = wanted === null ? [] : [this.observe()];
       return [200, { as_of: this.asOf, highest_generation: wanted?.generation ?? 0, items }];
     }
-    if (method === 'GET') return [200, this.observe()];
     if (path === '/deploys') return [200, { as_of: this.asOf, items: this.#known(body!) }];
+    if (wanted === null && method === 'POST') return [404, { code: 'app_not_found' }];
+    if (path.endsWith('/start')) return this.#startNow();
+    if (path.endsWith('/sleep')) return this.#sleepNow();
     const sent = JSON.parse(body!) as WantedApp;
     if (sent.generation < (wanted?.generation ?? 0)) return [409, { code: 'stale_generation' }];
+    if (wanted?.desired_state === 'stopped' && sent.desired_state === 'running')
+      this.#mark(null, this.#world.now());
     this.database.wanted = sent;
     await this.#queue(() => this.#reach());
+    return this.#applied();
+  }
+
+  #applied(): [number, unknown] {
     return [200, { app: this.observe(), as_of: this.asOf }];
+  }
+
+  async #startNow(): Promise<[number, unknown]> {
+    if (this.#parking !== null) return conflict('The app is being put to sleep');
+    await this.#queue(async () => {
+      const { wanted, live } = this.database;
+      if (this.#asleep && live !== null && wanted!.desired_state === 'running' && this.process !== 'running')
+        await this.#start();
+      else await this.#reach();
+    });
+    return this.#applied();
+  }
+
+  async #sleepNow(): Promise<[number, unknown]> {
+    if (this.#parking === null) {
+      const why = this.#whyNoSleep();
+      if (why !== null) return conflict(why);
+      if (this.#asleep) return this.#applied();
+      this.#park();
+    }
+    await this.#parking;
+    return this.#applied();
+  }
+
+  /** The sweep: nobody has used the app, if nobody waits for it now. */
+  sweep(): void {
+    if (this.#parking === null && this.#whyNoSleep() === null && !this.#asleep && this.#held.length === 0)
+      this.#park();
+  }
+
+  #park(): void {
+    this.#parking = this.#queue(async () => {
+      if (this.database.wanted!.desired_state === 'stopped') return;
+      this.#mark(this.#world.now());
+      this.#enter('idle');
+    }).finally(() => {
+      this.#parking = null;
+    });
+    this.#parking.catch(() => {});
+  }
+
+  get #asleep(): boolean {
+    return this.database.asleepSince !== null;
+  }
+
+  #whyNoSleep(): string | null {
+    const { wanted, live, deploy } = this.database;
+    if (wanted!.desired_state === 'stopped')
+      return 'The app is stopped; only a running app can be put to sleep';
+    if (live === null) return 'Nothing has been deployed yet, so there is nothing to put to sleep';
+    if (deploy !== null) return 'A deploy is under way; put the app to sleep when it has ended';
+    return this.#asleep && this.process === 'starting' ? 'The app is being woken' : null;
+  }
+
+  #mark(asleepSince: string | null, wokeAt = this.database.wokeAt): void {
+    this.database.asleepSince = asleepSince;
+    this.database.wokeAt = wokeAt;
+    this.#tell({ type: 'app', app: this.observe() });
   }
 
   #known(body: string): DeployFact[] {
@@ -101,17 +163,18 @@ export class LifeHost {
     return this.database.deploys.filter(({ id }) => asked.includes(id));
   }
 
-  observe(): ListedApp {
-    const { wanted, live, deployedAt } = this.database;
-    const app: ObservedApp = {
+  observe(): ObservedApp {
+    const { wanted, live, deployedAt, asleepSince, wokeAt } = this.database;
+    return {
       id: wanted!.id,
       generation: wanted!.generation,
-      process_state: stateOf(this.process),
+      process_state: this.process,
       live_deploy_id: live,
       deployed_at: deployedAt,
       last_error: this.process === 'crashed' ? 'it throws' : null,
+      asleep_since: asleepSince,
+      woke_at: wokeAt,
     };
-    return { ...app, last_activity_at: this.lastRequestAt, open_streams: this.#held.length };
   }
 
   request(): AppRequest {
@@ -130,6 +193,12 @@ export class LifeHost {
       ...{ status: 'queued', error: null, created_at: at, started_at: null, finished_at: null },
     };
     this.#tellDeploy(fact);
+    if (this.#asleep || this.#parking !== null)
+      void this.#queue(async () => {
+        if (!this.#asleep) return;
+        this.#mark(null, this.#world.now());
+        await this.#start();
+      });
     const build = this.#world.pool.add(this.#owner, () => this.#tellDeploy({ ...fact, status: 'building' }));
     void build.then(() => this.#queue(() => this.#release(fact)));
   }
@@ -149,8 +218,7 @@ export class LifeHost {
   }
 
   async #release(fact: DeployFact): Promise<void> {
-    const { desired_state, asleep } = this.database.wanted!;
-    const serves = desired_state === 'running' && !asleep;
+    const serves = this.database.wanted!.desired_state === 'running';
     if (serves) {
       this.#enter('starting');
       await this.#step();
@@ -158,7 +226,7 @@ export class LifeHost {
     this.database.live = fact.id;
     this.database.deployedAt = this.#world.now();
     this.#tellDeploy({ ...fact, status: 'live' });
-    if (!serves) this.#enter(asleep ? 'asleep' : 'stopped');
+    if (!serves) this.#enter('stopped');
     else if (this.#world.broken()) this.#failed();
     else this.#enter('running');
   }
@@ -166,9 +234,10 @@ export class LifeHost {
   async #reach(): Promise<void> {
     const { wanted, live } = this.database;
     if (live === null) return;
-    if (wanted!.desired_state === 'stopped') this.#enter('stopped');
-    else if (wanted!.asleep) this.#enter('asleep');
-    else if (this.process !== 'running') await this.#start();
+    if (wanted!.desired_state === 'stopped') {
+      if (this.#asleep) this.#mark(null);
+      this.#enter('stopped');
+    } else if (!this.#asleep && this.process !== 'running') await this.#start();
   }
 
   async #start(): Promise<void> {
@@ -186,38 +255,42 @@ export class LifeHost {
 
   #restartLater(): void {
     const again = async () => {
-      if (this.process === 'crashed') await this.#start();
+      if (this.process !== 'crashed') return;
+      if (this.#asleep) this.#enter('idle');
+      else await this.#start();
     };
     void this.#world.pool.add(this.#owner, () => void this.#queue(again));
   }
 
-  #enter(process: Process): void {
+  #enter(process: ProcessState): void {
     const before = this.process;
     this.process = process;
     if (before === process) return;
     if (this.database.wanted !== null) this.#tell({ type: 'app', app: this.observe() });
-    if (process === 'running') this.#waking = null;
-    if (process !== 'asleep') this.#admitAgain();
+    if (process === 'running' && this.#asleep) this.#mark(null, this.#world.now());
+    this.#admitAgain();
   }
 
   #admit(request: AppRequest): void {
     switch (this.process) {
       case 'running':
-        this.lastRequestAt = this.#world.now();
         request.answer = 'served';
         return;
       case 'starting':
         this.#held.push(request);
         return;
-      case 'asleep':
+      case 'idle':
         this.#held.push(request);
-        if (this.#waking === null) void this.#wake();
+        this.#enter('starting');
+        void this.#queue(async () => {
+          if (this.process === 'starting') await this.#start();
+        });
         return;
       case 'none':
         request.answer = 'never deployed';
         return;
       default:
-        request.answer = this.process;
+        request.answer = this.process === 'crashed' && this.#asleep ? 'not woken' : this.process;
     }
   }
 
@@ -225,19 +298,6 @@ export class LifeHost {
     const held = this.#held;
     this.#held = [];
     for (const request of held) this.#admit(request);
-  }
-
-  /** Once for all who wait: if it fails they are told so. */
-  async #wake(): Promise<void> {
-    const waking = Symbol('wake');
-    this.#waking = waking;
-    await this.#world.wake().catch(() => {});
-    if (!this.#owner.alive || this.#waking !== waking) return;
-    this.#waking = null;
-    if (this.process === 'asleep') {
-      for (const request of this.#held) request.answer = 'not woken';
-      this.#held = [];
-    } else this.#admitAgain();
   }
 
   #tellDeploy(deploy: DeployFact): void {
@@ -263,6 +323,6 @@ export class LifeHost {
   }
 }
 
-function stateOf(process: Process): ProcessState {
-  return process === 'asleep' ? 'stopped' : process;
+function conflict(detail: string): [number, unknown] {
+  return [409, { code: 'transition_conflict', detail }];
 }

@@ -1,6 +1,5 @@
 // A small world for an app's life: the control plane's real code and a host, in which every message, every round trip to
 // the database and every step of the host is taken, lost or cut in whatever order a test says.
-import type { HostEvent } from '../../../handlers/contract/host/host-calls.ts';
 import type { ControlCode, ControlObject, LifeRow, MemoryD1, Outcome } from './control-in-process.ts';
 import { type AppRequest, type HostDatabase, LifeHost } from './life-host.ts';
 import { type Owner, Pool, settled } from './life-pool.ts';
@@ -14,9 +13,12 @@ interface Isolate {
   died: PromiseWithResolvers<null>;
 }
 
+/** What the API can ask of an app's life. */
+export type ApiCall = 'start' | 'stop' | 'sleep';
+
 /** A call of the API. `cut`: the control plane ended under it. */
 export interface Call {
-  event: string;
+  event: ApiCall;
   outcome: Outcome<LifeRow> | 'cut' | Error | null;
   /** Whether anything went wrong while it was under way. */
   troubled: boolean;
@@ -55,6 +57,8 @@ export class World {
       wanted: null,
       live: null,
       deployedAt: null,
+      asleepSince: null,
+      wokeAt: null,
       outbox: [],
       seq: 0,
       deploy: null,
@@ -98,7 +102,7 @@ export class World {
   }
 
   /** A call of the API that sets or asks for something. */
-  call(event: string): void {
+  call(event: ApiCall): void {
     const isolate = this.#isolate;
     const call: Call = { event, outcome: null, troubled: isolate === null || this.#isTroubled };
     this.calls.push(call);
@@ -106,15 +110,15 @@ export class World {
       call.outcome = 'cut';
       return;
     }
-    const at = this.#now();
-    const made =
-      event === 'sweep' ? isolate.object.sweep(this.id, at, at) : isolate.object.live(this.id, event, at);
-    Promise.race([made, isolate.died.promise])
+    Promise.race([isolate.object[event](this.id), isolate.died.promise])
       .catch((error: unknown) => error as Error)
       .then((outcome) => {
         call.outcome = outcome ?? 'cut';
-        if (event === 'deploy' && outcome !== null && 'ok' in outcome && outcome.ok) this.push();
       });
+  }
+
+  sweep(): void {
+    this.#host.sweep();
   }
 
   request(): void {
@@ -195,7 +199,6 @@ export class World {
         pool: this.#pool,
         now: () => this.#now(),
         broken: () => this.#broken,
-        wake: () => this.#wake(),
         onFacts: () => void this.#deliver(),
       },
       database,
@@ -231,21 +234,6 @@ export class World {
     return { status, ok: status < 300, json: async () => JSON.parse(text), text: async () => text };
   }
 
-  /** As the host asks for a wake: again when the control plane ends meanwhile. */
-  async #wake(): Promise<void> {
-    const host = this.#host;
-    for (;;) {
-      await this.#up.promise;
-      const isolate = this.#isolate;
-      if (host !== this.#host) return;
-      if (isolate === null) continue;
-      const woken = isolate.object.live(this.id, 'wake', this.#now());
-      const outcome = await Promise.race([woken, isolate.died.promise]);
-      if (outcome?.ok) return;
-      if (outcome !== null) throw new Error(outcome.detail);
-    }
-  }
-
   /** Carries the host's facts to the control plane, each batch until it was applied. */
   async #deliver(): Promise<void> {
     if (this.#delivering) return;
@@ -258,15 +246,8 @@ export class World {
       const done = await Promise.race([applied.catch(() => null), isolate.died.promise]);
       if (done === null) continue;
       host.database.outbox = host.database.outbox.filter((event) => !events.includes(event));
-      void this.#wakeDeploying(isolate, events).catch(() => {});
     }
     if (host === this.#host) this.#delivering = false;
-  }
-
-  async #wakeDeploying({ db, object }: Isolate, events: HostEvent[]): Promise<void> {
-    if (!events.some((event) => event.type === 'deploy' && event.deploy.status === 'queued')) return;
-    if ((await this.#code.sleepingOf(db, [this.id])).length === 0) return;
-    await object.live(this.id, 'deploy', this.#now());
   }
 
   #reconcile({ db, env, object }: Isolate): Promise<{ refused: number }> {

@@ -22,13 +22,13 @@ before(async () => {
 });
 after(() => database.close());
 
-const API = ['start', 'stop', 'sleep', 'sweep', 'deploy'] as const;
+const API = ['start', 'stop', 'sleep'] as const;
 const named = <Name extends string>(...names: Name[]) =>
   fc.constantFrom(...names).map((name) => ({ do: name }));
 const events = fc.oneof(
   { weight: 40, arbitrary: fc.constantFrom(...API).map((event) => ({ do: 'call' as const, event })) },
   { weight: 25, arbitrary: named('request') },
-  { weight: 25, arbitrary: named('push', 'break', 'mend', 'crashApp') },
+  { weight: 25, arbitrary: named('push', 'sweep', 'break', 'mend', 'crashApp') },
   { weight: 10, arbitrary: named('crashControl', 'crashHost') },
   { weight: 10, arbitrary: fc.nat(30).map((choice) => ({ do: 'lose' as const, choice })) },
   { weight: 1, arbitrary: named('crowd') },
@@ -50,6 +50,7 @@ const programs: fc.Arbitrary<Program> = fc.record({
 const call = (event: (typeof API)[number]) => ({ do: 'call' as const, event });
 const request = { do: 'request' as const };
 const push = { do: 'push' as const };
+const sweep = { do: 'sweep' as const };
 const crowd = { do: 'crowd' as const };
 /** Programs that went wrong once. */
 const known: Program[] = [
@@ -57,8 +58,8 @@ const known: Program[] = [
   {
     deployed: true,
     steps: [
-      [0, call('sweep')],
-      [5, call('deploy')],
+      [0, sweep],
+      [5, push],
       [5, { do: 'lose', choice: 0 }],
     ],
     order: [0],
@@ -89,7 +90,7 @@ const known: Program[] = [
   {
     deployed: true,
     steps: [
-      [0, call('sweep')],
+      [0, sweep],
       [0, call('stop')],
       [7, request],
       [0, push],
@@ -113,7 +114,7 @@ const known: Program[] = [
   {
     deployed: true,
     steps: [
-      [0, call('sweep')],
+      [0, sweep],
       [6, request],
       [5, push],
       [0, call('start')],
@@ -175,8 +176,8 @@ function holdsAlways(world: World): void {
 function agrees({ row, host }: World): void {
   const { wanted, live } = host.database;
   assert.deepEqual(
-    [wanted!.generation, wanted!.desired_state, wanted!.asleep],
-    [row.generation, row.desired_state, row.asleep_since !== null],
+    [wanted!.generation, wanted!.desired_state, host.database.asleepSince, host.database.wokeAt],
+    [row.generation, row.desired_state, row.asleep_since, row.woke_at],
   );
   const { process_state, generation, live_deploy_id } = host.observe();
   assert.deepEqual(
@@ -184,7 +185,7 @@ function agrees({ row, host }: World): void {
     [process_state, live_deploy_id, generation],
   );
   const resting =
-    row.desired_state === 'stopped' ? 'stopped' : row.asleep_since === null ? 'running' : 'asleep';
+    row.desired_state === 'stopped' ? 'stopped' : row.asleep_since === null ? 'running' : 'idle';
   assert.equal(host.process, live === null ? 'none' : resting);
 }
 
