@@ -12,7 +12,6 @@ import { ControlError } from './control/control-calls.ts';
 import { keptSecret, type Layout, writeAtomic } from './disk/data-directory.ts';
 import { emptyTrashUntil } from './disk/trash.ts';
 import { startCaddyProxy } from './edge/caddy/front.ts';
-import { preforkPool } from './fleets/process/start-cell.ts';
 import { sourceThreads } from './git/source-thread.ts';
 import { log, reason } from './log.ts';
 import { assemble, type Parts } from './parts.ts';
@@ -78,7 +77,6 @@ export class Host {
     const network = { egress: this.config.RUNNER_EGRESS_ALLOW, ownPorts: [api, edge] };
     await isolation.open(users, paths.builds, registryEndpoints, network);
     await this.#spawner.open();
-    preforkPool.prepare();
     buckets.warm();
     await apps.resume();
     if (this.#closed) return known.addresses;
@@ -221,7 +219,6 @@ export class Host {
     await closing.step('control UI', () => ui?.close());
     await closing.step('access log', () => accessLog.close());
     await closing.step('apps', () => apps.close());
-    await closing.step('spare processes', () => preforkPool.close());
     await closing.step('telemetry', () => telemetry.close());
     await closing.step('storage readers', () => readers.close());
     await closing.step('buckets', () => buckets.close());

@@ -14,7 +14,7 @@ import { Slots } from '../fleets/admission/slots.ts';
 import { WakeFigures } from '../fleets/admission/wake-figures.ts';
 import { Fleet } from '../fleets/life/fleet.ts';
 import { trashTrials } from '../fleets/life/trial.ts';
-import { preforkPool, workerdPath } from '../fleets/process/start-cell.ts';
+import { workerdPath } from '../fleets/process/start-cell.ts';
 import { unpackCopy } from '../storage/copy-stream.ts';
 import { Buckets } from '../storage/r2/buckets.ts';
 import { threads } from '../threads/worker.ts';
@@ -218,7 +218,6 @@ export class Dev {
     await closing.step('bundler', () => this.#project.close());
     await closing.step('app', () => this.#fleet.close());
     await closing.step('work', () => this.#versions.settled());
-    await closing.step('spare processes', () => preforkPool.close());
     await closing.step('buckets', () => this.#buckets.close());
     await closing.step('outward services', () => this.#outward.close());
     await closing.step('log', () => this.#terminal.close());

@@ -8,8 +8,8 @@ import { logRarely, reason } from '../../log.ts';
 import type { Job } from '../../processes/child.ts';
 import { LineReader } from '../../processes/lines.ts';
 import type { OutputSink } from '../../processes/output-sink.ts';
-import { PreforkPool } from '../../processes/prefork-pool.ts';
 import { readUsage } from '../../processes/processes.ts';
+import { startProgram } from '../../processes/shell-program.ts';
 import { endsForMemory, limitCell } from '../../resources/cell-groups.ts';
 import { endBeforeHost } from '../../resources/out-of-memory.ts';
 import { aborted } from '../../threads/aborted.ts';
@@ -52,12 +52,6 @@ const EXCESS_EVERY_MS = 1_000;
 /** Memory that workerd reserves but never writes, in MiB: 550 here, more with the threads of a larger machine. */
 const RESERVED_MB = 1_024;
 const MB = 1024 * 1024;
-
-/** Preforked shells that become cells, which makes starts faster. The host ends them when it stops. */
-export const preforkPool = new PreforkPool((pid, exited) => {
-  endBeforeHost(pid);
-  limitCell(pid, exited);
-});
 
 /** The pinned workerd program itself, not the script that wraps it. */
 export function workerdPath(): string {
@@ -110,8 +104,6 @@ async function start(options: CellOptions): Promise<Cell> {
     );
   } finally {
     stop.abort();
-    // Not earlier: a fork would take CPU time from this start.
-    preforkPool.prepare();
   }
 }
 
@@ -145,7 +137,10 @@ function startWorkerd(options: CellOptions): Promise<Job> {
   ];
   const dataLimitBytes = (options.memoryMb + RESERVED_MB) * MB;
   const { environment = {} } = options;
-  return preforkPool.run({ words, cwd: directory, environment, dataLimitBytes });
+  return startProgram({ words, cwd: directory, environment, dataLimitBytes }, ({ pid, exited }) => {
+    endBeforeHost(pid);
+    limitCell(pid, exited);
+  });
 }
 
 /** Resolves when each of `sockets` has been reported on the control pipe. */

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
-import { preforkPool } from '../../../runtime/fleets/process/start-cell.ts';
 import { CellGroups, openCellGroups, useCellGroups } from '../../../runtime/resources/cell-groups.ts';
 import { eventually } from '../../support/e2e/processes.ts';
 import { harness } from '../../support/fleets/harness.ts';
@@ -24,7 +23,6 @@ export default { async fetch(request) {
 } }`;
 
 after(async () => {
-  preforkPool.close();
   if (groups instanceof CellGroups) await eventually(() => groups.close(), 'no group is left');
 });
 
