@@ -11,7 +11,7 @@ export class Shutdown {
     try {
       await work();
     } catch (error) {
-      log('error', 'a part did not end as it should', { part: what, error: reason(error) });
+      log('error', 'a part did not shut down cleanly', { part: what, error: reason(error) });
       if (!this.#failed) this.#first = error;
       this.#failed = true;
     }

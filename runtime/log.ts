@@ -35,7 +35,7 @@ function write(line: string): void {
   }
   const missing = dropped;
   dropped = 0;
-  if (missing > 0) log('warn', 'lines of this log were dropped, because nobody read it', { lines: missing });
+  if (missing > 0) log('warn', 'log lines were dropped because nothing read the output', { lines: missing });
   process.stdout.write(line);
 }
 

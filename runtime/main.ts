@@ -79,7 +79,7 @@ async function main(): Promise<void> {
       : null;
   log('info', 'ready', { api, git, app });
   void tidyCompiled().catch((error: unknown) =>
-    log('warn', 'compiled code cannot be tidied up', { error: reason(error) }),
+    log('warn', 'the compile cache could not be cleaned up', { error: reason(error) }),
   );
   process.stdout.write(
     [

@@ -76,7 +76,7 @@ export function assemble(config: Config) {
     observability.deliveries.tick();
     // Writes that no caller waits for are on the disk a second later.
     store.synced().catch((error: unknown) =>
-      logRarely('error', 'what the host has written down is not on the disk; it is tried again', {
+      logRarely('error', "the host's database could not be synced to the disk; it is tried again", {
         error: reason(error),
       }),
     );

@@ -85,7 +85,7 @@ function workspaceGlobs(root: string, at: string): string[] {
   try {
     content = parse(text);
   } catch (error) {
-    throw new BuildFailure(`${name} is no YAML: ${(error as Error).message}`);
+    throw new BuildFailure(`${name} is not YAML: ${(error as Error).message}`);
   }
   const { success, data } = PNPM_WORKSPACE.safeParse(content);
   if (!success) throw new BuildFailure(`${name}: packages must be a list of folders, such as "packages/*"`);

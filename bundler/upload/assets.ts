@@ -149,14 +149,14 @@ export function placeAssets(
   const id = sessionOf(assets.jwt);
   const session = readSession(sessions, id);
   if (session.owner !== owner)
-    throw new BuildFailure('the session of the assets is of another Worker: run wrangler deploy again');
+    throw new BuildFailure('the session of the assets belongs to another Worker: run wrangler deploy again');
   const { manifest } = session;
   const sent = new Set(names(join(sessions, id, FILES)));
   const known = knownAssets(releases);
   for (const [path, { hash, size }] of Object.entries(manifest)) {
     const from = sent.has(hash) ? join(sessions, id, FILES, hash) : known.get(hash);
     if (from === undefined)
-      throw new BuildFailure(`the asset ${JSON.stringify(path)} was named and never sent`);
+      throw new BuildFailure(`the asset ${JSON.stringify(path)} was declared but never uploaded`);
     // After a power cut a file may exist without its contents.
     if (statSync(from).size !== size)
       throw new BuildFailure(

@@ -150,7 +150,9 @@ async function readParts(body: string, contentType: string): Promise<Parts> {
     .formData()
     .catch(() => null);
   if (form === null)
-    throw new BuildFailure('the body is no whole multipart/form-data: it ended too early, or is damaged');
+    throw new BuildFailure(
+      'the body is not a complete multipart/form-data: it ended too early, or is damaged',
+    );
   const parts: Parts = new Map();
   for (const [name, value] of form) {
     if (parts.has(name)) throw new BuildFailure(`the part ${show(name)} is there twice`);
@@ -190,7 +192,7 @@ async function unpackWorker(
   const entry = modules.find(({ name }) => name === moduleName(main));
   if (entry === undefined)
     throw new BuildFailure(`the main module is ${show(main)}, and there is no such module in the upload`);
-  if (entry.type !== 'esm') throw new BuildFailure(`the main module, ${show(main)}, is no ES module`);
+  if (entry.type !== 'esm') throw new BuildFailure(`the main module, ${show(main)}, is not an ES module`);
   const exports = await exportsOf(out, entry, modules);
   if (!exports.includes('default'))
     throw new BuildFailure(
@@ -230,7 +232,7 @@ function moduleName(given: string): string {
   const parts = name.split('/');
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   if (name.startsWith('/') || parts.includes('..') || /[\u0000-\u001f\\]/.test(name) || name.endsWith('/'))
-    throw new BuildFailure(`${show(given)} is no name of a module`);
+    throw new BuildFailure(`${show(given)} is not a module name`);
   if (OWN_NAME.test(basename(name)))
     throw new BuildFailure(`${show(given)}: names of modules that begin with cellar- are Cellar's own`);
   return name;

@@ -22,7 +22,7 @@ export const devCommand: Command = textCommand({
     { flags: '--inspect [port]', summary: 'lets a debugger in, on localhost; 9229 by default' },
     {
       flags: '--remote-data',
-      summary: 'begins with a copy of all that the deployed app keeps',
+      summary: 'starts with a copy of the data of the deployed app',
     },
     { flags: '-e, --env <name>', summary: 'the environment of the Wrangler configuration' },
   ],

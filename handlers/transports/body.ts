@@ -93,7 +93,7 @@ function requireJsonType(headers: Headers): void {
     !/^(json|json-rpc|[\w.-]+\+json)$/i.test(subtype) ||
     !/^utf-?8$/i.test(charset)
   ) {
-    throw new Problem('unsupported_media_type', 'Bodies are taken as application/json in UTF-8.');
+    throw new Problem('unsupported_media_type', 'The body must be application/json in UTF-8.');
   }
 }
 

@@ -70,7 +70,7 @@ class Server {
     // The browser's router knows which pages exist.
     if (wantsPage(received)) return (await file(received, PAGE, env))!;
     const api = this.#env.PUBLIC_API_URL;
-    throw new Problem('route_not_found', `Only browsers find something here; the API is at ${api}.`);
+    throw new Problem('route_not_found', `This address is for browsers; the API is at ${api}.`);
   }
 
   /** Checks that a request comes from our own pages, and drops cookies of others. */

@@ -179,7 +179,7 @@ export class Alerts {
         for (const alert of told) this.#tell(alert, happening);
       });
     } catch (error) {
-      logRarely('error', 'an alert could not be written down', { app: appId, error: reason(error) });
+      logRarely('error', 'an alert could not be stored', { app: appId, error: reason(error) });
     }
   }
 
@@ -208,7 +208,7 @@ export class Alerts {
           for (const group of told.slice(at, at + ERRORS_AT_ONCE)) this.#tellOfError(group);
         });
       } catch (error) {
-        logRarely('error', 'alerts of errors could not be written down', { error: reason(error) });
+        logRarely('error', 'alerts of errors could not be stored', { error: reason(error) });
       }
     }
   }

@@ -108,7 +108,7 @@ export class Deliveries {
     this.#turns.set(row.alert_id, ++this.#lastTurn);
     const done = this.#deliver(row)
       .catch((error: unknown) =>
-        logRarely('error', 'a delivery of an alert could not be written down', { error: reason(error) }),
+        logRarely('error', 'a delivery of an alert could not be stored', { error: reason(error) }),
       )
       .finally(() => this.#underway.delete(row.alert_id));
     this.#underway.set(row.alert_id, done);

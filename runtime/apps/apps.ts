@@ -24,7 +24,7 @@ const BOOT_CONCURRENCY = 4;
 /** Apps that a sweep puts to sleep at once. Each may take 10 s, for its requests in flight. */
 const SWEEP_CONCURRENCY = 4;
 
-const NOT_SYNCED = 'what was written down of an app is not on the disk; it is tried again';
+const NOT_SYNCED = 'the record of an app could not be synced to the disk; it is tried again';
 
 /** The wanted state is older than one that the host has already seen. */
 export class StaleGeneration extends Error {}
@@ -97,7 +97,7 @@ export class Apps extends KnownApps {
         app.fleet.tick();
         this.#reportUsage(app);
       } catch (error) {
-        logRarely('error', 'an app could not be looked at; the next tick tries again', {
+        logRarely('error', 'an app could not be checked; it is tried again in a second', {
           app: app.wanted.slug,
           error: reason(error),
         });
@@ -288,7 +288,7 @@ export class Apps extends KnownApps {
   async renew(id: string): Promise<boolean> {
     for (const preview of this.previews(id))
       this.renew(preview.id).catch((error: unknown) =>
-        this.#say(preview.id, 'error', `it does not start with what has changed: ${reason(error)}`),
+        this.#say(preview.id, 'error', `it does not start with the changed settings: ${reason(error)}`),
       );
     return (await this.apps.get(id)?.fleet.renew()) ?? false;
   }
@@ -393,7 +393,10 @@ export class Apps extends KnownApps {
     preview
       .inTurn(() => preview.reachWantedAsPreview())
       .catch((error: unknown) =>
-        log('error', 'a preview could not follow its app', { app: parent.slug, error: reason(error) }),
+        log('error', 'a preview could not apply the change of its app', {
+          app: parent.slug,
+          error: reason(error),
+        }),
       );
   }
 

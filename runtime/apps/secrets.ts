@@ -72,7 +72,7 @@ export class Secrets {
 
   #open(appId: string, name: string, sealed: Buffer): string {
     try {
-      if (sealed[0] !== FORMAT) throw new Error('it was sealed in another way');
+      if (sealed[0] !== FORMAT) throw new Error('it was encrypted in another format');
       const tagAt = 1 + NONCE_BYTES;
       const from = tagAt + TAG_BYTES;
       const decipher = createDecipheriv(CIPHER, this.#key, sealed.subarray(1, tagAt), {

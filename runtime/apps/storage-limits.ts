@@ -173,7 +173,7 @@ export class StorageLimits {
 
   #hold(app: LimitedApp, cause: HeldCause, why: string): void {
     if (this.#changing.has(app.id)) return;
-    log('warn', 'an app is stopped for what it keeps on the disk', { app: app.slug, cause });
+    log('warn', 'an app is stopped because it uses too much disk', { app: app.slug, cause });
     this.#held.set(app.id, { cause, why });
     this.#keep(app.id);
     this.#change(app, app.hold(why, this.#options.disk.short));
@@ -181,7 +181,7 @@ export class StorageLimits {
 
   #letGo(app: LimitedApp, why: string): void {
     if (this.#changing.has(app.id)) return;
-    log('info', `an app that was stopped for what it keeps on the disk may start again: ${why}`, {
+    log('info', `an app that was stopped for its disk use may start again: ${why}`, {
       app: app.slug,
     });
     this.#forget(app.id);
@@ -212,10 +212,10 @@ export class StorageLimits {
     try {
       if (row === undefined) this.#options.held.delete(id);
       else this.#options.held.set(id, row);
-      if (this.#unwritten.delete(id)) log('info', 'which apps are stopped is written down now');
+      if (this.#unwritten.delete(id)) log('info', 'the list of stopped apps is stored again');
     } catch (error) {
       this.#unwritten.add(id);
-      logRarely('warn', 'which apps are stopped could not be written down', { error: reason(error) });
+      logRarely('warn', 'the list of stopped apps could not be stored', { error: reason(error) });
     }
   }
 

@@ -269,6 +269,6 @@ export class Dev {
     const places = { data: this.#paths.data(APP), buckets: this.#paths.buckets(APP) };
     const { names, files } = await unpackCopy(copied, places);
     writeAtomic(join(this.#paths.root, NAMES), JSON.stringify(names));
-    this.#terminal.say(`begins with a copy of all that the deployed app keeps (${files} files)`);
+    this.#terminal.say(`starts with a copy of the data of the deployed app (${files} files)`);
   }
 }

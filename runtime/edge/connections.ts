@@ -89,9 +89,13 @@ export class Connections implements Iterable<Connection> {
       // Down to half of the limit, because finding them takes time.
       if (left <= this.#keptMax / 2) break;
       left -= bytes;
-      logRarely('warn', 'more is sent than is taken: the connections of whoever sends most are closed', {
-        of: cutAddress(own[0]!.peer),
-      });
+      logRarely(
+        'warn',
+        'clients send more than is read: the connections of the client that sends most are closed',
+        {
+          of: cutAddress(own[0]!.peer),
+        },
+      );
       for (const { socket } of own) socket.destroy();
     }
   }
@@ -142,7 +146,7 @@ export class Connections implements Iterable<Connection> {
     if (now - this.#loggedAt < LOG_EVERY_MS) return;
     this.#loggedAt = now;
     const greediest = this.#greediest;
-    log('warn', 'all connections are taken', {
+    log('warn', 'the limit of connections is reached', {
       connections: this.#size,
       most: greediest?.size ?? 0,
       of: cutAddress(greediest?.first?.peer ?? peer),

@@ -53,7 +53,7 @@ export async function removeCutPushes(repository: string, isBusy: () => boolean)
   if (isBusy()) return;
   for (const name of names) {
     await removeTree(join(objects, name)).catch((error: unknown) =>
-      log('warn', 'what a cut push left could not be removed', { repository, error: reason(error) }),
+      log('warn', 'files of an interrupted push could not be removed', { repository, error: reason(error) }),
     );
   }
 }

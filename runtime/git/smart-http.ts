@@ -211,7 +211,7 @@ function awaitPush(channel: Duplex, onPush: GitRequest['onPush']): void {
       onPush(updates, channel);
     } catch (error) {
       // The app may have been deleted meanwhile.
-      log('warn', 'a push could not be taken', { error: reason(error) });
+      log('warn', 'a push could not be received', { error: reason(error) });
       channel.end();
     }
   });

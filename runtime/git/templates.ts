@@ -26,7 +26,11 @@ export async function commitTemplate(
   const template = templates.find((known) => known.name === name);
   if (template === undefined) throw new Refusal(400, 'invalid_input', `there is no template ${name}`);
   if ((await resolveCommit(repository, DEPLOY_REF)) !== null)
-    throw new Refusal(409, 'commit_conflict', 'the app has commits already; a template is for an empty one');
+    throw new Refusal(
+      409,
+      'commit_conflict',
+      'the app has commits already; only an empty app can take a template',
+    );
   const directory = join(TEMPLATES, template.name);
   const entries = await readdir(directory, { recursive: true, withFileTypes: true });
   const files = entries

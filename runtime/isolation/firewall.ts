@@ -59,7 +59,7 @@ export class Firewall {
   /** Removes the rules. Never rejects. */
   async close(): Promise<void> {
     await nft(`delete table inet ${this.#table}\n`).catch((error: unknown) =>
-      log('warn', 'the rules for builds and apps could not be taken away', { error: reason(error) }),
+      log('warn', 'the firewall rules for builds and apps could not be removed', { error: reason(error) }),
     );
   }
 }
@@ -265,6 +265,6 @@ function nameServers(): Endpoint[] {
 /** Runs nft commands as one transaction. @throws {Error} with its message */
 async function nft(commands: string): Promise<void> {
   const program = NFT.find((path) => existsSync(path));
-  if (program === undefined) throw new Error('there is no nft; install nftables');
+  if (program === undefined) throw new Error('nft is not installed; install nftables');
   await runChild([program, '-f', '-'], { title: 'nft', input: commands, timeoutMs: TIMEOUT_MS });
 }

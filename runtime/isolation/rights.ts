@@ -59,7 +59,7 @@ export function removeOwnDirectory(directory: string, user: User | null): void {
   const aside = `${directory}-${Date.now()}`;
   renameSync(directory, aside);
   removeOwnDirectories([aside], user).catch((error: unknown) =>
-    log('warn', 'what an app left could not be removed', { path: aside, error: reason(error) }),
+    log('warn', 'files of an app could not be removed', { path: aside, error: reason(error) }),
   );
 }
 

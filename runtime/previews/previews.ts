@@ -52,7 +52,7 @@ export class Previews {
       const isOver = row.isDeleted || row.expiresAt <= now || !this.#options.apps.get(row.parentId);
       const resumed = this.#work.run(row.parentId, () => (isOver ? this.#remove(row) : this.#resume(row)));
       resumed.catch((error: unknown) =>
-        log('warn', 'a preview could not be taken up again', { preview: row.name, error: reason(error) }),
+        log('warn', 'a preview could not be restored', { preview: row.name, error: reason(error) }),
       );
     }
   }

@@ -78,7 +78,7 @@ export async function removeOrphanedFiles({ uid }: User): Promise<void> {
       deadlineMs: LITTER_TIMEOUT_MS,
     })
     .catch((error: unknown) =>
-      log('warn', 'what a build left could not be removed', { uid, error: reason(error) }),
+      log('warn', 'files of a build could not be removed', { uid, error: reason(error) }),
     );
 }
 

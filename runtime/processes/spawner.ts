@@ -96,7 +96,9 @@ export class Spawner {
       mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
       rmSync(this.#path, { force: true });
       // The job of the lost stream fails by its deadline.
-      this.#server.on('error', (error) => log('warn', 'a child has lost a stream', { error: reason(error) }));
+      this.#server.on('error', (error) =>
+        log('warn', 'a stream of a child process was lost', { error: reason(error) }),
+      );
       this.#server.listen(this.#path, BACKLOG);
       await once(this.#server, 'listening');
       await this.#run();

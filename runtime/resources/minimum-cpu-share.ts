@@ -87,7 +87,7 @@ export class MinimumCpuShare {
       await this.#ask(job, ended, known);
     } catch (error) {
       if (!ended.aborted)
-        logRarely('warn', 'it is not known whether builds get processor time', { error: reason(error) });
+        logRarely('warn', 'the CPU share of builds could not be measured', { error: reason(error) });
     }
     probe?.end();
     this.#pid = null;

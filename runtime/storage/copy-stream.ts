@@ -42,7 +42,7 @@ export async function unpackCopy(
     failure: (what) => new Error(`the copy ${what}`),
   });
   const { names } = JSON.parse(await pieces.line()) as { names?: Partial<StorageNames> };
-  if (names === undefined) throw new Error('this is no copy of an app');
+  if (names === undefined) throw new Error('this is not a copy of an app');
   for (let files = 0; ; files++) {
     const { path, bytes, end } = JSON.parse(await pieces.line()) as {
       path?: string;

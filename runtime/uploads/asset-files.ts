@@ -73,7 +73,7 @@ export async function keepAssets(
   const form = await new Response(readFileSync(body), { headers: { 'content-type': contentType } })
     .formData()
     .catch(() => null);
-  if (form === null) throw new BuildFailure('the body is no whole multipart/form-data');
+  if (form === null) throw new BuildFailure('the body is not a complete multipart/form-data');
   const files = join(sessions, session, FILES);
   for (const [hash, part] of form) {
     const extension = extensions.get(hash);

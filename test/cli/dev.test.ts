@@ -145,7 +145,7 @@ function shortcuts(): string[] {
 
 /** Writes a file, and waits until it serves. */
 async function save(path: string, text: string): Promise<void> {
-  const versions = () => dev.said.split('serves what is saved').length;
+  const versions = () => dev.said.split('serves the saved change').length;
   const before = versions();
   write(path, text);
   await eventually(() => versions() > before, 'the next version');

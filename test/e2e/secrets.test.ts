@@ -104,7 +104,7 @@ test('deploys and rollbacks keep secrets, and one wins over a variable of the sa
   assert.equal((await seen('kept')).TOKEN, 'before the first deploy');
   await rpc('secrets.set', { id, name: 'MODE', value: 'from the secret' });
   assert.equal((await seen('kept')).MODE, 'from the secret');
-  assert.match(await push('kept'), /MODE is a secret and among the vars: the secret is given/);
+  assert.match(await push('kept'), /MODE is both a secret and a var: the Worker gets the secret/);
   const { body } = await cellar.call('GET', `/v1/apps/${id}/deploys`);
   const earlier = body.items[1].id;
   const { body: asked } = await cellar.call('POST', `/v1/apps/${id}/rollback`, { deploy_id: earlier });

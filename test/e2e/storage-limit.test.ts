@@ -122,8 +122,8 @@ for (const kind of DISK_KINDS) {
     );
 
     // With no room at all that takes until the host has made some.
-    if (cellar.output.includes('which apps are stopped could not be written down'))
-      await cellar.waitFor(/which apps are stopped is written down now/);
+    if (cellar.output.includes('the list of stopped apps could not be stored'))
+      await cellar.waitFor(/the list of stopped apps is stored again/);
 
     // Killed while it is short of room, and full: it comes back as it was.
     disk.fill();

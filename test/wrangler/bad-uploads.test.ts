@@ -78,7 +78,7 @@ test('an upload that cannot be run says why, and no app is made', async () => {
   assert.match(await fault('broken', 'no form'), /multipart/);
   assert.match(await fault('broken', form({}, {})), /neither a Worker nor assets/);
   assert.match(await fault('broken', form(main, { 'index.js': 'export const a = 1;' })), /no default export/);
-  assert.match(await fault('broken', form(main, { '../index.js': WORKER })), /no name of a module/);
+  assert.match(await fault('broken', form(main, { '../index.js': WORKER })), /is not a module name/);
   const inherit = { ...main, bindings: [{ type: 'inherit', name: 'SECRET' }] };
   assert.match(await fault('broken', form(inherit, { 'index.js': WORKER })), /SECRET is to be taken over/);
   assert.deepEqual(kept(), { incoming: 0, versions: 0 });
@@ -105,7 +105,7 @@ test('a bundle of our own that cannot be is refused like any other upload', asyn
   assert.match(await said(modules({ path: 'modules/../../x' })), /no such part/);
   assert.match(await said(modules({ name: 'cellar-entry.js' })), /must lie at modules\/ and its name/);
   assert.match(await said({}, { ...parts, 'release.json': '{}' }), /neither below modules\//);
-  assert.match(await said({}, { ...parts, 'modules/../../x': '' }), /no name of a module/);
+  assert.match(await said({}, { ...parts, 'modules/../../x': '' }), /is not a module name/);
   assert.match(
     await said({ durableObjects: [{ binding: 'A', className: 'A' }] }),
     /does not export a class A/,
@@ -192,9 +192,9 @@ test('assets are what their hashes say, are of their own session, and all sent b
   const foreign = await send(jwt, { [hashOf('three')]: 'three' });
   assert.match(foreign.body.errors[0]!.message, /is not of this session/);
   assert.equal((await send(jwt, { [hashOf('one')]: 'one' })).body.result.jwt, null);
-  assert.match(await fault('hashes', form({ assets: { jwt } })), /"\/1.txt" was named and never sent/);
+  assert.match(await fault('hashes', form({ assets: { jwt } })), /"\/1.txt" was declared but never uploaded/);
   assert.equal(typeof (await send(jwt, { [hashOf('two')]: 'two' })).body.result.jwt, 'string');
-  assert.match(await fault('others', form({ assets: { jwt } })), /of another Worker/);
+  assert.match(await fault('others', form({ assets: { jwt } })), /belongs to another Worker/);
   assert.match(await fault('hashes', form({ assets: { jwt: 'a.b.c' } })), /not known here/);
   const bad = JSON.stringify({ manifest: { '/../etc/passwd': { hash: hashOf('x'), size: 1 } } });
   const outside = await ask('POST', `${script('hashes')}/assets-upload-session`, bad);

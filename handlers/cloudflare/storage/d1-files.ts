@@ -157,7 +157,11 @@ function isFresh({ uploaded }: R2Object): boolean {
 /** @throws {CloudflareError} for a file that does not exist or has expired */
 function requireFresh<File extends R2Object>(file: File | null): File {
   if (file !== null && isFresh(file)) return file;
-  throw new CloudflareError(404, CODES.BAD_REQUEST, 'There is no such file, or it has gone after an hour.');
+  throw new CloudflareError(
+    404,
+    CODES.BAD_REQUEST,
+    'There is no such file. Files are removed after an hour.',
+  );
 }
 
 function fileUrl({ env }: CallContext, name: string): string {

@@ -190,7 +190,7 @@ async function put(
   if (value instanceof Blob && value.size > KV_VALUE_BYTES) throw tooLarge();
   const at = expiration ?? (ttl === undefined ? undefined : Math.ceil(Date.now() / 1000) + ttl);
   if (at !== undefined && !(Math.abs(at) <= MAX_DATE_S))
-    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The expiration is no time.');
+    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The expiration is not a time.');
   const entry = {
     ...(await namespaceOf(context)),
     key,
@@ -230,7 +230,7 @@ async function bodyOf(request: Request): Promise<KvBody> {
 async function formOf(request: Request, type: string): Promise<KvBody> {
   const bytes = await readBytes(request, KV_VALUE_BYTES + FORM_BYTES);
   const form = await new Response(bytes, { headers: { 'content-type': type } }).formData().catch(() => {
-    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The body is no whole multipart/form-data.');
+    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The body is not a complete multipart/form-data.');
   });
   const [value, metadata] = [form.get('value') ?? '', form.get('metadata')];
   return {

@@ -81,7 +81,7 @@ const insightsSet: Service<'insights.set'> = async ({ db, at }, { id, title, val
   const row = await setInsight(db, id, { title, ...change, icon: icon ?? null, at }, INSIGHTS_LIMIT);
   if (row === null) throw new Problem('app_not_found');
   if (row === undefined)
-    throw new Problem('insight_not_numeric', `${title} is no number, or would grow too large.`);
+    throw new Problem('insight_not_numeric', `${title} is not a number, or would grow too large.`);
   const shown = withoutCreation(row);
   return row.created_at === row.updated_at ? shown : new Replaced(shown);
 };

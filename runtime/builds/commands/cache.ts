@@ -65,7 +65,7 @@ export async function dropCachesUntil(
   for (const { appId } of found.sort((a, b) => a.at - b.at)) {
     if (await enough()) return;
     if (isBuilding(appId)) continue;
-    log('warn', 'the disk is short of room: the build cache of an app is dropped', { app: appId });
+    log('warn', 'the disk is almost full: the build cache of an app is removed', { app: appId });
     await removeTree(join(caches, appId));
   }
 }

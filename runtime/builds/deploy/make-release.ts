@@ -77,7 +77,7 @@ export async function makeRelease(options: ReleaseOptions, made: Deployed): Prom
 /** Removes a deploy's files. Never rejects: the deploy's row must get its result. */
 export async function removeLeft(path: string): Promise<void> {
   await removeTree(path).catch((error: unknown) =>
-    log('warn', 'what a deploy left could not be removed', { path, error: reason(error) }),
+    log('warn', 'files of a deploy could not be removed', { path, error: reason(error) }),
   );
 }
 

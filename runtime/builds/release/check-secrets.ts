@@ -34,7 +34,7 @@ export async function checkSecrets(
   }
   const { given, taken } = dividedSecrets(described, names);
   for (const name of given.filter((name) => Object.hasOwn(described.vars, name)))
-    log.line(`${name} is a secret and among the vars: the secret is given to the Worker`);
+    log.line(`${name} is both a secret and a var: the Worker gets the secret`);
   for (const name of hyperdriveNames(described.outward)) {
     if (!names.includes(name))
       log.line(
@@ -46,8 +46,7 @@ export async function checkSecrets(
         'warn',
       );
   }
-  for (const name of taken)
-    log.line(`${name} is a secret and the name of a binding: the binding is given to the Worker`);
+  for (const name of taken) log.line(`${name} is both a secret and a binding: the Worker gets the binding`);
 }
 
 /** Logs that a file of local secrets does not set them here. */

@@ -49,7 +49,7 @@ export async function makeHistory(input: BuildInput, project: string, index: str
     const megabytes = await sizeOf(input);
     if (megabytes > MAX_MB)
       return input.log.line(
-        `git in this build sees no commits: the last ${COMMITS} have ${megabytes} MiB, more than ${MAX_MB}`,
+        `git has no commit history in this build: the last ${COMMITS} have ${megabytes} MiB, more than ${MAX_MB}`,
       );
     await fetchInto(project, input);
     await appendFile(join(directory, 'config'), CONFIG);
@@ -57,7 +57,7 @@ export async function makeHistory(input: BuildInput, project: string, index: str
   } catch (error) {
     await removeTree(directory);
     input.signal.throwIfAborted();
-    input.log.line(`git in this build sees no commits: ${reason(error)}`);
+    input.log.line(`git has no commit history in this build: ${reason(error)}`);
   }
 }
 

@@ -161,7 +161,7 @@ export class Imports {
 
 async function requireEmpty(repository: string): Promise<void> {
   if ((await resolveCommit(repository, DEPLOY_REF)) === null) return;
-  throw new Refusal(409, 'commit_conflict', 'the app has commits already; an import is for an empty one');
+  throw new Refusal(409, 'commit_conflict', 'the app has commits already; only an empty app can import');
 }
 
 /** Returns the reachable addresses of the host in `url`. @throws {BuildFailure} when no address is reachable */

@@ -31,7 +31,7 @@ export function readVariables(
     }
     const given = Object.entries(parseEnv(text)) as [string, string][];
     for (const [key] of given)
-      if (!NAME.test(key)) say(`${name}: ${key} is no name of a binding, and is left out`);
+      if (!NAME.test(key)) say(`${name}: ${key} is not the name of a binding, and is left out`);
     return Object.fromEntries(given.filter(([key]) => NAME.test(key)));
   }
   return {};

@@ -145,7 +145,7 @@ export class Versions {
     const { project, fleet, terminal } = this.#options;
     const variables = this.#variables;
     if (project.isSame(made) && variables === this.#served && this.#failure === null) {
-      terminal.say('it makes no difference to the app, which runs on', 'dim');
+      terminal.say('the change does not affect the app, which keeps running', 'dim');
       return;
     }
     this.#warn(made);
@@ -161,7 +161,7 @@ export class Versions {
     }
     this.#served = variables;
     terminal.say(`started in ${took(performance.now() - started)}`, 'dim');
-    terminal.say(`serves what is saved, after ${took(performance.now() - from)}`, 'green');
+    terminal.say(`serves the saved change after ${took(performance.now() - from)}`, 'green');
     this.#options.onChange(made.deployId);
     this.#trial = this.#try(made);
   }

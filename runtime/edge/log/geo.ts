@@ -54,9 +54,9 @@ export class Geo {
         file.changedAt = mtimeMs;
         file.reader = new Reader<never>(bytes, { cache: new BoundedCache<number, never>() as never });
         this.#known.clear();
-        log('info', 'a database of addresses was read', { path: file.path, bytes: bytes.length });
+        log('info', 'the database of countries was read', { path: file.path, bytes: bytes.length });
       } catch (error) {
-        logRarely('warn', 'a database of addresses could not be read', {
+        logRarely('warn', 'the database of countries could not be read', {
           path: file.path,
           error: reason(error),
         });

@@ -110,7 +110,7 @@ export class Slots {
     };
     const abort = () => settle(() => reject(signal.reason));
     const late = new StartRefused(
-      `no turn to start came within ${this.#timeoutMs / 1000} s: others start too slowly`,
+      `no turn to start came within ${this.#timeoutMs / 1000} s: starts of other apps take too long`,
     );
     const timer = setTimeout(() => settle(() => reject(late)), this.#timeoutMs);
     signal.addEventListener('abort', abort, { once: true });

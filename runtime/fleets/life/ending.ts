@@ -12,7 +12,7 @@ const STEPS_TIMEOUT_MS = 1_000;
 
 /** Ends an idle process, or one whose memory others need. Requests that come meanwhile start another. */
 export async function hibernate(supervisor: Supervisor, phase: Running, lastError?: string): Promise<void> {
-  supervisor.options.say('info', 'the process goes, for nobody needs it now');
+  supervisor.options.say('info', 'the process ends because the app is idle');
   supervisor.enter({ name: 'hibernating', gate: Promise.withResolvers() });
   await end(phase, supervisor.warn);
   void supervisor.goIdle(lastError);

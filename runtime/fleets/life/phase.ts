@@ -82,7 +82,7 @@ export function admission(phase: Phase, asleep: boolean, coming: Promise<void> |
   }
   if (phase.name === 'held') {
     const detail =
-      'The app was stopped for what it keeps on the disk. Its owner can read why in its `last_error`.';
+      'The app was stopped because it uses too much disk. Its owner can read why in its `last_error`.';
     return unavailable('stopped', detail, STOPPED_RETRY_AFTER_S);
   }
   return unavailable('stopped', 'The app is stopped.', STOPPED_RETRY_AFTER_S);

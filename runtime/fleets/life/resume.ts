@@ -47,6 +47,6 @@ export async function resumeWorkflows(
     }
   } catch (error) {
     if (!closing.aborted && !gone.signal.aborted && !lease.signal.aborted)
-      warn(`Workflows that were interrupted go on some minutes later: ${reason(error)}`);
+      warn(`interrupted Workflows continue some minutes later: ${reason(error)}`);
   }
 }

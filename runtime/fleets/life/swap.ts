@@ -133,9 +133,9 @@ async function restore(supervisor: Supervisor, before: Phase, log: (line: string
   }
   try {
     supervisor.serve(await supervisor.launch(live, log, closing));
-    log('the release before serves again');
+    log('the previous release serves again');
   } catch (error) {
-    log(`the release before does not start either: ${reason(error)}`);
+    log(`the previous release does not start either: ${reason(error)}`);
     supervisor.failed(error);
   }
 }

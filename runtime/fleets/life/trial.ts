@@ -102,6 +102,6 @@ async function removeScratch(scratch: string, own: string[], user: User | null):
     await removeOwnDirectories(own, user);
     await rm(scratch, { recursive: true, force: true });
   } catch (error) {
-    log('warn', 'what a trial left could not be removed', { path: scratch, error: reason(error) });
+    log('warn', 'files of a trial could not be removed', { path: scratch, error: reason(error) });
   }
 }

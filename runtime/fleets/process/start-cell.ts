@@ -116,7 +116,7 @@ function record(file: string, pid: number, user: User | null): void {
     recordOwner(file, pid);
   } catch (error) {
     if (user === null && dieWithParent().length === 0) throw error;
-    logRarely('warn', 'the process of an app could not be written down', { file, error: reason(error) });
+    logRarely('warn', 'the process id of an app could not be stored', { file, error: reason(error) });
   }
 }
 

@@ -45,10 +45,12 @@ export function finishMoves(restoring: string): void {
   for (const name of readdirSync(restoring)) {
     const work = join(restoring, name);
     if (existsSync(join(work, MOVES))) {
-      log('warn', 'a restore was cut after it was decided: it is finished', { restore: name });
+      log('warn', 'a restore was interrupted after its decision: it is finished now', { restore: name });
       finish(work);
     } else
-      log('warn', 'a restore was cut before anything was changed: its files are removed', { restore: name });
+      log('warn', 'a restore was interrupted before it changed anything: its files are removed', {
+        restore: name,
+      });
   }
   rmSync(restoring, { recursive: true, force: true });
 }

@@ -242,12 +242,12 @@ function readChunk(said: unknown, packs: string[]): Chunk {
   const [pack, offset, length, size] = numbers;
   const isChunk = typeof hash === 'string' && SHA256.test(hash) && numbers.length === 4;
   if (!isChunk || !numbers.every((number) => Number.isSafeInteger(number) && number >= 0))
-    throw new Error('a line of it that should describe a chunk does not');
+    throw new Error('one of its lines does not describe a chunk');
   return { hash, pack: at(packs, pack), offset, length, size };
 }
 
 function at<T>(list: T[], index: number): T {
   const found = list[index];
-  if (found === undefined) throw new Error('it names something that is not in it');
+  if (found === undefined) throw new Error('it refers to something that it does not contain');
   return found;
 }

@@ -30,7 +30,7 @@ export async function repack(
       for (const chunk of chunks) moved.set(chunk.hash, await packs.addAgain(await reader.read(chunk)));
       left -= needed;
     } catch (error) {
-      warn(`a pack of which little is needed stays: ${reason(error)}`);
+      warn(`a mostly unused pack was not written again: ${reason(error)}`);
     }
   }
   if (moved.size === 0) return;

@@ -40,7 +40,7 @@ export async function removeOld(
       keep.youngMs,
     );
   } catch (error) {
-    warn(`packs that no snapshot needs stay: ${reason(error)}`);
+    warn(`unused packs were not removed: ${reason(error)}`);
   }
   return removed;
 }

@@ -74,7 +74,7 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const known = await readRecord(store);
   const bad = findBadPacks(before, sizes, known?.bad ?? {});
   for (const [name, problem] of Object.entries(bad))
-    host.warn(`${name} is ${problem}: what the snapshot needs of it is written anew`);
+    host.warn(`${name} is ${problem}: what the snapshot needs of it is written again`);
   const isGood = ({ pack }: Chunk) => !Object.hasOwn(bad, packName(pack));
   const good = before.map((part) => ({
     ...part,
@@ -118,7 +118,7 @@ async function lastSnapshot(store: Store, ids: string[], host: Host): Promise<Pa
     try {
       return (await readManifest(store, id)).parts;
     } catch (error) {
-      host.warn(`the snapshot before is not used: ${reason(error)}`);
+      host.warn(`the previous snapshot is not used: ${reason(error)}`);
     }
   }
   return [];
@@ -180,7 +180,7 @@ async function captureApps(
       }
     }
   }
-  throw new Error('apps were deployed again and again while they were read; it is tried again later');
+  throw new Error('apps were deployed repeatedly while they were read; the snapshot is retried later');
 }
 
 function stateOf({ liveDeployId, storageNames }: CopiedApp): string {

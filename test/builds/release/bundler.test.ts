@@ -163,7 +163,10 @@ test('a project in a folder is installed there, or in the workspace that it is a
     at(pnpm('packages: apps')),
     /^BuildFailure: pnpm-workspace\.yaml: packages must be a list/,
   );
-  await assert.rejects(at(pnpm('packages: [')), /^BuildFailure: pnpm-workspace\.yaml is no YAML: .* line 1/s);
+  await assert.rejects(
+    at(pnpm('packages: [')),
+    /^BuildFailure: pnpm-workspace\.yaml is not YAML: .* line 1/s,
+  );
   assert.deepEqual(await at(pnpm("packages:\n- 'apps/*'\n- '!apps/web'\ncatalog:\n- x\n")), [
     'apps/web',
     'apps/web',

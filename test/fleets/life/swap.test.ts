@@ -81,7 +81,7 @@ test('a release that does not load never disturbs the one that serves', async (t
   assert.equal((await app.ask('/')).status, 200);
 });
 
-test('a migration that fails is undone, and the release before serves again', async (t) => {
+test('a migration that fails is undone, and the previous release serves again', async (t) => {
   const app = harness(t);
   await swap(app, 1);
   const migrations = { '1.sql': '', '2.sql': 'INSERT INTO hits VALUES (0);\nDROP TABLE nope;' };

@@ -120,7 +120,7 @@ async function* exactly(body: AsyncIterable<Buffer>, size: number): AsyncGenerat
     if (bytes > size) throw new Error('the body is longer than its content-length');
     yield chunk;
   }
-  if (bytes < size) throw new Error('the body ended before its time');
+  if (bytes < size) throw new Error('the body ended too early');
 }
 
 /**
