@@ -24,8 +24,6 @@ export interface Bindings {
   SERVICE_EDGE_RPM: string;
   /** Requests per minute of a whole app without a limit of its own; 0 is off. */
   SERVICE_EDGE_APP_RPM: string;
-  /** Hours without use before an app is put to sleep; 0 is never. */
-  RUNNER_SLEEP_AFTER_H: string;
   RUNNER_TELEMETRY_RETENTION_DAYS: string;
   /** Timeout of a wake in seconds. */
   RUNNER_WAKE_TIMEOUT_S: string;
