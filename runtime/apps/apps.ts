@@ -165,7 +165,7 @@ export class Apps extends KnownApps {
       this.consumers.set(id, []);
       this.apps.delete(id);
       // Not queued, because it must cancel a deploy that is being tried.
-      const closed = app.fleet.close();
+      const closed = app.fleet.close('the app was deleted');
       await app.inTurn(() => closed);
       const { cell } = this.#options.users(id);
       // A process that still ran could redirect the host while it removes the app's files.

@@ -306,7 +306,9 @@ export class Fleet implements Backend {
     filled: NonNullable<Release['prefill']>,
     signal: AbortSignal,
   ): Promise<void> {
-    const fill = () => this.#process.launcher.prefill(release, filled, signal);
+    const { launcher, operations } = this.#process;
+    const ended = AbortSignal.any([operations.closing, signal]);
+    const fill = () => launcher.prefill(release, filled, ended);
     await (filled.kind === 'bucket' ? fill() : this.replaceStorage(fill));
   }
 
@@ -336,8 +338,8 @@ export class Fleet implements Backend {
     this.#idling.look();
   }
 
-  /** Stops it for good. Cancels what is under way: a trial, a migration (which is rolled back), a start. */
-  close(): Promise<void> {
-    return this.#process.operations.close(() => stop(this.#process));
+  /** Stops it for good. Cancels what is under way: a trial, a migration (which is rolled back), a filling, a start. */
+  close(why?: string): Promise<void> {
+    return this.#process.operations.close(() => stop(this.#process), why);
   }
 }

@@ -23,9 +23,9 @@ export class Operations {
     });
   }
 
-  /** Aborts the running operation, then runs `last`. Nothing runs afterwards. */
-  close(last: () => Promise<void>): Promise<void> {
-    this.#closing.abort(new Error('the host is stopping'));
+  /** Aborts the running operation with `why`, then runs `last`. Nothing runs afterwards. */
+  close(last: () => Promise<void>, why = 'the host is stopping'): Promise<void> {
+    this.#closing.abort(new Error(why));
     return this.#queue.run(last);
   }
 }

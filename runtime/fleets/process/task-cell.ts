@@ -1,6 +1,7 @@
 // A workerd process for one task on an app's storage. The release's files and SQL are its author's, and may loop for ever.
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { User } from '../../isolation/users.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
 import { capnp, type Fields } from '../config/capnp.ts';
@@ -37,6 +38,8 @@ interface Task {
 
 /** Longest answer: file names, or one message. */
 const ANSWER_BYTES = 1024 * 1024;
+/** How long a process that has broken its connection may take to end, in ms. */
+const EXIT_MS = 2_000;
 
 /**
  * Starts a process, lets `use` call its Worker, and ends it.
@@ -64,7 +67,13 @@ async function ask(cell: Cell, { name, what, signal }: Task, path: string, body:
     return JSON.parse(text) as unknown;
   });
   const ended = cell.exited.then(({ reason }) => Promise.reject(new Error(`${what} failed: ${reason}`)));
-  return Promise.race([answered, ended]);
+  // An ending process breaks its connections first, and only its end has the reason.
+  const told = answered.catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code !== undefined && !signal.aborted)
+      await Promise.race([ended, sleep(EXIT_MS, undefined, { signal })]);
+    throw error;
+  });
+  return Promise.race([told, ended]);
 }
 
 async function start(place: TaskPlace, { name, services, disks, signal }: Task): Promise<Cell> {
