@@ -14,7 +14,7 @@ after(() => control.stop());
 const log = (event: object) => control.api('POST', `/v1/apps/${id}/events`, event);
 const names = (items: { event: string }[]) => items.map(({ event }) => event);
 
-test('an event is logged with what is given, and the rest is null or now', async () => {
+test('a logged event has the given fields, and the others are null or now', async () => {
   const full = {
     channel: 'orders',
     event: 'Order placed',
@@ -79,7 +79,7 @@ test('events are listed newest first by their time, filtered, page by page; chan
   });
 });
 
-test('events are listed newest first also when the clock goes back', async () => {
+test('events are listed newest first even when the clock goes back', async () => {
   const { id: app } = await control.create('unsteady');
   const log = (event: object) => control.api('POST', `/v1/apps/${app}/events`, { channel: 'c', ...event });
   await log({ event: 'one' });
@@ -98,7 +98,7 @@ test('events are listed newest first also when the clock goes back', async () =>
   assert.deepEqual(names((await list(`limit=1&cursor=${first.next_cursor}`)).items), ['two']);
 });
 
-test('identify adds to what is known of a user, null removes, and props reads it', async () => {
+test('identify merges properties of a user, null removes one, and props reads them', async () => {
   const path = `/v1/apps/${id}/identify`;
   const first = await control.api('POST', path, {
     user_id: 'u/1',
@@ -114,7 +114,7 @@ test('identify adds to what is known of a user, null removes, and props reads it
   assert.equal((await control.api('GET', '/v1/apps/nope/users/u/props')).body.code, 'app_not_found');
 });
 
-test('a user whose properties would grow too large keeps what there was', async () => {
+test('a user whose properties would grow too large keeps the old ones', async () => {
   const big = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`p${n}`, 'x'.repeat(2000)]));
   const more = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`q${n}`, 'x'.repeat(2000)]));
   const identify = (properties: object) =>
@@ -158,7 +158,7 @@ test('an increment beyond the largest number is refused, and the number stays', 
   assert.equal((await set({ $inc: -1e308 })).body.value, 0);
 });
 
-test('a time that is another year in UTC than four digits can tell is refused', async () => {
+test('a time whose year in UTC does not have four digits is refused', async () => {
   const { id } = await control.create('far-future');
   const log = (at: string) => control.api('POST', `/v1/apps/${id}/events`, { channel: 'c', event: 'e', at });
   for (const at of ['9999-12-31T23:59:59-14:00', '0000-01-01T00:00:00+14:00']) {
@@ -168,14 +168,14 @@ test('a time that is another year in UTC than four digits can tell is refused', 
   assert.equal((await log('9999-12-31T23:59:59Z')).body.at, '9999-12-31T23:59:59.000Z');
 });
 
-test('increments at once are all counted', async () => {
+test('concurrent increments are all counted', async () => {
   const increment = () => control.call('insights.set', { id, title: 'Race', value: { $inc: 1 } });
   await Promise.all(Array.from({ length: 20 }, increment));
   const { items } = (await control.api('GET', `/v1/apps/${id}/insights`)).body;
   assert.equal(items.find(({ title }: { title: string }) => title === 'Race').value, 20);
 });
 
-test('users are listed a page at a time, the last one that was identified first', async () => {
+test('users are listed in pages, the last identified first', async () => {
   const { id } = await control.create('peopled');
   for (const user_id of ['a', 'b', 'c', 'a'])
     await control.call('users.identify', { id, user_id, properties: { seen: user_id } });

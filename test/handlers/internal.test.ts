@@ -1,4 +1,4 @@
-// What the host tells the control plane, and how the two come to agree.
+// Facts that the host reports to the control plane, and how both reconcile.
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 import type { DeployFact, HostEvent, ObservedApp } from '../../handlers/contract/host/host-calls.ts';
@@ -63,7 +63,7 @@ test('boot makes the first account and its key once, however often it is called'
   assert.doesNotMatch(JSON.stringify(keys), new RegExp(API_KEY));
 });
 
-test('the first requests may all come at once: the schema is made once', async () => {
+test('concurrent first requests create the schema once', async () => {
   const fresh = await TestControl.start({}, false);
   try {
     const answers = await Promise.all(Array.from({ length: 10 }, () => fresh.api('GET', '/v1/apps')));
@@ -76,7 +76,7 @@ test('the first requests may all come at once: the schema is made once', async (
   }
 });
 
-test('the status of an app follows what the host tells, in the order of the design', async () => {
+test('the status of an app follows the facts of the host, in the order of the design', async () => {
   const { id } = await control.create('followed');
   assert.equal(await statusOf(id), 'created');
   await tell([told(1, { deploy: deploy(id, '1', { status: 'building' }) })]);
@@ -103,7 +103,7 @@ test('the status of an app follows what the host tells, in the order of the desi
   assert.equal((await control.api('GET', `/v1/apps/${id}`)).body.last_error, 'boom');
 });
 
-test('deploys are listed newest first as the host told them, filtered and read by log', async () => {
+test('deploys are listed newest first as the host reported them, filtered and read by log', async () => {
   const { id } = await control.create('history');
   const uploaded = {
     id: '9'.padStart(16, '0'),
@@ -114,7 +114,7 @@ test('deploys are listed newest first as the host told them, filtered and read b
   const rows = [1, 2, 3].map((n) =>
     deploy(id, `${4 - n}`, {
       status: n === 2 ? 'failed' : 'live',
-      // The clock goes back between them.
+      // The clock goes back between the deploys.
       created_at: `2026-01-0${4 - n}T00:00:00.000Z`,
       can_roll_back: n === 3,
       ...(n === 3 ? { requested_by: 'Ada' } : { version: uploaded }),
@@ -147,7 +147,7 @@ test('deploys are listed newest first as the host told them, filtered and read b
   assert.equal((await control.api('GET', '/v1/apps/nope/deploys/nope/log')).body.code, 'app_not_found');
 });
 
-test('a fact is applied once: a batch told again changes nothing, a new outbox starts again', async () => {
+test('a fact is applied once: a repeated batch changes nothing, a new outbox starts again', async () => {
   const { id } = await control.create('once');
   const building = told(1, { deploy: deploy(id, '1', { status: 'building' }) });
   const live = told(2, { deploy: deploy(id, '1', { status: 'live' }) });
@@ -179,7 +179,7 @@ test('a fact of one app that comes late, after those of others, is applied', asy
   assert.equal(items[0].status, 'failed');
 });
 
-test('no word of the host is refused for what is in it: half a character is made whole', async () => {
+test('no text of the host is refused: half a surrogate pair is replaced', async () => {
   const { id } = await control.create('half');
   const half = '\ud83d';
   await tell([
@@ -192,7 +192,7 @@ test('no word of the host is refused for what is in it: half a character is made
   assert.deepEqual([app.status, app.last_error], ['crashed', 'the end \ufffd']);
 });
 
-test('reconcile asks the host for deploys that do not end here, and for the one that serves', async () => {
+test('reconcile asks the host for unfinished deploys, and for the live one', async () => {
   const { id } = await control.create('mended');
   const ids = ['1', '2', '3'].map((n) => n.padStart(16, '0'));
   await tell([
@@ -226,7 +226,7 @@ test('a fact of an older generation does not undo the answer to a newer one', as
   assert.equal((await control.api('GET', `/v1/apps/${id}`)).body.last_error, null);
 });
 
-test('what the host saw before a fact does not undo the fact, however late it is told', async () => {
+test('an observation from before a fact does not undo the fact, however late it arrives', async () => {
   const { id } = await control.create('overtaken');
   const lastError = async () => (await control.api('GET', `/v1/apps/${id}`)).body.last_error;
   control.host.asOf = { outbox: 'one', seq: 4 };
@@ -242,7 +242,7 @@ test('what the host saw before a fact does not undo the fact, however late it is
   assert.equal(await lastError(), null, 'a new outbox counts from the start');
 });
 
-test('reconcile sends what the host lacks, ends what D1 does not know, and takes over what the host has seen', async () => {
+test('reconcile sends what the host lacks, ends what D1 does not know, and adopts what the host observed', async () => {
   const { id } = await control.create('lost');
   const { id: other } = await control.create('other');
   const stray = { ...control.host.wanted.get(id)!, id: '0'.repeat(16), slug: 'stray', generation: 1 };

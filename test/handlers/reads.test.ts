@@ -1,4 +1,4 @@
-// Reads of one batch, which go to the database together.
+// Reads of one batch share one database call.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { TestControl } from '../support/handlers/control.ts';
@@ -20,7 +20,7 @@ const batch = async (calls: [method: string, params: object][]) => {
   return (await control.rpc(message)).body;
 };
 
-test('reads answer in a batch as they do alone, refusals among them', async () => {
+test('reads in a batch answer as they do alone, refusals included', async () => {
   const calls: [string, object][] = [
     ['apps.list', {}],
     ['apps.get', { id }],
@@ -48,7 +48,7 @@ test('reads answer in a batch as they do alone, refusals among them', async () =
   }
 });
 
-test('a read that fails through a fault of ours fails no other of its batch', async () => {
+test('a read that fails with an internal error does not fail the others of its batch', async () => {
   const database = await control.database();
   await database.prepare('DROP TABLE insights').run();
   const [app, broken, variables] = await batch([

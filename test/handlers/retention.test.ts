@@ -1,4 +1,4 @@
-// Records that would pile up have an end: by their age, and by their number in each app.
+// Records are bounded by age, and by number for each app.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { EVENTS_LIMIT, INSIGHTS_LIMIT, USERS_LIMIT } from '../../handlers/contract/sizes.ts';
@@ -26,7 +26,7 @@ const count = async (table: string, id: string) =>
   (await database.prepare(`SELECT count(*) AS n FROM ${table} WHERE app_id = ?`).bind(id).first()).n;
 const NUMBERS = 'WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?2)';
 
-test('what was not written within the retention is removed, however much it is', async () => {
+test('records older than the retention are removed, however many', async () => {
   const { id } = await control.create('aged');
   await run(
     `${NUMBERS} INSERT INTO events (id, app_id, channel, event, tags, at, created_at, seq, sort_at)
@@ -43,7 +43,7 @@ test('what was not written within the retention is removed, however much it is',
   assert.equal((await control.call('events.list', { id })).items[0].event, 'new');
 });
 
-test('of an app’s deploys the last 200 are kept, and those that serve, run or can be gone back to', async () => {
+test('of an app’s deploys the last 200 are kept, and those that are live, running or needed for a rollback', async () => {
   const { id } = await control.create('deployed');
   await run(
     `${NUMBERS} INSERT INTO deploys (id, app_id, sha, ref, message, author, trigger, status, steps, created_at, seq,
@@ -62,7 +62,7 @@ test('of an app’s deploys the last 200 are kept, and those that serve, run or 
   assert.deepEqual(kept, [1, 2, 3, ...Array.from({ length: 200 }, (_, n) => 701 + n)]);
 });
 
-test('an app has so many events, users and insights at most: the oldest make room, also when the clock goes back', async () => {
+test('events, users and insights of an app are bounded: the oldest are deleted, even when the clock goes back', async () => {
   const { id } = await control.create('crowded');
   await run(
     `${NUMBERS} INSERT INTO events (id, app_id, channel, event, tags, at, created_at, seq, sort_at)
@@ -93,8 +93,8 @@ test('an app has so many events, users and insights at most: the oldest make roo
   assert.equal((await control.call('events.list', { id, limit: 1 })).items[0].event, 'new');
 });
 
-test('the backlog of a stream ends with the retention, and who comes back later is told so', async (t) => {
-  // About a second.
+test('the backlog of a stream ends with the retention, and a client that resumes later gets a reset', async (t) => {
+  // About one second.
   const brief = await TestControl.start({ RUNNER_TELEMETRY_RETENTION_DAYS: '0.00001' });
   t.after(() => brief.stop());
   const { id } = await brief.create('brief');

@@ -63,7 +63,7 @@ test('an event stream answers at once, then sends each event as it is logged, to
   }
 });
 
-test('Last-Event-ID resumes without a gap or a repeat, however the events and the resumption meet', async () => {
+test('Last-Event-ID resumes without a gap or a repeat, however events and resumption interleave', async () => {
   const { id } = await control.create('resumed');
   for (let n = 1; n <= 5; n++) await log(id, `${n}`);
   const reader = await follow(id, 'events', { 'last-event-id': '2' });
@@ -82,7 +82,7 @@ test('Last-Event-ID resumes without a gap or a repeat, however the events and th
   fresh.close();
 });
 
-test('whoever comes back too late, or with an id of another stream, is told to read the list again', async () => {
+test('a client that resumes too late, or with an id of another stream, is told to read the list again', async () => {
   const { id } = await control.create('late');
   const batch = (from: number) =>
     control.rpc(
@@ -117,7 +117,7 @@ test('a bad Last-Event-ID and an unknown app are refused before the stream begin
   assert.equal((await control.api('GET', '/v1/apps/nope/deploys/stream')).body.code, 'app_not_found');
 });
 
-test('a deploy stream has each change that the host tells, once, though it is told again', async () => {
+test('a deploy stream has each change of the host once, even when it is reported again', async () => {
   const { id } = await control.create('deployed');
   const reader = await follow(id, 'deploys');
   await tell([fact(1, id, 'queued'), fact(2, id, 'building')]);
@@ -139,7 +139,7 @@ const lines = (seq: number, app_id: string, ...text: string[]) => ({
   lines: { app_id, deploy_id: '0'.repeat(16), lines: text },
 });
 
-test('a deploy stream has the lines of logs as events of their own, resumes among them', async () => {
+test('a deploy stream has log lines as events of their own, after a resume too', async () => {
   const { id } = await control.create('spoken');
   const told = (events: object[]) => control.internal('/internal/host-events', { outbox: 'two', events });
   const reader = await follow(id, 'deploys');
@@ -204,7 +204,7 @@ test('deleting the app ends its streams', async () => {
   assert.equal(await reader.block(), null);
 });
 
-test('a listener over the limit is refused with 429; those who left make room and disturb nobody', async () => {
+test('a listener over the limit is refused with 429; listeners that left free their places', async () => {
   const { id } = await control.create('crowded');
   const readers: EventReader[] = [];
   while (readers.length < 1000) {
@@ -217,7 +217,7 @@ test('a listener over the limit is refused with 429; those who left make room an
   await log(id, 'to all');
   assert.deepEqual((await readers.at(-1)!.take(1)).map(eventOf), ['to all']);
   for (const reader of readers) reader.close();
-  // Whoever is gone is noticed when something is sent: an event, or the next heartbeat.
+  // A closed connection is noticed at the next send: an event, or the next heartbeat.
   const deadline = Date.now() + 10_000;
   let reader = await follow(id);
   while (reader.response.status === 429 && Date.now() < deadline) {

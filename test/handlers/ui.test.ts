@@ -1,4 +1,4 @@
-// Limits of the control UI's server: what they refuse reaches nothing behind them.
+// Rate limits of the control UI's server: a refused request reaches nothing behind them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Attempts, clientOf, Limiter } from '../../handlers/ui/limits.ts';
@@ -8,7 +8,7 @@ import { UiInProcess } from '../support/handlers/ui-in-process.ts';
 
 const SIGN_IN = '/api/auth/sign-in/email';
 const credentials = (name: string) => ({ email: `${name}@example.com`, password: 'a wrong password' });
-/** An account as the API has it, and what its person says who uses the link of the first start. */
+/** An account as the API has it, and what its owner enters at the link of the first start. */
 const ADA = { id: '0123456789abcdef', name: 'Ada', email: 'ada@example.com', role: 'admin' };
 const WELCOME = { token: 'x', name: 'Ada', email: 'ada@example.com', password: 'a long enough password' };
 
@@ -19,7 +19,7 @@ function refused(response: Response): void {
 
 test('over SERVICE_RATE_LIMIT_RPM sign-in is refused before the library and the database', async (t) => {
   const ui = await UiInProcess.start(t, { SERVICE_RATE_LIMIT_RPM: '2' });
-  // The library is made when the database has answered: until then each request that comes so far asks it.
+  // The library is created only when the database has answered: until then each request that gets so far queries it.
   ui.broken = true;
   for (const trips of [1, 2]) {
     assert.equal((await ui.post(SIGN_IN, credentials('ada'))).status, 500);
@@ -31,7 +31,7 @@ test('over SERVICE_RATE_LIMIT_RPM sign-in is refused before the library and the 
   assert.equal((await ui.post(SIGN_IN, credentials('ada'), '192.0.2.2')).status, 500);
 });
 
-test('links are counted apart, and refused before the API is asked', async (t) => {
+test('links are counted separately, and refused before the API is called', async (t) => {
   const ui = await UiInProcess.start(t, { SERVICE_RATE_LIMIT_RPM: '2' });
   const person = { token: 'x', name: 'Eve', email: 'eve@example.com', password: 'a long enough password' };
   await ui.post(SIGN_IN, credentials('ada'));
@@ -51,7 +51,7 @@ test('without a mail server there is no link for a forgotten password', async (t
   assert.equal(ui.asked, 0);
 });
 
-test('over SERVICE_AUTH_RATE_LIMIT the library refuses an address whatever it asks, before the database', async (t) => {
+test('over SERVICE_AUTH_RATE_LIMIT the library refuses an address on every route, before the database', async (t) => {
   const ui = await UiInProcess.start(t, { SERVICE_AUTH_RATE_LIMIT: '3' });
   assert.equal((await ui.post(SIGN_IN, credentials('ada'))).status, 401);
   assert.equal((await ui.post(SIGN_IN, credentials('bob'))).status, 401);
@@ -63,7 +63,7 @@ test('over SERVICE_AUTH_RATE_LIMIT the library refuses an address whatever it as
   assert.equal((await ui.post(SIGN_IN, credentials('carol'), '192.0.2.2')).status, 401);
 });
 
-test('wrong passwords make the next attempt on that account wait, from wherever it comes', async (t) => {
+test('wrong passwords delay the next attempt on that account, from any address', async (t) => {
   const ui = await UiInProcess.start(t);
   for (let n = 0; n < 5; n++)
     assert.equal((await ui.post(SIGN_IN, credentials('ada'), `192.0.2.${n}`)).status, 401);
@@ -84,7 +84,7 @@ test('a stream ends within a minute after the session of its reader, or the acco
   const used = await ui.post('/welcome', WELCOME);
   const cookie = used.headers.getSetCookie()[0]!.split(';')[0]!;
   t.mock.timers.enable({ apis: ['setInterval'] });
-  /** Opens a stream, which is still open after a minute. */
+  /** Opens a stream that is still open after a minute. */
   const open = async () => {
     const { body } = await ui.get('/v1/apps/x/logs/stream', cookie);
     let isOpen = true;
@@ -111,7 +111,7 @@ test('a stream ends within a minute after the session of its reader, or the acco
   assert.equal((await second).done, true);
 });
 
-test('a stream ends after ten minutes: whoever comes again is asked for what they may do now', async (t) => {
+test('a stream ends after ten minutes, so that a new one checks the rights again', async (t) => {
   const ui = await UiInProcess.start(t);
   ui.api = ({ pathname }) =>
     pathname.startsWith('/v1/')
@@ -146,7 +146,7 @@ test('a body that no route of sign-in needs is refused before the library reads 
   assert.equal(status, 413);
 });
 
-test('a person is forgotten when the account is not there, and not because the API refuses a token', async (t) => {
+test('a user is removed when the account does not exist, but not when the API refuses a token', async (t) => {
   const ui = await UiInProcess.start(t);
   let isThere = true;
   ui.api = ({ pathname }) => {
@@ -163,7 +163,7 @@ test('a person is forgotten when the account is not there, and not because the A
   assert.equal(((await (await ui.get('/session', cookie)).json()) as { account: unknown }).account, null);
 });
 
-test('attempts wait twice as long each time, a minute at most, and begin anew after a success', () => {
+test('the delay of attempts doubles each time, is a minute at most, and starts again after a success', () => {
   const attempts = new Attempts();
   for (let n = 0; n < 5; n++) assert.equal(attempts.begin('ada', 0), 0);
   let now = 0;
@@ -180,7 +180,7 @@ test('attempts wait twice as long each time, a minute at most, and begin anew af
   assert.equal(attempts.begin('ada', now), 0);
 });
 
-test('a limit counts by the minute, and remembers only so many', () => {
+test('a limit counts by the minute, and its memory is bounded', () => {
   const limiter = new Limiter(1);
   assert.deepEqual([limiter.admit('a', 0), limiter.admit('a', 1000), limiter.admit('a', 60_000)], [0, 59, 0]);
   for (let n = 0; n < 20_000; n++) limiter.admit(`other ${n}`, 60_000);
@@ -196,7 +196,7 @@ test('a client is an IPv4 address, or the /64 of an IPv6 one', () => {
   assert.equal(of('::1'), '0:0:0:0');
 });
 
-test('cookies that are not ours are left out, and so is one that comes twice', () => {
+test('foreign cookies are left out, and so is one that comes twice', () => {
   assert.equal(ownCookies(null, 'cellar'), '');
   assert.equal(ownCookies('a=1; cellar.b=2;cellar.c=3=4', 'cellar'), 'cellar.b=2; cellar.c=3=4');
   assert.equal(ownCookies('cellar.b=2; cellar.b=3; cellar.c=4', 'cellar'), 'cellar.c=4');

@@ -47,7 +47,7 @@ test('a created app has every field of the contract, and the host was sent its w
   assert.deepEqual(await control.call('apps.get_by_slug', { slug: 'first' }), body);
 });
 
-test('a value out of its bounds or choices is told what it may be', async () => {
+test('a value outside its bounds or choices is refused with the allowed ones', async () => {
   const { body: app } = await control.api('POST', '/v1/apps', { slug: 'bounded' });
   const told = async (method: string, path: string, input?: unknown) =>
     (await control.api(method, path, input)).body.errors.map(
@@ -104,7 +104,7 @@ test('a slug that is ill-formed, reserved or missing is refused and named', asyn
   assert.equal((await control.api('POST', '/v1/apps', { slug: 'a1b' })).status, 201);
 });
 
-test('apps are listed newest first also when the clock goes back', async () => {
+test('apps are listed newest first even when the clock goes back', async () => {
   const { id } = await control.create('from-the-future');
   const database = await control.database();
   await database.prepare("UPDATE apps SET id = 'zzzzzzzzzzzzzzzz' WHERE id = ?").bind(id).run();
@@ -183,7 +183,7 @@ test('an update of an unknown app, to an unknown state, or of an unknown field i
   assert.equal(control.host.wanted.get(id)!.desired_state, 'running');
 });
 
-test('a state that the host finds stale is sent again above what the host has seen', async () => {
+test('a state that the host refuses as stale is sent again above the host’s generation', async () => {
   const { id } = await control.create('restored');
   const wanted = control.host.wanted.get(id)!;
   control.host.wanted.set(id, { ...wanted, generation: wanted.generation + 1000 });
@@ -206,7 +206,7 @@ test('a deleted app is gone at once, and its slug is free when the host has conf
   await control.create('leaving');
 });
 
-test('git-remote says where to push and how, with a place for the key', async () => {
+test('git-remote answers the push URL and commands, with a placeholder for the key', async () => {
   const { id } = await control.create('remote');
   assert.deepEqual((await control.api('POST', `/v1/apps/${id}/git-remote`)).body, {
     url: 'http://git.localhost:8787/remote',
@@ -218,7 +218,7 @@ test('git-remote says where to push and how, with a place for the key', async ()
   });
 });
 
-test('an app is named by its id or its slug, also where something is changed, and by an account only if it may', async () => {
+test('reads and changes take an app’s id or slug, and an account needs a role on the app', async () => {
   const { body: app } = await control.api('POST', '/v1/apps', { slug: 'by-name' });
   assert.deepEqual((await control.api('GET', '/v1/apps/by-name')).body, app);
   assert.equal((await control.api('POST', '/v1/apps/by-name/env', { name: 'A', value: '1' })).status, 201);

@@ -1,4 +1,4 @@
-// Many callers at once: quotas, slugs, and lists that change while they are read.
+// Concurrent callers: quotas, slugs, and lists that change while they are read.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { TestControl } from '../../support/handlers/control.ts';
@@ -47,7 +47,7 @@ test('fifty creates at once never exceed the quota, by either transport, and an 
   }
 });
 
-test('of fifty creates with one slug one wins, and the losers leave it and nothing else', async () => {
+test('of fifty creates with one slug exactly one succeeds, and the refused ones leave nothing behind', async () => {
   const answers = await many(50, () => control.api('POST', '/v1/apps', { slug: 'wanted-by-all' }));
   const [won, ...others] = answers.filter(({ status }) => status === 201);
   assert.equal(others.length, 0);
@@ -60,7 +60,7 @@ test('of fifty creates with one slug one wins, and the losers leave it and nothi
   assert.equal(stopped.body.status, 'stopped');
 });
 
-test('of many renames to one slug and creates of it one wins, and each loser keeps the slug it had', async () => {
+test('of many renames to one slug and creates of it one succeeds, and each refused app keeps its slug', async () => {
   const rivals = await many(10, (n) => control.create(`rival-${n}`));
   const answers = await Promise.all([
     ...rivals.map(({ id }) => control.api('POST', `/v1/apps/${id}/rename`, { slug: 'crown' })),
@@ -75,7 +75,7 @@ test('of many renames to one slug and creates of it one wins, and each loser kee
   }
 });
 
-/** Reads a list page by page, changing it after each page. */
+/** Reads a list page by page, and changes it after each page. */
 async function pages(
   method: string,
   params: object,
@@ -110,12 +110,12 @@ test('apps that stay are listed once each, in order, while others come and go', 
   for (const { id } of stay) assert.ok(ids.includes(id));
 });
 
-test('a list ordered by name goes on after a row that was removed, and shows what was added behind it', async () => {
+test('a list ordered by name continues after its last row was removed, and shows rows added behind it', async () => {
   const { id } = await control.create('variables');
   const set = (name: string) => control.api('POST', `/v1/apps/${id}/env`, { name, value: 'x' });
   for (let n = 10; n < 30; n++) await set(`V${n}`);
   const seen = await pages('env.list', { id }, async (page) => {
-    // The last one that was shown, one before the place, and one behind it.
+    // V14 is the last row that was shown. V10A sorts before the cursor, V25A behind it.
     if (page === 0) await control.api('DELETE', `/v1/apps/${id}/env/V14`);
     if (page === 1) await Promise.all([set('V10A'), set('V25A')]);
   });
@@ -126,7 +126,7 @@ test('a list ordered by name goes on after a row that was removed, and shows wha
   );
 });
 
-test('events logged while the list is read come neither twice nor in between', async () => {
+test('events logged while the list is read are neither repeated nor inserted', async () => {
   const { id } = await control.create('eventful');
   const log = (event: string) => control.call('events.log', { id, channel: 'c', event });
   for (let n = 0; n < 23; n++) await log(`e${n}`);

@@ -1,4 +1,4 @@
-// Hostnames that have to be proved: a real DNS server, whose records the tests set, answers the lookups.
+// Hostnames that must be proved. A real DNS server answers the lookups with records that the tests set.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { DomainChecks } from '../../../runtime/edge/domain-checks.ts';
@@ -35,13 +35,13 @@ const served = (id: string) => control.host.wanted.get(id)!.hostnames;
 const mayHaveCertificate = async (hostname: string) =>
   (await control.fetch('GET', `/v1/edge/tls-ask?domain=${hostname}`)).status === 200;
 
-/** An app of an account of its own. */
+/** Creates an app in a new account. */
 async function appOfAnother(slug: string): Promise<string> {
   const { id: owner } = await control.call('accounts.create', { name: slug, email: `${slug}@example.com` });
   return (await control.api('POST', '/v1/apps', { slug, owner })).body.id;
 }
 
-test('a hostname is pending and not served until it points here, and a round of the host sees that', async () => {
+test('a hostname is pending and not served until it points here and a check by the host sees that', async () => {
   const { id } = await control.create('points');
   server.names.set('points.example', { A: ['198.51.100.7'] });
   const { status, body } = await add(id, 'points.example');
@@ -101,7 +101,7 @@ test('a hostname that cannot be looked up is kept pending, and stays active once
   assert.deepEqual([later.state, later.dns.leads], ['active', 'none']);
 });
 
-test('an app that has a hostname pending keeps it from no app that DNS names', async () => {
+test('a pending hostname does not keep it from an app that DNS names', async () => {
   const { id: first } = await control.create('squatter');
   const second = await appOfAnother('rightful');
   await add(first, 'wanted.example');
@@ -117,7 +117,7 @@ test('an app that has a hostname pending keeps it from no app that DNS names', a
   assert.equal((await add(first, 'wanted.example')).status, 409, 'what is proved stays where it is');
 });
 
-test('a hostname that was served is reserved for its owner for 7 days, also when its app was deleted', async () => {
+test('a hostname that was served is reserved for its owner for 7 days, even when its app was deleted', async () => {
   const { id } = await control.create('owner-1');
   const { id: same } = await control.create('owner-2');
   const other = await appOfAnother('stranger');
@@ -178,7 +178,7 @@ test('names of this Cellar, its parents, localhost and the machine are refused',
   assert.equal((await add(id, 'www.cellar.example')).status, 201, 'a name beside the base domain');
 });
 
-test('the address of a page that was pasted adds its hostname', async () => {
+test('a pasted page address adds its hostname', async () => {
   const { id } = await control.create('pasted');
   const texts = [
     'https://One.pasted.example/path?q=1#top',

@@ -1,4 +1,4 @@
-// The control plane that carries out an app's life, and a host, in random interleavings of everything that may happen to
+// Runs the control plane's app transitions against a host, with random interleavings of all events that can happen to
 // them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -35,7 +35,7 @@ const events = fc.oneof(
 );
 type Event = typeof events extends fc.Arbitrary<infer Value> ? Value : never;
 
-/** What happens, each after some steps of what is under way, and in which order those are taken. */
+/** Events, each after a number of pending steps, and the order in which pending steps run. */
 interface Program {
   deployed: boolean;
   steps: [number, Event][];
@@ -52,7 +52,7 @@ const request = { do: 'request' as const };
 const push = { do: 'push' as const };
 const sweep = { do: 'sweep' as const };
 const crowd = { do: 'crowd' as const };
-/** Programs that went wrong once. */
+/** Regressions. */
 const known: Program[] = [
   // The database fails just when a sleep has ended: a deploy waited for that end for ever.
   {
@@ -64,7 +64,7 @@ const known: Program[] = [
     ],
     order: [0],
   },
-  // So many calls wait that the end of a sleep was refused its turn: the same.
+  // The queue is full, and refuses the end of a sleep: a deploy waited for ever here too.
   {
     deployed: true,
     steps: [
@@ -74,7 +74,7 @@ const known: Program[] = [
     ],
     order: [0],
   },
-  // So many calls wait that a wake was refused, and with it the request.
+  // The queue is full, and a wake was refused: the request failed with it.
   {
     deployed: true,
     steps: [
@@ -86,7 +86,7 @@ const known: Program[] = [
     ],
     order: [3],
   },
-  // Stopped while it was put to sleep: the host had not been told, and the request heard that it could not be woken.
+  // Stopped during the sleep transition: the host did not know, and the request was answered that the app cannot be woken.
   {
     deployed: true,
     steps: [
@@ -97,7 +97,7 @@ const known: Program[] = [
     ],
     order: [0],
   },
-  // Two later transitions reached the host before one: that was refused.
+  // Two later transitions reached the host before an earlier one, which was then refused.
   {
     deployed: false,
     steps: [
@@ -110,7 +110,7 @@ const known: Program[] = [
     ],
     order: [7],
   },
-  // A deploy was replacing the release that had just been woken: the wake counted as failed, and the app slept again.
+  // A deploy replaced the release that had just been woken: the wake counted as failed, and the app slept again.
   {
     deployed: true,
     steps: [
@@ -166,13 +166,13 @@ async function run({
 
 const TOO_MANY = /^Too many transitions/;
 
-/** What is true at any time. */
+/** Asserts the invariants. */
 function holdsAlways(world: World): void {
   const { desired_state, asleep_since } = world.row;
   assert.ok(desired_state === 'running' || asleep_since === null, 'a stopped app sleeps');
 }
 
-/** Both planes know the same, and the process is what they say. */
+/** Asserts that both planes hold the same state, and that the process matches it. */
 function agrees({ row, host }: World): void {
   const { wanted, live } = host.database;
   assert.deepEqual(
@@ -189,7 +189,7 @@ function agrees({ row, host }: World): void {
   assert.equal(host.process, live === null ? 'none' : resting);
 }
 
-/** Everybody has an answer, and a no is one that is true. */
+/** Asserts that every call and request has an answer, and that each refusal is justified. */
 function answered({ calls, requests }: World): void {
   for (const { event, outcome, troubled } of calls) {
     assert.ok(outcome !== null, `${event} has no answer`);
@@ -206,7 +206,7 @@ function answered({ calls, requests }: World): void {
   }
 }
 
-/** Nothing is left over that would keep it from sleeping, waking or stopping. */
+/** Asserts that no leftover state keeps the app from sleeping, waking or stopping. */
 async function works(world: World): Promise<void> {
   const before = { calls: world.calls.length, requests: world.requests.length };
   for (const event of ['start', 'sleep', 'request', 'stop', 'request'] as const) {
@@ -225,7 +225,7 @@ async function works(world: World): Promise<void> {
   assert.deepEqual(answers, deployed ? ['served', 'stopped'] : ['never deployed', 'never deployed']);
 }
 
-test('whatever comes in whatever order, everybody is answered and both planes agree', async (t) => {
+test('in any order of events every call is answered and both planes agree', async (t) => {
   t.mock.method(console, 'error', () => {});
   await fc.assert(fc.asyncProperty(programs, run), {
     ...randomCases(800),

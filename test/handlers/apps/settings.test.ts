@@ -1,4 +1,4 @@
-// What is set on an app: variables, domains, limits, its slug. Each reaches the host as part of the whole state.
+// Settings of an app: variables, domains, limits, slug. Each change sends the host the whole state.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { TestControl } from '../../support/handlers/control.ts';
@@ -63,7 +63,7 @@ test('reserved and ill-formed names, and values that no process takes, are refus
   assert.equal((await control.api('POST', `/v1/apps/${id}/env`, { name: 'PATHS', value: '1' })).status, 201);
 });
 
-test('an app has at most 100 variables; replacing one is no more', async () => {
+test('an app has at most 100 variables, and replacing one adds none', async () => {
   const { id } = await control.create('many');
   const calls = Array.from({ length: 100 }, (_, n) => ({
     jsonrpc: '2.0',
@@ -102,7 +102,7 @@ test('a domain is attached in its normal form, to one app only, and detached', a
   assert.deepEqual(control.host.wanted.get(id)!.hostnames, ['xn--bcher-kva.example']);
 });
 
-test('what is no hostname, or belongs to this Cellar, cannot be attached', async () => {
+test('text that is no hostname, and names of this Cellar, cannot be attached', async () => {
   const { id } = await control.create('hostless');
   const names = [
     'localhost',
@@ -150,7 +150,7 @@ test('limits are read and set; null is the default, 0 is off, one left out stays
   assert.equal((await control.refusal('limits.get', { id: 'nope' })).code, 'app_not_found');
 });
 
-test('where an app is and how it is built is set field by field, and reaches the host as it is kept', async () => {
+test('location and build settings are set field by field, and reach the host as stored', async () => {
   const { id } = await control.create('in-a-folder');
   const none = { root_directory: null, install_command: null, build_command: null, output_directory: null };
   assert.deepEqual(await control.call('builds.get', { id }), none);
@@ -181,7 +181,7 @@ test('where an app is and how it is built is set field by field, and reaches the
   assert.equal((await control.refusal('builds.get', { id: 'nope' })).code, 'app_not_found');
 });
 
-test('a renamed app keeps its id and data, its addresses change, its old slug is free', async () => {
+test('a renamed app keeps its id and data, its addresses change, and its old slug is free', async () => {
   const { id } = await control.create('before');
   await control.create('occupied');
   const renamed = await control.api('POST', `/v1/apps/${id}/rename`, { slug: 'afterwards' });
@@ -198,7 +198,7 @@ test('a renamed app keeps its id and data, its addresses change, its old slug is
   await control.create('before');
 });
 
-test('a change that the host cannot be told now stays, answers 503, and is brought about by reconcile', async () => {
+test('a change that cannot reach the host is kept, answers 503, and is applied by reconcile', async () => {
   const { id } = await control.create('patient');
   control.host.failing = 500;
   const { status, body } = await control.api('POST', `/v1/apps/${id}/env`, { name: 'LATER', value: '1' });
@@ -209,7 +209,7 @@ test('a change that the host cannot be told now stays, answers 503, and is broug
   assert.deepEqual(control.host.wanted.get(id)!.env, { LATER: '1' });
 });
 
-test('many changes at once all hold, and the host ends with the newest state', async () => {
+test('concurrent changes are all kept, and the host ends with the newest state', async () => {
   const { id } = await control.create('busy');
   const set = (n: number) => control.api('POST', `/v1/apps/${id}/env`, { name: `N${n}`, value: `${n}` });
   const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => set(n)));
@@ -217,7 +217,7 @@ test('many changes at once all hold, and the host ends with the newest state', a
   assert.equal(Object.keys(control.host.wanted.get(id)!.env).length, 12);
 });
 
-test('stats count what is here and have the host’s own figures', async () => {
+test('stats count the control plane’s records and include the host’s figures', async () => {
   const { apps, accounts, domains, deploys, host } = (await control.api('GET', '/v1/admin/stats')).body;
   assert.equal(apps.total, control.host.wanted.size);
   assert.equal(apps.by_status.created, apps.total);

@@ -1,5 +1,5 @@
-// The limits of both planes side by side: the largest input that the contract takes is taken by every layer behind it, and
-// one more is refused at the door. The test's host refuses what the real one does.
+// The limits of both planes side by side. Every layer takes the largest input that the contract allows.
+// Anything larger is refused at the API. The test's host has the limits of the real one.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { DOMAIN_LIMIT } from '../../../handlers/contract/apps/domains.ts';
@@ -30,7 +30,7 @@ const sentStates = (id: string) => control.host.calls('PUT', `/apps/${id}`).map(
 
 test('all variables that an app may have reach the host with all its domains; one byte more is refused', async () => {
   const { id } = await control.create('largest');
-  // In JSON each of these takes six bytes.
+  // JSON escapes each of these as six bytes.
   const worst = '\u0001';
   const names = Array.from({ length: ENV_BYTES / ENV_VALUE_BYTES }, (_, n) => `V${n}`.padEnd(16, '_'));
   const last = names.pop()!;
@@ -61,7 +61,7 @@ test('all variables that an app may have reach the host with all its domains; on
   assert.ok(byteLength(sentStates(id).at(-1)!) > 6 * ENV_BYTES * 0.9);
 });
 
-test('one value may have as many bytes, in any script, as the contract says', async () => {
+test('one value may have as many bytes as the contract says, in any script', async () => {
   const { id } = await control.create('scripts');
   const set = (value: string) => control.api('POST', `/v1/apps/${id}/env`, { name: 'A', value });
   assert.equal((await set('x'.repeat(ENV_VALUE_BYTES))).status, 201);
@@ -71,7 +71,7 @@ test('one value may have as many bytes, in any script, as the contract says', as
   assert.match(over.body.detail, /16384 bytes in UTF-8/);
 });
 
-test('an app whose variables were set before they had a limit together can be stopped, renamed and mended', async () => {
+test('an app with variables over the total limit, set before it existed, can be stopped, renamed and fixed', async () => {
   const { id } = await control.create('older');
   const database = await control.database();
   await database.batch(
@@ -116,7 +116,7 @@ test('a body has the same limit over REST and RPC, and a commit’s files reach 
   assert.ok(commits().every(({ body }) => body.length > room && body.length <= HOST_COMMIT_BYTES));
 });
 
-test('what is known of a user has one limit, whether it comes at once or piece by piece', async () => {
+test('the properties of a user have one limit, whether they are sent at once or in parts', async () => {
   const { id } = await control.create('known');
   const value = '語'.repeat(600);
   const properties = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, k) => [`k${k}`, value]));
@@ -136,7 +136,7 @@ test('what is known of a user has one limit, whether it comes at once or piece b
   assert.equal((await control.api('POST', `/v1/apps/${id}/events`, tags(fits + 1))).status, 400);
 });
 
-test('a cursor goes on in the list that gave it out, whatever its titles are, and in no other', async () => {
+test('a cursor continues the list that issued it, whatever the titles, and no other list', async () => {
   const { id } = await control.create('cursors');
   const { id: other } = await control.create('cursors-2');
   for (const place of ['語'.repeat(200), '"'.repeat(200), '😀'.repeat(100)]) {

@@ -1,4 +1,4 @@
-// Sleep and wake as the API has them: the host decides, and its marks are what is read.
+// Sleep and wake in the API: the host decides, and the API shows what the host reported.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { TestControl } from '../../support/handlers/control.ts';
@@ -43,7 +43,7 @@ test('an app is put to sleep, reads as sleeping, and a start wakes it', async ()
   assert.ok(started.woke_at >= body.asleep_since);
 });
 
-test('an app that a request wakes reads as awake when the host says so', async () => {
+test('an app woken by a request reads as awake when the host reports it', async () => {
   const id = await deployed('called');
   await sleep(id);
   await tell(control.host.observed(id, false));
@@ -52,7 +52,7 @@ test('an app that a request wakes reads as awake when the host says so', async (
   assert.ok(woke_at);
 });
 
-test('what the host refuses is a 409 with its reason', async (t) => {
+test('a refusal by the host is a 409 with its reason', async (t) => {
   const id = await deployed('refused');
   control.host.refusal = 'The app is being woken';
   t.after(() => {
@@ -81,7 +81,7 @@ test('stopping a sleeping app clears the marker, even while the host cannot be r
   assert.deepEqual([app.asleep_since, app.status], [null, 'stopped']);
 });
 
-test('a wake that fails answers 503, and the app sleeps on as before', async () => {
+test('a wake that fails answers 503, and the app stays asleep as before', async () => {
   const id = await deployed('broken');
   const { asleep_since, woke_at } = (await sleep(id)).body;
   control.host.facts.set(id, {
@@ -97,7 +97,7 @@ test('a wake that fails answers 503, and the app sleeps on as before', async () 
   assert.deepEqual([app.status, app.asleep_since, app.woke_at], ['sleeping', asleep_since, woke_at]);
 });
 
-test('facts of a host that knows nothing of sleep leave when an app woke', async () => {
+test('facts of a host without sleep support do not change the wake time', async () => {
   const id = await deployed('older');
   await sleep(id);
   await patch(id, 'running');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { unanswered, whyUnanswered } from '../../../handlers/cloudflare/unanswered.ts';
 
-test('every call that is not answered has a reason of its own, which no other entry hides', () => {
+test('every call that is not implemented has a reason of its own, which no other entry hides', () => {
   const call = (path: string) => path.replaceAll('*', 'one');
   for (const { method = 'GET', path, what, why } of unanswered)
     assert.equal(whyUnanswered(method, call(path)), `${what}: ${why}`);

@@ -1,17 +1,17 @@
-// Who may do what over `/client/v4`: every call that Wrangler makes, as every kind of caller. What a call needs is what the
-// operation of the API needs that does the same.
+// Access control of `/client/v4`: every call that Wrangler makes, as every kind of caller. A call needs the same role as the
+// API operation that does the same.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { TestControl } from '../../support/handlers/control.ts';
 
-// By its path: it is written for workerd, whose types are not here.
+// Imported by its path: it is written for workerd, whose types are missing here.
 const { calls } = (await import(new URL('../../../handlers/cloudflare/index.ts', import.meta.url).href)) as {
   calls: { method: string; path: string; needs: string }[];
 };
 
 const ROLES = ['none', 'view', 'push', 'admin', 'owner'] as const;
 const RANK = { account: 0, view: 1, push: 2, admin: 3 } as const;
-/** What no caller below `push` may read: a variable of the Worker, and the names of what the app keeps. */
+/** What no caller below `push` may read: a variable of the Worker, and the names of stored data. */
 const HIDDEN = [
   'the value of a variable',
   'hidden-database',
@@ -68,7 +68,7 @@ before(async () => {
 });
 after(() => control.stop());
 
-/** Bodies of calls that check them before they know which app they are about. */
+/** Bodies of calls that validate the body before they know the app. */
 const BODIES: Record<string, unknown> = {
   '/query': { sql: 'SELECT 1' },
   '/raw': { sql: 'SELECT 1' },
@@ -81,7 +81,7 @@ const BODIES: Record<string, unknown> = {
   '/status': { status: 'pause' },
 };
 
-/** Makes an app of the owner, on which each of the others has the role of that name. */
+/** Makes an app of the owner. Each other caller gets the role that it is named after. */
 async function sharedApp(slug: string): Promise<void> {
   const { account: owner } = people.find(({ role }) => role === 'owner')!;
   const { body } = await control.api('POST', '/v1/apps', { slug, owner });
@@ -123,7 +123,7 @@ for (const { method, path, needs } of calls) {
       const seen = `${role}: ${status} ${text}`;
       if (isEnough) assert.ok(status !== 403 && status !== 401, seen);
       else {
-        // A list has nothing of such an app, and what nobody may know of is not there.
+        // A list leaves such an app out. An app that the caller may not know of is 404.
         assert.ok([200, 403, 404].includes(status), seen);
         if (status === 200) assert.match(text, /"result":(\[\]|\{"buckets":\[\]\})/, seen);
       }
@@ -134,7 +134,7 @@ for (const { method, path, needs } of calls) {
   });
 }
 
-test('each call of Wrangler that shows or changes what the API guards needs the same role', () => {
+test('a Wrangler call needs the same role as the API operation that does the same', () => {
   const needs = Object.fromEntries(calls.map(({ method, path, needs }) => [`${method} ${path}`, needs]));
   const script = '/accounts/:account/workers/scripts/:script';
   for (const read of [`GET ${script}/settings`, `GET ${script}/versions/:version`, `GET ${script}/secrets`])

@@ -10,7 +10,7 @@ import { temporaryDirectory } from '../../support/temporary.ts';
 
 test('wrangler accepts the project, with all its bindings', (t) => {
   const directory = temporaryDirectory(t);
-  // Wrangler writes beside its configuration, where whoever runs this may not write.
+  // Wrangler writes beside its configuration, where the user of this test may lack write permission.
   copyFileSync('wrangler.toml', join(directory, 'wrangler.toml'));
   symlinkSync(resolve('handlers'), join(directory, 'handlers'));
   const { status, stdout, stderr } = spawnSync(
@@ -35,13 +35,13 @@ test('wrangler accepts the project, with all its bindings', (t) => {
   }
 });
 
-test('the bundle imports nothing that Node would have to provide', async () => {
+test('the bundle imports no Node module', async () => {
   const script = await bundleHandlers();
   const imports = [...script.matchAll(/^import .* from "([^"]+)"/gm)].map((match) => match[1]);
   assert.deepEqual(imports, ['cloudflare:workers']);
 });
 
-test('every variable of the project is one that the Worker reads', () => {
+test('the Worker reads every variable of the project', () => {
   const declared = readFileSync('wrangler.toml', 'utf8').split('[vars]')[1]!;
   const names = [...declared.matchAll(/^([A-Z_]+) =/gm)].map((match) => match[1]);
   const env = readFileSync('handlers/bindings.ts', 'utf8');

@@ -1,4 +1,4 @@
-// The git doors: who is let in, in which order refusals come, and what reaches the host.
+// Git over HTTP: authentication, the order of refusals, and what reaches the host.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
@@ -43,7 +43,7 @@ const post = (service: string, headers: Record<string, string>, slug = 'reposito
     body: '0000',
   });
 
-test('without a key, with a wrong one or another user git is asked for one: 401, also for unknown slugs', async () => {
+test('without a key, with a wrong one or as another user git gets 401, for unknown slugs too', async () => {
   const wrong: Record<string, string>[] = [
     {},
     basic('wrong'),
@@ -68,7 +68,7 @@ test('with a right key an unknown slug is 404, then a missing role 403', async (
   assert.equal((await post('git-receive-pack', basic(keyOf('viewer')))).status, 403);
 });
 
-test('view may fetch and not begin a push, push may push, the owner is admin; the host is told the role', async () => {
+test('view may fetch but not begin a push, push may push, the owner is admin; the host gets the role', async () => {
   const viewer = basic(keyOf('viewer'));
   assert.equal((await refs('repository', viewer)).status, 200);
   assert.equal((await refs('repository', viewer, 'git-receive-pack')).status, 403);
@@ -86,7 +86,7 @@ test('view may fetch and not begin a push, push may push, the owner is admin; th
   );
 });
 
-test('what passes: query, body, protocol and coding; never the key', async () => {
+test('query, body, protocol and coding are forwarded, the key is not', async () => {
   const before = control.host.sent.length;
   const answer = await refs('repository', { ...basic(API_KEY), 'git-protocol': 'version=2' });
   assert.equal(answer.headers.get('content-type'), 'application/x-git');
@@ -124,7 +124,7 @@ test('the git host serves /<slug>/…, with and without .git', async () => {
   assert.equal(pushed.text, `git /git/${id}/git-receive-pack 0000`);
 });
 
-test('the dumb protocol and other paths are not spoken', async () => {
+test('the dumb protocol and other paths are not supported', async () => {
   assert.equal(
     (await control.fetch('GET', '/v1/git/repository/info/refs', { headers: basic(API_KEY) })).status,
     403,
@@ -134,7 +134,7 @@ test('the dumb protocol and other paths are not spoken', async () => {
   }
 });
 
-test('Git LFS is told, in its own format, that its objects are not kept here', async () => {
+test('Git LFS is answered in its own format that its objects are not stored here', async () => {
   for (const path of ['objects/batch', 'locks/verify']) {
     const { status, text, headers } = await control.fetch('POST', `/v1/git/repository.git/info/lfs/${path}`, {
       headers: { 'content-type': 'application/vnd.git-lfs+json' },
@@ -145,7 +145,7 @@ test('Git LFS is told, in its own format, that its objects are not kept here', a
   }
 });
 
-test('git-auth answers the user and role to whoever has the token', async () => {
+test('git-auth answers user and role to a caller with the token', async () => {
   const ask = (question: object, headers: Record<string, string> = { authorization: `Bearer ${TOKEN}` }) =>
     control.fetch('POST', '/internal/git-auth', {
       headers: { 'content-type': 'application/json', ...headers },
@@ -159,7 +159,7 @@ test('git-auth answers the user and role to whoever has the token', async () => 
   assert.equal((await ask({ slug: 'repository', key: API_KEY, need: 'view' }, {})).status, 401);
 });
 
-test('an outside control UI decides instead, and an answer without a role is a refusal', async () => {
+test('an external control UI can decide instead, and an answer without a role is a refusal', async () => {
   const outside = await TestControl.start({ RUNNER_UI_URL: 'http://ui.example' });
   try {
     await outside.create('guarded');
@@ -185,7 +185,7 @@ test('an outside control UI decides instead, and an answer without a role is a r
   }
 });
 
-test('a fetch reaches the host decompressed, and one with too many words is refused in words that git shows', async () => {
+test('a fetch reaches the host decompressed, and one with too many pkt-lines gets a refusal that git shows', async () => {
   const fetched = (body: Buffer, coding?: string) =>
     control.fetch('POST', '/v1/git/repository/git-upload-pack', {
       headers: { ...basic(keyOf('viewer')), ...(coding && { 'content-encoding': coding }) },
@@ -218,7 +218,7 @@ test('a fetch reaches the host decompressed, and one with too many words is refu
   assert.equal(control.host.sent.length, length, 'the host was not asked');
 });
 
-test('after a rename the old remote says the new one, to those who may know, until another app has the slug', async () => {
+test('after a rename the old remote answers the new one to callers with a role, until another app has the slug', async () => {
   const { id: renamed } = await control.create('old-name');
   await control.api('POST', `/v1/apps/${renamed}/rename`, { slug: 'new-name' });
   const asGit = { ...basic(API_KEY), 'user-agent': 'git/2.47.0' };
@@ -237,7 +237,7 @@ test('after a rename the old remote says the new one, to those who may know, unt
   assert.match((await refs('new-name', basic(API_KEY))).body.detail, /There is no app new-name\.$/);
 });
 
-test('a push to a slug that no app has is told how to make the app', async () => {
+test('a push to an unknown slug is answered with how to make the app', async () => {
   const asGit = { ...basic(API_KEY), 'user-agent': 'git/2.47.0' };
   const { status, text } = await refs('shop', asGit, 'git-receive-pack');
   assert.equal(status, 404);

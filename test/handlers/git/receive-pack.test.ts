@@ -1,4 +1,4 @@
-// What the git door reads of a push: the commands, whatever their coding, and nothing behind them.
+// How the control plane parses a push: the commands in any coding, and nothing of the pack behind them.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
@@ -41,7 +41,7 @@ function commands(...list: [before: string, after: string, ref: string][]): stri
   return `${lines.join('')}0000`;
 }
 
-/** Pushes a body. A list of chunks is sent chunked. */
+/** Pushes a body. A list of chunks is sent with chunked encoding. */
 async function push(body: Buffer | string | Buffer[], headers: Record<string, string> = {}, key = PUSHER) {
   const response = await request(`${control.url}/v1/git/repository/git-receive-pack`, {
     method: 'POST',
@@ -58,7 +58,7 @@ async function push(body: Buffer | string | Buffer[], headers: Record<string, st
 const PACK = Buffer.from(`PACK${'x'.repeat(300_000)}`);
 const received = () => Buffer.from(control.host.sent.at(-1)!.body);
 
-test('a push that creates and updates passes whole, plain, chunked and gzipped', async () => {
+test('a push that creates and updates is forwarded whole, plain, chunked and gzipped', async () => {
   const head = commands(
     [NONE, NEW, 'refs/heads/main'],
     [OLD, NEW, 'refs/heads/side'],
@@ -85,7 +85,7 @@ test('a push that creates and updates passes whole, plain, chunked and gzipped',
   assert.equal((await push(pieces, { 'content-encoding': 'gzip' })).status, 200);
 });
 
-test('a deletion, or a tag that moves, needs admin, wherever it stands and however it is coded', async () => {
+test('a deletion, or a moved tag, needs admin, at any position and in any coding', async () => {
   const sent = control.host.sent.length;
   const refused = [
     commands([OLD, NONE, 'refs/heads/side']),
@@ -109,7 +109,7 @@ test('a deletion, or a tag that moves, needs admin, wherever it stands and howev
   for (const body of refused) assert.equal((await push(body, {}, API_KEY)).status, 200, 'an admin may');
 });
 
-test('what cannot be understood is refused; an empty probe passes', async () => {
+test('a push that cannot be parsed is refused; an empty probe is forwarded', async () => {
   assert.equal((await push('0000')).status, 200);
   assert.equal(received().toString(), '0000');
   const strange = [

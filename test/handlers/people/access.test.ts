@@ -1,4 +1,4 @@
-// Who may do what: every operation, as every kind of caller.
+// Access control: every operation, as every kind of caller.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
@@ -29,7 +29,7 @@ before(async () => {
 });
 after(() => control.stop());
 
-/** The code that a call is refused with; null when it was carried out. */
+/** Returns the error code of a call; null when it succeeded. */
 async function refusal({ key }: { key: string }, method: string, params: object): Promise<string | null> {
   const response = await fetch(`${control.url}/rpc`, {
     method: 'POST',
@@ -45,7 +45,7 @@ async function refusal({ key }: { key: string }, method: string, params: object)
   return error?.data.code ?? null;
 }
 
-/** Inputs whose rules a schema does not tell. */
+/** Inputs whose rules are not in the schema. */
 const known = {
   hostname: fc.constant('shop.example.com'),
   url: fc.constant('https://example.com/hook'),
@@ -54,7 +54,7 @@ const known = {
 };
 
 let made = 0;
-/** An app of the owner, on which each of the others has the role of that name. */
+/** Makes an app of the owner. Each other caller gets the role that it is named after. */
 async function sharedApp(): Promise<{ id: string; slug: string }> {
   const slug = `shared-${made++}`;
   const { body } = await control.api('POST', '/v1/apps', { slug, owner: people.owner.account });
@@ -88,7 +88,7 @@ for (const operation of ofApps) {
 
 for (const operation of declared.filter(({ needs }) => needs === 'runner')) {
   const { name } = operation;
-  test(`${name} is for the runner token alone`, async () => {
+  test(`${name} needs the runner token`, async () => {
     const [sample] = fc.sample(fittingInput(operation, known), { numRuns: 1, seed: 1 });
     for (const role of [...ROLES, 'owner'] as const)
       assert.equal(await refusal(people[role], name, sample as object), 'forbidden');
@@ -119,7 +119,7 @@ test('an account makes apps for itself, and lists those that it may see', async 
   assert.ok(ofView.every((app) => app.owner === owner.account));
 });
 
-test('an overview has the apps that one may see, and no figures while the host does not answer', async () => {
+test('an overview has the apps that the caller may see, and no figures while the host does not answer', async () => {
   const { id } = await sharedApp();
   const overviewOf = async ({ key }: Person) => {
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
@@ -134,7 +134,7 @@ test('an overview has the apps that one may see, and no figures while the host d
   assert.ok(ofNone.items.every((item: { owner: string }) => item.owner === people.none.account));
 });
 
-test('an account has its own keys, and no other’s', async () => {
+test('an account sees its own keys, and no other account’s', async () => {
   const { none, owner } = people;
   assert.equal(await refusal(none, 'keys.create', { account: owner.account }), 'forbidden');
   assert.equal(await refusal(none, 'accounts.rename', { account: owner.account, name: 'X' }), 'forbidden');
@@ -153,7 +153,7 @@ test('an account has its own keys, and no other’s', async () => {
   assert.equal(gone.status, 401);
 });
 
-test('an API key is no token for the routes inside', async () => {
+test('an API key does not open the internal routes', async () => {
   const { status } = await control.fetch('POST', '/internal/git-auth', {
     headers: { authorization: `Bearer ${people.owner.key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ slug: 'x', key: 'y', need: 'view' }),

@@ -17,7 +17,7 @@ const fetchRefs = async (slug: string, key: string) =>
     })
   ).status;
 
-test('an account is made, listed and deleted; its address is its own', async () => {
+test('an account is made, listed and deleted; its address is unique', async () => {
   const made = await control.call('accounts.create', { name: 'Ada', email: 'Ada@Example.com' });
   assert.deepEqual(Object.keys(made).sort(), ['created_at', 'email', 'id', 'name', 'role']);
   assert.deepEqual([made.name, made.email, made.role], ['Ada', 'ada@example.com', 'member']);
@@ -57,7 +57,7 @@ test('each owner has a quota of its own, and an owner of apps cannot be deleted'
   assert.equal(await control.call('accounts.delete', { id: grace.id }), null);
 });
 
-test('a key is shown once, opens its account’s apps until it is revoked, and goes with the account', async () => {
+test('a key is shown once, opens its account’s apps until it is revoked, and is deleted with the account', async () => {
   const { id } = await account('linus');
   await control.api('POST', '/v1/apps', { slug: 'keyed', owner: id });
   const { key, ...made } = await control.call('keys.create', { account: id, name: 'laptop' });

@@ -1,4 +1,4 @@
-// People of the control UI, as the API knows them: who acts, and links that make accounts.
+// Users of the control UI in the API: the acting account, and links that create accounts.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { API_KEY, TestControl, TOKEN, WELCOME } from '../../support/handlers/control.ts';
@@ -12,7 +12,7 @@ after(() => control.stop());
 // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
 type Json = any;
 
-/** A call as an account that is signed in. @returns its result, or the code it is refused with */
+/** Calls as an account that is signed in. @returns the result, or the error code */
 async function as(account: string, method: string, params: object = {}, token = TOKEN): Promise<Json> {
   const { status, body } = await control.fetch('POST', '/rpc', {
     headers: {
@@ -26,7 +26,7 @@ async function as(account: string, method: string, params: object = {}, token = 
   return body.error?.data.code ?? body.result;
 }
 
-/** What the UI's server asks about people. */
+/** Calls a route about people as the UI's server does. */
 async function ask(name: string, input: object): Promise<{ status: number; body: Json }> {
   return control.internal(`/internal/sign-in/${name}`, input);
 }
@@ -37,13 +37,13 @@ const invite = async (params: object = {}) => {
 };
 const person = (name: string) => ({ name, email: `${name}@example.com` });
 
-test('the header names who acts beside the runner token alone', async () => {
+test('the header names the acting account, and counts only with the runner token', async () => {
   const { id } = await control.call('accounts.create', person('header'));
   const { items } = await as(id, 'apps.list');
   assert.deepEqual(items, []);
   assert.equal((await as(id, 'apps.create', { slug: 'of-header' })).owner, id);
   assert.equal(await as('0000000000000000', 'apps.list'), 'unauthorized');
-  // With a key it is nothing: the first account's apps are listed, and it is no admin by its key.
+  // With a key the header is ignored: the first account's apps are listed, and the key gives no admin rights.
   const { owner } = await as(id, 'apps.create', { slug: 'by-key' }, API_KEY);
   assert.notEqual(owner, id);
   assert.equal(await as(id, 'accounts.list', {}, API_KEY), 'forbidden');
@@ -64,7 +64,7 @@ test('an admin who is signed in may do what the runner token may; a member and a
   assert.equal(await as(admin.id, 'accounts.list', {}, key), 'forbidden');
   assert.equal((await as(admin.id, 'invites.create', {})).role, 'member');
   assert.equal(await as(member.id, 'invites.create', {}), 'forbidden');
-  // That goes for apps of others, too.
+  // The same goes for apps of other accounts.
   const { id } = await as(member.id, 'apps.create', { slug: 'of-a-member' });
   for (const [who, answer] of [
     [admin.id, id],
@@ -125,7 +125,7 @@ test('an invite ends after seven days', async () => {
   assert.ok(!items.some((each: Json) => each.id === id));
 });
 
-test('whoever is interrupted claims again and gets the same account; two at once get one', async () => {
+test('an interrupted claim can be repeated and gets the same account; of two at once one counts', async () => {
   const { token } = await invite();
   const claims = await Promise.all(
     ['carol', 'carol', 'dave'].map((name) => ask('claim', { token, ...person(name) })),
@@ -137,7 +137,7 @@ test('whoever is interrupted claims again and gets the same account; two at once
   assert.equal(made.length, 1);
 });
 
-test("an address that another account has is refused, and the link can be used with one's own", async () => {
+test('an address that another account has is refused, and the link still works with a free one', async () => {
   await control.call('accounts.create', person('taken'));
   const refused = await control.rpc({
     jsonrpc: '2.0',
@@ -172,7 +172,7 @@ test('an invite for one app gives its role there, and nothing else', async () =>
   assert.equal((await control.rpc(nowhere)).body.error.data.code, 'app_not_found');
 });
 
-/** An app of a member, and a second admin of it. */
+/** Makes an app of a member, with a second admin. */
 async function appOf(name: string): Promise<{ id: string; owner: string; admin: string }> {
   const owner = (await control.call('accounts.create', person(`${name}-owner`))).id;
   const admin = (await control.call('accounts.create', person(`${name}-admin`))).id;
@@ -180,7 +180,7 @@ async function appOf(name: string): Promise<{ id: string; owner: string; admin: 
   await as(owner, 'collaborators.set', { id, account: admin, role: 'admin' });
   return { id, owner, admin };
 }
-/** An invite to an app. */
+/** Invites to an app. */
 async function inviteTo(id: string, by: string, params: object): Promise<Json> {
   const made = await as(by, 'collaborators.invite', { id, role: 'push', ...params });
   return typeof made === 'string' ? made : { ...made, token: new URL(made.url).searchParams.get('token') };
@@ -201,7 +201,7 @@ test('an admin of an app invites people who have no account: as guests, who own 
   assert.ok(
     (await control.call('invites.list', { limit: 200 })).items.some((each: Json) => each.id === made.id),
   );
-  // The address is that of the invite, whatever else is said.
+  // The invite's address counts, whatever address the claim states.
   const { body: guest } = await ask('claim', { token, ...person('somebody-else') });
   assert.deepEqual([guest.email, guest.role], ['guest-one@example.com', 'guest']);
   await ask('close', { token });
@@ -218,7 +218,7 @@ test('an admin of an app invites people who have no account: as guests, who own 
   const { items } = await as(admin, 'collaborators.list', { id });
   const listed = items.find((each: Json) => each.account === guest.id);
   assert.deepEqual([listed.name, listed.email], ['somebody-else', 'guest-one@example.com']);
-  // Whoever sets the password anew by a link is left with no key that somebody else made in their name.
+  // A password reset revokes the keys that others made in the account's name.
   const { key } = await as(guest.id, 'keys.create', { account: guest.id });
   const withKey = () =>
     control.fetch('GET', `/v1/apps/${id}`, { headers: { authorization: `Bearer ${key}` } });
@@ -226,7 +226,7 @@ test('an admin of an app invites people who have no account: as guests, who own 
   const anew = await invite({ account: guest.id });
   assert.equal((await ask('claim', { token: anew.token, ...person('x') })).status, 200);
   assert.equal((await withKey()).status, 401);
-  // Whoever runs the machine can let them have apps.
+  // The operator can let guests own apps.
   assert.equal((await ask('join', { token: (await invite()).token, account: guest.id })).status, 200);
   assert.equal((await as(guest.id, 'accounts.me')).role, 'member');
   assert.equal((await as(guest.id, 'apps.create', { slug: 'of-a-guest' })).owner, guest.id);
@@ -250,7 +250,7 @@ test('an invite gives the role that it states, whoever made it', async () => {
     assert.equal(await roleOn(id, body.id), 'view');
     assert.equal(await as(body.id, 'apps.create', { slug: `of-viewer-${n}` }), 'quota_exceeded');
   }
-  // With an account that is there it gives the role on the app alone: a guest stays a guest, a member a member.
+  // For an existing account it gives the role on the app alone: a guest stays a guest, a member a member.
   const guest = (await control.call('accounts.list', { limit: 200 })).items.find(
     ({ name }: Json) => name === 'viewer-0',
   );
@@ -273,7 +273,7 @@ test('an invite gives the role that it states, whoever made it', async () => {
   ]);
 });
 
-test('an invite to an app gives nothing else, and ends with the rights of whoever made it', async () => {
+test('an invite to an app gives nothing else, and ends with the rights of its maker', async () => {
   const { id, owner, admin } = await appOf('rights');
   const other = await appOf('other-rights');
   const email = 'friend@example.com';
@@ -318,7 +318,7 @@ test('an invite to an app gives nothing else, and ends with the rights of whoeve
   );
 });
 
-test('nobody learns by an invite to an app who has an account; whoever has one uses it signed in', async () => {
+test('an invite to an app does not reveal who has an account; who has one uses it signed in', async () => {
   const { id, admin } = await appOf('known');
   const member = (await control.call('accounts.create', person('known-member'))).id;
   const [known, unknown] = [
@@ -330,7 +330,7 @@ test('nobody learns by an invite to an app who has an account; whoever has one u
   const looks = await Promise.all([known, unknown].map(({ token }) => ask('look', { token })));
   const [first, second] = looks.map(({ body: { email, expires_at, ...rest } }) => rest);
   assert.deepEqual(first, second);
-  // The address of the link counts, not one that is tried with it.
+  // The address of the link counts, not one that is sent with it.
   const { body } = await ask('claim', { token: unknown.token, ...person('known-member') });
   assert.equal(body.email, 'unknown-member@example.com');
   assert.equal(
@@ -345,7 +345,7 @@ test('nobody learns by an invite to an app who has an account; whoever has one u
   assert.equal((await as(member, 'accounts.me')).role, 'member');
 });
 
-test('an invite that is used signed in raises a role and lowers none', async () => {
+test('an invite that is used signed in can raise a role but not lower it', async () => {
   const { id, owner, admin } = await appOf('raises');
   const use = async (account: string, role: string) => {
     const { token } = await inviteTo(id, owner, { email: 'whoever@example.com', role });
@@ -368,12 +368,12 @@ test('an invite that is used signed in raises a role and lowers none', async () 
   assert.equal((await ask('join', { token, account: '0000000000000000' })).body.code, 'invite_not_found');
   assert.equal((await ask('join', { token, account: guest.id })).status, 200);
   assert.equal((await as(guest.id, 'accounts.me')).role, 'admin');
-  // A link for a new password is nobody's to join by.
+  // A password reset link cannot be used to join an app.
   const reset = await invite({ account: owner });
   assert.equal((await ask('join', { token: reset.token, account: admin })).body.code, 'invite_not_found');
 });
 
-test('the admins of an app invite twenty people a day, those they take back included', async () => {
+test('the admins of an app invite at most twenty people a day, revoked invites included', async () => {
   const { id, owner, admin } = await appOf('many');
   const email = (n: number) => ({ email: `invited-${n}@example.com`, role: 'view' });
   for (let n = 0; n < 20; n++) {
@@ -387,7 +387,7 @@ test('the admins of an app invite twenty people a day, those they take back incl
   assert.equal((await inviteTo(id, admin, email(22))).by, admin);
 });
 
-test('a link for an account that there is keeps its name, address and role', async () => {
+test('a link for an existing account keeps its name, address and role', async () => {
   const account = await control.call('accounts.create', person('forgetful'));
   const { token } = await invite({ account: account.id, role: 'admin' });
   const { body } = await ask('look', { token });
@@ -407,14 +407,14 @@ test('a link for an account that there is keeps its name, address and role', asy
   assert.equal((await ask('account', { id: account.id })).body.code, 'account_not_found');
 });
 
-test('the link of the first start is for the first account, until somebody has it', async () => {
+test('the link of the first start is for the first account, until someone has claimed it', async () => {
   const purpose = await ask('look', { token: WELCOME });
   assert.deepEqual([purpose.body.kind, purpose.body.expires_at], ['welcome', null]);
   const { items } = await control.call('invites.list', { limit: 200 });
   assert.ok(items.every(({ role }: Json) => role !== 'owner'));
   const { body } = await ask('claim', { token: WELCOME, ...person('first') });
   assert.equal(body.role, 'admin');
-  // Not closed yet: whoever was interrupted finds it printed again.
+  // The link is still open: after an interruption it is printed again.
   assert.deepEqual((await control.boot()).body, { welcome: true });
   await ask('close', { token: WELCOME });
   assert.deepEqual((await control.boot()).body, { welcome: false });
@@ -422,7 +422,7 @@ test('the link of the first start is for the first account, until somebody has i
   assert.deepEqual((await control.internal('/internal/boot', other)).body, { welcome: false });
 });
 
-test('nobody without the secret of the host asks about people', async () => {
+test('routes about people need the secret of the host', async () => {
   const { body } = await control.internal('/internal/sign-in/look', { token: WELCOME }, 'wrong');
   assert.equal(body.code, 'route_not_found');
   for (const name of ['nothing', 'toString', '__proto__'])

@@ -1,4 +1,4 @@
-// The typed client. It checks every answer against the contract, so these calls check the answers too.
+// The typed client. It validates every answer against the contract, so these calls check the answers too.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -17,7 +17,7 @@ before(async () => {
 });
 after(() => control.stop());
 
-test('every operation that is there answers what the contract says', async () => {
+test('every implemented operation answers as the contract says', async () => {
   const called = new Set<string>();
   const call: CellarClient['call'] = (name, ...rest) => {
     called.add(name);
@@ -72,7 +72,7 @@ test('every operation that is there answers what the contract says', async () =>
   await call('keys.revoke', { id: key.id });
   await call('accounts.delete', { id: account.id });
   assert.equal(await call('apps.delete', { id }), null);
-  // Streams are followed below; what needs the host, a repository or a release is in the end-to-end tests.
+  // Streams are followed below. Operations that need the host, a repository or a release are in the end-to-end tests.
   const elsewhere =
     /^((alerts|secrets|storage|snapshots|source|metrics|devices|paths|refs|spans|datapoints|logs|errors|crons|workflows)\..*|admin\.(settings|snapshot|restore)|domains\.check|previews\.(list|log|promote|delete)|apps\.(figures|sleep)|deploys\.(get|log|rollback|create|cancel)|.*\.stream)$/;
   const left = operations
@@ -123,7 +123,7 @@ test('a stream that cannot be resumed says so, and goes on', async () => {
   await stream.return(undefined);
 });
 
-test('a stream whose reader is slow says how much was left out', async (t) => {
+test('a stream whose reader is slow reports how many events were left out', async (t) => {
   const server = createServer((_, response) => {
     response
       .writeHead(200, { 'content-type': 'text/event-stream' })
@@ -139,7 +139,7 @@ test('a stream whose reader is slow says how much was left out', async (t) => {
   assert.ok(value?.reset && /^7 events/.test(value.reason));
 });
 
-test('it waits as long as the API may take, also for hours', async (t) => {
+test('its timeout covers the API’s longest answer, even hours', async (t) => {
   const waits: number[] = [];
   t.mock.method(AbortSignal, 'timeout', (ms: number) => {
     waits.push(ms);
@@ -154,7 +154,7 @@ test('it waits as long as the API may take, also for hours', async (t) => {
   );
 });
 
-test('an answer that is no Cellar’s is told apart from a refusal', async (t) => {
+test('an answer from another server is distinguished from a refusal', async (t) => {
   const answers: [number, string][] = [
     [502, '<html>Bad Gateway</html>'],
     [200, '<html>Sign in</html>'],

@@ -1,4 +1,4 @@
-// The contract against a list of the specification's routes and methods, written by hand.
+// The contract against a handwritten list of the specification's routes and methods.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { slug as slugSchema } from '../../../handlers/contract/apps/apps.ts';
@@ -138,7 +138,7 @@ const rpcOnly = [
   'invites.list',
   'invites.revoke',
 ];
-/** Routes without an RPC method, answered elsewhere. */
+/** Routes without an RPC method, which other code answers. */
 const outside = [
   'GET /health',
   'GET /metrics',
@@ -170,7 +170,7 @@ test('the contract has exactly the routes and methods of the specification', () 
   assert.deepEqual(without.map(({ name }) => name).sort(), rpcOnly.toSorted());
 });
 
-test('every operation takes the names of its path, refuses unknown fields and names known error codes', () => {
+test('every operation takes the names of its path, refuses unknown fields and lists known error codes', () => {
   for (const { name, path, input, errors } of declared) {
     for (const param of pathNames(path ?? '')) assert.ok(param in input.shape, `${name} ${param}`);
     const unknown = input.safeParse({ surely_unknown: 1 }).error?.issues ?? [];
@@ -191,7 +191,7 @@ test('every list takes limit and cursor, and a deletion answers nothing', () => 
   }
 });
 
-test('error codes have statuses of errors, and those of the specification mean what it says', () => {
+test('error codes have error statuses, and those of the specification have its statuses', () => {
   for (const { status } of Object.values(errorCodes)) assert.ok(status >= 400 && status < 600);
   const expected: [ErrorCode, number][] = [
     ['unauthorized', 401],

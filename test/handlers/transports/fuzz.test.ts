@@ -1,5 +1,5 @@
-// Every operation through both transports, with inputs made from the contract's schemas: what fits is never refused as
-// ill-formed, junk is always refused clearly and changes nothing, and both transports answer the same.
+// Every operation through both transports, with inputs generated from the contract's schemas. A valid input is never
+// refused as ill-formed. Junk is always refused clearly and changes nothing. Both transports answer the same.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
@@ -18,9 +18,9 @@ import { TestControl, TOKEN } from '../../support/handlers/control.ts';
 import { randomCases } from '../../support/random.ts';
 
 const cases = randomCases(4);
-/** Longest wait for an answer, in ms. */
+/** Timeout of an answer, in ms. */
 const DEADLINE_MS = 5_000;
-/** Refusals that any operation may answer with. */
+/** Error codes that any operation may answer with. */
 const COMMON: readonly ErrorCode[] = ['invalid_input', 'malformed_json', 'body_too_large'];
 
 const declared: readonly Operation[] = operations;
@@ -29,12 +29,12 @@ const deletingLast = [
   ...declared.filter((operation) => !isDeleting(operation)),
   ...declared.filter(isDeleting),
 ];
-/** What a path or a statement may be is more than its schema says. */
+/** These restrict paths and statements more than their schemas do. */
 const hasOwnRules = ({ name }: Operation) => /^(source|storage|alerts|builds)\./.test(name);
 
 let control: TestControl;
 let countRows: () => Promise<unknown>;
-/** How many rows each table had when it was last known. */
+/** Number of rows in each table at the last look. */
 let rows: unknown = null;
 before(async () => {
   control = await TestControl.start({ RUNNER_MAX_APPS_PER_USER: '1000000' });
@@ -48,7 +48,7 @@ before(async () => {
 });
 after(() => control.stop());
 
-/** An answer, from whichever transport: with a problem, or with an output. */
+/** An answer of either transport: a problem or an output. */
 interface Outcome {
   status: number;
   problem: ProblemBody | null;
@@ -75,12 +75,12 @@ for (const [kind, inputs] of [
   });
 }
 
-/** One for each operation, which stays the same when others are added. */
+/** Returns a seed for an operation that stays the same when others are added. */
 function seedOf(name: string): number {
   return [...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) | 0, cases.seed);
 }
 
-test('an id that is none is an unknown one, whatever it is', { timeout: 120_000 }, async () => {
+test('any text that is not an id is answered as an unknown id', { timeout: 120_000 }, async () => {
   const { id, ...known } = await fixture();
   const odd = junkTexts.filter((text) => text.isWellFormed());
   for (const operation of deletingLast.filter(({ kind }) => kind !== 'stream')) {
@@ -102,7 +102,7 @@ test('an id that is none is an unknown one, whatever it is', { timeout: 120_000 
   }
 });
 
-test('what is written reads back as it was answered', { timeout: 120_000 }, async () => {
+test('written values read back as they were answered', { timeout: 120_000 }, async () => {
   const { id } = await control.create('reads-back');
   const readers: Partial<Record<string, (output: Input) => Promise<unknown>>> = {
     'events.log': async () => (await control.call('events.list', { id, limit: 1 })).items[0],
@@ -116,7 +116,7 @@ test('what is written reads back as it was answered', { timeout: 120_000 }, asyn
   for (const operation of declared) {
     const read = readers[operation.name];
     if (read === undefined) continue;
-    // Newest first means by the event's own time, when it has one.
+    // "Newest first" means by the event's own time, when it has one.
     const known = {
       id: fc.constant(id),
       hostname: fc.domain(),
@@ -133,7 +133,7 @@ test('what is written reads back as it was answered', { timeout: 120_000 }, asyn
   }
 });
 
-/** The item of a whole list, page by page, whose field has the value. */
+/** Searches a list, page by page, for the item whose field has the value. */
 async function findItem(method: string, id: string, field: string, value: unknown): Promise<unknown> {
   for (let cursor: string | undefined; ; ) {
     const { items, next_cursor } = await control.call(method, { id, limit: 20, ...(cursor && { cursor }) });
@@ -149,7 +149,7 @@ function describeFailure({ name }: Operation): (error: Error) => never {
   };
 }
 
-/** A new app, an account and a key, so that some inputs name what there is. */
+/** Makes an app, an account and a key, so that some inputs name existing records. */
 async function fixture(): Promise<Record<string, fc.Arbitrary<unknown>>> {
   const number = Math.random().toString(36).slice(2, 10);
   const { id } = await control.create(`fuzz-${number}`);
@@ -167,8 +167,8 @@ async function fixture(): Promise<Record<string, fc.Arbitrary<unknown>>> {
 }
 
 /**
- * Asks both transports, REST first where it can carry the input; what REST has changed is not done again.
- * @returns the refusal, null when it was carried out
+ * Calls both transports, REST first where it can carry the input. A change that REST made is not repeated over RPC.
+ * @returns the refusal; null on success
  */
 async function runBoth(operation: Operation, input: Input): Promise<ProblemBody | null> {
   rows ??= await countRows();
@@ -211,7 +211,7 @@ async function overRpc(operation: Operation, params: Input): Promise<Outcome> {
   return { status: problem.status, problem, output: null };
 }
 
-/** The answer, of a stream without its body. */
+/** Returns the answer; of a stream, without its body. */
 async function send(
   path: string,
   init: RequestInit,
@@ -259,7 +259,7 @@ interface RestRequest {
   init: RequestInit;
 }
 
-/** The REST request that says the same as the input, or null when none does. */
+/** Returns the REST request that is equal to the input; null when there is none. */
 function restRequest(operation: Operation, input: Input): RestRequest | null {
   if (operation.path === null) return null;
   const inPath = pathNames(operation.path);
@@ -280,17 +280,17 @@ function restRequest(operation: Operation, input: Input): RestRequest | null {
   return { path: rest.length > 0 ? `${path}?${query}` : path, init: { method: operation.method } };
 }
 
-/** What a path can carry: not nothing, and not what means another path. */
+/** Whether a path can carry the value: it is not empty and does not lead to another path. */
 function isSegment(value: unknown): boolean {
   return typeof value === 'string' && value.isWellFormed() && !['', '.', '..'].includes(value);
 }
 
-/** What a query can carry so that it is read as it was meant. */
+/** Whether a query can carry the value so that it parses back to itself. */
 function isQueryValue(value: unknown, type: unknown): boolean {
   if (type === 'integer' || type === 'number') {
     return typeof value === 'number' && /^-?\d{1,15}(\.\d{1,9})?$/.test(String(value));
   }
-  // The text `true` would be read as the truth value.
+  // The text `true` would be parsed as a boolean.
   if (type === 'boolean') return typeof value === 'boolean';
   return typeof value === 'string' && value.isWellFormed();
 }

@@ -1,4 +1,4 @@
-// What holds for every route: credentials, request ids, bodies, problems.
+// Rules of every route: credentials, request ids, bodies, problems.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { PREVIEW_NAMES, PreviewNames } from '../../../handlers/preview-names.ts';
@@ -29,7 +29,7 @@ test('a route without the token, or with a wrong one, answers 401 before anythin
   }
 });
 
-test('the token is taken as a bearer and in the three fallback headers', async () => {
+test('the token is accepted as a bearer and in the three fallback headers', async () => {
   const accepted: Record<string, string>[] = [
     { authorization: `bearer ${TOKEN}` },
     { 'x-runner-token': TOKEN },
@@ -49,7 +49,7 @@ test('every response carries a request id: the one given if it is well formed, e
   assert.ok((await control.fetch('GET', '/v1/apps')).headers.get('x-request-id'));
 });
 
-test('what is not routed answers 404 route_not_found as a problem, naming the methods of the path', async () => {
+test('an unknown route answers 404 route_not_found as a problem, naming the methods of the path', async () => {
   const unrouted = await control.api('GET', '/v1/nowhere');
   assert.equal(unrouted.status, 404);
   assert.equal(unrouted.headers.get('content-type'), 'application/problem+json');
@@ -70,7 +70,7 @@ test('what is not routed answers 404 route_not_found as a problem, naming the me
   assert.match((await control.api('POST', '/openapi.json')).body.detail, /takes GET\./);
 });
 
-test('a body that is no JSON, no UTF-8, no object or too deep is refused and says why', async () => {
+test('a body that is not JSON, not UTF-8, no object or too deep is refused with the reason', async () => {
   const malformed = await control.api('POST', '/v1/apps', '{"slug": }');
   assert.deepEqual([malformed.status, malformed.body.code], [400, 'malformed_json']);
   assert.match(malformed.body.detail, /Unexpected token '}'.*slug/);
@@ -88,7 +88,7 @@ test('a body that is no JSON, no UTF-8, no object or too deep is refused and say
   assert.equal(prototype.status, 400);
 });
 
-test('a name that an object has twice is refused and named, at any depth and however it is written', async () => {
+test('a duplicate member name is refused and named, at any depth and in any escaping', async () => {
   const { id } = await control.create('twice');
   for (const [path, body, name] of [
     ['/v1/apps', '{"slug": "doubled", "slug": "doubled-2"}', '"slug"'],
@@ -105,7 +105,7 @@ test('a name that an object has twice is refused and named, at any depth and how
   assert.equal((await control.api('POST', `/v1/apps/${id}/events`, fine)).body.event, '"a": \\');
 });
 
-test('a body is refused that readers would take differently: half a surrogate pair, the name __proto__', async () => {
+test('a body that parsers would read differently is refused: half a surrogate pair, the name __proto__', async () => {
   const { id } = await control.create('unicode');
   const send = (event: string, rest = '') =>
     control.api('POST', `/v1/apps/${id}/events`, `{"channel": "c", "event": ${event}${rest}}`);
@@ -124,7 +124,7 @@ test('a body is refused that readers would take differently: half a surrogate pa
   assert.equal((await send('"e"', ', "tags": {"constructor": 1}')).body.tags.constructor, 1);
 });
 
-test('the body null is no empty body', async () => {
+test('the body null is not an empty body', async () => {
   const { id } = await control.create('nothing');
   assert.equal((await control.api('POST', `/v1/apps/${id}/git-remote`, 'null')).body.code, 'invalid_input');
   assert.equal((await control.api('POST', `/v1/apps/${id}/git-remote`)).status, 200);
@@ -157,7 +157,7 @@ test('a body of another type, charset or coding answers 415', async () => {
   assert.equal((await control.api('POST', '/v1/apps', '{"slug": "typed"}', fine)).status, 201);
 });
 
-test('a query is checked like a body: unknown, doubled and ill-typed names are refused', async () => {
+test('a query is validated like a body: unknown, duplicate and ill-typed names are refused', async () => {
   for (const [query, path] of [
     ['limit=0', 'limit'],
     ['limit=many', 'limit'],
@@ -174,7 +174,7 @@ test('a query is checked like a body: unknown, doubled and ill-typed names are r
   assert.equal((await control.api('GET', '/v1/apps/%E0%A4%A')).status, 400);
 });
 
-test('a cursor that is made up in the form of a list’s own is refused', async () => {
+test('a forged cursor in the form of a list’s own is refused', async () => {
   const { id } = await control.create('cursors');
   const made = (...parts: string[]) => Buffer.from(parts.join('\0')).toString('base64url');
   for (const place of ['', 'abc', '-1', '1.5', 'NaN', '1e308', '9'.repeat(20)]) {
@@ -200,7 +200,7 @@ test('a HEAD is answered as its GET, without a body', async () => {
   assert.deepEqual([status, text], [200, '']);
 });
 
-test('certificates for names of previews have an end, for each app by itself', () => {
+test('certificates for preview names are limited, for each app by itself', () => {
   const names = new PreviewNames();
   const day = 24 * 3_600_000;
   for (let n = 0; n < PREVIEW_NAMES; n++) assert.ok(names.may('a', `branch-${n}`, n < 10 ? 0 : day));

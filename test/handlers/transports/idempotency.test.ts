@@ -24,7 +24,7 @@ test('the same key and body get the first answer, with its status, and nothing i
   assert.equal((await control.api('GET', `/v1/apps/${id}/events`)).body.items.length, 1);
 });
 
-test('over RPC the same key stands for the same operation; each call of a batch counts for itself', async () => {
+test('over RPC a key belongs to one operation, and each call of a batch counts separately', async () => {
   const { id } = await control.create('mirrored');
   const call = (n: number) => ({
     jsonrpc: '2.0',
@@ -55,7 +55,7 @@ test('another body or operation with the same key is refused with 422', async ()
   assert.ok(!body.items.some(({ slug }: { slug: string }) => slug === 'other-body'));
 });
 
-test('a refusal is repeated too, a fault of ours is not', async () => {
+test('a refusal is repeated too, an internal error is not', async () => {
   const doomed = () => control.api('POST', '/v1/apps', { slug: 'unlucky' }, key('unlucky'));
   control.host.failing = 500;
   assert.equal((await doomed()).status, 503);
@@ -89,7 +89,7 @@ test('a secret is in the first answer only', async () => {
   assert.doesNotMatch(JSON.stringify(results), new RegExp(`hush|${shown}`));
 });
 
-test('while the first request runs, a second one is refused with 409; one that was cut may run again', async () => {
+test('while the first request runs, a second one is refused with 409; an interrupted one may run again', async () => {
   const answers = await Promise.all(
     Array.from({ length: 5 }, () => control.api('POST', '/v1/apps', { slug: 'at-once' }, key('at-once'))),
   );
@@ -110,7 +110,7 @@ test('while the first request runs, a second one is refused with 409; one that w
   assert.equal((await again()).body.code, 'slug_taken');
 });
 
-test('an invalid key is refused, and reads take no notice of any', async () => {
+test('an invalid key is refused, and reads ignore keys', async () => {
   for (const name of ['', 'two words', 'x'.repeat(201)]) {
     const { status } = await control.api('POST', '/v1/apps', { slug: 'keyless' }, key(name));
     assert.equal(status, 400, name);
@@ -119,7 +119,7 @@ test('an invalid key is refused, and reads take no notice of any', async () => {
     assert.equal((await control.api('GET', '/v1/apps', undefined, key(name))).status, 200, name);
 });
 
-test('a change that was made keeps its key, though the host could not be told; its answer comes again', async () => {
+test('a change that was made keeps its key even when the host is unreachable, and its answer is repeated', async () => {
   const { id } = await control.create('made');
   const set = () => control.api('POST', `/v1/apps/${id}/env`, { name: 'A', value: '1' }, key('made'));
   control.host.failing = 500;
@@ -134,7 +134,7 @@ test('a change that was made keeps its key, though the host could not be told; i
   assert.equal(items.length, 1);
 });
 
-test('an answer that comes again names the same fields', async () => {
+test('a repeated answer names the same fields', async () => {
   const { id } = await control.create('fields');
   const add = () => control.api('POST', `/v1/apps/${id}/domains`, { hostname: 'a.localhost' }, key('fields'));
   const first = await add();
@@ -142,7 +142,7 @@ test('an answer that comes again names the same fields', async () => {
   assert.deepEqual((await add()).body, first.body);
 });
 
-test('a request goes on when its caller has gone, and one that comes meanwhile is not run beside it', async () => {
+test('a request continues after its client has left, and a retry meanwhile does not run beside it', async () => {
   const { id } = await control.create('gone');
   const held = Promise.withResolvers<void>();
   control.host.held = held.promise;
@@ -173,7 +173,7 @@ test('a request goes on when its caller has gone, and one that comes meanwhile i
   assert.equal(sent(), before + 1);
 });
 
-test('keys belong to who calls: one of another account is another key', async () => {
+test('keys belong to the caller: the same key of another account is another key', async () => {
   const { items } = await control.call('accounts.list', {});
   const create = (slug: string, token: string) =>
     control.api('POST', '/v1/apps', { slug }, { ...key('shared'), authorization: `Bearer ${token}` });
@@ -185,9 +185,9 @@ test('keys belong to who calls: one of another account is another key', async ()
   assert.deepEqual((await create('runners-own', TOKEN)).body, runners.body);
 });
 
-test('a fault of ours that changed nothing may be tried again; one that may have comes again', async () => {
+test('an internal error that changed nothing may be retried; one that may have changed something is repeated', async () => {
   const database = await control.database();
-  /** Asks while rows cannot be added to a table, which is a fault, and again when they can. */
+  /** Calls while inserts into a table fail, which is an internal error, and again when they succeed. */
   const twice = async (table: string, ask: () => Promise<Answer>) => {
     const broken = `CREATE TRIGGER broken BEFORE INSERT ON ${table} BEGIN SELECT raise(ABORT, 'broken'); END`;
     await database.prepare(broken).run();
@@ -205,7 +205,7 @@ test('a fault of ours that changed nothing may be tried again; one that may have
 
   const { id } = await control.create('faulty');
   const log = () => control.api('POST', `/v1/apps/${id}/events`, { channel: 'c', event: 'e' }, key('faulty'));
-  // The app's own object does this one, and does not tell how far it came.
+  // The app's Durable Object runs this one, and does not report how far it got.
   const answers = await twice('events', log);
   assert.deepEqual(
     answers.map(({ status }) => status),

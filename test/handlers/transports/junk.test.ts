@@ -1,4 +1,4 @@
-// What strangers may send that no schema sees: bodies that are none, messages that are no calls, paths of nowhere.
+// Junk that no schema sees: bodies that do not parse, messages that are no calls, unknown paths.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
@@ -18,7 +18,7 @@ before(async () => {
 });
 after(() => control.stop());
 
-/** Bodies that no route takes, and the code that each is refused with. */
+/** Bodies that every route refuses, and the error code of each. */
 const bodies: [name: string, body: string | Uint8Array, code: string, type?: string][] = [
   ['a depth bomb', '['.repeat(100_000), 'malformed_json'],
   ['a depth bomb in an object', '{"a":'.repeat(100_000), 'malformed_json'],
@@ -42,7 +42,7 @@ const bodies: [name: string, body: string | Uint8Array, code: string, type?: str
   ['a huge number', '{"hasOwnProperty": 1e999}', 'invalid_input'],
 ];
 
-test('every route that takes a body refuses what is none, and says which kind of wrong it is', async () => {
+test('every route with a body refuses junk, and says what is wrong', async () => {
   const before = await snapshot();
   const routes = declared.filter(({ path, method }) => path !== null && /^(POST|PATCH)$/.test(method));
   for (const { method, path } of routes) {
@@ -85,7 +85,7 @@ const looksLikeACall = fc.record(
 );
 const call = fc.oneof(looksLikeACall, fc.dictionary(names, anything, { maxKeys: 6 }), anything);
 
-test('whatever JSON is sent to JSON-RPC, each part is answered with one result or one error', async () => {
+test('for any JSON that is sent to JSON-RPC, each part gets one result or one error', async () => {
   const property = fc.asyncProperty(fc.oneof(call, fc.array(call, { maxLength: 5 })), async (message) => {
     const { status, body, text, headers } = await control.rpc(JSON.stringify(message));
     assert.ok(headers.get('x-request-id'));
@@ -102,7 +102,7 @@ test('whatever JSON is sent to JSON-RPC, each part is answered with one result o
   await fc.assert(property, { ...randomCases(80), endOnFailure: true });
 });
 
-test('whatever path, method and headers are sent, the answer is no fault of ours', async () => {
+test('for any path, method and headers the answer is no internal error', async () => {
   const segment = fc.oneof(
     fc.constantFrom('v1', 'apps', 'rpc', 'events', 'env', 'git', 'edge', 'internal', 'blob', id),
     fc.constantFrom(...junkTexts.map((text) => encodeURIComponent(text.toWellFormed()))),
@@ -123,7 +123,7 @@ test('whatever path, method and headers are sent, the answer is no fault of ours
 });
 
 function sendBytes(method: string, path: string, body: string | Uint8Array, type: string): Promise<Answer> {
-  // As bytes: of a text, fetch would say what type it is.
+  // As bytes: for a text, fetch would add a content type.
   const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : new Uint8Array(body);
   const headers = { authorization: `Bearer ${TOKEN}`, ...(type && { 'content-type': type }) };
   return control.fetch(method, path, { headers, body: bytes });

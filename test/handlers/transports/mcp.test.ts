@@ -1,4 +1,4 @@
-// The tools of agents check their arguments as the other transports do.
+// MCP tools validate their arguments as the other transports do.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Operation } from '../../../handlers/contract/operation.ts';
@@ -11,7 +11,7 @@ before(async () => {
 });
 after(() => control.stop());
 
-/** The text that a tool refuses its arguments with; `null`: it takes them. */
+/** Returns the text of a tool's refusal; `null` when it accepts the arguments. */
 async function refusal(name: string, given: object): Promise<string | null> {
   const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: given } };
   const accept = { accept: 'application/json, text/event-stream' };
@@ -20,7 +20,7 @@ async function refusal(name: string, given: object): Promise<string | null> {
   return result.isError ? result.content[0].text : null;
 }
 
-/** The same as JSON-RPC refuses it, in the words of a tool. */
+/** Returns JSON-RPC's refusal of the same arguments, in the format of a tool. */
 async function rpcRefusal(method: string, params: object): Promise<string | null> {
   const { body } = await control.rpc({ jsonrpc: '2.0', id: 1, method, params });
   if (!body.error) return null;
@@ -31,7 +31,7 @@ async function rpcRefusal(method: string, params: object): Promise<string | null
   return `${code}: ${detail}${fields.join('')}`;
 }
 
-/** Inputs that an operation cannot take: without a field, with an unknown one, and all fields of a wrong type. */
+/** Returns invalid inputs: without a field, with an unknown one, and with all fields of a wrong type. */
 function wrongInputs({ input }: Operation): object[] {
   const fields = Object.keys(input.shape);
   const wrong = [null, {}, [1], 1.5, 'a\0b'];
@@ -64,7 +64,7 @@ test('every tool refuses wrong arguments as JSON-RPC does, by the field', async 
   }
 });
 
-test('the tools that reach other operations check their own arguments, too', async () => {
+test('the tools that reach other operations validate their own arguments, too', async () => {
   const cases: [tool: string, given: object, fields: string[]][] = [
     ['api_operations', { more: 1 }, ['more: unknown field']],
     ['api_describe', {}, ['name: is required']],

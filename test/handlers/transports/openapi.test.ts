@@ -23,7 +23,7 @@ let control: TestControl;
 // biome-ignore lint/suspicious/noExplicitAny: a document
 let document: any;
 let directory: string;
-/** Where the document is as a file. */
+/** Path of the document. */
 let written: string;
 before(async () => {
   control = await TestControl.start();
@@ -48,14 +48,14 @@ test('it is OpenAPI 3.1 and has every operation and every other route once, by i
   assert.deepEqual(ids.sort(), names.sort());
 });
 
-test('it has the routes that are no operations, with what they ask for', () => {
+test('it has the routes that are no operations, with their inputs', () => {
   assert.deepEqual(document.paths['/health'].get.security, []);
   assert.deepEqual(document.paths['/v1/git/{slug}/git-receive-pack'].post.security, [{ git: [] }]);
   for (const path of ['/ready', '/rpc', '/openapi.json', '/v1/edge/tls-ask'])
     assert.ok(document.paths[path], path);
 });
 
-test('it tells what is sent besides: headers, raw answers and what readiness says', () => {
+test('it describes headers, raw answers and the readiness answer too', () => {
   const headers = (operation: { parameters: { in: string; name: string; $ref?: string }[] }) =>
     operation.parameters
       .filter((parameter) => parameter.in === 'header' || parameter.$ref)
@@ -81,7 +81,7 @@ test('it tells what is sent besides: headers, raw answers and what readiness say
   assert.deepEqual(schema.required, ['status', 'failing']);
 });
 
-test('every parameter in braces is described, every reference leads somewhere', () => {
+test('every parameter in braces is described, and every reference resolves', () => {
   for (const [path, methods] of Object.entries<
     Record<string, { parameters: { in: string; name: string }[] }>
   >(document.paths)) {
@@ -99,7 +99,7 @@ test('every parameter in braces is described, every reference leads somewhere', 
     for (const name of reference!.split('/')) found = found?.[name];
     assert.ok(found, reference!);
   }
-  // Generators take a schema without a type for anything.
+  // For a schema without a type, generators make `any`.
   for (const [all] of JSON.stringify(document).matchAll(/"allOf":\[\{"pattern"/g)) assert.fail(all);
 });
 
@@ -151,7 +151,7 @@ test('fields of inputs and of the schemas of apps and deploys say what they mean
   };
   for (const { name, input } of operations) visit(inputSchema(name, input), name);
   for (const name of ['App', 'Deploy']) visit(document.components.schemas[name], name);
-  // Parts of a version and of a step say themselves what they are.
+  // Parts of a version and of a step whose names explain themselves.
   const parts = ['id', 'tag', 'message', 'created_at', 'name', 'status', 'duration_ms'];
   assert.deepEqual(
     silent,
@@ -163,7 +163,7 @@ test('fields of inputs and of the schemas of apps and deploys say what they mean
     for (const { tags } of Object.values(path)) assert.ok(tags.every((tag) => known.has(tag)));
 });
 
-test('examples are as their schemas want them', () => {
+test('examples match their schemas', () => {
   const schemas: Record<string, z.ZodType> = { App, Deploy, EnvVariable, Domain };
   for (const [name, example] of Object.entries(examples)) {
     const operation = operationsByName.get(name);
@@ -173,12 +173,12 @@ test('examples are as their schemas want them', () => {
   }
 });
 
-test('the linter of OpenAPI documents finds nothing to say', async () => {
+test('the linter of OpenAPI documents reports nothing', async () => {
   const printed = await runTool('redocly', 'lint', '--format=json', written);
   assert.deepEqual(JSON.parse(printed).problems, []);
 });
 
-/** What a user of the generated client may write: every kind of operation, with its types. */
+/** A program that uses the generated client: every kind of operation, with its types. */
 const DRIVE = `
 import assert from 'node:assert/strict';
 import {
@@ -211,7 +211,7 @@ const gone = await appsGet(id);
 assert.ok(gone.status === 404 && gone.data.code === 'app_not_found');
 `;
 
-/** The same by another generator's client, whose calls throw what is refused. */
+/** The same with another generator's client, which throws refusals. */
 const DRIVE_SERVICES = `
 import assert from 'node:assert/strict';
 import {
@@ -257,7 +257,7 @@ test('a client of another generator does so too, and has a type for all that has
   const generator = join(ROOT, 'node_modules/openapi-typescript-codegen/bin/index.js');
   await runTool('node', generator, '--input', written, '--output', join(out, 'client'), '--useUnionTypes');
   await runTool('tsc', '-p', out);
-  // Its modules import each other without an extension.
+  // The generated modules import each other without an extension.
   const bundled = join(out, 'drive.js');
   await runTool(
     'esbuild',
@@ -279,7 +279,7 @@ function clientDirectory(drive: string): string {
   writeFileSync(join(out, 'package.json'), '{"type": "module"}');
   const config = {
     extends: join(ROOT, 'tsconfig.json'),
-    // The generated files are as their generator writes them.
+    // The generated files do not pass stricter options.
     compilerOptions: {
       lib: ['es2024', 'dom'],
       module: 'esnext',
@@ -295,7 +295,7 @@ function clientDirectory(drive: string): string {
   return out;
 }
 
-/** What may be any JSON: columns of rows, what apps keep, JSON-RPC's and agents' messages, and the document itself. */
+/** May be any JSON: columns of rows, stored values, JSON-RPC and MCP messages, and the document itself. */
 const UNTYPED = [
   'OtherService.ts openapi',
   'OtherService.ts requestBody',
@@ -306,7 +306,7 @@ const UNTYPED = [
   'WorkflowsService.ts payload',
 ];
 
-/** Names of all that has the type `any` in a client. */
+/** Returns the names of everything that has the type `any` in a client. */
 function untyped(client: string): string[] {
   const field = /^ +(?:public static )?(\w+)(?:\??:|\(\):).*\bany\b/gm;
   const names = ['services', 'models'].flatMap((folder) =>
@@ -319,7 +319,7 @@ function untyped(client: string): string[] {
   return [...new Set(names)].sort();
 }
 
-/** Runs a program of the installed packages. Not synchronously: the test's host answers from this process. */
+/** Runs a program of an installed package. Asynchronously, since the test's host answers from this process. */
 async function runTool(name: string, ...words: string[]): Promise<string> {
   const program = join(ROOT, 'node_modules/.bin', name);
   const env = { PATH: `${ROOT}node_modules/.bin:/usr/bin:/bin`, HOME: directory };

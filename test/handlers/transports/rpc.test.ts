@@ -1,4 +1,4 @@
-// JSON-RPC 2.0: the examples of jsonrpc.org with this API's methods, and what it adds.
+// JSON-RPC 2.0: the examples of jsonrpc.org with this API's methods, and our additions.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { COMMIT_BODY_BYTES, RPC_ENVELOPE_BYTES } from '../../../handlers/contract/sizes.ts';
@@ -13,7 +13,7 @@ before(async () => {
 after(() => control.stop());
 
 const call = (method: unknown, rest: object = {}) => ({ jsonrpc: '2.0', method, ...rest });
-/** What the standard fixes of an answer: not the words of `data`. */
+/** Keeps the parts of an answer that the standard fixes: not the text of `data`. */
 const plain = (answer: { error?: { data?: unknown } }) => {
   if (answer.error) {
     const { data, ...error } = answer.error;
@@ -30,7 +30,7 @@ test('rpc call with named parameters, in either order of the members', async () 
   assert.deepEqual(second.body, { jsonrpc: '2.0', id: 'four', result: app });
 });
 
-test('a notification is carried out and answered with nothing', async () => {
+test('a notification is executed and answered with nothing', async () => {
   const { status, text } = await control.rpc(call('apps.create', { params: { slug: 'notified' } }));
   assert.deepEqual([status, text], [204, '']);
   assert.equal((await control.call('apps.get_by_slug', { slug: 'notified' })).slug, 'notified');

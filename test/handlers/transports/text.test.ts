@@ -1,11 +1,11 @@
-// Texts that are cut.
+// Truncated texts.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { byteLength, cutText } from '../../../handlers/contract/text.ts';
 import { randomCases } from '../../support/random.ts';
 
-test('a text is cut between characters, marked when it was, and made valid', () => {
+test('a truncated text is cut between characters, marked and valid', () => {
   assert.equal(cutText('abc', 3, '…'), 'abc');
   assert.equal(cutText('abcd', 3, '…'), 'abc…');
   assert.equal(cutText('ab😀', 3), 'ab');
@@ -14,7 +14,7 @@ test('a text is cut between characters, marked when it was, and made valid', () 
   assert.equal(cutText('a\ude00b', 2), 'a\ufffd');
 });
 
-test('whatever the text: the end is its beginning, no longer than asked for, and valid', () => {
+test('for any text the result is a prefix within the limit, and valid', () => {
   const anyText = fc.string({ unit: 'binary' });
   fc.assert(
     fc.property(anyText, fc.nat(20), (text, length) => {
@@ -26,4 +26,4 @@ test('whatever the text: the end is its beginning, no longer than asked for, and
   );
 });
 
-test('bytes are those of UTF-8', () => assert.equal(byteLength('aé語😀'), 1 + 2 + 3 + 4));
+test('bytes are counted in UTF-8', () => assert.equal(byteLength('aé語😀'), 1 + 2 + 3 + 4));
