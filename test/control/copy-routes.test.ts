@@ -1,4 +1,4 @@
-// Copies of apps' storage over HTTP: each account has one at a time, however slowly it is read.
+// Copies of apps' storage over HTTP: each account has one at a time, however slowly the client reads it.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -10,7 +10,7 @@ import { startSnapshots } from '../support/snapshots/host.ts';
 /** More than a connection buffers. */
 const BYTES = 32 * 2 ** 20;
 
-test("one account's unread copies leave a place to another's, and wait for each other", async (t) => {
+test('unread copies of one account leave a place to another account, and wait for each other', async (t) => {
   const { paths, snapshots, addApp } = startSnapshots(t);
   const apps = new Map(
     ['greedy', 'greedy', 'modest'].map((owner, at) => [String(at).repeat(16), { owner, slug: `app-${at}` }]),

@@ -1,4 +1,4 @@
-// Miniflare in its thread: what it runs, and what whoever asks is told when it cannot.
+// Miniflare in its thread: running handlers, and the errors that callers get when it cannot.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ const handlers = (answer: string) => `
   export default { fetch: () => new Response('${answer}') };
 `;
 
-/** A thread, and what it is asked to run. `program` is in the place of workerd. */
+/** Makes a thread, and the options of a run in it. `program` replaces workerd. */
 function threadOf(t: TestContext, program?: string, onRestart = () => {}) {
   const directory = join(temporaryDirectory(t), 'control');
   mkdirSync(directory);
@@ -66,7 +66,7 @@ test('handlers run, are replaced, and end with their thread, and Miniflare is lo
   assert.equal(runtimePid(), null);
 });
 
-test('whoever waits for handlers is told that their process or their thread ended', async (t) => {
+test('callers that wait for handlers get an error when their process or thread ends', async (t) => {
   const directory = temporaryDirectory(t);
   const program = join(directory, 'program');
   const started = join(directory, 'started');
@@ -92,7 +92,7 @@ test('whoever waits for handlers is told that their process or their thread ende
   await assert.rejects(thread.run(options(handlers('never'))), /its thread has ended/);
 });
 
-test('handlers that Miniflare starts again are not started once more, however long that takes', async (t) => {
+test('handlers that Miniflare is restarting are not started a second time, however long that takes', async (t) => {
   const directory = temporaryDirectory(t);
   const [program, runs, go] = ['program', 'runs', 'go'].map((name) => join(directory, name)) as [
     string,

@@ -1,5 +1,5 @@
-// The calls of the handlers to the host: the compiler sees that each has a route, and that no other is made. Each must be
-// made, too.
+// The calls of the handlers to the host. The compiler checks that each call has a route.
+// This test checks that the handlers use each route.
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -14,7 +14,7 @@ test('the handlers make every call that the host answers', () => {
   const answered = callsIn(...globSync('runtime/control/{,routes/}*-{routes,service}.ts'));
   const exclude = ['handlers/contract/**', 'handlers/host/call-rules.ts'];
   const made = new Set(callsIn(...globSync('handlers/**/*.ts', { exclude })));
-  // Made by a template.
+  // These calls are made by a template.
   for (const name of ['devices', 'paths', 'refs']) made.add(`POST /apps/:id/telemetry/${name}`);
   assert.ok(answered.length > 50);
   assert.deepEqual(

@@ -1,4 +1,4 @@
-// The server behind the HOST binding, spoken to over one kept connection, as the control plane's process does.
+// The server behind the HOST binding, called over one keep-alive connection, as the control plane's process does.
 import assert from 'node:assert/strict';
 import type { RequestListener } from 'node:http';
 import { connect } from 'node:net';
@@ -8,11 +8,11 @@ import { HostServer } from '../../runtime/control/host-server.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const LIMIT_BYTES = 1024;
-/** More than all buffers on the way hold. */
+/** Does not fit into all buffers of the connection. */
 const LONG_BYTES = 8 * 1024 * 1024;
 const DEADLINE_MS = 60_000;
 
-/** Sends a long body, and then another request over the same connection. Answers both status lines. */
+/** Sends a long body, and then another request over the same connection. @returns both status lines */
 async function statusesAfterLongBody(t: TestContext, answerLong: RequestListener): Promise<string[]> {
   const server = new HostServer(temporaryDirectory(t), (request, response) =>
     request.url === '/long' ? answerLong(request, response) : response.end('next'),
@@ -34,14 +34,14 @@ async function statusesAfterLongBody(t: TestContext, answerLong: RequestListener
   throw new Error(`closed after: ${received}`);
 }
 
-test('a call after one whose body was too large is answered', async (t) => {
+test('a call after one with too large a body is answered', async (t) => {
   const statuses = await statusesAfterLongBody(t, (request, response) => {
     readBody(request, LIMIT_BYTES).catch((error: unknown) => refuse(response, error));
   });
   assert.deepEqual(statuses, ['HTTP/1.1 413', 'HTTP/1.1 200']);
 });
 
-test('a call after one whose body was read in part is answered', async (t) => {
+test('a call after one with a partly read body is answered', async (t) => {
   const statuses = await statusesAfterLongBody(t, (request, response) => {
     request.once('data', () => {
       request.pause();

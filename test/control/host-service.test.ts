@@ -1,4 +1,4 @@
-// What the handlers' calls are answered with, and when.
+// Answers to the handlers' calls, and their order relative to the sync.
 import assert from 'node:assert/strict';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -13,13 +13,13 @@ const APP = 'a'.repeat(16);
 const SECRET = 'the secret of this boot';
 const ALERT = { url: 'https://alerts.example/', on: ['crash'] };
 
-/** The host's side of the binding, with alerts alone. Its disk takes what `synced` lets it take. */
+/** Starts the host's side of the binding, with alerts alone. `synced` stands for the disk's sync. */
 async function service(t: TestContext, synced: () => Promise<void>) {
   const store = { ...openHostStore(join(temporaryDirectory(t), 'host.sqlite')), synced };
   const describe = (id: string) => ({ id, slug: 'shop', url: null });
   store.apps.want({ id: APP, slug: 'shop', generation: 1 } as never);
   const alerts = new Alerts({ store, key: 'a key of this machine', describe });
-  // Other calls than those to alerts are not made.
+  // The test makes calls to alerts only.
   const server = createServer(
     hostService({ store, alerts, secret: SECRET } as unknown as HostServiceOptions),
   );
@@ -41,7 +41,7 @@ async function service(t: TestContext, synced: () => Promise<void>) {
   return { store, call };
 }
 
-test('a call is answered when what it has written is on the disk', async (t) => {
+test('a call is answered after its writes are synced', async (t) => {
   const reached = Promise.withResolvers<void>();
   const disk = Promise.withResolvers<void>();
   let saved = 0;
@@ -64,7 +64,7 @@ test('a call is answered when what it has written is on the disk', async (t) => 
   assert.equal((await call('DELETE', `/apps/${APP}/alerts/${JSON.parse(body).id}`)).status, 204);
 });
 
-test('a call fails when the disk does not take what it has written', async (t) => {
+test('a call fails when its writes cannot be synced', async (t) => {
   const error = Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' });
   const { call } = await service(t, () => Promise.reject(error));
   const failed = await call('POST', `/apps/${APP}/alerts`, ALERT);

@@ -1,4 +1,4 @@
-// Listeners of streams that the host answers: those that read slowly, those that leave, and too many.
+// Listeners of the host's streams: slow readers, disconnects, and the limit.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -13,7 +13,7 @@ const piece = (n: number, text = `id: ${n}\ndata: ${'x'.repeat(60_000)}\n\n`): S
   ...{ text, events: 1, lastId: n, isLast: false },
 });
 
-/** A server whose every request follows one source. @param appOf the app that the nth listener follows */
+/** Starts a server whose requests all follow one source. @param appOf the app that the nth listener follows */
 async function serve(t: TestContext, appOf: (n: number) => string = () => 'app') {
   const streams = new LiveStreams();
   const responses = new Set<ServerResponse>();
@@ -33,7 +33,7 @@ async function serve(t: TestContext, appOf: (n: number) => string = () => 'app')
       response.writeHead((error as Refusal).status).end();
     }
   });
-  // The kernel holds less for a socket in a file than for one of TCP.
+  // The kernel buffers less for a unix socket than for TCP.
   const socketPath = join(temporaryDirectory(t), 'socket');
   server.listen(socketPath);
   await once(server, 'listening');
@@ -53,7 +53,7 @@ async function serve(t: TestContext, appOf: (n: number) => string = () => 'app')
   return { listen, send, sources, responses, left: left.promise };
 }
 
-test('a listener that reads slowly is told how many events it missed, and goes on with the next', async (t) => {
+test('a listener that reads slowly gets the number of events it missed, and then the next ones', async (t) => {
   const { listen, send } = await serve(t);
   const response = await listen();
   for (let n = 1; n <= 200; n++) send(piece(n));
@@ -74,7 +74,7 @@ test('a listener that reads slowly is told how many events it missed, and goes o
   response.destroy();
 });
 
-test('listeners that read nothing take no more memory, the more they are', async (t) => {
+test('listeners that read nothing use bounded memory, however many they are', async (t) => {
   const { listen, send, responses } = await serve(t, (n) => `app${n % 10}`);
   const listening = await Promise.all(Array.from({ length: 200 }, listen));
   const text = `data: ${'x'.repeat(60_000)}\n\n`;
@@ -87,7 +87,7 @@ test('listeners that read nothing take no more memory, the more they are', async
   for (const response of listening) response.destroy();
 });
 
-test('a listener that leaves is noticed, and costs nothing from then on', async (t) => {
+test('a listener that disconnects is noticed, and costs nothing from then on', async (t) => {
   const { listen, sources, left } = await serve(t);
   const response = await listen();
   assert.equal(sources.size, 1);
@@ -96,7 +96,7 @@ test('a listener that leaves is noticed, and costs nothing from then on', async 
   assert.equal(sources.size, 0);
 });
 
-test('the last piece ends the stream', async (t) => {
+test('the last chunk ends the stream', async (t) => {
   const { listen, send, left } = await serve(t);
   const response = await listen();
   send({ ...piece(1, ''), isLast: true });

@@ -17,7 +17,7 @@ const app = (id: string): ObservedApp => ({
   woke_at: null,
 });
 
-test('facts are delivered in order, again after a failure, and then forgotten', async (t) => {
+test('facts are delivered in order, retried after a failure, and then forgotten', async (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   const received: string[] = [];
@@ -38,7 +38,7 @@ test('facts are delivered in order, again after a failure, and then forgotten', 
   assert.deepEqual(store.outbox.next(1, 1_000_000).events, []);
 });
 
-test('a fact that is added at any moment of a delivery’s end is delivered', async (t) => {
+test('a fact that is added while a delivery ends is delivered', async (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   const received: string[] = [];
@@ -63,7 +63,7 @@ test('a fact that is added at any moment of a delivery’s end is delivered', as
   }
 });
 
-test('stopping ends a wait between attempts and keeps what was not applied', async (t) => {
+test('stopping ends the wait between retries and keeps unapplied facts', async (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   const outbox = new Outbox(store, () => Promise.reject(new Error('down')));
@@ -73,7 +73,7 @@ test('stopping ends a wait between attempts and keeps what was not applied', asy
   assert.equal(store.outbox.next(1, 1_000_000).events.length, 1);
 });
 
-test('a refused fact waits with those of its app, the others are delivered, and it is tried again', async (t) => {
+test('a refused fact holds back the facts of its app only, and is retried', async (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   const received: [string, number][] = [];
@@ -120,7 +120,7 @@ test('a refused fact waits with those of its app, the others are delivered, and 
   assert.deepEqual(outbox.refused, []);
 });
 
-test('a control plane that is busy refuses no fact', async (t) => {
+test('a busy control plane refuses no fact', async (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   let failures = 3;
@@ -133,7 +133,7 @@ test('a control plane that is busy refuses no fact', async (t) => {
   assert.deepEqual([store.outbox.next(1, 1).events, outbox.refused], [[], []]);
 });
 
-test('a fact is sent when it is on the disk, and waits while the disk does not take it', async (t) => {
+test('a fact is sent after it is synced, and waits while the disk fails', async (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   const disk = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -160,7 +160,7 @@ test('a fact is sent when it is on the disk, and waits while the disk does not t
   assert.deepEqual(outbox.refused, []);
 });
 
-test('a batch ends before it grows too large, and holds one fact at least', (t) => {
+test('a batch has a size limit, and at least one fact', (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   for (const id of ['a', 'b', 'c']) store.outbox.add({ type: 'app', app: app(id) });
@@ -169,7 +169,7 @@ test('a batch ends before it grows too large, and holds one fact at least', (t) 
   assert.equal(store.outbox.next(100, 1).events.length, 1);
 });
 
-test('however many facts of a refused app wait, few are read at once, and none twice before the next try', async (t) => {
+test('however many facts of a refused app wait, few are read at once, and none twice before the next retry', async (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   for (let n = 0; n < 5_000; n++) store.outbox.add({ type: 'app', app: app('bad') });

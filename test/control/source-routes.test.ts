@@ -1,4 +1,4 @@
-// Calls about repositories over HTTP: accounts have turns, and a client that leaves gives its place back.
+// Calls about repositories over HTTP: accounts have queues, and a disconnect frees the place.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,10 +12,10 @@ import { createRepository } from '../../runtime/git/repository.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-/** More than connections and pipes buffer. */
+/** Does not fit into the buffers of connections and pipes. */
 const BYTES = 32 * 2 ** 20;
 
-test("one account's unread files leave a place to another's, and wait for each other", async (t) => {
+test('unread files of one account leave a place to another account, and wait for each other', async (t) => {
   const repository = join(temporaryDirectory(t), 'app.git');
   await createRepository(repository);
   const options = {
@@ -55,13 +55,13 @@ test("one account's unread files leave a place to another's, and wait for each o
   const other = await read('modest');
   assert.equal((await other.arrayBuffer()).byteLength, BYTES);
   assert.equal(hasBegun, false);
-  // They are kept until here: a body that nobody refers to is cancelled.
+  // This reference keeps the responses alive: fetch cancels a body that is garbage-collected.
   assert.ok(unread.every(({ bodyUsed, ok }) => ok && !bodyUsed));
   leaving.abort();
   assert.equal((await (await fifth).arrayBuffer()).byteLength, BYTES);
 });
 
-test('a template whose client leaves while it waits is not committed, and gives its place back', async (t) => {
+test('a template whose client disconnects while it waits is not committed, and frees its place', async (t) => {
   const repositories = temporaryDirectory(t);
   const held = Promise.withResolvers<void>();
   const committed: string[] = [];
@@ -73,7 +73,7 @@ test('a template whose client leaves while it waits is not committed, and gives 
       return { fact: { id: appId, sha } };
     },
   };
-  // The first one keeps the account's turn until it is let go.
+  // The first change keeps the account's turn until `held` resolves.
   const changes = { during: async <T>(_: string, change: Promise<T>) => held.promise.then(() => change) };
   const routes = sourceRoutes({
     apps,
@@ -114,7 +114,7 @@ test('a template whose client leaves while it waits is not committed, and gives 
   const first = start('first');
   await eventually(() => committed.length === 1, 'the first one has begun');
   const client = new AbortController();
-  // As many as may wait: without a place given back the next one is refused.
+  // These fill the queue: unless a place is freed, the next one is refused.
   const leaving = Array.from({ length: 50 }, (_, n) => start(`left-${n}`, client.signal));
   await eventually(() => asked === 51, 'all the others wait');
   assert.equal((await start('refused')).status, 503);

@@ -1,4 +1,4 @@
-// What a question to an app's telemetry is answered when it cannot be.
+// Status codes of failed telemetry queries.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorCodes } from '../../handlers/contract/errors.ts';
@@ -10,7 +10,7 @@ for (const [thrown, code] of [
   ['error_not_found', 'error_not_found'],
   [null, 'host_unavailable'],
 ] as const) {
-  test(`a question that is refused with ${thrown} is answered with the status of ${code}`, async () => {
+  test(`a query that fails with ${thrown} is answered with the status of ${code}`, async () => {
     const ask = () => Promise.reject(new TelemetryError(thrown, 'no'));
     const routes = telemetryRoutes({ telemetry: { ask } } as unknown as TelemetryOptions);
     const request = { iterator: () => [Buffer.from('{}')] };
