@@ -1,4 +1,4 @@
-// A push to a disk with little room. It takes a disk of its own, which only root can mount.
+// A push to a nearly full disk. It needs a file system of its own, which only root can mount.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { FLOOR_MB, remote } from '../support/git/remote.ts';
 
-test('a push leaves room on the disk: one that would not is refused by its size, and leaves nothing', async (t) => {
+test('a push leaves the disk its free minimum: a larger one is refused by its size, and leaves nothing', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'cellar-disk-'));
   t.after(() => rmdirSync(directory));
   const size = `size=${FLOOR_MB + 30}m`;

@@ -1,4 +1,4 @@
-// Objects that stock git would not make: refused as they come in, so that nobody checks them out or fetches them.
+// Objects that stock git would not make. They are refused on arrival, so that nobody checks them out or fetches them.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -9,7 +9,7 @@ import { gitIn, remote } from '../support/git/remote.ts';
 
 type Entry = [mode: string, name: string, kind: 'file' | 'folder'];
 
-/** Pushes a commit whose tree has these entries, byte for byte. */
+/** Pushes a commit whose tree has these entries, written as raw bytes. */
 async function pushTree(t: TestContext, entries: Entry[]) {
   const app = await remote(t);
   const run = (words: string[], input: Buffer | string) =>
@@ -57,7 +57,7 @@ for (const [what, entries, says] of REFUSED) {
   });
 }
 
-test('what only old tools wrote is taken: modes with a zero before them', async (t) => {
+test('modes with a leading zero, which old tools wrote, are accepted', async (t) => {
   const { pushed } = await pushTree(t, [['040000', 'folder', 'folder']]);
   assert.equal(pushed.code, 0, pushed.printed);
 });

@@ -1,4 +1,4 @@
-// Pushes that make git use much memory: git has a limit, and a message names it.
+// Pushes that make git use much memory: git has a memory limit, and the error names it.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -14,13 +14,13 @@ import { eventually } from '../support/e2e/processes.ts';
 import { remote } from '../support/git/remote.ts';
 
 const IDENTITY = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', '-c', 'core.compression=1'];
-/** More than git may have, in bytes. */
+/** Exceeds git's memory limit. In bytes. */
 const TOO_LARGE = (GIT_MEMORY_MB + 20) * 2 ** 20;
 
 const inWork = (work: string) => (words: string[], input: Buffer | string) =>
   execFileSync('git', ['-C', work, ...IDENTITY, ...words], { input, encoding: 'utf8' }).trim();
 
-/** Git processes that answer requests for a repository. */
+/** Returns the git processes that answer requests for a repository. */
 function processesOf(repository: string): { pid: number; command: string; limits: string; score: number }[] {
   return readdirSync('/proc')
     .filter((pid) => /^\d+$/.test(pid))
@@ -36,11 +36,11 @@ function processesOf(repository: string): { pid: number; command: string; limits
     });
 }
 
-test('git and its children have a memory limit, and end before apps when memory is short', async (t) => {
+test('git and its children have a memory limit, and are killed before apps when memory is short', async (t) => {
   let processes: ReturnType<typeof processesOf> = [];
   const names = [/http-backend/, /receive-pack/, /^cat/];
   const { git, url, repository } = await remote(t, async (_, output) => {
-    // The hook starts `cat` beside what it says.
+    // The hook also starts `cat`.
     const all = () => {
       processes = processesOf(repository);
       return names.every((name) => processes.some(({ command }) => name.test(command)));
@@ -72,7 +72,7 @@ test("a push of a commit larger than git's memory is refused, and the pusher rea
   assert.deepEqual(readdirSync(`${repository}/objects/pack`), []);
 });
 
-/** A commit with `levels` of folders, each with `width` times the folder below. */
+/** Commits `levels` of folders, each with `width` times the folder below. @returns its sha */
 function nested(work: string, width: number, levels: number, content: string): string {
   const run = inWork(work);
   let entry = `100644 blob ${run(['hash-object', '-w', '--stdin'], content)}`;
@@ -84,22 +84,22 @@ function nested(work: string, width: number, levels: number, content: string): s
   return run(['commit-tree', '-m', content, tree], '');
 }
 
-test('a comparison of nested folders ends at the limit of memory or time, which its refusal names', async (t) => {
+test('a comparison of nested folders ends at its memory limit or timeout, which its error names', async (t) => {
   const { git, url, work, repository } = await remote(t);
   const [before, later] = ['one', 'two'].map((content) => nested(work, 12, 7, content));
   const { code, printed } = await git('push', url, `${before}:refs/heads/a`, `${later}:refs/heads/b`);
   assert.equal(code, 0, printed);
   await assert.rejects(diffCommits(repository, before!, later!), (error) => {
     assert.ok(error instanceof Refusal, String(error));
-    // A slow machine comes to the second one first.
+    // A slow machine reaches the timeout first.
     assert.match(error.message, /`git diff-tree` (needs more than 256 MiB of memory|took longer than 20 s)/);
     return true;
   });
 });
 
-test('a fetch ends when its client leaves', async (t) => {
+test('a fetch ends when its client disconnects', async (t) => {
   const { git, url, work, repository } = await remote(t);
-  // More than the connection holds, so that git is still at it.
+  // More than the connection buffers, so that git is still writing.
   writeFileSync(join(work, 'large.bin'), randomBytes(40 * 2 ** 20));
   await git('add', '.');
   await git('commit', '--quiet', '--message=large');
@@ -112,7 +112,7 @@ test('a fetch ends when its client leaves', async (t) => {
   await once(fetching, 'response');
   const packing = () => processesOf(repository).find(({ command }) => command.includes('pack-objects'))?.pid;
   await eventually(() => packing() !== undefined, 'git packs');
-  // Held, so that it cannot end by itself.
+  // Stopped, so that it cannot end by itself.
   const pid = packing()!;
   process.kill(pid, 'SIGSTOP');
   fetching.destroy();

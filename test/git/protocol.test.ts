@@ -1,4 +1,4 @@
-// Stock git's ways of speaking: chunked and gzipped bodies, old and new protocol, shallow and partial clones.
+// The transfer modes of stock git: chunked and gzipped bodies, old and new protocol, shallow and partial clones.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ async function commitFile(git: Git, work: string, path: string, content: Buffer 
   await git('commit', '--quiet', `--message=add ${path}`);
 }
 
-test('hundreds of refs in one push are told in one word, main among them', async (t) => {
+test('hundreds of refs in one push are reported in one call, main among them', async (t) => {
   const pushes: RefUpdate[][] = [];
   const { git, url, repository } = await remote(t, (updates, output) => {
     pushes.push(updates);
@@ -50,7 +50,7 @@ test('a push without objects, and one that changes nothing, succeed', async (t) 
   assert.equal(pushes, 2);
 });
 
-test('a body larger than the post buffer comes chunked, behind a probe', async (t) => {
+test('a body larger than the post buffer is sent chunked, after a probe', async (t) => {
   const { git, url, work, seen } = await remote(t);
   await commitFile(git, work, 'random.bin', randomBytes(3 * 1024 * 1024));
   const { code, printed } = await git('-c', 'http.postBuffer=65536', 'push', url, 'HEAD:main');
@@ -60,7 +60,7 @@ test('a body larger than the post buffer comes chunked, behind a probe', async (
   assert.ok(posts.some(({ headers }) => headers['content-length'] === '4'));
 });
 
-test('a fetch that wants much sends its words gzipped, by the old protocol and the new', async (t) => {
+test('a fetch that wants much sends a gzipped request, in the old protocol and the new', async (t) => {
   const { git, url, work, seen, directory } = await remote(t);
   for (let n = 0; n < 40; n++) await commitFile(git, work, `${n}.txt`, `${n}`);
   const branches = Array.from({ length: 40 }, (_, n) => `HEAD~${n}:refs/heads/branch-${n}`);
@@ -83,7 +83,7 @@ test('a fetch that wants much sends its words gzipped, by the old protocol and t
   }
 });
 
-test('shallow and partial clones have what they asked for and fetch the rest when it is needed', async (t) => {
+test('shallow and partial clones have what they asked for and fetch the rest on demand', async (t) => {
   const { git, url, work, directory } = await remote(t);
   for (let n = 0; n < 5; n++) await commitFile(git, work, 'file.txt', `content ${n}\n`);
   mkdirSync(join(work, 'deep'));
@@ -107,7 +107,7 @@ test('shallow and partial clones have what they asked for and fetch the rest whe
   assert.match((await gitIn(partial)('show', 'HEAD:file.txt')).printed, /content 4/);
 });
 
-test('of two pushes at once one wins, and the other is told so by git', async (t) => {
+test('of two concurrent pushes one succeeds, and git reports the rejection of the other', async (t) => {
   const { git, url, directory } = await remote(t);
   await git('commit', '--quiet', '--allow-empty', '--message=first');
   await git('push', url, 'HEAD:main');

@@ -9,7 +9,7 @@ import { gitEnvironment } from '../../runtime/git/environment.ts';
 import { createRepository, removeCutPushes } from '../../runtime/git/repository.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test('the objects of pushes that were cut are removed, and nothing else', async (t) => {
+test('the objects of interrupted pushes are removed, and nothing else', async (t) => {
   const repositories = join(temporaryDirectory(t), 'repos');
   const objects = join(repositories, 'app.git', 'objects');
   await createRepository(join(repositories, 'app.git'));
@@ -26,11 +26,11 @@ test('the objects of pushes that were cut are removed, and nothing else', async 
   assert.deepEqual(readdirSync(join(repositories, 'app.git', 'refs', 'heads')), ['incoming-dddddd']);
 });
 
-test('without a repository there is nothing to remove, and that is no failure of the host', async (t) => {
+test('a missing repository has nothing to remove, and that is no error', async (t) => {
   await removeCutPushes(join(temporaryDirectory(t), 'none'), () => false);
 });
 
-test('an object is on the disk when git has written it', async (t) => {
+test('an object is synced when git has written it', async (t) => {
   const directory = temporaryDirectory(t);
   const repository = join(directory, 'app.git');
   await createRepository(repository);
@@ -50,7 +50,7 @@ test('the files of a commit are synced together', async (t) => {
   t.after(() => {
     process.env.PATH = path;
   });
-  // Git's environment is Cellar's own: a `git` before the real one adds the trace.
+  // Git's environment is set by Cellar: a `git` wrapper before the real one adds the trace.
   const traced = `#!/bin/sh\nPATH='${path}' GIT_TRACE2_EVENT='${events}' exec git "$@"\n`;
   mkdirSync(join(directory, 'bin'));
   writeFileSync(join(directory, 'bin', 'git'), traced, { mode: 0o755 });

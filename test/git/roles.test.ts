@@ -1,11 +1,11 @@
-// What git itself allows each role, with stock git as the client.
+// What each role may do with git, with stock git as the client.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gitIn, remote } from '../support/git/remote.ts';
 
 type Remote = Awaited<ReturnType<typeof remote>>;
 
-/** Adds a commit to the working copy and answers its sha. */
+/** Adds a commit to the working copy. @returns its sha */
 async function commit({ git }: Remote, message: string): Promise<string> {
   await git('commit', '--quiet', '--allow-empty', `--message=${message}`);
   return (await git('rev-parse', 'HEAD')).printed.trim();
@@ -22,7 +22,7 @@ async function refsOf({ repository }: Remote): Promise<Record<string, string>> {
   );
 }
 
-test('push creates branches and tags and fast-forwards; it neither rewinds nor deletes', async (t) => {
+test('push creates branches and tags and fast-forwards; it can neither force-push nor delete', async (t) => {
   const app = await remote(t);
   const { git, as } = app;
   const first = await commit(app, 'first');
@@ -47,7 +47,7 @@ test('push creates branches and tags and fast-forwards; it neither rewinds nor d
   });
 });
 
-test('admin rewinds and deletes, main too', async (t) => {
+test('admin force-pushes and deletes, main too', async (t) => {
   const app = await remote(t);
   const { git, url } = app;
   const first = await commit(app, 'first');

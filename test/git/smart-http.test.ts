@@ -12,7 +12,7 @@ import { serveGit } from '../../runtime/git/smart-http.ts';
 import { FLOOR_MB, remote } from '../support/git/remote.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test('a push hands its updates to the host and shows what the host writes', async (t) => {
+test("a push reports its updates to the host and shows the host's output", async (t) => {
   const pushes: unknown[] = [];
   const { url, git, work, repository } = await remote(t, (updates, output) => {
     pushes.push(updates);
@@ -43,11 +43,11 @@ test('a push hands its updates to the host and shows what the host writes', asyn
   assert.equal((await git('-C', 'copy', 'rev-parse', 'HEAD')).printed.trim(), sha);
 });
 
-test('of two pushes at once the refused one reads what to do', async (t) => {
+test('of two concurrent pushes the rejected one shows how to continue', async (t) => {
   const { url, as, git, work, repository } = await remote(t);
   await git('commit', '--quiet', '--allow-empty', '--message=one');
   assert.equal((await git('push', url, 'HEAD:main')).code, 0);
-  // It runs when git has read where main is, and before it sends anything.
+  // The hook runs after git has read main's position, and before it sends anything.
   const hook = join(work, '.git', 'hooks', 'pre-push');
   const tree = (await git('rev-parse', 'HEAD^{tree}')).printed.trim();
   for (const role of ['admin', 'push'] as const) {
@@ -62,17 +62,17 @@ test('of two pushes at once the refused one reads what to do', async (t) => {
     assert.match(printed, /remote: another push to main came first; fetch and push again\s*$/m);
     assert.match(printed, /HEAD -> main \(another push came first; fetch and push again\)/);
     assert.doesNotMatch(printed, /lock ref|failed to update/);
-    // What else was pushed arrives.
+    // The other refs of the push arrive.
     assert.match(printed, new RegExp(`HEAD -> of-${role}$`, 'm'));
     const at = await git('-C', repository, 'rev-parse', 'refs/heads/main');
     assert.equal(at.printed.trim(), other);
   }
 });
 
-test('a pack of 100 MB passes through without being held', async (t) => {
+test('a pack of 100 MB is streamed without being buffered', async (t) => {
   const { url, git, work } = await remote(t, (_, output) => output.end());
   for (let i = 0; i < 10; i++) writeFileSync(join(work, `${i}.bin`), randomBytes(10 * 1024 * 1024));
-  // Random bytes: the client need not try to make them smaller.
+  // The bytes are random: compression would only cost time.
   await git('config', 'core.compression', '0');
   await git('config', 'core.bigFileThreshold', '1m');
   await git('add', '.');
@@ -86,7 +86,7 @@ test('a pack of 100 MB passes through without being held', async (t) => {
   assert.ok(peak - before < 50 * 1024 * 1024, `RSS rose by ${Math.round((peak - before) / 1024 / 1024)} MB`);
 });
 
-test('a repository is made once, and making it again keeps what is in it', async (t) => {
+test('creating a repository again keeps its content', async (t) => {
   const { url, git, repository } = await remote(t, (_, output) => output.end());
   await git('commit', '--quiet', '--allow-empty', '--message=kept');
   await git('push', url, 'HEAD:main');
@@ -94,14 +94,14 @@ test('a repository is made once, and making it again keeps what is in it', async
   assert.match((await git('ls-remote', url)).printed, /refs\/heads\/main/);
 });
 
-test('a client that is refused before it has sent everything can send the rest', {
+test('a client that is refused in the middle of its body can send the rest', {
   timeout: 20_000,
 }, async (t) => {
   const repository = join(temporaryDirectory(t), 'app.git');
   await createRepository(repository);
   const git = { repository, hooks: '/nowhere', floorMb: FLOOR_MB, query: '', onPush: () => {} };
   const served = Promise.withResolvers<void>();
-  // git itself refuses a push with this role, and reads none of it.
+  // git itself refuses a push with this role, and reads nothing of the body.
   const server = createServer((request, response) => {
     const asked = { ...git, service: 'git-receive-pack', role: 'view' as const };
     serveGit(asked, request, response).then(served.resolve, served.reject);
@@ -116,7 +116,7 @@ test('a client that is refused before it has sent everything can send the rest',
   assert.equal(answer.statusCode, 403);
   await text(answer);
   await served.promise;
-  // More than the connection holds by itself.
+  // More than the connection buffers.
   push.end(Buffer.alloc(32 * 2 ** 20));
   await once(push, 'finish');
 });

@@ -1,4 +1,4 @@
-// Repositories that a push made hostile, read and changed in a thread.
+// Hostile repositories, read and changed in a thread.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
@@ -21,7 +21,7 @@ after(() => sourceThreads.close());
 const IDENTITY = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com'];
 const ALL = { path: '', recursive: true, offset: 0, limit: 2 };
 
-/** A repository whose main has a few trees that name `width ** levels` files. */
+/** Makes a repository whose main has a few trees that name `width ** levels` files. */
 function makeRepository(t: TestContext, width: number, levels: number) {
   const directory = temporaryDirectory(t);
   const repository = join(directory, 'repository');
@@ -73,20 +73,20 @@ for (const [width, levels] of [
     const most = /the commit has more than 100000 files and folders/;
     await assert.rejects(listTree(undefined, repository, sha, ALL), most);
     await assert.rejects(commit(), most);
-    // Without what lies below it is small.
+    // Listed without recursion it is small.
     const { items } = await listTree(undefined, repository, sha, { ...ALL, recursive: false });
     assert.equal(items.length, 2);
   });
 }
 
-test('git ends when nobody waits for a comparison any more, and the next one is answered', async (t) => {
+test('git is ended when its comparison is cancelled, and the next one is answered', async (t) => {
   const { repository, sha } = makeRepository(t, 40, 5);
   const left = new AbortController();
   const diff = diffCommits(left.signal, repository, null, sha);
   const git = () =>
     processes((command) => command[0] === 'git' && command.includes(repository)).map(({ pid }) => pid);
   await eventually(() => git().length > 0, 'git compares');
-  // Held, so that it cannot end by itself.
+  // Stopped, so that it cannot end by itself.
   for (const pid of git()) process.kill(pid, 'SIGSTOP');
   left.abort(new Error('nobody waits'));
   await assert.rejects(diff, /nobody waits/);

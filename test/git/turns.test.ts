@@ -1,4 +1,4 @@
-// Pushes and fetches of one account wait for one another, and hold up nobody else's.
+// Pushes and fetches queue for each account, and do not delay other accounts.
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { GitTurns } from '../../runtime/git/turns.ts';
 
-/** A response, as far as a queue sees it. */
+/** The part of a response that a queue uses. */
 class Response extends EventEmitter {
   destroyed = false;
   status = 0;
@@ -30,7 +30,7 @@ function caller(turns: GitTurns, owner: string) {
   return Object.assign(state, { served });
 }
 
-test('three of one account run at once, others wait, and another account begins at once', async () => {
+test('three of one account run at once, others wait, and another account starts at once', async () => {
   const turns = new GitTurns();
   const calls = Array.from({ length: 5 }, () => caller(turns, 'eve'));
   const other = caller(turns, 'ada');
@@ -40,11 +40,11 @@ test('three of one account run at once, others wait, and another account begins 
     [true, true, true, false, false],
   );
   assert.equal(other.began, true);
-  // A push that git has taken makes way while its deploy goes on.
+  // A push that git has accepted frees its place while its deploy continues.
   calls[0]!.taken();
   await turn();
   assert.equal(calls[3]!.began, true);
-  // A client that leaves does not take its turn.
+  // A client that disconnects loses its turn.
   calls[4]!.response.emit('close');
   await calls[4]!.served;
   calls[1]!.end();
