@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Backoff } from '../../runtime/processes/backoff.ts';
 
-test('the fifth end in a row is a loop; delays double and never pass a minute', () => {
+test('the fifth exit in a row is a crash loop; delays double up to a minute', () => {
   const backoff = new Backoff();
   const restarts = Array.from({ length: 11 }, () => backoff.next(59_000));
   assert.deepEqual(
@@ -22,6 +22,6 @@ test('a process that lived for a minute starts the count again', () => {
   assert.deepEqual(backoff.next(60_000), { delayMs: 100, loop: false });
 });
 
-test('a start that was waited for and failed is not repeated at once', () => {
+test('a failed start that a caller waited for is not repeated at once', () => {
   assert.deepEqual(new Backoff().failed(), { delayMs: 5_000, loop: true });
 });

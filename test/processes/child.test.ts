@@ -6,7 +6,7 @@ import { ChildError, runChild, startChild } from '../../runtime/processes/child.
 
 const sh = (script: string) => ['sh', '-c', script];
 
-test('a child gets its input, and nothing of the environment of the host', async () => {
+test("a child gets its input, and nothing of the host's environment", async () => {
   process.env.CELLAR_TEST_SECRET = 'secret';
   const { output, cut } = await runChild(sh('cat; env; pwd'), { input: 'read\n', timeoutMs: 10_000 });
   const lines = output.toString().trim().split('\n');
@@ -26,9 +26,9 @@ test('a child that fails says why, and with which code', async () => {
   await assert.rejects(startChild(['true', 'x'.repeat(3 * 2 ** 20)]), /could not start: .*E2BIG/);
 });
 
-test('a child that takes too long or prints too much is ended with all that it started', async () => {
+test('a child over its timeout or output limit is killed with its descendants', async () => {
   const began = performance.now();
-  // The one that leaves the group holds the output open.
+  // The `setsid` child leaves the process group and holds the output open.
   const script = 'sleep 1234 & setsid sleep 20 & sleep 1234';
   await assert.rejects(runChild(sh(script), { timeoutMs: 300 }), /^Error: sh took longer than 0\.3 s/);
   assert.ok(performance.now() - began < 15_000, 'the end does not wait for a process that left the group');

@@ -17,7 +17,7 @@ function read(bytes: Buffer, cuts: number[]): string[] {
   return lines;
 }
 
-test('lines come out whole however their bytes were cut into chunks', () => {
+test('lines come out whole however their bytes are split into chunks', () => {
   const line = fc.string({ unit: 'grapheme' }).map((text) => `${text.replaceAll('\n', '')}.`);
   fc.assert(
     fc.property(fc.array(line, { minLength: 1 }), fc.array(fc.nat()), (lines, cuts) => {

@@ -1,4 +1,4 @@
-// How what builds and apps left running is ended.
+// Ending the orphaned processes of builds and apps.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -10,14 +10,14 @@ import { endProcesses, stillRunningMessage } from '../../runtime/processes/orpha
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-/** Of version 1: a process that it holds ends only when it is let go, as one that gets no processor. */
+/** The freezer of cgroup version 1: a frozen process ends only when it is thawed, like one that gets no CPU time. */
 const FREEZER = '/sys/fs/cgroup/freezer';
 const NEEDS_FREEZER =
   process.getuid?.() === 0 && existsSync(join(FREEZER, 'tasks')) && existsSync('/proc/self/autogroup')
     ? {}
     : { skip: 'it needs root, the freezer of control groups of version 1, and sessions with a weight' };
 
-/** Holds a process. @returns what lets it go */
+/** Freezes a process. @returns a function that thaws it */
 function freeze(t: TestContext, pid: number): () => void {
   const group = join(FREEZER, `cellar-test-${process.pid}`);
   mkdirSync(group);
@@ -34,7 +34,7 @@ function freeze(t: TestContext, pid: number): () => void {
 }
 
 test(
-  'a session with next to no weight has that of any other while its processes end',
+  'a session with minimal CPU weight has the normal weight while its processes are ended',
   NEEDS_FREEZER,
   async (t) => {
     const directory = temporaryDirectory(t);

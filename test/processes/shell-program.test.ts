@@ -7,7 +7,7 @@ import { startProgram } from '../../runtime/processes/shell-program.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const DATA_LIMIT = 64 * 2 ** 20;
-/** Every character of one and two bytes, but NUL, and some of more. */
+/** Every character of one and two bytes except NUL, and some longer ones. */
 const CHARACTERS = `${String.fromCharCode(...Array.from({ length: 0x7ff }, (_, n) => n + 1))}‼€😀`;
 
 test('a program runs with its words, directory and limit, without environment and input', async (t) => {
@@ -26,7 +26,7 @@ test('a program runs with its words, directory and limit, without environment an
   assert.deepEqual(end, { code: 7, killedBy: null });
 });
 
-test('what cannot be run is the end of its process, with the reason in its output', async () => {
+test('a program that cannot run ends its process, with the reason in the output', async () => {
   for (const [cwd, word, reason] of [
     ['/', '/nowhere/at/all', /nowhere/],
     ['/nowhere', '/bin/true', /nowhere/],
@@ -39,7 +39,7 @@ test('what cannot be run is the end of its process, with the reason in its outpu
   }
 });
 
-test('a program gets its environment byte by byte, as much as fits, and nobody sees it among the arguments', async () => {
+test('a program gets its environment byte by byte, as much as fits, and not in its arguments', async () => {
   const environment = {
     A: `${CHARACTERS}'"\\ $HOME $(id) \`id\`\n`,
     ...Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`S_${n}`, CHARACTERS])),

@@ -1,4 +1,4 @@
-// Jobs that a process of its own starts: all that they have of a child of this process's, and nothing more.
+// Jobs started by a separate spawner process. They get what a child of this process would get, and nothing more.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -31,7 +31,7 @@ function parentOf(pid: number): number {
   return Number(/^PPid:\t(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]);
 }
 
-test('a job is the spawner’s child, with its words, directory, environment, streams and group', async (t) => {
+test('a job is the spawner’s child, with its arguments, directory, environment, streams and group', async (t) => {
   const spawner = await opened(t);
   const script = 'echo "$0 $A"; pwd; cat; cut -d" " -f5 /proc/$$/stat; echo bad >&2; cat <&3 >&3; exit 7';
   const words = [...sh(script), `a 'word'\n€`];
@@ -39,7 +39,7 @@ test('a job is the spawner’s child, with its words, directory, environment, st
   const job = await startJob(words, options);
   assert.equal(parentOf(job.pid), spawner.pid);
   job.stdin.end('input\n');
-  // More than a socket takes at once: neither side of the channel may be told to come back later.
+  // More than a socket buffers: neither side of the channel may fail with EAGAIN.
   const large = Buffer.alloc(4 * 2 ** 20, 'x');
   job.channel.end(large);
   const [output, errors, back] = await Promise.all([text(job.stdout), text(job.stderr), buffer(job.channel)]);
@@ -50,7 +50,7 @@ test('a job is the spawner’s child, with its words, directory, environment, st
   assert.deepEqual(await job.closed, { code: 7, killedBy: null });
 });
 
-test('a job that cannot start says why, and one that is killed says by what', async (t) => {
+test('a job that cannot start says why, and one that is killed names the signal', async (t) => {
   await opened(t);
   await assert.rejects(startJob(['/nowhere/at/all']), (error: Error) => {
     assert.match(error.message, /could not start: spawn \/nowhere\/at\/all ENOENT/);
@@ -76,13 +76,13 @@ test('a job that cannot start says why, and one that is killed says by what', as
   );
 });
 
-test('when the spawner is killed its jobs are told, and the next ones start without it until it is there again', async (t) => {
+test('when the spawner is killed its jobs count as killed, and the next ones start without it until it is back', async (t) => {
   const spawner = await opened(t);
   const first = spawner.pid!;
   const job = await startJob(['sleep', '1234']);
   process.kill(first, 'SIGKILL');
   assert.deepEqual(await job.exited, { code: null, killedBy: 'SIGKILL' });
-  // It ends itself, whether or not the kernel ends it with its parent.
+  // The job ends even where the kernel does not end it with its parent.
   await job.closed;
   await eventually(() => spawner.pid === null, 'the spawner is missed');
   const own = await startJob(['sleep', '1234']);
@@ -96,7 +96,7 @@ test('when the spawner is killed its jobs are told, and the next ones start with
   await next.closed;
 });
 
-test('no more than a thousand jobs wait to be started, and one more is told to come again', async (t) => {
+test('at most a thousand jobs wait to start, and one more is refused and may retry', async (t) => {
   const spawner = await opened(t);
   const { pid } = spawner;
   process.kill(pid!, 'SIGSTOP');
@@ -108,7 +108,7 @@ test('no more than a thousand jobs wait to be started, and one more is told to c
     () => assert.fail('it was started'),
     (error: unknown) => error,
   );
-  // Without a bound it would wait until the spawner is given up.
+  // Without a bound it would wait until the spawner's timeout.
   const error = (await Promise.race([refused, ended])) as Error;
   assert.match(error.message, /^`true` could not start: 1000 others wait to be started already; try again/);
   assert.equal(resourceErrorCode(error), 'EAGAIN');
@@ -121,7 +121,7 @@ test('no more than a thousand jobs wait to be started, and one more is told to c
   await job.closed;
 });
 
-test('a spawner that begins no job for long is replaced, and its jobs are refused', async (t) => {
+test('a spawner that starts no job for long is replaced, and its jobs are refused', async (t) => {
   const spawner = await opened(t, temporaryDirectory(t), 1);
   const { pid } = spawner;
   process.kill(pid!, 'SIGSTOP');
@@ -150,7 +150,7 @@ test('an urgent job does not wait behind many others', async (t) => {
   await job.closed;
 });
 
-test('where the spawner cannot come with the streams of a job, the job starts without it', async (t) => {
+test('where the spawner cannot receive the streams of a job, the job starts without it', async (t) => {
   const directory = temporaryDirectory(t);
   const spawner = await opened(t, directory);
   rmSync(join(directory, 'streams.sock'));
@@ -165,7 +165,7 @@ test('where the spawner cannot come with the streams of a job, the job starts wi
   assert.notEqual(spawner.pid, null);
 });
 
-test('a stream that is none of a job’s, or a second one, is not taken for one', async (t) => {
+test('a connection that belongs to no job, or a second one for a stream, is not accepted', async (t) => {
   const directory = temporaryDirectory(t);
   const { pid } = await opened(t, directory);
   process.kill(pid!, 'SIGSTOP');
@@ -185,13 +185,13 @@ test('a stream that is none of a job’s, or a second one, is not taken for one'
   assert.equal(await text(stdout), 'its own words\nand more');
 });
 
-test('a job is not given up for time in which the host stood still', async (t) => {
+test("a job's timeout does not count time in which the host's event loop was blocked", async (t) => {
   const { pid } = await opened(t);
   const turn = () => new Promise((resolve) => setImmediate(resolve));
   const standStill = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
   const starting = startJob(['sleep', '1234']);
   await turn();
-  // What the spawner says of the job waits then, with the job's streams: a turn hears that it runs, the next one whose they are.
+  // Both the spawner's message and the job's streams wait now. One turn reads the message, the next one assigns the streams.
   standStill(1_000);
   await turn();
   standStill(5_200);
@@ -201,7 +201,7 @@ test('a job is not given up for time in which the host stood still', async (t) =
   await job.closed;
 });
 
-test('a job whose streams find no descriptor in the host says so, and the host and the next jobs go on', async () => {
+test("a job whose streams exceed the host's descriptors says so, and the host and the next jobs go on", async () => {
   const module = (name: string) =>
     JSON.stringify(new URL(`../../runtime/processes/${name}.ts`, import.meta.url));
   const script = `
@@ -237,7 +237,7 @@ test('a job whose streams find no descriptor in the host says so, and the host a
   for (const line of refused) assert.match(line, /^EMFILE `sh` could not start: /, String(output));
 });
 
-/** Whether a process has ended, also where nobody has waited for it. */
+/** Whether a process has ended, even if it is a zombie. */
 function hasEnded(pid: number): boolean {
   try {
     return /^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
@@ -246,7 +246,7 @@ function hasEnded(pid: number): boolean {
   }
 }
 
-test('the spawner ends with the host, and its jobs with all that they have started', async (t) => {
+test('the spawner ends with the host, and its jobs with all their descendants', async (t) => {
   const directory = temporaryDirectory(t);
   const module = (path: string) =>
     JSON.stringify(new URL(`../../runtime/processes/${path}`, import.meta.url));
