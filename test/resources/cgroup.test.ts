@@ -38,7 +38,7 @@ const NEEDS_VERSION_2 =
     ? {}
     : { skip: why ?? 'control groups are of version 1 here' };
 
-/** A group for one test. */
+/** Makes a group for one test. */
 async function makeGroup(
   t: TestContext,
   limits: Parameters<ControlGroups['create']>[1],
@@ -52,13 +52,13 @@ async function makeGroup(
   return group;
 }
 
-/** Runs a program of Node's in `group`. */
+/** Runs a Node script in `group`. */
 function runIn(group: ControlGroup, script: string) {
   const [file, ...words] = [...group.enter, process.execPath, '-e', script];
   return spawnSync(file!, words, { encoding: 'utf8', env: {}, timeout: 60_000 });
 }
 
-test('a group that uses up its memory loses its process, and says so', NEEDS_MEMORY, async (t) => {
+test('a group that exceeds its memory limit loses its process, and says so', NEEDS_MEMORY, async (t) => {
   const group = await makeGroup(t, { memoryMb: 128, tasks: null });
   const small = runIn(group, 'console.log(Buffer.alloc(2 ** 20, 1).length)');
   assert.equal(small.stdout.trim(), String(2 ** 20), small.stderr);
@@ -72,7 +72,7 @@ test('a group that uses up its memory loses its process, and says so', NEEDS_MEM
 });
 
 test(
-  'the end of an app’s process for the memory of a group above is told apart from its own',
+  'an app’s process killed for the memory of a parent group is distinguished from one killed for its own',
   NEEDS_MEMORY,
   async (t) => {
     const outer = await makeGroup(t, { memoryMb: 128, tasks: null });
@@ -95,7 +95,7 @@ test(
   },
 );
 
-test('a group has no more processes than its limit, and counts the refused', NEEDS_TASKS, async (t) => {
+test('a group has no more processes than its limit, and counts refused ones', NEEDS_TASKS, async (t) => {
   const group = await makeGroup(t, { memoryMb: null, tasks: 40 });
   const script = `
     const { spawn } = require('node:child_process');
@@ -116,25 +116,21 @@ test('a group has no more processes than its limit, and counts the refused', NEE
   assert.ok((await group.state()).tasksRefused > 0);
 });
 
-test(
-  'a process that runs already can be put into a group, and its memory is counted',
-  NEEDS_MEMORY,
-  async (t) => {
-    const group = await makeGroup(t, { memoryMb: 256, tasks: null });
-    const script = `process.stdin.once('data', () => { global.all = Buffer.alloc(64 * 2 ** 20, 1); console.log('filled'); });`;
-    const child = spawn(process.execPath, ['-e', script], { env: {} });
-    const ended = once(child, 'exit');
-    await group.add(child.pid!);
-    child.stdin.write('\n');
-    await once(child.stdout, 'data');
-    const { memoryBytes } = await group.state();
-    assert.ok(memoryBytes > 64 * 2 ** 20 && memoryBytes < 256 * 2 ** 20, String(memoryBytes));
-    child.kill('SIGKILL');
-    await ended;
-  },
-);
+test('a running process can be added to a group, and its memory is counted', NEEDS_MEMORY, async (t) => {
+  const group = await makeGroup(t, { memoryMb: 256, tasks: null });
+  const script = `process.stdin.once('data', () => { global.all = Buffer.alloc(64 * 2 ** 20, 1); console.log('filled'); });`;
+  const child = spawn(process.execPath, ['-e', script], { env: {} });
+  const ended = once(child, 'exit');
+  await group.add(child.pid!);
+  child.stdin.write('\n');
+  await once(child.stdout, 'data');
+  const { memoryBytes } = await group.state();
+  assert.ok(memoryBytes > 64 * 2 ** 20 && memoryBytes < 256 * 2 ** 20, String(memoryBytes));
+  child.kill('SIGKILL');
+  await ended;
+});
 
-test('what a host left of its groups goes at the next start', NEEDS_MEMORY, async () => {
+test('groups that a host left behind are removed at the next start', NEEDS_MEMORY, async () => {
   const before = openControlGroups(NAME) as ControlGroups;
   const group = await before.create('left', { memoryMb: 64, tasks: null });
   const directories = group.enter.slice(4);
@@ -144,13 +140,13 @@ test('what a host left of its groups goes at the next start', NEEDS_MEMORY, asyn
   await next.close();
 });
 
-/** CPU time that a process has used, in ms. */
+/** Returns the CPU time that a process has used, in ms. */
 function cpuMs(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]!.split(' ');
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
-/** Uses a core, in a session of its own as the processes of apps do; all of them use the same core. */
+/** Starts a process that uses a core, in its own session as apps' processes are. All of them use the same core. */
 function burn(t: TestContext): ChildProcess {
   const child = spawn('taskset', ['1', process.execPath, '-e', 'for (;;);'], { detached: true, env: {} });
   t.after(async () => {
@@ -161,7 +157,7 @@ function burn(t: TestContext): ChildProcess {
   return child;
 }
 
-/** What one process uses of a core while another uses half a second, as a share of that. */
+/** Measures the CPU time of one process while another uses half a second. @returns the ratio */
 async function share({ pid }: ChildProcess, other: ChildProcess): Promise<number> {
   const [from, beside] = [cpuMs(other.pid!), cpuMs(pid!)];
   const deadline = AbortSignal.timeout(60_000);
@@ -170,10 +166,10 @@ async function share({ pid }: ChildProcess, other: ChildProcess): Promise<number
 }
 
 test(
-  'what works in the background gets what others leave of a core, and its share again when it is released',
+  'a low-priority process gets the idle time of a core, and its full share when it is released',
   NEEDS_PROCESSORS,
   async (t) => {
-    // They are ended before their groups are removed.
+    // Started first, so that they end before their groups are removed.
     const [first, second] = [burn(t), burn(t)];
     const all = openControlGroups(NAME) as ControlGroups;
     t.after(() => all.close());
@@ -190,35 +186,39 @@ test(
   },
 );
 
-test('so does the process of an app, which has a group of its own', NEEDS_PROCESSORS, async (t) => {
-  const [host, cell] = [burn(t), burn(t)];
-  const all = openControlGroups(NAME) as ControlGroups;
-  const cells = openCellGroups(NAME, 256);
-  openLowPriorityGroup(all.background());
-  useCellGroups(cells instanceof CellGroups ? cells : null);
-  t.after(async () => {
-    openLowPriorityGroup(null);
-    useCellGroups(null);
-    await all.close();
-    if (cells instanceof CellGroups) await eventually(() => cells.close(), 'no group is left');
-  });
-  limitCell(cell.pid!, once(cell, 'exit'));
-  await toLowPriority(cell.pid!);
-  const behind = await share(cell, host);
-  assert.ok(behind < 0.2, String(behind));
-  await toNormalPriority(cell.pid!);
-  const beside = await share(cell, host);
-  assert.ok(beside > 0.5, String(beside));
-});
+test(
+  'an app’s process at low priority gets the idle time of a core, in a group of its own',
+  NEEDS_PROCESSORS,
+  async (t) => {
+    const [host, cell] = [burn(t), burn(t)];
+    const all = openControlGroups(NAME) as ControlGroups;
+    const cells = openCellGroups(NAME, 256);
+    openLowPriorityGroup(all.background());
+    useCellGroups(cells instanceof CellGroups ? cells : null);
+    t.after(async () => {
+      openLowPriorityGroup(null);
+      useCellGroups(null);
+      await all.close();
+      if (cells instanceof CellGroups) await eventually(() => cells.close(), 'no group is left');
+    });
+    limitCell(cell.pid!, once(cell, 'exit'));
+    await toLowPriority(cell.pid!);
+    const behind = await share(cell, host);
+    assert.ok(behind < 0.2, String(behind));
+    await toNormalPriority(cell.pid!);
+    const beside = await share(cell, host);
+    assert.ok(beside > 0.5, String(beside));
+  },
+);
 
-/** Says on standard output what `openControlGroups` finds for a process of its own. */
+/** Prints what `openControlGroups` finds in its process. */
 const OPENS = `
 const { openControlGroups } = await import(${JSON.stringify(import.meta.resolve('../../runtime/resources/cgroup.ts'))});
 const found = openControlGroups('inner');
 console.log(JSON.stringify(found.limits ?? found));
 if (found.limits) await found.close();`;
 
-/** Runs that in `group`, with two processes beside it: what a shell started too, and what is no relative. */
+/** Runs that in `group`, beside two processes: a child of the same shell, and an unrelated one. */
 async function openBesides(group: ControlGroup, stranger: ChildProcess | null) {
   if (stranger !== null) await group.add(stranger.pid!);
   const script = `sleep 600 & "$0" --input-type=module -e "$1"; kill $!`;
@@ -231,7 +231,7 @@ async function openBesides(group: ControlGroup, stranger: ChildProcess | null) {
 }
 
 test(
-  'version 2: a group makes room, with what was started together with the host',
+  'version 2: a group is emptied of the host and the processes started together with it',
   NEEDS_VERSION_2,
   async (t) => {
     const group = await makeGroup(t, { memoryMb: null, tasks: null });
@@ -240,7 +240,7 @@ test(
 );
 
 test(
-  'version 2: a group with another process stays as it is, and the other is named',
+  'version 2: a group with another process is not changed, and the error names that process',
   NEEDS_VERSION_2,
   async (t) => {
     const stranger = spawn('sleep', ['600'], { env: {} });
@@ -253,7 +253,7 @@ test(
   },
 );
 
-/** A tree like `/`, with a group of version 2 that holds `members`. Its files are plain ones: the kernel's checks are missing. */
+/** Makes a tree like `/`, with a cgroup v2 group that holds `members`. Plain files: the kernel's checks are missing. */
 function tree(t: TestContext, members: number[]): { root: string; own: string } {
   const root = temporaryDirectory(t);
   const own = join(root, 'sys/fs/cgroup/unit');
@@ -266,7 +266,7 @@ function tree(t: TestContext, members: number[]): { root: string; own: string } 
   return { root, own };
 }
 
-test('the fewest processes that the group of this process or one above it may have are what a container may have', (t) => {
+test("a container's process limit is the lowest limit of this process's group and those above it", (t) => {
   const { root, own } = tree(t, []);
   assert.equal(mostTasks(root), null);
   writeFileSync(join(own, 'pids.max'), 'max\n');
@@ -286,13 +286,13 @@ test('the fewest processes that the group of this process or one above it may ha
   assert.equal(mostTasks(temporaryDirectory(t)), null);
 });
 
-test('four builds side by side leave a fifth of the processes that a container may have', () => {
+test('each of four concurrent builds gets a fifth of the processes that a container may have', () => {
   assert.equal(tasksOfBuild(null), 2048);
   assert.equal(tasksOfBuild(100_000), 2048);
   assert.equal(tasksOfBuild(2048), 409);
 });
 
-test('version 2: limits are written to one directory for all, and read from there', async (t) => {
+test('version 2: all limits are written to one directory, and read from there', async (t) => {
   const { root, own } = tree(t, []);
   const all = openControlGroups('cellar-x', root) as ControlGroups;
   assert.deepEqual(all.limits, { memory: true, tasks: true, processors: true });
@@ -315,7 +315,7 @@ test('version 2: limits are written to one directory for all, and read from ther
     killsFromAbove: 0,
     tasksRefused: 2,
   });
-  // What was killed when the machine's memory was used up.
+  // Processes that the kernel's OOM killer ended.
   writeFileSync(join(directory, 'memory.events'), 'oom 0\noom_kill 3\n');
   const { memoryKills, killsFromAbove } = await group.state();
   assert.deepEqual([memoryKills, killsFromAbove], [0, 3]);
@@ -323,7 +323,7 @@ test('version 2: limits are written to one directory for all, and read from ther
   assert.deepEqual([written('memory.max'), written('pids.max')], ['max', 'max']);
 });
 
-test('version 2: what works in the background has the least weight, or none where the kernel knows that', async (t) => {
+test('version 2: the low-priority group has the least weight, or is idle where the kernel supports that', async (t) => {
   const { root, own } = tree(t, []);
   const all = openControlGroups('cellar-x', root) as ControlGroups;
   assert.equal(readFileSync(join(own, 'cellar-x', 'cpu.weight'), 'utf8'), '1');
@@ -336,7 +336,7 @@ test('version 2: what works in the background has the least weight, or none wher
   assert.equal(readFileSync(join(own, 'cgroup.procs'), 'utf8'), '12');
 });
 
-test('version 2: the group of a cell lies beside those of builds, limits its memory and gives way by itself', async (t) => {
+test('version 2: the group of a cell lies beside those of builds, limits its memory and has its own low priority', async (t) => {
   const { root, own } = tree(t, []);
   const cells = openCellGroups('cellar-x', 100, root) as CellGroups;
   assert.ok(cells instanceof CellGroups, String(cells));
@@ -356,7 +356,7 @@ test('version 2: the group of a cell lies beside those of builds, limits its mem
   assert.equal(await cells.setInBackground(13, true), false);
 });
 
-test('version 2: where the processors cannot be shared out, the memory of a cell is limited all the same', async (t) => {
+test('version 2: without the cpu controller the memory of a cell is limited all the same', async (t) => {
   const { root, own } = tree(t, []);
   writeFileSync(join(own, 'cgroup.controllers'), 'memory pids\n');
   const all = openControlGroups('cellar-x', root) as ControlGroups;
@@ -371,7 +371,7 @@ test('version 2: where the processors cannot be shared out, the memory of a cell
   await eventually(isLimited, 'its memory is limited');
 });
 
-test('version 2: a process comes back to where the host has moved to make room', async (t) => {
+test('version 2: a released process returns to the group to which the host has moved', async (t) => {
   const { root, own } = tree(t, []);
   mkdirSync(join(own, 'cellar-host'));
   const all = openControlGroups('cellar-x', root) as ControlGroups;
@@ -379,7 +379,7 @@ test('version 2: a process comes back to where the host has moved to make room',
   assert.equal(readFileSync(join(own, 'cellar-host/cgroup.procs'), 'utf8'), '12');
 });
 
-test('without a control group it says why', (t) => {
+test('without a control group the reason is given', (t) => {
   assert.match(
     String(openControlGroups('cellar-x', temporaryDirectory(t))),
     /memory, pids, cpu: .*no control group/,

@@ -1,4 +1,4 @@
-// Programs that work on files of tenants: each has a memory limit, and is ended before apps when memory is short.
+// Programs that process tenants' files: each has a memory limit, and is killed before apps when memory is short.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const SCORE = outOfMemoryScore('build');
 const KB = 256 * 1024;
 
-test('tools that look at, copy and remove what builds leave are limited', async (t) => {
+test('tools that read, copy and remove build output are limited', async (t) => {
   const directory = temporaryDirectory(t);
   const [bin, seen, tree] = ['bin', 'seen', 'tree'].map((name) => join(directory, name)) as [
     string,
@@ -48,7 +48,7 @@ test('tools that look at, copy and remove what builds leave are limited', async 
   assert.deepEqual(lines, expected);
 });
 
-test('a reader of files of apps is ended before apps when memory is short', async () => {
+test("a reader of apps' files is killed before apps when memory is short", async () => {
   const program = `import { readFileSync } from 'node:fs';
     console.log(readFileSync('/proc/self/oom_score_adj', 'utf8').trim());`;
   const words = readerWords(program, { user: null, memoryBytes: 900 * 2 ** 20 });

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LoopDelay } from '../../runtime/resources/loop-delay.ts';
 
-test('a thread that stands still shows in the delays of the last minutes, and no longer', async (t) => {
+test('a blocked thread shows in the delays of the last minutes, and no longer', async (t) => {
   const delays = new LoopDelay();
   t.after(() => delays.stop());
   await sleep(100);
@@ -16,7 +16,7 @@ test('a thread that stands still shows in the delays of the last minutes, and no
   assert.ok(over_s <= 60);
 });
 
-test('what was long ago is forgotten', async (t) => {
+test('old delays are forgotten', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const delays = new LoopDelay();
   t.after(() => delays.stop());

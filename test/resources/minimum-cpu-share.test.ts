@@ -1,4 +1,4 @@
-// What gives way while others leave it nothing of the processors. A probe that is halted is one that gets nothing.
+// Low-priority processes on a busy machine. A stopped probe stands for one that gets no CPU time.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ import { eventually } from '../support/e2e/processes.ts';
 
 const HAS_SESSIONS = existsSync('/proc/self/autogroup');
 
-/** Has `watch` go on until the end of the test. */
+/** Keeps `watch` running until the end of the test. */
 function keep(t: TestContext, watch: MinimumCpuShare): void {
   const end = Promise.withResolvers<void>();
   const ended = watch.during(() => end.promise);
@@ -33,7 +33,7 @@ function keep(t: TestContext, watch: MinimumCpuShare): void {
 const halt = (watch: MinimumCpuShare) => process.kill(-watch.pid!, 'SIGSTOP');
 const letGoOn = (watch: MinimumCpuShare) => process.kill(-watch.pid!, 'SIGCONT');
 
-/** How the kernel treats a command: `SCHED_OTHER` is policy 0, `SCHED_IDLE` 5. */
+/** How the kernel schedules a command: `SCHED_OTHER` is policy 0, `SCHED_IDLE` 5. */
 interface Treatment {
   policy: string;
   nice: string;
@@ -48,7 +48,7 @@ function treatmentOf(pid: number): Treatment {
   return { policy: fields[38]!, nice: fields[16]!, session: / nice (\S+)/.exec(session)?.[1] ?? null };
 }
 
-/** Asserts how a command after these words is treated, soon after it was started. */
+/** Asserts how a command with this prefix is scheduled, soon after its start. */
 async function assertTreated(words: string[], wanted: Treatment): Promise<void> {
   const job = await startJob([...words, 'sleep', '600'], { stdin: 'ignore' });
   try {
@@ -59,7 +59,7 @@ async function assertTreated(words: string[], wanted: Treatment): Promise<void> 
   }
 }
 
-test('a command that gives way is idle, and has a floor while it would get nothing', async (t) => {
+test('a low-priority command is idle, and has a minimum CPU share while it would get nothing', async (t) => {
   if (findProgram('chrt') === null) return t.skip('chrt is not installed');
   const idle = { policy: '5', nice: '0', session: HAS_SESSIONS ? '19' : null };
   await assertTreated(await atLowPriority(), idle);
@@ -93,7 +93,7 @@ test('a command that gives way is idle, and has a floor while it would get nothi
   );
 });
 
-test('what works in the background has a floor while it gets nothing, and no longer', async (t) => {
+test('a low-priority group has a minimum CPU share while it gets nothing, and no longer', async (t) => {
   const name = `cellar-test-${process.pid}`;
   const groups = openControlGroups(name);
   if (typeof groups === 'string' || !groups.limits.processors)
@@ -119,7 +119,7 @@ test('what works in the background has a floor while it gets nothing, and no lon
   await eventually(() => weight() !== floor, 'it has none');
 });
 
-test('jobs at the same time have one probe, and one that is ended is started for the next', async (t) => {
+test('concurrent jobs share one probe, and a killed probe is started again for the next job', async (t) => {
   const watch = new MinimumCpuShare(() => []);
   keep(t, watch);
   await watch.known();

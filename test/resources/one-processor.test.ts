@@ -7,7 +7,7 @@ import { onOneProcessor } from '../../runtime/resources/one-processor.ts';
 
 const processors = (status: string) => /^Cpus_allowed_list:\s*(\S+)$/m.exec(status)![1]!;
 
-test('a command has the last processor that this process may use, and no other', (t) => {
+test('a command runs on the last processor that this process may use, and no other', (t) => {
   const words = onOneProcessor();
   if (words.length === 0) return t.skip('taskset is not installed');
   const status = execFileSync(words[0]!, [...words.slice(1), 'cat', '/proc/self/status']).toString();
