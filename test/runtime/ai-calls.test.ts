@@ -1,16 +1,16 @@
-// What apps ask of the AI server: nothing that has it fetch an address.
+// Apps' requests to the AI server: none may make it fetch an address.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { callOf } from '../../runtime/ai/calls.ts';
 
 const DATA = 'data:image/png;base64,AAAA';
 
-/** A conversation with one part besides text. */
+/** Returns a conversation with one part besides text. */
 const chat = (part: object) => ({
   messages: [{ role: 'user', content: [{ type: 'text', text: 'http://10.0.0.1/' }, part] }],
 });
 
-test('images and files come as data: URLs, and the AI server is given no address to fetch', () => {
+test('images and files must be data: URLs, and the AI server gets no address to fetch', () => {
   const inside = 'http://169.254.169.254/latest/meta-data/';
   const asked = [
     chat({ type: 'image_url', image_url: { url: inside } }),
@@ -34,7 +34,7 @@ test('images and files come as data: URLs, and the AI server is given no address
     assert.equal(callOf('m', inputs).body.model, 'm');
 });
 
-test('what the AI server keeps, and does by itself, is not for apps', () => {
+test('apps can use neither stored objects nor background work of the AI server', () => {
   const function_ = { type: 'function', name: 'f', parameters: {} };
   const call = callOf('m', { input: 'x', store: true, tools: [function_] });
   assert.deepEqual(
@@ -60,7 +60,7 @@ test('what the AI server keeps, and does by itself, is not for apps', () => {
     { input: [{ type: 'item_reference', id: 'msg_1' }] },
   ])
     assert.throws(() => callOf('m', asked), { message: /kept on the AI server are not for apps/ });
-  // The path is none that an app chooses.
+  // The model must not change the path.
   for (const model of ['../files', '/v1/files', 'http://10.0.0.1/'])
     assert.equal(callOf(model, { input: 'x' }).path, '/responses');
 });

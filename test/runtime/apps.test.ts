@@ -33,7 +33,7 @@ const wanted = (change: Partial<WantedApp>): WantedApp => ({
   ...change,
 });
 
-/** The apps of a data directory, as a host that starts finds them. */
+/** Opens the apps of a data directory, as a starting host does. */
 function open(t: TestContext, root: string, idleMs = 0) {
   const paths = layout(root);
   const store = openHostStore(paths.database);
@@ -68,7 +68,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
     store.outbox
       .next(1_000, 10_000_000)
       .events.flatMap((event) => (event.type === 'app' ? [event.app.process_state] : []));
-  /** Whether its process has gone, and what it has to do is written down. */
+  /** Whether the process has ended, and its pending work is stored. */
   const hibernated = () => store.activity.all().get(APP)?.resting === true;
   let closed: Promise<void> | null = null;
   const close = () => {
@@ -77,12 +77,12 @@ function open(t: TestContext, root: string, idleMs = 0) {
     });
     return closed;
   };
-  // Also when the test fails: what is left running would keep its file from ending.
+  // After a failed test too: a running process would keep the test file from ending.
   t.after(close);
   return { apps, store, paths, told, hibernated, close };
 }
 
-/** Asks the app as the gateway does. */
+/** Requests the app as the gateway does. */
 async function ask(apps: Apps): Promise<number> {
   for (;;) {
     const admission = apps.resolve('one.localhost')!.admit();
@@ -95,7 +95,7 @@ async function ask(apps: Apps): Promise<number> {
   }
 }
 
-/** Looks at the apps, as the host's clock does, until `condition` holds. */
+/** Ticks the apps, as the host's clock does, until `condition` holds. */
 async function tickUntil(apps: Apps, condition: () => boolean): Promise<void> {
   const end = performance.now() + 60_000;
   while (!condition()) {
@@ -106,7 +106,7 @@ async function tickUntil(apps: Apps, condition: () => boolean): Promise<void> {
 }
 
 const HELLO = `export default { fetch: () => new Response('hello') }`;
-/** Each request sets an alarm 3 s ahead: by then a host has ended and another one begun. */
+/** Each request sets an alarm 3 s ahead: before it fires, one host ends and another starts. */
 const ALARM = `
 import { DurableObject } from 'cloudflare:workers';
 export class Clock extends DurableObject {
@@ -131,7 +131,7 @@ async function deployed(t: TestContext, code = HELLO, fields: Partial<Release> =
   return { ...host, root };
 }
 
-test('a release gets requests when the pointer to it is on the disk, or the disk has failed to take it', async (t) => {
+test('a release gets requests after its pointer is synced, or after the sync failed', async (t) => {
   const host = open(t, temporaryDirectory(t));
   await host.apps.apply(wanted({}));
   await makeRelease(host.paths.release(APP, DEPLOY), HELLO);
@@ -188,7 +188,7 @@ test('the alarm of an app that hibernates, or sleeps, is kept over a restart and
   }
 });
 
-test('an app that ran is started again after a restart, before that at its first request', async (t) => {
+test('a running app is started again after a restart, or at an earlier first request', async (t) => {
   const { root, close } = await deployed(t);
   await close();
   const next = open(t, root);
@@ -213,7 +213,7 @@ test('without hibernation a hibernated app is started at boot', async (t) => {
   await next.close();
 });
 
-test('the same wanted state again leaves a hibernated or sleeping app alone; a request starts it, and a stop ends it', async (t) => {
+test('the same wanted state again does not wake a hibernated or sleeping app; a request starts it, and a stop ends it', async (t) => {
   const { apps, close, hibernated } = await deployed(t);
   const { fleet } = apps.get(APP)!;
   await tickUntil(apps, hibernated);
@@ -228,7 +228,7 @@ test('the same wanted state again leaves a hibernated or sleeping app alone; a r
   await close();
 });
 
-test('hibernating and waking are told to the control plane, by the clock and not on the request’s way', async (t) => {
+test('hibernating and waking are reported to the control plane by the clock, outside the request path', async (t) => {
   const { apps, told, close, hibernated } = await deployed(t);
   await tickUntil(apps, hibernated);
   await tickUntil(apps, () => told().at(-1) === 'idle');
@@ -240,7 +240,7 @@ test('hibernating and waking are told to the control plane, by the clock and not
   await close();
 });
 
-test('a wake from sleep is told by the clock as well, with its marks', async (t) => {
+test('a wake from sleep is reported by the clock as well, with its marks', async (t) => {
   const { apps, store, told, close } = await deployed(t);
   const { asleep_since } = await apps.sleep(APP);
   const before = told().length;
@@ -254,7 +254,7 @@ test('a wake from sleep is told by the clock as well, with its marks', async (t)
   await close();
 });
 
-test('a sleeping app sleeps on over a restart, and its next request wakes it', async (t) => {
+test('a sleeping app stays asleep over a restart, and its next request wakes it', async (t) => {
   const { apps, root, close } = await deployed(t);
   const { asleep_since } = await apps.sleep(APP);
   assert.ok(asleep_since !== null);
@@ -271,7 +271,7 @@ test('a sleeping app sleeps on over a restart, and its next request wakes it', a
   await next.close();
 });
 
-test('a sleeping app whose release does not start sleeps on, and says why', async (t) => {
+test('a sleeping app whose release does not start stays asleep, and says why', async (t) => {
   const { apps, paths, close } = await deployed(t);
   const { asleep_since, live_deploy_id } = await apps.sleep(APP);
   const module = join(paths.release(APP, live_deploy_id!), 'app.js');
@@ -289,7 +289,7 @@ test('a sleeping app whose release does not start sleeps on, and says why', asyn
   await close();
 });
 
-test('while an app is woken it cannot be put to sleep; while it is put to sleep it cannot be started', async (t) => {
+test('an app cannot be put to sleep during its wake, nor started during its transition to sleep', async (t) => {
   const { apps, close } = await deployed(t);
   const sleeps = [apps.sleep(APP), apps.sleep(APP)];
   await assert.rejects(apps.start(APP), /being put to sleep/);
@@ -303,7 +303,7 @@ test('while an app is woken it cannot be put to sleep; while it is put to sleep 
   await close();
 });
 
-test('stopping a sleeping app clears the marker, and starting it sets when it woke', async (t) => {
+test('stopping a sleeping app clears the marker, and starting it sets the wake time', async (t) => {
   const { apps, close } = await deployed(t);
   await apps.sleep(APP);
   const stopped = await apps.apply(wanted({ generation: 2, desired_state: 'stopped' }));
@@ -316,10 +316,10 @@ test('stopping a sleeping app clears the marker, and starting it sets when it wo
   await close();
 });
 
-test('a sweep puts to sleep what nobody has used, and nothing else', async (t) => {
+test('a sweep puts unused apps to sleep, and nothing else', async (t) => {
   const { apps, close } = await deployed(t);
   const asleep = () => apps.observe(APP)!.asleep_since !== null;
-  /** By a sweep with this window, all that was used until now was used long ago. */
+  /** With this window a sweep treats every app as long unused. */
   const later = -120_000;
   await apps.sweep(60_000);
   assert.equal(asleep(), false, 'it was deployed just now');
@@ -340,7 +340,7 @@ test('a sweep puts to sleep what nobody has used, and nothing else', async (t) =
   await close();
 });
 
-test('the last minute with a request is known, outlives the host, and is not moved by health probes', async (t) => {
+test('the last minute with a request is stored, survives the host, and is not moved by health probes', async (t) => {
   const { apps, root, close } = await deployed(t);
   const { fleet } = apps.get(APP)!;
   await fleet.healthy();
@@ -367,7 +367,7 @@ test('nothing of a deleted app’s activity is kept', async (t) => {
   await close();
 });
 
-test('an app whose way to other apps could not be opened gets it at its next start', async (t) => {
+test('an app whose socket to other apps could not be opened gets it at its next start', async (t) => {
   const paths = layout(temporaryDirectory(t));
   const gateway = new Gateway({
     resolve: () => ({ kind: 'respond', respond: () => ({ status: 200, headers: {}, body: '' }) }),

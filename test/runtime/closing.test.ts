@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Shutdown, within } from '../../runtime/closing.ts';
 
-test('a step that fails skips no other, and the first failure is told in the end', async () => {
+test('a failed step skips no other, and the first error is thrown at the end', async () => {
   const closing = new Shutdown();
   const taken: string[] = [];
   const step = (name: string, failure?: string) =>
@@ -20,7 +20,7 @@ test('a step that fails skips no other, and the first failure is told in the end
   assert.throws(() => closing.throwFirst(), /^Error: no$/);
 });
 
-test('an end that takes too long is given up', async () => {
+test('closing has a timeout', async () => {
   await assert.rejects(within(10, new Promise(() => {})), /not done within 0\.01 s/);
   await within(10_000, Promise.resolve());
 });

@@ -80,11 +80,11 @@ test('settings that contradict each other are refused', () => {
   assert.deepEqual(refused({ RUNNER_EDGE: 'caddy', RUNNER_EDGE_HTTP_PORT: '80' }), []);
 });
 
-test('names that look like settings and are none are told', () => {
+test('names that look like settings but are unknown are reported', () => {
   assert.deepEqual(unknownSettings({ RUNNER_PROT: '1', RUNNER_PORT: '1', PATH: '/bin' }), ['RUNNER_PROT']);
 });
 
-test('settings are shown with where each comes from, and no secret among them', () => {
+test('each setting is shown with its source, and secrets are not shown', () => {
   const secrets = { RUNNER_TOKEN: 'x'.repeat(20), OTEL_EXPORTER_OTLP_HEADERS: 'a=xxxxxxxxxxxxxxxxxxxx' };
   const shown = shownSettings({ RUNNER_PORT: '9', ...secrets });
   const named = (name: string) => shown.find((each) => each.name === name)!;

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 
-test('a log that nobody reads takes bounded memory, and says later what is missing', async () => {
+test('a log without a reader takes bounded memory, and later says what is missing', async () => {
   const module = new URL('../../runtime/log.ts', import.meta.url).href;
   const script = `
     const { log } = await import(${JSON.stringify(module)});
@@ -22,7 +22,7 @@ test('a log that nobody reads takes bounded memory, and says later what is missi
   assert.ok(Number(waiting) < 1.1 * 2 ** 20, `${waiting} bytes wait`);
   let [read, missing, last] = [0, 0, ''];
   for await (const line of createInterface({ input: writer.stdout })) {
-    // Node reads a little by itself: then lines are missing in two places.
+    // Node buffers a little: then lines are missing in two places.
     const dropped = /dropped, because nobody read it lines=(\d+)$/.exec(line);
     if (dropped) missing += Number(dropped[1]);
     else read++;
@@ -33,7 +33,7 @@ test('a log that nobody reads takes bounded memory, and says later what is missi
   assert.equal(read - 1 + missing, 20_000);
 });
 
-test('a reader that goes away, as `| head -1` does, costs lines and not the process', async (t) => {
+test('a reader that goes away, as `| head -1` does, loses lines and does not end the process', async (t) => {
   const module = new URL('../../runtime/log.ts', import.meta.url).href;
   const script = `
     const { log } = await import(${JSON.stringify(module)});
@@ -55,7 +55,7 @@ test('a reader that goes away, as `| head -1` does, costs lines and not the proc
   assert.equal(String(said), 'lives');
 });
 
-test('a line that is written rarely is written once, and a thousand others are all that is remembered', () => {
+test('a rate-limited line is written once, and at most a thousand others are remembered', () => {
   const module = new URL('../../runtime/log.ts', import.meta.url).href;
   const script = `
     const { logRarely } = await import(${JSON.stringify(module)});

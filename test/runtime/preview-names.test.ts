@@ -1,4 +1,4 @@
-// What a branch's preview is called: always a DNS label that is nobody else's, whatever the branch.
+// The name of a branch's preview: always a DNS label that nothing else uses, whatever the branch.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -8,13 +8,13 @@ import { branchName, isPreviewName, versionName } from '../../runtime/apps/previ
 const LONGEST_SLUG = 'a'.repeat(40);
 const nameOf = (branch: string, taken: string[] = []) => branchName(branch, (name) => taken.includes(name));
 
-test('a branch gives its name where that can be one', () => {
+test('a branch is its own name where it is a valid label', () => {
   assert.equal(nameOf('staging'), 'staging');
   assert.equal(nameOf('feature/Login Page'), 'feature-login-page');
   assert.equal(nameOf('fix/à--b_c'), 'fix-a-b-c');
 });
 
-test('what is too long, too short, taken or a version’s gets a hash, the same each time', () => {
+test('a branch that is too long, too short, taken or a version’s name gets a hash, the same each time', () => {
   for (const branch of [
     'x',
     'xn',
@@ -33,7 +33,7 @@ test('what is too long, too short, taken or a version’s gets a hash, the same 
   assert.notEqual(other, nameOf('feature-x', ['feature-x']));
 });
 
-test('any branch gives the label of an address that has a certificate, with any slug', () => {
+test('any branch gives a label whose address can have a certificate, with any slug', () => {
   fc.assert(
     fc.property(fc.string({ maxLength: 300, unit: 'binary' }), (branch) => {
       const name = nameOf(branch);
@@ -44,7 +44,7 @@ test('any branch gives the label of an address that has a certificate, with any 
   );
 });
 
-test('no name is that of a version, nor a label that names no preview', () => {
+test('no name is that of a version, nor a reserved label', () => {
   for (const name of [
     '',
     'a',

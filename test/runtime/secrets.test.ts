@@ -1,4 +1,4 @@
-// How secrets are kept: encrypted, each for its app and its name alone.
+// How secrets are stored: encrypted, each for its app and its name alone.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const newKey = () => randomBytes(32).toString('base64url');
 
-/** A store with two apps, `one` and `two`. */
+/** Opens a store with two apps, `one` and `two`. */
 function storeOf(t: TestContext) {
   const path = `${temporaryDirectory(t)}/host.sqlite`;
   const store = openHostStore(path);
@@ -27,7 +27,7 @@ function storeOf(t: TestContext) {
   return { store, path };
 }
 
-test('a value comes back as it was, and its file has nothing of it', (t) => {
+test('a value reads back unchanged, and its file has no plain text of it', (t) => {
   const { store, path } = storeOf(t);
   const secrets = new Secrets(store, newKey());
   const value = 'a value of “some” length\nand lines';
@@ -42,7 +42,7 @@ test('a value comes back as it was, and its file has nothing of it', (t) => {
   assert.notDeepEqual(store.secrets.all('one')[0]!.sealed, first!.sealed, 'equal values do not look equal');
 });
 
-test('a value does not open for another app, under another name, changed, or with another key', (t) => {
+test('a value does not decrypt for another app, under another name, changed, or with another key', (t) => {
   const { store } = storeOf(t);
   const key = newKey();
   const secrets = new Secrets(store, key);
@@ -66,7 +66,7 @@ test('a value does not open for another app, under another name, changed, or wit
   assert.throws(() => new Secrets(store, 'short'), /the key for secrets is damaged/);
 });
 
-test('an app has 100 secrets at most, and a change over that changes nothing', (t) => {
+test('an app has at most 100 secrets, and a change that would exceed that changes nothing', (t) => {
   const { store } = storeOf(t);
   const secrets = new Secrets(store, newKey());
   const many = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`S${n}`, 'x']));

@@ -1,4 +1,4 @@
-// The limit of what an app keeps on the disk, with real directories and processes that are only named.
+// The limit of an app's storage on the disk, with real directories and processes that exist only by pid.
 import assert from 'node:assert/strict';
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const MB = Buffer.alloc(2 ** 20, 'x');
 
-/** One app with a directory of its own. `keep(n)` makes it keep n MiB; the kernel is said to have counted what it wrote. */
+/** Makes one app with a directory. `keep(n)` stores n MiB in it, and adds them to the kernel's count of written bytes. */
 function world(t: TestContext, maxMb: number, disk: Partial<Disk> = {}, held: [string, HeldRow][] = []) {
   const data = join(temporaryDirectory(t), 'data');
   mkdirSync(data);
@@ -45,7 +45,7 @@ function world(t: TestContext, maxMb: number, disk: Partial<Disk> = {}, held: [s
   });
   t.after(() => limits.stop());
   const keep = (megabytes: number) => {
-    // A look that has begun before sees all of it, or nothing.
+    // The rename is atomic: a check under way sees all of it, or nothing.
     const whole = `${data}.whole`;
     for (let n = 0; n < megabytes; n++) writeFileSync(whole, MB, { flag: 'a' });
     renameSync(whole, join(data, 'file'));
@@ -60,7 +60,7 @@ function world(t: TestContext, maxMb: number, disk: Partial<Disk> = {}, held: [s
   return { app, others, told, rows, room, limits, keep, start, until };
 }
 
-test('an app over its limit is stopped once with a way to tidy up, then without, and let go when it keeps less', async (t) => {
+test('an app over its limit is stopped with one chance to tidy up, then without, and released when it keeps less', async (t) => {
   const { app, told, rows, keep, start, until } = world(t, 20);
   keep(10);
   await until(() => rows.size === 0 && told.length === 0, 'nothing is said of 10 MiB');
@@ -109,7 +109,7 @@ test('a preview is stopped when it and its app keep too much, and the app goes o
   assert.match(told[0]!, /this preview, its app and other previews keep 2[56] MiB/);
 });
 
-test('without a limit nobody is stopped while there is room', async (t) => {
+test('without a limit no app is stopped while the disk has space', async (t) => {
   const { app, limits, keep, until } = world(t, 0);
   let looks = 0;
   keep(30);
@@ -118,7 +118,7 @@ test('without a limit nobody is stopped while there is room', async (t) => {
   assert.ok(!app.isHeld);
 });
 
-test('on a disk that is almost full the app that grew is stopped, one that did not is left, and both may go on with room', async (t) => {
+test('on a nearly full disk the growing app is stopped, another is not, and both may continue when there is space', async (t) => {
   const { app, told, room, keep, until, limits } = world(t, 0);
   keep(3);
   limits.look();

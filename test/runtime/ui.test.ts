@@ -29,7 +29,7 @@ function uiAt(t: TestContext, workerd = workerdPath(), Made = Ui): { ui: Ui; soc
   return { ui, socket: join(directory, 'http.sock') };
 }
 
-/** Comes as the gateway does: waits, and is then let through or refused. */
+/** Visits as the gateway does: waits, and is then admitted or refused. */
 async function visit(ui: Ui): Promise<string> {
   const first = ui.admit();
   if (first.kind !== 'hold') return first.kind;
@@ -37,7 +37,7 @@ async function visit(ui: Ui): Promise<string> {
   return ui.admit().kind;
 }
 
-test('it is started once for all who wait, and started again when it hangs', async (t) => {
+test('it is started once for all waiting visitors, and restarted when it hangs', async (t) => {
   const { ui, socket } = uiAt(t);
   assert.deepEqual(await Promise.all([visit(ui), visit(ui)]), ['forward', 'forward']);
   const { pid } = ui;
@@ -52,7 +52,7 @@ test('it is started once for all who wait, and started again when it hangs', asy
   await eventually(answers, 'it answers');
 });
 
-test('what does not start is refused, and says when it is tried again', async (t) => {
+test('visits to a UI that does not start are refused with the time of the next attempt', async (t) => {
   const { ui } = uiAt(t, '/bin/false');
   const first = ui.admit();
   assert.ok(first.kind === 'hold');
@@ -64,7 +64,7 @@ test('what does not start is refused, and says when it is tried again', async (t
   assert.equal(ui.pid, null);
 });
 
-test('a UI that does not build says where, and what served before serves on', async (t) => {
+test('a build error of the UI names its place, and the previous UI keeps serving', async (t) => {
   const copy = temporaryDirectory(t);
   const parts = [
     'ui',
@@ -95,7 +95,7 @@ test('a UI that does not build says where, and what served before serves on', as
   assert.notEqual(ui.pid, pid);
 });
 
-test('what was bundled is kept, until its sources differ or some of it is missing', async (t) => {
+test('a bundle is reused until its sources differ or a part of it is missing', async (t) => {
   const directory = join(temporaryDirectory(t), 'ui');
   const written = () => statSync(join(directory, 'worker.js')).mtimeMs;
   // Another test may save a file beside the sources meanwhile.
