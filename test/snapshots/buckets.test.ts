@@ -1,4 +1,4 @@
-// Snapshots of buckets whose objects are put, replaced and deleted meanwhile.
+// Snapshots of buckets whose objects are put, replaced and deleted during the snapshot.
 import assert from 'node:assert/strict';
 import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -16,12 +16,12 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const plain = { httpFields: {}, customFields: [] };
 
-test('each object that the index of a snapshot names is in it whole, also one that came, grew or went while it was taken', async (t) => {
+test("each object in a snapshot's index is complete, even if it was added, changed or deleted meanwhile", async (t) => {
   const { paths, buckets } = startBuckets(t);
   const client = new BucketClient(await buckets.open(APP_ID), 'main');
   const put = (key: string, text: string) => client.put(key, bodyOf(Buffer.from(text)), plain);
   await put('early', 'early');
-  // Half of its bytes have come when the files are read.
+  // Half of its bytes have arrived when the files are read.
   const half = 'slow'.repeat(2 ** 19);
   const bytes = new PassThrough();
   const slow = client.put('slow', { size: 2 * half.length, bytes }, plain);
@@ -36,7 +36,7 @@ test('each object that the index of a snapshot names is in it whole, also one th
   const hold = async (appId: string, isHeld: boolean) => {
     await buckets.hold(appId, isHeld);
     seen.push(`held ${isHeld}`);
-    // The files that were there have been read, the index has not.
+    // By now the existing files have been read, but not the index.
     if (!isHeld) return;
     await put('late', 'late');
     bytes.end(half);
@@ -88,7 +88,7 @@ test('each object that the index of a snapshot names is in it whole, also one th
   }
 });
 
-test('buckets are held only while their index is read: not where nothing has changed', async (t) => {
+test('buckets are held only while their index is read, and not when nothing has changed', async (t) => {
   const { paths, buckets } = startBuckets(t);
   const client = new BucketClient(await buckets.open(APP_ID), 'main');
   await client.put('one', bodyOf(Buffer.from('one')), plain);
@@ -102,13 +102,13 @@ test('buckets are held only while their index is read: not where nothing has cha
     return requestQueues;
   };
   assert.deepEqual(await holdsOfCapture(), [true, false]);
-  // Files that were written to just now are read again.
+  // Files that were written a moment ago are read again.
   await eventually(async () => (await holdsOfCapture()).length === 0, 'nothing is held');
   await client.put('two', bodyOf(Buffer.from('two')), plain);
   assert.deepEqual(await holdsOfCapture(), [true, false]);
 });
 
-test('buckets that the service serves only after they were held are held, and those that it forgets meanwhile are no trouble', async (t) => {
+test('buckets that open after the hold are held too, and those that close meanwhile cause no error', async (t) => {
   const { paths, buckets } = startBuckets(t);
   await buckets.hold(APP_ID, true);
   const client = new BucketClient(await buckets.open(APP_ID), 'main');

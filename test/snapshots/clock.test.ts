@@ -1,4 +1,4 @@
-// Snapshots of a host whose clock was ahead, and was set back.
+// Snapshots of a host whose clock was ahead and then set back.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -12,7 +12,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const YEAR_MS = 365 * 24 * 3_600_000;
 
-test('after a snapshot whose clock was a year ahead the next one comes in time, and is the newest', async (t) => {
+test('after a snapshot dated a year ahead the next one comes in time, and is the newest', async (t) => {
   const root = temporaryDirectory(t);
   const paths = layout(join(root, 'data'));
   t.after(claim(paths));

@@ -1,4 +1,4 @@
-// Copies of what apps keep, which previews and `cellar dev --remote-data` have made: accounts take turns.
+// Copies of apps' storage for previews and `cellar dev --remote-data`: accounts have queues.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { startSnapshots } from '../support/snapshots/host.ts';
 
 const IDS = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(16));
 
-test("an account's copies do not wait for all of another's, and a client who leaves gives its turn back", async (t) => {
+test("an account's copies do not wait for all of another's, and a client that disconnects frees its turn", async (t) => {
   const { root, snapshots, addApp } = startSnapshots(t);
   for (const [at, id] of IDS.entries()) addApp(id, `app-${at}`, 1_000);
   const ended: string[] = [];

@@ -1,4 +1,4 @@
-// Packs that are damaged or have gone: they are noticed, the next snapshot is whole, and a restore may leave apps out.
+// Damaged and missing packs: they are detected, the next snapshot is complete, and a restore may leave apps out.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import { fileOf, startSnapshots } from '../support/snapshots/host.ts';
 
 const SHOP = 'aaaaaaaaaaaaaaaa';
 const BLOG = 'bbbbbbbbbbbbbbbb';
-/** A pack has 16 MiB: the shop has one to itself. */
+/** Larger than a pack of 16 MiB, so that the shop has a pack to itself. */
 const LARGE = 17 * 2 ** 20;
 
 const damages = [
@@ -33,7 +33,7 @@ const damages = [
 ] as const;
 
 for (const { name, problem, damage } of damages) {
-  test(`a pack that is ${name} is noticed, and the next snapshot is whole`, async (t) => {
+  test(`a pack that is ${name} is detected, and the next snapshot is complete`, async (t) => {
     const told: Verified['damaged'][] = [];
     const onDamaged = (damaged: Verified['damaged']) => void told.push(damaged);
     const { root, store, snapshots, restored, shop, blog, first, pack } = await oneSnapshot(t, onDamaged);
@@ -56,7 +56,7 @@ for (const { name, problem, damage } of damages) {
     assert.equal(snapshots.isNewestDamaged, false);
     const after = await snapshots.verify();
     assert.ok(!after.damaged.some(({ key }) => key === second));
-    // It is not written again and again.
+    // The pack is not rewritten by each snapshot.
     const { written } = (await snapshots.take('a test')).head;
     assert.ok(written < 2 ** 20, String(written));
     await store.remove(`snapshots/${first}`);
@@ -64,16 +64,16 @@ for (const { name, problem, damage } of damages) {
   });
 }
 
-test('a pack that is too short or has gone is noticed by a snapshot without a verification', async (t) => {
+test('a pack that is too short or missing is detected by a snapshot without a verification', async (t) => {
   const { root, snapshots, restored, shop, first, pack } = await oneSnapshot(t);
   rmSync(join(root, 'snapshots', pack));
   const { head } = await snapshots.take('a test');
-  // The same chunks make the same pack: the snapshot before is whole again.
+  // The same chunks make the same pack: the earlier snapshot is complete again.
   assert.deepEqual(snapshots.state.verified.damaged, []);
   for (const key of [first, head.id]) assert.ok((await restored(key, SHOP)).equals(shop), key);
 });
 
-test('a damaged snapshot whose app has gone stays damaged, and says so after a restart', async (t) => {
+test('a damaged snapshot whose app was deleted stays damaged, and says so after a restart', async (t) => {
   const { root, paths, snapshots, first, pack, again } = await oneSnapshot(t);
   rmSync(join(root, 'snapshots', pack));
   rmSync(fileOf(paths.root, SHOP));
@@ -87,7 +87,7 @@ test('a damaged snapshot whose app has gone stays damaged, and says so after a r
   assert.deepEqual([next.state.newest_damaged, next.state.last_at], [false, head.created_at]);
 });
 
-test('a snapshot whose own object is damaged is noticed, and not gone on from', async (t) => {
+test('a snapshot whose own object is damaged is detected, and no later one builds on it', async (t) => {
   const { root, snapshots, restored, shop, first } = await oneSnapshot(t);
   truncateSync(join(root, 'snapshots', 'snapshots', first), 500);
   const found = await snapshots.verify();
@@ -96,7 +96,7 @@ test('a snapshot whose own object is damaged is noticed, and not gone on from', 
   assert.ok((await restored(head.id, SHOP)).equals(shop));
 });
 
-test('snapshots are verified on a schedule, and a damaged newest one is followed by another at once', async (t) => {
+test('snapshots are verified on a schedule, and a damaged newest one is replaced at once', async (t) => {
   const { root, snapshots, restored, shop, pack, again } = await oneSnapshot(t);
   const bytes = readFileSync(join(root, 'snapshots', pack));
   bytes[5]! ^= 1;
@@ -109,7 +109,7 @@ test('snapshots are verified on a schedule, and a damaged newest one is followed
   assert.ok((await restored(newest!.id, SHOP, next)).equals(shop));
 });
 
-test('a restore of all names the damaged app, and can leave it out', async (t) => {
+test('a restore of everything names the damaged app, and can leave it out', async (t) => {
   const { root, store, first, pack, blog } = await oneSnapshot(t);
   rmSync(join(root, 'snapshots', pack));
   const target = layout(join(root, 'target'));
@@ -134,7 +134,7 @@ test('a restore of all names the damaged app, and can leave it out', async (t) =
   ]);
 });
 
-/** A host of two apps with one snapshot. `pack` has data of the shop alone. */
+/** Starts a host of two apps with one snapshot. `pack` has data of the shop alone. */
 async function oneSnapshot(t: TestContext, onDamaged: (damaged: Verified['damaged']) => void = () => {}) {
   const started = startSnapshots(t, { onDamaged });
   const { hostStore, snapshots, addApp, store } = started;

@@ -1,4 +1,4 @@
-// A directory of snapshots in which others put what is no snapshot.
+// A snapshot directory that contains other things.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts
 import { MissingObject } from '../../runtime/snapshots/store/store.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test('what is no file is neither listed nor waited for', { timeout: 10_000 }, async (t) => {
+test('entries that are no files are neither listed nor waited for', { timeout: 10_000 }, async (t) => {
   const directory = temporaryDirectory(t);
   const store = new DirectoryStore(directory);
   await store.write('snapshots/one', Buffer.from('first'));

@@ -1,4 +1,4 @@
-// Snapshots of an app that changes its files while they are read: by a process of its own, as one that got out of its sandbox would.
+// Snapshots of an app whose files another process changes meanwhile, as a process that escaped its sandbox could.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -18,7 +18,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const ID = 'a'.repeat(16);
 const SECRET = 'what-only-the-host-may-read';
 
-/** Runs steps in turn for ever, whatever each comes to, in a process of `user`'s, until that is disposed of. Resolves when it has begun. */
+/** Starts a process of `user` that repeats the steps, ignoring errors, until disposed of. Resolves when it has begun. */
 async function attack(steps: string[], user: User | null): Promise<AsyncDisposable> {
   const each = steps.map((step) => `try { ${step} } catch {}`).join('\n');
   const code = `import * as fs from 'node:fs'; import { execFileSync } from 'node:child_process';
@@ -51,7 +51,7 @@ interface Prepared {
   contents: (part: Part) => Promise<string>;
 }
 
-/** An app with a file, as root with a user of its own. */
+/** Makes an app with a file; as root, with a user of its own. */
 function prepared(t: TestContext): Prepared {
   const root = temporaryDirectory(t);
   const paths = layout(join(root, 'd'));
@@ -89,7 +89,7 @@ function prepared(t: TestContext): Prepared {
   };
 }
 
-test('a directory that becomes a link while it is listed leads nowhere else', async (t) => {
+test('a directory that becomes a link while it is listed is not followed', async (t) => {
   const { storage, secret, user } = prepared(t);
   const [own, aside] = [join(storage, 'x'), join(storage, 'y')].map((path) => JSON.stringify(path)) as [
     string,
@@ -110,7 +110,7 @@ test('a directory that becomes a link while it is listed leads nowhere else', as
   }
 });
 
-test('files that change in every way while they are read give an app its own bytes, or an error in time', {
+test('files that change in every way during a snapshot give an app its own bytes, or an error in time', {
   timeout: 60_000,
 }, async (t) => {
   const { storage, secret, user, read, contents } = prepared(t);
@@ -141,7 +141,7 @@ test('files that change in every way while they are read give an app its own byt
   t.diagnostic([...new Set(outcomes)].join(' | ').replaceAll('\n', ' '));
 });
 
-test('a file of holes is not read, and the others are no longer than they are on the disk', {
+test('a sparse file is not read, and the others are no longer than they are on the disk', {
   timeout: 20_000,
 }, async (t) => {
   const { storage, read, user } = prepared(t);
@@ -152,7 +152,7 @@ test('a file of holes is not read, and the others are no longer than they are on
   await assert.rejects(read(), /huge: its 8796093022208 bytes are holes but for \d+/);
 });
 
-test('directories in directories without end are refused', (t) => {
+test('too deep directories are refused', (t) => {
   const { storage } = prepared(t);
   let deep = join(storage, 'x');
   for (let n = 0; n < 120; n++) {

@@ -1,4 +1,4 @@
-// What a snapshot takes of a directory, and how it knows that a file has not changed since.
+// How a snapshot lists a directory, and how it knows that a file has not changed.
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const LONG_AGO = new Date('2026-01-01');
 
-test('a file whose content is old has a stamp at once when it changed hands, and another one when it is written', (t) => {
+test('a file with old content has a stamp right after its owner changed, and another one after a write', (t) => {
   const root = temporaryDirectory(t);
   const path = join(root, 'data.sqlite');
   const stamp = () => list(root, { databases: true })[0]!.stamp;
@@ -25,7 +25,7 @@ test('a file whose content is old has a stamp at once when it changed hands, and
   assert.notEqual(stamp(), old);
 });
 
-test('a directory is listed but for some names, or some names alone', (t) => {
+test('a directory is listed without some names, or with some names only', (t) => {
   const root = temporaryDirectory(t);
   for (const name of ['objects', 'refs']) {
     mkdirSync(join(root, name, 'objects'), { recursive: true });

@@ -1,4 +1,4 @@
-// Manifests whose checksum is right, made by somebody who may write where snapshots are kept.
+// Forged manifests: the checksum is right, but somebody with write access to the snapshots made them.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
@@ -6,7 +6,7 @@ import { type FileEntry, idAt, readManifest, writeManifest } from '../../runtime
 import { PackWriter } from '../../runtime/snapshots/store/packs.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test('a manifest with a path that leads elsewhere, or with rights that no file has, is refused', async (t) => {
+test('a manifest with a path that leads elsewhere, or with impossible rights, is refused', async (t) => {
   const { chunk, readWith } = await written(t);
   assert.equal(await readWith({ chunks: [chunk] }), 'data/a/x');
   for (const path of ['../x', 'data/../../x', '/etc/x', 'data//x', './x', '', '..', 'data/a\0b', 'data/..'])
@@ -14,7 +14,7 @@ test('a manifest with a path that leads elsewhere, or with rights that no file h
   for (const mode of [0o4755, -1]) await assert.rejects(readWith({ mode }), /damaged/, String(mode));
 });
 
-test('a manifest with a chunk that names no content, or lies nowhere in a pack, is refused', async (t) => {
+test('a manifest with an invalid chunk hash, or a chunk outside its pack, is refused', async (t) => {
   const { chunk, readWith } = await written(t);
   const wrong: object[] = [
     { hash: '../x' },
@@ -28,7 +28,7 @@ test('a manifest with a chunk that names no content, or lies nowhere in a pack, 
     await assert.rejects(readWith({ chunks: [{ ...chunk, ...change }] }), /damaged/, JSON.stringify(change));
 });
 
-/** A chunk that a pack has, and what writes a manifest of one file and reads it again. */
+/** Returns a chunk that a pack has, and a function that writes and reads back a manifest of one file. */
 async function written(t: TestContext) {
   const store = new DirectoryStore(temporaryDirectory(t));
   const packs = new PackWriter(store, []);

@@ -1,4 +1,4 @@
-// Directories that change places, and a host that is killed in the middle of it.
+// Directories that are swapped, and a host that is killed in the middle of the swap.
 import assert from 'node:assert/strict';
 import {
   existsSync,
@@ -19,7 +19,7 @@ const scratch = mkdtempSync(join(tmpdir(), 'cellar-moves-'));
 after(() => rmSync(scratch, { recursive: true, force: true }));
 let count = 0;
 
-/** Two directories that are to change places with new ones, one of which is not there yet. */
+/** Makes two directories to swap with new ones, one of which is missing. */
 function prepare() {
   const root = join(scratch, String(count++));
   const restoring = join(root, 'restoring');
@@ -55,8 +55,8 @@ test('all moves are made', () => {
   isNew();
 });
 
-test('what was decided is finished at the next start, wherever it was cut', () => {
-  // The renames of a whole restore, in their order: after each of them a host may have been killed.
+test('a committed swap is completed at the next start, wherever it was interrupted', () => {
+  // The renames of a whole restore, in order. A host may have been killed after any of them.
   const steps: [from: string, to: string][] = [
     ['data', 'trash/data'],
     ['restoring/one/data', 'data'],
@@ -72,14 +72,14 @@ test('what was decided is finished at the next start, wherever it was cut', () =
   }
 });
 
-test('what was not decided yet leaves nothing', () => {
+test('an uncommitted swap leaves nothing', () => {
   const { root, restoring, read } = prepare();
   finishMoves(restoring);
   assert.deepEqual([read('data'), read('buckets')], ['old data', null]);
   assert.deepEqual(readdirSync(root), ['data']);
 });
 
-test('files that are given up go, unless their moves have begun', () => {
+test('abandoned files are removed, unless their moves have begun', () => {
   const { work, moves } = prepare();
   writeFileSync(join(work, 'moves.json'), JSON.stringify(moves));
   abandonMoves(work);

@@ -1,4 +1,4 @@
-// How long a reader of a snapshot is waited for.
+// Timeouts of a snapshot's reader process.
 import assert from 'node:assert/strict';
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { Reader } from '../../runtime/snapshots/take/reader.ts';
 import { readers } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-/** Longer than a word of any reader is waited for, in ms. */
+/** Exceeds any reader's timeout. In ms. */
 const LONG_MS = 60 * 60_000;
 const BYTES = 5 * 2 ** 20;
 
@@ -22,21 +22,21 @@ async function readerOfOneFile(t: TestContext): Promise<{ reader: Reader; file: 
   return { reader, file, pid: readers(process.pid)[0]!.pid };
 }
 
-test('a reader is not ended while what it said is being kept, however long that takes', async (t) => {
+test('a reader does not time out while its output is being stored, however long that takes', async (t) => {
   const { reader, file } = await readerOfOneFile(t);
   t.mock.timers.enable({ apis: ['setTimeout'] });
   for (let n = 0; n < 2; n++) {
     let bytes = 0;
     for await (const piece of (await reader.read(file))!.content) {
       bytes += piece.length;
-      // A slow upload of a pack.
+      // Stands for a slow upload of a pack.
       t.mock.timers.tick(LONG_MS);
     }
     assert.equal(bytes, BYTES);
   }
 });
 
-test('a reader that says nothing is ended in time, in the middle of a file too', async (t) => {
+test('a silent reader times out, in the middle of a file too', async (t) => {
   const { reader, file, pid } = await readerOfOneFile(t);
   const { content } = (await reader.read(file))!;
   t.mock.timers.enable({ apis: ['setTimeout'] });
@@ -45,7 +45,7 @@ test('a reader that says nothing is ended in time, in the middle of a file too',
     for await (const _ of content);
   })();
   const ended = assert.rejects(rest, /the reader's output broke off before its end/);
-  // What it had said already is read before that is waited for which it does not say.
+  // The buffered output is read first: only then the timeout starts.
   for (let isOver = false; !isOver; ) {
     t.mock.timers.tick(LONG_MS);
     isOver = await Promise.race([

@@ -9,7 +9,7 @@ import { repack } from '../../runtime/snapshots/take/repack.ts';
 import { BEFORE_DELETED_CLASSES, removeOld } from '../../runtime/snapshots/take/retention.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test('snapshots that deploys asked for push out none of the others', async (t) => {
+test('snapshots requested by deploys do not push out the others', async (t) => {
   const store = new DirectoryStore(temporaryDirectory(t));
   const now = Date.now();
   const write = async (minute: number, why: string) => {
@@ -26,7 +26,7 @@ test('snapshots that deploys asked for push out none of the others', async (t) =
   assert.deepEqual(await listSnapshots(store), [ids[1], ids[2], ids[5], ids[6]]);
 });
 
-test('what is needed of a pack that is nearly all dead is written anew, and the pack goes with the last snapshot of all of it', async (t) => {
+test('the live chunks of a nearly dead pack are rewritten, and the pack goes with its last full snapshot', async (t) => {
   const store = new DirectoryStore(temporaryDirectory(t));
   const contents = Array.from({ length: 10 }, () => randomBytes(1_000));
   const first = new PackWriter(store, []);

@@ -1,4 +1,4 @@
-// A store that speaks S3 on a bad line.
+// A store that speaks S3 over an unreliable connection.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -30,7 +30,7 @@ test('a snapshot is taken, verified and restored while connections are reset, so
   assert.ok(flaky.counts.resets > 4, JSON.stringify(flaky.counts));
 });
 
-test('a store that cannot be reached is named with its address and the reason, without its query', async (t) => {
+test('the error for an unreachable store has its address and the reason, without its query', async (t) => {
   const flaky = await startFlaky(t, 1, () => 0);
   const store = new S3Store(placeAt(`http://127.0.0.1:${flaky.port}`));
   const address = `http://127\\.0\\.0\\.1:${flaky.port}/snapshots`;
@@ -54,7 +54,7 @@ test('a store that cannot be reached is named with its address and the reason, w
   assert.equal(flaky.counts.connections, 6);
 });
 
-test('a store that is busy is asked again, and one that refuses is not', async (t) => {
+test('a busy store is retried, and one that refuses is not', async (t) => {
   const asked: string[] = [];
   const answers = [500, 503, 429, 200, 403, 404];
   const server = createServer((request, response) => {
