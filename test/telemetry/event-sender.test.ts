@@ -1,4 +1,4 @@
-// What followers of an app are sent is bounded for all of them together, and what is left out is told.
+// The output to all followers of an app together is bounded, and left-out events are reported.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Listeners } from '../../runtime/telemetry/listeners.ts';
@@ -20,7 +20,7 @@ function following(followers: number, appId = APP, listeners = new Listeners()) 
   return { listeners, pieces, send, lengths };
 }
 
-test('a hundred who follow a loud app are sent no more than two, each its share, and told how many events are missing', async () => {
+test('a hundred followers of a loud app share the output of two, and get the number of missing events', async () => {
   const event = `data: ${'x'.repeat(1_000)}\n\n`;
   const { pieces, send, lengths } = following(100);
   const one = following(1);
@@ -44,7 +44,7 @@ test('a hundred who follow a loud app are sent no more than two, each its share,
   assert.equal(one.lengths()[0], events * event.length, 'one alone is sent all of it');
 });
 
-test('the stream of an app that is gone ends behind what was sent', async () => {
+test('the stream of a deleted app ends after its last event', async () => {
   const { listeners, pieces, send } = following(1);
   send('data: last\n\n', 7);
   listeners.end(APP);

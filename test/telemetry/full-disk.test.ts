@@ -1,4 +1,4 @@
-// What telemetry holds in memory while nothing can be written, and what becomes of it.
+// Telemetry while writes fail: its memory is bounded, and drops are counted.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { SourceStacks } from '../../runtime/telemetry/errors/source-stacks.ts';
@@ -14,7 +14,7 @@ function refusing(t: TestContext): RefusingStore {
   return store;
 }
 
-test('breakdowns of many hours that cannot be written are given up and counted, and later ones are kept', (t) => {
+test('breakdowns of many hours that cannot be written are dropped and counted, and later ones are kept', (t) => {
   const store = refusing(t);
   const breakdowns = new Breakdowns(store, { retentionDays: 30 });
   store.refuse(true);
@@ -56,7 +56,7 @@ test('data points that cannot be written are dropped and counted, those of the a
   assert.equal(items.length, 1);
 });
 
-test('lines that cannot be written are dropped and told, those of the app that has most, however short they are', async (t) => {
+test('lines that cannot be written are dropped and reported, those of the app that has most, however short they are', async (t) => {
   const store = refusing(t);
   const stacks = new SourceStacks('/nowhere');
   const logs = new Logs(store, { fleetLog: 'error', stacks }, { onError() {}, onRun() {}, onPoint() {} });

@@ -1,4 +1,4 @@
-// The host's side of telemetry with its real thread: what is handed over is counted, also by a thread that was started again.
+// The host's side of telemetry with its real thread. Records are counted, also after a restart of the thread.
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,7 +36,7 @@ async function sum(telemetry: Telemetry): Promise<{ requests: number; errors: nu
   );
 }
 
-test('each request counts once, also those that were handed over just before a question and before the end', async () => {
+test('each request counts once, also just before a query and before the end', async () => {
   using files = directory();
   {
     await using telemetry = started(files.path);
@@ -48,14 +48,14 @@ test('each request counts once, also those that were handed over just before a q
   assert.deepEqual(await sum(telemetry), { requests: 1_001, errors: 100 });
 });
 
-test('a question to a thread that is not there is refused at once', async () => {
+test('a query while the thread is down is refused at once', async () => {
   using files = directory();
   const telemetry = new Telemetry(options(files.path));
   await assert.rejects(telemetry.ask('metrics', { appId: APP, hours: 1 }), TelemetryError);
   await telemetry.close();
 });
 
-test('who asks very much about one app keeps nobody from asking about others', async () => {
+test('many queries about one app do not block queries about others', async () => {
   using files = directory();
   await using telemetry = started(files.path);
   const asked = Array.from({ length: 200 }, () => telemetry.ask('metrics', { appId: APP, hours: 1 }));
@@ -77,10 +77,10 @@ test('an app that is forgotten has no figures', async () => {
   assert.deepEqual(await telemetry.ask('metrics/version', { appId: APP }), { schema: 1, watermark: null });
 });
 
-test('a thread that dies is started again, what waits meanwhile is counted', async () => {
+test('a thread that dies is restarted, and records that wait meanwhile are counted', async () => {
   using files = directory();
   const path = join(files.path, 'telemetry');
-  // Where its directory should be there is a file: it cannot start.
+  // A file in place of its directory keeps the thread from starting.
   writeFileSync(path, '');
   await using telemetry = started(files.path);
   telemetry.record(record({ site: APP }));
@@ -97,7 +97,7 @@ test('a thread that dies is started again, what waits meanwhile is counted', asy
   );
 });
 
-test('what was dropped counts from the host’s start on, whatever becomes of the thread', async () => {
+test('drops count from the host’s start, even when the thread is restarted', async () => {
   using files = directory();
   await using telemetry = started(files.path);
   telemetry.outputOf(APP, 'r1').write('stdout', Buffer.from('line\n'.repeat(20_000)), null);
@@ -105,7 +105,7 @@ test('what was dropped counts from the host’s start on, whatever becomes of th
   await eventually(async () => (await dropped()) > 0, 'lines are dropped');
   const before = await dropped();
   assert.ok(before > 10_000, `${before}`);
-  // What no host says ends the thread.
+  // This invalid message, which the host never sends, ends the thread.
   telemetry.keepOnly(1 as unknown as string[]);
   await eventually(async () => (await telemetry.stats()).restarts === 1, 'the thread has ended');
   assert.equal(await dropped(), before, 'while there is no thread');
@@ -113,7 +113,7 @@ test('what was dropped counts from the host’s start on, whatever becomes of th
   assert.equal(await dropped(), before);
 });
 
-test('ends of processes that find no room are dropped and counted', async () => {
+test('process exits over the queue limit are dropped and counted', async () => {
   using files = directory();
   const telemetry = new Telemetry(options(files.path));
   const failure = { at: Date.now(), deployId: null, mechanism: 'crash', reason: 'x'.repeat(5_000) } as const;
@@ -128,7 +128,7 @@ test('ends of processes that find no room are dropped and counted', async () => 
   await telemetry.close();
 });
 
-test('a file that is no database is put aside, and counting begins anew', async () => {
+test('a file that is no database is moved aside, and counting starts again', async () => {
   using files = directory();
   {
     await using telemetry = started(files.path);
@@ -143,7 +143,7 @@ test('a file that is no database is put aside, and counting begins anew', async 
   assert.ok(existsSync(`${database}.broken`));
 });
 
-test('what finds no room is dropped and counted, and what was deleted meanwhile is forgotten', async () => {
+test('records over the queue limit are dropped and counted, and apps deleted meanwhile are forgotten', async () => {
   using files = directory();
   const telemetry = new Telemetry(options(files.path));
   const path = '/'.repeat(512);

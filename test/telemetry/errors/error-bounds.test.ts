@@ -1,4 +1,4 @@
-// How much of errors is kept: bytes, of one app and of all, with a real database.
+// Limits on stored errors: bytes of one app and of all, with a real database.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,10 +11,10 @@ import { temporaryDirectory } from '../../support/temporary.ts';
 
 const LOUD = 'loud';
 const NEIGHBOUR = 'neighbour';
-/** What the page of a database has, in bytes. */
+/** Size of a database page, in bytes. */
 const PAGE = 4_096;
 
-test('an app that throws large errors of many kinds stays within its bytes, and its neighbour loses nothing', async (t) => {
+test('an app with large errors of many kinds stays within its bytes, and its neighbour loses nothing', async (t) => {
   const appBytes = 500_000;
   const { errors, report, list, occurrences, bytesOf } = open(t, { appBytes });
   await report(NEIGHBOUR, 3, large);
@@ -41,7 +41,7 @@ test('an app that throws large errors of many kinds stays within its bytes, and 
   );
 });
 
-test('the errors of all apps stay within their bytes in the file: occurrences of the app with most go, and no group', async (t) => {
+test('the errors of all apps stay within their bytes in the file: the app with most loses occurrences, but no group', async (t) => {
   const allBytes = 1_500_000;
   const { errors, report, list, occurrences, inUse } = open(t, { allBytes });
   await report(NEIGHBOUR, 3, large);
@@ -55,7 +55,7 @@ test('the errors of all apps stay within their bytes in the file: occurrences of
   assert.equal((await occurrences(NEIGHBOUR)).flat().length, 3);
 });
 
-test('a group keeps the status that it was given, and its count, when all of its occurrences go', async (t) => {
+test('a group keeps its status and its count when all of its occurrences are deleted', async (t) => {
   const { errors, report, list, occurrences } = open(t, { appBytes: 0 });
   await report(LOUD, 2, large);
   const [one, other] = await list(LOUD);
@@ -73,7 +73,7 @@ test('a group keeps the status that it was given, and its count, when all of its
   );
 });
 
-test('where all apps have as many groups as they may, the app with most gets no more, and gives some up for others', async (t) => {
+test('where all apps are at their group limit, the app with most gets no more, and loses some to others', async (t) => {
   const { errors, report, list } = open(t, { allGroups: 60 });
   await report(LOUD, 100);
   const kinds = async (appId: string) => {
@@ -91,7 +91,7 @@ test('where all apps have as many groups as they may, the app with most gets no 
   assert.equal(await kinds(NEIGHBOUR), 5);
 });
 
-test('apps that all make up groups of errors do not take them from each other for ever', async (t) => {
+test('apps that all invent error groups do not evict each other’s groups for ever', async (t) => {
   const { errors, tell, list } = open(t, { allGroups: 100 });
   const apps = Array.from({ length: 10 }, (_, n) => `app${n}`);
   for (let kind = 0; kind < 60; kind++) {
@@ -103,7 +103,7 @@ test('apps that all make up groups of errors do not take them from each other fo
   assert.ok(errors.dropped.error_groups < 100, `${errors.dropped.error_groups} groups have gone`);
 });
 
-test('what an app, and the source map of an app, say of an error is cut', async (t) => {
+test('texts of an error are cut, whether they come from the app or its source map', async (t) => {
   const { report, list, occurrences, directory } = open(t);
   mkdirSync(join(directory, 'releases', LOUD, RELEASE, 'modules'), { recursive: true });
   const map = { version: 3, sources: [`${'x'.repeat(100_000)}.ts`], names: [], mappings: 'AAUA;AACA' };
@@ -116,7 +116,7 @@ test('what an app, and the source map of an app, say of an error is cut', async 
   assert.equal((await list(LOUD))[0]!.place, occurrence!.place);
 });
 
-test('the occurrences in the file of an older Cellar count, too', async (t) => {
+test('occurrences in the file of an older Cellar count, too', async (t) => {
   const directory = temporaryDirectory(t);
   const database = openTelemetryDatabase(join(directory, 'errors.sqlite'), ERRORS_MIGRATIONS.slice(0, 1));
   database.exec(`INSERT INTO groups (id, app_id, fingerprint, grouping, kind, message, mechanism, count, status, first_seen_at, last_seen_at, change)
@@ -136,9 +136,9 @@ test('the occurrences in the file of an older Cellar count, too', async (t) => {
   assert.equal((await list(LOUD, 'ignored'))[0]!.count, 20);
 });
 
-test('errors that wait for their places are bounded in all: the app with most loses its own, and that is counted', async (t) => {
+test('errors that wait for source maps are bounded in all: the app with most loses its own, which are counted', async (t) => {
   const { errors, tell, list } = open(t, { allLength: 200_000 });
-  // In a process of its own, and so not before what follows.
+  // Mapping runs in another process, so these still wait when the others arrive.
   const waiting = (appId: string, n: number) =>
     tell(appId, {
       message: `no user ${'abcdefgh'[n % 8]}`,
@@ -157,7 +157,7 @@ test('errors that wait for their places are bounded in all: the app with most lo
   assert.ok((await list(NEIGHBOUR)).every(({ fingerprint }) => fingerprint !== 'other'));
 });
 
-test('what an app says that it did not tell is counted among its own errors, and is nothing that was dropped', async (t) => {
+test('errors that an app reports as unreported are counted as its own, and not as dropped', async (t) => {
   const { errors, tell, list } = open(t);
   await tell(LOUD, { untold: 1_000_000 });
   const counts = (await list(LOUD)).map(({ fingerprint, count }) => [fingerprint === 'other', count]);
@@ -165,7 +165,7 @@ test('what an app says that it did not tell is counted among its own errors, and
   assert.equal(errors.dropped.errors, 0);
 });
 
-test('errors that an app makes up are counted, and no more of them are taken than a process tells', async (t) => {
+test('errors that an app invents are counted, and at most as many as a process may report are stored', async (t) => {
   const { errors, tell, list, occurrences } = open(t);
   for (let n = 0; n < 2_000; n++) await tell(LOUD, { path: `/${n}`, type: `Kind${n % 100}` });
   const groups = await list(LOUD);
@@ -177,7 +177,7 @@ test('errors that an app makes up are counted, and no more of them are taken tha
   assert.equal((await occurrences(LOUD)).flat().length, 2_000 - other.count);
 });
 
-test('errors whose places are not found before the end are counted', async (t) => {
+test('errors not mapped before the end are counted', async (t) => {
   class HangingStacks extends SourceStacks {
     override find() {
       return new Promise<never>(() => {});

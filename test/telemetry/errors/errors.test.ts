@@ -1,4 +1,4 @@
-// Errors of apps in their groups: what the thread keeps of them, with a real database and real source maps.
+// Error groups of apps in the thread, with a real database and real source maps.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
@@ -29,7 +29,7 @@ const REPORTED: ReportedError = {
   untold: 0,
 };
 
-/** What comes at the same time is sent then. */
+/** Resolves after concurrent reports have been sent. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 interface Kept {
@@ -53,7 +53,7 @@ function kept(t: TestContext): Kept {
   t.after(() => store.close());
   for (const release of ['r1', 'r2']) {
     mkdirSync(`${directory}/releases/${APP}/${release}/modules`, { recursive: true });
-    // Line 1 of the bundle is line 11 of the source, line 2 is line 12; in the second release one more came above.
+    // Line 1 of the bundle is line 11 of the source, line 2 is line 12. The second release has one line more above.
     const line = release === 'r1' ? 'U' : 'W';
     writeFileSync(
       `${directory}/releases/${APP}/${release}/modules/index.js.map`,
@@ -69,7 +69,7 @@ function kept(t: TestContext): Kept {
   return { errors, report, list: (status = 'open') => listed(errors, status) };
 }
 
-test('an error whose places are looked up is kept at the end, and is none of an app that was deleted meanwhile', async (t) => {
+test('an error that is being mapped is stored at the end, unless its app was deleted meanwhile', async (t) => {
   const { errors, report, list } = kept(t);
   const looked = report();
   while (errors.forget(APP));
@@ -81,7 +81,7 @@ test('an error whose places are looked up is kept at the end, and is none of an 
   await last;
 });
 
-test('an error that waits for its places is not lost when others are written meanwhile', async (t) => {
+test('an error that waits for its source map is not lost when others are written meanwhile', async (t) => {
   const { report, list } = kept(t);
   const both = [report(), report({ message: 'no user 8' })];
   assert.deepEqual(list().items, [], 'they wait');
@@ -124,7 +124,7 @@ test('an error is counted in its group, with its place in the source', async (t)
   );
 });
 
-test('an error that is told again adds what is known better, and is counted once', async (t) => {
+test('an error that is reported again gains details, and is counted once', async (t) => {
   const { errors, report, list } = kept(t);
   await report({ id: 'a', handler: 'Room.add', method: null, path: null }, 'r1', '1'.repeat(32));
   await report({ id: 'a', stack: 'TypeError: no user 7\n    at async fetch (index.js:2:1)' }, 'r1', TRACE);
@@ -141,7 +141,7 @@ test('an error that is told again adds what is known better, and is counted once
   assert.deepEqual([shown.method, shown.path, shown.trace_id], ['GET', '/users', TRACE]);
 });
 
-test('a group shows the request of its last occurrence, also when more is told of one before', async (t) => {
+test('a group shows the request of its last occurrence, even when an earlier one gains details later', async (t) => {
   const { report, list } = kept(t);
   const inObject = { method: null, path: null };
   await report({ id: 'a', ...inObject }, 'r1', '1'.repeat(32));
@@ -152,7 +152,7 @@ test('a group shows the request of its last occurrence, also when more is told o
   assert.deepEqual([count, path, trace_id], [2, '/second', TRACE]);
 });
 
-test('what was resolved comes back as regressed on a newer release only; what is ignored stays quiet', async (t) => {
+test('a resolved group regresses on a newer release only; an ignored one stays quiet', async (t) => {
   const { errors, report, list } = kept(t);
   await report();
   const { fingerprint } = list().items[0]!;
@@ -176,7 +176,7 @@ test('what was resolved comes back as regressed on a newer release only; what is
   assert.throws(() => errors.answers['errors/status']!({ appId: 'app2', fingerprint, status: 'open' }));
 });
 
-test('thousands of different errors are bounded, and what is left out is counted', async (t) => {
+test('thousands of different errors are bounded, and those left out are counted', async (t) => {
   const { errors, report } = kept(t);
   const words = Array.from(
     { length: 2_000 },
@@ -205,7 +205,7 @@ test('a group keeps its last 20 occurrences', async (t) => {
   );
 });
 
-test('who follows a status is sent what changes, and after a break what was missed', async (t) => {
+test('a follower of a status gets the changes, and after a break the missed ones', async (t) => {
   const { errors, report, list } = kept(t);
   const sent: StreamPiece[] = [];
   const follow = (after: number | null, rpcMethod: string | null = null) =>
@@ -237,7 +237,7 @@ test('who follows a status is sent what changes, and after a break what was miss
   assert.match(sent[1]!.text, /"status":"resolved"/, 'who was away learns what has left the status');
 });
 
-test('an app that is deleted, and errors of long ago, leave nothing', async (t) => {
+test('deleted apps and old errors leave nothing', async (t) => {
   const { errors, report, list } = kept(t);
   await report();
   assert.equal(errors.prune(Date.now()), false);
@@ -249,7 +249,7 @@ test('an app that is deleted, and errors of long ago, leave nothing', async (t) 
   assert.equal(list().items.length, 0);
 });
 
-test('the lines of an error’s trace are looked for where they are, and not among all that came later', async (t) => {
+test('the lines of an error’s trace are searched at their time, and not among all later lines', async (t) => {
   const directory = temporaryDirectory(t);
   const stacks = new SourceStacks('/nowhere');
   const at = Date.now() - 3 * 3_600_000;

@@ -1,4 +1,4 @@
-// The places of a stack in a project's own files, and which errors are the same one: with real bundles and source maps.
+// Stacks mapped to a project's own files, and error fingerprints, with real bundles and source maps.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
@@ -9,7 +9,7 @@ import { toSourcePlaces, toSources } from '../../../runtime/telemetry/errors/sou
 import { placesIn, type SourceStack, withSources } from '../../../runtime/telemetry/errors/stack.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
-/** A project with a function that fails in a file of its own. `before`: lines that come above it. */
+/** A project with a function that fails in a file of its own. `before`: lines above that function. */
 const PROJECT = (before: string): Record<string, string> => ({
   'src/index.js': `import { loadUser } from './users.js';
 ${before}
@@ -27,7 +27,7 @@ export function loadUser(user) {
   'node_modules/parser/package.json': '{"name":"parser","main":"index.js"}',
 });
 
-/** The stack of what a bundle of the project throws, mapped. */
+/** Returns the mapped stack of a bundle's error. */
 async function thrown(
   t: TestContext,
   user: string | null,
@@ -53,7 +53,7 @@ async function thrown(
   try {
     fetchHandler(user);
   } catch (error) {
-    // As workerd names its modules; and none of the frames of this test.
+    // Named as workerd names modules, without the frames of this test.
     const lines = (error as Error).stack!.replaceAll(`file://${root}/modules/`, '').split('\n');
     const stack = lines.filter((line) => !line.includes('/')).join('\n');
     const places = placesIn(stack);
@@ -63,7 +63,7 @@ async function thrown(
   throw new Error('it did not fail');
 }
 
-test('a stack names the files of the project, and is the same error whatever comes above and however small it is made', async (t) => {
+test('a stack names the project’s files, and its fingerprint survives added lines and minifying', async (t) => {
   const plain = await thrown(t, null, false, PROJECT(''));
   assert.match(
     plain.text,
@@ -80,14 +80,14 @@ test('a stack names the files of the project, and is the same error whatever com
   assert.equal(fingerprint(await thrown(t, null, true, PROJECT('// more\n'))), fingerprint(plain));
 });
 
-test('frames of packages do not tell errors apart, unless there are no others', async (t) => {
+test('frames of packages do not distinguish errors, unless there are no others', async (t) => {
   const stack = await thrown(t, 'parse', false, PROJECT(''));
   assert.match(stack.text, /at parse \(\.\.\/node_modules\/parser\/index\.js:1:/);
   assert.match(stack.place!, /src\/users\.js:4/);
   assert.equal(stack.frames[0], '../src/users.js loadUser');
 });
 
-test('frames of the entry are left out, and a stack without a map is kept as it is', () => {
+test('frames of the entry are left out, and a stack without a map is unchanged', () => {
   const stack = `Error: no
     at Object.fetch (app.js:4:11)
     at async Room.alarm (app.js:9:1)
@@ -103,7 +103,7 @@ test('frames of the entry are left out, and a stack without a map is kept as it 
   assert.deepEqual(frames, ['app.js fetch', 'app.js alarm']);
 });
 
-test('a message tells errors apart without ids, numbers, dates and addresses', () => {
+test('a message distinguishes errors without ids, numbers, dates and addresses', () => {
   const same = [
     ['no user 17 at 2026-11-22T04:00:00.123Z', 'no user 4 at 2025-01-02T03:04:05Z'],
     ['missing 0189d9d0-7d8b-7c3a-9d2e-1a2b3c4d5e6f', 'missing 00000000-7d8b-4c3a-8d2e-1a2b3c4d5e6f'],
@@ -117,7 +117,7 @@ test('a message tells errors apart without ids, numbers, dates and addresses', (
   assert.equal(normalized('cannot read name of undefined'), 'cannot read name of undefined');
 });
 
-test('hostile stacks and messages are read in time', () => {
+test('hostile stacks and messages are parsed in time', () => {
   const begun = performance.now();
   const lines = [
     ' at '.repeat(5_000),
@@ -136,7 +136,7 @@ test('hostile stacks and messages are read in time', () => {
   assert.ok(performance.now() - begun < 10_000, `${performance.now() - begun} ms`);
 });
 
-test('two errors that one function makes with words of their own are two, however small the bundle is', async (t) => {
+test('two errors with different messages from one function are two, however small the bundle is', async (t) => {
   const project = (first: string) => `export function fails(first) {
   if (first) throw new Error(${first} + Math.random());
   throw new Error(\`second \${Math.random()}\`);
@@ -153,7 +153,7 @@ export function fetchHandler(user) { return fails(user !== null); }
   assert.equal(keys.size, 2);
 });
 
-test('what is read of a binding that the release lacks says so, and nothing else does', async (t) => {
+test('a read of a binding that the release lacks gets a hint, and nothing else does', async (t) => {
   const release = {
     vars: { WORD: 'a' },
     databases: [{ binding: 'DB', storageId: 'a', migrations: [] }],

@@ -1,4 +1,4 @@
-// An error that is told more than once, as by an object and by its caller, is counted once.
+// An error that is reported more than once, as by an object and by its caller, is counted once.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { large, openErrors } from '../../support/telemetry/errors.ts';
@@ -6,7 +6,7 @@ import { large, openErrors } from '../../support/telemetry/errors.ts';
 const APP = 'app1';
 const OTHER = 'app2';
 
-test('an error whose occurrence has made room for others is counted once when it is told again', async (t) => {
+test('an error whose occurrence was evicted is counted once when it is reported again', async (t) => {
   const { errors, tell, list, occurrences } = openErrors(t, { appBytes: 0 });
   await tell(APP, { id: 'a', method: null, path: null });
   errors.flush();
@@ -16,7 +16,7 @@ test('an error whose occurrence has made room for others is counted once when it
   assert.deepEqual([count, sparkline.reduce((sum, each) => sum + each)], [1, 1]);
 });
 
-test('what is told again of an error whose occurrence has gone changes no other one, of its own app or another', async (t) => {
+test('a repeated report of an error whose occurrence is gone changes no other one, of its own app or another', async (t) => {
   const { errors, tell, occurrences } = openErrors(t, { appBytes: 5_000 });
   await tell(APP, { id: 'a', ...large });
   errors.flush();
@@ -30,7 +30,7 @@ test('what is told again of an error whose occurrence has gone changes no other 
   assert.deepEqual([await paths(OTHER), await paths(APP)], [['/secret'], ['/own']]);
 });
 
-test('an app that tells errors without end makes no other app’s count twice', async (t) => {
+test('an app that reports errors without end makes no other app’s error count twice', async (t) => {
   const { errors, tell, list } = openErrors(t);
   await tell(OTHER, { id: 'a' });
   for (let n = 0; n < 5_000; n++) errors.report(told(APP, String(n)));
@@ -45,7 +45,7 @@ test('an app that tells errors without end makes no other app’s count twice', 
   }
 });
 
-test('errors that could not be written count once when that is tried again, however often they were told', async (t) => {
+test('errors that could not be written count once at the retry, however often they were reported', async (t) => {
   const { errors, tell, list, refuse } = openErrors(t);
   await tell(APP);
   errors.flush();
@@ -62,7 +62,7 @@ test('errors that could not be written count once when that is tried again, howe
   assert.deepEqual(new Set(counts.map(String)), new Set(['Error,2', 'Refused,1']));
 });
 
-test('an error of a group that was removed is counted anew', async (t) => {
+test('an error of a removed group is counted anew', async (t) => {
   const { errors, tell, list } = openErrors(t);
   await tell(APP, { id: 'a' });
   errors.flush();

@@ -1,9 +1,9 @@
-// The text of a Worker's log line, and what the entry said with it.
+// The envelope around a Worker's log line: its text, and what the entry module added.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readLogEnvelope } from '../../../runtime/telemetry/logs/log-envelope.ts';
 
-test('a marked text is read with what was said of it', () => {
+test('an enveloped text is parsed with its fields', () => {
   assert.deepEqual(readLogEnvelope('\u001ecellar {"trace_id":"x"}\u001e 50% of \u001e it'), {
     text: ' 50% of \u001e it',
     said: { trace_id: 'x' },
@@ -12,7 +12,7 @@ test('a marked text is read with what was said of it', () => {
   assert.deepEqual(readLogEnvelope('\u001ecellar {}\u001f'), { text: '', said: {} });
 });
 
-test('what only looks like a marked text is none', () => {
+test('a text that only resembles an envelope is plain', () => {
   for (const message of [
     'hello',
     '{"trace_id":"x"}',

@@ -1,4 +1,4 @@
-// What a cell prints, as records: also what is made to break them.
+// A cell's output as records, including hostile output.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -10,7 +10,7 @@ const NOW = 1_795_000_000_000;
 const logged = (message: unknown, level: unknown = 'log', timestamp: unknown = NOW) =>
   JSON.stringify({ timestamp, level, message });
 const read = (line: string, pipe: 'stdout' | 'stderr' = 'stdout') => readLine(line, pipe, NOW);
-/** As the entry prints it. */
+/** Returns the line that the entry module prints. */
 const marked = (said: unknown, text = 'a') =>
   read(logged(`\u001ecellar ${JSON.stringify(said)}\u001e${text}`));
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
@@ -32,7 +32,7 @@ test('a line of workerd’s log has its level, its time and its text', () => {
     assert.equal(read(logged('x', level)).record.level, shown);
 });
 
-test('workerd’s own lines are told from the app’s', () => {
+test('workerd’s own lines are distinguished from the app’s', () => {
   const line = `{"timestamp":"${NOW}","level":"error","source":"workerd/server.c++:1","message":"Uncaught exception","context_depth":0}`;
   assert.equal(read(line).record.source, 'workerd');
   assert.equal(read(line).record.text, 'Uncaught exception');
@@ -60,7 +60,7 @@ test('plain lines are kept as they are, and on stderr they are errors', () => {
     assert.deepEqual([read(line).record.text, read(line).record.level], [line, 'info']);
 });
 
-test('what workerd prints of its own crash is left out: addresses in the host’s files help no owner of an app', () => {
+test('workerd’s own crash report is left out: addresses in the host’s files do not help an app’s owner', () => {
   for (const line of [
     '<--- Last few GCs --->',
     '[18954:0x10a77fa00000]      513 ms: Mark-Compact (reduce) 389.7 (390.8) -> 389.7 (390.8) MB',
@@ -72,12 +72,12 @@ test('what workerd prints of its own crash is left out: addresses in the host’
     assert.notEqual(read(line, 'stderr').record.text, '', line);
 });
 
-test('a time that cannot be is not believed', () => {
+test('an impossible time is ignored', () => {
   for (const time of [0, -1, 1e300, NOW + 1, NOW - 60_000, null, 'x', ''])
     assert.equal(read(logged('x', 'log', time)).record.at, NOW);
 });
 
-test('the entry’s words have fields, a trace and an error, each checked', () => {
+test('the entry’s envelope has fields, a trace and an error, each validated', () => {
   const given = {
     trace_id: TRACE,
     fields: { user: 7, ok: true, none: null, nested: { a: [1] }, text: '\u001b[31mred' },
@@ -93,7 +93,7 @@ test('the entry’s words have fields, a trace and an error, each checked', () =
   });
 });
 
-test('words that only look like the entry’s harm nobody', () => {
+test('text that only resembles the entry’s envelope is harmless', () => {
   for (const trace_id of ['x', TRACE.toUpperCase(), '0'.repeat(32), `${TRACE}\n`, 5, {}, `${TRACE}0`])
     assert.equal(marked({ trace_id }).record.traceId, null);
   assert.equal(read(logged('\u001ecellar not json\u001e')).record.text, 'cellar not json');
@@ -117,13 +117,13 @@ test('words that only look like the entry’s harm nobody', () => {
   assert.ok(read(logged(`\u001ecellar ${deep}\u001ea`)).record.text.length <= TEXT_LENGTH + 2);
 });
 
-test('escape sequences and control characters are taken out, and halves of characters', () => {
+test('escape sequences, control characters and half surrogate pairs are removed', () => {
   const { text } = read(logged('\u001b[31mred\u001b[0m\u0000\u0007\u009b1m \ud800 €😀\r\nnext\ttab')).record;
   assert.equal(text, 'red \ufffd €😀\nnext  tab');
   assert.equal(shownText('\u001b]8;;http://x\u0007link\u001b]8;;\u0007'), 'link');
 });
 
-test('a line that is too long is cut, and still one of workerd’s log', () => {
+test('a line that is too long is cut, and still parsed as workerd’s log', () => {
   for (const unit of ['x', '€', '😀', '\n', '\u001b', '"', '\\', '\u0000']) {
     const lines: string[] = [];
     const reader = new LineReader((line) => lines.push(line));

@@ -1,4 +1,4 @@
-// The host's own log where nobody can take it.
+// The host's own log when its output cannot be written.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../../support/temporary.ts';
 
 const MODULE = new URL('../../../runtime/log.ts', import.meta.url).href;
 
-/** Runs a program that has `log`, with its output in a file. What it prints with `tell` is answered. */
+/** Runs a program that has `log`, with its output in a file. Returns what it prints with `tell`. */
 function run(program: string, output: number) {
   const script = `import { log } from ${JSON.stringify(MODULE)}; const tell = (text) => console.error(text); ${program}`;
   const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {

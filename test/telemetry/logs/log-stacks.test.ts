@@ -1,4 +1,4 @@
-// Lines that wait for their places in the sources.
+// Lines that wait for source-mapped stacks.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SourceStacks } from '../../../runtime/telemetry/errors/source-stacks.ts';
@@ -10,7 +10,7 @@ const line = (text: string): LogRecord => ({
   ...{ at: 1, level: 'info', source: 'app', text, fields: null, traceId: null, release: 'r1' },
 });
 
-test('lines that wait are bounded in all: those of the app with most are shown as they are, in their order, and none is lost', async () => {
+test('waiting lines are bounded in all: those of the app with most appear unmapped, in order, and none is lost', async () => {
   const shown: [string, string][] = [];
   const add = (appId: string, { text }: LogRecord) => shown.push([appId, text]);
   const stacks = new LogStacks(new SourceStacks('/nowhere'), add, 100_000);

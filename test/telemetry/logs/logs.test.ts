@@ -1,4 +1,4 @@
-// The thread's part that keeps logs, on a real database.
+// The part of the thread that stores logs, on a real database.
 import assert from 'node:assert/strict';
 import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
@@ -59,7 +59,7 @@ function open(
 const logged = (message: string, level = 'log') =>
   `${JSON.stringify({ timestamp: Date.now(), level, message })}\n`;
 
-test('lines are read from pieces cut anywhere, each pipe by itself, and the app’s are not another’s', async (t) => {
+test('lines are assembled from chunks cut anywhere, each pipe by itself, and apps are kept apart', async (t) => {
   const { print, texts, list } = open(t);
   print(APP, logged('first') + logged('seco').slice(0, -5));
   print(APP, 'plain error\n', { pipe: 2, stream: 'stderr' });
@@ -75,7 +75,7 @@ test('lines are read from pieces cut anywhere, each pipe by itself, and the app�
   assert.deepEqual(await texts(OTHER), ['another’s']);
 });
 
-test('what workerd says of an exception is left out where the app has told the same error, and is an error where not', async (t) => {
+test('workerd’s line about an exception is left out if the app reported the same error, and is an error otherwise', async (t) => {
   const { print, texts, errors } = open(t);
   const told = (message: string, type = 'TypeError') => {
     const error = { type, message, stack: null, mechanism: 'uncaught' };
@@ -88,13 +88,13 @@ test('what workerd says of an exception is left out where the app has told the s
   const long = 'x'.repeat(5_000);
   print(APP, told('no user 7') + uncaught('no user 7') + uncaught('no user 8'));
   print(APP, told(`${long.slice(0, 4_000)}…`) + uncaught(long), { pipe: 2 });
-  // An error of a name that the app has made up, and one without a message.
+  // An error class that the app defined, and an error without a message.
   print(APP, told('mine', 'MyError') + uncaught('MyError: mine', undefined, 'Error'), { pipe: 2 });
   print(APP, told('') + uncaught('').replace('TypeError: ', 'TypeError'), { pipe: 2 });
   print(APP, uncaught('aborted', undefined, 'DOMException(AbortError)'), { pipe: 2 });
   print(APP, told('aborted', 'AbortError') + uncaught('aborted', undefined, 'DOMException(AbortError)'));
   print(APP, told('{"code":7}', 'object') + uncaught('#<Object>', undefined, 'Error'));
-  // The words of the app itself, and another app's.
+  // The same text printed by the app itself, and by another app.
   print(APP, uncaught('no user 7', Date.now()));
   print(OTHER, uncaught('no user 7'), { pipe: 3 });
   const ends = (lines: string[]) => lines.map((line) => line.slice(0, 200).split(': ').at(-1));
@@ -123,7 +123,7 @@ test('what workerd says of an exception is left out where the app has told the s
   ]);
 });
 
-test('an app that tells errors without end has no line of workerd about another app’s error shown again', async (t) => {
+test('an app that reports errors without end does not bring back workerd’s line about another app’s error', async (t) => {
   const { print, texts, errors } = open(t);
   const told = (message: string) => {
     const error = { type: 'TypeError', message, stack: null, mechanism: 'uncaught' };
@@ -137,7 +137,7 @@ test('an app that tells errors without end has no line of workerd about another 
   assert.equal(errors.length, 3_001);
 });
 
-test('an app’s line that is a JSON object has its members as fields, within bounds', async (t) => {
+test('an app’s line that is a JSON object has its members as fields, within limits', async (t) => {
   const { print, list } = open(t);
   const lines = [
     '{"level":"warn","user":7,"by":{"a":[1]},"__proto__":"x"}',
@@ -195,7 +195,7 @@ test('a list is filtered, newest first, page by page, each line once', async (t)
   assert.equal((await texts(APP, { since: Date.now() - 60_000, until: Date.now() + 1 })).length, 200);
 });
 
-test('what was printed outlives the thread, and ids rise on', async (t) => {
+test('lines survive the thread, and ids keep rising', async (t) => {
   const root = temporaryDirectory(t);
   const first = open(t, {}, root);
   first.print(APP, logged('before'));
@@ -211,7 +211,7 @@ test('what was printed outlives the thread, and ids rise on', async (t) => {
   assert.ok(Number(items[0]!.id) > Number(before!.id));
 });
 
-test('an app that prints too many lines is told how many were dropped, and its neighbour loses none', async (t) => {
+test('an app that prints too many lines gets the number of dropped ones, and its neighbour loses none', async (t) => {
   const { logs, print, list } = open(t);
   const printed = 5 * LINES_PER_S;
   print(APP, 'flood\n'.repeat(printed));
@@ -240,7 +240,7 @@ test('an app that prints too many lines is told how many were dropped, and its n
   );
 });
 
-test('the lines of the host’s own, and those of workerd that the filter lets through', async (t) => {
+test('the host’s own lines, and those of workerd that the filter passes', async (t) => {
   const { logs, print, texts } = open(t);
   const workerd = (level: string) =>
     `{"timestamp":"${Date.now()}","level":"${level}","source":"x","message":"${level} of workerd"}\n`;
@@ -257,7 +257,7 @@ test('the lines of the host’s own, and those of workerd that the filter lets t
   assert.deepEqual(await texts(APP), ['error of workerd', 'ab\n c']);
 });
 
-test('bytes are bounded for one app and for all: the oldest lines of the largest go', async (t) => {
+test('bytes are bounded for one app and for all: the oldest lines of the largest app are deleted', async (t) => {
   const { logs, print, texts, list } = open(t, { appBytes: 100_000, allBytes: 150_000 });
   for (let i = 0; i < 3_000; i++) print(APP, `${i} ${'x'.repeat(100)}\n`);
   for (let i = 0; i < 100; i++) print(OTHER, `${i} ${'y'.repeat(100)}\n`, { pipe: 2 });
@@ -279,7 +279,7 @@ test('bytes are bounded for one app and for all: the oldest lines of the largest
   assert.equal((await texts(OTHER)).length, 100);
 });
 
-test('lines go after 24 hours, and a deleted app’s at once, piece by piece', async (t) => {
+test('lines are deleted after 24 hours, and a deleted app’s at once, in small batches', async (t) => {
   const { logs, print, texts } = open(t);
   for (let i = 0; i < 5_000; i++) print(APP, `${i}\n`);
   print(OTHER, 'other\n', { pipe: 2 });
@@ -293,7 +293,7 @@ test('lines go after 24 hours, and a deleted app’s at once, piece by piece', a
   assert.deepEqual(await texts(OTHER), []);
 });
 
-test('what is written while a search is under way goes from the WAL to the file', async (t) => {
+test('lines written during a search move from the WAL to the file', async (t) => {
   const { logs, root, print, list } = open(t);
   print(APP, 'one of many\n'.repeat(8_000));
   logs.flush();
@@ -311,7 +311,7 @@ test('what is written while a search is under way goes from the WAL to the file'
 
 const ALL: LogFollow = { level: null, search: null, after: null, rpcMethod: null, isTail: false };
 
-/** What a listener is sent, as the ids and texts of its events. */
+/** Follows an app. Returns the ids and texts of the events that a listener gets. */
 function following(logs: Logs, appId: string, follow: Partial<LogFollow>) {
   const pieces: StreamPiece[] = [];
   const end = logs.follow(appId, 'logs', { ...ALL, ...follow }, (items) =>
@@ -322,7 +322,7 @@ function following(logs: Logs, appId: string, follow: Partial<LogFollow>) {
   return { pieces, end, sent, texts, settled: () => new Promise((resolve) => setImmediate(resolve)) };
 }
 
-test('a listener is sent what passes its filter, from now on, and nothing after it has left', async (t) => {
+test('a listener gets new lines that pass its filter, and nothing after it has left', async (t) => {
   const { logs, print } = open(t);
   print(APP, logged('before'));
   const all = following(logs, APP, {});
@@ -340,7 +340,7 @@ test('a listener is sent what passes its filter, from now on, and nothing after 
   assert.equal(all.texts().length, 3);
 });
 
-test('a listener who comes back is sent what it missed, once and in order', async (t) => {
+test('a listener that resumes gets what it missed, once and in order', async (t) => {
   const { logs, print } = open(t);
   const first = following(logs, APP, {});
   print(APP, logged('one') + logged('two'));
@@ -355,7 +355,7 @@ test('a listener who comes back is sent what it missed, once and in order', asyn
   assert.deepEqual(again.texts(), ['three', 'four', 'five']);
 });
 
-test('a listener is told when what it missed is not there any more, or too much', async (t) => {
+test('a listener that resumes is notified when the missed lines are deleted or too many', async (t) => {
   const { logs, print, list } = open(t);
   print(APP, logged('one'));
   const [one] = (await list(APP)).items;
@@ -373,7 +373,7 @@ test('the stream of a deleted app ends', async (t) => {
   assert.equal(listener.pieces.at(-1)!.isLast, true);
 });
 
-test('stacks have the places of the project’s files and none of Cellar’s, and what is printed after them comes after', async (t) => {
+test('stacks show the project’s files and none of Cellar’s, and later lines come after them', async (t) => {
   const { print, root, texts, logs } = open(t);
   const modules = `${root}/releases/${APP}/deploy1/modules`;
   mkdirSync(modules, { recursive: true });
@@ -389,7 +389,7 @@ test('stacks have the places of the project’s files and none of Cellar’s, an
   ];
   await eventually(async () => (await texts(APP)).length === 3, 'all is there');
   assert.deepEqual(await texts(APP), wanted);
-  // Known by heart: at once. Of more than may wait nothing is lost.
+  // A stack in the cache is mapped at once. More stacks than may wait are not lost.
   print(APP, logged(stack));
   assert.deepEqual((await texts(APP)).at(-1), 'Error: no\n    at load (src/index.ts:11:5)');
   print(

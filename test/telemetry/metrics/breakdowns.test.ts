@@ -1,4 +1,4 @@
-// Devices, paths and referrers: what is told apart, and that nobody can make it grow.
+// Devices, paths and referrers: how they are grouped, and that their number is bounded.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -12,7 +12,7 @@ import { APP, taken, temporaryStore } from '../../support/telemetry/parts.ts';
 const DAYS = { retentionDays: 30 };
 const all = (hours = 24) => ({ appId: APP, hours, limit: 1_000, offset: 0 });
 
-test('what is particular in a path is folded', () => {
+test('ids and other variable parts of a path are folded', () => {
   for (const [path, folded] of [
     ['/', '/'],
     ['/about', '/about'],
@@ -37,7 +37,7 @@ test('what is particular in a path is folded', () => {
     assert.equal(foldPath(path), folded, path);
 });
 
-test('any path and any user agent is read soon, and what is kept of it is short', () => {
+test('any path and any user agent is parsed quickly, and its key is short', () => {
   const hostile = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 512 }),
     fc.constantFrom('/'.repeat(512), `${'a1-'.repeat(170)}`, 'Mozilla/5.0 ('.repeat(39), '(;'.repeat(256)),
@@ -54,7 +54,7 @@ test('any path and any user agent is read soon, and what is kept of it is short'
   assert.ok(performance.now() - begun < 10_000);
 });
 
-test('devices are told apart by kind, client and system, and bots are no devices', () => {
+test('devices are grouped by kind, client and system, and bots are no devices', () => {
   const iPhone =
     'Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.1 Mobile/15E148 Safari/604.1';
   const windows =
@@ -74,7 +74,7 @@ test('devices are told apart by kind, client and system, and bots are no devices
     assert.deepEqual(readDevice(deviceKey(userAgent)), { kind, client, os }, userAgent);
 });
 
-test('a flood of keys counts together, the frequent ones stay, and no request is lost', () => {
+test('a flood of keys counts as one, frequent keys stay, and no request is lost', () => {
   const tally = new Tally([]);
   for (let i = 0; i < 20_000; i++) {
     tally.add(`junk-${i}`, false);
@@ -94,7 +94,7 @@ test('a flood of keys counts together, the frequent ones stay, and no request is
 
 test('requests count once in each list, over restarts, and the rows of an hour are bounded', (t) => {
   using files = temporaryStore();
-  // All of them are of one hour.
+  // All requests fall into one hour.
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   let breakdowns = new Breakdowns(files.store, DAYS);
   for (let round = 0; round < 5; round++) {
@@ -117,7 +117,7 @@ test('requests count once in each list, over restarts, and the rows of an hour a
   }
 });
 
-test('referrers are hosts, the app’s own and none apart', () => {
+test('referrers are hosts, and the app’s own host and a missing referrer are marked as such', () => {
   using files = temporaryStore();
   const breakdowns = new Breakdowns(files.store, DAYS);
   const referrers = [
@@ -157,7 +157,7 @@ test('a list has pages', () => {
   assert.deepEqual(page(2), { items: [{ path: '/a', requests: 1, errors: 0 }], next: null });
 });
 
-test('old hours and days go, and so does an app that is forgotten', () => {
+test('old hours and days are deleted, and a forgotten app too', () => {
   using files = temporaryStore();
   let breakdowns = new Breakdowns(files.store, DAYS);
   const now = Date.now();

@@ -1,4 +1,4 @@
-// Data points are kept within bounds, those of one app at no cost of another's.
+// Data points are bounded, and one app does not push out another's.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readLine } from '../../../runtime/telemetry/logs/log-lines.ts';
@@ -10,7 +10,7 @@ import { temporaryDirectory } from '../../support/temporary.ts';
 const point = (n: number) => ({ dataset: 'd', index: 'i', blobs: ['x'.repeat(1_000)], doubles: [n] });
 const DAY_MS = 24 * 3_600_000;
 
-test('points beyond a bound go, the oldest first, and those of others stay', async (t) => {
+test('points over a limit are deleted, the oldest first, and those of others stay', async (t) => {
   const store = new Store(temporaryDirectory(t));
   t.after(() => store.close());
   const points = new Datapoints(store, { retentionDays: 1, appBytes: 600_000 });
@@ -38,19 +38,19 @@ test('points beyond a bound go, the oldest first, and those of others stay', asy
   assert.deepEqual(points.apps(), []);
 });
 
-test('points from before the clock was set back go with those around them, and leave no bytes behind', async (t) => {
+test('points from before the clock was set back are deleted with their neighbours, and leave no bytes behind', async (t) => {
   const store = new Store(temporaryDirectory(t));
   t.after(() => store.close());
   const rows = datapointQueries(store.open('datapoints', DATAPOINT_MIGRATIONS));
   const row = (at: number) => ({ at, dataset: 'd', index: null, blobs: '[]', doubles: '[]', bytes: 100 });
-  // For the second one the clock was a day ahead.
+  // At the second point the clock was a day ahead.
   rows.add('a', [row(1_000), row(1_000 + DAY_MS), row(2_000), row(5_000)]);
   assert.equal(rows.removeOldest('a', 1_000, { before: 3_000 }), 3);
   assert.deepEqual(rows.sizes(), [{ app_id: 'a', bytes: 100 }]);
   assert.equal(rows.removeOldest('a', 1_000, { before: 3_000 }), 0);
 });
 
-test('a search among many points lets others have their turn, and goes on where it was', async (t) => {
+test('a search among many points yields to others, and then continues', async (t) => {
   const store = new Store(temporaryDirectory(t));
   t.after(() => store.close());
   const points = new Datapoints(store, { retentionDays: 1, searchMs: 0 });
@@ -80,7 +80,7 @@ test('a search among many points lets others have their turn, and goes on where 
   );
 });
 
-test('what an app prints in place of a point harms nobody', () => {
+test('junk that an app prints in place of a point is harmless', () => {
   const said = (value: unknown) => {
     const message = `\u001ecellar ${JSON.stringify({ point: value })}\u001e`;
     return readLine(JSON.stringify({ timestamp: 1, level: 'log', message }), 'stdout', 1).point;

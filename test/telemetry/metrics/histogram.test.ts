@@ -20,7 +20,7 @@ function of(durations: number[]): Histogram {
   return histogram;
 }
 
-test('a duration is told from its class within 6 %, for a tenth of a millisecond as for 11 hours', () => {
+test('a class gives its duration within 6 %, for a tenth of a millisecond as for 11 hours', () => {
   fc.assert(
     fc.property(duration, (ms) => {
       assert.ok(Math.abs(middleOf(classOf(ms)) - ms) <= 0.06 * ms);
@@ -30,7 +30,7 @@ test('a duration is told from its class within 6 %, for a tenth of a millisecond
   assert.equal(middleOf(classOf(0.155)), 0.16);
 });
 
-test('classes are in the order of what they hold, and no duration is too long or too short', () => {
+test('classes are in the order of their durations, and no duration is too long or too short', () => {
   fc.assert(
     fc.property(duration, duration, (a, b) => a > b || classOf(a) <= classOf(b)),
     randomCases(),
@@ -38,7 +38,7 @@ test('classes are in the order of what they hold, and no duration is too long or
   for (const ms of [0, -1, 1e-9, 1e12, Number.MAX_VALUE]) assert.ok(classOf(ms) >= 0 && classOf(ms) < 464);
 });
 
-test('histograms that were written, read and added up have the percentiles of all durations', () => {
+test('histograms that were written, read and added have the percentiles of all durations', () => {
   fc.assert(
     fc.property(fc.array(fc.array(duration, { maxLength: 50 }), { maxLength: 8 }), (parts) => {
       const sum: Histogram = new Map();

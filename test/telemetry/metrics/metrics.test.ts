@@ -1,4 +1,4 @@
-// Buckets: what is added to them, over restarts, steps of the clock, and time.
+// Buckets: their sums over restarts, clock changes, and time.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Metrics } from '../../../runtime/telemetry/metrics/metrics.ts';
@@ -61,13 +61,13 @@ test('a bucket adds up what requests and the process did', () => {
     wakes: 1,
     held_ms: 50,
   });
-  // A WebSocket's hour is no latency.
+  // A WebSocket's hour does not count as latency.
   assert.ok(Math.abs(item.duration_ms_p50! - 30) < 2 && Math.abs(item.duration_ms_p99! - 100) < 6);
 });
 
-test('an overview has the hours of a day, and what is the present', (t) => {
+test('an overview has the hours of a day, and the current state', (t) => {
   using files = temporaryStore();
-  // No other hour begins before it is read.
+  // The clock stands still, so that no other hour begins before the read.
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   const metrics = new Metrics(files.store, DAYS);
   const at = Date.now();
@@ -106,7 +106,7 @@ test('an overview has the hours of a day, and what is the present', (t) => {
   });
 });
 
-test('gaps are zeros, and no range has more steps than can be drawn', () => {
+test('gaps are zeros, and no range has more steps than a chart can show', () => {
   using files = temporaryStore();
   const metrics = new Metrics(files.store, DAYS);
   for (const hours of [1, 6, 7, 24, 25, 72, 73, 168, 169, 720]) {
@@ -118,7 +118,7 @@ test('gaps are zeros, and no range has more steps than can be drawn', () => {
   }
 });
 
-test('the sum is exact in every range, over restarts and steps of the clock', () => {
+test('the sum is exact in every range, over restarts and clock changes', () => {
   using files = temporaryStore();
   const now = Date.now();
   const ago = [0, 0, 30, 1, 59, 2, 0].map((minutes) => ({ endedAt: now - minutes * MINUTE_MS }));
@@ -132,7 +132,7 @@ test('the sum is exact in every range, over restarts and steps of the clock', ()
     assert.equal(requests(metrics, hours), ago.length, String(hours));
 });
 
-test('a step that is made of many buckets has the percentiles of all its requests', () => {
+test('a step of many buckets has the percentiles of all its requests', () => {
   using files = temporaryStore();
   const metrics = new Metrics(files.store, DAYS);
   const now = Date.now();
@@ -140,14 +140,14 @@ test('a step that is made of many buckets has the percentiles of all its request
   metrics.take(taken([...bulk, { endedAt: now - HOUR_MS, durationMs: 1_000 }]));
   const { items } = read(metrics, 720);
   const timed = items.filter((item) => item.requests > 0);
-  // Steps of six hours: both hours fall into one, unless a step ends between them.
+  // Steps have six hours: both hours fall into one, unless a step ends between them.
   if (timed.length === 1) {
     assert.ok(Math.abs(timed[0]!.duration_ms_p50! - 10) < 1 && Math.abs(timed[0]!.duration_ms_p99! - 10) < 1);
     assert.equal(timed[0]!.duration_ms_mean, 19.9);
   } else assert.deepEqual(timed.map((item) => item.requests).sort(), [1, 99]);
 });
 
-test('what is older than the retention goes in small pieces, minutes before hours', () => {
+test('data older than the retention is deleted in small batches, minutes before hours', () => {
   using files = temporaryStore();
   const metrics = new Metrics(files.store, { retentionDays: 5 });
   const now = Date.now();
@@ -164,7 +164,7 @@ test('what is older than the retention goes in small pieces, minutes before hour
   assert.equal(requests(metrics, 720), 0);
 });
 
-test('nothing is left of an app that is forgotten, not in memory either', () => {
+test('nothing of a forgotten app is left, in memory either', () => {
   using files = temporaryStore();
   const metrics = new Metrics(files.store, DAYS);
   const other = { site: 'fedcba9876543210' };
@@ -178,7 +178,7 @@ test('nothing is left of an app that is forgotten, not in memory either', () => 
   assert.deepEqual(metrics.apps(), [other.site]);
 });
 
-test('the watermark tells when something was counted last', () => {
+test('the watermark is the time of the last count', () => {
   using files = temporaryStore();
   const metrics = new Metrics(files.store, DAYS);
   const version = () => metrics.answers['metrics/version']({ appId: APP });

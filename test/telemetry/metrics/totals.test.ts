@@ -1,4 +1,4 @@
-// The figures that Prometheus reads, of apps that were asked and of such as were not.
+// The figures for Prometheus, of apps with and without requests.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { HostStats } from '../../../handlers/contract/admin.ts';
@@ -24,7 +24,7 @@ const STATS: HostStats = {
   },
 };
 
-test('an app that nobody has asked is there with zero requests until it is deleted, by its slug', () => {
+test('an app without requests is listed with zero by its slug until it is deleted', () => {
   const names = new Map([
     [APP, 'asked'],
     ['other', 'a "quiet" one'],

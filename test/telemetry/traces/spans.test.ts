@@ -1,4 +1,4 @@
-// Spans: which requests have one, and that there are never too many.
+// Which requests have a span, and the limit on spans.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Spans } from '../../../runtime/telemetry/traces/spans.ts';
@@ -58,7 +58,7 @@ test('a slow or failed request has a span, newest first; a WebSocket is not slow
   });
 });
 
-test('a flood of failures is dropped and counted, and only so many spans are kept', () => {
+test('a flood of failures is dropped and counted, and the number of spans is bounded', () => {
   using files = temporaryStore();
   const spans = new Spans(files.store, DAYS);
   const flood = Array.from({ length: 100 }, (_, i) => ({ status: 500, path: `/${i}` }));
