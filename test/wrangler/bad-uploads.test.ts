@@ -1,4 +1,4 @@
-// Uploads that are wrong, too many, or cut: each is refused with words that help, and leaves nothing half done.
+// Invalid, surplus and interrupted uploads: each gets a helpful error and leaves nothing half done.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
@@ -50,7 +50,7 @@ function form(metadata: object, modules: Record<string, string> = {}): FormData 
   return form;
 }
 
-/** What is wrong with an upload of a new app, which is not made. */
+/** Uploads a new app and asserts that it is not made. @returns the error message */
 async function fault(name: string, body: FormData | string): Promise<string> {
   const { status, body: answer } = await ask('PUT', script(name), body);
   assert.equal(status, 400, JSON.stringify(answer));
@@ -59,7 +59,7 @@ async function fault(name: string, body: FormData | string): Promise<string> {
   return answer.errors[0]!.message;
 }
 
-/** What lies in the folder of uploads. */
+/** Counts the entries in the folder of uploads. */
 function kept(): Record<string, number> {
   const folder = join(cellar.data, 'uploads');
   const count = (name: string) => {
@@ -72,7 +72,7 @@ function kept(): Record<string, number> {
   return { incoming: count('incoming'), versions: count('versions') };
 }
 
-test('an upload that cannot be run says why, and no app is made', async () => {
+test('an upload that cannot run gets the reason, and no app is made', async () => {
   const main = { main_module: 'index.js' };
   assert.match(await fault('broken', form(main)), /main module is "index.js", and there is no such module/);
   assert.match(await fault('broken', 'no form'), /multipart/);
@@ -84,7 +84,7 @@ test('an upload that cannot be run says why, and no app is made', async () => {
   assert.deepEqual(kept(), { incoming: 0, versions: 0 });
 });
 
-test('a bundle of our own that cannot be is refused like any other upload', async () => {
+test('an invalid bundle in our own format is refused like any other upload', async () => {
   const entry = { name: 'index.js', type: 'esm', path: 'modules/index.js' };
   const bundle = {
     worker: { modules: [entry], compatibilityDate: '2026-10-01', compatibilityFlags: [] },
@@ -117,7 +117,7 @@ test('a bundle of our own that cannot be is refused like any other upload', asyn
   assert.deepEqual(kept(), { incoming: 0, versions: 0 });
 });
 
-test('names that are no slugs are told with one that would do; accounts and paths that are not there are named', async () => {
+test('the error for a name that is no slug proposes one; missing accounts and paths are named', async () => {
   const project = new Project(cellar, {
     'wrangler.toml': 'name = "My_App"\nmain = "index.js"\ncompatibility_date = "2026-10-01"\n',
     'index.js': WORKER,
@@ -160,7 +160,7 @@ const hashOf = (text: string) =>
     .toString('hex')
     .slice(0, 32);
 
-/** Begins a session of assets of texts. */
+/** Begins an assets session for some texts. */
 async function session(name: string, texts: string[]) {
   const manifest = Object.fromEntries(
     texts.map((text, at) => [`/${at}.txt`, { hash: hashOf(text), size: text.length }]),
@@ -183,7 +183,7 @@ function send(jwt: string, files: Record<string, string>) {
   return ask('POST', `/accounts/${account}/workers/assets/upload?base64=true`, form, jwt);
 }
 
-test('assets are what their hashes say, are of their own session, and all sent before the Worker', async () => {
+test('assets must match their hashes and session, and must all be sent before the Worker', async () => {
   const { jwt, buckets } = await session('hashes', ['one', 'two']);
   assert.deepEqual(buckets, [[hashOf('one'), hashOf('two')]]);
   assert.ok(JSON.parse(Buffer.from(jwt.split('.')[1]!, 'base64url').toString()).exp > Date.now() / 1000);
@@ -223,7 +223,7 @@ async function rpc(method: string, params: object): Promise<any> {
   return body.result;
 }
 
-test('files of SQL are kept for those who may import, ten of an account; a tail ends with the role of its account', async () => {
+test('files of SQL are kept for accounts that may import, ten of each; a tail ends with the role of its account', async () => {
   const bindings = [{ type: 'd1', name: 'DB', id: 'notes' }];
   const worker = form(
     { main_module: 'index.js', bindings },
@@ -260,7 +260,7 @@ test('files of SQL are kept for those who may import, ten of an account; a tail 
   assert.equal(ended, 1008);
 });
 
-test('values of KV whose end or metadata cannot be are refused', async () => {
+test('values of KV with an invalid expiration or metadata are refused', async () => {
   const bindings = [{ type: 'kv_namespace', name: 'KV', namespace_id: 'words' }];
   const worker = form({ main_module: 'index.js', bindings }, { 'index.js': WORKER });
   assert.equal((await ask('PUT', script('valued'), worker)).status, 200);
@@ -280,7 +280,7 @@ test('values of KV whose end or metadata cannot be are refused', async () => {
   );
 });
 
-test('an upload that the end of Cellar cuts leaves nothing, and the next one works', async () => {
+test('an upload interrupted by the end of Cellar leaves nothing, and the next one works', async () => {
   const { port } = new URL(cellar.api);
   const socket = connect(Number(port), '127.0.0.1');
   socket.on('error', () => {});

@@ -1,4 +1,4 @@
-// The real Wrangler deploys to a real Cellar, and looks into and changes what its apps keep.
+// The real Wrangler deploys to a real Cellar, and reads and changes stored data of its apps.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -57,7 +57,7 @@ test('a one-file Worker makes its app, answers, and is a release like any other'
   assert.equal(back.status, 202);
 });
 
-test('a Worker that throws when it loads is refused with the place in the source, and the old one serves on', async () => {
+test('a Worker that throws while loading is refused with the place in the source, and the old one keeps serving', async () => {
   const project = new Project(cellar, { 'wrangler.toml': CONFIG('thrower'), 'index.js': worker('good') });
   assert.equal((await project.wrangler('deploy')).code, 0);
   project.write({ 'index.js': `\nthrow new Error('no cake');\n${worker('bad')}` });
@@ -70,7 +70,7 @@ test('a Worker that throws when it loads is refused with the place in the source
   assert.equal((await cellar.get('thrower')).text, 'good');
 });
 
-test('what would be deployed, what was, and by whom', async () => {
+test('a dry run makes no app, and a version shows its author and variables', async () => {
   const project = new Project(cellar, { 'wrangler.toml': CONFIG('told'), 'index.js': worker('told') });
   const dry = await project.wrangler('deploy', '--dry-run', '--var', 'COLOUR:blue');
   assert.equal(dry.code, 0, dry.stdout + dry.stderr);
@@ -115,7 +115,7 @@ test('versions keep their ids, tags and messages, through changes of crons and r
     annotations['workers/message'],
   ];
 
-  // A change of crons follows the first deploy, and is a deploy of its own here.
+  // The first deploy is followed by a change of crons, which counts as a deploy in Cellar.
   const first = await deployed('deploy', '--tag', 'v1', '--message', 'the first');
   const one = await seen();
   assert.deepEqual([one.id, one.tag], [first, 'v1']);
@@ -302,7 +302,7 @@ test('versions upload prints the address of a preview, on storage of its own, wh
   assert.equal((await cellar.get(`${version.slice(0, 8)}--staged`)).text, 'two 2');
   assert.equal((await cellar.get('staged')).text, 'one 2');
 
-  // The alias goes on with what it keeps; what does not start is refused, and leaves it as it is.
+  // The alias keeps its storage. A version that does not start is refused, and changes nothing.
   project.write({ 'index.js': keeper('three') });
   const third = await project.wrangler('versions', 'upload', '--preview-alias', 'staging');
   assert.equal(third.code, 0, third.stdout + third.stderr);
@@ -321,7 +321,7 @@ test('versions upload prints the address of a preview, on storage of its own, wh
   assert.equal((await cellar.get('staging--staged')).text, 'three 4');
 });
 
-/** Runs Wrangler in the project with everything that Cellar runs. It has to succeed. */
+/** Runs Wrangler in the project with everything that Cellar runs, and asserts that it succeeds. */
 async function wrangler(...words: string[]): Promise<string> {
   const { code, stdout, stderr }: Printed = await everything.wrangler(...words);
   assert.equal(code, 0, `wrangler ${words.join(' ')}:\n${stdout}${stderr}`);
@@ -358,7 +358,7 @@ test('every binding, assets, a migration of classes, a cron and a queue arrive; 
   assert.equal((await app()).body.status, 'running');
 });
 
-test('a version waits until it is deployed, and a rollback takes it away again', async () => {
+test('a version waits until it is deployed, and a rollback removes it again', async () => {
   everything.write({ 'public/new.txt': 'newer' });
   const uploaded = await wrangler('versions', 'upload', '--message', 'waits', '--tag', 'v7');
   const id = /Worker Version ID: (\S+)/.exec(uploaded)?.[1];
