@@ -1,4 +1,4 @@
-// The AI service: what the apps of one account may take of what all share.
+// The AI service: how many calls one account may take of the shared limit.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { AppServer } from '../../runtime/ai/app-server.ts';
@@ -12,7 +12,7 @@ import { doorOf, post } from '../support/doors.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test("calls of one account's apps wait for each other, and not another's for them", async (t) => {
+test('calls of one account queue behind each other, and calls of another account do not', async (t) => {
   await using upstream = await new AiServer().start();
   const budget = new Budget(2 ** 30, noCapacity);
   const queue = new FairQueue({ name: 'calls', running: 128, runningPerOwner: 32, waitingPerOwner: 20 });
@@ -42,7 +42,7 @@ test("calls of one account's apps wait for each other, and not another's for the
   assert.equal((await second('quick')).status, 200);
 });
 
-test('the process of the AI service counts the calls of an account, not those of an app', async (t) => {
+test('the AI service process counts calls by account, not by app', async (t) => {
   await using upstream = await new AiServer().start();
   const paths = layout(temporaryDirectory(t));
   const users = () => ({ build: null, cell: null });
