@@ -1,4 +1,4 @@
-// What alerts tell, how often, and what becomes of it.
+// What alerts report, how often, and how their delivery ends.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -16,7 +16,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const APP = 'a'.repeat(16);
 const HOUR_MS = 3_600_000;
 
-/** Alerts of one app, in a database that can be opened again. */
+/** Opens the alerts of one app, in a database that can be reopened. */
 function world(t: TestContext) {
   const directory = temporaryDirectory(t);
   const open = () => {
@@ -40,7 +40,7 @@ function world(t: TestContext) {
     get deliveries() {
       return now.deliveries;
     },
-    /** As after a crash of the host. */
+    /** Reopens everything, as after a crash of the host. */
     again() {
       now.store.close();
       now = open();
@@ -83,7 +83,7 @@ interface Message {
   data: { repeats: number; message: string; hostname?: string };
 }
 
-/** The messages that wait. */
+/** Returns the queued messages. */
 function waiting({ store }: { store: ReturnType<typeof openHostStore> }): Message[] {
   const messages: Message[] = [];
   for (;;) {
@@ -95,14 +95,14 @@ function waiting({ store }: { store: ReturnType<typeof openHostStore> }): Messag
   }
 }
 
-/** Has what is due sent, and waits until it is written down what became of it. */
+/** Sends what is due, and waits until the result is stored. */
 async function delivered({ alerts, deliveries }: ReturnType<typeof world>, id: string): Promise<void> {
   const before = alerts.find(id)!.last_delivery;
   deliveries.tick();
   await eventually(async () => alerts.find(id)!.last_delivery !== before, 'the message is delivered, or not');
 }
 
-test('an alert goes on telling after the clock was set forward a day and back, and tells nothing twice when it goes back a little', async (t) => {
+test('an alert still works after the clock was a day ahead, and repeats nothing when it goes back a little', async (t) => {
   await using it = world(t);
   const start = Date.now();
   t.mock.timers.enable({ apis: ['Date'], now: start });
@@ -119,7 +119,7 @@ test('an alert goes on telling after the clock was set forward a day and back, a
   assert.equal(waiting(it).length, 0);
 });
 
-test('a crash is told once, and again an hour later with how often it happened meanwhile', async (t) => {
+test('a crash is reported once, and an hour later again with its count since then', async (t) => {
   await using it = world(t);
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   it.alerts.add(APP, { url: 'http://example.com' });
@@ -138,7 +138,7 @@ test('a crash is told once, and again an hour later with how often it happened m
   );
 });
 
-test('an app that is well, or stopped, tells nothing', async (t) => {
+test('a healthy or stopped app reports nothing', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com' });
   it.store.outbox.add(crashed(null, 'running'));
@@ -148,7 +148,7 @@ test('an app that is well, or stopped, tells nothing', async (t) => {
   assert.deepEqual(waiting(it), []);
 });
 
-test('each failed deploy is told, once', async (t) => {
+test('each failed deploy is reported once', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com', on: ['deploy'] });
   for (const id of ['one', 'two', 'one']) it.store.outbox.add(failed(id));
@@ -156,7 +156,7 @@ test('each failed deploy is told, once', async (t) => {
   assert.equal(waiting(it).length, 2);
 });
 
-test('a fact that is taken back is not told', async (t) => {
+test('a fact that is withdrawn is not reported', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com' });
   const broken = () =>
@@ -168,14 +168,14 @@ test('a fact that is taken back is not told', async (t) => {
   assert.deepEqual(waiting(it), []);
 });
 
-test('a thousand new errors are no thousand messages', async (t) => {
+test('a thousand new errors are only thirty messages', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com' });
   for (let i = 0; i < 1_000; i++) it.alerts.tell(APP, newError(String(i)));
   assert.equal(waiting(it).length, 30);
 });
 
-test('many errors at once, told by many alerts, stop the thread for moments only', async (t) => {
+test('many errors at once with many alerts block the thread for moments only', async (t) => {
   await using it = world(t);
   for (let n = 0; n < ALERTS_LIMIT; n++) it.alerts.add(APP, { url: 'http://example.com' });
   const group = { appId: APP, kind: 'Error', message: 'x'.repeat(500), place: null, release: null };
@@ -196,7 +196,7 @@ test('many errors at once, told by many alerts, stop the thread for moments only
   assert.equal(waiting(it).length, 30 * ALERTS_LIMIT);
 });
 
-test('what is due is found at once, however much waits', async (t) => {
+test('finding due messages is fast, however many wait', async (t) => {
   await using it = world(t);
   const { id } = it.alerts.add(APP, { url: 'http://example.com' });
   const text = 'x'.repeat(1_500);
@@ -209,7 +209,7 @@ test('what is due is found at once, however much waits', async (t) => {
   assert.ok(performance.now() - from < 100, `${performance.now() - from} ms`);
 });
 
-test('receivers that have much to take keep no other one waiting', async (t) => {
+test('receivers with many messages do not delay the others', async (t) => {
   await using it = world(t);
   await using busy = await Receiver.start();
   await using quiet = await Receiver.start();
@@ -230,7 +230,7 @@ test('receivers that have much to take keep no other one waiting', async (t) => 
   }
 });
 
-test('a shortage of room is told when it begins', async (t) => {
+test('a shortage of disk space is reported when it begins', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com' });
   for (const shortage of [null, 'full', 'full', null]) it.alerts.lookAtDisk(shortage);
@@ -240,9 +240,9 @@ test('a shortage of room is told when it begins', async (t) => {
   );
 });
 
-test('a hostname that gets no certificate is told, and each by itself, in their order', async (t) => {
+test('a hostname without a certificate is reported, each by itself, in order', async (t) => {
   await using it = world(t);
-  // Both in the same millisecond.
+  // Both failures fall into the same millisecond.
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   it.alerts.add(APP, { url: 'http://example.com' });
   const hostnames = Array.from({ length: 8 }, (_, n) => `${n}.shop.example`);
@@ -258,7 +258,7 @@ test('a hostname that gets no certificate is told, and each by itself, in their 
   );
 });
 
-test('what is refused is sent again under the same id, also by the next host, and is signed each time', async (t) => {
+test('a failed message is retried under the same id, also by the next host, and is signed each time', async (t) => {
   await using it = world(t);
   await using receiver = await Receiver.start();
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
@@ -283,7 +283,7 @@ test('what is refused is sent again under the same id, also by the next host, an
   assert.equal(it.alerts.find(id)!.last_delivery!.error, null);
 });
 
-test('what was refused while the clock was ahead is sent again once it is set back', async (t) => {
+test('a message that failed while the clock was ahead is retried once it is set back', async (t) => {
   await using it = world(t);
   await using receiver = await Receiver.start();
   const start = Date.now();
@@ -299,7 +299,7 @@ test('what was refused while the clock was ahead is sent again once it is set ba
   assert.equal(receiver.received.length, 2);
 });
 
-test('a message that nobody takes is given up in the end', async (t) => {
+test('a message that nobody accepts is dropped after its last retry', async (t) => {
   await using it = world(t);
   await using receiver = await Receiver.start();
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
@@ -315,7 +315,7 @@ test('a message that nobody takes is given up in the end', async (t) => {
   assert.equal(receiver.received.length, 6);
 });
 
-test('an alert goes with its app, and there are so many at most', async (t) => {
+test('an alert is deleted with its app, and the number of alerts is limited', async (t) => {
   await using it = world(t);
   for (let i = 0; i < ALERTS_LIMIT; i++) it.alerts.add(APP, { url: 'http://example.com' });
   assert.throws(() => it.alerts.add(APP, { url: 'http://example.com' }), { code: 'quota_exceeded' });
@@ -328,7 +328,7 @@ test('an alert goes with its app, and there are so many at most', async (t) => {
   });
 });
 
-test('a rate of errors above what an alert says is told, but not of a few requests, or of long ago', async (t) => {
+test('an error rate over an alert’s threshold is reported, but not of few or old requests', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com', error_rate: 10 });
   it.alerts.add(APP, { url: 'http://example.com', error_rate: 50 });
@@ -347,7 +347,7 @@ test('a rate of errors above what an alert says is told, but not of a few reques
   assert.deepEqual(await told([20, 20]), ['error_rate.high'], 'the other alert');
 });
 
-test('rates are not looked at again while telemetry has not answered yet', async (t) => {
+test('rates are not queried again while telemetry has not answered yet', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com' });
   const answers: ((minutes: []) => void)[] = [];

@@ -1,4 +1,4 @@
-// Where webhooks may be, and what is sent to them.
+// Allowed webhook addresses, and the requests to them.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
@@ -13,7 +13,7 @@ const { signal } = new AbortController();
 const loopback = new PublicAddresses(['127.0.0.1']);
 const strict = new PublicAddresses([]);
 
-test('a message arrives signed, and its receiver can tell', async () => {
+test('a message arrives signed, and its receiver can verify it', async () => {
   await using receiver = await Receiver.start();
   assert.deepEqual(await send(receiver.url, message, loopback, signal), { status: 204, error: null });
   const [got] = receiver.received;
@@ -25,7 +25,7 @@ test('a message arrives signed, and its receiver can tell', async () => {
   );
 });
 
-test('this machine and its networks are not reached, whatever their name', async () => {
+test('this machine and its networks cannot be reached, under any name', async () => {
   await using receiver = await Receiver.start();
   for (const host of [
     '127.0.0.1',
@@ -51,7 +51,7 @@ test('this machine and its networks are not reached, whatever their name', async
   assert.deepEqual(receiver.received, []);
 });
 
-test('a redirect is no way around it, and no delivery', async () => {
+test('a redirect does not bypass that, and is no delivery', async () => {
   await using receiver = await Receiver.start();
   receiver.answers = [{ status: 307, headers: { location: `http://localhost:${receiver.port}/inner` } }];
   assert.deepEqual(await send(receiver.url, message, loopback, signal), {
@@ -61,7 +61,7 @@ test('a redirect is no way around it, and no delivery', async () => {
   assert.equal(receiver.received.length, 1);
 });
 
-test('whoever gives it up is heard, and a receiver that is not there is named', async () => {
+test('an aborted delivery is reported, and so is a receiver that cannot be reached', async () => {
   const receiver = await Receiver.start();
   const { url } = receiver;
   const given = AbortSignal.abort(new Error('the host is stopping'));
@@ -70,7 +70,7 @@ test('whoever gives it up is heard, and a receiver that is not there is named', 
   assert.match((await send(url, message, loopback, signal)).error!, /ECONNREFUSED/);
 });
 
-test('a receiver that cuts the connection after its status has taken the message', async (t) => {
+test('a receiver that resets the connection after its status has accepted the message', async (t) => {
   const server = createServer((socket) => {
     socket.on('error', () => {});
     socket.once('data', () => {
