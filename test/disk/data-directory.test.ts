@@ -17,7 +17,7 @@ import { test } from 'node:test';
 import { claim, keptSecret, layout, openToUsers } from '../../runtime/disk/data-directory.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test('a second host is refused with the name of the first, and may start when that has gone', (t) => {
+test('a second host is refused with the pid of the first, and may start when that has ended', (t) => {
   const paths = layout(join(temporaryDirectory(t), 'data'));
   const release = claim(paths);
   assert.equal(readFileSync(paths.pid, 'utf8'), `${process.pid}\n`);
@@ -80,7 +80,7 @@ test('a claim ends with its process, also by SIGKILL', async (t) => {
   claim(paths)();
 });
 
-test('a secret is made once, kept, and readable by its owner only', (t) => {
+test('a secret is generated once, kept, and readable by its owner only', (t) => {
   const path = join(temporaryDirectory(t), 'token');
   const made = keptSecret(path, 'cellar_');
   assert.match(made, /^cellar_[\w-]{43}$/);
@@ -88,7 +88,7 @@ test('a secret is made once, kept, and readable by its owner only', (t) => {
   assert.equal(statSync(path).mode & 0o777, 0o600);
 });
 
-test('apps’ users may pass through to what is theirs, and nothing else is open to them', (t) => {
+test('apps’ users may traverse to their own directories, and nothing else is open to them', (t) => {
   const paths = layout(temporaryDirectory(t));
   mkdirSync(paths.control);
   writeFileSync(paths.database, '');
@@ -101,7 +101,7 @@ test('apps’ users may pass through to what is theirs, and nothing else is open
   assert.deepEqual([control, database].map(mode), ['700', '600']);
 });
 
-test('a directory behind a link is used by its real path, which must be short enough for sockets', (t) => {
+test('a symlinked directory is used by its real path, which must be short enough for sockets', (t) => {
   const directory = temporaryDirectory(t);
   mkdirSync(join(directory, 'disk'));
   symlinkSync('disk', join(directory, 'link'));

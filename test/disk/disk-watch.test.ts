@@ -1,4 +1,4 @@
-// The watch over the disk's room, on a small disk of its own.
+// The free disk space monitor, on a small file system of its own.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
@@ -12,7 +12,7 @@ import { eventually } from '../support/e2e/processes.ts';
 import { SmallDisk } from '../support/small-disk.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test('the reserve is kept until whoever fills the disk can have been stopped, and is given up then', async (t) => {
+test('the disk reserve is kept until a process that fills the disk can have been stopped, and is then released', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'disk-watch-'));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
   const data = join(directory, 'data');
@@ -32,7 +32,7 @@ test('the reserve is kept until whoever fills the disk can have been stopped, an
     },
   });
   await eventually(() => looks.calm > 0, 'there is room at first');
-  // The next look of quiet times comes after 2 s: the whole disk is full by then.
+  // The next check comes after 2 s, when the disk is already full.
   disk.fill();
   assert.ok(await seenFull, 'the first look that finds the disk full leaves the reserve');
   await eventually(() => !existsSync(diskReserve), 'the reserve is given up');
@@ -40,7 +40,7 @@ test('the reserve is kept until whoever fills the disk can have been stopped, an
   assert.ok(disk.freeMb >= 5);
 });
 
-test('whoever waits for room long leaves nothing behind, and waits no more when it is given up', async (t) => {
+test('a long wait for disk space leaks no listener, and ends when it is aborted', async (t) => {
   const directory = temporaryDirectory(t);
   const watch = new DiskWatch({ directory, diskReserve: join(directory, 'ballast'), floorMb: 1 });
   t.after(() => watch.stop());

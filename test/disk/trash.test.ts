@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { emptyTrash, moveToTrash } from '../../runtime/disk/trash.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test('what a deleted app had is kept for seven days', async (t) => {
+test('a deleted app’s data is kept for seven days', async (t) => {
   const root = temporaryDirectory(t);
   const trash = join(root, 'trash');
   mkdirSync(join(root, 'data'));
