@@ -1,4 +1,4 @@
-// The packet filter's rules for users of builds and apps, with real sockets. Needs root, and `nft`.
+// The packet filter's rules for users of builds and apps, with real sockets. It needs root and `nft`.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
@@ -31,7 +31,7 @@ async function open(t: TestContext, all: AppUsers[], network = NOTHING): Promise
 
 async function putUp(t: TestContext, registries: () => Promise<Endpoint[]>): Promise<Isolation> {
   const isolation = new Isolation(RULES);
-  // Hooks run in their order: the sandbox that is tried in the directory would make it anew when it is removed before.
+  // Registered first, since hooks run in order: the sandbox probe would recreate the directory after its removal.
   t.after(() => isolation.close());
   await isolation.open([users(1)], temporaryDirectory(t), registries, NOTHING);
   return isolation;
@@ -44,7 +44,7 @@ async function listen(t: TestContext): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** What a program of Node's, with `get(host, port)` at hand, prints as `user`: JSON. */
+/** Runs a Node script that can call `get(host, port)`, as `user`. @returns the parsed JSON output */
 async function as(user: User, script: string) {
   const program = `
     const get = (host, port) => new Promise((resolve) => {
@@ -79,29 +79,33 @@ test('neither a build nor an app reaches a service of this machine', NEEDS_RULES
   assert.deepEqual(await as({ uid: 100_009, gid: 100_009 }, script), all('reached'), 'others are left alone');
 });
 
-test('nor private networks and metadata, at once', NEEDS_RULES, async (t) => {
-  await open(t, [users(1)]);
-  const hosts = [
-    '10.1.2.3',
-    '172.20.0.1',
-    '192.168.1.1',
-    '100.64.1.1',
-    '169.254.169.254',
-    '168.63.129.16',
-    'fd00:ec2::254',
-    'fe80::1',
-  ];
-  const script = `return Promise.all(${JSON.stringify(hosts)}.map((host) => get(host, 80)));`;
-  for (const user of Object.values(users(1))) {
-    const found: string[] = await as(user!, script);
-    // Where there is no way to a network at all, that is said instead.
-    const allowed = ['ECONNREFUSED', 'ENETUNREACH', 'EHOSTUNREACH', 'EINVAL'];
-    for (const [n, code] of found.entries()) assert.ok(allowed.includes(code), `${hosts[n]}: ${code}`);
-    assert.equal(found[0], 'ECONNREFUSED');
-  }
-});
+test(
+  'neither a build nor an app reaches private networks and metadata, and the refusal is immediate',
+  NEEDS_RULES,
+  async (t) => {
+    await open(t, [users(1)]);
+    const hosts = [
+      '10.1.2.3',
+      '172.20.0.1',
+      '192.168.1.1',
+      '100.64.1.1',
+      '169.254.169.254',
+      '168.63.129.16',
+      'fd00:ec2::254',
+      'fe80::1',
+    ];
+    const script = `return Promise.all(${JSON.stringify(hosts)}.map((host) => get(host, 80)));`;
+    for (const user of Object.values(users(1))) {
+      const found: string[] = await as(user!, script);
+      // Without any network the error says that instead.
+      const allowed = ['ECONNREFUSED', 'ENETUNREACH', 'EHOSTUNREACH', 'EINVAL'];
+      for (const [n, code] of found.entries()) assert.ok(allowed.includes(code), `${hosts[n]}: ${code}`);
+      assert.equal(found[0], 'ECONNREFUSED');
+    }
+  },
+);
 
-test('an app reaches what the operator opens, and builds do not', NEEDS_RULES, async (t) => {
+test('an app reaches the addresses that the operator opens, and builds do not', NEEDS_RULES, async (t) => {
   const { build, cell } = users(1);
   const [port, own] = [await listen(t), await listen(t)];
   await open(t, [users(1)], { egress: ['127.0.0.1'], ownPorts: [own] });
@@ -111,14 +115,14 @@ test('an app reaches what the operator opens, and builds do not', NEEDS_RULES, a
   assert.deepEqual(await as(build!, script), [refused, refused, refused]);
 });
 
-test('a range opens neither this machine nor metadata to an app', NEEDS_RULES, async (t) => {
+test('an opened range does not open this machine or metadata to an app', NEEDS_RULES, async (t) => {
   const port = await listen(t);
   await open(t, [users(1)], { egress: ['0.0.0.0/0'], ownPorts: [] });
   const held = `return Promise.all([get('127.0.0.1', ${port}), get('169.254.169.254', 80)]);`;
   assert.deepEqual(await as(users(1).cell!, held), ['ECONNREFUSED', 'ECONNREFUSED']);
 });
 
-test('a build reaches what it listens on itself, and no other build', NEEDS_RULES, async (t) => {
+test('a build reaches its own listening sockets, and no other build', NEEDS_RULES, async (t) => {
   const [one, two] = [users(1).build!, users(2).build!];
   await open(t, [users(1), users(2)]);
   const hosts = JSON.stringify(ownAddresses);
@@ -162,7 +166,7 @@ test(
   },
 );
 
-test('an app that comes later is covered too', NEEDS_RULES, async (t) => {
+test('a later app is covered too', NEEDS_RULES, async (t) => {
   const firewall = await open(t, []);
   const port = await listen(t);
   await firewall.cover(users(3));
@@ -188,7 +192,7 @@ test('a registry that has moved since the start is reached by the next build', N
 });
 
 test(
-  'only what uses the network waits for registries that are looked up, and one look-up runs at a time',
+  'only users of the network wait for the registry lookup, and one lookup runs at a time',
   NEEDS_RULES,
   async (t) => {
     const found = Promise.withResolvers<Endpoint[]>();
@@ -211,7 +215,7 @@ test(
   },
 );
 
-test('rules that a killed host left are replaced, and taken away at the end', NEEDS_RULES, async () => {
+test('rules of a killed host are replaced, and removed at the end', NEEDS_RULES, async () => {
   const tables = () => execFileSync('nft', ['list', 'tables'], { encoding: 'utf8' });
   const left = await openFirewall(RULES, [users(1)]);
   assert.ok(left instanceof Firewall);

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { Isolation, makeView } from '../../runtime/isolation/isolation.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test('walls that are not up confine nothing, and make no directory', async () => {
+test('isolation that is not open confines nothing, and makes no directory', async () => {
   const before = readdirSync('.');
   const isolation = new Isolation('cellar-unused');
   assert.equal(await isolation.sandbox(), null);
@@ -16,7 +16,7 @@ test('walls that are not up confine nothing, and make no directory', async () =>
   assert.deepEqual(readdirSync('.'), before);
 });
 
-test('a view has directories of its own, which only their owner enters', (t) => {
+test('a view has directories of its own, which only their owner may enter', (t) => {
   const scratch = join(temporaryDirectory(t), 'view');
   const view = makeView(scratch);
   assert.deepEqual(readdirSync(scratch).sort(), ['root', 'shm', 'tmp']);

@@ -1,4 +1,4 @@
-// Rights on files, as root gives them.
+// File permissions, as root sets them.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { lstatSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ const owner = (path: string) => [lstatSync(path).uid, lstatSync(path).gid];
 const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
 
 test(
-  'what was written while there were no users is handed over when there are again',
+  'files that were written without a user are handed over when there is one again',
   NEEDS_USERS,
   async (t) => {
     const root = temporaryDirectory(t);
@@ -35,7 +35,7 @@ test(
   },
 );
 
-test('what may be read is the host’s still, and links are left alone', NEEDS_USERS, async (t) => {
+test('readable files still belong to the host, and links are not followed', NEEDS_USERS, async (t) => {
   const root = temporaryDirectory(t);
   mkdirSync(`${root}/app/release/deep`, { recursive: true, mode: 0o700 });
   for (const path of ['one', 'deep/two']) writeFileSync(`${root}/app/release/${path}`, '', { mode: 0o600 });
@@ -49,7 +49,7 @@ test('what may be read is the host’s still, and links are left alone', NEEDS_U
   assert.deepEqual([owner(`${root}/outside`), mode(`${root}/outside`)], [[0, 0], '600']);
 });
 
-test('directories that are not there are removed', NEEDS_USERS, async (t) => {
+test('removing missing directories is no error', NEEDS_USERS, async (t) => {
   const root = temporaryDirectory(t);
   await removeOwnDirectories([`${root}/a`], USER);
   await removeOwnDirectories([`${root}/a`], null);

@@ -1,5 +1,5 @@
-// The sandbox of root in a container, whose view of the machine bubblewrap makes: it mounts files, and takes a filter of
-// system calls, as podman and Docker do.
+// The sandbox of root in a container. Bubblewrap stands for podman and Docker: it mounts files, and takes a filter of
+// system calls.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -20,7 +20,7 @@ const NEEDS_CONTAINER =
   isRoot && findProgram('bwrap') !== null ? NEEDS_SANDBOX : { skip: 'it needs root, and bubblewrap' };
 const module = (name: string) =>
   JSON.stringify(fileURLToPath(new URL(`../../runtime/isolation/${name}.ts`, import.meta.url)));
-/** Finds the sandbox of a view, and runs a command there as a user. Prints why there is none. */
+/** Finds the sandbox of a view, and runs a command in it as a user. Prints the reason if there is none. */
 const FIND_AND_RUN = `
 import { spawnSync } from 'node:child_process';
 import { findSandbox } from ${module('sandbox')};
@@ -29,7 +29,7 @@ const sandbox = await findSandbox(probe, user);
 const [file, ...words] = typeof sandbox === 'string' ? ['echo', 'none:', sandbox] : [...sandbox(view, user), ...command];
 process.exitCode = spawnSync(file, words, { cwd: '/', stdio: 'inherit' }).status;
 `;
-/** Puts the walls up of a host whose apps have no users, and prints whether builds have a sandbox. */
+/** Opens the isolation of a host whose apps have no users, and prints whether builds have a sandbox. */
 const PUT_UP = `
 import { Isolation } from ${module('isolation')};
 const walls = new Isolation('cellar-in-container');
@@ -37,10 +37,10 @@ await walls.open(null, JSON.parse(process.argv[1]), async () => [], { egress: []
 console.log(await walls.sandbox() === null ? 'no sandbox' : 'a sandbox');
 await walls.close();
 `;
-/** The numbers of pivot_root(2). */
+/** The system call numbers of pivot_root(2). */
 const PIVOT_ROOT = { x64: 155, arm64: 41 }[process.arch as string];
 
-/** A filter for seccomp(2): of the system calls, the one of this number is not there (ENOSYS), as in Docker's own filter. */
+/** Returns a seccomp(2) filter in which the system call with this number fails with ENOSYS, as in Docker's own filter. */
 function filterWithout(number: number): Buffer {
   return encodeFilter([
     [BPF.load, 0, 0, CALL.number],
@@ -50,18 +50,18 @@ function filterWithout(number: number): Buffer {
   ]);
 }
 
-/** Where a host runs. */
+/** The container that a host runs in. */
 interface Container {
-  /** Flags of bubblewrap's. */
+  /** Flags of bubblewrap. */
   flags?: string[];
   filter?: Buffer;
-  /** The host's own user, when that is not root. */
+  /** The host's own user, unless that is root. */
   host?: User;
-  /** A capability that its root lacks, as setpriv(1) names it. */
+  /** A capability that its root lacks, named as in setpriv(1). */
   lacks?: string;
 }
 
-/** What a script of Node's prints in a container, given one argument. */
+/** Runs a Node script in a container, with one argument. @returns its output */
 function runInContainer(t: TestContext, container: Container, script: string, argument: unknown): string {
   const { flags = [], filter, host, lacks } = container;
   const filterPath = join(temporaryDirectory(t), 'filter');
@@ -80,13 +80,13 @@ function runInContainer(t: TestContext, container: Container, script: string, ar
 }
 
 interface Build {
-  /** Whom it runs as; `null`: the host's own user. */
+  /** The user that it runs as; `null`: the host's own user. */
   user: User | null;
   read?: string[];
   command: string[];
 }
 
-/** What a command prints in the sandbox that a host in this container has. */
+/** Runs a command in the sandbox of a host in this container. @returns its output */
 function runInSandbox(t: TestContext, container: Container, { user, read = [], command }: Build): string {
   const scratch = temporaryDirectory(t);
   const probe = makeView(join(scratch, 'probe'));
@@ -96,7 +96,7 @@ function runInSandbox(t: TestContext, container: Container, { user, read = [], c
   return runInContainer(t, container, FIND_AND_RUN, { probe, view, user, command });
 }
 
-test('a file that is mounted in a directory of a build is seen as what is mounted', NEEDS_CONTAINER, (t) => {
+test('a file mounted in a directory of a build shows the mounted content', NEEDS_CONTAINER, (t) => {
   const outside = temporaryDirectory(t);
   const mounted = join(temporaryDirectory(t), 'certificates');
   mkdirSync(mounted);
@@ -110,7 +110,7 @@ test('a file that is mounted in a directory of a build is seen as what is mounte
 });
 
 test(
-  'an ordinary user has a sandbox although something is mounted where that user may not enter',
+  'an ordinary user has a sandbox even with a mount in a directory that the user may not enter',
   NEEDS_CONTAINER,
   (t) => {
     const seen = temporaryDirectory(t);
@@ -126,11 +126,11 @@ test(
 );
 
 test(
-  'what an ordinary user builds stays in one session, whose weight it cannot change',
+  'a build of an ordinary user stays in one session, whose CPU weight it cannot change',
   NEEDS_CONTAINER,
   (t) => {
     if (!schedulesBySession()) return t.skip('the kernel does not share the processors out by sessions');
-    // The session of whoever started the sandbox has no number there.
+    // Inside the sandbox the session of its starter has the number 0.
     const tries = `setsid sh -c 'read -r pid name state parent group session rest < /proc/self/stat; echo "$session"'
       for f in autogroup oom_score_adj; do { echo 0 > /proc/self/$f; } 2> /dev/null && echo "wrote $f"; done
       unshare --user --mount sh -c 'mount -o remount,rw /proc; echo 0 > /proc/self/oom_score_adj' 2> /dev/null && echo 'wrote again'
@@ -143,58 +143,46 @@ test(
 const NEEDS_FILTER =
   PIVOT_ROOT === undefined ? { skip: 'the number of pivot_root is not known here' } : NEEDS_CONTAINER;
 
-test(
-  'where nobody may change the root of a mount namespace, a build with a user has a sandbox all the same',
-  NEEDS_FILTER,
-  (t) => {
-    const outside = temporaryDirectory(t);
-    chmodSync(outside, 0o755);
-    // Node is seen in every sandbox: of this clone too, where that lies in `/tmp`.
-    const [, top, ofNode = ''] = process.execPath.split('/');
-    const own = top === 'tmp' ? ofNode : '';
-    const tries = `pwd; id -u; ls -d ${outside} /root /../../root 2>/dev/null; ls -A /tmp | grep -cvxF '${own}'
+test('without pivot_root, a build with a user has a sandbox all the same', NEEDS_FILTER, (t) => {
+  const outside = temporaryDirectory(t);
+  chmodSync(outside, 0o755);
+  // Node is visible in every sandbox; in this clone it may lie in `/tmp`.
+  const [, top, ofNode = ''] = process.execPath.split('/');
+  const own = top === 'tmp' ? ofNode : '';
+  const tries = `pwd; id -u; ls -d ${outside} /root /../../root 2>/dev/null; ls -A /tmp | grep -cvxF '${own}'
       ls -d /proc/1/root/ /proc/1/cwd/ /proc/1/fd/* /proc/1/task/1/root/ 2>/dev/null
       nsenter --target 1 --mount ls -d ${outside} 2>/dev/null
       unshare --user --map-root-user --mount sh -c 'umount -l / ; ls -d /root ${outside}' 2>/dev/null
       unshare --user --map-root-user nsenter --root=/usr --wd=/ bin/ls -d ../../..${outside} 2>/dev/null; echo done`;
-    const build = { user: NOBODY, command: ['sh', '-c', tries] };
-    const printed = runInSandbox(t, { filter: filterWithout(PIVOT_ROOT!) }, build);
-    assert.equal(printed, '/tmp\n65534\n0\ndone\n');
-  },
-);
+  const build = { user: NOBODY, command: ['sh', '-c', tries] };
+  const printed = runInSandbox(t, { filter: filterWithout(PIVOT_ROOT!) }, build);
+  assert.equal(printed, '/tmp\n65534\n0\ndone\n');
+});
+
+test('without pivot_root, a build that is root has no sandbox', NEEDS_FILTER, (t) => {
+  const container = { filter: filterWithout(PIVOT_ROOT!) };
+  const command = ['cat', '/proc/1/root/etc/hostname'];
+  assert.match(runInSandbox(t, container, { user: null, command }), /^none: .*pivot_root/);
+  const printed = runInContainer(t, container, PUT_UP, temporaryDirectory(t));
+  assert.match(printed, /warn {2}builds see this machine's files and processes/);
+  assert.match(printed, /^no sandbox$/m);
+});
+
+test('without pivot_root, no process of a sandbox has the old root', NEEDS_FILTER, (t) => {
+  const outside = temporaryDirectory(t);
+  // Only root may look.
+  const user = { uid: 0, gid: 0 };
+  const command = [
+    'sh',
+    '-c',
+    `ls -d /proc/1/root/tmp /proc/1/root${outside} /proc/1/cwd/../root 2>/dev/null; echo done`,
+  ];
+  const printed = runInSandbox(t, { filter: filterWithout(PIVOT_ROOT!) }, { user, command });
+  assert.equal(printed, '/proc/1/root/tmp\ndone\n');
+});
 
 test(
-  'where nobody may change the root of a mount namespace, a build that is root has no sandbox',
-  NEEDS_FILTER,
-  (t) => {
-    const container = { filter: filterWithout(PIVOT_ROOT!) };
-    const command = ['cat', '/proc/1/root/etc/hostname'];
-    assert.match(runInSandbox(t, container, { user: null, command }), /^none: .*pivot_root/);
-    const printed = runInContainer(t, container, PUT_UP, temporaryDirectory(t));
-    assert.match(printed, /warn {2}builds see this machine's files and processes/);
-    assert.match(printed, /^no sandbox$/m);
-  },
-);
-
-test(
-  'where nobody may change the root of a mount namespace, no process of a sandbox has the old root',
-  NEEDS_FILTER,
-  (t) => {
-    const outside = temporaryDirectory(t);
-    // Nobody but root may look.
-    const user = { uid: 0, gid: 0 };
-    const command = [
-      'sh',
-      '-c',
-      `ls -d /proc/1/root/tmp /proc/1/root${outside} /proc/1/cwd/../root 2>/dev/null; echo done`,
-    ];
-    const printed = runInSandbox(t, { filter: filterWithout(PIVOT_ROOT!) }, { user, command });
-    assert.equal(printed, '/proc/1/root/tmp\ndone\n');
-  },
-);
-
-test(
-  'a build that is root finds nothing of the host by the first process of its sandbox',
+  'a build that is root finds nothing of the host through the first process of its sandbox',
   NEEDS_CONTAINER,
   (t) => {
     const outside = temporaryDirectory(t);
@@ -207,7 +195,7 @@ test(
   },
 );
 
-test('a build that is root has no rights over the machine', NEEDS_CONTAINER, (t) => {
+test('a build that is root has no capabilities over the machine', NEEDS_CONTAINER, (t) => {
   const tries = `grep -E 'CapPrm|CapEff|CapBnd|NoNewPrivs' /proc/self/status
     mount -t tmpfs none /tmp 2> /dev/null && echo mounted
     mknod /tmp/device c 1 3 2> /dev/null && echo 'made a device'
@@ -218,7 +206,7 @@ test('a build that is root has no rights over the machine', NEEDS_CONTAINER, (t)
   assert.equal(printed, `CapPrm:\t${rights}\nCapEff:\t${rights}\nCapBnd:\t${rights}\nNoNewPrivs:\t1\n4321\n`);
 });
 
-test('a host that may not take rights from builds that are root says so', NEEDS_CONTAINER, (t) => {
+test('a host that cannot drop capabilities of builds that are root says so', NEEDS_CONTAINER, (t) => {
   const warning = /warn {2}builds keep root's capabilities in their sandbox: .*CAP_SETPCAP/;
   const putUp = (container: Container) => runInContainer(t, container, PUT_UP, temporaryDirectory(t));
   const printed = putUp({ lacks: 'setpcap' });

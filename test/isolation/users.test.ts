@@ -5,10 +5,10 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 const MODULE = fileURLToPath(new URL('../../runtime/isolation/users.ts', import.meta.url));
-/** Root of a user namespace that has no user but root, as the one of a rootless container has few. */
+/** Makes a user namespace with root as its only user, which stands for a rootless container with too few users. */
 const ROOTLESS = ['unshare', '--user', '--map-root-user'];
 
-test('a rootless container that has too few users says how many it needs', (t) => {
+test('a rootless container with too few users says how many it needs', (t) => {
   const [file, ...words] = ROOTLESS;
   if (spawnSync(file!, [...words, 'true']).status !== 0) return t.skip('there are no user namespaces here');
   const script = `import { whyNoUsers } from ${JSON.stringify(MODULE)}; console.log(whyNoUsers([]));`;
