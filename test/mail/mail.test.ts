@@ -1,4 +1,4 @@
-// E-mails, handed to a real SMTP server.
+// E-mails over a real SMTP server.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
@@ -26,7 +26,7 @@ const mail = {
 };
 const serverOf = (url: string) => smtpServer(url)!;
 
-test('an e-mail comes to one person, from the sender that is set', async (t) => {
+test('an e-mail reaches one person, from the configured sender', async (t) => {
   const inbox = await Inbox.of(t);
   const mailer = new Mailer(serverOf(inbox.url), FROM);
   assert.equal(await mailer.send(mail, 'ada'), null);
@@ -39,7 +39,7 @@ test('an e-mail comes to one person, from the sender that is set', async (t) => 
   assert.match(text, /\n\nOpen this link:\n\nhttp:\/\/x\/invite\n$/);
 });
 
-test('an address or a subject adds no header, no receiver and no command', async (t) => {
+test('an address or a subject cannot add a header, a receiver or a command', async (t) => {
   const inbox = await Inbox.of(t);
   const mailer = new Mailer(serverOf(inbox.url), FROM);
   const addresses = [
@@ -60,7 +60,7 @@ test('an address or a subject adds no header, no receiver and no command', async
   assert.deepEqual(inbox.received[0]!.to, ['bob@example.com']);
   assert.doesNotMatch(inbox.received[0]!.text, /^Bcc/m);
   assert.match(inbox.received[0]!.text, /\n\nOpen this link:/);
-  // A line with a single dot ends no e-mail.
+  // A line with a single dot does not end an e-mail.
   assert.equal(
     await mailer.send({ ...mail, text: 'one\r\n.\r\nMAIL FROM:<eve@example.com>\r\n' }, 'ada'),
     null,
@@ -71,7 +71,7 @@ test('an address or a subject adds no header, no receiver and no command', async
   );
 });
 
-test('a refused password is told without the words of the server, which may repeat it', async (t) => {
+test('a refused password is reported without the server’s text, which may repeat it', async (t) => {
   const inbox = await Inbox.of(t);
   const mailer = new Mailer({ ...serverOf(inbox.url), password: 'wrong' }, FROM);
   assert.equal(
@@ -81,7 +81,7 @@ test('a refused password is told without the words of the server, which may repe
   assert.deepEqual([inbox.tried, inbox.received], [[USER], []]);
 });
 
-test('a server that refuses the receiver is quoted, in a few words', async (t) => {
+test('a server that refuses the receiver is quoted, truncated', async (t) => {
   const onRcptTo: NonNullable<Parameters<typeof Inbox.start>[0]>['onRcptTo'] = (_address, _session, answer) =>
     answer(new Error(`nobody\u0009here ${'x'.repeat(400)}`));
   const inbox = await Inbox.of(t, { onRcptTo });
@@ -90,8 +90,8 @@ test('a server that refuses the receiver is quoted, in a few words', async (t) =
   assert.ok(why!.length <= 300);
 });
 
-test('no password goes out in clear text, and none to a certificate that nobody vouches for', async (t) => {
-  // As if the server were another machine.
+test('no password is sent in clear text, or to a server with an untrusted certificate', async (t) => {
+  // Treated as if it were another machine.
   const elsewhere = (inbox: Inbox): SmtpServer => ({ ...serverOf(inbox.url), isLocal: false });
   const plain = await Inbox.of(t, { disabledCommands: ['STARTTLS'] });
   assert.match((await new Mailer(elsewhere(plain), FROM).send(mail, 'ada'))!, /STARTTLS/);
@@ -105,7 +105,7 @@ test('no password goes out in clear text, and none to a certificate that nobody 
   for (const { tried, received } of [plain, unknown, secure]) assert.deepEqual([tried, received], [[], []]);
 });
 
-test('a server that is silent, away, or talks without an end is given up', async (t) => {
+test('a server that is silent, unreachable, or sends without end is given up', async (t) => {
   const sockets = new Set<Socket>();
   const start = async (greet: (socket: Socket) => void) => {
     const server = createServer((socket) => {
@@ -141,7 +141,7 @@ test('a server that is silent, away, or talks without an end is given up', async
   assert.match((await new Mailer(null, '').send(mail, 'ada'))!, /RUNNER_SMTP_URL/);
 });
 
-test("e-mails of one account that the mail server does not take leave a place to another's", async (t) => {
+test('slow e-mails of one account leave a place to another account', async (t) => {
   const inbox = await Inbox.of(t, {
     onRcptTo: ({ address }, _session, answer) => {
       if (!address.startsWith('slow@')) answer();
@@ -154,7 +154,7 @@ test("e-mails of one account that the mail server does not take leave a place to
   await Promise.all(greedy);
 });
 
-test("apps of one account that send slowly leave connections to another's", async (t) => {
+test("slow e-mails of one account's apps leave connections to another's", async (t) => {
   let slow = 0;
   const inbox = await Inbox.of(t, {
     onRcptTo: ({ address }, _session, answer) => {
@@ -188,7 +188,7 @@ test("apps of one account that send slowly leave connections to another's", asyn
   assert.equal(slow, 8);
 });
 
-test('apps send from the domain of the sender that is set, or from what is named, as many as they may', () => {
+test('apps send from the configured sender’s domain or from listed senders, within a rate limit', () => {
   const may = (allowed: string[], ...addresses: string[]) =>
     addresses.map((address) => mayBeSender(appSenders(FROM, allowed), address));
   assert.deepEqual(may([], 'a@EXAMPLE.com', 'cellar@example.com', 'a@b.example.com', 'a@example.org'), [
@@ -213,7 +213,7 @@ test('apps send from the domain of the sender that is set, or from what is named
   rates.take(120, 24 * 60 * minute);
 });
 
-test('what an app writes to hold up the mail service is refused at once', async () => {
+test('input made to block the mail service is refused at once', async () => {
   const fields = { from: 'a@b.c', to: 'd@e.f', subject: 'x', text: 'x' };
   const long = (part: string) => part.repeat(2_000_000 / part.length);
   const file = { filename: 'a', type: 'a/b', disposition: 'attachment', content: long('AAAA').repeat(3) };
@@ -237,7 +237,7 @@ test('what an app writes to hold up the mail service is refused at once', async 
   assert.ok(user < 10_000_000, `${user / 1_000} ms of the processor`);
 });
 
-test('the settings of the mail server are read, and its password is in no complaint', () => {
+test('the mail server’s settings are parsed, and no error shows its password', () => {
   assert.deepEqual(
     smtpServer(`smtp://${encodeURIComponent(USER)}:${encodeURIComponent(PASSWORD)}@mail.example.com`),
     {
