@@ -5,7 +5,7 @@ import { FairQueue, QueueFull, type QueueLimits } from '../../runtime/queues/fai
 
 const LIMITS: QueueLimits = { name: 'reads', running: 2, runningPerOwner: 2, waitingPerOwner: 10 };
 
-/** A queue, the names of the jobs that have begun, and a way to end one. */
+/** Makes a queue, the names of the jobs that have started, and a function that ends one. */
 function started(limits: Partial<QueueLimits> = {}) {
   const queue = new FairQueue({ ...LIMITS, ...limits });
   const begun: string[] = [];
@@ -81,7 +81,7 @@ test('a job whose signal aborts leaves the queue', async () => {
   await assert.rejects(run('a', 'a4', { signal: leaving.signal }), /left/);
 });
 
-test('a job that fails gives its place to the next', async () => {
+test('a job that fails frees its place', async () => {
   const { queue } = started({ running: 1 });
   await assert.rejects(
     queue.run({ owner: 'a', key: 'app' }, () => Promise.reject(new Error('no'))),
