@@ -1,4 +1,4 @@
-// `npm run dev`, for who works on Cellar itself: it starts Cellar, loads again what was saved, and ends with a signal.
+// `npm run dev`, for developers of Cellar: it starts Cellar, reloads saved code, and ends with a signal.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,7 +11,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-test('it starts Cellar, loads again the part that a saved file belongs to, and ends with a signal', async (t) => {
+test('it starts Cellar, reloads the part that a saved file belongs to, and ends with a signal', async (t) => {
   const child = spawn(process.execPath, ['scripts/dev.ts'], {
     cwd: ROOT,
     env: {

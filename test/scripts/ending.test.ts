@@ -1,4 +1,4 @@
-// What a run of the tests says at its end, from what was skipped and what failed.
+// The summary of a test run: skipped tests and failures.
 import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import { test } from 'node:test';
@@ -6,7 +6,7 @@ import { failedLines, skippedLines } from '../../scripts/test/ending.ts';
 
 const file = resolve('test/some.test.ts');
 
-test('skipped tests are counted and named by their reason, in lines that can be read', () => {
+test('skipped tests are counted and named by their reason, in short lines', () => {
   const names = Array.from({ length: 5 }, (_, n) => `${n}`.repeat(60));
   const lines = skippedLines([
     { name: 'one', reason: 'no disk' },
@@ -22,7 +22,7 @@ test('skipped tests are counted and named by their reason, in lines that can be 
   assert.ok(lines.every((line) => line.length <= 160));
 });
 
-test('an error is told once for all tests that it made fail, with so many lines that they can be read', () => {
+test('an error is printed once for all tests that it made fail, with a limited number of lines', () => {
   const long = Array.from({ length: 50 }, (_, n) => `line ${n}`).join('\n');
   const failures = [
     { name: 'one', file, line: 3, error: long },
@@ -42,7 +42,7 @@ test('an error is told once for all tests that it made fail, with so many lines 
   ]);
 });
 
-test('a file that fails as a whole is told with what its process wrote', () => {
+test('a file that fails as a whole is listed with its process’s output', () => {
   const failures = [{ name: 'test/some.test.ts', file, line: 1, error: 'test failed' }];
   assert.deepEqual(failedLines(failures, new Map([[file, ['Cannot find module']]])), [
     'failed: test/some.test.ts as a whole',

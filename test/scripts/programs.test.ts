@@ -1,11 +1,11 @@
-// Benches and scripts that run for a moment: one that fails fails the run, which says why at its end.
+// Short runs of benches and scripts: a failed one fails the run, which says why at its end.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 
 const PROGRAMS = new URL('../../scripts/test/programs.ts', import.meta.url).href;
 
-/** Runs programs, each of which is a text of JavaScript. */
+/** Runs programs, given as JavaScript text. */
 function runOf(texts: Record<string, string>, deadlineMs = 0): { status: number | null; lines: string[] } {
   const programs = Object.entries(texts).map(([name, text]) => ({ name, words: ['--eval', text] }));
   const running = { atOnce: 1, deadlineMs, shown: 'last line' };
@@ -22,7 +22,7 @@ function runOf(texts: Record<string, string>, deadlineMs = 0): { status: number 
   };
 }
 
-test('a program that fails is counted, and its last lines come at the end', () => {
+test('a failed program is counted, and its last lines are printed at the end', () => {
   const { status, lines } = runOf({
     good: "console.log('first'); console.log('three kept')",
     bad: "console.log('one lost'); process.exitCode = 3",
@@ -39,7 +39,7 @@ test('a program that fails is counted, and its last lines come at the end', () =
   ]);
 });
 
-test('a program that never ends is ended at its deadline, and has failed', () => {
+test('a program that never ends is killed at its deadline, and counts as failed', () => {
   const { status, lines } = runOf({ endless: 'setInterval(() => {}, 1000)' }, 500);
   assert.equal(status, 1);
   assert.deepEqual(lines.slice(-4), [
