@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { freezeClock, monotonic, resumeClock, wallClock } from '../../runtime/sockets/clock.ts';
 import { until } from '../../runtime/threads/until.ts';
 
-test('time stands still while something is handled, and is right before and after', async () => {
+test('the clock is frozen while an event is handled, and correct before and after', async () => {
   const goesOn = async (clock: () => number): Promise<boolean> => {
     const begun = clock();
     return await until(() => clock() > begun, { everyMs: 1, timeoutMs: 1_000 });
@@ -24,10 +24,10 @@ test('time stands still while something is handled, and is right before and afte
   resumeClock();
 });
 
-test('the time since 1970 is not ahead by what took long while time stood still', async () => {
+test('wall time is not ahead after a long event with a frozen clock', async () => {
   freezeClock();
   const begun = monotonic();
-  // By now what was found of it is of over a second ago.
+  // By now the last measurement is over a second old.
   while (performance.now() < begun + 1_100);
   resumeClock();
   freezeClock();

@@ -1,4 +1,4 @@
-// The sockets of the gateway, each against a plain socket at its other end.
+// The sockets of the gateway, each against a plain socket at its peer.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -18,10 +18,10 @@ import {
 } from '../../runtime/sockets/gateway-socket.ts';
 import { still, temporary, until, within } from '../support/edge/peers.ts';
 
-/** More than the system takes at once of what nobody reads. */
+/** Exceeds the kernel's socket buffers. */
 const LARGE_BYTES = 16 * 1024 * 1024;
 
-/** Keeps what it is told. `told(what)` resolves when it has been. */
+/** Records events. `told(what)` resolves after the event. */
 class Told implements Required<SocketUser> {
   received = '';
   isLost = false;
@@ -68,7 +68,7 @@ class Told implements Required<SocketUser> {
   }
 }
 
-/** A client's connection: our end of it, and the other one. */
+/** Makes a client connection. @returns our end of it, and the client's */
 async function accepted(t: TestContext) {
   const user = new Told();
   const { promise, resolve } = Promise.withResolvers<Socket>();
@@ -89,7 +89,7 @@ async function accepted(t: TestContext) {
   return { socket, user, other };
 }
 
-/** A connection to a process: our end of it, and the process's. */
+/** Makes a connection to a process. @returns our end of it, and the process's */
 async function connected(t: TestContext) {
   const user = new Told();
   const { promise, resolve } = Promise.withResolvers<Socket>();
@@ -107,7 +107,7 @@ async function connected(t: TestContext) {
   return { socket, user, other };
 }
 
-test('what the system does not take at once waits, in order, and its end is told', async (t) => {
+test('data over the kernel’s buffer waits, in order, and its drain is reported', async (t) => {
   const { socket, user, other } = await accepted(t);
   assert.equal(send(socket, 'a small text'), true);
   assert.equal(socket.writableLength, 0);
@@ -125,7 +125,7 @@ test('what the system does not take at once waits, in order, and its end is told
   assert.ok(all.equals(Buffer.from(wanted, 'latin1')), 'other bytes came, or in another order');
 });
 
-test('a paused client is read no further than the limit, and then all of it and its end', async (t) => {
+test('a paused client is read up to the limit only, and after that completely', async (t) => {
   const { socket, user, other } = await accepted(t);
   socket.pause();
   other.end(Buffer.alloc(LARGE_BYTES, 'x'));
@@ -139,7 +139,7 @@ test('a paused client is read no further than the limit, and then all of it and 
   assert.equal(socket.destroyed, false);
 });
 
-test('a paused client that sends single bytes has one of them read', async (t) => {
+test('a paused client that sends single bytes is soon not read any more', async (t) => {
   const { socket, other } = await accepted(t);
   other.setNoDelay();
   socket.pause();
@@ -151,7 +151,7 @@ test('a paused client that sends single bytes has one of them read', async (t) =
   assert.ok(socket.readableLength < 20, `${socket.readableLength} bytes are buffered`);
 });
 
-test('a reset breaks off what the other side has', async (t) => {
+test('a reset reaches the peer after partial data', async (t) => {
   const { socket, user, other } = await accepted(t);
   send(socket, 'a part');
   const failed = once(other, 'error');
@@ -173,7 +173,7 @@ for (const [name, open] of [
   ['a client', accepted],
   ['a process', connected],
 ] as const)
-  test(`the socket of ${name} becomes a stream, with what comes from then on`, async (t) => {
+  test(`the socket of ${name} becomes a stream, with all later data`, async (t) => {
     const { socket, user, other } = await open(t);
     const stream = toStream(socket);
     stream.write('from here');
@@ -187,7 +187,7 @@ for (const [name, open] of [
     assert.deepEqual([socket.destroyed, user.received], [true, '']);
   });
 
-test('a process that has stopped reading loses what is written, and its socket stays open', async (t) => {
+test('data to a process that stopped reading is lost, and its socket stays open', async (t) => {
   const { socket, user, other } = await connected(t);
   socket.pause();
   other.write('an answer');
@@ -201,7 +201,7 @@ test('a process that has stopped reading loses what is written, and its socket s
   assert.equal(socket.destroyed, false);
 });
 
-test('a paused stream of a process keeps what came before a reset', async (t) => {
+test('a paused stream of a process keeps data from before a reset', async (t) => {
   const { socket, other } = await connected(t);
   const stream = toStream(socket);
   const received: string[] = [];
@@ -215,7 +215,7 @@ test('a paused stream of a process keeps what came before a reset', async (t) =>
   await until(() => other.bytesWritten === 9 && other.writableLength === 0, 'all was sent');
   other.resetAndDestroy();
   await once(other, 'close');
-  // Whatever would be read by then has been.
+  // Gives every pending read its turn.
   for (let i = 0; i < 10; i++) await new Promise((resolve) => setImmediate(resolve));
   stream.resume();
   await within(failed.promise, 'the reset');
@@ -226,7 +226,7 @@ for (const [name, listenTo] of [
   ['a unix socket', (path: string) => ({ path })],
   ['a port', () => ({ port: 0, host: '127.0.0.1' })],
 ] as const) {
-  test(`what is written before ${name} is connected leaves afterwards`, async (t) => {
+  test(`data written before ${name} is connected is sent afterwards`, async (t) => {
     using directory = temporary();
     const socketPath = join(directory.path, 'process.sock');
     const server = createServer((socket: Socket) => socket.pipe(socket)).listen(listenTo(socketPath));

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Prefixes } from '../../runtime/sockets/prefixes.ts';
 
-test('a prefix of any length is the beginning of the buffer, and a short one the same object each time', () => {
+test('a prefix has the right bytes at any length, and a short one is the same object each time', () => {
   const prefixes = new Prefixes(8_192);
   for (const length of [0, 1, 2_048, 2_049, 8_192, 1]) {
     prefixes.buffer.fill(length % 251);
