@@ -5,7 +5,7 @@ import { BUILD_UIDS } from '../../../sqlite/host/build-users.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
-test('each app has a user id of its own, the same one after the database was opened again', (t) => {
+test('each app has a user id of its own, which it keeps when the database is reopened', (t) => {
   const path = join(temporaryDirectory(t), 'host.sqlite');
   const first = openHostStore(path);
   const [a, b] = ['a', 'b'].map((id) => first.buildUsers.uid(id)) as [number, number];
@@ -20,7 +20,7 @@ test('each app has a user id of its own, the same one after the database was ope
   second.close();
 });
 
-test('a database that lies elsewhere than before gives every app another user', (t) => {
+test('a database that was moved gives every app another user', (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   const { buildUsers } = store;

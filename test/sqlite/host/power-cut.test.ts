@@ -1,4 +1,4 @@
-// What of the host's database is there after the power was cut.
+// The host's database after a power cut.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -8,16 +8,16 @@ import { SmallDisk } from '../../support/small-disk.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const APP = 'a'.repeat(16);
-/** The text makes the log long enough to be copied into the database now and then. */
+/** Makes an app's wanted state. Its text is long enough for occasional checkpoints. */
 const wanted = (generation: number) =>
   ({ id: APP, slug: 'shop', generation, text: String(generation % 10).repeat(2 ** 20) }) as never;
 
-test('what was synced outlives a power cut, and what was only committed does not make the database unusable', async (t) => {
+test('synced commits survive a power cut, and unsynced ones leave the database usable', async (t) => {
   const root = temporaryDirectory(t);
   using disk = SmallDisk.mount(join(root, 'disk'), 96, 'ext4');
   if (disk === null) return t.skip(SmallDisk.why);
   const store = openHostStore(join(disk.path, 'host.sqlite'));
-  /** The newest generation that is there after a power cut now; null when there is no such database. */
+  /** Returns the newest generation after a power cut now; null when there is no such database. */
   const left = (name: string): number | null => {
     using cut = disk.afterPowerCut(join(root, name));
     const path = join(cut.path, 'host.sqlite');

@@ -34,7 +34,7 @@ const deploy = (id: string, status: DeployFact['status']): DeployFact => ({
   finished_at: null,
 });
 
-test('what was committed is there after the database was opened again', (t) => {
+test('commits are there after the database is reopened', (t) => {
   const path = join(temporaryDirectory(t), 'host.sqlite');
   const names = { appliedTags: ['v1'], classes: {}, databases: { main: 'x' }, namespaces: {} };
   const first = openHostStore(path);
@@ -62,7 +62,7 @@ test('what was committed is there after the database was opened again', (t) => {
   assert.equal(second.outbox.name(), name);
 });
 
-test('a tombstone keeps the highest generation and leaves the list', (t) => {
+test('a tombstone keeps the highest generation and is not listed', (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   store.apps.want(wanted('a', 5));
@@ -92,7 +92,7 @@ test('unfinished deploys are those queued or building', (t) => {
   );
 });
 
-test('the outbox never uses a number twice', (t) => {
+test('the outbox never reuses a number', (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   store.outbox.add({ type: 'deploy', deploy: deploy('d', 'queued') });
@@ -103,7 +103,7 @@ test('the outbox never uses a number twice', (t) => {
   assert.equal(store.outbox.next(10, 1_000_000).events[0]!.seq, first!.seq + 1);
 });
 
-test('a transaction that throws keeps nothing', (t) => {
+test('a transaction that throws changes nothing', (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   assert.throws(() =>
@@ -115,7 +115,7 @@ test('a transaction that throws keeps nothing', (t) => {
   assert.deepEqual(store.apps.all(), []);
 });
 
-test('a database of a newer version is refused and left as it is', (t) => {
+test('a database of a newer version is refused and not changed', (t) => {
   const path = join(temporaryDirectory(t), 'host.sqlite');
   const newer = new Database(path);
   newer.pragma('user_version = 99');
@@ -123,7 +123,7 @@ test('a database of a newer version is refused and left as it is', (t) => {
   assert.throws(() => openHostStore(path), /written by a newer Cellar/);
 });
 
-test('old deploys of an app are forgotten, but not those that can be gone back to or have not ended', (t) => {
+test('old deploys of an app are deleted, but not unfinished ones or those kept for a rollback', (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   store.apps.want(wanted('a', 1));
@@ -142,7 +142,7 @@ test('old deploys of an app are forgotten, but not those that can be gone back t
   assert.equal(store.deploys.find('a', 'd7'), undefined);
 });
 
-test('previews are no apps of the control plane, tell it nothing, and are not in copies', async (t) => {
+test('previews are not apps of the control plane, report nothing to it, and are not in copies', async (t) => {
   const directory = temporaryDirectory(t);
   const path = join(directory, 'host.sqlite');
   const store = openHostStore(path);

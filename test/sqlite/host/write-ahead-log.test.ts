@@ -7,7 +7,7 @@ import { openHostStore } from '../../../sqlite/host/index.ts';
 import { WriteAheadLog } from '../../../sqlite/host/write-ahead-log.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
-/** A database whose syncs end when the test says so. */
+/** Opens a database whose syncs end when the test says so. */
 function opened(t: TestContext) {
   const path = join(temporaryDirectory(t), 'host.sqlite');
   const database = openHostDatabase(path);
@@ -34,28 +34,28 @@ function opened(t: TestContext) {
     commit: (value = 'x') => {
       insert.run('test', value);
     },
-    /** Frames of the log, and those of them that are in the database. */
+    /** Frames in the log, and how many of them are checkpointed. */
     frames: () => database.pragma('wal_checkpoint(NOOP)') as [{ log: number; checkpointed: number }],
   };
 }
 
-/** Lets everything run that is ready to. */
+/** Runs all ready callbacks. */
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-/** @returns whether it has resolved */
+/** @returns whether the promise has resolved */
 async function isDone(promise: Promise<void>): Promise<boolean> {
   const done = promise.then(() => true);
   await turn();
   return Promise.race([done, false]);
 }
 
-test('a commit waits for no disk', (t) => {
+test('a commit does not wait for the disk', (t) => {
   const { database } = opened(t);
   assert.equal(database.pragma('synchronous', { simple: true }), 1, 'NORMAL');
   assert.equal(database.pragma('locking_mode', { simple: true }), 'exclusive');
 });
 
-test('what was committed is on the disk when the log was synced, and not before', async (t) => {
+test('a commit is on the disk when the log is synced, and not before', async (t) => {
   const { path, log, syncs, commit } = opened(t);
   commit();
   const synced = log.synced();
@@ -66,7 +66,7 @@ test('what was committed is on the disk when the log was synced, and not before'
   await synced;
 });
 
-test('the first sync takes what a host that was killed has left in the log', async (t) => {
+test('the first sync covers frames that a killed host left in the log', async (t) => {
   const { log, syncs } = opened(t);
   const synced = log.synced();
   await turn();
@@ -74,7 +74,7 @@ test('the first sync takes what a host that was killed has left in the log', asy
   await synced;
 });
 
-test('without a commit since the last sync there is none', async (t) => {
+test('without a commit since the last sync there is no sync', async (t) => {
   const { log, syncs, commit, database } = opened(t);
   commit();
   const synced = log.synced();
@@ -86,7 +86,7 @@ test('without a commit since the last sync there is none', async (t) => {
   assert.equal(syncs.length, 1);
 });
 
-test('calls share the sync under way if it has all they ask for, and the next one otherwise', async (t) => {
+test('calls share the running sync if it covers their commits, and the next one otherwise', async (t) => {
   const { log, syncs, commit } = opened(t);
   commit();
   const first = [log.synced(), log.synced()];
@@ -110,7 +110,7 @@ test('calls share the sync under way if it has all they ask for, and the next on
   assert.equal(syncs.length, 3);
 });
 
-test('whoever asks for a sync the moment that one has ended starts none beside the next one', async (t) => {
+test('a call at the moment a sync ends does not start a second one beside the next', async (t) => {
   const { path, log, syncs, commit } = opened(t);
   commit();
   const first = log.synced().then(() => {
@@ -135,7 +135,7 @@ test('whoever asks for a sync the moment that one has ended starts none beside t
   await ended;
 });
 
-test('a failed sync fails all that wait for it, and the next one leaves nothing in the log', async (t) => {
+test('a failed sync fails all that wait for it, and the next one empties the log', async (t) => {
   const { path, log, syncs, commit, frames } = opened(t);
   const logBytes = () => statSync(`${path}-wal`).size;
   commit();
@@ -146,7 +146,7 @@ test('a failed sync fails all that wait for it, and the next one leaves nothing 
   assert.equal(frames()[0].checkpointed, 0);
   const failing = log.synced();
   await turn();
-  // What is missing in a log that stays is missing after the machine's end: the rest would be copied over the database then.
+  // A kept log may lack frames on the disk. After a power cut SQLite would copy the incomplete log over the database.
   assert.equal(logBytes(), 0, 'all is in the database');
   assert.equal(syncs.length, 2, 'that the log is empty must be on the disk too');
   syncs[1]!.reject(new Error('EIO: i/o error'));
@@ -165,7 +165,7 @@ test('a failed sync fails all that wait for it, and the next one leaves nothing 
   await next;
 });
 
-test('a long log is copied into the database after a fast sync, and is bounded without any', async (t) => {
+test('a long log is checkpointed after a fast sync, and is bounded without syncs', async (t) => {
   const { path, log, syncs, commit, frames } = opened(t);
   const commitMebibyte = (n: number) => commit(String(n % 10).repeat(2 ** 20));
   for (let n = 0; n < 20; n++) commitMebibyte(n);
@@ -181,7 +181,7 @@ test('a long log is copied into the database after a fast sync, and is bounded w
   assert.ok(longest < 70 * 2 ** 20, `${longest}`);
 });
 
-test('a database that is closed under a sync leaves nobody waiting, and all is on the disk', async (t) => {
+test('closing the database during a sync leaves no caller waiting, and all commits are on the disk', async (t) => {
   const path = join(temporaryDirectory(t), 'host.sqlite');
   const store = openHostStore(path);
   store.apps.delete('a', 7, 'now');
@@ -195,7 +195,7 @@ test('a database that is closed under a sync leaves nobody waiting, and all is o
   await again.synced();
 });
 
-test('after the close nobody waits for a sync or hears of an error, and the log stays open under the sync that runs', async (t) => {
+test('after the close no caller waits or gets an error, and the log stays open for the running sync', async (t) => {
   const { log, syncs, commit, close } = opened(t);
   commit();
   const running = log.synced();
