@@ -22,14 +22,14 @@ function start(most = 1) {
   ) => pool.run<(typeof jobs)[Name]>(MODULE, name, values, { deadlineMs: 20_000, ...options });
 }
 
-test('a job runs in another thread, which the next job finds again', async () => {
+test('a job runs in another thread, which the next job reuses', async () => {
   const run = start();
   const first = await run('whichThread', []);
   assert.notEqual(first, jobs.whichThread());
   assert.equal(await run('whichThread', []), first);
 });
 
-test('what a job throws arrives with its class and fields', async () => {
+test('an error of a job arrives with its class and fields', async () => {
   const run = start();
   const failed = run('fail', ['no such thing', 7], { errors: [ChildError] });
   await assert.rejects(failed, (error) => {
@@ -39,7 +39,7 @@ test('what a job throws arrives with its class and fields', async () => {
   });
 });
 
-test('a job that never ends, or takes too much memory, ends its own thread only', async () => {
+test('a job that never ends, or exceeds its memory, ends its own thread only', async () => {
   const run = start(2);
   const overrun = assert.rejects(
     run('spin', [], { deadlineMs: 300 }),
@@ -51,7 +51,7 @@ test('a job that never ends, or takes too much memory, ends its own thread only'
   assert.equal(await run('add', [2, 2]), 4);
 });
 
-test('jobs of one key run one after another, while others pass them', async () => {
+test('jobs of one key run in sequence, while others pass them', async () => {
   const run = start(2);
   const signal = new Int32Array(new SharedArrayBuffer(4));
   const order: string[] = [];
@@ -76,7 +76,7 @@ test('keys take turns, however many jobs of one key wait', async () => {
   assert.equal(refused.length, 1);
 });
 
-test('threads that are closed fail their jobs', async () => {
+test('closing the threads fails their jobs', async () => {
   const pool = new WorkerThreads(1);
   const options = { deadlineMs: 20_000 };
   const running = pool.run(MODULE, 'spin', [], options);
@@ -86,7 +86,7 @@ test('threads that are closed fail their jobs', async () => {
   await assert.rejects(waiting, /the host is stopping/);
 });
 
-test('a thread that ends by itself after its job gets no other one', async () => {
+test('a thread that ends by itself after its job runs no other one', async () => {
   const run = start();
   const workers: Worker[] = [];
   const note = (worker: Worker) => workers.push(worker);
