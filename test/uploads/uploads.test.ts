@@ -1,4 +1,4 @@
-// What an account, or a stranger, can have uploads keep and read: each of it has a bound.
+// Limits on what an account or a stranger can upload: stored data and reads.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -15,15 +15,15 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const WORKER = "export default { fetch: () => new Response('fine') };";
 const MANIFEST = JSON.stringify({ manifest: { '/a.txt': { hash: 'a'.repeat(32), size: 1 } } });
 
-/** Uploads of accounts that have no apps yet, over HTTP as they come. */
+/** Serves uploads of accounts without apps over HTTP, in order of arrival. */
 async function open(t: TestContext) {
   const paths = layout(temporaryDirectory(t));
-  // An upload for an app that is not made yet looks into none of the others.
+  // An upload for a new app calls none of the other options.
   const uploads = new Uploads({ paths, assetsMb: 1 } as unknown as UploadsOptions);
   type Work = (upload: Parameters<Uploads['keepAssets']>[0]) => Promise<unknown>;
   const works: Work[] = [];
   const server = createServer((request, response) => {
-    // As the host's own server.
+    // The host's own server does the same.
     response.once('finish', () => request.resume());
     works.shift()!({ request, response }).then(
       (answer) => response.end(JSON.stringify(answer)),
@@ -62,7 +62,7 @@ function form(metadata: object, modules: Record<string, File>): FormData {
 
 const module = (name: string, type = 'application/javascript+module') => new File([WORKER], name, { type });
 
-test('the words of an upload are cut, and its metadata are bounded', async (t) => {
+test('texts of an upload are cut, and its metadata is bounded', async (t) => {
   const { uploads, send } = await open(t);
   const take = (metadata: object) =>
     send(form(metadata, { 'index.js': module('index.js') }), (upload) =>
@@ -77,7 +77,7 @@ test('the words of an upload are cut, and its metadata are bounded', async (t) =
   assert.match(large.text, /metadata has more than 4 MiB/);
 });
 
-test('modules whose names or types cannot be are faults of the upload', async (t) => {
+test('modules with impossible names or types are errors of the upload', async (t) => {
   const { uploads, send } = await open(t);
   const fault = async (modules: Record<string, File>) => {
     const { status, text } = await send(form({}, { 'index.js': module('index.js'), ...modules }), (upload) =>
@@ -92,10 +92,10 @@ test('modules whose names or types cannot be are faults of the upload', async (t
   assert.match(await fault({ 'b.js': module('b.js', 'constructor') }), /no module that is run here/);
 });
 
-test('assets of a session that is not there are refused before their body is read', async (t) => {
+test('assets for an unknown session are refused before their body is read', async (t) => {
   const { uploads, folder, send } = await open(t);
   let sent = 0;
-  // A body that never ends: whoever waits for its end waits for ever.
+  // The body never ends, so the answer must not wait for its end.
   const body = new ReadableStream({
     pull(controller) {
       if (sent++ < 3) controller.enqueue(new Uint8Array(1024));
@@ -112,7 +112,7 @@ test('assets of a session that is not there are refused before their body is rea
 /** A body that never ends. */
 const stuck = () => new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(8)) });
 
-test('one account takes not all places of those who upload', async (t) => {
+test('one account cannot take all upload places', async (t) => {
   const { uploads, send } = await open(t);
   const begun = Promise.withResolvers<void>();
   let count = 0;
@@ -131,7 +131,7 @@ test('one account takes not all places of those who upload', async (t) => {
   assert.equal((await take('modest/app')).status, 200);
 });
 
-test('accounts whose slow uploads take all places give one to an account with fewer', async (t) => {
+test('accounts whose slow uploads take all places lose one to an account with fewer', async (t) => {
   const { uploads, folder, send } = await open(t);
   const incoming = join(folder, 'incoming');
   const places = () => (existsSync(incoming) ? readdirSync(incoming).length : 0);
@@ -151,14 +151,14 @@ test('accounts whose slow uploads take all places give one to an account with fe
   await eventually(() => ended.length === 1, 'one slow upload has ended');
   assert.equal(ended[0]!.status, 429);
   assert.match(ended[0]!.text, /at most 16 uploads may come at once, and another account with fewer/);
-  // The modest upload has ended: with another slow one all places are taken again, five of them by each of the three.
+  // The modest upload has ended. With another slow one all places are taken again, five of them by each of the three.
   send(stuck(), (upload) => uploads.take(upload, from('d/app'), 'me')).catch(() => {});
   await eventually(() => places() === 16, 'all places are taken again');
   const refused = await take(own(), 'b/app');
   assert.deepEqual([refused.status, ended.length], [429, 1], refused.text);
 });
 
-test('uploads whose client leaves are given up, also while they wait to be unpacked', async (t) => {
+test('uploads whose client disconnects are aborted, even while they wait to be unpacked', async (t) => {
   const { uploads, folder, send } = await open(t);
   const client = new AbortController();
   const modules = Array.from({ length: 1000 }, (_, at) => [`${at}.js`, module(`${at}.js`)] as const);
@@ -183,7 +183,7 @@ test('uploads whose client leaves are given up, also while they wait to be unpac
   assert.ok(kept >= 1 && kept < 4, `${kept} versions`);
 });
 
-test("one account's uploads are unpacked beside another's, not before it", async (t) => {
+test("many uploads of one account do not delay the unpacking of another's", async (t) => {
   const { uploads, send } = await open(t);
   const ended: string[] = [];
   const take = async (owner: string, modules: Record<string, File>) => {
@@ -204,7 +204,7 @@ test("one account's uploads are unpacked beside another's, not before it", async
   await Promise.all(greedy);
 });
 
-test('sessions, and versions of apps that are not made, are bounded for each account; what is deployed stays', async (t) => {
+test('sessions, and versions of new apps, are bounded for each account; deployed versions stay', async (t) => {
   const { uploads, folder, send } = await open(t);
   const take = async (owner: string) => {
     const { text } = await send(form({}, { 'index.js': module('index.js') }), (upload) =>
@@ -219,7 +219,7 @@ test('sessions, and versions of apps that are not made, are bounded for each acc
   for (let at = 1; at <= 13; at++) await take(`many/a${at}`);
   for (let at = 0; at < 18; at++)
     await send(MANIFEST, (upload) => uploads.startAssets(upload, from(`many/a${at}`)));
-  // What is too much goes when the next one comes, beside it.
+  // The next upload removes the surplus in the background.
   await eventually(() => {
     const versions = readdirSync(join(folder, 'versions'));
     const stay = versions.includes(first.id) && versions.includes(other.id);
