@@ -1,5 +1,5 @@
-// What the API costs beside a bare Worker that does the same point read of D1 and nothing else: both in Miniflare, asked
-// at their direct sockets, in alternating rounds of one run. And what a batch saves, and what ten thousand apps cost.
+// The API's cost beside a bare Worker that only does the same point read of D1. Both run in Miniflare and are called at
+// their direct sockets, in alternating rounds of one run. Then the gain of a batch, and the cost of ten thousand apps.
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare';
@@ -12,11 +12,11 @@ const ROUNDS = effort(5, 1);
 const SECONDS = effort(2, 1);
 const BATCH = 20;
 const APPS = effort(10_000, 100);
-/** The API's calls per second against the bare Worker's. */
+/** Minimum ratio of the API's calls per second to the bare Worker's. */
 const GET_TARGET = 0.7;
-/** Calls per second in batches against single ones. */
+/** Minimum ratio of calls per second in batches to single calls. */
 const BATCH_TARGET = 5;
-/** The median time of a page of ten among `APPS` apps, against that among ten. */
+/** Maximum ratio of the median time of a page of ten among `APPS` apps to that among ten. */
 const LIST_TARGET = 1.5;
 
 const MIGRATIONS = join(import.meta.dirname, '../sqlite/control/migrations');
@@ -30,7 +30,7 @@ interface Subject {
   calls: number;
 }
 
-/** Prints calls/s and latency of each, and the ratios with their targets. */
+/** Prints calls/s, latency, and the ratios with their targets. */
 export async function run(): Promise<void> {
   const few = await startControl(10);
   const many = await startControl(APPS);
@@ -113,14 +113,14 @@ function tell(what: string, value: number, bound: 'at least' | 'at most', target
   console.log(`${what}: ${value.toFixed(2)} (target ${bound} ${target}: ${met ? 'met' : 'missed'})`);
 }
 
-/** The median of the ratios within each round. */
+/** Returns the median of the rounds' ratios. */
 function ratio(of: Result, to: Result, pick: (load: Load) => number): number {
   return median(of.rounds.map((load, round) => pick(load) / pick(to.rounds[round]!)));
 }
 
 interface Started {
   port: number;
-  /** The app that is read, and its owner. */
+  /** The app that is read, with its owner. */
   app: Row;
   account: Row;
   /** Some of the apps. */
@@ -130,7 +130,7 @@ interface Started {
 
 type Row = Record<string, unknown>;
 
-/** The control plane with so many apps: one made through the API, the others copies of its row. */
+/** Starts a control plane with so many apps: one made through the API, the others copies of its row. */
 async function startControl(apps: number): Promise<Started> {
   const control = await TestControl.start();
   const { id } = await control.create('measured');
@@ -153,7 +153,7 @@ async function startControl(apps: number): Promise<Started> {
   };
 }
 
-/** A Worker that reads the row of one app by its id, and answers it. */
+/** Starts a Worker that answers the row of one app by its id. */
 async function startBare({ app, account }: Started): Promise<Pick<Started, 'port' | 'stop'>> {
   const script = `
     const id = ${JSON.stringify(app.id)};

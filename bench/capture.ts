@@ -1,9 +1,8 @@
-// What the entry's capture costs a cell: the same app behind the entry, and with nothing before its own modules, by the
-// processor time of a request, and by the memory that both have taken after as many requests. Each pair of processes is
-// new, is made warm, and is then asked a fixed number of times in short alternating rounds, so that whatever else the
-// machine does meets both. Processes differ by themselves, as their memory lies differently: the ratio is the median of
-// the pairs' own, and is told with their quartiles. Both are sent what the gateway sends for a request of wrk, its
-// `traceparent` too: the entry has to make one only where none is given.
+// The cost of the entry module's capture in a cell: the same app behind the entry module, and without it. Measured are CPU time
+// per request, and memory after the same number of requests. Each pair of processes is new and warmed up, then called in short
+// alternating rounds, so that other load on the machine affects both. Memory layout makes processes differ: the ratio is
+// the median of the pairs' ratios, printed with its quartiles. Both get what the gateway sends for a request of wrk,
+// including `traceparent`: the entry module makes one only when it is missing.
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -18,11 +17,11 @@ import { type Asked, ask, cpuUs, loadName } from './support/load.ts';
 
 const PAIRS = effort(8, 1);
 const ROUNDS = effort(8, 1);
-/** Requests that each of a pair is asked in a round. */
+/** Requests to each process of a pair in a round. */
 const REQUESTS = effort(2000, 200);
-/** Requests before the first round. In its first seconds a process makes its heap larger with every object. */
+/** Requests before the first round: at the beginning each allocation of a process grows its heap. */
 const WARM_REQUESTS = effort(12_000, 200);
-/** What a request may cost with the capture, as a multiple of its cost without. */
+/** Maximum cost of a request with the capture, as a multiple of its cost without. */
 const TARGET = 1.08;
 
 const ROOM = `
@@ -46,7 +45,7 @@ export default { async fetch(request, env) { return new Response(await env.ROOM.
 export default { fetch: (request, env) => env.ROOM.getByName('one').fetch('http://room/') };`,
   'one line of console.log': `export default { async fetch(request) { console.log('asked for', request.url); return new Response('hello'); } };`,
 };
-/** What an app's modules have before them where nothing is captured. */
+/** The entry module of an app without capture. */
 const BARE_ENTRY = `
 import { WorkerEntrypoint } from 'cloudflare:workers';
 export * from './app.js';
@@ -66,7 +65,7 @@ const CALLER: Caller = {
 };
 const ASKED: Asked = { path: '/', headers: gatewayHeaders() };
 
-/** The headers that a cell gets of the gateway for a request of wrk. */
+/** Returns the headers that the gateway sends to a cell for a request of wrk. */
 function gatewayHeaders(): Record<string, string> {
   const text = Buffer.from('GET / HTTP/1.1\r\nHost: shop.localhost\r\n\r\n');
   const head = readHead(text, text.length);
@@ -75,7 +74,7 @@ function gatewayHeaders(): Record<string, string> {
   return Object.fromEntries(lines.map((line) => line.split(/: (.*)/, 2) as [string, string]));
 }
 
-/** Prints for each kind of app what both cost, and their ratio. With a part of a kind's name as argument, for such kinds only. */
+/** Prints both costs of each kind of app, and their ratio. An argument limits the kinds to those whose name contains it. */
 export async function run(): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), 'cellar-bench-'));
   try {
@@ -114,7 +113,7 @@ async function configs(root: string, code: string): Promise<[Subject, Subject]> 
   ];
 }
 
-/** What a process took: processor time of a request, and private memory after the last one. */
+/** Costs of a process: CPU time per request, and private memory after the last one. */
 interface Cost {
   us: number;
   mb: number;
@@ -137,7 +136,7 @@ async function compare(kind: string, subjects: [Subject, Subject]): Promise<void
   console.log(`${kind.padEnd(32)}${middle('us')}   ${median(ratios).toFixed(3)} (${spread})${middle('mb')}`);
 }
 
-/** @param pair says which of the two is asked first */
+/** @param pair decides which of the two is called first */
 async function costsOfPair(subjects: [Subject, Subject], pair: number): Promise<[Cost, Cost]> {
   const used: [number, number] = [0, 0];
   const processes: Process[] = [];

@@ -1,4 +1,4 @@
-// What it takes to have an app: start and private memory of a Cellar cell, beside workerd run by hand on the same
+// The cost of an app's process: start time and private memory of a Cellar cell, beside workerd run by hand on the same
 // config, a bare workerd, and Miniflare with the same bindings. In alternating rounds of one run.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,9 +19,9 @@ import { median, privateKb } from './support/figures.ts';
 import { startMiniflare } from './support/miniflare-app.ts';
 
 const ROUNDS = effort(9, 1);
-/** Rounds before those that count, which only warm the machine's caches. */
+/** Warm-up rounds, which only fill the machine's caches. */
 const WARMING_ROUNDS = effort(1, 0);
-/** Longest wait for a first 200, in ms. */
+/** Timeout of the first 200, in ms. */
 const READY_MS = 20_000;
 const APP_ID = 'b'.repeat(16);
 const DATE = '2026-10-01';
@@ -41,7 +41,7 @@ export default { async fetch(request, env) {
   await env.KV.put('last', results.at(-1).text);
   return Response.json({ visits: await env.VISITS.getByName('all').add(), last: await env.KV.get('last'), results });
 } }`;
-/** What an app may have beside its storage, and how its release and code say so. */
+/** Bindings that an app may have besides its storage, with their release fields and code. */
 const BINDINGS: Record<string, { more: Partial<Release>; code?: string }> = {
   'with AI': { more: { outward: [{ type: 'ai', binding: 'AI' }] } },
   'with Hyperdrive': { more: { outward: [{ type: 'hyperdrive', binding: 'SQL', id: 'sql' }] } },
@@ -69,7 +69,7 @@ const BINDINGS: Record<string, { more: Partial<Release>; code?: string }> = {
 const CACHE_MB = 64;
 const HELLO = `export default { fetch: () => new Response('hello') }`;
 
-/** One start: spawn to first 200 in ms, private memory after it in MB. */
+/** One start: time from spawn to the first 200 in ms, and private memory after it in MB. */
 interface Start {
   readyMs: number;
   privateMb: number;
@@ -77,11 +77,11 @@ interface Start {
 
 interface Subject {
   name: string;
-  /** Starts in an empty directory, asks once, measures, stops. */
+  /** Starts in an empty directory, sends one request, measures, stops. */
   start: (scratch: string) => Promise<Start>;
 }
 
-/** Prints the medians of each, and the ratios that the design is held to. */
+/** Prints the medians, and the ratios with their targets in the design. */
 export async function run(): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), 'cellar-bench-'));
   try {
@@ -101,7 +101,7 @@ export async function run(): Promise<void> {
       ...bound.map(([name, options]) => ({ name, start: (scratch: string) => cell(scratch, options) })),
     ];
     const results = subjects.map((): Start[] => []);
-    // Others of each kind beside, as on any host: alone, a process would count what it uses of the program file as its own.
+    // A neighbour of each kind, as on any host: a lone process would count shared pages of the program file as private.
     const neighbours: Cell[] = [];
     for (const options of [app, stored, ...bound.map(([, options]) => options)]) {
       const neighbour = await startCell(inScratch(options, join(root, `neighbour-${neighbours.length}`)));
@@ -174,7 +174,7 @@ async function writeReleases(
       services = [(name = "app", worker = (modules = [(name = "app.js", esModule = embed "app.js")], compatibilityDate = "${DATE}"))],
       sockets = [(name = "http", http = (), service = "app")]);`,
   );
-  // As at any launch but the first of a release, the files are there.
+  // Only the first launch of a release writes these files.
   const files = new CellFilesCache(join(root, 'stored-run'), 512, {
     bucketSocket: await buckets.open(APP_ID),
   });
@@ -186,7 +186,7 @@ async function writeReleases(
   };
 }
 
-/** How a cell is started with its state in `scratch`. */
+/** Returns the options of a cell with its state in `scratch`. */
 function inScratch(options: CellOptions, scratch: string): CellOptions {
   return {
     ...options,
@@ -208,14 +208,14 @@ async function cell(scratch: string, options: CellOptions): Promise<Start> {
   return { readyMs, privateMb };
 }
 
-/** As a host starts it: the bucket service runs, and opens the app's buckets beside the start. */
+/** Starts as a host does: the bucket service already runs, and opens the app's buckets during the start. */
 async function cellWithBucket(scratch: string, options: CellOptions, buckets: Buckets): Promise<Start> {
   await buckets.forget(APP_ID);
   const [start] = await Promise.all([cell(scratch, options), buckets.open(APP_ID)]);
   return start;
 }
 
-/** As `workerd serve` in a shell: nobody tells when it is ready, so it is asked until it answers. */
+/** Runs `workerd serve` as in a shell: nothing reports when it is ready, so it is polled until it answers. */
 async function byHand(scratch: string, { directory, config }: Started, path: string): Promise<Start> {
   const socket = join(scratch, 'http.sock');
   const full = path !== '/';
@@ -232,7 +232,7 @@ async function byHand(scratch: string, { directory, config }: Started, path: str
   return { readyMs, privateMb };
 }
 
-/** A Node process of its own, as a platform with one Miniflare for each app has it: the memory is both processes'. */
+/** Starts a Node process with one Miniflare, as a platform would for each app. The memory is that of both processes. */
 async function miniflareProcess(scratch: string, directory: string): Promise<Start> {
   const program = fileURLToPath(new URL('./support/miniflare-app.ts', import.meta.url));
   const begun = performance.now();
@@ -249,7 +249,7 @@ async function miniflareProcess(scratch: string, directory: string): Promise<Sta
   return { readyMs, privateMb };
 }
 
-/** One more instance in a Node process that has Miniflare loaded and warm: from its constructor on, workerd alone. */
+/** Starts one more instance in a Node process with a warm Miniflare. From its constructor on, only workerd counts. */
 async function miniflareWarm(scratch: string, directory: string): Promise<Start> {
   const begun = performance.now();
   const { instance, pids } = await startMiniflare(scratch, directory);

@@ -1,4 +1,4 @@
-// What the command line takes to start, beside Node that does nothing.
+// The start time of the command line, beside Node that does nothing.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { effort } from './support/bench-scale.ts';
@@ -8,7 +8,7 @@ const ROUNDS = effort(31, 3);
 const TARGET = 1.5;
 const CELLAR = join(import.meta.dirname, '../cli/cellar');
 
-/** Prints the medians of starts that take turns. */
+/** Prints the medians of alternating starts. */
 export async function run(): Promise<void> {
   const times = { node: [] as number[], version: [] as number[], help: [] as number[] };
   timed(CELLAR, 'env', '--help');

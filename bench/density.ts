@@ -1,6 +1,6 @@
-// What an app costs while nobody calls it: private memory of an awake one beside workerd by hand on the same config, what the
-// host keeps of one that hibernates or sleeps, and how long a Cellar with many of them takes until it serves. The words
-// behind its name, such as `sleeping`, limit it to apps in these states.
+// The cost of an idle app: private memory of an awake one beside workerd by hand on the same config, the host's memory for one
+// that hibernates or sleeps, and how long a Cellar with many of them takes until it serves. Arguments such as `sleeping`
+// limit the bench to apps in these states.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, mkdirSync } from 'node:fs';
@@ -17,23 +17,23 @@ const STATES: State[] = ['awake', 'sleeping', 'hibernating'];
 const AWAKE = isQuick ? [1] : [10, 100, 300];
 const RESTING = isQuick ? [2, 4] : [10, 1_000, 10_000];
 const STARTS = effort(3, 1);
-/** After its start the host reconciles, and has garbage of it left until V8 finds the time. In ms. */
+/** Time after the start for reconcile and for V8 to collect its garbage, in ms. */
 const SETTLE_MS = effort(40_000, 500);
 const BY_HAND = effort(5, 1);
 
 interface Figures {
   /** From spawn to serving, in ms: the median of a few starts. */
   readyMs: number;
-  /** Private memory of the host's own process, in KiB. */
+  /** Private memory of the host's process, in KiB. */
   hostKb: number;
-  /** The same of the control plane's. */
+  /** Private memory of the control plane's process, in KiB. */
   controlKb: number;
 }
 
-/** Prints each figure with its target: of all states, or of those that are named. */
+/** Prints each figure with its target, for all states or the given ones. */
 export async function run(): Promise<void> {
   const chosen = words.length === 0 ? STATES : STATES.filter((state) => words.includes(state));
-  // The last two are measured alike.
+  // The last two states are measured alike.
   const states = chosen.slice(0, effort(chosen.length, 2));
   await using cellar = await new Cellar({
     RUNNER_FLEET_IDLE_EVICT_S: '3600',
@@ -51,7 +51,7 @@ export async function run(): Promise<void> {
   }
 }
 
-/** Private memory of workerd by hand on the config of an app, in KiB. All of them run at once. */
+/** Measures the private memory of workerd by hand on an app's config, in KiB. All processes run at once. */
 async function measureByHand(cellar: Cellar, id: string): Promise<number> {
   const children: ChildProcess[] = [];
   const [config] = globSync(join(cellar.data, 'run', id, 'cell-*', 'cell.capnp'));
@@ -80,7 +80,7 @@ async function measureByHand(cellar: Cellar, id: string): Promise<number> {
   return kb;
 }
 
-/** Private memory of awake apps that nobody calls, beside workerd by hand on the same config. */
+/** Prints the private memory of awake idle apps, beside workerd by hand on the same config. */
 async function reportAwake(cellar: Cellar, copies: Copies, byHandKb: number): Promise<void> {
   for (const count of AWAKE) {
     copies.make(count, 'awake');
@@ -96,7 +96,7 @@ async function reportAwake(cellar: Cellar, copies: Copies, byHandKb: number): Pr
   }
 }
 
-/** What the host keeps of apps without a process, and how much longer it takes to serve because of them. */
+/** Prints the host's memory for apps without a process, and the increase in its start time. */
 async function reportResting(
   cellar: Cellar,
   copies: Copies,

@@ -1,5 +1,5 @@
-// What a deploy takes, from `git push` to the app that serves it, beside a push of the same change to a bare repository
-// over `git http-backend`: alternating rounds of one run, so that the ratios hold on a machine that others use too.
+// The time of a deploy, from `git push` to the app that serves it, beside a push of the same change to a bare repository
+// over `git http-backend`. The rounds of one run alternate, so that the ratios hold on a busy machine.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync, writeFileSync } from 'node:fs';
@@ -18,13 +18,13 @@ const GUESTBOOK_ROUNDS = effort(5, 1);
 const FRAMEWORK_ROUNDS = effort(5, 1);
 const LOADED_ROUNDS = effort(10, 1);
 const CLIENTS = 4;
-/** Programs that burn a core each for ever while somebody deploys. */
+/** Programs that each use a core during the deploys. */
 const BURNERS = 4;
-/** Push-to-live of first pushes beside them, in ms. */
+/** Maximum push-to-live time of first pushes beside them, in ms. */
 const BUSY_TARGETS = Object.entries({ hello: 5_000, spa: 60_000 }).slice(0, effort(2, 1));
-/** Push-to-live of a one-file Worker, against a bare push. */
+/** Maximum ratio of push-to-live of a one-file Worker to a bare push. */
 const TARGET = 5;
-/** The second push of a framework project, against the first. */
+/** Maximum ratio of the second push of a framework project to the first. */
 const SECOND_TARGET = 0.5;
 
 interface Deploy {
@@ -32,7 +32,7 @@ interface Deploy {
   steps: Record<string, number>;
 }
 
-/** Prints medians of push-to-live, its steps, and the requests dropped meanwhile. */
+/** Prints medians of push-to-live, its steps, and the number of dropped requests. */
 export async function run(): Promise<void> {
   await using cellar = await new Cellar().start();
   await using bare = await startBareRepository(cellar);
@@ -64,7 +64,7 @@ export async function run(): Promise<void> {
   await reportBusy(cellar);
 }
 
-/** A Vite project; a quick run saves itself the time of its install. */
+/** A Vite project. A quick run uses one with a short install. */
 const FRAMEWORK = isQuick ? 'guestbook' : 'spa';
 const ENTRIES: Record<string, string> = {
   hello: 'index.js',
@@ -72,7 +72,7 @@ const ENTRIES: Record<string, string> = {
   spa: 'worker/index.ts',
 };
 
-/** Pushes a sample app for the first time. `change` commits a change of it, `deploy` pushes that. */
+/** Makes an app and pushes its sample. `change` commits a change of it, `deploy` pushes that. */
 async function app(cellar: Cellar, sample: string, slug = sample) {
   const id = await cellar.create(slug);
   const work = await cellar.checkout(sample);
@@ -92,7 +92,7 @@ async function app(cellar: Cellar, sample: string, slug = sample) {
   return { slug, work, first, change, deploy };
 }
 
-/** Pushes a Vite project for the first time, and again with a change of its sources, as apps of their own. */
+/** Pushes a Vite project, and again with changed sources, as apps of their own. */
 async function reportFramework(cellar: Cellar): Promise<void> {
   const firsts: Deploy[] = [];
   const seconds: Deploy[] = [];
@@ -111,7 +111,7 @@ async function reportFramework(cellar: Cellar): Promise<void> {
   );
 }
 
-/** Pushes HEAD to main, and tells how long that took, in ms. */
+/** Pushes HEAD to main. @returns the duration in ms */
 async function push(cellar: Cellar, work: string, url: string): Promise<number> {
   const from = performance.now();
   const { code, stderr } = await cellar.git(work, 'push', url, 'HEAD:main');
@@ -152,7 +152,7 @@ function report(bareMs: number, deploys: Record<'warm' | 'cold' | 'large', Deplo
   );
 }
 
-/** Deploys while clients ask, one request after another, and prints how many were not answered. */
+/** Deploys while clients send one request after another, and prints how many failed. */
 async function reportLoad(
   cellar: Cellar,
   { slug, change, deploy }: Awaited<ReturnType<typeof app>>,
@@ -182,7 +182,7 @@ async function reportLoad(
   );
 }
 
-/** Deploys while other programs leave nothing of the processors. */
+/** Deploys while other programs use all CPU time. */
 async function reportBusy(cellar: Cellar): Promise<void> {
   const burners = Array.from({ length: BURNERS }, () =>
     spawn('sh', ['-c', 'while :; do :; done'], { detached: true, stdio: 'ignore' }),
@@ -200,7 +200,7 @@ async function reportBusy(cellar: Cellar): Promise<void> {
   }
 }
 
-/** A bare repository behind nothing but git's own CGI program. */
+/** Starts a bare repository behind git's own CGI program. */
 async function startBareRepository(cellar: Cellar): Promise<{ url: string } & AsyncDisposable> {
   const repository = join(cellar.directory, 'bare.git');
   await cellar.git(cellar.directory, 'init', '--quiet', '--bare', repository);

@@ -1,4 +1,4 @@
-// From a save to the first answer that has it: `cellar dev` beside `wrangler dev`, each on its own copy of one project, in
+// The time from a save to the first changed answer: `cellar dev` beside `wrangler dev`, each on its own copy of one project, in
 // alternating rounds of one run.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,11 +17,11 @@ const ROUNDS = effort(25, 1);
 const TARGET = 0.5;
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const READY_MS = 60_000;
-/** Between two looks at the answer, and between a round and the next save, in ms. */
+/** Poll interval, and pause between a round and the next save, in ms. */
 const LOOK_MS = 5;
 const REST_MS = 700;
 
-/** Prints the medians of both, and their ratio. */
+/** Prints both medians, and their ratio. */
 export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'cellar-bench-dev-'));
   const port = await freePort('127.0.0.1');
@@ -39,7 +39,7 @@ export async function run(): Promise<void> {
     for (let round = 0; round <= ROUNDS; round++)
       for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
         const took = await server.save(`round ${round}`);
-        // The first save warms both.
+        // The first save warms up both.
         if (round > 0) server.times.push(took);
         await sleep(REST_MS);
       }
@@ -53,7 +53,7 @@ export async function run(): Promise<void> {
   }
 }
 
-/** One of the two, on its copy of the template with a database. */
+/** One of the two servers, on its copy of the template with a database. */
 class Server {
   readonly times: number[] = [];
   readonly #page: string;
@@ -98,7 +98,7 @@ class Server {
     await this.#until(async () => (await this.#word()) === 'none');
   }
 
-  /** @returns what it took until the answer has the word, in ms */
+  /** @returns the time until the answer contains the word, in ms */
   async save(word: string): Promise<number> {
     const from = performance.now();
     writeFileSync(this.#page, this.#source.replace('%s', word));

@@ -1,8 +1,7 @@
-// What the gateway costs beside other reverse proxies, one thread each: small and large answers and an upload of one
-// workerd on a unix socket, in alternating rounds of one run, so that the ratios hold on a machine that others use too.
-// All write an access log. The gateway has its rate limits, ids and the count of requests as well; a second nginx is set up to
-// do as much. Beside them stands a relay that does nothing but hand bytes on: what Node itself costs. At the end many
-// connections at once.
+// The gateway's cost beside other reverse proxies, one thread each: small and large answers and an upload of one
+// workerd on a unix socket. The rounds of one run alternate, so that the ratios hold on a busy machine.
+// All write an access log. The gateway also has rate limits, ids and request counters; a second nginx is configured to do the
+// same. A relay that only forwards bytes shows the cost of Node itself. The last part opens many connections at once.
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
 import { effort, isQuick, words } from './support/bench-scale.ts';
 import { median } from './support/figures.ts';
@@ -14,9 +13,9 @@ const SECONDS = effort(2, 1);
 const CROWD = effort(2_000, 100);
 const CROWD_ROUNDS = effort(3, 1);
 const CROWD_SECONDS = effort(5, 1);
-/** Name of the part with many connections, as an argument. */
+/** Argument that selects the part with many connections. */
 const CROWD_NAME = 'crowd';
-/** The gateway's p99 with many connections, as a multiple of HAProxy's. */
+/** Maximum p99 of the gateway with many connections, as a multiple of HAProxy's. */
 const CROWD_TARGET = 2;
 const APP = `
 const bodies = new Map([1024, 65536, 1048576].map((size) => ['/' + size, 'x'.repeat(size)]));
@@ -30,7 +29,7 @@ export default {
   },
 };
 `;
-/** What is asked for, and the most CPU per request that the gateway may take for it, as a multiple of another's. */
+/** Requests, and the maximum ratios of the gateway's CPU time per request to other proxies'. */
 const MIXES: { name: string; asked: Asked; targets: Record<string, number> }[] = [
   { name: '1 KB GET', asked: { path: '/1024' }, targets: { caddy: 0.5, 'nginx doing as much': 1.1 } },
   { name: '64 KB GET', asked: { path: '/65536' }, targets: { caddy: 0.5 } },
@@ -51,8 +50,8 @@ interface Subject {
 type Result = Load & { cpuUs: number };
 
 /**
- * Prints requests/s, latency and CPU per request of gateway and others for each mix, and the ratios. With a part of a
- * mix's name as argument, only of such mixes: `npm run bench -- edge POST`; `crowd` for many connections.
+ * Prints requests/s, latency and CPU time per request of each proxy and mix, and the ratios. An argument limits the
+ * mixes to those whose name contains it: `npm run bench -- edge POST`; `crowd` for many connections.
  */
 export async function run(): Promise<void> {
   const [wanted = ''] = words;
@@ -83,7 +82,7 @@ export async function run(): Promise<void> {
   if (CROWD_NAME.includes(wanted)) await runCrowd(subjects);
 }
 
-/** Many connections, which few ask in turn; the first wave, for which all has to be opened, is part of it. */
+/** Opens many connections, of which few are active at a time. The first wave includes all connects. */
 async function runCrowd(subjects: Subject[]): Promise<void> {
   const results = await rounds(subjects, CROWD_ROUNDS, async (port) => {
     const { errors, ...result } = await crowd(port, CROWD_SECONDS, CROWD);
@@ -98,7 +97,7 @@ async function runCrowd(subjects: Subject[]): Promise<void> {
   );
 }
 
-/** Alternating rounds: the results of each subject. */
+/** Runs alternating rounds. @returns the results of each proxy */
 async function rounds(
   subjects: Subject[],
   count: number,

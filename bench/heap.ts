@@ -1,6 +1,5 @@
-// What garbage costs an app that is called for long: the memory that its process has taken, and how long its callers have
-// waited, with the sizes of V8's heap that Cellar gives a cell and with V8's own. Every process is new, and is asked the
-// same number of times.
+// The cost of garbage in a long-running app: the memory of its process, and the latency of its requests, with the heap sizes
+// of a cell and with V8's own. Every process is new, and gets the same number of requests.
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -13,7 +12,7 @@ import { cpuUs, times } from './support/load.ts';
 
 const PAIRS = effort(3, 1);
 const REQUESTS = effort(15_000, 200);
-/** An app with a database, and one that makes an answer of 240 kB out of some 3,000 objects. */
+/** An app with a database, and one that builds an answer of 240 kB from some 3,000 objects. */
 const APP = `
 const tree = (depth) => depth === 0
   ? { text: 'leaf ' + Math.random() }
@@ -35,7 +34,7 @@ interface Cost {
   longest: number;
 }
 
-/** Prints the medians of both for each kind of request. */
+/** Prints both medians for each kind of request. */
 export async function run(): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), 'cellar-bench-'));
   try {
@@ -47,7 +46,7 @@ export async function run(): Promise<void> {
   }
 }
 
-/** The same app with the flags of V8 that a cell has, and with the limit of its heap alone. */
+/** Returns the same app with a cell's V8 flags, and with the limit of its heap alone. */
 async function configs(root: string): Promise<Record<string, Subject>> {
   const directory = join(root, 'release');
   await makeRelease(directory, APP, {

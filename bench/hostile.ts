@@ -1,5 +1,5 @@
-// What a well-behaved app's visitors notice while one app, build, push or stranger does its worst: the good app's answer
-// times and the delay of the gateway's event loop, beside the quiet figures of the same run, measured just before.
+// The effect of an attack by an app, build, push or stranger on a well-behaved app: its latency and the delay of the
+// gateway's event loop, beside the quiet figures of the same run, measured just before.
 import { type ChildProcess, fork, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
@@ -11,23 +11,23 @@ import { type Attack, attacks, type Target } from './support/hostile-attacks.ts'
 import { startByHand } from './support/hostile-floor.ts';
 
 const SECONDS = effort(10, 0.3);
-/** Time an attack has before its effect is measured, in ms. */
+/** Time between the start of an attack and the measurement, in ms. */
 const LEAD_MS = effort(1_000, 200);
 const REQUESTS_PER_SECOND = 100;
-/** The good app's p99 against the quiet one; the second for an attack that burns a whole core of the machine. */
+/** Maximum ratios of the good app's p99 to the quiet one. `p99WithoutCore` is for an attack that uses a whole core. */
 const TARGETS = { p99: 2, p99WithoutCore: 3, loopMs: 20 };
 
-/** Also asks the same app run by hand, beside the same attacks on Cellar. A quick run always does. */
+/** Argument that adds the same app run by hand, beside the same attacks on Cellar. A quick run always does. */
 const FLOOR = 'floor';
 
-/** The good app, in one of the ways that it is run. */
+/** One deployment of the good app. */
 interface Site {
   port: number;
-  /** p99 of the delay of the gateway's event loop in the last one to two minutes, in ms; null when nobody tells. */
+  /** p99 of the delay of the gateway's event loop in the last one to two minutes, in ms; null when unknown. */
   loopP99: () => Promise<number | null>;
 }
 
-/** What the visitors of the good app had. Times in ms; a dropped request is one without a 200. */
+/** Results of the good app's requests. Times in ms; a dropped request is one without a 200. */
 interface Visits {
   p50: number;
   p99: number;
@@ -41,8 +41,8 @@ interface Suffered {
 }
 
 /**
- * Prints a line for each attack. With words, only for those whose name has one: `npm run bench -- hostile build log`. With
- * the word `floor` another for the same app run by hand, asked at the same time: what of it is the machine's.
+ * Prints a line for each attack. Arguments select attacks by words of their names: `npm run bench -- hostile build log`. The
+ * word `floor` adds a line for the same app run by hand at the same time, which shows the machine's share.
  */
 export async function run(): Promise<void> {
   await using cellar = await new Cellar({
@@ -76,14 +76,14 @@ export async function run(): Promise<void> {
 }
 
 /**
- * A visitor's machine is another one: what this process waits for a processor must not be taken for the answer's time. It gets
- * one at once from here on, where it may; what it starts does not.
+ * Gives this process real-time priority where it may, but not its children. A real visitor has another machine: waits of
+ * this process for CPU time must not count as latency.
  */
 function comeFirst(): void {
   spawnSync('chrt', ['--reset-on-fork', '--fifo', '--pid', '1', String(process.pid)]);
 }
 
-/** What the visitors of each site had, asked at the same time. */
+/** Measures all sites at the same time, quiet and under attack. */
 async function suffer(sites: Site[], attack: Attack, target: Target): Promise<Suffered[]> {
   const quiet = await visitAll(sites);
   const attacker = startAttacker(attack.name, target);
@@ -102,14 +102,14 @@ function visitAll(sites: Site[]): Promise<Visits[]> {
   return Promise.all(sites.map((site) => visit(site, SECONDS)));
 }
 
-/** In a process of its own: what it takes of the bench's time would be taken for the gateway's. */
+/** Starts the attack in another process: its CPU time in this one would count as the gateway's latency. */
 function startAttacker(name: string, target: Target): ChildProcess {
   return fork(join(import.meta.dirname, 'support/hostile-attacker.ts'), [
     JSON.stringify({ name, ...target }),
   ]);
 }
 
-/** Asks the good app at a steady rate, whether or not the answers come. */
+/** Requests the good app at a steady rate, whether or not the answers come. */
 async function visit(site: Site, seconds: number): Promise<Visits> {
   await site.loopP99();
   const agent = new Agent({ keepAlive: true });

@@ -1,4 +1,4 @@
-// What a Cellar without any app takes: the memory of all its processes, and the time until it is ready. Beside Miniflare
+// The cost of a Cellar without apps: the memory of all its processes, and the time until it is ready. Beside Miniflare
 // with one empty Worker and a D1 database, in alternating rounds of one run.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import { effort } from './support/bench-scale.ts';
 import { median } from './support/figures.ts';
 
 const ROUNDS = effort(5, 1);
-/** Time after the start before memory is read, in ms: by then the garbage of the start is collected. */
+/** Time after the start for V8 to collect its garbage, in ms. */
 const SETTLE_MS = effort(15_000, 0);
 const TARGETS = { mb: 180, readyMs: 1_100 };
 const MINIFLARE = `
@@ -21,10 +21,10 @@ await new Miniflare(convertV4MiniflareOptions(options)).ready;
 console.log('ready');
 process.stdin.resume().on('end', () => process.exit());`;
 
-/** Memory in MB, by what a process is. */
+/** Memory in MB, by the role of a process. */
 type Memory = Map<string, number>;
 
-/** Prints the memory of each process, and all of it beside Miniflare's. */
+/** Prints the memory of each process, and the sum beside Miniflare's. */
 export async function run(): Promise<void> {
   const readyMs: number[] = [];
   const cellars: Memory[] = [];
@@ -32,7 +32,7 @@ export async function run(): Promise<void> {
   for (let round = 0; round < ROUNDS; round++) {
     {
       await using cellar = await new Cellar().start();
-      // The first start compiles and bundles what later ones find.
+      // The first start compiles and bundles; later starts use the cache.
       await cellar.stop();
       const begun = performance.now();
       await cellar.start();
@@ -82,7 +82,7 @@ async function miniflare(): Promise<number> {
   return mb;
 }
 
-/** Returns a process's memory in MB, with its share of what several processes have in common (Pss). */
+/** Returns a process's memory in MB, with its share of pages that processes share (PSS). */
 function proportionalMb(pid: number): number {
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
   return Number(/^Pss:\s+(\d+) kB$/m.exec(rollup)![1]) / 1024;

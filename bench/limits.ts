@@ -1,4 +1,4 @@
-// What a rate limit decision takes, and what a tracked visitor takes of memory.
+// The CPU time of a rate limit decision, and the memory of a tracked visitor.
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Limiter } from '../runtime/edge/limits/rate-limits.ts';
@@ -6,12 +6,12 @@ import { effort } from './support/bench-scale.ts';
 
 const DECISIONS = effort(1_000_000, 10_000);
 const VISITORS = 10_000;
-/** What a visitor at the default limit is admitted in a window: the most there is to keep of one. */
+/** Requests of a visitor that the default limit admits in a window: the most that is stored for one. */
 const ADMITTED = 300;
 const TARGET_US = 2;
 const TARGET_BYTES = 3_000;
 
-/** Prints the time of a decision in several mixes of visitors, and the memory of visitors that use their limit up. */
+/** Prints the time of a decision in several mixes of visitors, and the memory of visitors at their limit. */
 export async function run(): Promise<void> {
   console.log(`medians of 5 runs of ${DECISIONS.toLocaleString('en')} decisions`);
   report('one visitor, admitted', () => 0, { clientRpm: 60_000_000, appRpm: 0 });
@@ -48,7 +48,7 @@ function report(
   );
 }
 
-/** The worst case: each of a visitor's requests in a millisecond of its own. */
+/** Measures the worst case: each of a visitor's requests falls into another millisecond. */
 function memory(): void {
   const limiter = new Limiter();
   const site = { site: 'app', clientRpm: 1_800, appRpm: 0 };
@@ -66,7 +66,7 @@ function memory(): void {
 function used(): number {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
-  // Twice: the memory behind typed arrays is given back by the second.
+  // The second collection frees the memory behind typed arrays.
   collect();
   collect();
   const { heapUsed, arrayBuffers } = process.memoryUsage();

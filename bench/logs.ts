@@ -1,7 +1,7 @@
-// What an app that prints 100,000 lines a second gets and costs: how much it prints and keeps, how much the host works for it,
-// and how late its neighbour's answers come meanwhile. Beside it the same app keeping a core as busy without a word, since on
-// a small machine the processor alone makes neighbours wait. An app that keeps a core busy goes to the background within
-// two seconds, and is like all others again when it was calm for ten: each flood begins as one that nobody knows.
+// The cost of an app that prints 100,000 lines a second: how much it prints and what is stored, the host's CPU time, and
+// its neighbour's latency. Beside it the same app uses a core as much without printing, since on a small machine the CPU use
+// alone delays neighbours. A busy app gets low priority within two seconds, and normal priority after ten calm
+// ones. The calm before each flood makes it begin at normal priority.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { effort } from './support/bench-scale.ts';
@@ -9,12 +9,12 @@ import { cpuMs } from './support/load.ts';
 
 const ROUNDS = effort(4, 1);
 const SECONDS = effort(8, 1);
-/** So long a flood has the processors like all others, in s. */
+/** How long a flood runs at normal priority, in s. */
 const UNKNOWN_SECONDS = effort(2, 0.5);
-/** Before each flood, in ms. */
+/** Pause before each flood, in ms. */
 const CALM_MS = effort(11_000, 0);
 const LINES_PER_S = 100_000;
-/** Between two questions to the neighbour, in ms. */
+/** Pause between two requests to the neighbour, in ms. */
 const PAUSE_MS = 4;
 const TARGET = 1.2;
 
@@ -38,7 +38,7 @@ export default { async fetch(request) {
 interface Round {
   p50: number;
   p99: number;
-  /** Of those that were asked after `UNKNOWN_SECONDS`. */
+  /** p99 of requests sent after `UNKNOWN_SECONDS`. */
   laterP99: number;
   hostShare: number;
   perSecond: number;
@@ -103,7 +103,7 @@ async function round(cellar: Cellar, kind: string): Promise<Round> {
   };
 }
 
-/** How long answers of the neighbour take, in ms. */
+/** Measures the neighbour's latency. @returns sorted times in ms */
 async function neighbour(cellar: Cellar, ms: number): Promise<number[]> {
   const times: number[] = [];
   for (const end = performance.now() + ms; performance.now() < end; await sleep(PAUSE_MS)) {
@@ -114,7 +114,7 @@ async function neighbour(cellar: Cellar, ms: number): Promise<number[]> {
   return times.sort((a, b) => a - b);
 }
 
-/** Lines of the last flood's second half that are in the log, by the second. */
+/** Returns the stored lines per second in the second half of the last flood. */
 async function keptPerSecond(cellar: Cellar, id: string): Promise<number> {
   const [[newest], cursorless] = [
     (await page(cellar, id, '')).items,

@@ -1,5 +1,5 @@
-// Runs one bench: `npm run bench -- edge` runs `bench/edge.ts`. With `--quick` it does as little as shows that it still
-// runs; `all` stands for every bench, one after another, each in a process of its own.
+// Runs one bench: `npm run bench -- edge` runs `bench/edge.ts`. `--quick` does just enough to show that it still runs.
+// `all` runs every bench in sequence, each in a process of its own.
 import { globSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { runPrograms } from '../scripts/test/programs.ts';
@@ -11,16 +11,16 @@ interface Bench {
 }
 
 const QUICK_DEADLINE_MS = 240_000;
-/** Figures of quick runs say nothing, so that they may run beside each other. */
+/** Quick runs may run in parallel, since their figures mean nothing. */
 const QUICK_AT_ONCE = 3;
-/** They take longest in a quick run, where they come first: none of them is alone at the end. */
+/** The slowest quick runs. They start first, so that none runs alone at the end. */
 const LONG = ['deploy', 'ui', 'wake', 'density', 'snapshot', 'hostile'];
 const names = globSync('*.ts', { cwd: import.meta.dirname, exclude: ['main.ts'] })
   .map((file) => basename(file, '.ts'))
   .sort();
 const name = process.argv[2] ?? '';
 
-// What a bench has started ends with it, also when its time is over.
+// The exit handlers end the bench's processes, after a timeout too.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
 if (name === 'all') await runAll();
@@ -34,7 +34,7 @@ else if (names.includes(name)) {
   process.exitCode = 1;
 }
 
-/** What a bench prints is shown when it fails, or when its figures count. */
+/** Runs every bench. Output is printed for failed runs, and for full ones. */
 async function runAll(): Promise<void> {
   const inOrder = isQuick ? [...LONG, ...names.filter((each) => !LONG.includes(each))] : names;
   const main = join(import.meta.dirname, 'main.ts');

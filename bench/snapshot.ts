@@ -1,5 +1,5 @@
-// Snapshots of many apps: what the first costs, what one costs after little has changed, and what an app that is called
-// meanwhile feels of it.
+// Snapshots of many apps: the cost of the first, the cost of one after few changes, and the effect on an app that is
+// called meanwhile.
 import { execFileSync } from 'node:child_process';
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,14 +11,14 @@ import { effort, isQuick } from './support/bench-scale.ts';
 import { Copies } from './support/copies.ts';
 
 const APPS = effort(100, 3);
-/** Of each app's database. */
+/** Size of each app's database. */
 const MB = effort(10, 1);
-/** Apps that get a row between the snapshots. */
+/** Number of apps that get a row between the snapshots. */
 const CHANGED = effort(3, 1);
 const QUIET_MS = effort(15_000, 1_000);
-/** Time between two requests to the app that is called. */
+/** Pause between two requests to the app, in ms. */
 const PACE_MS = 5;
-/** After so many requests V8 has collected its large garbage for the first time, and takes as long for that at any later time. */
+/** After so many requests V8 has had its first major garbage collection. Later ones take as long as that. */
 const WARM_REQUESTS = effort(12_000, 10);
 const ROW_BYTES = 1_000;
 
@@ -40,11 +40,11 @@ export async function run(): Promise<void> {
   const copies = new Copies(cellar.data, id, deployId);
   copies.make(APPS, 'sleeping');
   for (const copy of copies.ids) fill(cellar.data, copy);
-  // What was written for the copies is on the disk before anything is measured.
+  // Flush the written copies before anything is measured.
   if (!isQuick) execFileSync('sync');
   await cellar.start();
   for (let count = 0; count < WARM_REQUESTS; count++) await ask(cellar);
-  // Before and after: the machine has its own better and worse moments.
+  // Measured before and after, since the machine's load changes.
   const quiet = await feel(cellar, sleep(QUIET_MS));
   const taking = take(cellar);
   const during = await feel(cellar, taking);
@@ -78,7 +78,7 @@ async function take(cellar: Cellar): Promise<Taken> {
   return { bytes: taken.bytes, ms };
 }
 
-/** Asks an app at a steady pace until `end` settles. @returns how long each answer took, in ms */
+/** Requests an app at a steady rate until `end` settles. @returns the latencies in ms */
 async function feel(cellar: Cellar, end: Promise<unknown>): Promise<number[]> {
   let ended = false;
   const done = end.finally(() => (ended = true));
@@ -91,7 +91,7 @@ async function feel(cellar: Cellar, end: Promise<unknown>): Promise<number[]> {
   return Promise.all(asked);
 }
 
-/** @returns how long the app's answer took, in ms */
+/** @returns the latency in ms */
 async function ask({ edgePort }: Cellar): Promise<number> {
   const from = performance.now();
   const url = `http://proto.localhost:${edgePort}/entries`;
@@ -114,7 +114,7 @@ async function sign(cellar: Cellar, slug: string): Promise<void> {
   if (status !== 201) throw new Error(`${slug} answered ${status}: ${text}`);
 }
 
-/** Gives a copy rows that no other app has. */
+/** Fills a copy with rows that no other app has. */
 function fill(data: string, id: string): void {
   const files = globSync(join(data, 'data', id, 'do', 'D1Database', '*.sqlite'));
   const database = new Database(files.find((path) => !path.endsWith('metadata.sqlite'))!);

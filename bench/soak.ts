@@ -1,5 +1,5 @@
-// Mixed traffic on the gateway for a while, and what it keeps of it: small and large answers, uploads, streams,
-// WebSockets, clients that leave, are slow, send batches or nonsense. `npm run bench -- soak 60` runs for an hour.
+// Mixed traffic on the gateway for a long time, and its leaks: small and large answers, uploads, streams,
+// WebSockets, clients that disconnect, are slow, send batches or junk. `npm run bench -- soak 60` runs for an hour.
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
@@ -11,7 +11,7 @@ import { median } from './support/figures.ts';
 
 const MINUTES = effort(30, 1);
 const MINUTE_MS = effort(60_000, 2_000);
-/** What the last quarter of the time may take, against the second; the first is for warming up. */
+/** Maximum ratio of the last quarter to the second; the first is the warm-up. */
 const FLAT = 1.1;
 
 const APP = `
@@ -55,7 +55,7 @@ const counts = new Map<string, number>();
 const problems = new Map<string, number>();
 const random = (most: number): number => Math.floor(Math.random() * most);
 
-/** Prints the gateway's memory and connections each minute, and at the end whether they stayed the same. */
+/** Prints the gateway's memory and connections each minute, and at the end whether they are stable. */
 export async function run(): Promise<void> {
   const minutes = words[0] ?? MINUTES;
   const end = performance.now() + Number(minutes) * MINUTE_MS;
@@ -85,7 +85,7 @@ export async function run(): Promise<void> {
   );
   console.log(`open files at the end: ${left}; peak RSS ${peakMb(gateway.pid).toFixed(0)} MB`);
   const rssRatio = lastToSecondQuarter(resident, median);
-  // What is in use goes up and down with the bodies under way: its least is what is kept.
+  // Used memory varies with the bodies under way: its minimum shows a leak.
   const usedRatio = lastToSecondQuarter(used, (values) => Math.min(...values));
   console.log(
     `last / second quarter: RSS ${rssRatio.toFixed(2)}, in use ${usedRatio.toFixed(2)} ` +
@@ -106,7 +106,7 @@ function peakMb(pid: number): number {
   return Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024;
 }
 
-/** Resolves when every client has ended, soon after `end`. */
+/** Starts all clients. Resolves when they have ended, soon after `end`. */
 async function startTraffic(port: number, end: number): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 8 });
   const clients: [name: string, count: number, pauseMs: number, once: () => Promise<void>][] = [
@@ -147,7 +147,7 @@ function add(numbers: Map<string, number>, name: string): void {
   numbers.set(name, (numbers.get(name) ?? 0) + 1);
 }
 
-/** One request with a body of so many bytes. Rejects unless the answer is whole, and as long as it should be. */
+/** Sends one request with a body of so many bytes. Rejects unless the answer is complete and has the expected length. */
 function ask(
   port: number,
   agent: Agent | false,
@@ -185,7 +185,7 @@ async function closed(socket: Socket): Promise<void> {
   if (!socket.closed) await once(socket, 'close');
 }
 
-/** Sends something and leaves in the middle of the answer. */
+/** Sends data and disconnects in the middle of the answer. */
 async function abort(port: number, text: string): Promise<void> {
   const socket = open(port);
   socket.resume();
@@ -195,7 +195,7 @@ async function abort(port: number, text: string): Promise<void> {
   await closed(socket);
 }
 
-/** A head a byte at a time, that never ends. */
+/** Sends a request head byte by byte, without an end. */
 async function drip(port: number): Promise<void> {
   const socket = open(port);
   socket.resume();
@@ -207,7 +207,7 @@ async function drip(port: number): Promise<void> {
   await closed(socket);
 }
 
-/** Takes a large answer in small steps, and leaves before its end. */
+/** Reads a large answer in small steps, and disconnects before its end. */
 async function readSlowly(port: number): Promise<void> {
   const socket = open(port);
   socket.write('GET /size/8000000 HTTP/1.1\r\nHost: a\r\n\r\n');
@@ -221,7 +221,7 @@ async function readSlowly(port: number): Promise<void> {
   await closed(socket);
 }
 
-/** Many requests at once on one connection. */
+/** Sends many pipelined requests on one connection. */
 async function batch(port: number): Promise<void> {
   const socket = open(port);
   let answers = 0;
@@ -232,11 +232,11 @@ async function batch(port: number): Promise<void> {
   socket.write(`${one}\r\n`.repeat(50));
   socket.write(`${one}Connection: close\r\n\r\n`);
   await closed(socket);
-  // A status line may be split in two.
+  // A status line may be split over two chunks.
   if (answers < 45) throw new Error(`${answers} of 51 answers`);
 }
 
-/** A WebSocket that says a few things and closes, or just leaves. */
+/** Opens a WebSocket, sends a few messages, and closes it or just disconnects. */
 async function talk(port: number): Promise<void> {
   const socket = new WebSocket(`ws://127.0.0.1:${port}/ws`);
   await once(socket, 'open');

@@ -1,6 +1,6 @@
-// R2 as an app's Worker has it: Cellar's bucket service; Miniflare's R2 modules inside the app's own process, which Cellar would
-// have without a service; Miniflare itself; the same bytes through the service's socket to a process that keeps nothing; and a
-// bare copy of a file of the same size. In alternating rounds of one run.
+// R2 in an app's Worker: Cellar's bucket service; Miniflare's R2 modules inside the app's own process, the alternative without a
+// service; Miniflare itself; the same bytes through the service's socket to a process that stores nothing; and a
+// plain copy of a file of the same size. In alternating rounds of one run.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -24,7 +24,7 @@ const ROUNDS = effort(5, 1);
 const MB = 2 ** 20;
 const OBJECT_MB = isQuick ? 4 : 64;
 const SMALL = effort(300, 20);
-/** What they are called, their bytes, and how many of them are under way at a time. */
+/** Name, size in bytes, and number of concurrent objects. */
 const SMALL_KINDS = [
   ['1 kB', 1_000, 1],
   ['64 kB', 64_000, 1],
@@ -55,7 +55,7 @@ interface Subject {
   ask: (path: string, body?: Buffer) => Promise<void>;
 }
 
-/** Prints the medians of each, and the ratios that the design is held to. */
+/** Prints the medians, and the ratios with their targets in the design. */
 export async function run(): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), 'cb-'));
   const paths = layout(join(root, 'd'));
@@ -104,7 +104,7 @@ export async function run(): Promise<void> {
         for (const [s, { ask }] of subjects.entries()) {
           const begun = performance.now();
           await ask(path, body);
-          // The first round only warms the machine's caches.
+          // The first round is a warm-up.
           if (round > 0) results[k]![s]!.push((amount * 1000) / (performance.now() - begun));
         }
       }
@@ -137,7 +137,7 @@ export async function run(): Promise<void> {
   }
 }
 
-/** A cell whose bucket is what serves at a socket. */
+/** Starts a cell with its bucket at a socket. */
 async function cellAt(root: string, bucketSocket: string): Promise<Cell> {
   const directory = join(root, 'release');
   await makeRelease(directory, WORKER, { buckets: [{ binding: 'BUCKET', storageId: 'main' }] });
@@ -171,7 +171,7 @@ function referenceApp(scratch: string): Promise<Miniflare> {
   return instance.ready.then(() => instance);
 }
 
-/** Asks an app, sends it a body if there is one, and reads its answer to the end. */
+/** Sends an app a request, with a body if there is one, and reads the answer to its end. */
 function ask(to: RequestOptions, path: string, body?: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
     const method = body ? 'PUT' : 'GET';
@@ -187,7 +187,7 @@ function ask(to: RequestOptions, path: string, body?: Buffer): Promise<void> {
   });
 }
 
-/** As `cp` does it: in the page cache, without a sync. */
+/** Copies as `cp` does: in the page cache, without a sync. */
 function copyRate(root: string): number {
   const [from, to] = [join(root, 'from'), join(root, 'to')];
   writeFileSync(from, randomBytes(OBJECT_MB * MB));

@@ -1,5 +1,5 @@
-// What telemetry costs: the gateway with everything on beside the gateway without, in alternating rounds of one run; and
-// the figures of 30 days beside those of an hour, with 100 apps that were asked in every minute.
+// The cost of telemetry: the gateway with everything on beside the gateway without, in alternating rounds of one run; and
+// a query of 30 days beside one of an hour, with 100 apps that had requests in every minute.
 import { join } from 'node:path';
 import { fetch } from 'undici';
 import { addRequest, emptyBucket, toRow } from '../runtime/telemetry/metrics/bucket.ts';
@@ -17,9 +17,9 @@ const SECONDS = effort(2, 1);
 const APPS = effort(100, 2);
 const DAYS = effort(30, 2);
 const ASKED = effort(60, 3);
-/** The gateway's throughput with telemetry, as a share of that without. */
+/** Minimum throughput of the gateway with telemetry, as a share of that without. */
 const THROUGHPUT_TARGET = 0.95;
-/** The time of 720 hours, as a multiple of that of one. */
+/** Maximum time of a query of 720 hours, as a multiple of that of one. */
 const QUERY_TARGET = 3;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -42,7 +42,7 @@ async function runGateway(): Promise<void> {
   const results: Result[][] = [[], []];
   for (const { port } of [off, on]) await load(port, SECONDS);
   for (let round = 0; round < ROUNDS; round++) {
-    // Whoever comes first in one round comes last in the next.
+    // The order is reversed in each round.
     for (const i of round % 2 === 0 ? [0, 1] : [1, 0]) {
       const { port, pid } = [off, on][i]!;
       const before = cpuMs(pid);
@@ -96,7 +96,7 @@ async function runQuery(): Promise<void> {
   );
 }
 
-/** Buckets as the thread would have left them: hours of all days, minutes of the last three. */
+/** Writes buckets as the thread would: hours of all days, minutes of the last three. */
 function fill(directory: string, ids: string[]): void {
   const store = new Store(directory);
   const database = store.open('metrics', METRICS_MIGRATIONS);

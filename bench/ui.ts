@@ -1,5 +1,5 @@
-// The control UI in a real Chromium: its first view from a cold cache beside a static page of the same bytes, and what tabs
-// that nobody uses cost the server.
+// The control UI in a real Chromium: its first view from a cold cache beside a static page of the same size, and the server's
+// CPU time for idle tabs.
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -17,21 +17,21 @@ import { median } from './support/figures.ts';
 const ROUNDS = effort(9, 1);
 const TABS = effort(100, 1);
 const TABS_AT_ONCE = 10;
-/** How long tabs are watched that were just used, and nothing at all, in ms. */
+/** How long recently used tabs are watched, and a server without any. In ms. */
 const WATCH_MS = effort(12_000, 500);
-/** After so long, in ms, a page that nobody touches reads less often. */
+/** After so long without input a page polls less often. In ms. */
 const UNATTENDED_MS = effort(42_000, 0);
-/** As long as such a page waits between two reads, so that each of them reads once, in ms. */
+/** Poll interval of such a page, so that each polls once while it is watched. In ms. */
 const IDLE_MS = effort(60_000, 1_000);
-/** Time to content against the static page's. */
+/** Maximum ratio of the time to content to the static page's. */
 const TIME_TARGET = 2;
 const BYTES_TARGET = 150 * 1024;
-/** Shares of a core, for one tab and for all of them. */
+/** Maximum shares of a core, for one tab and for all of them. */
 const TAB_TARGET = 0.002;
 const TABS_TARGET = 0.02;
 const TICK_MS = 10;
 
-/** Prints times, bytes and shares of a core with their targets. */
+/** Prints times, bytes and CPU shares with their targets. */
 export async function run(): Promise<void> {
   if (NEEDS_CHROMIUM.skip !== undefined) {
     console.log(NEEDS_CHROMIUM.skip);
@@ -46,7 +46,7 @@ export async function run(): Promise<void> {
   const storageState = await ada.page.context().storageState();
   await ada[Symbol.asyncDispose]();
 
-  /** Opens a page with an empty cache: how long it took to show `selector`, and the bytes that came. */
+  /** Opens a page with an empty cache. @returns the time until `selector` is visible, and the transferred bytes */
   const view = async (url: string, selector: string) => {
     await using person = await browser.person(origin, { storageState });
     let bytes = 0;
@@ -61,7 +61,7 @@ export async function run(): Promise<void> {
     return { ms: performance.now() - begun, bytes };
   };
   const first = () => view(`${origin}/`, 'main h1');
-  // The process of the control UI is started for the first of all visits.
+  // The first visit starts the process of the control UI.
   const { bytes } = await first();
   await using page = await staticPage(bytes);
   const own: number[] = [];
@@ -90,7 +90,7 @@ export async function run(): Promise<void> {
   };
   await show(person.page);
   tell('one tab that was just used', (await share(cellar.pid, WATCH_MS)) - quiet, TAB_TARGET);
-  // All of one window: as many windows would take minutes to open, and gigabytes. Each of them is shown, as far as it knows.
+  // In one window: separate windows would take minutes to open, and gigabytes. Each tab considers itself visible.
   for (let tab = 1; tab < TABS; tab += TABS_AT_ONCE) {
     const more = Math.min(TABS_AT_ONCE, TABS - tab);
     await Promise.all(Array.from({ length: more }, async () => show(await context.newPage())));
@@ -101,7 +101,7 @@ export async function run(): Promise<void> {
 
 const met = (is: boolean) => (is ? 'met' : 'missed');
 
-/** The share of a core that a host and its processes use in the next `ms`. */
+/** Returns the share of a core that a host and its processes use in the next `ms`. */
 async function share(host: number, ms: number): Promise<number> {
   const before = cpuMs(host);
   await sleep(ms);
@@ -115,10 +115,10 @@ function cpuMs(host: number): number {
   }, 0);
 }
 
-/** A page and a script of so many bytes in all, from the memory of this process. The script writes the heading. */
+/** Serves a page and a script of so many bytes in total from memory. The script writes the heading. */
 async function staticPage(bytes: number): Promise<AsyncDisposable & { url: string }> {
   const html = '<!doctype html><title>static</title><script src="/script.js" defer></script>';
-  // It cannot be packed any smaller.
+  // Random, so that it does not compress.
   const padding = randomBytes(Math.max(0, bytes) * 0.75).toString('base64');
   const script = `document.body.append(Object.assign(document.createElement('h1'), { textContent: 'here' })); //${padding}`;
   const server = createServer((request, response) => {

@@ -1,5 +1,5 @@
-// What `wrangler deploy` of a one-file Worker takes against Cellar, where it ends when the app serves, beside the same
-// against a server that answers at once and does nothing: alternating rounds of one run.
+// The time of `wrangler deploy` of a one-file Worker to Cellar, until the app serves, beside the same deploy to a server
+// that answers at once and does nothing. The rounds of one run alternate.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -12,7 +12,7 @@ const ROUNDS = effort(15, 1);
 const TARGET = 1.3;
 const VERSION = '0d101168-2a36-88ed-8514-380000000000';
 
-/** Prints the medians of both, and their ratio. */
+/** Prints both medians, and their ratio. */
 export async function run(): Promise<void> {
   await using cellar = await new Cellar().start();
   const nothing = createServer(answerAtOnce).listen(0, '127.0.0.1');
@@ -58,7 +58,7 @@ async function deploy(project: Project, environment: Record<string, string>): Pr
   return performance.now() - begun;
 }
 
-/** What Wrangler has to hear in a deploy of a Worker that is there. */
+/** Returns the answers that Wrangler needs to deploy an existing Worker. */
 function resultOf(path: string): unknown {
   if (path.includes('/workers/services/'))
     return { default_environment: { environment: 'production', script: { tag: 'one', tags: [] } } };

@@ -1,5 +1,5 @@
-// What a caller waits for when an app has no process: request to first 200 of one that hibernated, in a host of its own, and
-// of one that sleeps, in a whole Cellar, beside `workerd serve` of the same release by hand, all on storage that exists. In
+// The latency of a request to an app without a process, until the first 200: one that hibernated, in a host of its own, and one
+// that sleeps, in a whole Cellar, beside `workerd serve` of the same release by hand, all on existing storage. In
 // alternating rounds of one run; then many apps at once.
 import { mkdtempDisposableSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,19 +15,19 @@ import {
   type Way,
 } from './support/wake-ways.ts';
 
-/** The first rounds only warm the machine's caches. */
+/** Warm-up rounds, which only fill the machine's caches. */
 const WARMING_ROUNDS = effort(1, 0);
 const DEFAULT_WAKES = effort(40, 1);
 const AT_ONCE = effort(20, 2);
 const AT_ONCE_ROUNDS = effort(3, 1);
 const TARGETS = { p50: 1.15, p95: 1.5 };
 
-/** Prints all three, their ratios and where a wake's time goes. `npm run bench -- wake 300` makes it 300 wakes. */
+/** Prints all three, their ratios, and the time of each wake step. `npm run bench -- wake 300` makes it 300 wakes. */
 export async function run(): Promise<void> {
   const wakes = Number(words[0] ?? DEFAULT_WAKES);
   using scratch = mkdtempDisposableSync(join(tmpdir(), 'cellar-bench-'));
   await using sleeping = await sleepingHost(AT_ONCE);
-  // Taken while the app sleeps, so that the files are whole.
+  // Copied while the app sleeps, so that the files are consistent.
   const deployed = sleeping.deployed();
   const hands = Array.from({ length: AT_ONCE }, (_, index) =>
     byHand(deployed, join(scratch.path, `hand-${index}`)),
@@ -41,7 +41,7 @@ export async function run(): Promise<void> {
   await atOnce(hands, hibernating.apps, sleeping.apps);
 }
 
-/** A wake with its times as ms since 1970, with fractions. */
+/** A wake, with times in ms since 1970, with fractions. */
 interface Wake {
   begun: number;
   ended: number;
@@ -104,14 +104,14 @@ function reportSteps(title: string, wakes: Wake[], steps: Step[]): void {
   }
 }
 
-/** The mean over the middle third of the wakes, by their whole time: so the steps add up, and no outlier counts. */
+/** Returns the mean over the middle third of the wakes by duration. So the steps add up, and outliers do not count. */
 function middleMean(wakes: Wake[], of: (wake: Wake) => number): number {
   const sorted = [...wakes].sort((a, b) => lasting(a) - lasting(b));
   const middle = sorted.slice(Math.floor(sorted.length / 3), Math.ceil((sorted.length * 2) / 3));
   return middle.reduce((sum, wake) => sum + of(wake), 0) / middle.length;
 }
 
-/** Wakes all apps of a way together, in alternating rounds. */
+/** Wakes all apps of each way together, in alternating rounds. */
 async function atOnce(...ways: [hands: Way[], hibernating: Way[], sleeping: Way[]]): Promise<void> {
   const times: number[][] = ways.map(() => []);
   const last: number[][] = ways.map(() => []);
@@ -135,7 +135,7 @@ async function atOnce(...ways: [hands: Way[], hibernating: Way[], sleeping: Way[
   }
 }
 
-/** @param hands the same by hand, to compare with */
+/** @param hands times of the same by hand, to compare with */
 function row(name: string, times: number[], hands?: number[]): void {
   const figures = (['p50', 'p95'] as const).map((which) => {
     const share = which === 'p50' ? 0.5 : 0.95;

@@ -1,5 +1,5 @@
-// The least that a proxy in Node can do: it hands on what comes, without a look at it, and writes no log. What the gateway
-// costs beyond this is its own. Its configuration is a file with the port and the path of the socket.
+// The minimum that a proxy in Node can do: it forwards bytes unparsed, and writes no log. Any further cost is the gateway's
+// own. Its configuration is a file with the port and the path of the socket.
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import {
@@ -12,7 +12,7 @@ import {
 
 const [port, socketPath] = readFileSync(process.argv[2]!, 'utf8').split(' ') as [string, string];
 
-/** Hands on what comes to another socket, and ends with it. */
+/** Forwards bytes to another socket, and ends with it. */
 class Relay implements SocketUser {
   other: Socket | null = null;
 

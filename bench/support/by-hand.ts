@@ -1,4 +1,4 @@
-// A workerd that is started by hand on the config of a cell, and asked over a port.
+// A workerd that is started by hand on a cell's config, and called over a port.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
@@ -9,9 +9,9 @@ import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
 const READY_MS = 10_000;
 
 export interface Subject {
-  /** That of the release. */
+  /** Directory of the release. */
   directory: string;
-  /** Path of the config. Empty disks lie beside it. */
+  /** Path of the config. Empty disk directories lie beside it. */
   config: string;
 }
 
@@ -21,7 +21,7 @@ export interface Process {
 }
 
 /**
- * The flags of workerd that give each socket of a config an address, without which it does not start.
+ * Returns the flags of workerd that give each socket of a config an address. Without them it does not start.
  * @param address of the socket with this name
  */
 export function socketFlags(config: string, address: (name: string) => string): string[] {
@@ -31,7 +31,7 @@ export function socketFlags(config: string, address: (name: string) => string): 
   return names.map((name) => `--socket-addr=${name}=${address(name)}`);
 }
 
-/** Resolves once it answers a GET of `path` with a 200. */
+/** Starts it. Resolves once it answers a GET of `path` with a 200. */
 export async function start({ directory, config }: Subject, path = '/'): Promise<Process> {
   const port = await freePort('127.0.0.1');
   const disks = mkdtempSync(join(dirname(config), 'disks-'));

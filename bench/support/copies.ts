@@ -1,5 +1,4 @@
-// Many copies of one app, made in the databases and directories of a Cellar that does not run, as a deploy of each would
-// have left them.
+// Copies of one app, written to the databases and directories of a stopped Cellar as if each had been deployed.
 import { createHash, createHmac } from 'node:crypto';
 import { copyFileSync, existsSync, globSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,14 +15,14 @@ interface Copy {
   deployId: string;
 }
 
-/** Of the users that the copies get. */
+/** The first user id of the copies. */
 const FIRST_UID = 1_000_000;
-/** Where the control plane's objects of apps lie, and what their ids are made from. */
+/** Directory of the apps' Durable Objects in the control plane, and the key of their ids. */
 const OBJECTS = 'control-AppObject';
 const ASLEEP_SINCE = '2026-01-01T00:00:00.000Z';
 const PROCESS_STATES = { awake: 'running', hibernating: 'idle', sleeping: 'stopped' };
 
-/** Makes copies of one app in the databases of a Cellar that does not run. */
+/** Makes copies of one app in the databases of a stopped Cellar. */
 export class Copies {
   readonly #data: string;
   readonly #id: string;
@@ -36,17 +35,17 @@ export class Copies {
     this.#deployId = deployId;
   }
 
-  /** Those that there are. */
+  /** Ids of the existing copies. */
   get ids(): readonly string[] {
     return this.#copies.map(({ id }) => id);
   }
 
-  /** Has exactly `count` copies, all in one state. Those that there are in this state already stay. */
+  /** Makes or removes copies until exactly `count` exist, all in one state. Existing copies are kept. */
   make(count: number, state: State): void {
     const control = new Database(this.#controlDatabase());
     const host = new Database(join(this.#data, 'host.sqlite'));
     try {
-      // The app itself is told of by the control plane at the next start.
+      // At the next start the control plane itself reports the app.
       host.prepare('DELETE FROM outbox').run();
       const fresh: Copy[] = [];
       control.transaction(() => {
@@ -102,7 +101,7 @@ export class Copies {
     }
   }
 
-  /** Puts the copies that there are into a state. */
+  /** Puts the existing copies into a state. */
   #bring(state: State, control: Database.Database, host: Database.Database): void {
     control
       .prepare("UPDATE apps SET asleep_since = ?, process_state = ? WHERE slug LIKE 'copy-%'")
@@ -159,7 +158,7 @@ export class Copies {
     copyTree(paths.release(this.#id, this.#deployId), paths.release(id, deployId));
   }
 
-  /** The object of each app in the control plane: what it streamed of the deploy, and when that goes. */
+  /** Copies the app's Durable Object in the control plane: its deploy stream, and the alarm that deletes it. */
   #copyObjects(copies: Copy[]): void {
     const directory = join(this.#data, 'control', 'do', OBJECTS);
     const own = objectId(this.#id);
@@ -181,7 +180,7 @@ export class Copies {
     }
   }
 
-  /** Miniflare names the file by itself. */
+  /** Searches the database by its content, since Miniflare chooses the file name. */
   #controlDatabase(): string {
     const files = globSync(join(this.#data, 'control', '**', '*.sqlite'));
     const found = files.find((path) => {
@@ -199,14 +198,14 @@ export class Copies {
   }
 }
 
-/** The id that workerd gives an object of the control plane by its name. */
+/** Returns the id that workerd gives an object of the control plane by its name. */
 function objectId(name: string): string {
   const key = createHash('sha256').update(OBJECTS).digest();
   const half = (of: string | Buffer) => createHmac('sha256', key).update(of).digest().subarray(0, 16);
   return Buffer.concat([half(name), half(half(name))]).toString('hex');
 }
 
-/** Adds rows that are like the one of this id, but for some of their columns. */
+/** Returns a function that adds copies of the row with this id, with some columns changed. */
 function adder(database: Database.Database, table: string, id: string) {
   const row = database.prepare(`SELECT * FROM ${table} WHERE id = ?`).get(id) as Record<string, unknown>;
   const names = Object.keys(row);
@@ -216,7 +215,7 @@ function adder(database: Database.Database, table: string, id: string) {
   return { row, add: (own: Record<string, unknown>) => void insert.run({ ...row, ...own }) };
 }
 
-/** Copies the directories and files of a tree, and leaves its sockets out. */
+/** Copies the directories and files of a tree, without its sockets. */
 function copyTree(from: string, to: string): void {
   mkdirSync(to, { recursive: true, mode: 0o755 });
   for (const entry of readdirSync(from, { withFileTypes: true })) {

@@ -4,8 +4,8 @@ import { setPriority } from 'node:os';
 import { attacks, type Target } from './hostile-attacks.ts';
 
 const { name, ...target } = JSON.parse(process.argv[2]!) as Target & { name: string };
-// A stranger's machine is another one: what the attacker itself takes of the processors must not be taken for its effect. It gets
-// what nobody else wants of them; where `chrt` is missing, as little as a low priority gives it.
+// A real attacker has another machine: the attacker's own CPU time must not count as its effect. It gets idle CPU time only;
+// where `chrt` is missing, the lowest normal priority.
 setPriority(19);
 spawnSync('chrt', ['--idle', '--all-tasks', '--pid', '0', String(process.pid)]);
 for (const end of ['disconnect', 'SIGTERM']) process.once(end, () => process.exit());

@@ -11,27 +11,27 @@ import { type Cellar, LOCALHOST } from '../../test/support/e2e/cellar.ts';
 import { ENDLESS_QUERY } from '../../test/support/storage/endless-query.ts';
 import { gitAttacks } from './hostile-git.ts';
 
-/** What an attacker is told. */
+/** The arguments of an attacker. */
 export interface Target {
   api: string;
   edgePort: number;
-  /** A working copy to push, and where to; empty for attacks that push nothing. */
+  /** A working copy to push, and its remote; empty for attacks that push nothing. */
   work: string;
   remote: string;
-  /** A query over the API, with the token for it; only for attacks by queries. */
+  /** URL of a query over the API, with its token; only for attacks by queries. */
   query?: { url: string; token: string };
 }
 
-/** What an attack prepares for itself. */
+/** Arguments that an attack prepares itself. */
 type Prepared = Partial<Omit<Target, 'api' | 'edgePort'>>;
 
 export interface Attack {
   name: string;
-  /** Whether it keeps a core of the machine busy by design. */
+  /** Whether it uses a whole core of the machine by design. */
   burnsCore?: boolean;
-  /** Before the quiet figures are taken. */
+  /** Runs before the quiet figures are measured. */
   prepare?: (cellar: Cellar) => Promise<Prepared>;
-  /** Goes on for ever, in a process of its own that is killed at the end. */
+  /** Runs for ever, in a process of its own that is killed at the end. */
   attack: (target: Target) => Promise<void>;
   end?: (cellar: Cellar) => Promise<void>;
 }
@@ -150,7 +150,7 @@ export const attacks: Attack[] = [
   ...gitAttacks,
 ];
 
-/** So many callers at once, each as often as it is answered, for ever. */
+/** Runs so many callers at once for ever. Each calls again when it is answered. */
 async function endlessly(callers: number, call: () => Promise<unknown>): Promise<void> {
   const caller = async () => {
     for (;;) await call().catch(() => sleep(1));
@@ -164,7 +164,7 @@ async function get(edgePort: number, slug: string, path: string): Promise<void> 
   for await (const _ of response.body ?? []);
 }
 
-/** An app of its own for an attack, deleted at its end. */
+/** Returns an attack with an app of its own, deleted at its end. */
 function app(name: string, path: string, callers: number, more: Partial<Attack> = {}): Attack {
   const slug = `bad${path.replace('/', '-')}`;
   let id = '';
@@ -180,7 +180,7 @@ function app(name: string, path: string, callers: number, more: Partial<Attack> 
   };
 }
 
-/** An account that has the host read its own database: each query would compute for ever, and its readers have a deadline. */
+/** Returns an attack by queries of an app's own database that never end by themselves. The host's readers have a timeout. */
 function queries(): Attack {
   let id = '';
   return {
@@ -196,14 +196,14 @@ function queries(): Attack {
         const headers = { authorization: `Bearer ${query!.token}` };
         const { status, body } = await fetch(query!.url, { headers, signal: AbortSignal.timeout(120_000) });
         await body?.cancel();
-        // A refusal costs nothing: a client that is told to wait waits a moment.
+        // A refusal is cheap. The client waits before it retries.
         if (status === 503) await sleep(100);
       }),
     end: async (cellar) => void (await cellar.call('DELETE', `/v1/apps/${id}`)),
   };
 }
 
-/** A project that is pushed again and again. */
+/** Returns an attack that pushes a project again and again. */
 function pushed(slug: string, name: string, files: Record<string, string>, burnsCore = false): Attack {
   let id = '';
   return {

@@ -1,4 +1,4 @@
-// The floor of `npm run bench -- hostile`: the good app run by hand, as workerd behind HAProxy, on the same machine.
+// The baseline of `npm run bench -- hostile`: the good app run by hand, as workerd behind HAProxy, on the same machine.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,10 +6,10 @@ import { cellOptions, makeRelease } from '../../test/support/fleets/release.ts';
 import { end, start } from './by-hand.ts';
 import { HAPROXY, startProxy } from './proxies.ts';
 
-/** The app whose visitors are asked, as the Cellar beside it has it. */
+/** The good app, the same as in the Cellar beside it. */
 const GOOD = new URL('../../test/apps/hello/index.js', import.meta.url);
 
-/** The good app, run by hand. `port` is HAProxy's. */
+/** The good app run by hand. `port` is HAProxy's. */
 export interface ByHand extends AsyncDisposable {
   port: number;
 }

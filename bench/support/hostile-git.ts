@@ -1,4 +1,4 @@
-// Attacks by git: few bytes of a push, a fetch or a comparison that make git use much memory.
+// Attacks by git: a push, a fetch or a comparison of few bytes that makes git use much memory.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,9 +12,9 @@ const NONE = '0'.repeat(40);
 const NEW = 'b'.repeat(40);
 const CAPABILITIES = '\0 report-status side-band-64k';
 const COMMIT_BYTES = 600 * 2 ** 20;
-/** Type of a commit in a pack. */
+/** Object type of a commit in a pack. */
 const COMMIT = 1;
-/** Folders of a folder, and folders in one another: their smallest files are few, their paths 35 million. */
+/** Subfolders of each folder, and levels of folders: few distinct objects, 35 million paths. */
 const NESTED = { width: 12, levels: 7 };
 
 export const gitAttacks: Attack[] = [
@@ -23,7 +23,7 @@ export const gitAttacks: Attack[] = [
     return gzipSync(`${command(`refs/heads/first${CAPABILITIES}`)}${names.join('')}0000`);
   }),
   posted('have lines', 'git-upload-pack', 'gzip', ({ work }) => {
-    // Git reads the others only behind a commit that it has.
+    // Git reads the `have` lines only for a commit that it has.
     const want = execFileSync('git', ['rev-parse', 'before'], { cwd: work, encoding: 'utf8' }).trim();
     const have = Array.from({ length: 1_000_000 }, (_, n) =>
       line(`have ${n.toString(16).padStart(40, '0')}\n`),
@@ -47,7 +47,7 @@ export const gitAttacks: Attack[] = [
   },
 ];
 
-/** Posts a body to git again and again, several at a time. */
+/** Returns an attack that posts a body to git again and again, several at a time. */
 function posted(
   name: string,
   service: string,
@@ -70,7 +70,7 @@ function posted(
   };
 }
 
-/** An app of its own for an attack, with two commits to compare, deleted at its end. */
+/** Returns the parts of an attack with an app of its own and two commits to compare. The app is deleted at its end. */
 function app(name: string, slug: string): Omit<Attack, 'attack'> {
   let id = '';
   return {
@@ -88,7 +88,7 @@ function app(name: string, slug: string): Omit<Attack, 'attack'> {
   };
 }
 
-/** Makes a branch whose folders hold themselves many times over. */
+/** Makes a branch with many references to the same folders, in many levels. */
 function nested(work: string, branch: string): void {
   const git = (words: string[], input = '') => {
     const identity = ['-c', 'user.name=Eve', '-c', 'user.email=eve@example.com'];
@@ -102,7 +102,7 @@ function nested(work: string, branch: string): void {
   git(['branch', branch, git(['commit-tree', '-m', branch, entry.split(' ')[2]!])]);
 }
 
-/** Makes a pack of one commit, which is mostly zeros and so takes little room in it. */
+/** Makes a pack of one commit, mostly zeros, which compress well. */
 function packOfCommit(): Buffer {
   const header = [(COMMIT << 4) | (COMMIT_BYTES & 15)];
   for (let rest = COMMIT_BYTES >> 4; rest > 0; rest >>= 7) {

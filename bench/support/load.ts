@@ -1,4 +1,4 @@
-// Load on an HTTP port, and what it costs a process.
+// Load generator for an HTTP port, and CPU time of a process.
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempDisposableSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -15,7 +15,7 @@ export interface Load {
   p99Ms: number;
 }
 
-/** What is asked for: a GET, or a POST when there is a body. */
+/** The request: a GET, or a POST when there is a body. */
 export interface Asked {
   path: string;
   headers?: Record<string, string>;
@@ -23,22 +23,22 @@ export interface Asked {
 }
 
 const CONNECTIONS = 32;
-/** How long a fixed number of requests may take. */
+/** Timeout of a fixed number of requests. In s. */
 const ASK_SECONDS = 60;
-/** What tells that all of them were answered. */
+/** Printed by the script when all of them were answered. */
 const COUNTED = 'counted';
-/** How long a quick run makes its load, at least, in ms. */
+/** Minimum duration of the load in a quick run, in ms. */
 const QUICK_MS = 100;
-/** Clock ticks of /proc/<pid>/stat, in ms. 100 a second on every Linux that Node runs on. */
+/** Clock tick of /proc/<pid>/stat, in ms: 100 a second on every Linux that Node runs on. */
 const TICK_MS = 10;
 const hasWrk = spawnSync('wrk', ['--version']).error === undefined;
 
-/** What makes the load, for the report. */
+/** Name of the load generator, for the report. */
 export const loadName = hasWrk
   ? `wrk -t1 -c${CONNECTIONS}`
   : `an own load generator with ${CONNECTIONS} connections (wrk is not installed)`;
 
-/** Asks over 32 connections for `seconds`. @throws {Error} when an answer is no 200 */
+/** Sends requests over 32 connections for `seconds`. @throws {Error} when an answer is no 200 */
 export async function load(port: number, seconds: number, asked: Asked = { path: '/' }): Promise<Load> {
   if (!hasWrk) return ownLoad(port, seconds, asked);
   const output = await wrk(port, seconds, CONNECTIONS, asked);
@@ -46,10 +46,10 @@ export async function load(port: number, seconds: number, asked: Asked = { path:
   return readLoad(output);
 }
 
-/** Asks exactly so many times over 32 connections. @throws {Error} when an answer is no 200, or after a minute */
+/** Sends exactly so many requests over 32 connections. @throws {Error} when an answer is no 200, or after a minute */
 export async function ask(port: number, requests: number, asked: Asked = { path: '/' }): Promise<void> {
   if (!hasWrk) return void (await times(port, requests, asked));
-  // wrk waits for its duration even when its thread has stopped: it is ended when the script has counted.
+  // wrk waits for its duration even when its thread has stopped: it is interrupted when the script has counted.
   const script = `local left = ${requests}
 function response(status)
   if status ~= 200 then io.stderr:write("an answer was a " .. status) end
@@ -70,7 +70,7 @@ end
   if (told !== COUNTED) throw new Error(`not every answer was a 200: ${told || 'none within a minute'}`);
 }
 
-/** Asks for `/` over so many connections, and counts what went wrong. @throws {Error} without wrk */
+/** Requests `/` over so many connections, and counts the errors. @throws {Error} without wrk */
 export async function crowd(
   port: number,
   seconds: number,
@@ -84,15 +84,15 @@ export async function crowd(
   return { ...readLoad(output), errors };
 }
 
-/** CPU time a process has used with all its threads, in ms. */
+/** Returns the CPU time that a process has used with all its threads, in ms. */
 export function cpuMs(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The name may hold blanks: fields are counted from the parenthesis behind it.
+  // The name may contain blanks: fields are counted from the parenthesis behind it.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
-/** CPU time that a process has used with the threads it still has, in µs: exact when it has nothing to do. */
+/** Returns the CPU time of a process's current threads, in µs. Exact while the process is idle. */
 export function cpuUs(pid: number): number {
   const threads = readdirSync(`/proc/${pid}/task`);
   const ns = threads.map((id) =>
@@ -101,7 +101,7 @@ export function cpuUs(pid: number): number {
   return ns.reduce((sum, each) => sum + each, 0) / 1000;
 }
 
-/** What wrk printed. */
+/** Runs wrk. @returns its output */
 async function wrk(port: number, seconds: number, connections: number, asked: Asked): Promise<string> {
   using scratch = mkdtempDisposableSync(join(tmpdir(), 'load-'));
   const options = wrkOptions(scratch.path, seconds, connections, asked);
@@ -119,13 +119,13 @@ async function wrk(port: number, seconds: number, connections: number, asked: As
   return await printed;
 }
 
-/** Whether wrk makes its load by now: from then on it takes SIGINT as the end of its time, of which a second is the least. */
+/** Whether wrk has installed its SIGINT handler: from then on SIGINT ends its run, which takes at least a second. */
 function takesInterrupt(pid: number): boolean {
   const caught = /^SigCgt:\s*(\S+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '0';
   return (BigInt(`0x${caught}`) & 2n) !== 0n;
 }
 
-/** @param script Lua that wrk runs besides */
+/** @param script Lua that wrk also runs */
 function wrkOptions(
   scratch: string,
   seconds: number,
@@ -169,13 +169,13 @@ async function ownLoad(port: number, seconds: number, asked: Asked): Promise<Loa
   };
 }
 
-/** Asks exactly so many times over 32 connections. @returns how long each answer took, in ms. @throws {Error} when one is no 200 */
+/** Sends exactly so many requests over 32 connections. @returns the latencies, in ms. @throws {Error} when one is no 200 */
 export function times(port: number, requests: number, asked: Asked): Promise<number[]> {
   let left = requests;
   return overConnections(port, asked, () => left-- > 0);
 }
 
-/** How long each answer took, in ms. @param goesOn whether there is one request more */
+/** Returns the latencies, in ms. @param goesOn whether to send one more request */
 async function overConnections(port: number, asked: Asked, goesOn: () => boolean): Promise<number[]> {
   const message = messageOf(asked);
   const times: number[] = [];
@@ -190,7 +190,7 @@ function messageOf({ path, headers = {}, body }: Asked): string {
   return `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1\r\n${lines}\r\n${body ?? ''}`;
 }
 
-/** One request after another while one `goesOn`. Answers must have a length. */
+/** Sends one request after another while `goesOn` allows. Answers must have a length. */
 function oneConnection(port: number, message: string, goesOn: () => boolean, times: number[]): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1');

@@ -1,13 +1,13 @@
-// The bench's app under Miniflare. As a program (`node bench/support/miniflare-app.ts SCRATCH DIRECTORY`) it starts one, asks
-// it once, says `answered` and the pid of its workerd, and ends with its standard input.
+// The bench's app in Miniflare. As a program (`node bench/support/miniflare-app.ts SCRATCH DIRECTORY`) it starts one, sends
+// one request, prints `answered` and the pid of its workerd, and ends with its standard input.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 
 /**
  * Starts an instance with the bindings of the bench's app and waits for its first 200.
- * @param scratch where its storage goes
- * @param directory of the app's release
+ * @param scratch directory of its storage
+ * @param directory directory of the app's release
  */
 export async function startMiniflare(
   scratch: string,
@@ -41,7 +41,7 @@ export async function startMiniflare(
   return { instance, pids: children().filter((pid) => !before.has(pid)) };
 }
 
-/** This process's children. */
+/** Returns the child processes of this process. */
 function children(): number[] {
   const threads = readdirSync('/proc/self/task');
   const lists = threads.map((thread) => readFileSync(`/proc/self/task/${thread}/children`, 'utf8'));

@@ -1,5 +1,5 @@
-// Other proxies to compare with: one thread each, in front of a unix socket, with an access log, their state in a
-// temporary directory.
+// Other proxies to compare with: one thread each, in front of a unix socket, with an access log and a temporary
+// directory.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { freePort } from '../../runtime/edge/caddy/caddy.ts';
 import { temporary } from '../../test/support/edge/peers.ts';
 
-/** A proxy that runs. */
+/** A running proxy. */
 export interface Proxy extends AsyncDisposable {
   /** Its name and version. */
   name: string;
@@ -17,19 +17,19 @@ export interface Proxy extends AsyncDisposable {
   pid: number;
 }
 
-/** Longest wait for a proxy to listen, in ms. */
+/** Timeout of a proxy's start, in ms. */
 const START_MS = 10_000;
-/** Connections that it may have open: a crowd on one side, and as many on the other. */
+/** Connection limit of a proxy: a crowd of clients, and as many to the backend. */
 const CONNECTIONS = 10_000;
 
-/** How to run a program in front of a socket. */
+/** How to run a program as a proxy. */
 interface Recipe {
-  /** Default: its program. */
+  /** Default: the program's name. */
   name?: string;
   program: string;
-  /** Prints its version, with the digits first. */
+  /** Command that prints the version, digits first. */
   version: string[];
-  /** The config's text. */
+  /** Returns the config's text. */
   config: (port: number, address: string, directory: string) => string;
   args: (configPath: string) => string[];
 }
@@ -52,7 +52,7 @@ http://127.0.0.1:${port} {
   args: (path) => ['run', '--config', path, '--adapter', 'caddyfile'],
 };
 
-/** @param http, location lines of the two blocks */
+/** @param http directives of the http block @param location directives of its locations */
 const nginxConfig = (
   port: number,
   socketPath: string,
@@ -103,7 +103,7 @@ export const NGINX: Recipe = {
   args: (path) => ['-c', path],
 };
 
-/** nginx with what the gateway does for each request: limits for the visitor and the app, ids, what a process is told, a log line with the same fields. */
+/** nginx with the gateway's work per request: limits for visitor and app, ids, forwarded headers, the same log fields. */
 export const BUSY_NGINX: Recipe = {
   ...NGINX,
   name: 'nginx doing as much',
@@ -153,7 +153,7 @@ backend cell
   args: (path) => ['-f', path],
 };
 
-/** No proxy that anybody could use: what Node itself costs. */
+/** Not a usable proxy: it shows the cost of Node itself. */
 export const BARE_RELAY: Recipe = {
   name: 'bare Node relay',
   program: process.execPath,
@@ -162,7 +162,11 @@ export const BARE_RELAY: Recipe = {
   args: (path) => [join(import.meta.dirname, 'bare-relay.ts'), path],
 };
 
-/** Starts one. @param address of what it stands before: the path of a unix socket; for HAProxy a host and port, too @throws {Error} when it is not installed or does not listen */
+/**
+ * Starts a proxy.
+ * @param address unix socket path of its backend; for HAProxy a host and port, too
+ * @throws {Error} when it is not installed or does not listen
+ */
 export async function startProxy(recipe: Recipe, address: string): Promise<Proxy> {
   const { program, name = program, version, config, args } = recipe;
   const printed = spawnSync(program, version, { encoding: 'utf8' });

@@ -1,10 +1,10 @@
-// What a bucket costs through the same socket when nothing is kept: a process that takes the bytes of a `put` and drops them,
-// and answers each `get` with bytes from its memory. `node bench/support/r2-floor.ts SOCKET` says `listening` when it serves.
+// The minimum cost of a bucket through the same socket: a process that drops the bytes of a `put`, and
+// answers each `get` with bytes from memory. `node bench/support/r2-floor.ts SOCKET` prints `listening` when it serves.
 import { createServer, type ServerResponse } from 'node:http';
 import { METADATA_SIZE_HEADER, REQUEST_HEADER } from '../../runtime/storage/r2/headers.ts';
 
 const PIECE = Buffer.alloc(256 * 1024, 7);
-/** Bytes of each key. */
+/** Size of each key's object, in bytes. */
 const sizes = new Map<string, number>();
 
 function answer(response: ServerResponse, key: string, body: boolean): void {

@@ -10,9 +10,9 @@ import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
 const DATE = '2026-10-01';
 
 /**
- * Starts such a process.
- * @param worker the app's module, which has a bucket as `BUCKET`
- * @returns the process, and the socket where it serves
+ * Starts a process of workerd with them.
+ * @param worker the app's module, with a bucket as `BUCKET`
+ * @returns the process, and its listening socket
  */
 export async function startWithR2(
   scratch: string,
@@ -44,7 +44,7 @@ export async function startWithR2(
   return { child, socketPath };
 }
 
-/** Miniflare's modules as one: `miniflare:` names those that lie beside, and Node's own go by other names in its workers. */
+/** Bundles Miniflare's modules. `miniflare:` names its own files, and Node's modules have other names in its workers. */
 async function bundleR2(outfile: string): Promise<void> {
   const require = createRequire(import.meta.url);
   const workers = join(dirname(require.resolve('miniflare')), 'workers');

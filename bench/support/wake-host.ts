@@ -10,16 +10,16 @@ import { lineSink } from '../../runtime/fleets/process/cell-output.ts';
 import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 
-/** Says when each app's last wake got where, as ms since 1970 with fractions. */
+/** Times of the steps of each app's last wake, in ms since 1970 with fractions. */
 export interface Steps {
   /** The gateway has read the request and asked the fleet. */
   asked: number;
-  /** Its turn has come and the host has written down that it runs. */
+  /** Its place in the queue was reached, and the host has stored that it runs. */
   launched: number;
-  /** The process listens, and the request goes there. */
+  /** The process listens, and the request is forwarded to it. */
   ready: number;
 }
-/** What the bench asks for, and what it gets: a port at the start, steps for each app once all have hibernated. */
+/** Messages of the bench and their answers: a port at the start, steps for each app once all have hibernated. */
 export type Order = 'hibernate' | 'steps';
 export type Answer = { port: number } | { hibernated: true } | { steps: Steps[] };
 
@@ -87,7 +87,7 @@ const gateway = new Gateway({
   },
 });
 
-/** Looks at the fleets until every process has gone. */
+/** Ticks the fleets until every process has ended. */
 async function hibernate(): Promise<void> {
   while (!fleets.every((fleet) => store.activity.all().get(fleet.site)?.resting ?? fleet.pid === null)) {
     for (const fleet of fleets) fleet.tick();

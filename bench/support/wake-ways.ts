@@ -1,5 +1,5 @@
-// The three ways to an app's first 200 that the wake bench compares: `workerd serve` by hand, an app that has hibernated,
-// and one that sleeps. Each way has its own copy of the storage.
+// The three starts that the wake bench compares, each up to the first 200: `workerd serve` by hand, an app that hibernated,
+// and one that sleeps. Each has its own copy of the storage.
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, globSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
@@ -10,26 +10,26 @@ import { Cellar } from '../../test/support/e2e/cellar.ts';
 import { socketFlags } from './by-hand.ts';
 import type { Answer, Order, Steps } from './wake-host.ts';
 
-/** Longest wait for a first 200, in ms. */
+/** Timeout of the first 200, in ms. */
 const READY_MS = 60_000;
 const POLL_MS = 1;
 
-/** A way to have an app that does not run answer. */
+/** A way to start a stopped app. */
 export interface Way {
-  /** Request, or start, to the first 200, in ms. The app runs then. */
+  /** Starts the app, by a request or by hand. @returns the time to the first 200, in ms */
   wake: () => Promise<number>;
-  /** Has it not run any more. */
+  /** Stops the app. */
   rest: () => Promise<void>;
 }
 
-/** What is started: a release with its config, and storage to copy. */
+/** The deployed app: a release with its config, and storage to copy. */
 export interface Deployed {
   release: string;
   data: string;
   config: string;
 }
 
-/** As in a shell: nobody tells when it is ready, so it is asked until it answers. */
+/** Starts workerd as in a shell: nothing reports when it is ready, so it is polled until it answers. */
 export function byHand({ release, data, config }: Deployed, directory: string): Way {
   cpSync(data, directory, { recursive: true });
   const args = ['serve', config, '--experimental'];
@@ -60,10 +60,10 @@ export function byHand({ release, data, config }: Deployed, directory: string): 
   return { wake, rest };
 }
 
-/** Apps that have hibernated, in a host of their own. All of them `rest` together. */
+/** Hibernated apps in a host of their own. All of them `rest` together. */
 export interface HibernatingHost extends AsyncDisposable {
   apps: Way[];
-  /** Of the first app's last wake. */
+  /** Steps of the first app's last wake. */
   steps: () => Promise<Steps>;
 }
 
@@ -74,7 +74,7 @@ export async function hibernatingHost(
   count: number,
 ): Promise<HibernatingHost> {
   mkdirSync(directory);
-  // The host looks for it there.
+  // The host expects the release there.
   symlinkSync(release, join(directory, 'release'));
   for (let index = 0; index < count; index++)
     cpSync(data, join(directory, `${index}-data`), { recursive: true });
@@ -86,7 +86,7 @@ export async function hibernatingHost(
     return next;
   };
   const { port } = (await answered()) as { port: number };
-  // One answer at a time: those who ask together get the same.
+  // Only one call runs at a time; concurrent callers share it.
   let resting: Promise<unknown> | null = null;
   const rest = async () => {
     resting ??= order('hibernate');
@@ -107,10 +107,10 @@ export async function hibernatingHost(
   };
 }
 
-/** A whole Cellar with guestbooks that sleep. */
+/** A whole Cellar with sleeping guestbooks. */
 export interface SleepingHost extends AsyncDisposable {
   apps: Way[];
-  /** What the first app runs, to be taken while it sleeps. */
+  /** Returns the deployed files of the first app. Copy them while it sleeps. */
   deployed: () => Deployed;
   /** Deploys another guestbook. */
   add: () => Promise<void>;
@@ -157,7 +157,7 @@ export async function sleepingHost(mostApps: number): Promise<SleepingHost> {
   };
 }
 
-/** One request on a connection of its own. @throws {Error} when it is not answered with 200 */
+/** Sends one request on a new connection. @throws {Error} when the answer is no 200 */
 function get(to: { port: number; host: string } | { socketPath: string }): Promise<void> {
   const address = 'port' in to ? { port: to.port, headers: { host: to.host } } : to;
   return new Promise((resolve, reject) => {
