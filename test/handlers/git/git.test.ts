@@ -185,7 +185,7 @@ test('an external control UI can decide instead, and an answer without a role is
   }
 });
 
-test('a fetch reaches the host decompressed, and one with too many pkt-lines gets a refusal that git shows', async () => {
+test('a fetch reaches the host decompressed, and one over 4 MiB gets a refusal that git shows', async () => {
   const fetched = (body: Buffer, coding?: string) =>
     control.fetch('POST', '/v1/git/repository/git-upload-pack', {
       headers: { ...basic(keyOf('viewer')), ...(coding && { 'content-encoding': coding }) },
