@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 const MODULE = fileURLToPath(new URL('../../runtime/isolation/users.ts', import.meta.url));
-/** Makes a user namespace with root as its only user, which stands for a rootless container with too few users. */
+/** Runs a command as root of a user namespace without other users, like a rootless container that has too few. */
 const ROOTLESS = ['unshare', '--user', '--map-root-user'];
 
 test('a rootless container with too few users says how many it needs', (t) => {
