@@ -44,7 +44,7 @@ test('any branch gives a label whose address can have a certificate, with any sl
   );
 });
 
-test('no name is that of a version, nor a reserved label', () => {
+test('neither a version’s name nor an invalid label is a preview’s name', () => {
   for (const name of [
     '',
     'a',
