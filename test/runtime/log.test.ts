@@ -23,7 +23,7 @@ test('a log without a reader takes bounded memory, and later says what is missin
   let [read, missing, last] = [0, 0, ''];
   for await (const line of createInterface({ input: writer.stdout })) {
     // Node buffers a little: then lines are missing in two places.
-    const dropped = /dropped, because nobody read it lines=(\d+)$/.exec(line);
+    const dropped = /dropped because nothing read the output lines=(\d+)$/.exec(line);
     if (dropped) missing += Number(dropped[1]);
     else read++;
     last = line;

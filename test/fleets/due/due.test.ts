@@ -72,10 +72,10 @@ test('an alarm of a hibernated app runs in time, and the process goes again when
   assert.equal(app.fleet.state, 'idle');
   await app.until(() => app.rests.length === 3);
   assert.deepEqual(app.rests, [{ dueAt: at }, null, { dueAt: null }]);
-  const ran = Number(/at (\d+)/.exec(alarms(app, 'begins')[0]!)![1]);
+  const ran = Number(/at (\d+)/.exec(alarms(app, 'alarm begins')[0]!)![1]);
   assert.ok(ran >= at && ran - at < 20_000, `${ran - at} ms late`);
-  assert.equal(alarms(app, 'begins').length, 1);
-  assert.equal(alarms(app, 'ends').length, 1, 'an alarm under way keeps the process');
+  assert.equal(alarms(app, 'alarm begins').length, 1);
+  assert.equal(alarms(app, 'alarm ends').length, 1, 'an alarm under way keeps the process');
 });
 
 test('an alarm of a sleeping app runs, and the app stays asleep for everybody else', async (t) => {
@@ -84,10 +84,10 @@ test('an alarm of a sleeping app runs, and the app stays asleep for everybody el
   const at = Number((await app.ask('/?2000')).text);
   await app.fleet.sleep();
   assert.deepEqual([app.fleet.state, app.rests], ['stopped', [{ dueAt: at }]]);
-  await app.until(() => alarms(app, 'begins').length === 1);
+  await app.until(() => alarms(app, 'alarm begins').length === 1);
   assert.equal(app.fleet.asleep, true);
   await app.until(() => app.rests.length === 3);
-  assert.equal(alarms(app, 'ends').length, 1);
+  assert.equal(alarms(app, 'alarm ends').length, 1);
   assert.deepEqual([app.fleet.state, app.fleet.asleep], ['stopped', true]);
 });
 
@@ -105,7 +105,7 @@ test('a sleeping app that is woken during its alarm goes on in the same process'
   await app.ask('/?2000');
   await app.fleet.sleep();
   runClock(t, app);
-  await app.until(() => alarms(app, 'begins').length === 1);
+  await app.until(() => alarms(app, 'alarm begins').length === 1);
   const { pid } = app.fleet;
   await app.fleet.start(app.live);
   assert.deepEqual([app.fleet.asleep, app.fleet.state, app.fleet.pid], [false, 'running', pid]);
@@ -124,7 +124,7 @@ test('an alarm that was known when the host ended runs after its next start', as
   next.fleet.restore('idle', app.live, null);
   runClock(t, next);
   await next.until(() => next.rests.at(-1)?.dueAt === null);
-  assert.equal(alarms(next, 'ends').length, 1);
+  assert.equal(alarms(next, 'alarm ends').length, 1);
 });
 
 test('a process that dies in the alarm of a sleeping app is not the alarm’s end', async (t) => {
@@ -132,14 +132,14 @@ test('a process that dies in the alarm of a sleeping app is not the alarm’s en
   await app.ask('/?2000');
   await app.fleet.sleep();
   runClock(t, app);
-  await app.until(() => alarms(app, 'begins').length === 1);
+  await app.until(() => alarms(app, 'alarm begins').length === 1);
   const { pid } = app.fleet;
   process.kill(pid!, 'SIGKILL');
   await app.until(() => app.fleet.lastError !== null);
   assert.equal(app.fleet.lastError!.split(';')[0], 'workerd was ended by SIGKILL');
   assertGone(pid);
   await app.until(() => app.rests.at(-1)?.dueAt === null);
-  assert.equal(alarms(app, 'ends').length, 1);
+  assert.equal(alarms(app, 'alarm ends').length, 1);
   assert.equal(app.fleet.asleep, true);
 });
 
