@@ -35,7 +35,10 @@ export class PeriodicJobs {
   startTicking(): void {
     const { tick, sweep, sweepEveryMs } = this.#options;
     this.#every(TICK_MS, tick);
-    if (sweepEveryMs !== null) this.#every(sweepEveryMs, () => void sweep());
+    if (sweepEveryMs === null) return;
+    this.#every(sweepEveryMs, () => {
+      sweep().catch((error: unknown) => log('warn', 'the sweep failed', { error: reason(error) }));
+    });
   }
 
   /** Reconciles, then starts the jobs that need the control plane. */
