@@ -18,6 +18,8 @@ const TELL_SHED_EVERY_MS = 60_000;
 export class Admissions {
   readonly #options: AdmissionOptions;
   readonly #process: Supervisor;
+  /** The phase of the last start for requests. */
+  #starting: Phase | null = null;
   /** When the last such line was logged. */
   #shedAt = Number.NEGATIVE_INFINITY;
   /** Starts of a resting app for requests, since `takeWakes` was called. */
@@ -41,6 +43,11 @@ export class Admissions {
     return admission(this.#process.phase, this.#process.asleep, coming);
   }
 
+  /** Whether a process is being started for requests, and not only for due work or a lease. */
+  get isStarting(): boolean {
+    return this.#starting !== null && this.#starting === this.#process.phase;
+  }
+
   /** Returns the number of starts of a resting app since the last call. */
   takeWakes(): number {
     const wakes = this.#wakeCount;
@@ -62,6 +69,7 @@ export class Admissions {
   #start(): void {
     const phase: Phase = { name: 'starting', gate: Promise.withResolvers(), hibernated: true };
     const wanted = this.#process.wanted;
+    this.#starting = phase;
     this.#process.enter(phase);
     this.#process.operations
       .run(async () => {

@@ -158,9 +158,9 @@ export class Fleet implements Backend {
     this.#process.asleep = asleep;
   }
 
-  /** Whether a process is being started for a request to a sleeping app. */
+  /** Whether a sleeping app is being started for requests, or because somebody asked for it. */
   get isWaking(): boolean {
-    return this.asleep && (this.#coming !== null || this.#process.phase.name === 'starting');
+    return this.asleep && (this.#coming !== null || this.#admissions.isStarting);
   }
 
   /**
@@ -338,7 +338,10 @@ export class Fleet implements Backend {
     this.#idling.look();
   }
 
-  /** Stops it for good. Cancels what is under way: a trial, a migration (which is rolled back), a filling, a start. */
+  /**
+   * Stops the process for good. Cancels a trial, a migration (which is rolled back), the filling of a cache, and a start.
+   * @param why the reason that these get
+   */
   close(why?: string): Promise<void> {
     return this.#process.operations.close(() => stop(this.#process), why);
   }

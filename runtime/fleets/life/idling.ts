@@ -42,7 +42,7 @@ export class IdleCheck {
       else this.#watchdog.look(running.cell, used || running === this.#working);
     }
     if (quiet) operations.run(() => this.#hibernate(running)).catch(() => {});
-    else if (this.#hasDueWork() && this.#process.hasMemory()) this.start().catch(() => {});
+    else if (this.#hasDueWork() && this.#process.hasMemory()) this.#start().catch(() => {});
   }
 
   #endStuck(cell: Cell, why: Stuck): void {
@@ -66,7 +66,7 @@ export class IdleCheck {
    * Starts a process for due work, if the app has none. A sleeping app sleeps on.
    * @throws when it does not start; a retry is then scheduled
    */
-  start(): Promise<void> {
+  #start(): Promise<void> {
     const { phase, wanted, operations } = this.#process;
     const start = async () => {
       if (this.#process.phase !== phase || !this.#process.hasMemory()) return;

@@ -242,6 +242,22 @@ function processOf({ root }: Harness): number {
   return Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10);
 }
 
+test('a start for a lease or due work does not wake a sleeping app, and one for a request does', async (t) => {
+  const app = harness(t, { idleMs: 0 });
+  app.fleet.restore('idle', await app.release(1, { migrations: {} }), { dueAt: null });
+  app.fleet.asleep = true;
+  const used = app.fleet.withCell('a test', async () => {});
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual([app.fleet.pid, app.fleet.isWaking], [null, false]);
+  await used;
+  assert.equal(app.fleet.asleep, true);
+  await app.fleet.sleep();
+  const asked = app.ask('/version');
+  assert.equal(app.fleet.isWaking, true);
+  assert.equal((await asked).text, '1');
+  assert.deepEqual([app.fleet.asleep, app.fleet.isWaking], [false, false]);
+});
+
 test('a sleeping app that does not start sleeps on, and is tried again only after a pause', async (t) => {
   const app = harness(t, { idleMs: 0 });
   const code = 'console.log("begins"); throw new Error("no"); export default {}';
