@@ -82,7 +82,7 @@ export async function run(): Promise<void> {
   if (CROWD_NAME.includes(wanted)) await runCrowd(subjects);
 }
 
-/** Opens many connections, of which few are active at a time. The first wave includes all connects. */
+/** Opens many connections; only some send requests at the same time. The first wave also opens them. */
 async function runCrowd(subjects: Subject[]): Promise<void> {
   const results = await rounds(subjects, CROWD_ROUNDS, async (port) => {
     const { errors, ...result } = await crowd(port, CROWD_SECONDS, CROWD);

@@ -1,7 +1,6 @@
-// The cost of an app that prints 100,000 lines a second: how much it prints and what is stored, the host's CPU time, and
-// its neighbour's latency. Beside it the same app uses a core as much without printing, since on a small machine the CPU use
-// alone delays neighbours. A busy app gets low priority within two seconds, and normal priority after ten calm
-// ones. The calm before each flood makes it begin at normal priority.
+// What an app that prints 100,000 lines a second costs: lines printed and stored, the host's CPU time, a neighbour's latency.
+// The baseline is the same app, which uses as much CPU without printing: on a small machine CPU use alone delays neighbours.
+// A busy app has low priority after two seconds, and normal priority after ten calm ones. So each flood follows a calm.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { effort } from './support/bench-scale.ts';

@@ -1,5 +1,6 @@
 // Unauthenticated routes for the edge. They are not an API for clients. The host answers `/v1/edge/wake` itself.
-import { findAppAt, mayHaveCertificate } from '../sqlite/control/people/access.ts';
+import { findAppBySlug } from '../sqlite/control/apps/apps.ts';
+import { mayHaveCertificate } from '../sqlite/control/people/access.ts';
 import type { RequestContext } from './context.ts';
 import { PreviewNames } from './preview-names.ts';
 import { Problem } from './problem.ts';
@@ -38,12 +39,12 @@ const previewNames = new PreviewNames();
 async function isPreview(label: string | null, { db, host, at }: RequestContext): Promise<boolean> {
   const [name = '', slug = '', ...more] = label?.split('--') ?? [];
   if (slug === '' || more.length > 0) return false;
-  const app = await findAppAt(db, slug, '');
+  const app = await findAppBySlug(db, slug);
   if (app === null) return false;
-  const serves = (await host.call('GET /apps/:id/previews', { id: app })).some(
+  const serves = (await host.call('GET /apps/:id/previews', { id: app.id })).some(
     (each) => each.serves && each.names.includes(name),
   );
-  return serves && previewNames.may(app, name, Date.parse(at));
+  return serves && previewNames.may(app.id, name, Date.parse(at));
 }
 
 /** Normalizes a hostname: removes the port and the final dot. */

@@ -1,7 +1,7 @@
 // Statistics that several benches use.
 import { readFileSync } from 'node:fs';
 
-/** Returns the median; of an even number of values, the upper of the two. NaN when there are none. */
+/** Returns the median. For an even number of values, it is the upper middle value; for no values, NaN. */
 export function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }

@@ -170,7 +170,7 @@ export const otherRoutes: readonly OtherRoute[] = [
     headers: ['X-Forwarded-Host'],
     answers: 'application/json',
     schema: { type: 'object', properties: { status: { type: 'string' } }, required: ['status'] },
-    errors: ['unknown_host', 'transition_conflict', 'app_unavailable', 'host_unavailable'],
+    errors: ['unknown_host', 'app_unavailable'],
   },
   {
     name: 'rpc',

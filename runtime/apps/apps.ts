@@ -84,10 +84,7 @@ export class Apps extends KnownApps {
         preview === null &&
         !(hibernates && this.#activity.atBoot(id)?.resting === true),
     );
-    const startThem = async () => {
-      for (let app = waiting.shift(); app; app = waiting.shift()) await app.startInTurn();
-    };
-    await Promise.all(Array.from({ length: BOOT_CONCURRENCY }, startThem));
+    await someAtOnce(BOOT_CONCURRENCY, waiting, (app) => app.startInTurn());
   }
 
   /** Hibernates idle apps, starts processes for due work, reports and records changes. Call it about once a second. */
@@ -250,18 +247,15 @@ export class Apps extends KnownApps {
   async sweep(unusedMs: number): Promise<void> {
     const before = new Date(Date.now() - unusedMs).toISOString();
     const unused = [...this.apps.values()].filter((app) => this.#isUnused(app, before));
-    const sleepThem = async () => {
-      for (let app = unused.shift(); app; app = unused.shift()) {
-        // It may have been used while others were put to sleep.
-        if (!this.#isUnused(app, before)) continue;
-        await app
-          .sleep(false)
-          .catch((error: unknown) =>
-            log('warn', 'an unused app was not put to sleep', { app: app.id, error: reason(error) }),
-          );
-      }
-    };
-    await Promise.all(Array.from({ length: SWEEP_CONCURRENCY }, sleepThem));
+    await someAtOnce(SWEEP_CONCURRENCY, unused, async (app) => {
+      // It may have been used while others were put to sleep.
+      if (!this.#isUnused(app, before)) return;
+      await app
+        .sleep(false)
+        .catch((error: unknown) =>
+          log('warn', 'an unused app was not put to sleep', { app: app.id, error: reason(error) }),
+        );
+    });
   }
 
   #isUnused(app: App, before: string): boolean {
@@ -444,4 +438,12 @@ export class Apps extends KnownApps {
 
 function stale({ id, generation }: { id: string; generation: number }): StaleGeneration {
   return new StaleGeneration(`generation ${generation} of app ${id} is older than what this host knows`);
+}
+
+/** Does `work` for all apps, for at most `count` of them at once. */
+async function someAtOnce(count: number, apps: App[], work: (app: App) => Promise<void>): Promise<void> {
+  const next = async () => {
+    for (let app = apps.shift(); app; app = apps.shift()) await work(app);
+  };
+  await Promise.all(Array.from({ length: count }, next));
 }

@@ -2,6 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import type { ObservedApp } from '../../handlers/contract/host/host-calls.ts';
 import { HOST_CALL_BYTES, WANTED_BYTES } from '../../handlers/contract/sizes.ts';
 import type { Secrets } from '../apps/secrets.ts';
 import type { Imports } from '../builds/source/import.ts';
@@ -132,21 +133,16 @@ function routesOf(
   | WorkflowCall
 > {
   const { store, paths, disk, apps, queue, requests, changes, outbox, controlUi, onPush, alerts } = options;
+  const applied = (app: ObservedApp) => ({ app, as_of: store.outbox.position() });
   return {
     'PUT /apps/:id': async ({ request, words }) => {
       const wanted = await readJson<'PUT /apps/:id'>(request, WANTED_BYTES);
       if (wanted.id !== words[0]) throw new Refusal(400, 'invalid_input', 'id differs from the path');
       const reached = await apps.apply(wanted);
-      return { app: apps.observe(wanted.id) ?? reached, as_of: store.outbox.position() };
+      return applied(apps.observe(wanted.id) ?? reached);
     },
-    'POST /apps/:id/start': async ({ words }) => ({
-      app: await apps.start(words[0]!),
-      as_of: store.outbox.position(),
-    }),
-    'POST /apps/:id/sleep': async ({ words }) => ({
-      app: await apps.sleep(words[0]!),
-      as_of: store.outbox.position(),
-    }),
+    'POST /apps/:id/start': async ({ words }) => applied(await apps.start(words[0]!)),
+    'POST /apps/:id/sleep': async ({ words }) => applied(await apps.sleep(words[0]!)),
     'DELETE /apps/:id': async ({ words, query }) => {
       await apps.delete(words[0]!, Number(query.get('generation')));
       alerts.deleteOfApp(words[0]!);

@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import type { Readable } from 'node:stream';
 import { readAtMost } from './read-at-most.ts';
 
-/** A body that is passed on as it comes. Whoever gives it aborts the signal when it breaks off. */
+/** A streamed request body of `size` bytes. Abort the request's signal when the source ends early. */
 export interface StreamedBody {
   size: number;
   bytes: Readable;

@@ -70,15 +70,19 @@ export class Incoming {
     }
   }
 
-  /** Takes a place, if needed from the account with most. @throws {Refusal} 429 when there is none for this account */
+  /**
+   * Reserves a place. When all are taken, it ends the oldest upload of the account with most.
+   * @throws {Refusal} 429 when this account may have no more
+   */
   #take(account: string): Place {
-    const ofAccount = this.#of(account).length;
+    const places = Map.groupBy(this.#places, (place) => place.account);
+    const ofAccount = places.get(account)?.length ?? 0;
     if (ofAccount >= AT_ONCE_OF_ACCOUNT)
       throw tooMany(`of one account at most ${AT_ONCE_OF_ACCOUNT} uploads may come at once`);
     if (this.#places.size >= AT_ONCE) {
-      const [oldest, ...others] = [...this.#places]
-        .map((place) => this.#of(place.account))
-        .reduce((most, places) => (places.length > most.length ? places : most));
+      const [oldest, ...others] = [...places.values()].reduce((most, each) =>
+        each.length > most.length ? each : most,
+      );
       // Otherwise two accounts would take one place from each other by turns.
       if (others.length <= ofAccount) throw tooMany(`at most ${AT_ONCE} uploads may come at once`);
       this.#places.delete(oldest!);
@@ -89,10 +93,6 @@ export class Incoming {
     const place = { account, ended: new AbortController() };
     this.#places.add(place);
     return place;
-  }
-
-  #of(account: string): Place[] {
-    return [...this.#places].filter((place) => place.account === account);
   }
 }
 

@@ -95,7 +95,7 @@ function waiting({ store }: { store: ReturnType<typeof openHostStore> }): Messag
   }
 }
 
-/** Sends what is due, and waits until the result is stored. */
+/** Sends due deliveries, and waits until the result of this alert's delivery is stored. */
 async function delivered({ alerts, deliveries }: ReturnType<typeof world>, id: string): Promise<void> {
   const before = alerts.find(id)!.last_delivery;
   deliveries.tick();

@@ -362,7 +362,7 @@ test("a value of KV's largest size goes through Cloudflare's API as an app's own
   const expiring = (name: string) => items.find(({ key }: { key: string }) => key === name).expires_at;
   assert.equal(expiring('raw'), expiring('own'));
 
-  // What is too large, wrong or broken off is refused, and the value before it stays.
+  // A value that is too large, invalid or incomplete is refused, and the stored value stays.
   const appRefused = await cellar.get('large-values', `/?key=own&size=${MOST + 1}`, { method: 'PUT' });
   assert.match(appRefused.text, /413.*26214401 exceeds limit of 26214400/);
   for (const body of [bytes(MOST + 1), ReadableStream.from([bytes(MOST + 1)])]) {

@@ -20,7 +20,7 @@ const NEEDS_CONTAINER =
   isRoot && findProgram('bwrap') !== null ? NEEDS_SANDBOX : { skip: 'it needs root, and bubblewrap' };
 const module = (name: string) =>
   JSON.stringify(fileURLToPath(new URL(`../../runtime/isolation/${name}.ts`, import.meta.url)));
-/** Finds the sandbox of a view, and runs a command in it as a user. Prints the reason if there is none. */
+/** A program that finds a sandbox and runs a command in it as a user. Without a sandbox, it prints the reason. */
 const FIND_AND_RUN = `
 import { spawnSync } from 'node:child_process';
 import { findSandbox } from ${module('sandbox')};

@@ -86,7 +86,7 @@ const named = { id: z.string(), binding: z.string().nullable() };
 const kvKey = z.string().min(1).max(512);
 const kvEntry = { expires_at: time.nullable(), metadata: z.unknown() };
 
-/** A key and what is kept with its value. */
+/** A KV key, with the expiry and metadata of its value. The value itself is sent separately. */
 export const kvValue = z.strictObject({
   id: reference,
   namespace_id: reference,

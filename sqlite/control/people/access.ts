@@ -89,19 +89,3 @@ export async function mayHaveCertificate(
     .first();
   return found !== null;
 }
-
-/** Returns the id of the app at a hostname: by its slug (null if the hostname contains none) or a proved domain. */
-export async function findAppAt(
-  db: D1Database,
-  slug: string | null,
-  hostname: string,
-): Promise<string | null> {
-  const found = await db
-    .prepare(
-      `SELECT id FROM apps WHERE deleted_at IS NULL
-         AND (slug = ?1 OR id = (SELECT app_id FROM domains WHERE hostname = ?2 AND proved_at IS NOT NULL))`,
-    )
-    .bind(slug, hostname)
-    .first<{ id: string }>();
-  return found?.id ?? null;
-}

@@ -259,7 +259,7 @@ interface RestRequest {
   init: RequestInit;
 }
 
-/** Returns the REST request that is equal to the input; null when there is none. */
+/** Returns the REST request for an operation's input; null if REST cannot express it. */
 function restRequest(operation: Operation, input: Input): RestRequest | null {
   if (operation.path === null) return null;
   const inPath = pathNames(operation.path);
