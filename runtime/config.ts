@@ -59,6 +59,12 @@ function contradictions(config: Partial<Config>): string[] {
       'RUNNER_SNAPSHOT_ACCESS_KEY and RUNNER_SNAPSHOT_SECRET_KEY must be set when RUNNER_SNAPSHOT_URL is s3://',
     );
   }
+  if (
+    config.RUNNER_BUCKET &&
+    (config.RUNNER_BUCKET_ACCESS_KEY === '' || config.RUNNER_BUCKET_SECRET_KEY === '')
+  ) {
+    problems.push('RUNNER_BUCKET_ACCESS_KEY and RUNNER_BUCKET_SECRET_KEY must be set when RUNNER_BUCKET is');
+  }
   if (config.RUNNER_SMTP_URL && config.RUNNER_SMTP_FROM === '') {
     problems.push('RUNNER_SMTP_FROM must be set when RUNNER_SMTP_URL is, such as cellar@example.com');
   }

@@ -53,12 +53,16 @@ export class Host {
 
   /**
    * Starts everything: apps and edge first, then the control plane. Resolves when all parts serve.
-   * @throws {Error} when a port is taken, or a newer Cellar has used the control plane's database. Call `close` then
+   * @throws {Error} when a port is taken, the bucket fails a check, or a newer Cellar has used the control plane's database.
+   * Call `close` then
    */
   async start(): Promise<Addresses> {
     const { apps, buckets, caddy, disk, geo, hasUsers, known, missed, outbox, paths, previews } = this.#parts;
     const { queue, rounds, snapshots, storage, telemetry, isolation } = this.#parts;
     queue.interruptUnfinished();
+    // Apps start meanwhile.
+    const bucket = this.#parts.bucket?.start();
+    bucket?.catch(() => {});
     telemetry.start();
     telemetry.keepOnly(apps.memories().map(({ id }) => id));
     await geo.look();
@@ -79,6 +83,7 @@ export class Host {
     await this.#spawner.open();
     buckets.warm();
     await apps.resume();
+    await bucket;
     if (this.#closed) return known.addresses;
     missed.start();
     previews.start();
@@ -215,6 +220,7 @@ export class Host {
       closing.step('missed deploys', () => missed.stop()),
     ];
     geo.close();
+    this.#parts.bucket?.close();
     await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));
     await closing.step('control UI', () => ui?.close());
     await closing.step('access log', () => accessLog.close());

@@ -101,7 +101,9 @@ export function assemble(config: Config) {
 
   /** Returns the names of warnings while everything serves, as `/ready` shows them. */
   function warnings(): string[] {
-    return appParts.snapshots.isNewestDamaged ? ['snapshots'] : [];
+    const warnings = appParts.snapshots.isNewestDamaged ? ['snapshots'] : [];
+    if (base.bucket && base.bucket.problem !== null) warnings.push('bucket');
+    return warnings;
   }
 
   return {

@@ -72,9 +72,18 @@ export const token = z.union([
       'must have 16 to 256 printable characters without spaces; `openssl rand -hex 32` makes one',
     ),
 ]);
+const S3_URL = /^s3:\/\/[\w.-]+(\/[\w.-]+)*\/?$/;
+export const s3Url = z.string().regex(S3_URL, 'must be s3://bucket/prefix');
+export const region = z.string().regex(/^[\w-]+$/, 'must be like us-east-1');
+export const accessKey = z.string().max(256, 'must have at most 256 characters');
 export const snapshotPlace = z.union([
   z.literal(''),
-  z.string().regex(/^(\/|s3:\/\/[\w.-]+(\/[\w.-]+)*\/?$)/, 'must be an absolute path, or s3://bucket/prefix'),
+  z
+    .string()
+    .refine(
+      (text) => text.startsWith('/') || S3_URL.test(text),
+      'must be an absolute path, or s3://bucket/prefix',
+    ),
 ]);
 export const logFilter = z.string().superRefine((text, context) => {
   try {

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { DATA_DIRECTORY_MAX } from './disk/data-directory.ts';
 import {
+  accessKey,
   addressRanges,
   aiModels,
   appSenderList,
@@ -17,6 +18,8 @@ import {
   paths,
   perMinute,
   port,
+  region,
+  s3Url,
   sender,
   smtpUrl,
   snapshotPlace,
@@ -298,6 +301,33 @@ export const settings = {
     meaning: 'Apps to put to sleep are looked for so often, in seconds.',
     schema: integer(1, 86_400),
   },
+  RUNNER_BUCKET: {
+    default: '',
+    meaning: '[Bucket](bucket.md) for what must survive this machine, as `s3://bucket/prefix`. Empty: none.',
+    schema: z.union([z.literal(''), s3Url]),
+  },
+  RUNNER_BUCKET_ENDPOINT: {
+    default: '',
+    meaning:
+      'URL of that bucket’s store, without the bucket, such as `https://storage.example.com`. Empty: Amazon S3.',
+    schema: httpUrl('must be like https://storage.example.com'),
+  },
+  RUNNER_BUCKET_REGION: {
+    default: 'us-east-1',
+    meaning: 'Region of that bucket; `auto` for R2.',
+    schema: region,
+  },
+  RUNNER_BUCKET_ACCESS_KEY: {
+    default: '',
+    meaning: 'Id of the access key of that bucket.',
+    schema: accessKey,
+  },
+  RUNNER_BUCKET_SECRET_KEY: {
+    secret: true,
+    default: '',
+    meaning: 'The secret of that key.',
+    schema: accessKey,
+  },
   RUNNER_SNAPSHOT_EVERY_H: {
     default: '24',
     meaning: 'Hours between snapshots that are taken without being asked for; a fraction will do. 0: none.',
@@ -312,30 +342,30 @@ export const settings = {
   RUNNER_SNAPSHOT_URL: {
     default: '',
     meaning:
-      'Where snapshots are kept: the absolute path of a directory, best on another disk, or `s3://bucket/prefix`. Empty: `<data>/snapshots`.',
+      'Where snapshots are kept: the absolute path of a directory, best on another disk, or `s3://bucket/prefix`. Empty: `snapshots/` in `RUNNER_BUCKET`, or without one `<data>/snapshots`.',
     schema: snapshotPlace,
   },
   RUNNER_SNAPSHOT_ENDPOINT: {
     default: '',
     meaning:
-      'Of a store that is not Amazon’s: its URL, before the name of the bucket, such as `https://storage.example.com`.',
+      'URL of that bucket’s store, without the bucket, such as `https://storage.example.com`. Empty: Amazon S3.',
     schema: httpUrl('must be like https://storage.example.com'),
   },
   RUNNER_SNAPSHOT_REGION: {
     default: 'us-east-1',
     meaning: 'Region of the bucket of snapshots.',
-    schema: z.string().regex(/^[\w-]+$/, 'must be like us-east-1'),
+    schema: region,
   },
   RUNNER_SNAPSHOT_ACCESS_KEY: {
     default: '',
     meaning: 'Id of the access key of that bucket.',
-    schema: z.string().max(256, 'must have at most 256 characters'),
+    schema: accessKey,
   },
   RUNNER_SNAPSHOT_SECRET_KEY: {
     secret: true,
     default: '',
     meaning: 'The secret of that key.',
-    schema: z.string().max(256, 'must have at most 256 characters'),
+    schema: accessKey,
   },
   RUNNER_SNAPSHOT_KEEP: {
     default: '14',

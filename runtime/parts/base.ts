@@ -4,6 +4,8 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import type { Addresses } from '../addresses.ts';
 import { Secrets } from '../apps/secrets.ts';
+import { BucketCheck } from '../bucket/bucket-check.ts';
+import { bucketPlace } from '../bucket/place.ts';
 import type { Config } from '../config.ts';
 import { claim, keptSecret, type Layout, layout } from '../disk/data-directory.ts';
 import { DiskWatch } from '../disk/disk-watch.ts';
@@ -24,6 +26,7 @@ export function makeBase(config: Config) {
   const paths = layout(config.RUNNER_DATA_DIR);
   const { release, disk, token, store } = openDataDirectory(config, paths);
   const workerd = workerdPath();
+  const bucket = bucketPlace(config);
   /** Null until the ports are known. */
   const known: { addresses: Addresses | null } = { addresses: null };
   return {
@@ -35,6 +38,8 @@ export function makeBase(config: Config) {
     store,
     workerd,
     known,
+    /** Null without a bucket. */
+    bucket: bucket && new BucketCheck(bucket),
     /** Authenticates the host to the control plane and the control UI; new at each boot. */
     secret: randomBytes(32).toString('base64url'),
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),

@@ -2,20 +2,10 @@
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AwsClient } from 'aws4fetch';
+import type { S3Place } from '../../bucket/place.ts';
 import { reason } from '../../log.ts';
 import { Backoff } from '../../processes/backoff.ts';
 import { MissingObject, type Store, type Stored } from './store.ts';
-
-/** Address and credentials of a bucket. */
-export interface S3Place {
-  endpoint: string;
-  region: string;
-  bucket: string;
-  /** Prefix of every name; empty, or ending with `/`. */
-  prefix: string;
-  accessKey: string;
-  secretKey: string;
-}
 
 /** Timeout of one attempt, in ms; an object has little more than 16 MiB. */
 const DEADLINE_MS = 5 * 60_000;

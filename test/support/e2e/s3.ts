@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Miniflare } from 'miniflare';
+import type { S3Place } from '../../../runtime/bucket/place.ts';
 
 const KEYS = { accessKeyId: 'an-access-key', secretAccessKey: 'a-secret-key' };
 
@@ -36,15 +37,21 @@ export async function startS3() {
     ],
   });
   const url = await miniflare.ready;
+  const endpoint = new URL('/cdn-cgi/local/r2/s3', url).href;
   const bucket = await miniflare.getR2Bucket('BUCKET');
   return {
     settings: {
       RUNNER_SNAPSHOT_URL: 's3://snapshots/of/cellar',
-      RUNNER_SNAPSHOT_ENDPOINT: new URL('/cdn-cgi/local/r2/s3', url).href,
+      RUNNER_SNAPSHOT_ENDPOINT: endpoint,
       RUNNER_SNAPSHOT_REGION: 'auto',
       RUNNER_SNAPSHOT_ACCESS_KEY: KEYS.accessKeyId,
       RUNNER_SNAPSHOT_SECRET_KEY: KEYS.secretAccessKey,
     },
+    /** The same bucket, with another prefix. */
+    place: (prefix: string): S3Place => ({
+      ...{ endpoint, region: 'auto', bucket: 'snapshots', prefix },
+      ...{ accessKey: KEYS.accessKeyId, secretKey: KEYS.secretAccessKey },
+    }),
     names: async (): Promise<string[]> => (await bucket.list()).objects.map(({ key }) => key),
     [Symbol.asyncDispose]: async () => {
       await miniflare.dispose();

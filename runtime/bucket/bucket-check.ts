@@ -1,0 +1,72 @@
+// Probes the bucket at the start of Cellar, and again until it can be reached.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { log, reason } from '../log.ts';
+import { Backoff } from '../processes/backoff.ts';
+import type { S3Place } from './place.ts';
+
+/** A larger difference from the bucket's clock is a warning, in ms. */
+const CLOCK_WARNING_MS = 1_000;
+/** A larger one is a problem, in ms: workerd's cluster ends a process from 2 s on. */
+const CLOCK_PROBLEM_MS = 2_000;
+
+export class BucketCheck {
+  readonly #place: S3Place;
+  readonly #closing = new AbortController();
+  #problem: string | null = null;
+
+  constructor(place: S3Place) {
+    this.#place = place;
+  }
+
+  /** Why the bucket cannot be used; null when nothing is known to be wrong. */
+  get problem(): string | null {
+    return this.#problem;
+  }
+
+  /**
+   * Probes the bucket once. If it is out of reach, further probes follow in the background.
+   * @throws {UnusableStore} for a store that no further probe would accept
+   */
+  async start(): Promise<void> {
+    const { UnusableStore } = await import('./probe.ts');
+    await this.#probe().catch((error: unknown) => {
+      if (!(error instanceof UnusableStore && error.isAway)) throw error;
+      void this.#retry(error);
+    });
+  }
+
+  close(): void {
+    this.#closing.abort();
+  }
+
+  async #retry(first: unknown): Promise<void> {
+    const { signal } = this.#closing;
+    const backoff = new Backoff();
+    for (let error = first; error !== null && !signal.aborted; ) {
+      this.#problem = reason(error);
+      const { delayMs } = backoff.next(0);
+      log('error', 'the bucket cannot be used; trying again', { error: this.#problem, retry_ms: delayMs });
+      await sleep(delayMs, undefined, { signal }).catch(() => {});
+      error = await this.#probe().then(
+        () => null,
+        (failed: unknown) => failed,
+      );
+    }
+    if (!signal.aborted) log('info', 'the bucket can be used');
+  }
+
+  async #probe(): Promise<void> {
+    const { probe } = await import('./probe.ts');
+    const { clockMs } = await probe(this.#place);
+    const difference = Math.abs(clockMs);
+    const isProblem = difference > CLOCK_PROBLEM_MS;
+    this.#problem = isProblem
+      ? `this machine's clock and the bucket's differ by ${(difference / 1000).toFixed(1)} s, and at most 2 s are allowed: synchronise this machine's clock (NTP)`
+      : null;
+    if (isProblem) log('error', this.#problem!);
+    else if (difference > CLOCK_WARNING_MS)
+      log('warn', "synchronise this machine's clock (NTP): it differs from the bucket's by over 1 s", {
+        difference_ms: Math.round(clockMs),
+      });
+  }
+}

@@ -1,0 +1,174 @@
+// Checks that a store keeps what the engine and Cellar rely on: conditional writes, ranges, and lists that are up to date.
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AwsClient } from 'aws4fetch';
+import type { S3Place } from './place.ts';
+
+/** Concurrent writers of one name. */
+const WRITERS = 16;
+/** Timeout of all checks together, in ms. */
+const CHECKS_MS = 10_000;
+/** R2 accepts one write of a name in a second and answers the next with 429. In ms. */
+const RETRY_MS = 1_100;
+const RETRIES = 2;
+/** Answers of a store that cannot take a request now. */
+const BUSY = [429, 503];
+/** Timeout of the removal, in ms. */
+const REMOVE_MS = 2_000;
+/** Most characters of an answer that a message shows. */
+const SHOWN = 200;
+
+/** What a probe found. */
+export interface Probed {
+  /** How far this machine's clock is ahead of the store's, in ms; negative when it is behind. Exact to half a second. */
+  clockMs: number;
+}
+
+/** A store that cannot be used, with the failed check. */
+export class UnusableStore extends Error {
+  /** Whether the store was out of reach or overloaded, so that another try may succeed. */
+  readonly isAway: boolean;
+
+  constructor(check: string, why: string, isAway = false) {
+    super(`the bucket failed the check "${check}": ${why}`);
+    this.isAway = isAway;
+  }
+}
+
+/**
+ * Writes, reads and removes some small objects below `probe/`.
+ * @throws {UnusableStore} naming the check that failed
+ */
+export async function probe(place: S3Place): Promise<Probed> {
+  const store = new ProbedStore(place);
+  const names = { first: store.name('first'), contested: store.name('contested') };
+  try {
+    const created = await store.put('create if missing', names.first, 'one', { 'if-none-match': '*' }, [200]);
+    await store.put('create again if missing', names.first, 'two', { 'if-none-match': '*' }, [412, 409]);
+    const updated = await store.put(
+      'update if unchanged',
+      names.first,
+      'three',
+      { 'if-match': created.etag },
+      [200],
+    );
+    await store.put(
+      'update if unchanged, after a change',
+      names.first,
+      'four',
+      { 'if-match': created.etag },
+      [412, 409],
+    );
+    await store.expect('read', names.first, {}, 'three', 200);
+    await store.expect('read a range', names.first, { range: 'bytes=1-3' }, 'hre', 206);
+    await store.expectListed('list after a write', names.first, updated.etag);
+    await store.contest('one of 16 concurrent writers wins', names.contested);
+    return { clockMs: created.clockMs };
+  } finally {
+    await Promise.all(Object.values(names).map((name) => store.remove(name)));
+  }
+}
+
+class ProbedStore {
+  readonly #client: AwsClient;
+  readonly #base: string;
+  readonly #folder: string;
+  readonly #deadline = AbortSignal.timeout(CHECKS_MS);
+
+  constructor({ endpoint, region, bucket, prefix, accessKey, secretKey }: S3Place) {
+    this.#client = new AwsClient({
+      accessKeyId: accessKey,
+      secretAccessKey: secretKey,
+      service: 's3',
+      region,
+      retries: 0,
+    });
+    this.#base = `${endpoint.replace(/\/$/, '')}/${bucket}`;
+    this.#folder = `${prefix}probe/${randomUUID()}/`;
+  }
+
+  name(last: string): string {
+    return this.#folder + last;
+  }
+
+  /** @throws {UnusableStore} unless the status is one of `expected` */
+  async put(
+    check: string,
+    name: string,
+    body: string,
+    headers: Record<string, string>,
+    expected: number[],
+  ): Promise<{ etag: string; clockMs: number }> {
+    const sentAt = Date.now();
+    const answer = await this.#ask(check, `/${name}`, { method: 'PUT', body, headers });
+    const answeredAt = (sentAt + Date.now()) / 2;
+    await this.#require(check, answer, expected);
+    // HTTP dates have whole seconds, so half a second is added.
+    const date = Date.parse(answer.headers.get('date') ?? '') + 500;
+    return { etag: answer.headers.get('etag') ?? '', clockMs: Number.isNaN(date) ? 0 : answeredAt - date };
+  }
+
+  async expect(
+    check: string,
+    name: string,
+    headers: Record<string, string>,
+    text: string,
+    status: number,
+  ): Promise<void> {
+    const answer = await this.#ask(check, `/${name}`, { headers });
+    const found = await this.#require(check, answer, [status]);
+    if (found !== text)
+      throw new UnusableStore(check, `it answered ${JSON.stringify(found.slice(0, SHOWN))}`);
+  }
+
+  async expectListed(check: string, name: string, etag: string): Promise<void> {
+    const query = new URLSearchParams({ 'list-type': '2', prefix: this.#folder });
+    const xml = await this.#require(check, await this.#ask(check, `?${query}`, {}), [200]);
+    const isThere = xml.includes(`<Key>${name}</Key>`) && xml.includes(etag.replaceAll('"', ''));
+    if (!isThere) throw new UnusableStore(check, 'the object that was written last is missing from the list');
+  }
+
+  /** Writers create the same name at the same time: one may win, and its text must be what is read. */
+  async contest(check: string, name: string): Promise<void> {
+    const tries = Array.from({ length: WRITERS }, async (_, writer) => {
+      const init = { method: 'PUT', body: `writer ${writer}`, headers: { 'if-none-match': '*' } };
+      const answer = await this.#ask(check, `/${name}`, init, 0);
+      await this.#require(check, answer, [200, 409, 412, ...BUSY]);
+      return answer.status === 200 ? writer : null;
+    });
+    const winners = (await Promise.all(tries)).filter((writer) => writer !== null);
+    if (winners.length !== 1) throw new UnusableStore(check, `${winners.length} writers won`);
+    await this.expect(check, name, {}, `writer ${winners[0]}`, 200);
+  }
+
+  /** Never rejects. */
+  async remove(name: string): Promise<void> {
+    const signal = AbortSignal.timeout(REMOVE_MS);
+    await this.#ask('remove', `/${name}`, { method: 'DELETE', signal }).catch(() => {});
+  }
+
+  async #ask(check: string, path: string, init: RequestInit, retries = RETRIES): Promise<Response> {
+    try {
+      const options: RequestInit = { signal: this.#deadline, ...init, redirect: 'error' };
+      const answer = await this.#client.fetch(this.#base + path, options);
+      if (retries === 0 || !BUSY.includes(answer.status)) return answer;
+      await sleep(RETRY_MS);
+      return await this.#ask(check, path, init, retries - 1);
+    } catch (error) {
+      throw new UnusableStore(check, causeOf(error), true);
+    }
+  }
+
+  async #require(check: string, answer: Response, expected: number[]): Promise<string> {
+    const text = await answer.text();
+    if (expected.includes(answer.status)) return text;
+    const why = `it answered ${answer.status} and not ${expected.join(' or ')}: ${text.slice(0, SHOWN)}`;
+    throw new UnusableStore(check, why, answer.status >= 500 || BUSY.includes(answer.status));
+  }
+}
+
+/** Returns the innermost message of an error: that of `fetch` says only that it failed. */
+function causeOf(error: unknown): string {
+  const { cause, message } = error as Error;
+  return cause instanceof Error ? causeOf(cause) : message;
+}

@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { BucketCheck } from '../../runtime/bucket/bucket-check.ts';
+import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { eventually } from '../support/e2e/processes.ts';
+
+test('a store that is away at the start is probed until it is back', async () => {
+  await using store = await new MemoryStore().start();
+  store.faults = { cuts: true };
+  const check = new BucketCheck(store.place());
+  await check.start();
+  assert.match(check.problem!, /failed the check "create if missing"/);
+  store.faults = {};
+  await eventually(() => check.problem === null, 'the bucket is used');
+});
+
+test('a store that ignores conditions ends the start', async () => {
+  await using store = await new MemoryStore().start();
+  store.faults = { ignoresConditions: true };
+  await assert.rejects(new BucketCheck(store.place()).start(), /failed the check "create again if missing"/);
+});
+
+test('a clock that differs by over 2 s is a problem, and the message says what to do', async () => {
+  await using store = await new MemoryStore().start();
+  store.faults = { clockMs: -3_000 };
+  const check = new BucketCheck(store.place());
+  await check.start();
+  assert.match(check.problem!, /differ by [23]\.\d s, and at most 2 s are allowed: synchronise/);
+});
+
+test('a store that takes one write of a name in a second passes', async () => {
+  await using store = await new MemoryStore().start();
+  store.faults = { refusesQuickWrites: true };
+  const check = new BucketCheck(store.place());
+  await check.start();
+  assert.equal(check.problem, null);
+});

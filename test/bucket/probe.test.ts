@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { probe } from '../../runtime/bucket/probe.ts';
+import { type Faults, MemoryStore } from '../support/bucket/memory-store.ts';
+import { startS3 } from '../support/e2e/s3.ts';
+
+test('R2 with conditional writes passes, and nothing is left in it; a wrong key is named', async () => {
+  await using store = await startS3();
+  const place = store.place('of/cellar/');
+  const { clockMs } = await probe(place);
+  assert.ok(Math.abs(clockMs) < 5_000, `${clockMs}`);
+  assert.deepEqual(await store.names(), []);
+  const wrong = probe({ ...place, secretKey: 'wrong' });
+  await assert.rejects(wrong, /failed the check "create if missing": it answered 403/);
+});
+
+const FAILING: [string, Faults, RegExp][] = [
+  ['that ignores conditions', { ignoresConditions: true }, /"create again if missing": it answered 200/],
+  ['that ignores ranges', { ignoresRanges: true }, /"read a range": it answered 200/],
+  ['whose lists are out of date', { listsNothing: true }, /"list after a write": the object .* is missing/],
+  ['that is busy', { isBusy: true }, /"create if missing": it answered 503/],
+  ['that cannot be reached', { cuts: true }, /"create if missing": .*ECONNRESET/],
+];
+for (const [what, faults, expected] of FAILING) {
+  test(`a store ${what} is refused, with the check that failed`, async () => {
+    await using store = await new MemoryStore().start();
+    store.faults = faults;
+    await assert.rejects(probe(store.place()), expected);
+  });
+}
