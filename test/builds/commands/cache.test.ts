@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../../support/temporary.ts';
 
 after(closeBundler);
 
-/** A cache with directories of so many MiB. */
+/** A cache whose directories have these sizes in MiB. */
 function fill(directory: string, megabytes: Record<string, number>): string {
   for (const [name, size] of Object.entries(megabytes)) {
     mkdirSync(join(directory, name), { recursive: true });
@@ -18,7 +18,7 @@ function fill(directory: string, megabytes: Record<string, number>): string {
   return directory;
 }
 
-test('whole caches go, the largest first, until the rest fits', async (t) => {
+test('the largest caches are removed whole until the rest fits', async (t) => {
   const cache = fill(temporaryDirectory(t), { npm: 3, pnpm: 5, yarn: 1, bun: 2 });
   assert.deepEqual(await trimCache(cache, 12), []);
   assert.deepEqual(await trimCache(cache, 4), ['pnpm', 'npm']);
@@ -28,7 +28,7 @@ test('whole caches go, the largest first, until the rest fits', async (t) => {
   assert.deepEqual(await trimCache(join(cache, 'none'), 1), []);
 });
 
-test('a build that leaves more than the limit loses its caches and says so; with 0 nothing is kept', async (t) => {
+test('a build that exceeds the cache limit loses its caches and says so; limit 0 keeps nothing', async (t) => {
   const directory = temporaryDirectory(t);
   const script = 'mkdir -p $npm_config_cache && head -c 3000000 /dev/zero > $npm_config_cache/x';
   const files = {

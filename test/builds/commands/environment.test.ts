@@ -1,4 +1,4 @@
-// What the commands of a build see of this machine.
+// The environment variables that build commands get.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { buildEnvironment } from '../../../runtime/builds/commands/environment.ts';
@@ -7,7 +7,7 @@ import { temporaryDirectory } from '../../support/temporary.ts';
 
 process.env.npm_config_registry = 'https://registry.npmjs.org/';
 
-test('a registry that the project names is not overridden by the default one', async (t) => {
+test('the default registry does not override the registry that the project names', async (t) => {
   const registryFor = async (files: Record<string, string>) => {
     const project = temporaryDirectory(t);
     writeFiles(project, files);

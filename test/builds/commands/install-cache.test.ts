@@ -15,7 +15,7 @@ after(closeBundler);
 const UNCHANGED = '▸ install: unchanged, taken from the last build';
 const WORKER = 'import value from "a"; export default { fetch() { return new Response(value) } }';
 
-/** A workspace with a package `a`, which npm installs without a network. */
+/** A workspace with one package `a`. npm installs it without network access. */
 function workspace(more: { files?: Files; root?: object } = {}): Files {
   const root = {
     name: 'root',
@@ -56,7 +56,7 @@ function app(t: TestContext) {
   return { directory, kept: join(directory, 'cache', 'installed'), build };
 }
 
-test('an install runs again when its inputs have changed, and only then', async (t) => {
+test('an install runs again if and only if its inputs have changed', async (t) => {
   const { kept, build } = app(t);
   const installed = async (files: Files, env?: Record<string, string>) => {
     const built = await build(files, env);
@@ -79,7 +79,7 @@ test('an install runs again when its inputs have changed, and only then', async 
   assert.equal(readdirSync(kept).length, 1, 'one install is kept');
 });
 
-test('an install that does more than its inputs say runs each time', async (t) => {
+test('an install that reads more than its declared inputs runs each time', async (t) => {
   const { kept, build } = app(t);
   const twice = async (files: Files) => {
     for (let n = 0; n < 2; n++) {
@@ -94,7 +94,7 @@ test('an install that does more than its inputs say runs each time', async (t) =
   assert.deepEqual(existsSync(kept) ? readdirSync(kept) : [], []);
 });
 
-test('after a build that failed all is installed anew', async (t) => {
+test('a failed build makes the next install run again', async (t) => {
   const { kept, build } = app(t);
   await build(workspace());
   const failed = await build(workspace({ files: { 'build.js': 'process.exit(1)' } }));
@@ -105,7 +105,7 @@ test('after a build that failed all is installed anew', async (t) => {
   assert.deepEqual([after.installed, after.error], [true, null]);
 });
 
-test('what was kept goes to no other place by way of a link', async (t) => {
+test('a restored install does not follow links out of its directory', async (t) => {
   const { directory, kept, build } = app(t);
   await build(workspace());
   const [name] = readdirSync(kept);
@@ -119,7 +119,7 @@ test('what was kept goes to no other place by way of a link', async (t) => {
   assert.ok(existsSync(join(outside, 'node_modules', 'secret')));
 });
 
-test('an install that wrote more than packages is not kept', async (t) => {
+test('an install that wrote more than packages is not cached', async (t) => {
   const place = realpathSync(temporaryDirectory(t));
   const directories = makeDirectories(join(place, 'scratch'), join(place, 'cache'));
   const manager = packageManager({ packageManager: null, lockFiles: [] }, directories.cache);

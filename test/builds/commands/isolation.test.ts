@@ -1,4 +1,4 @@
-// What a build's commands see of the machine, and how much of it they may use, on a real host.
+// What build commands see of the machine, and their resource limits, on a real host.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -20,7 +20,7 @@ import { temporaryDirectory } from '../../support/temporary.ts';
 import { NEEDS_USERS } from '../../support/users.ts';
 
 const MEMORY_MB = 300;
-/** Takes more than any limit here, and would not take the machine along if there were none. */
+/** Allocates more than any limit here, but too little to bring the machine down without a limit. */
 const HOG = `const all = [];
 for (let n = 0; n < 2000; n++) all.push(Buffer.alloc(2 ** 20, 1));
 setInterval(() => all.length, 1000);`;
@@ -31,18 +31,18 @@ before(async () => {
 });
 after(() => cellar[Symbol.asyncDispose]());
 
-/** Has a data directory lie in a clone: beside packages, which a build must not find. */
+/** Puts the data directory into a clone, beside packages. A build must not find these packages. */
 function giveCloneTo({ directory }: Cellar): void {
   const zod = join(directory, 'node_modules/zod');
   mkdirSync(zod, { recursive: true });
   writeFileSync(join(zod, 'index.js'), '');
 }
 
-/** Starts shells, each of which waits for a line that never comes, until the system refuses one. */
+/** Starts shells until the system refuses one. Each shell waits for input that never comes. */
 const BOMB = 'mkfifo never; (while :; do read line < never & done)';
 
 let builds = 0;
-/** Pushes a Worker whose build runs `command`, which may run `script`, and resolves with what the push printed. */
+/** Pushes a Worker whose build runs `command`, which may run `script`. Resolves with the output of the push. */
 async function build(host: Cellar, script: string, command = 'node build.mjs'): Promise<string> {
   const slug = `build${++builds}`;
   await host.create(slug);
@@ -54,7 +54,7 @@ async function build(host: Cellar, script: string, command = 'node build.mjs'): 
   return stderr.replace(/^remote: /gm, '').replace(/ +$/gm, '');
 }
 
-/** Says what it sees, as `name=value` lines. `secret`: a file of the host's; `stranger`: a process of somebody else's. */
+/** Prints what it sees as `name=value` lines. `secret`: a file of the host; `stranger`: another user's process. */
 const look = (secret: string, stranger: number) => `
   import { execFileSync } from 'node:child_process';
   import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -105,9 +105,9 @@ async function assertWalled(host: Cellar, secret: string): Promise<void> {
     assert.equal(found.zod, 'MODULE_NOT_FOUND', printed);
     assert.equal(found.git, 'true', printed);
     assert.equal(found.above, '', printed);
-    // While others keep all processors busy, one without a control group would get next to nothing as an idle one.
+    // On a busy machine an idle-policy process without a control group gets almost no CPU time.
     assert.match(found.way!, /^idle$|^nice 13$/, printed);
-    // Where memory is short, the kernel ends a build before the host.
+    // When memory is short, the kernel kills a build before the host.
     const score = `/proc/${host.pid}/oom_score_adj`;
     const ofHost = existsSync(score) ? readFileSync(score, 'utf8') : null;
     if (ofHost !== null) assert.ok(Number(found.oom) > Number(ofHost), printed);
@@ -125,7 +125,7 @@ async function assertWalled(host: Cellar, secret: string): Promise<void> {
       assert.equal(found[`write ${path}`], 'written', path);
     assert.equal(found.npm, '3', printed);
     for (const family of [1, 2, 10, 16]) assert.equal(found[`socket ${family}`], 'opened', printed);
-    // EAFNOSUPPORT, and ENOSYS of what could open sockets past the filter.
+    // EAFNOSUPPORT; ENOSYS for system calls that could open sockets past the filter.
     for (const family of [17, 38, 40, 44]) assert.equal(found[`socket ${family}`], '97', printed);
     assert.equal(found.io_uring, '38', printed);
     for (const path of ['/tmp', '/var/tmp', '/dev/shm'])
@@ -144,10 +144,10 @@ test(
   },
 );
 
-/** Four builds, two of which use up what they may: as long as other tests take together. */
+/** Four builds, two of which exhaust their limits: they take as long as all other tests together. */
 const LONG = { ...NEEDS_USERS, timeout: 600_000 };
 
-test('an ordinary user has the same, by bubblewrap', LONG, async (t) => {
+test('bubblewrap isolates the builds of an unprivileged host in the same way', LONG, async (t) => {
   const uid = 54_321;
   const ordinary = ['--reuid', String(uid), '--regid', String(uid), '--clear-groups', '--no-new-privs'];
   const probe = ['bwrap', '--unshare-user', '--unshare-pid', '--ro-bind', '/', '/', 'true'];
@@ -159,7 +159,7 @@ test('an ordinary user has the same, by bubblewrap', LONG, async (t) => {
   const environment = `HOME=${join(home, 'home')}`;
   const words = ['setpriv', ...ordinary, 'env', environment, process.execPath];
   writeFileSync(node, `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`, { mode: 0o755 });
-  // More than 2,048 shells take: their number is to be the limit, which is lower while others keep all processors busy.
+  // Enough memory for 2,048 shells: the process limit must be reached first. It is lower on a busy machine.
   await using host = new Cellar({ RUNNER_BUILD_MEMORY_MB: '1000' }, node);
   for (const path of [host.data, join(home, 'home')]) {
     mkdirSync(path, { mode: 0o700 });
@@ -179,7 +179,7 @@ test('an ordinary user has the same, by bubblewrap', LONG, async (t) => {
   assert.match(wentOn, /serves this push/);
 });
 
-test('nothing of a build outlives a host that is killed', NEEDS_SANDBOX, async () => {
+test('no process of a build outlives a killed host', NEEDS_SANDBOX, async () => {
   await using host = await new Cellar().start();
   const running = () => processes().filter(({ command }) => command.includes('611.75'));
   const pushed = build(
@@ -195,15 +195,15 @@ test('nothing of a build outlives a host that is killed', NEEDS_SANDBOX, async (
   await eventually(() => running().length === 0, 'what it started is gone');
 });
 
-test('a build that uses up its memory fails, and its log names the setting', async () => {
+test('a build that exceeds its memory limit fails, and its log names the setting', async () => {
   const printed = await build(cellar, HOG);
   assert.match(printed, /deploy failed: .*300 MiB of memory.*RUNNER_BUILD_MEMORY_MB/);
 });
 
-test('a build that starts processes without end fails, and the machine does not', async () => {
+test('a fork bomb fails the build and leaves the machine running', async () => {
   const printed = await build(
     cellar,
-    // A shell starts most of them with less of the processors, of which others may leave little.
+    // A shell starts most of them because it needs less CPU time, which may be scarce.
     `import { spawn } from 'node:child_process';
     import { once } from 'node:events';
     const shell = spawn('/bin/sh', ['-c', 'mkfifo never; for n in $(seq 1900); do read line < never & done; echo; wait'], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -217,11 +217,11 @@ test('a build that starts processes without end fails, and the machine does not'
     await new Promise((resolve) => setImmediate(resolve));
     process.exit(3);`,
   );
-  // Many small processes take memory too: whichever limit is reached first.
+  // Many small processes use memory too: either limit may be reached first.
   assert.match(printed, /deploy failed: .*((2048|128) processes and threads|300 MiB of memory)/);
 });
 
-test("a script of the shell's that starts processes without end fails, and says why", async () => {
+test('a fork bomb in a shell script fails the build and says why', async () => {
   const printed = await build(cellar, '', BOMB);
   assert.match(printed.slice(-500), /deploy failed: .*((2048|128) processes and threads|300 MiB of memory)/);
 });

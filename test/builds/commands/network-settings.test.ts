@@ -1,9 +1,9 @@
-// The settings of npm on this machine, as builds get them.
+// The npm settings of this machine that builds get.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { npmSettings } from '../../../runtime/builds/commands/network-settings.ts';
 
-test('a registry with a password is not given to builds, and the other settings are', async () => {
+test('builds get the npm settings except registries with a password', async () => {
   process.env.npm_config_registry = 'http://ada:s3cret@127.0.0.1:9/';
   process.env.npm_config_https_proxy = 'http://127.0.0.1:8/';
   const settings = await npmSettings();

@@ -24,13 +24,13 @@ function choose(files: Files) {
   );
 }
 
-/** The manager and version that a project gets. */
+/** Returns the package manager of a project with its version. */
 const chosen = (files: Files) => {
   const { name, version, lockFile } = choose(files);
   return [name, version, lockFile].map(String).join(' ');
 };
 
-test('the package manager is the one that package.json names, else the lock file, else npm', () => {
+test('package.json names the package manager, else the lock file does, else it is npm', () => {
   const named = (packageManager: string) => ({ 'package.json': JSON.stringify({ packageManager }) });
   assert.equal(chosen({}), 'npm null null');
   assert.equal(chosen({ 'package-lock.json': '{}', 'yarn.lock': '' }), 'npm null package-lock.json');
@@ -54,7 +54,7 @@ test('the package manager is the one that package.json names, else the lock file
   );
 });
 
-test('what a lock file fixes is installed as it says, with build tools whatever NODE_ENV is', () => {
+test('a lock file is installed exactly, with development dependencies whatever NODE_ENV is', () => {
   assert.deepEqual(choose({ 'package-lock.json': '{}' }).install.slice(0, 4), [
     'npm',
     'ci',
@@ -72,7 +72,7 @@ test('what a lock file fixes is installed as it says, with build tools whatever 
   ]);
 });
 
-test('lock files beside the one that is used are named, unless package.json says which counts', async () => {
+test('unused lock files are named unless package.json names the package manager', async () => {
   const { unusedLockFiles } = choose({ 'yarn.lock': '', 'pnpm-lock.yaml': '', 'package-lock.json': '{}' });
   assert.deepEqual(unusedLockFiles, ['pnpm-lock.yaml', 'yarn.lock']);
   const named = JSON.stringify({ packageManager: 'yarn@1.22.22' });
@@ -83,7 +83,7 @@ test('lock files beside the one that is used are named, unless package.json says
 const WORKER = "import { Hono } from 'hono';\nexport default new Hono();\n";
 const MANIFEST = {
   dependencies: { hono: '4.13.19' },
-  // A build may call other programs of the registry, by npx.
+  // A build may run other programs of the registry with npx.
   scripts: { build: 'echo built by $npm_config_user_agent && npx --yes semver@7.7.3 -r 2.x 1.0.0 2.3.4' },
 };
 
@@ -93,7 +93,7 @@ for (const [manager, version] of [
   ['yarn', '4.18.1'],
   ['bun', '1.4.5'],
 ] as const) {
-  test(`${manager} ${version} installs and builds, from the registry and the app's own cache`, async () => {
+  test(`${manager} ${version} installs and builds with the registry and the app's own cache`, async () => {
     const manifest = JSON.stringify({ ...MANIFEST, packageManager: `${manager}@${version}` });
     const { input, lines, result } = await buildCommit(directory.path, {
       'package.json': manifest,

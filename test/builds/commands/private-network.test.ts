@@ -1,4 +1,4 @@
-// What builds reach of the machine's own services, on a real host: it needs root, and the packet filter.
+// Which services of the machine builds can reach, on a real host. Needs root and the packet filter.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -32,7 +32,7 @@ async function registry(t: TestContext): Promise<string> {
 }
 
 test(
-  "a build installs from a registry on loopback, and reaches neither Cellar nor the machine's other services",
+  'a build installs from a registry on loopback but reaches neither Cellar nor other local services',
   NEEDS_RULES,
   async (t) => {
     await using cellar = await new Cellar({ npm_config_registry: await registry(t) }).start();

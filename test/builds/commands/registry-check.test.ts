@@ -1,4 +1,4 @@
-// An install whose registry cannot be reached: the deploy's log names the registry while npm still retries in silence.
+// An unreachable registry: the deploy's log names it while npm still retries silently.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -11,13 +11,13 @@ import { buildCommit, makeDirectory } from '../../support/builds/projects.ts';
 import { eventually } from '../../support/e2e/processes.ts';
 
 const directory = makeDirectory();
-/** Takes connections, and never answers. */
+/** Accepts connections and never answers. */
 const silent = createServer(() => {});
 silent.listen(0, '127.0.0.1');
 await once(silent, 'listening');
 const { port } = silent.address() as { port: number };
 const registry = `http://ada:s3cret@127.0.0.1:${port}/`;
-// What the configuration of this machine names goes before a project's own: builds get it once.
+// The machine's npm configuration precedes that of a project: builds get it once.
 process.env.npm_config_registry = registry;
 after(() => {
   silent.close();
@@ -37,14 +37,14 @@ const FILES = {
   'package.json': JSON.stringify(PACKAGE),
   'package-lock.json': JSON.stringify(LOCK),
 };
-/** npm takes long to start on a busy machine. */
+/** npm starts slowly on a busy machine. */
 const DEADLINE_MS = 200_000;
 const REPORT = /^the package registry .* cannot be reached/;
 
 /**
- * Starts a build that installs from the registry, and ends it when the log names the registry.
- * @param deadlineMs how long an answer may take
- * @returns that line
+ * Starts a build that installs from the registry, and aborts it when the log names the registry.
+ * @param deadlineMs timeout of a response
+ * @returns the line that names the registry
  */
 async function reported(deadlineMs: number): Promise<string> {
   const abort = new AbortController();
@@ -60,7 +60,7 @@ async function reported(deadlineMs: number): Promise<string> {
   return lines.find((line) => REPORT.test(line))!;
 }
 
-test('a registry that never answers is named, and one that refuses', async () => {
+test('the log names a registry that never answers or refuses connections', async () => {
   const goesOn = 'the install goes on with what its cache has';
   assert.equal(
     await reported(2_000),
@@ -73,7 +73,7 @@ test('a registry that never answers is named, and one that refuses', async () =>
   );
 });
 
-test('a registry that cannot be reached ends no install that does without it', async () => {
+test('an unreachable registry does not fail an install that does not need it', async () => {
   const settings = { ...NO_SETTINGS, install_command: 'npm --version; until [ -e go ]; do sleep 0.1; done' };
   const { input, result, lines } = await buildCommit(directory.path, FILES, {
     settings,
@@ -85,7 +85,7 @@ test('a registry that cannot be reached ends no install that does without it', a
   assert.equal(lines.filter((line) => REPORT.test(line)).length, 1, lines.join('\n'));
 });
 
-test('the registry of a short install is not asked', async () => {
+test('a short install does not probe the registry', async () => {
   const settings = { ...NO_SETTINGS, install_command: 'npm --version' };
   const { result, lines } = await buildCommit(directory.path, FILES, { settings });
   await result;

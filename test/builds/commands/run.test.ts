@@ -24,7 +24,7 @@ function shell(script: string, more: Partial<Command> = {}) {
   return { lines, ended: run(command) };
 }
 
-/** Whether a process has ended, or has only its parent's notice left. */
+/** Whether a process has ended or is a zombie. */
 function hasEnded(pid: number): boolean {
   try {
     return /^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
@@ -35,19 +35,19 @@ function hasEnded(pid: number): boolean {
 
 const assertEnds = (pid: number) => eventually(() => hasEnded(pid), `process ${pid} ends`);
 
-test('a command that takes too long is ended with everything it started', async () => {
+test('a command that times out is killed with everything it started', async () => {
   const { lines, ended } = shell('sleep 1000 & echo $!; wait', { timeoutMs: 300 });
   await assert.rejects(ended, new BuildFailure('`script` took longer than 0.3 s and was ended'));
   await assertEnds(Number(lines[0]));
 });
 
-test('what a command leaves running ends with it', async () => {
+test('processes that a command leaves running are killed when it ends', async () => {
   const { lines, ended } = shell('sleep 1000 & echo $!');
   await ended;
   await assertEnds(Number(lines[0]));
 });
 
-test('an aborted command is ended, and rejects with the reason', async () => {
+test('an aborted command is killed and rejects with the reason', async () => {
   const abort = new AbortController();
   const lines: string[] = [];
   const started = Promise.withResolvers<void>();
@@ -64,7 +64,7 @@ test('an aborted command is ended, and rejects with the reason', async () => {
   await assertEnds(Number(lines[0]));
 });
 
-test('a process that left the group does not hold up the end', async (t) => {
+test('a process outside the process group does not delay the end of the command', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'cellar-run-'));
   t.after(() => rmSync(directory, { recursive: true }));
   const leave =
@@ -74,7 +74,7 @@ test('a process that left the group does not hold up the end', async (t) => {
   process.kill(Number(lines[0]), 'SIGKILL');
 });
 
-test('a command sees nothing of the host but what it is given', async () => {
+test('a command gets only the environment that is passed to it', async () => {
   const { lines, ended } = shell('env', { environment: { PATH: '/usr/bin:/bin', ONLY: 'this' } });
   await ended;
   assert.deepEqual(lines.filter((line) => !/^(PWD|SHLVL|_|OLDPWD)=/.test(line)).sort(), [
@@ -83,14 +83,14 @@ test('a command sees nothing of the host but what it is given', async () => {
   ]);
 });
 
-test('output comes in whole lines of plain text', async () => {
+test('output arrives as whole lines of plain text', async () => {
   const script = String.raw`printf '\342\202'; sleep 0.05; printf '\254 \033[31mred\033[0m\n10%%\r100%%\ra\tb\007\n\n'; printf 'end'`;
   const { lines, ended } = shell(script);
   await ended;
   assert.deepEqual(lines, ['€ red', '10%', '100%', 'a  b', 'end']);
 });
 
-test('a long line is cut, however long it is, and what follows it is there', async () => {
+test('a long line is cut at any length, and the lines after it arrive', async () => {
   const long = (bytes: number, character: string) =>
     `head -c ${bytes} /dev/zero | tr "\\0" ${character}; echo;`;
   const { lines, ended } = shell(`${long(3_000, 'x')} echo between; ${long(5_000_000, 'y')} echo end`);
@@ -99,13 +99,13 @@ test('a long line is cut, however long it is, and what follows it is there', asy
   assert.deepEqual(lines, [cut('x'), 'between', cut('y'), 'end']);
 });
 
-/** As many lines in variables and secrets as an app may have. */
+/** The maximum number of lines in variables and secrets of an app. */
 const LADEN = [
   ...Array.from({ length: 16 }, (_, n) => linesOf(16_300, n)),
   ...Array.from({ length: 100 }, (_, n) => linesOf(5_000, 100 + n)),
 ];
 
-/** Short lines, each another one. */
+/** Short lines, all different. */
 function linesOf(bytes: number, seed: number): string {
   return Array.from({ length: bytes / 6 }, (_, n) => (n + 10_000 * seed).toString(36).padStart(5, 'x')).join(
     '\n',
@@ -119,7 +119,7 @@ for (const [output, script, hidden = []] of [
   ['text without an end', 'cat /dev/zero'],
   ['lines in which much is to be hidden', `yes ${'q'.repeat(1500)}`, LADEN],
 ] as [string, string, string[]?][]) {
-  test(`a command that prints ${output} without pause leaves the host time and memory for its apps`, async () => {
+  test(`a command that prints ${output} continuously leaves the host time and memory for its apps`, async () => {
     const delay = monitorEventLoopDelay({ resolution: 10 });
     const log = new DeployLog({ onLine: () => {}, onSteps: () => {} });
     log.hide(hidden);
@@ -139,7 +139,7 @@ for (const [output, script, hidden = []] of [
   });
 }
 
-test('the end of a long output that comes at once is all there', async () => {
+test('the last lines of a long output burst all arrive', async () => {
   const { lines, ended } = shell('seq 3000; echo last >&2');
   await ended;
   assert.deepEqual(
@@ -149,7 +149,7 @@ test('the end of a long output that comes at once is all there', async () => {
   assert.ok(lines.includes('last'));
 });
 
-test('a command that prints much and fails has said why, also while the process that reads it is busy', async (t) => {
+test('the last lines of a failed command arrive even while the process that reads them is busy', async (t) => {
   const busy = setInterval(() => {
     for (const until = performance.now() + 25; performance.now() < until; );
   }, 1);
@@ -161,7 +161,7 @@ test('a command that prints much and fails has said why, also while the process 
   assert.equal(lines.at(-1), 'the error');
 });
 
-test('of lines that take too long when their command has ended the last are handed on all the same', async () => {
+test('the last lines are delivered even if handling the lines outlasts the command', async () => {
   const lines: string[] = [];
   const onLine = (line: string) => {
     for (const until = performance.now() + 1; performance.now() < until; );
@@ -178,7 +178,7 @@ test('of lines that take too long when their command has ended the last are hand
   );
 });
 
-test('the end of one line without an end is handed on too, in whole characters', async () => {
+test('the end of an unterminated line arrives in whole characters', async () => {
   const lines: string[] = [];
   const onLine = (line: string) => {
     for (const until = performance.now() + 3; performance.now() < until; );
@@ -191,7 +191,7 @@ test('the end of one line without an end is handed on too, in whole characters',
   assert.match(lines.slice(cut + 1).join(''), /^(🙂){2042}the error!$/u);
 });
 
-test('a command that fails is named with its exit code or signal', async () => {
+test('the error of a failed command names its exit code or signal', async () => {
   await assert.rejects(shell('exit 3').ended, new BuildFailure('`script` failed with exit code 3'));
   await assert.rejects(
     shell('no-such-program').ended,
@@ -200,7 +200,7 @@ test('a command that fails is named with its exit code or signal', async () => {
   await assert.rejects(shell('kill -TERM $$').ended, new BuildFailure('`script` failed by SIGTERM'));
 });
 
-test('a program that is not there fails the build, not the host', async () => {
+test('a missing program fails the build, not the host', async () => {
   const { ended } = shell('', { arguments: ['no-such-program'] });
   await assert.rejects(ended, /^BuildFailure: `script` could not start: .*ENOENT/);
 });

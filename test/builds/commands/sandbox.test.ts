@@ -1,4 +1,4 @@
-// Builds under a user of their own, on a real host: they need root to start.
+// Builds under their own users, on a real host. Needs root to start.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import {
@@ -31,7 +31,7 @@ before(async () => {
 });
 after(() => cellar?.[Symbol.asyncDispose]());
 
-/** Pushes a Worker whose build runs `script` with Node, and resolves with what it printed, line by line. */
+/** Pushes a Worker whose build runs `script` with Node. Resolves with its output lines. */
 async function buildWith(slug: string, script: string, more: Record<string, string> = {}) {
   const work = await cellar.checkout('hello');
   const files = {
@@ -65,7 +65,7 @@ console.log(readFileSync('/proc/self/status', 'utf8').match(/NoNewPrivs:\\t1/)[0
 `;
 
 test(
-  "a build runs as a user of its own, and can read nothing of Cellar's or of other apps",
+  'a build runs as its own user and cannot read files of Cellar or of other apps',
   NEEDS_USERS,
   async () => {
     const other = await cellar.create('other');
@@ -95,7 +95,7 @@ test(
     }
     const { lines, stderr } = await buildWith('curious', probe(paths));
     assert.match(stderr, /serves this push/);
-    // In a sandbox the directories above its own are empty ones.
+    // In a sandbox the parent directories are empty.
     const passages = [cellar.data, inside('builds'), inside('caches')];
     for (const path of paths.filter((each) => !passages.includes(each))) {
       const closed = [`EACCES ${path}`, `ENOENT ${path}`].some((line) => lines.includes(line));
@@ -110,7 +110,7 @@ test(
   },
 );
 
-test('the same app has the same user in each build, and finds what it cached', NEEDS_USERS, async () => {
+test('an app keeps its user between builds and finds its cached files', NEEDS_USERS, async () => {
   await cellar.create('cached');
   const script = `
     import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -128,12 +128,9 @@ test('the same app has the same user in each build, and finds what it cached', N
   assert.deepEqual(await said(), ['cached', user]);
 });
 
-test(
-  'no process of a build outlives its step, whatever session or directory it went to',
-  NEEDS_USERS,
-  async () => {
-    await cellar.create('daemon');
-    const script = `
+test('no process of a build outlives its step, in any session or directory', NEEDS_USERS, async () => {
+  await cellar.create('daemon');
+  const script = `
     import { spawn } from 'node:child_process';
     const child = spawn('sh', ['-c', 'trap "" TERM HUP; while :; do sleep 77.25 & wait; done'], {
       detached: true, stdio: 'ignore', cwd: '/', env: { PATH: process.env.PATH },
@@ -141,16 +138,15 @@ test(
     child.unref();
     console.log('daemon', child.pid);
   `;
-    const { stderr } = await buildWith('daemon', script);
-    assert.match(stderr, /serves this push/);
-    const pid = /daemon (\d+)/.exec(stderr)?.[1];
-    const left = () =>
-      processes().some((process) => process.pid === Number(pid) || process.command.includes('77.25'));
-    await eventually(() => !left(), 'no process of the build is left');
-  },
-);
+  const { stderr } = await buildWith('daemon', script);
+  assert.match(stderr, /serves this push/);
+  const pid = /daemon (\d+)/.exec(stderr)?.[1];
+  const left = () =>
+    processes().some((process) => process.pid === Number(pid) || process.command.includes('77.25'));
+  await eventually(() => !left(), 'no process of the build is left');
+});
 
-test('no file of a build outlives it, wherever everybody may write', NEEDS_USERS, async (t) => {
+test('a build leaves no files in world-writable directories', NEEDS_USERS, async (t) => {
   await cellar.create('littering');
   const name = `cellar-litter-${process.pid}`;
   const places = ['/tmp', '/var/tmp', '/dev/shm'].filter((place) => existsSync(place));
@@ -177,7 +173,7 @@ test('no file of a build outlives it, wherever everybody may write', NEEDS_USERS
 });
 
 test(
-  "a file that is not the build's own fails the build: it may be a link to one it cannot read",
+  'a file of another owner fails the build: it may be a hard link to an unreadable file',
   NEEDS_USERS,
   async (t) => {
     const directory = temporaryDirectory(t);
@@ -200,21 +196,25 @@ test(
   },
 );
 
-test('a host whose Node is closed to others builds as its own user, and says why', NEEDS_USERS, async (t) => {
-  const directory = temporaryDirectory(t);
-  chmodSync(directory, 0o700);
-  mkdirSync(join(directory, 'bin'));
-  const node = join(directory, 'bin', 'node');
-  copyFileSync(process.execPath, node);
-  chmodSync(node, 0o755);
-  await using closed = await new Cellar({}, node).start();
-  assert.match(
-    closed.output,
-    new RegExp(`warn +builds and apps run as the host's own user.*cannot reach ${node}`),
-  );
-  await closed.create('plain');
-  const work = await closed.checkout('hello');
-  writeFileSync(join(work, 'package.json'), '{"scripts": {"build": "echo I am $(id -u)"}}');
-  await closed.commit(work, 'build');
-  assert.match((await closed.push(work, 'plain')).stderr, /I am 0\b[\s\S]*serves this push/);
-});
+test(
+  "if other users cannot run the host's Node, builds run as the host's user, and the log says why",
+  NEEDS_USERS,
+  async (t) => {
+    const directory = temporaryDirectory(t);
+    chmodSync(directory, 0o700);
+    mkdirSync(join(directory, 'bin'));
+    const node = join(directory, 'bin', 'node');
+    copyFileSync(process.execPath, node);
+    chmodSync(node, 0o755);
+    await using closed = await new Cellar({}, node).start();
+    assert.match(
+      closed.output,
+      new RegExp(`warn +builds and apps run as the host's own user.*cannot reach ${node}`),
+    );
+    await closed.create('plain');
+    const work = await closed.checkout('hello');
+    writeFileSync(join(work, 'package.json'), '{"scripts": {"build": "echo I am $(id -u)"}}');
+    await closed.commit(work, 'build');
+    assert.match((await closed.push(work, 'plain')).stderr, /I am 0\b[\s\S]*serves this push/);
+  },
+);

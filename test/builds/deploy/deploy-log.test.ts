@@ -13,7 +13,7 @@ function collect() {
   return { log, lines, steps };
 }
 
-test('every line is handed on at once, and kept with its end', () => {
+test('every line is passed on at once and kept with its line end', () => {
   const { log, lines } = collect();
   log.line('one');
   log.line('two\nthree');
@@ -21,14 +21,14 @@ test('every line is handed on at once, and kept with its end', () => {
   assert.equal(log.text, 'one\ntwo\nthree\n');
 });
 
-test('a line is plain text: nothing in it commands a terminal', () => {
+test('lines contain no terminal control sequences', () => {
   const { log, lines } = collect();
   log.line('\x1b[31mred\x1b[0m\x07 a\tb\0\r\n\x9b2Jnext');
   assert.deepEqual(lines, ['red a  b', 'next']);
   assert.equal(log.text, 'red a  b\nnext\n');
 });
 
-test('the kept text has at most 64 KiB and no half character', () => {
+test('the kept text has at most 64 KiB and no split character', () => {
   const { log } = collect();
   for (const line of ['ä'.repeat(50_000), '€'.repeat(30_000), `x${'🦉'.repeat(20_000)}`]) {
     log.line(line);
@@ -38,7 +38,7 @@ test('the kept text has at most 64 KiB and no half character', () => {
   assert.match(log.text, /^… \(earlier lines are not kept\)\n🦉+\n$/u);
 });
 
-test('older lines go first when many do not fit', () => {
+test('older lines are dropped first when not all fit', () => {
   const { log } = collect();
   for (let i = 0; i < 20_000; i++) log.line(`line ${i}`);
   const kept = log.text.split('\n').slice(1, -1);
@@ -46,7 +46,7 @@ test('older lines go first when many do not fit', () => {
   assert.equal(kept.at(0), `line ${20_000 - kept.length}`);
 });
 
-test('very many short lines are kept as fast as few long ones', () => {
+test('many short lines cost as little time as few long ones', () => {
   const { log } = collect();
   const started = performance.now();
   for (let i = 0; i < 500_000; i++) log.line('y');
@@ -55,7 +55,7 @@ test('very many short lines are kept as fast as few long ones', () => {
   assert.ok(Buffer.byteLength(log.text) <= 64 * 1024);
 });
 
-test('a step is told when it begins and when it ends', async () => {
+test('a step is logged when it begins and when it ends', async () => {
   const { log, lines, steps } = collect();
   assert.equal(await log.step('install', 'npm ci', async () => 7), 7);
   log.skip('build', 'no build script');
@@ -81,7 +81,7 @@ test('a step is told when it begins and when it ends', async () => {
   assert.equal(typeof log.steps[0]!.duration_ms, 'number');
 });
 
-test('of a text that is too long the end is taken, at little cost', () => {
+test('a text that is too long keeps its end, at low cost', () => {
   const lines: string[] = [];
   const log = new DeployLog({ onLine: (line) => lines.push(line), onSteps: () => {} });
   const began = performance.now();

@@ -1,4 +1,4 @@
-// What is written of a deploy's log, and how often, in a real store.
+// How much of a deploy's log is written to a real store, and how often.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -25,7 +25,7 @@ const FACT: DeployFact = {
   finished_at: null,
 };
 
-test('the lines of a log are told at once, and the whole of it is written once a second at most', async (t) => {
+test('log lines are published at once, and the whole log is written at most once a second', async (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   store.apps.want({ id: FACT.app_id, generation: 1 } as WantedApp);
@@ -47,7 +47,7 @@ test('the lines of a log are told at once, and the whole of it is written once a
     await eventually(() => lines().at(-1) === `line ${n}`, 'the line is told');
   }
   const seconds = (performance.now() - began) / 1000;
-  // A timer counts from the loop's time, which may be older than when this began.
+  // A timer starts at the event loop's cached time, which may be earlier than the start of this test.
   assert.ok(saved <= Math.floor(seconds) + 1, `written ${saved} times in ${seconds} s`);
   await eventually(
     () => store.deploys.log(FACT.app_id, FACT.id) === 'line 1\nline 2\nline 3\nline 4\nline 5\n',

@@ -23,7 +23,7 @@ async function socketPair(t: TestContext): Promise<[Socket, Socket]> {
   return [socket, client];
 }
 
-test('a follower who reads gets every line', async (t) => {
+test('a follower that reads gets every line', async (t) => {
   const [output, follower] = await socketPair(t);
   const received = text(follower);
   const writer = new Follower(output);
@@ -32,7 +32,7 @@ test('a follower who reads gets every line', async (t) => {
   assert.equal(await received, Array.from({ length: 1000 }, (_, i) => `line ${i}\n`).join(''));
 });
 
-test('a follower who does not read costs no memory, and later gets whole lines and is told of the others', async (t) => {
+test('a follower that stops reading costs no memory, and later gets whole lines and the number of dropped ones', async (t) => {
   const [output, follower] = await socketPair(t);
   const writer = new Follower(output);
   const line = 'x'.repeat(1500);
@@ -51,7 +51,7 @@ test('a follower who does not read costs no memory, and later gets whole lines a
   );
 });
 
-test('lines that come together are written together', async () => {
+test('lines that arrive together are written together', async () => {
   const written: string[] = [];
   const output = new Writable({
     decodeStrings: false,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LineBatch } from '../../../runtime/builds/deploy/line-batch.ts';
 
-test('lines are taken once, in their order', () => {
+test('lines are taken once, in order', () => {
   const batch = new LineBatch();
   assert.deepEqual(batch.take(), []);
   batch.add('one');
@@ -12,7 +12,7 @@ test('lines are taken once, in their order', () => {
   assert.deepEqual(batch.take(), []);
 });
 
-test('of too many lines the last are taken, and the others counted', () => {
+test('a full batch keeps the last lines and counts the others', () => {
   const batch = new LineBatch();
   for (let n = 0; n < 100_000; n++) batch.add(`line ${n}`);
   const [note, ...lines] = batch.take();
@@ -27,7 +27,7 @@ test('of too many lines the last are taken, and the others counted', () => {
   assert.deepEqual(batch.take(), ['next']);
 });
 
-test('empty lines without end and one long line are bounded too', () => {
+test('endless empty lines and one long line stay within the bounds', () => {
   const batch = new LineBatch();
   for (let n = 0; n < 1_000_000; n++) batch.add('');
   assert.ok(batch.take().length <= 8 * 1024 + 1);

@@ -1,10 +1,10 @@
-// What a log does not show.
+// Masking of secrets in logs.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DeployLog } from '../../../runtime/builds/deploy/deploy-log.ts';
 import { maskOf } from '../../../runtime/builds/deploy/mask.ts';
 
-test('values are hidden wherever they stand, the longer one first, and each line of them', () => {
+test('secrets are masked wherever they occur, the longest first, each of their lines too', () => {
   const mask = maskOf(['secret', 'secret-and-more', 'abc', '', 'first line\r\n  second line\n', 'a.b*c']);
   assert.equal(mask('x=secret-and-more, secretsecret'), 'x=***, ******');
   assert.equal(mask('abc and aXbbc'), 'abc and aXbbc');
@@ -13,7 +13,7 @@ test('values are hidden wherever they stand, the longer one first, and each line
   assert.equal(maskOf([])('nothing to hide'), 'nothing to hide');
 });
 
-test('all lines of as many keys as an app may have are hidden, and of very many lines the longest', () => {
+test('all lines of the maximum number of keys are masked, and of too many lines the longest', () => {
   const pem = (n: number) => Array.from({ length: 76 }, (_, k) => `${n}-${k}-`.padEnd(64, 'x')).join('\n');
   const keys = Array.from({ length: 150 }, (_, n) => pem(n));
   const short = Array.from({ length: 20_000 }, (_, n) => `s${n}`).join('\n');
@@ -22,7 +22,7 @@ test('all lines of as many keys as an app may have are hidden, and of very many 
   assert.equal(mask([lines[0], lines[5_000], lines.at(-1)].join()), '***,***,***');
 });
 
-test('a log hides what is hidden behind escape sequences too', () => {
+test('secrets that contain escape sequences are masked too', () => {
   const lines: string[] = [];
   const log = new DeployLog({ onLine: (line) => lines.push(line), onSteps: () => {} });
   log.line('secret, before anything is hidden');

@@ -1,4 +1,4 @@
-// The queue of deploys by itself: real stores, repositories and builds, without the rest of a host.
+// The deploy queue alone, with real stores, repositories and builds, and without the rest of a host.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -40,7 +40,7 @@ const APP = 'a'.repeat(16);
 
 after(closeBundler);
 
-/** A queue with apps, by their owners, whose repositories have a commit of these files. `push` pushes to the first. */
+/** A queue with apps, by owner, whose repositories have a commit of these files. `push` pushes to the first app. */
 async function makeQueue(
   t: TestContext,
   files: Record<string, string>,
@@ -116,7 +116,7 @@ async function makeQueue(
   return { directory, paths, store, queue, requests, apps, ids, sha, pushTo, push: () => pushTo(APP) };
 }
 
-/** Waits for the end of a deploy and answers it. */
+/** Waits for the end of a deploy and returns it. */
 async function ended(deploy: Deploy): Promise<Readonly<DeployFact>> {
   const output = new PassThrough();
   deploy.follow(output, async () => '');
@@ -127,7 +127,7 @@ async function ended(deploy: Deploy): Promise<Readonly<DeployFact>> {
 
 const WORKER = 'export default { fetch() { return new Response("ok") } }';
 
-test('pushes take their places in the order they come, before anything is read of them', async (t) => {
+test('pushes enter the queue in order of arrival, before their content is read', async (t) => {
   const { store, push, sha } = await makeQueue(t, { 'index.js': WORKER });
   const asked = [push(), push(), push()];
   const rows = store.deploys.newest(APP, 10).reverse();
@@ -167,7 +167,7 @@ test('a deploy wakes its sleeping app first, and the app cannot be put to sleep 
   );
 });
 
-test('a queue that is closed ends what builds and what waits as interrupted, and takes no more', async (t) => {
+test('a closed queue interrupts running and waiting deploys and accepts no more', async (t) => {
   const files = { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "echo begun; sleep 1000"}}' };
   const { store, queue, push } = await makeQueue(t, files);
   const building = await push();
@@ -186,7 +186,7 @@ test('a queue that is closed ends what builds and what waits as interrupted, and
   await assert.rejects(push(), /Cellar is stopping/);
 });
 
-test('a deploy that waits or builds can be cancelled by somebody, and the next one goes on', async (t) => {
+test('a user can cancel a waiting or building deploy, and the next one starts', async (t) => {
   const build = 'echo begun; while [ -e "$GATE" ]; do sleep 0.05; done';
   const files = { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build } }) };
   const { directory, store, queue, push } = await makeQueue(t, files);
@@ -213,7 +213,7 @@ test('a deploy that waits or builds can be cancelled by somebody, and the next o
   await assert.rejects(queue.cancel(APP, 'z'.repeat(16), 'Ada'), { code: 'deploy_not_found' });
 });
 
-test('the tip of main and an earlier commit are deployed again, and neither counts as what came to main last', async (t) => {
+test('redeploys of the tip of main and of an earlier commit do not change the last pushed commit', async (t) => {
   const { store, requests, push, sha } = await makeQueue(t, { 'index.js': WORKER });
   const first = await ended(await push());
   const tip = await ended(await requests.again(APP, null));
@@ -231,7 +231,7 @@ test('the tip of main and an earlier commit are deployed again, and neither coun
   await assert.rejects(requests.again(APP, 'z'.repeat(16)), { code: 'deploy_not_found' });
 });
 
-test('the live release is deployed again with other triggers, which counts neither as a push nor as a rollback', async (t) => {
+test('a redeploy of the live release with other triggers counts neither as a push nor as a rollback', async (t) => {
   const { store, requests, push } = await makeQueue(t, {
     'index.js': 'export default { fetch() { return new Response("ok") }, scheduled() {} }',
   });
@@ -248,16 +248,16 @@ test('the live release is deployed again with other triggers, which counts neith
   await assert.rejects(requests.again(APP, changed.id), /was uploaded, so there is no commit/);
 });
 
-test('nobody goes back to a release that is being removed', async (t) => {
+test('a rollback to a release that is being removed is refused', async (t) => {
   const { store, requests, push } = await makeQueue(t, { 'index.js': WORKER });
   const first = await ended(await push());
   await ended(await push());
-  // As it is between the note of its end and the end of its files.
+  // The state after its end was recorded and before its files are removed.
   store.deploys.save({ ...store.deploys.find(APP, first.id)!, can_roll_back: false });
   assert.throws(() => requests.rollback(APP, first.id), { code: 'release_unavailable' });
 });
 
-test('a release is not removed before it is on the disk that nobody goes back to it', async (t) => {
+test('a release is removed only after the store has synced that it cannot be rolled back to', async (t) => {
   const { store, paths, apps, queue, push } = await makeQueue(t, { 'index.html': 'hello' });
   const fact = await ended(await push());
   await queue.close();
@@ -275,7 +275,7 @@ test('a release is not removed before it is on the disk that nobody goes back to
   assert.ok(existsSync(paths.release(APP, fact.id)));
 });
 
-test('of an app that never served, too, so many deploys are kept with their logs', async (t) => {
+test('an app that never served also keeps at most the limit of deploys and logs', async (t) => {
   const { store, paths, apps, queue, push } = await makeQueue(t, { 'README.md': 'nothing to deploy' });
   const fact = await ended(await push());
   assert.equal(fact.status, 'failed');
@@ -286,7 +286,7 @@ test('of an app that never served, too, so many deploys are kept with their logs
   assert.equal(store.deploys.find(APP, fact.id), undefined);
 });
 
-test('the last push counts as deployed however many uploads and rollbacks came after it', async (t) => {
+test('the last push counts as deployed after any number of uploads and rollbacks', async (t) => {
   const { store, paths, apps, requests, push } = await makeQueue(t, { 'index.html': 'hello' });
   const pushed = await ended(await push());
   assert.equal((await ended(requests.rollback(APP, pushed.id))).status, 'live');
@@ -310,7 +310,7 @@ test('the last push counts as deployed however many uploads and rollbacks came a
   assert.deepEqual(store.deploys.last(APP, 1), [last]);
 });
 
-test("long builds of some hold up neither another account's build nor a rollback", async (t) => {
+test("long builds delay neither another account's build nor a rollback", async (t) => {
   const build = 'echo begun; while [ -e "$GATE" ]; do sleep 0.05; done';
   const files = { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build } }) };
   const owners = ['ada', 'ada', 'ada', 'grace', 'joan'];
@@ -332,7 +332,7 @@ test("long builds of some hold up neither another account's build nor a rollback
   for (const deploy of [...ours, theirs]) assert.equal((await ended(deploy)).status, 'live');
 });
 
-test('a deploy does not wait for the snapshot of the one before, and does itself what that left', async (t) => {
+test("a deploy does not wait for the previous deploy's snapshot, and completes what that one left undone", async (t) => {
   const config = `name = "app"
 main = "index.js"
 compatibility_date = "2026-10-01"
@@ -367,7 +367,7 @@ deleted_classes = ["Counter"]
   assert.ok(!existsSync(kept));
 });
 
-test('of an app that is deleted no deploy is kept', async (t) => {
+test('a deleted app keeps no deploys', async (t) => {
   const { store, queue, apps, push } = await makeQueue(t, { 'index.js': WORKER });
   const { id } = await ended(await push());
   assert.ok(store.deploys.log(APP, id)!.length > 0);
@@ -376,7 +376,7 @@ test('of an app that is deleted no deploy is kept', async (t) => {
   assert.equal(store.deploys.find(APP, id), undefined);
 });
 
-/** A queue whose app is pushed to as git does it, and its previews. */
+/** A queue with an app that receives pushes as from git, and its previews. */
 async function makePushes(t: TestContext) {
   const made = await makeQueue(t, { 'index.html': 'hello' });
   const { store, apps, requests } = made;
@@ -385,12 +385,12 @@ async function makePushes(t: TestContext) {
   return { ...made, previews, push: pushes({ apps, requests, previews, outbox, urlOf: (slug) => slug }) };
 }
 
-/** Has each branch that is pushed deployed as a preview. */
+/** Deploys each pushed branch as a preview. */
 async function previewBranches(apps: Apps): Promise<void> {
   await apps.apply({ ...apps.get(APP)!.wanted, generation: 9, previews: { branches: true } } as WantedApp);
 }
 
-test('a push that cannot be recorded while its other branches are worked on is refused, and the host goes on', async (t) => {
+test('a push that cannot be recorded while its other branches are processed is refused, and the host keeps running', async (t) => {
   const { apps, previews, push, queue, sha } = await makePushes(t);
   const ref = 'refs/heads/topic';
   await previews.push(APP, ref, sha);
@@ -405,7 +405,7 @@ test('a push that cannot be recorded while its other branches are worked on is r
   await eventually(() => apps.previews(APP).length === 0, 'the preview of the deleted branch goes');
 });
 
-test('nobody is told the address of a preview that is not on the disk', async (t) => {
+test("a preview's address is published only after the preview is on disk", async (t) => {
   const { apps, push, sha, store } = await makePushes(t);
   await previewBranches(apps);
   const updates = [{ before: '0'.repeat(40), after: sha, ref: 'refs/heads/topic' }];
@@ -419,7 +419,7 @@ test('nobody is told the address of a preview that is not on the disk', async (t
   assert.match(await text(output), /\ntopic--app-0 shows this push\n$/);
 });
 
-test('of a push whose branch fails the pusher reads so, and follows the deploy of main', async (t) => {
+test('a failed branch of a push is reported to the client, which then follows the deploy of main', async (t) => {
   const { apps, previews, push, sha } = await makePushes(t);
   await previewBranches(apps);
   const refs = [DEPLOY_REF, 'refs/heads/broken', 'refs/heads/topic'];
@@ -441,7 +441,7 @@ test('of a push whose branch fails the pusher reads so, and follows the deploy o
   assert.doesNotMatch(said, /This push was not deployed/);
 });
 
-test('a preview that was pushed to while its time ended stays', async (t) => {
+test('a preview that gets a push while it expires is kept', async (t) => {
   const { apps, paths, queue, requests, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
   const previews = new Previews({ store, paths, apps, requests, queue });
   await previews.push(APP, 'refs/heads/topic', sha);
@@ -459,7 +459,7 @@ test('a preview that was pushed to while its time ended stays', async (t) => {
   assert.deepEqual(apps.previews(APP), []);
 });
 
-test('missed deploys are looked for again after a look that failed', async (t) => {
+test('the check for missed deploys runs again after a failure', async (t) => {
   const { paths, requests, store } = await makeQueue(t, { 'index.html': 'hello' });
   let looks = 0;
   const missed = new MissedDeploys({

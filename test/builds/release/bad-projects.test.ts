@@ -1,4 +1,4 @@
-// Projects that are odd, broken or hostile, pushed to a real host: each gets a clear answer and leaves nothing behind.
+// Odd, broken or hostile projects, pushed to a real host: each gets a clear answer and leaves nothing behind.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,9 +14,9 @@ interface Project {
   what: string;
   /** Changes a worktree that holds a one-file Worker. */
   make: (work: string) => unknown;
-  /** The push says so. */
+  /** Expected in the output of the push. */
   says: RegExp;
-  /** What the app answers then; none: it was not deployed. */
+  /** The app's response after the deploy. Absent: the deploy is refused. */
   answers?: RegExp;
 }
 
@@ -29,7 +29,7 @@ const site = (work: string) => {
 };
 const script = (work: string, build: string) =>
   write(work, { 'package.json': JSON.stringify({ scripts: { build } }) });
-/** No UTF-8. */
+/** Not valid UTF-8. */
 const writeNameless = (work: string) =>
   writeFileSync(Buffer.concat([Buffer.from(`${work}/`), Buffer.from([0xff, 0xfe])]), '');
 
@@ -139,7 +139,7 @@ const projects: Project[] = [
   {
     what: 'a Worker that is no text',
     make: (work) => write(work, { 'index.js': Buffer.from('\x1b[31m\x07\0\xff\xfe'.repeat(100), 'latin1') }),
-    // Its source is shown, and the terminal of whoever reads it does not obey.
+    // The source line is shown without its terminal control sequences.
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
     says: /^[^\x00-\x09\x0b-\x1f\x7f]*deploy failed: index\.js:1:\d+: Unexpected "\\x1b"[^\x00-\x09\x0b-\x1f\x7f]*$/,
   },
@@ -195,7 +195,7 @@ for (const [i, { what, make, says, answers }] of projects.entries()) {
     const { status, text } = await cellar.get(slug);
     if (answers) assert.match(text, answers);
     else assert.equal(status, 404, stderr);
-    // What a build left is removed once its pusher has been answered.
+    // Files of a build are removed after its client got the answer.
     await eventually(() => readdirSync(join(cellar.data, 'builds')).length === 0, 'the build is removed');
     const inBuilds = () =>
       processes().some(({ command }) =>

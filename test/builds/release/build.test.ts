@@ -20,7 +20,7 @@ const WORKER = 'export default { fetch() { return new Response("ok") } }';
 const build = (content: Files | string, more: Partial<BuildInput> = {}) =>
   buildCommit(directory.path, content, more);
 
-/** Asserts that a build fails with a message for the author, and leaves nothing behind. */
+/** Asserts that a build fails with a message for the author and leaves nothing behind. */
 async function assertFails(
   content: Files,
   message: RegExp,
@@ -64,7 +64,7 @@ test('a one-file Worker becomes a release', async () => {
   assert.ok(lines.includes(`▸ checkout: ${input.sha.slice(0, 12)}`));
 });
 
-test('a Worker with packages and a database is installed, bundled and given its migrations', async () => {
+test('a Worker with packages and a database is installed and bundled with its migrations', async () => {
   const { input, result } = await build(exampleApp('guestbook'));
   const { release, storage } = await result;
   const [database] = release.databases;
@@ -78,7 +78,7 @@ test('a Worker with packages and a database is installed, bundled and given its 
   assert.match(readFileSync(join(input.releaseDirectory, 'modules/index.js'), 'utf8'), /class.*Hono/);
 });
 
-test('a page built by Vite is released with the Worker of its API', async () => {
+test('a page built by Vite is released with its API Worker', async () => {
   const { input, lines, result } = await build(exampleApp('spa'));
   const { release } = await result;
   assert.deepEqual(release.assets, {
@@ -97,7 +97,7 @@ test('a page built by Vite is released with the Worker of its API', async () => 
   assert.ok(lines.some((line) => line.includes('observability ignored')));
 });
 
-test('a package of a workspace is built in its folder, with what the workspace has beside it', async () => {
+test('a workspace package is built in its own folder with the other workspace packages available', async () => {
   const { lines, input, result } = await build(
     {
       'package.json': '{"workspaces": ["apps/*", "packages/*"]}',
@@ -139,7 +139,7 @@ test('a package of a workspace is built in its folder, with what the workspace h
   assert.equal(release.databases[0]!.migrations.length, 1);
 });
 
-test('install and output are what the settings say', async () => {
+test('the settings choose the install command and the output directory', async () => {
   const { input, lines, result } = await build(
     { 'package.json': '{"dependencies": {"no-such": "1"}}', 'src/page.html': '<h1>A page</h1>' },
     {
@@ -181,7 +181,7 @@ test('a static site is released without a Worker', async () => {
   ]);
 });
 
-test('a syntax error is told with its file, line and column', async () => {
+test('a syntax error is reported with its file, line and column', async () => {
   const source = 'export default {\n  fetch( {\n    return 1\n  }\n}';
   await assertFails(
     { 'src/worker.ts': source, 'package.json': '{"main": "src/worker.ts"}' },
@@ -189,7 +189,7 @@ test('a syntax error is told with its file, line and column', async () => {
   );
 });
 
-test('nothing deployable fails before anything is installed, and says what was looked for', async () => {
+test('a project with nothing to deploy fails before the install and says what was looked for', async () => {
   const lines = await assertFails(
     { 'README.md': 'Hello', 'package.json': '{"dependencies": {"no-such": "1"}}' },
     /nothing to deploy: looked for wrangler\.json.*index\.html.*package\.json/,
@@ -197,7 +197,7 @@ test('nothing deployable fails before anything is installed, and says what was l
   assert.ok(!lines.some((line) => line.startsWith('▸ install')));
 });
 
-test('what a configuration shows to be impossible fails before anything is installed', async () => {
+test('an impossible configuration fails before the install', async () => {
   const dependencies = '{"dependencies": {"no-such": "1"}}';
   const impossible: [config: object, message: RegExp][] = [
     [{ main: 'index.js', compatibility_date: '2999-01-01' }, /2999-01-01 is in the future/],
@@ -229,7 +229,7 @@ test('what a configuration shows to be impossible fails before anything is insta
   }
 });
 
-test('what a build may write still, its configuration may name', async () => {
+test('a configuration may name files that the build has not written yet', async () => {
   const { result } = await build({
     'wrangler.jsonc': '{ "name": "x", "main": "made/index.js", "compatibility_date": "2026-10-01" }',
     'package.json': JSON.stringify({ scripts: { build: 'mkdir made && cp worker.js made/index.js' } }),
@@ -238,7 +238,7 @@ test('what a build may write still, its configuration may name', async () => {
   assert.deepEqual((await result).release.exports, ['default']);
 });
 
-test('a configuration that is at fault is no fault of the checkout', async () => {
+test('an invalid configuration is not reported as a failed checkout', async () => {
   const { log, lines, result } = await build({ 'wrangler.toml': 'name = ', 'index.js': WORKER });
   await assert.rejects(result, /^BuildFailure: wrangler\.toml:1:7/);
   assert.deepEqual(
@@ -248,7 +248,7 @@ test('a configuration that is at fault is no fault of the checkout', async () =>
   assert.ok(!lines.some((line) => line.includes('checkout failed')));
 });
 
-test('CLOUDFLARE_ENV chooses the environment, of wrangler.toml and for the build that writes another', async () => {
+test('CLOUDFLARE_ENV selects the environment in wrangler.toml and in a configuration that the build writes', async () => {
   const config = ['top', 'staging'].map(
     (name) => `${name === 'top' ? '' : `[env.${name}]`}\nvars = { AT = "${name}" }`,
   );
@@ -273,7 +273,7 @@ test('CLOUDFLARE_ENV chooses the environment, of wrangler.toml and for the build
   assert.equal(await at(built, { CLOUDFLARE_ENV: 'staging' }), 'built for staging');
 });
 
-test('a build step that takes too long is ended and named', async () => {
+test('a build step that times out is killed and named', async () => {
   await assertFails(
     { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "sleep 1000"}}' },
     /`npm run build` took longer than 6 s/,
@@ -281,7 +281,7 @@ test('a build step that takes too long is ended and named', async () => {
   );
 });
 
-test('a failing build script fails the deploy, with its output in the log', async () => {
+test('a failing build script fails the deploy, and the log has its output', async () => {
   const lines = await assertFails(
     { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "echo broken here; exit 7"}}' },
     /`npm run build` failed with exit code 7/,
@@ -289,7 +289,7 @@ test('a failing build script fails the deploy, with its output in the log', asyn
   assert.ok(lines.includes('broken here'));
 });
 
-test('a failing build script is told where the deploy does not need what it writes', async () => {
+test('a failing build script is only reported if the deploy does not need its output', async () => {
   const { lines, result } = await build({
     'wrangler.jsonc': '{ "name": "x", "main": "index.js", "compatibility_date": "2026-10-01" }',
     'index.js': WORKER,
@@ -303,7 +303,7 @@ test('a failing build script is told where the deploy does not need what it writ
   );
 });
 
-test('a failed install says why, and neither where things lie on this machine nor how npm is called', async () => {
+test('a failed install says why and hides paths of this machine and the npm command line', async () => {
   const manifest = { dependencies: { a: 'file:./a' }, scripts: { build: 'node missing.js' } };
   const lines = await assertFails(
     {
@@ -321,7 +321,7 @@ test('a failed install says why, and neither where things lie on this machine no
   assert.doesNotMatch(lines.join('\n'), /Usage:|--install-strategy|debug-0\.log|_logs/);
 });
 
-test('a failed build names files as they are in the project', async () => {
+test('the errors of a failed build name files by their path in the project', async () => {
   const lines = await assertFails(
     { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "node missing.js"}}' },
     /`npm run build` failed with exit code 1$/,
@@ -332,7 +332,7 @@ test('a failed build names files as they are in the project', async () => {
   );
 });
 
-test("the app's variables reach its build, and not its bundle; the host's reach neither", async () => {
+test("the app's variables reach its build but not its bundle; the host's variables reach neither", async () => {
   process.env.CELLAR_TEST_SECRET = 'of the host';
   const { input, lines, result } = await build(
     {
@@ -354,7 +354,7 @@ test("the app's variables reach its build, and not its bundle; the host's reach 
   }
 });
 
-test('no installer writes what it compiles of itself, which would go with the build', async () => {
+test('package managers keep no compile cache, which would be lost with the build', async () => {
   const root = { dependencies: { a: 'file:a' } };
   const { lines, result } = await build({
     'index.js': WORKER,
@@ -371,14 +371,14 @@ test('no installer writes what it compiles of itself, which would go with the bu
   assert.match(told, /\ntemporary:\n/);
 });
 
-test('a worktree over its limit is refused, as committed or as built', async () => {
+test('a worktree above its limit is refused, whether committed or built', async () => {
   const limits = { stepTimeoutMs: 60_000, worktreeMb: 2, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
   await assertFails(
     { 'index.js': WORKER, 'big.txt': 'x'.repeat(3 * 2 ** 20) },
     /has 4 MiB, more than the 2 MiB/,
     { limits },
   );
-  // It may be looked at while it writes.
+  // The size may be measured while the build writes.
   const script = 'head -c 5000000 /dev/zero > big';
   await assertFails(
     { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build: script } }) },
@@ -387,7 +387,7 @@ test('a worktree over its limit is refused, as committed or as built', async () 
   );
 });
 
-test('submodules and files in Git LFS are mentioned in the log', async () => {
+test('the log mentions submodules and files in Git LFS', async () => {
   const attributes = { 'ä b/.gitattributes': '*.png filter=lfs diff=lfs merge=lfs -text' };
   const first = await build({ 'index.js': WORKER, '.gitattributes': '*.sh eol=lf', ...attributes });
   await first.result;
@@ -406,7 +406,7 @@ test('submodules and files in Git LFS are mentioned in the log', async () => {
   assert.ok(second.lines.some((line) => line.startsWith('vendor/library is a submodule')));
 });
 
-test('what its user runs besides takes nothing of the processes that a build may have', async (t) => {
+test("other processes of the same user do not count against a build's process limit", async (t) => {
   const others = Array.from({ length: 40 }, () => spawn('sleep', ['1234'], { stdio: 'ignore' }));
   t.after(() => others.forEach((other) => void other.kill()));
   const { lines, result } = await build({
@@ -420,7 +420,7 @@ test('what its user runs besides takes nothing of the processes that a build may
   assert.ok(Number(limit) >= 2048 + others.length, lines.join('\n'));
 });
 
-test('an aborted build ends with the reason and leaves nothing', async () => {
+test('an aborted build rejects with the reason and leaves nothing', async () => {
   const abort = new AbortController();
   const { input, lines, result } = await build(
     { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "echo started; sleep 1000"}}' },
@@ -433,7 +433,7 @@ test('an aborted build ends with the reason and leaves nothing', async () => {
   assert.ok(!existsSync(input.scratch) && !existsSync(input.releaseDirectory));
 });
 
-test('a lock file that an install replaces by a pipe holds up nothing', async () => {
+test('a lock file that an install replaces by a named pipe does not block the build', async () => {
   const { result, lines } = await build({
     'index.js': WORKER,
     'package-lock.json': JSON.stringify({ lockfileVersion: 3, packages: { '': {} } }),
@@ -446,7 +446,7 @@ test('a lock file that an install replaces by a pipe holds up nothing', async ()
   assert.ok(lines.includes('built'));
 });
 
-test('rules of assets that are too large are refused, and so is a pipe in their place', async () => {
+test('oversized asset rules are refused, and so is a named pipe in their place', async () => {
   const site = (build: string) => ({
     'public/index.html': '',
     'package.json': JSON.stringify({ scripts: { build } }),
@@ -460,7 +460,7 @@ test('rules of assets that are too large are refused, and so is a pipe in their 
   assert.deepEqual(files(join(input.releaseDirectory, 'assets')), ['index.html']);
 });
 
-test('the sources of a project are never its site', async () => {
+test('the sources of a project are never served as its site', async () => {
   const vite = {
     'index.html': '<script type="module" src="/src/main.ts"></script>',
     'vite.config.ts': 'export default { build: { outDir: "./pages" } }',
@@ -476,7 +476,7 @@ test('the sources of a project are never its site', async () => {
   );
 });
 
-test('a build whose process was killed names the setting for memory, and the most that it had', async () => {
+test('the error of a killed build process names the memory setting and the peak memory', async () => {
   await assertFails(
     { 'package.json': '{"scripts": {"build": "sleep 2; exit 137"}}', 'index.js': WORKER },
     /exit code 137: something killed .* \(the most that was seen: \d+ MiB\).* 2048 MiB \(RUNNER_BUILD_MEMORY_MB\)/,
@@ -489,7 +489,7 @@ const GIT_BUILD = `
   echo "log $(git log -1 --format=%s), $(git rev-list --count HEAD)"
   echo "changed [$(git diff-index HEAD && git status --porcelain && git remote)]"`;
 
-/** Adds commits and a tag behind the first of them to a repository. @returns the newest commit */
+/** Adds commits to a repository, and a tag behind the first commit. @returns the newest commit */
 function addCommits(repository: string, count: number): string {
   const git = (...words: string[]) =>
     execFileSync('git', ['--git-dir', repository, ...words], { encoding: 'utf8' }).trim();
@@ -502,7 +502,7 @@ function addCommits(repository: string, count: number): string {
   return git('rev-parse', 'HEAD');
 }
 
-test('git in a build sees the commit, its branch, the commits before it and their tags', async () => {
+test('git in a build sees the commit, its branch, earlier commits and their tags', async () => {
   const { repository } = commit(directory.path, { 'index.js': WORKER });
   const sha = addCommits(repository, 3);
   const settings = { ...NO_SETTINGS, build_command: GIT_BUILD };
@@ -520,7 +520,7 @@ test('git in a build sees the commit, its branch, the commits before it and thei
     assert.ok(lines.includes(line), lines.join('\n'));
 });
 
-test('a Pages project that is served from its root is told its address, and does not serve its commits', async () => {
+test('a Pages project that is served from its root gets its address and does not serve its commits', async () => {
   const { lines, input, result } = await build(
     { 'index.html': '<h1>x</h1>', 'wrangler.json': '{"name": "site", "pages_build_output_dir": "."}' },
     { settings: { ...NO_SETTINGS, build_command: 'git log --format=%s && env' } },

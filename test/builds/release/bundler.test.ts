@@ -49,7 +49,7 @@ const bundle = (bundler: Bundler, worktree: string, timeoutMs = 60_000) => {
 const plan = (bundler: Bundler, worktree: string, set: Partial<BuildSettings> = {}) =>
   bundler.plan({ worktree, settings: { ...NO_SETTINGS, ...set }, environment: null, manifests: [] }, 60_000);
 
-test('its processes work in the background', async (t) => {
+test("the bundler's processes run at low priority", async (t) => {
   const groups = openControlGroups(`cellar-test-${process.pid}`);
   if (typeof groups === 'string' || !groups.limits.processors)
     return t.skip('the processors cannot be shared out here');
@@ -63,13 +63,13 @@ test('its processes work in the background', async (t) => {
   await groups.close();
 });
 
-test('one process answers one deploy after another, and those at the same time have one each', async () => {
+test('one process serves requests in sequence, and concurrent requests get one process each', async () => {
   const bundler = start();
   assert.deepEqual(bundler.pids, [], 'nothing is started before it is needed');
   await plan(bundler, hello());
   const { pids } = bundler;
   assert.equal(pids.length, 1);
-  // It ends before apps when memory is short.
+  // When memory is short, the kernel kills it before apps.
   const score = Number(readFileSync(`/proc/${pids[0]}/oom_score_adj`, 'utf8'));
   assert.equal(score, outOfMemoryScore('build'));
   await bundle(bundler, hello());
@@ -82,7 +82,7 @@ test('one process answers one deploy after another, and those at the same time h
   await eventually(() => bundler.pids.length === 1, 'one stays warm');
 });
 
-test("a fault of the project comes back as its author's, and the process goes on", async () => {
+test('a project error is reported to its author, and the process keeps running', async () => {
   const bundler = start();
   await assert.rejects(bundle(bundler, worktrees.write({})), /^BuildFailure: nothing to deploy/);
   const { pids } = bundler;
@@ -90,7 +90,7 @@ test("a fault of the project comes back as its author's, and the process goes on
   assert.deepEqual(bundler.pids, pids);
 });
 
-test('a plan says what is to run, read before anything has run', async () => {
+test('a plan lists the commands to run before anything has run', async () => {
   const bundler = start();
   const project = worktrees.write(wranglerProject({ build: { command: 'make', cwd: 'sub' } }));
   const own = { kind: 'command', command: 'make', cwd: 'sub' };
@@ -134,7 +134,7 @@ test('a plan says what is to run, read before anything has run', async () => {
   assert.ok(lockFile!.head.startsWith("lockfileVersion: '9.0'") && lockFile!.head.length <= 1000);
 });
 
-test('a project in a folder is installed there, or in the workspace that it is a package of', async () => {
+test('a project in a folder is installed there, or in the workspace that it belongs to', async () => {
   const bundler = start();
   const at = async (files: Files, root_directory = 'apps/web') => {
     const worker = { 'apps/web/index.js': 'export default { fetch() {} }', 'apps/web/package.json': '{}' };
@@ -180,7 +180,7 @@ test('a project in a folder is installed there, or in the workspace that it is a
   assert.deepEqual(await at({ ...npm, 'apps/web/yarn.lock': '' }), ['apps/web', 'apps/web', 'yarn.lock']);
 });
 
-test('a script `build` may fail where all that is deployed is there without it', async () => {
+test('a `build` script may fail if everything that is deployed exists without it', async () => {
   const bundler = start();
   const mayFail = async (config: object, files: Files) => {
     const all = {
@@ -198,13 +198,13 @@ test('a script `build` may fail where all that is deployed is there without it',
   assert.equal(await mayFail({ main, assets }, entry), false);
   assert.equal(await mayFail({ main: 'dist/index.js' }, entry), false);
   assert.equal(await mayFail({ main, build: { command: 'x' } }, entry), false);
-  // A site is what a build makes.
+  // A build creates the site.
   assert.equal(await mayFail({ assets }, page), false);
-  // It is there when it is installed.
+  // The site exists after the install.
   assert.equal(await mayFail({ main, assets: { directory: 'node_modules/shop/dist' } }, entry), false);
 });
 
-test('a project is built by what its framework, or the tool of its workspace, has for that', async () => {
+test('a project is built with the build command of its framework or workspace tool', async () => {
   const bundler = start();
   const command = async (files: Files, set = {}) => {
     const { build } = await plan(bundler, worktrees.write(files), set);
@@ -231,7 +231,7 @@ test('a project is built by what its framework, or the tool of its workspace, ha
   assert.deepEqual(await command(unnamed, { root_directory: 'apps/a' }), { kind: 'script' });
 });
 
-test('where several projects are and none is named, the way to name one is told', async () => {
+test('several projects without a choice fail with the way to choose one', async () => {
   const bundler = start();
   const config = '{"main": "index.js"}';
   const two = {
@@ -256,7 +256,7 @@ test('where several projects are and none is named, the way to name one is told'
   await assert.rejects(both, /output_directory is set, and wrangler\.jsonc says what is deployed/);
 });
 
-test('a project that holds up its process holds up no other', async () => {
+test('a project that blocks its process delays no other project', async () => {
   const bundler = start();
   const stuck = worktrees.write({ 'index.js': 'import "./pipe.txt"; export default { fetch() {} }' });
   execFileSync('mkfifo', [join(stuck, 'pipe.txt')]);
@@ -268,7 +268,7 @@ test('a project that holds up its process holds up no other', async () => {
   assert.equal(light.status, 'fulfilled');
 });
 
-test('a crash fails what the process worked on, and the next request starts another', async () => {
+test('a crash fails the current request, and the next request starts another process', async () => {
   const bundler = start();
   const ended = bundle(bundler, hello());
   await eventually(() => bundler.pids.length > 0, 'it has started');
@@ -277,20 +277,20 @@ test('a crash fails what the process worked on, and the next request starts anot
   await bundle(bundler, hello());
 });
 
-test('a process that ended while it waited is replaced, also before the host has heard of its end', async () => {
+test('a process that ended while idle is replaced, even before the host has noticed its end', async () => {
   const bundler = start();
   await plan(bundler, hello());
   process.kill(bundler.pids[0]!, 'SIGKILL');
   assert.deepEqual((await bundle(bundler, hello())).bundle.exports, ['default']);
 });
 
-test('a request that takes too long fails, and its process is ended', async () => {
+test('a request that times out fails, and its process is killed', async () => {
   const bundler = start();
   await assert.rejects(bundle(bundler, hello(), 1), /^BuildFailure: bundling took longer than 0\.001 s/);
   await eventually(() => bundler.pids.length === 0, 'it has ended');
 });
 
-test('a process that nobody needs goes after a while', async () => {
+test('an idle process ends after a while', async () => {
   const bundler = start(10);
   await plan(bundler, hello());
   await eventually(() => bundler.pids.length === 0, 'it goes');
@@ -305,7 +305,7 @@ test('the process ends with the host', async () => {
   assert.deepEqual(await once(helper, 'exit'), [0, null]);
 });
 
-test('what a process has compiled of its own code is kept for the next one', async () => {
+test('the next process reuses the compile cache', async () => {
   const bundler = start();
   bundler.codeDirectory = join(worktrees.write({}), 'compiled');
   await plan(bundler, hello());
@@ -315,7 +315,7 @@ test('what a process has compiled of its own code is kept for the next one', asy
   assert.deepEqual((await bundle(bundler, hello())).bundle.exports, ['default']);
 });
 
-test('the folder that the script `deploy` of the root names is the app', async () => {
+test('the folder that the root `deploy` script names is the app', async () => {
   const bundler = start();
   const app = { 'wrangler.jsonc': '{"main": "index.js"}', 'index.js': '', 'package.json': '{"name": "web"}' };
   const inFolders = (script: string, root: Files = {}): Files => ({

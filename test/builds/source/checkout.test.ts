@@ -7,7 +7,7 @@ import { BuildFailure } from '../../../bundler/failure.ts';
 import { type Checkout, checkout } from '../../../runtime/builds/source/checkout.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
-/** An empty repository, and what checks a commit of it out. */
+/** An empty repository, and a function that checks out one of its commits. */
 function makeRepository(t: TestContext) {
   const directory = temporaryDirectory(t);
   const repository = join(directory, 'repository');
@@ -22,7 +22,7 @@ function makeRepository(t: TestContext) {
     lines,
     git,
     blob: () => git(['hash-object', '-w', '--stdin']),
-    /** A tree with `count` entries that are all the same. */
+    /** A tree with `count` identical entries. */
     tree: (kind: '100644 blob' | '040000 tree' | '160000 commit', sha: string, count: number) => {
       const entries = Array.from({ length: count }, (_, i) => `${kind} ${sha}\tentry-${i}\n`);
       return git(['mktree', '--missing'], entries.join(''));
@@ -66,7 +66,7 @@ for (const [what, levels] of [
   });
 }
 
-test('a listing that takes too long is ended, and so is one that is aborted', async (t) => {
+test('a listing is killed when it times out or is aborted', async (t) => {
   const repository = makeRepository(t);
   let tree = repository.tree('100644 blob', repository.blob(), 38);
   for (let level = 1; level < 4; level++) tree = repository.tree('040000 tree', tree, 38);
@@ -81,7 +81,7 @@ test('a listing that takes too long is ended, and so is one that is aborted', as
   await assert.rejects(ended, /^Error: the host stops$/);
 });
 
-test('of very many submodules the log names a few and counts the others', async (t) => {
+test('the log names a few of very many submodules and counts the others', async (t) => {
   const repository = makeRepository(t);
   const tree = repository.tree('160000 commit', 'a'.repeat(40), 500);
   await repository.checkout(repository.commit(tree));
@@ -90,7 +90,7 @@ test('of very many submodules the log names a few and counts the others', async 
   assert.equal(repository.lines.at(-1), 'the same is true of 480 more');
 });
 
-test('a commit is checked out as it is, whatever a pushed ref would have git put in its place', async (t) => {
+test('a checkout ignores pushed replace refs', async (t) => {
   const repository = makeRepository(t);
   const file = repository.blob();
   const [sha, other] = [1, 2].map((count) =>
@@ -101,7 +101,7 @@ test('a commit is checked out as it is, whatever a pushed ref would have git put
   assert.deepEqual(readdirSync(repository.project), ['entry-0']);
 });
 
-test('a commit that is not there fails with what git says', async (t) => {
+test('a missing commit fails with the error of git', async (t) => {
   await assert.rejects(
     makeRepository(t).checkout('a'.repeat(40)),
     /^Error: git ls-tree failed: .*not a tree object/,

@@ -14,7 +14,7 @@ test('builds may use half of the memory by default, and at least 2 GiB', () => {
   );
 });
 
-test('builds that run at once share the memory, and each has at least 2 GiB of it', () => {
+test('concurrent builds share the memory, with at least 2 GiB each', () => {
   assert.deepEqual(
     [1, 2, 4, 8].map((commands) => memoryShare(8192, commands)),
     [8192, 4096, 2048, 2048],

@@ -1,4 +1,4 @@
-// What a build may leave on the disk, looked at while it runs and when it has ended.
+// The disk limits of a build, checked while it runs and after it has ended.
 import assert from 'node:assert/strict';
 import diagnosticsChannel from 'node:diagnostics_channel';
 import { existsSync, mkdirSync, statfsSync, writeFileSync } from 'node:fs';
@@ -21,14 +21,14 @@ after(closeBundler);
 
 const { signal } = new AbortController();
 
-/** Limits that nothing here comes near. */
+/** Limits that these tests never reach. */
 const wide = (path: string): SizeLimits => ({
   directories: [{ path, what: 'the build', megabytes: 1000 }],
   files: 100_000,
   freeMb: 0,
 });
 
-/** Runs a script in `directory` as a step of a build does, held to `limits`. */
+/** Runs a script in `directory` as a build step under `limits`. */
 function step(directory: string, script: string, limits: Partial<SizeLimits>): Promise<void> {
   return run({
     arguments: ['sh', '-c', script],
@@ -42,9 +42,9 @@ function step(directory: string, script: string, limits: Partial<SizeLimits>): P
   });
 }
 
-test('a step that makes too many files is ended while it runs', async (t) => {
+test('a step that makes too many files is killed while it runs', async (t) => {
   const directory = temporaryDirectory(t);
-  // Fast enough to be far above the limit when it is looked at, and not so fast that their removal takes long.
+  // Fast enough to exceed the limit by far at the first check, but slow enough that the files are removed quickly.
   const script = 'i=0; while :; do mkdir d$i; (cd d$i; seq 1000 | xargs touch); i=$((i+1)); sleep 0.1; done';
   await assert.rejects(step(directory, script, { files: 5000 }), (error: Error) => {
     assert.ok(error instanceof BuildFailure);
@@ -56,7 +56,7 @@ test('a step that makes too many files is ended while it runs', async (t) => {
   });
 });
 
-test('a step that writes too much is ended while it runs, whichever of its directories it writes to', async (t) => {
+test('a step that writes too much to any of its directories is killed while it runs', async (t) => {
   const [project, cache] = [temporaryDirectory(t), temporaryDirectory(t)];
   const script = `while :; do head -c 1000000 /dev/zero >> ${cache}/large; sleep 0.02; done`;
   const { directories } = sizeLimits(project, cache, { worktreeMb: 6, cacheMb: 4, floorMb: 256 });
@@ -66,7 +66,7 @@ test('a step that writes too much is ended while it runs, whichever of its direc
   );
 });
 
-test('a step is ended when the disk runs full, whoever fills it', async (t) => {
+test('a step is killed when the disk runs full, whoever fills it', async (t) => {
   const directory = temporaryDirectory(t);
   const { bavail, bsize } = statfsSync(directory);
   await assert.rejects(
@@ -75,7 +75,7 @@ test('a step is ended when the disk runs full, whoever fills it', async (t) => {
   );
 });
 
-test('the build script of a project is held to the limits while it runs', async (t) => {
+test("a project's build script runs under the limits", async (t) => {
   const build = 'while :; do head -c 1000000 /dev/zero >> big; sleep 0.05; done';
   const files = { 'index.html': '', 'package.json': JSON.stringify({ scripts: { build } }) };
   const limits = { stepTimeoutMs: 60_000, worktreeMb: 10, cacheMb: 10, floorMb: 256, memoryMb: 2048 };
@@ -84,7 +84,7 @@ test('the build script of a project is held to the limits while it runs', async 
   assert.ok(!existsSync(input.scratch));
 });
 
-test('files that come and go while they are counted do not disturb a step, and one child counts them', async (t) => {
+test('files that come and go while they are counted do not disturb a step, and one child process counts them', async (t) => {
   const directory = temporaryDirectory(t);
   let children = 0;
   const count = () => children++;
@@ -95,7 +95,7 @@ test('files that come and go while they are counted do not disturb a step, and o
   assert.equal(children, 2, 'the step, and who looks at it');
 });
 
-test('what a step has left is counted, files and bytes', async (t) => {
+test('the files and bytes that a step leaves are counted', async (t) => {
   const directory = temporaryDirectory(t);
   mkdirSync(join(directory, 'many'));
   for (let n = 0; n < 100; n++) writeFileSync(join(directory, 'many', `${n}`), '');
@@ -113,7 +113,7 @@ test('what a step has left is counted, files and bytes', async (t) => {
   );
 });
 
-test('a deploy is refused when the disk has less free than its build may need', (t) => {
+test('a deploy is refused if the free disk space is less than a build may need', (t) => {
   const directory = temporaryDirectory(t);
   const { bavail, bsize } = statfsSync(directory);
   const free = Math.floor((bavail * bsize) / 2 ** 20);

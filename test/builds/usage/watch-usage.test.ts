@@ -5,7 +5,7 @@ import { startJob } from '../../../runtime/processes/child.ts';
 import { usageBelow } from '../../../runtime/processes/proc.ts';
 import { eventually } from '../../support/e2e/processes.ts';
 
-/** Starts shells below one: some that work without end, and some that wait. @returns the id of the one */
+/** Starts a shell with children: some compute endlessly, others sleep. @returns the pid of the parent shell */
 async function startShells(t: TestContext, busy: number, waiting: number): Promise<number> {
   const start = `for n in $(seq ${busy}); do while :; do :; done & done; for n in $(seq ${waiting}); do sleep 600 & done; wait`;
   const job = await startJob(['nice', '-n', '19', 'sh', '-c', start], { stdin: 'ignore' });
@@ -16,7 +16,7 @@ async function startShells(t: TestContext, busy: number, waiting: number): Promi
 
 const never = () => new AbortController().signal;
 
-test('a command that keeps more threads busy than it may is ended, and says so', async (t) => {
+test('a command that keeps too many threads busy is killed and says so', async (t) => {
   const pid = await startShells(t, 4, 0);
   await assert.rejects(
     watchUsage(pid, { memoryMb: 1_000, busyThreads: 3 }, never()),
@@ -24,13 +24,13 @@ test('a command that keeps more threads busy than it may is ended, and says so',
   );
 });
 
-test('a command whose threads mostly wait may go on', async (t) => {
+test('a command whose threads mostly sleep keeps running', async (t) => {
   const pid = await startShells(t, 2, 8);
   const watched = watchUsage(pid, { memoryMb: 1_000, busyThreads: 6 }, AbortSignal.timeout(4_000));
   await assert.rejects(watched, { name: 'AbortError' });
 });
 
-test('where any number may be busy, the memory of all together still has an end', async (t) => {
+test('the total memory is limited even without a limit of busy threads', async (t) => {
   const pid = await startShells(t, 2, 0);
   await assert.rejects(
     watchUsage(pid, { memoryMb: 0.001, busyThreads: null }, never()),
