@@ -14,7 +14,7 @@ import { ownPort } from '../support/ports.ts';
 
 const skip = spawnSync('caddy', ['version']).error ? 'Caddy is not installed: apt-get install caddy' : false;
 
-/** Caddy in a temporary directory, with one server that says `text`. */
+/** Starts Caddy in a temporary directory with one server that responds `text`. */
 async function started(text: string) {
   const directory = temporary();
   const port = ownPort();
@@ -47,14 +47,14 @@ async function started(text: string) {
   };
 }
 
-test('a missing Caddy is named, with the way to get it', () => {
+test('a missing Caddy is reported, with the way to install it', () => {
   assert.throws(
     () => findCaddy('/nowhere:/nowhere/else'),
     /RUNNER_EDGE=caddy needs Caddy: `apt-get install caddy`/,
   );
 });
 
-test('a config that Caddy refuses is a problem in its words, and the last good one serves on', {
+test('a config that Caddy refuses is reported with its error, and the last valid one stays active', {
   skip,
 }, async () => {
   await using it = await started('first');
@@ -67,7 +67,7 @@ test('a config that Caddy refuses is a problem in its words, and the last good o
   assert.equal((await call(it.port, '/')).body, 'second');
 });
 
-test('a Caddy that ends is a problem until it has been started again, with the last good config', {
+test('a Caddy that exits is reported until it has restarted with the last valid config', {
   skip,
 }, async () => {
   await using it = await started('kept');
@@ -79,7 +79,7 @@ test('a Caddy that ends is a problem until it has been started again, with the l
   assert.equal((await call(it.port, '/')).body, 'kept');
 });
 
-test('a Caddy that stands still is a problem, and is ended and started again', { skip }, async () => {
+test('a Caddy that hangs is reported, killed and restarted', { skip }, async () => {
   await using it = await started('kept');
   const { pid } = it.caddy;
   process.kill(pid!, 'SIGSTOP');
@@ -89,7 +89,7 @@ test('a Caddy that stands still is a problem, and is ended and started again', {
   assert.equal((await call(it.port, '/')).body, 'kept');
 });
 
-test('a certificate that cannot be had is told, with the hostname and the reason', { skip }, async () => {
+test('a failed certificate is reported with the hostname and the reason', { skip }, async () => {
   using directory = temporary();
   const told: string[][] = [];
   const caddy = new Caddy(findCaddy(), directory.path, (...failure) => told.push(failure));
@@ -110,7 +110,7 @@ test('a certificate that cannot be had is told, with the hostname and the reason
   }
 });
 
-test('a first config that is refused ends Caddy and the start', { skip }, async () => {
+test('a refused first config stops Caddy and fails the start', { skip }, async () => {
   using directory = temporary();
   const caddy = new Caddy(findCaddy(), directory.path);
   const config = {
@@ -128,8 +128,8 @@ test('a stop ends the process', { skip }, async () => {
   assert.ok(!existsSync(`/proc/${pid}`));
 });
 
-test('the real config of either authority is one that Caddy takes', { skip }, () => {
-  // Caddy makes directories in both.
+test('Caddy accepts the real config of either certificate authority', { skip }, () => {
+  // Caddy creates directories in both.
   using home = temporary();
   using state = temporary();
   for (const internalAuthority of [true, false]) {
@@ -154,7 +154,7 @@ test('the real config of either authority is one that Caddy takes', { skip }, ()
 });
 
 for (const protocol of ['http/1.1', 'h2'])
-  test(`a client of ${protocol} that leaves ends its request at the process behind Caddy`, {
+  test(`a ${protocol} client that disconnects cancels its request to the process behind Caddy`, {
     skip,
   }, async () => {
     using directory = temporary();
@@ -191,7 +191,7 @@ for (const protocol of ['http/1.1', 'h2'])
     }
   });
 
-/** What Caddy asks before it makes a certificate: every name gets one. */
+/** Caddy asks this before it requests a certificate: every name is allowed. */
 async function certificatesForAll(): Promise<{ url: string } & AsyncDisposable> {
   const server = createServer((_request, response) => response.end());
   await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -201,7 +201,7 @@ async function certificatesForAll(): Promise<{ url: string } & AsyncDisposable> 
   };
 }
 
-test('whoever calls on the gateway’s unix socket is believed about the client', async () => {
+test('the gateway trusts the client address from any peer on its unix socket', async () => {
   using directory = temporary();
   await using upstream = await startRawUpstream((_head, socket) =>
     socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'),
@@ -224,7 +224,7 @@ test('whoever calls on the gateway’s unix socket is believed about the client'
   assert.equal(await ask(headers), 200);
   assert.match(upstream.requests[0]!, /\r\ncf-connecting-ip: 203\.0\.113\.9\r\n/);
   assert.match(upstream.requests[0]!, /\r\nx-forwarded-proto: https\r\n/);
-  // Caddy passes on what strangers write; only a proxy that is trusted may have written this.
+  // Caddy forwards what strangers write; only a trusted proxy may have written this.
   assert.doesNotMatch(upstream.requests[0]!, /cf-ipcountry/);
   await call(gateway.port, '/', { headers });
   assert.match(upstream.requests[1]!, /\r\ncf-connecting-ip: 127\.0\.0\.1\r\n/);

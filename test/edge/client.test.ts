@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { TrustedProxies } from '../../runtime/edge/client.ts';
 import { plainAddress } from '../../runtime/isolation/address-ranges.ts';
 
-test('the client is the last address of X-Forwarded-For that no trusted proxy vouches past', () => {
+test('the client is the last address in X-Forwarded-For that is not a trusted proxy', () => {
   const proxies = new TrustedProxies(['10.0.0.0/8', '2001:db8::/32', '192.0.2.7']);
   const cases: [string | undefined, string][] = [
     [undefined, '10.0.0.1'],
@@ -19,7 +19,7 @@ test('the client is the last address of X-Forwarded-For that no trusted proxy vo
     assert.equal(proxies.client(header, '10.0.0.1'), client, header ?? 'none');
 });
 
-test('ranges hold what they should, in IPv4 and IPv6', () => {
+test('ranges contain the right IPv4 and IPv6 addresses', () => {
   const proxies = new TrustedProxies(['10.0.0.0/8', '::1', '192.0.2.7']);
   for (const address of ['10.255.0.1', '::1', '192.0.2.7']) assert.equal(proxies.has(address), true, address);
   for (const address of ['11.0.0.1', '::2', '192.0.2.8', 'unknown'])
@@ -27,7 +27,7 @@ test('ranges hold what they should, in IPv4 and IPv6', () => {
   assert.equal(new TrustedProxies([]).has('127.0.0.1'), false);
 });
 
-test('what is no range is refused by name', () => {
+test('the error for an invalid range names it', () => {
   for (const range of ['10.0.0.0/33', 'localhost', '10.0.0.0/', '::/129', '1.2.3.4/8/8', ''])
     assert.throws(
       () => new TrustedProxies([range]),
@@ -36,7 +36,7 @@ test('what is no range is refused by name', () => {
     );
 });
 
-test('an address is taken out of its IPv6 mapping, its brackets, its zone and its port', () => {
+test('an address is parsed from an IPv6 mapping, brackets, a zone and a port', () => {
   assert.equal(plainAddress('::ffff:192.0.2.1'), '192.0.2.1');
   assert.equal(plainAddress('192.0.2.1:80'), '192.0.2.1');
   assert.equal(plainAddress('[2001:db8::1]:80'), '2001:db8::1');

@@ -1,4 +1,4 @@
-// What connections keep of what nobody takes yet has an end for all of them together.
+// The total of unread bytes that all connections together may buffer.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -11,7 +11,7 @@ import { Connections } from '../../runtime/edge/connections.ts';
 import { Queue, type Queued } from '../../runtime/edge/upstream/queue.ts';
 import { createSocketServer } from '../../runtime/sockets/gateway-socket.ts';
 
-/** Takes connections that never have a whole request. Resolves with a way to make one that has sent so many bytes. */
+/** Accepts connections whose request is never complete. Resolves with a function that opens one and sends so many bytes. */
 async function listen(t: TestContext, keptMax: number) {
   const connections = new Connections(keptMax);
   let kept = 0;
@@ -55,7 +55,7 @@ async function listen(t: TestContext, keptMax: number) {
   return { connections, keeps, send };
 }
 
-test('when connections keep too much, the visitor that keeps most loses its own, and nobody else', async (t) => {
+test('above the buffer limit only the client with the most buffered bytes loses its connections', async (t) => {
   const { connections, keeps, send } = await listen(t, 60_000);
   const greedy = [await send('127.0.0.2', 20_000), await send('127.0.0.2', 20_000)];
   await keeps(40_000);
@@ -72,13 +72,13 @@ test('when connections keep too much, the visitor that keeps most loses its own,
   );
 });
 
-test('what is taken, or goes with its connection, is kept no longer', async (t) => {
+test('bytes that are read, or whose connection closes, no longer count as buffered', async (t) => {
   const { keeps, send } = await listen(t, 60_000);
   const first = await send('127.0.0.2', 30_000);
   await keeps(30_000);
   first.destroy();
   await keeps(0);
-  // Too long for a head: refused, and dropped.
+  // Too long for a request head: refused and dropped.
   await send('127.0.0.2', 40_000);
   await send('127.0.0.2', 20_000);
   await keeps(20_000);
@@ -91,12 +91,12 @@ class Guest implements Queued<Guest> {
   readonly luggage = Array.from({ length: 100 }, () => ({}));
 }
 
-test('who leaves an old queue is collected with the young garbage', () => {
+test('items that leave a long-lived queue are freed by minor garbage collections', () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as (options: { type: 'minor' }) => void;
   const queue = new Queue<Guest>();
   queue.add(new Guest());
-  // What outlives two such collections is old.
+  // Objects that survive two minor collections are old.
   for (let i = 0; i < 3; i++) collect({ type: 'minor' });
   const before = process.memoryUsage().heapUsed;
   const guests = 5_000;
@@ -109,7 +109,7 @@ test('who leaves an old queue is collected with the young garbage', () => {
   assert.ok(bytes < 500, `${bytes} bytes of each guest are left`);
 });
 
-test('a queue keeps its order whoever leaves it, and who has left leads to nobody', () => {
+test('a queue keeps its order whichever item leaves, and items that left have no links', () => {
   const queue = new Queue<Guest>();
   const guests = Array.from({ length: 5 }, () => new Guest());
   for (const guest of guests) queue.add(guest);
@@ -118,7 +118,7 @@ test('a queue keeps its order whoever leaves it, and who has left leads to nobod
   assert.equal(queue.delete(third), false);
   assert.deepEqual([...queue], [second, fourth]);
   assert.equal(queue.first, second);
-  // What leads from one that has left to one that came later keeps that in memory.
+  // A link from a removed item to a later one would keep the later one in memory.
   for (const { before, after } of [first, third, fifth]) assert.deepEqual([before, after], [null, null]);
   queue.add(third);
   for (const guest of queue) queue.delete(guest);

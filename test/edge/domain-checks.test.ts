@@ -1,4 +1,4 @@
-// Where a domain leads, and what is reported of its certificate. The names are those of a DNS server of the test's own.
+// Where a domain points, and what is reported of its certificate. The tests run a DNS server of their own.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { QueueFull } from '../../runtime/queues/fair-queue.ts';
 import { NameServer, type Records } from '../support/edge/name-server.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-/** Of a.example, from an authority named so, for a hundred years. */
+/** A certificate for a.example, valid for a hundred years, with its authority's name. */
 const CERTIFICATE = `-----BEGIN CERTIFICATE-----
 MIIBrDCCAVOgAwIBAgIUY0tQ7/YiuqR5rYt/KsK5eMssQf0wCgYIKoZIzj0EAwIw
 KzEVMBMGA1UECgwMQW4gQXV0aG9yaXR5MRIwEAYDVQQDDAlhLmV4YW1wbGUwIBcN
@@ -36,7 +36,7 @@ const checks = (options: Partial<ConstructorParameters<typeof DomainChecks>[0]> 
     ...options,
   });
 
-test('a name leads here by an address of the machine or of the base domain, else elsewhere, nowhere, or nobody knows', async () => {
+test('a name points here by an address of the machine or of the base domain, else elsewhere or nowhere, or is unknown', async () => {
   const names: Record<string, Records> = {
     'a.example': { A: ['192.0.2.1'] },
     'b.example': { A: ['198.51.100.7', '203.0.113.5'] },
@@ -70,7 +70,7 @@ test('a name leads here by an address of the machine or of the base domain, else
   assert.equal(state.certificate.state, 'off');
 });
 
-test('an account has a few lookups at once, is told when there are too many, and holds up no other account', async () => {
+test('an account has a few lookups at once, gets an error above the limit, and does not delay other accounts', async () => {
   server.names.set('slow.example', null);
   server.names.set('fast.example', { A: ['192.0.2.1'] });
   const of = checks({ lookups: () => server.resolver(300) });
@@ -81,7 +81,7 @@ test('an account has a few lookups at once, is told when there are too many, and
   assert.equal((await of.lookUp('fast.example', 'one')).dns.leads, 'here');
 });
 
-test("Caddy's certificate of a name is told with its end, and that there is none yet", async (t) => {
+test("Caddy's certificate of a name is reported with its end date, and so is a missing one", async (t) => {
   const directory = temporaryDirectory(t);
   const of = checks({ certificates: directory });
   assert.equal((await of.lookUp('a.example', 'a')).certificate.state, 'waiting');

@@ -1,4 +1,4 @@
-// Ends: of a process's requests, and of the gateway.
+// Drains of a process's requests and of the gateway.
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { test } from 'node:test';
@@ -18,7 +18,7 @@ async function startSlow() {
   return { waiting, front, [Symbol.asyncDispose]: dispose };
 }
 
-test('a drain waits for what is in flight', async () => {
+test('a drain waits for requests in flight', async () => {
   await using parts = await startSlow();
   const { waiting, front } = parts;
   const reply = call(front.port, '/');
@@ -34,7 +34,7 @@ test('a drain waits for what is in flight', async () => {
   assert.deepEqual(await within(drained, 'the drain'), { cut: 0 });
 });
 
-test('a drain cuts what outlasts its grace, counts it, and a second call returns the same promise', async () => {
+test('a drain aborts and counts requests that outlast its grace period, and a second call returns the same promise', async () => {
   await using parts = await startSlow();
   const { waiting, front } = parts;
   const replies = [call(front.port, '/1'), call(front.port, '/2')];
@@ -46,7 +46,7 @@ test('a drain cuts what outlasts its grace, counts it, and a second call returns
   assert.equal(front.upstream.active, 0);
 });
 
-test('an idle upstream drains at once, and counts each end once', async () => {
+test('an idle upstream drains at once and counts each end once', async () => {
   const upstream = new Upstream({ socketPath: '/nowhere.sock' });
   const end = upstream.begin();
   upstream.begin()();
@@ -56,7 +56,7 @@ test('an idle upstream drains at once, and counts each end once', async () => {
   assert.deepEqual(await within(upstream.drain(100_000), 'the drain'), { cut: 0 });
 });
 
-test('close lets a request in flight finish, ends idle connections at once and answers 503 to others', async () => {
+test('close lets a request in flight finish, closes idle connections at once and answers others with 503', async () => {
   await using parts = await startSlow();
   const { waiting, front } = parts;
   using idle = new RawClient(front.port);
@@ -79,7 +79,7 @@ test('close lets a request in flight finish, ends idle connections at once and a
     [refused.status, refused.headers['retry-after'], refused.headers.connection],
     [503, '5', 'close'],
   );
-  // It waits for nobody who comes now.
+  // It does not wait for new requests.
   using late = new RawClient(front.port);
   assert.equal(busy.ended, false);
   waiting[1]!.write(OK);
@@ -89,7 +89,7 @@ test('close lets a request in flight finish, ends idle connections at once and a
   await assert.rejects(call(front.port, '/'), { code: 'ECONNREFUSED' });
 });
 
-test('close ends a connection with the answer that had begun before, while others are still in flight', async () => {
+test('close ends a connection after its current answer while others are still in flight', async () => {
   await using parts = await startSlow();
   const { waiting, front } = parts;
   using first = new RawClient(front.port);
@@ -107,7 +107,7 @@ test('close ends a connection with the answer that had begun before, while other
   assert.deepEqual(await within(closed, 'the close'), { cut: 0 });
 });
 
-test('close cuts what outlasts its grace and counts requests and tunnels', async () => {
+test('close aborts what outlasts its grace period and counts requests and tunnels', async () => {
   const waiting: Socket[] = [];
   await using upstream = await startRawUpstream((head, socket) => {
     waiting.push(socket);
@@ -129,7 +129,7 @@ test('close cuts what outlasts its grace and counts requests and tunnels', async
   await until(() => front.upstream.active + front.upstream.tunnels === 0, 'nothing is counted any more');
 });
 
-test('a gateway listens on several ports and says why it cannot', async () => {
+test('a gateway listens on several ports and reports why it cannot', async () => {
   await using parts = await startSlow();
   const { waiting, front } = parts;
   const second = await front.gateway.listen(0, '127.0.0.1');

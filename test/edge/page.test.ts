@@ -1,4 +1,4 @@
-// The page of a refusal: what it says, and that it can be read.
+// Error pages: their content and their contrast.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -38,7 +38,7 @@ function contrast(one: string, other: string): number {
 const page = (reason: RefusalReason) =>
   refusalPage({ status: 503, code: 'app_unavailable', reason, detail: 'What <b> happened.' }, 'abc123');
 
-test('each page says what state it is, what happened, what visitor and owner can do, and names the request', () => {
+test('each page names the state, what happened, what visitor and owner can do, and the request', () => {
   for (const reason of REASONS) {
     const text = page(reason);
     assert.match(text, /<p class="state"><svg [^>]*aria-hidden="true".+<\/svg>[A-Z][a-z ]+<\/p>/, reason);
@@ -53,7 +53,7 @@ test('each page says what state it is, what happened, what visitor and owner can
   }
 });
 
-test('a page offers to try again where that may help', () => {
+test('a page offers a retry where that may help', () => {
   assert.match(page('held_too_long'), /<a class="again" href="">Try again<\/a>/);
   assert.doesNotMatch(page('stopped'), /Try again/);
 });
@@ -70,7 +70,7 @@ test('the colours are those of the control UI', () => {
       assert.ok(style.includes(`--${role}: ${colour};`), role);
 });
 
-test("a page's text has a contrast of 4.5:1 to paper and raised, and its shapes 3:1, in light and in dark", () => {
+test('the text of a page has a contrast of 4.5:1 to paper and raised, and its shapes 3:1, in light and in dark', () => {
   for (const [theme, colours] of Object.entries(PAGE_COLOURS)) {
     const { paper, raised, line: _, ...others } = colours;
     for (const [role, colour] of Object.entries(others)) {

@@ -1,4 +1,4 @@
-// Clients that take their time: each phase of a connection has its own, and a process has as much as it likes.
+// Slow clients: each phase of a connection has a timeout, and a process has none.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -23,7 +23,7 @@ const CHUNK = Buffer.alloc(64 * 1024, 'x');
 
 type Parts = Awaited<ReturnType<typeof started>>;
 
-/** A gateway whose clock can be looked at ahead of time, before a process that answers when told. */
+/** A gateway whose clock can be advanced, before a process that answers on request. */
 async function started(resolve?: () => Admission) {
   const waiting: Socket[] = [];
   const upstream = await startRawUpstream((_head, socket) => waiting.push(socket));
@@ -35,7 +35,7 @@ async function started(resolve?: () => Admission) {
     waiting,
     upstream,
     front,
-    /** Has the gateway look at its clients as if so many seconds had gone. */
+    /** Runs the gateway's timeout check as if so many seconds had passed. */
     after: (seconds: number) => front.gateway.sweep(performance.now() + seconds * 1000),
     [Symbol.asyncDispose]: async () => {
       await front[Symbol.asyncDispose]();
@@ -44,7 +44,7 @@ async function started(resolve?: () => Admission) {
   };
 }
 
-/** Resolves when the gateway has taken what was sent so far: it answers others after it. */
+/** Resolves when the gateway has read everything sent so far: it answers a later request after that. */
 async function taken({ front, waiting }: Parts): Promise<void> {
   const before = waiting.length;
   const reply = call(front.port, '/other');
@@ -53,7 +53,7 @@ async function taken({ front, waiting }: Parts): Promise<void> {
   await reply;
 }
 
-test('a head that is not whole after 15 seconds is answered 408, however many bytes came of it', async () => {
+test('an incomplete head gets 408 after 15 seconds, however many bytes arrived', async () => {
   await using parts = await started();
   using client = new RawClient(parts.front.port);
   client.send('GET / HTTP/1.1\r\nHo');
@@ -67,7 +67,7 @@ test('a head that is not whole after 15 seconds is answered 408, however many by
   assert.match(await client.end(), /^HTTP\/1\.1 408 [\s\S]*"code":"request_timeout"/);
 });
 
-test('empty lines are no beginning of a request', async () => {
+test('empty lines do not begin a request', async () => {
   await using parts = await started();
   using client = new RawClient(parts.front.port);
   await taken(parts);
@@ -79,7 +79,7 @@ test('empty lines are no beginning of a request', async () => {
   await client.end();
 });
 
-test('a connection without a request is closed after 15 seconds, one that was answered after two minutes', async () => {
+test('a connection without a request is closed after 15 seconds, an idle one after two minutes', async () => {
   await using parts = await started();
   using fresh = new RawClient(parts.front.port);
   using used = new RawClient(parts.front.port);
@@ -96,7 +96,7 @@ test('a connection without a request is closed after 15 seconds, one that was an
   await used.end();
 });
 
-test('an answer may take hours to begin and to go on', async () => {
+test('an answer may take hours to begin and to finish', async () => {
   await using parts = await started();
   using client = new RawClient(parts.front.port);
   client.send(HEAD);
@@ -109,7 +109,7 @@ test('an answer may take hours to begin and to go on', async () => {
   await client.expect('two');
 });
 
-test('a client whose upload stands still for two minutes is dropped, and its request with it', async () => {
+test('a client whose upload stalls for two minutes is disconnected, and its request is cancelled', async () => {
   await using parts = await started();
   using client = new RawClient(parts.front.port);
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf');
@@ -124,7 +124,7 @@ test('a client whose upload stands still for two minutes is dropped, and its req
   await until(() => parts.front.upstream.active === 0, 'the request is cancelled');
 });
 
-test('an upload that waits for the process, or is held, is not the client’s fault', async () => {
+test('an upload that waits for the process or in the queue does not time out', async () => {
   await using parts = await started();
   using client = new RawClient(parts.front.port);
   client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${CHUNK.length * 200}\r\n\r\n`);
@@ -136,7 +136,7 @@ test('an upload that waits for the process, or is held, is not the client’s fa
   parts.after(HOUR / 5);
   await taken(parts);
   assert.equal(client.ended, false);
-  // Its client may have left: nothing tells while it is not read.
+  // Its client may have disconnected: that is invisible while the connection is not read.
   parts.after(HOUR / 3);
   await until(() => parts.front.upstream.active === 0, 'the request is given up');
 
@@ -150,7 +150,7 @@ test('an upload that waits for the process, or is held, is not the client’s fa
   assert.equal(held.ended, false);
 });
 
-test('a client that takes nothing of its answer for two minutes is dropped', async () => {
+test('a client that reads nothing of its answer for two minutes is disconnected', async () => {
   await using parts = await started();
   using client = new RawClient(parts.front.port);
   client.socket.pause();
@@ -166,7 +166,7 @@ test('a client that takes nothing of its answer for two minutes is dropped', asy
   await until(() => parts.front.upstream.active === 0, 'the request is cancelled');
 });
 
-test('a client that goes on sending behind its last answer is cut off after two seconds', async () => {
+test('a client that keeps sending after its last answer is disconnected after two seconds', async () => {
   await using parts = await started();
   using client = new RawClient(parts.front.port);
   client.send('nonsense\r\n\r\n');
@@ -175,18 +175,18 @@ test('a client that goes on sending behind its last answer is cut off after two 
   await taken(parts);
   assert.equal(client.socket.destroyed, false);
   parts.after(3);
-  // A connection that is gone is noticed by the second that is sent to it.
+  // A closed connection is noticed at the second write to it.
   while (!client.socket.destroyed) {
     client.send('and more');
     await taken(parts);
   }
 });
 
-/** So many connections, which the gateway has taken in this order and answered, so that none is closed too soon. */
+/** Opens so many connections, accepted in this order and answered, so that none is closed too soon. */
 async function openMany(port: number, count: number, localAddress?: string): Promise<Socket[]> {
   const sockets: Socket[] = [];
   while (sockets.length < count) {
-    // The system queues only so many.
+    // The size of the system's accept queue.
     const some = Array.from({ length: Math.min(400, count - sockets.length) }, () => {
       const socket = connect({ port, host: '127.0.0.1', localAddress }).on('error', () => {});
       socket.write(HEAD);
@@ -198,7 +198,7 @@ async function openMany(port: number, count: number, localAddress?: string): Pro
   return sockets;
 }
 
-test('above the most connections one more is told so; another visitor is served at the cost of who has most', async () => {
+test('above the connection limit a client gets an error; another one is served at the cost of the client with most', async () => {
   await using upstream = await startRawUpstream((_head, socket) => socket.write(OK));
   await using gateway = await startGatewayProcess(upstream.socketPath);
   const sockets = await openMany(gateway.port, CONNECTIONS_MAX);
@@ -226,7 +226,7 @@ test('above the most connections one more is told so; another visitor is served 
   while (!(await served()));
 });
 
-test('newcomers cost those who have most in turn, also who has opened none for long', async () => {
+test('new clients cost the clients with most connections in turn, also those that opened none recently', async () => {
   await using upstream = await startRawUpstream((_head, socket) => socket.write(OK));
   await using gateway = await startGatewayProcess(upstream.socketPath);
   const half = CONNECTIONS_MAX / 2;
@@ -242,8 +242,8 @@ test('newcomers cost those who have most in turn, also who has opened none for l
   for (const socket of [...first, ...last, ...newcomers]) socket.destroy();
 });
 
-test('a newcomer does not cost an answer that its client has yet to take', async () => {
-  // Less than a socket takes without asking to wait: the gateway is done with a request whose answer waits there.
+test('a new client does not cost an answer that its client has yet to read', async () => {
+  // Below the high-water mark of a socket: the gateway is done with a request whose answer waits there.
   const body = 'x'.repeat(60_000);
   await using upstream = await startRawUpstream((head, socket) =>
     socket.write(
@@ -253,7 +253,7 @@ test('a newcomer does not cost an answer that its client has yet to take', async
     ),
   );
   await using gateway = await startGatewayProcess(upstream.socketPath);
-  /** A client that asks so often, and reads nothing. Resolves when nothing moves any more. */
+  /** Sends so many requests and reads nothing. Resolves when nothing moves any more. */
   const ask = async (times: number) => {
     const client = new RawClient(gateway.port);
     client.socket.pause();

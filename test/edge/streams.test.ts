@@ -1,4 +1,4 @@
-// Bodies both ways: large, slow, cut off, early, and left by their client.
+// Bodies both ways: large, slow, cut off, early, and cancelled by their client.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -97,7 +97,7 @@ test('200 MB go up and down with less than 60 MB of memory', { timeout: 60_000 }
   assert.ok(grown < 60 * 1024 * 1024, `grew by ${Math.round(grown / 1024 / 1024)} MB`);
 });
 
-test('a client that reads slowly stops the process, and what it was sent is not kept here', async () => {
+test('a slow client stops the process by backpressure, and sent bytes are not kept here', async () => {
   let written = 0;
   await using upstream = await startRawUpstream((_head, socket) => {
     socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${BIG}\r\n\r\n`);
@@ -109,7 +109,7 @@ test('a client that reads slowly stops the process, and what it was sent is not 
   });
   await using front = await startGateway(upstream.socketPath);
   const response = await answerTo(front.port, 'GET', '/');
-  // Long enough without a byte moving: the buffers of the sockets and of the gateway are full.
+  // Long enough without progress: the buffers of the sockets and of the gateway are full.
   await still(() => written);
   assert.ok(written < 16 * 1024 * 1024, `the process got rid of ${written} bytes`);
   response.destroy();
@@ -124,7 +124,7 @@ test('an event arrives before its stream ends', async () => {
   assert.equal(Buffer.concat(rest).toString(), 'data: two\n\n');
 });
 
-test('a head without a body yet arrives at once', async () => {
+test('a head without a body arrives at once', async () => {
   const upstreamSockets: Socket[] = [];
   await using upstream = await startRawUpstream((_head, socket) => {
     upstreamSockets.push(socket);
@@ -140,7 +140,7 @@ test('an answer cut off by the process is cut off for the client, by length, in 
   await using upstream = await startRawUpstream((head, socket) => {
     const framing = head.startsWith('GET /length') ? 'content-length: 100' : 'transfer-encoding: chunked';
     socket.write(`HTTP/1.1 200 OK\r\n${framing}\r\n\r\n${framing.startsWith('c') ? '' : '5\r\n'}first`);
-    // Apart from the head, so that the answer is under way.
+    // Separate from the head, so that the answer is under way.
     setImmediate(() => socket.end());
   });
   await using front = await startGateway(upstream.socketPath);
@@ -159,7 +159,7 @@ test('an answer cut off by the process is cut off for the client, by length, in 
   assert.match(String(error), /ECONNRESET/);
 });
 
-test('a process that breaks off before it answers is a 502, one that is not there a 503 with Retry-After', async () => {
+test('a process that closes before it answers is a 502, a missing one a 503 with Retry-After', async () => {
   await using upstream = await startRawUpstream((_head, socket) => socket.destroy());
   await using front = await startGateway(upstream.socketPath);
   const broken = await call(front.port, '/');
@@ -187,7 +187,7 @@ test('a process that breaks off before it answers is a 502, one that is not ther
   assert.equal(front.upstream.active, 0);
 });
 
-test('a 103 is relayed to HTTP/1.1 clients only', async () => {
+test('a 103 is forwarded to HTTP/1.1 clients only', async () => {
   await using upstream = await startRawUpstream((_head, socket) => {
     socket.write(
       'HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok',
@@ -202,7 +202,7 @@ test('a 103 is relayed to HTTP/1.1 clients only', async () => {
   assert.match(await old.send('GET / HTTP/1.0\r\nHost: a\r\n\r\n').end(), /^HTTP\/1\.1 200 OK\r\n/);
 });
 
-test('a client that leaves cancels its request', async () => {
+test('a client that disconnects cancels its request', async () => {
   await using upstream = await startRawUpstream(() => {});
   await using front = await startGateway(upstream.socketPath);
   const client = new RawClient(front.port);
@@ -214,7 +214,7 @@ test('a client that leaves cancels its request', async () => {
   assert.equal(front.upstream.active, 0);
 });
 
-test('pipelined requests are taken one at a time and answered in order', async () => {
+test('pipelined requests are processed one at a time and answered in order', async () => {
   const waiting: Socket[] = [];
   await using upstream = await startRawUpstream((head, socket) => {
     if (head.startsWith('GET /slow')) waiting.push(socket);
@@ -237,7 +237,7 @@ test('pipelined requests are taken one at a time and answered in order', async (
   assert.equal(upstream.requests.filter((head) => head.startsWith('GET /left')).length, 0);
 });
 
-test('a GET that meets a closing idle connection is sent once more; a POST and a fresh connection are not', async () => {
+test('a GET on a closing idle connection is retried once; a POST or a request on a fresh connection is not', async () => {
   let reset = false;
   const waiting: Socket[] = [];
   await using upstream = await startRawUpstream((head, socket) => {
@@ -251,7 +251,7 @@ test('a GET that meets a closing idle connection is sent once more; a POST and a
   for (const socket of waiting) socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
   for (const reply of await Promise.all(firsts)) assert.equal(reply.status, 200);
   reset = true;
-  // All three connections have answered before: one request meets two of them, and no more.
+  // All three connections have answered before: one request gets two of them, and no more.
   assert.equal((await call(front.port, '/2')).status, 502);
   assert.equal(upstream.requests.filter((head) => head.startsWith('GET /2')).length, 2);
   for (const socket of upstream.sockets) socket.destroy();

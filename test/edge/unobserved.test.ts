@@ -1,4 +1,4 @@
-// Clients that do not read, do not finish, or have left where the gateway does not look: they cost nobody else anything.
+// Clients that do not read, do not finish, or disconnect unnoticed: they cost other clients nothing.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -14,27 +14,27 @@ import {
 } from '../support/edge/peers.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
-/** Less than what a socket of Node takes without asking to wait, and two are more. */
+/** One body is below the high-water mark of a socket, two are above it. */
 const BODY = 'x'.repeat(60_000);
 const ANSWER = `HTTP/1.1 200 OK\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`;
 
-test('the rest of an upload may come when its answer is whole, but not yet taken', async () => {
+test('the rest of an upload may arrive after its complete answer, before the client has read that', async () => {
   await using upstream = await startRawUpstream((_head, socket) => socket.write(ANSWER));
   await using front = await startGateway(upstream.socketPath);
-  /** A client that reads nothing sends so many requests, and an upload that lacks its last byte. */
+  /** Sends so many requests, and an upload that lacks its last byte, and reads nothing. */
   const send = async (before: number): Promise<RawClient> => {
     const client = new RawClient(front.port);
     client.socket.pause();
     client.send(`${GET.repeat(before)}POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx`);
     return client;
   };
-  /** How many requests get through to the process while nobody reads the answers. */
+  /** The number of requests that reach the process while nobody reads the answers. */
   const standstill = () => still(() => upstream.requests.length);
   using probe = await send(1_000);
   const taken = await standstill();
   probe.socket.destroy();
   assert.ok(taken < 1_000, 'the buffers of the system are full');
-  // The upload has to be the request whose answer fills them.
+  // The upload has to be the request whose answer fills the buffers.
   const clients = await Promise.all(Array.from({ length: 16 }, (_, i) => send(taken - 9 + i)));
   await standstill();
   for (const client of clients) client.send('y');
@@ -45,7 +45,7 @@ test('the rest of an upload may come when its answer is whole, but not yet taken
   for (const client of clients) client.socket.destroy();
 });
 
-test('an HTTP/1.0 answer on the unix socket that breaks off costs only its connection', async () => {
+test('an aborted HTTP/1.0 answer on the unix socket closes only its connection', async () => {
   using directory = temporary();
   const path = join(directory.path, 'gateway.sock');
   await using upstream = await startRawUpstream((_head, socket) => {
@@ -61,12 +61,12 @@ test('an HTTP/1.0 answer on the unix socket that breaks off costs only its conne
   await within(closed, 'the end of the connection');
 });
 
-test('a client that left while nothing of it was read is given up in time', async () => {
+test('a client that disconnected while its connection was not read is dropped in time', async () => {
   await using upstream = await startRawUpstream(() => {});
   await using front = await startGateway(upstream.socketPath);
   using client = new RawClient(front.port);
   let flushed = 0;
-  // More behind the request than the gateway keeps: it stops to read, and the end cannot be seen.
+  // More bytes after the request than the gateway buffers: it stops reading and cannot see the end.
   client.socket.write(GET + 'x'.repeat(400_000), () => flushed++);
   await until(() => upstream.requests.length === 1 && flushed === 1, 'the request arrived');
   client.socket.resetAndDestroy();
@@ -76,7 +76,7 @@ test('a client that left while nothing of it was read is given up in time', asyn
   }, 'the request was given up');
 });
 
-test('an upgrade that is granted while the gateway closes is closed politely', async () => {
+test('an upgrade that is accepted while the gateway closes gets a close frame', async () => {
   let grant = (): void => {};
   await using upstream = await startRawUpstream((_head, socket) => {
     grant = () =>
@@ -92,7 +92,7 @@ test('an upgrade that is granted while the gateway closes is closed politely', a
   assert.match(client.received, /Service Restart/);
 });
 
-test('a client that never takes the end of its last answer is dropped, and leaves no listeners', async () => {
+test('a client that never reads the end of its last answer is dropped and leaves no listeners', async () => {
   await using upstream = await startRawUpstream((_head, socket) => socket.write(ANSWER));
   await using front = await startGateway(upstream.socketPath);
   const clients = Array.from({ length: 40 }, (_, i) => {

@@ -1,4 +1,4 @@
-// Uploads: waited for, answered early, broken and left.
+// Uploads: held back, answered early, broken and cancelled.
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { test } from 'node:test';
@@ -41,7 +41,7 @@ test('an early answer to an upload reaches the client, and both connections end'
   assert.equal(front.upstream.active, 0);
 });
 
-test('an answer that a process gives before it closes is read, though writes to it fail by then', async () => {
+test('an answer that a process sends before it closes is read, though writes to it fail by then', async () => {
   await using upstream = await startRawUpstream((_head, socket) => {
     socket.end('HTTP/1.1 413 Content Too Large\r\ncontent-length: 3\r\nconnection: close\r\n\r\nbig', () =>
       socket.destroy(),
@@ -60,7 +60,7 @@ test('an answer that a process gives before it closes is read, though writes to 
   }
 });
 
-test('an upload goes on to its end though the process, which has begun to answer, takes no more of it', async () => {
+test('an upload continues to its end though the process has begun to answer and reads no more of it', async () => {
   const { promise, resolve } = Promise.withResolvers<Socket>();
   await using upstream = await startRawUpstream((_head, socket) => {
     socket.removeAllListeners('data');
@@ -69,7 +69,7 @@ test('an upload goes on to its end though the process, which has begun to answer
   });
   await using front = await startGateway(upstream.socketPath);
   using client = new RawClient(front.port);
-  // It reads the answer only when it has sent everything.
+  // It reads the answer only after it has sent everything.
   client.socket.pause();
   client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${1024 * CHUNK.length}\r\n\r\n`);
   for (let i = 0; i < 1024; i++) client.send(CHUNK);
@@ -82,7 +82,7 @@ test('an upload goes on to its end though the process, which has begun to answer
   await until(() => client.socket.writableLength === 0, 'all was sent');
 });
 
-test('a 100 is sent when the request is passed on, and the body then', async () => {
+test('a 100 is sent when the request is forwarded, and the body after it', async () => {
   await using cell = await startWorkerd(APP);
   await using gateway = await startGateway(cell.socketPath);
   using client = new RawClient(gateway.port);
@@ -109,7 +109,7 @@ test('a refused request with Expect is answered without a 100', async () => {
   assert.match(received, /^HTTP\/1\.1 503 /);
 });
 
-test('a client that leaves in its upload cancels the request', async () => {
+test('a client that disconnects during its upload cancels the request', async () => {
   await using upstream = await startRawUpstream(() => {});
   await using front = await startGateway(upstream.socketPath);
   const client = new RawClient(front.port);
@@ -120,7 +120,7 @@ test('a client that leaves in its upload cancels the request', async () => {
   assert.equal(front.upstream.active, 0);
 });
 
-test('a body with a broken chunk is answered 400 and cut off for the process', async () => {
+test('a body with an invalid chunk is answered with 400 and aborted for the process', async () => {
   await using upstream = await startRawUpstream(() => {});
   await using front = await startGateway(upstream.socketPath);
   using client = new RawClient(front.port);

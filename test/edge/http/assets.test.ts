@@ -1,4 +1,4 @@
-// Static files of workerd's asset service: ranges, and lists of tags.
+// Static files of workerd's asset service: ranges and lists of entity tags.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { call, RawClient, startGateway, startWorkerd } from '../../support/edge/peers.ts';
@@ -29,7 +29,7 @@ async function get(headers: Record<string, string>, { path = '/film.mp4', method
   return call(port, path, { method, headers });
 }
 
-test('a range of a file is answered with that part', async () => {
+test('a range request gets that part of the file', async () => {
   for (const [range, from, to] of [
     ['bytes=2-4', 2, 4],
     ['bytes=0-0', 0, 0],
@@ -50,7 +50,7 @@ test('a range of a file is answered with that part', async () => {
   }
 });
 
-test('a range behind the end is refused with the size', async () => {
+test('a range past the end is refused with the file size', async () => {
   for (const [path, range, size] of [
     ['/film.mp4', 'bytes=300000-', 300_000],
     ['/film.mp4', 'bytes=-0', 300_000],
@@ -63,7 +63,7 @@ test('a range behind the end is refused with the size', async () => {
   }
 });
 
-test('what is no single range of bytes, or asks for another version, gets the whole file', async () => {
+test('requests with an invalid range, several ranges or another version get the whole file', async () => {
   for (const headers of [
     { range: 'bytes=0-1,4-5' },
     { range: 'bytes=5-4' },
@@ -84,7 +84,7 @@ test('what is no single range of bytes, or asks for another version, gets the wh
   assert.equal(head.headers['content-length'], '300000');
 });
 
-test('a client that names the version it has is told that it is the newest', async () => {
+test('a client with the current version gets 304', async () => {
   for (const known of [tag, `W/${tag}`, `"another", ${tag}`, `"a", W/${tag}, "b"`, '*'])
     for (const method of ['GET', 'HEAD']) {
       const { status, headers, body } = await get({ 'if-none-match': known, range: 'bytes=0-1' }, { method });
@@ -97,7 +97,7 @@ test('a client that names the version it has is told that it is the newest', asy
   assert.equal((await get({ 'if-none-match': '"another"', range: 'bytes=0-1' })).status, 206);
 });
 
-test("a Worker's own answer stays as it is", async () => {
+test("a Worker's own answer is unchanged", async () => {
   for (const own of ['"own"', tag]) {
     const path = `/own?tag=${encodeURIComponent(own)}`;
     for (const asked of [{ range: 'bytes=0-1' }, { 'if-none-match': own }, { 'if-none-match': '*' }]) {
@@ -107,7 +107,7 @@ test("a Worker's own answer stays as it is", async () => {
   }
 });
 
-test('a connection serves on behind a range', async () => {
+test('a connection is reused after a range request', async () => {
   using client = new RawClient(port);
   for (const [range, body] of [
     ['bytes=0-4', '10000'],

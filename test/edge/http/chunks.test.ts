@@ -1,11 +1,11 @@
-// Chunked bodies, cut in any way.
+// Chunked bodies, split at any place.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ChunkReader } from '../../../runtime/edge/http/body/chunks.ts';
 import { randomCases } from '../../support/random.ts';
 
-/** What the chunks in `pieces` carry, and whether they ended; null when they are no chunks. */
+/** Returns the data in the chunks of `pieces` and whether they ended; null if they are not valid chunks. */
 function read(pieces: Buffer[]): { text: string; done: boolean; left: number } | null {
   const reader = new ChunkReader();
   let text = '';
@@ -20,7 +20,7 @@ function read(pieces: Buffer[]): { text: string; done: boolean; left: number } |
   return { text, done: reader.done, left };
 }
 
-/** `text` in pieces of its own, cut at `cuts`. */
+/** Splits `text` at `cuts`. */
 function cut(text: string, cuts: number[]): Buffer[] {
   const places = [0, ...cuts.map((at) => at % text.length).toSorted((a, b) => a - b), text.length];
   return places.slice(1).map((end, i) => Buffer.from(text.slice(places[i], end), 'latin1'));
@@ -36,7 +36,7 @@ const chunk = fc.record({
   extension: fc.constantFrom('', '', '', ';a', ';a=b', ';a="b c"'),
 });
 
-test('chunks carry the same however they are cut', () => {
+test('chunks carry the same data however they are split', () => {
   fc.assert(
     fc.property(fc.array(chunk), fc.array(fc.nat(), { maxLength: 8 }), (chunks, cuts) => {
       const encoded = chunks.map(({ data, isUpper, zeros, extension }) => {
@@ -51,7 +51,7 @@ test('chunks carry the same however they are cut', () => {
   );
 });
 
-test('what is no chunk is found however it is cut', () => {
+test('invalid chunks are found however they are split', () => {
   const wrong = [
     'g\r\n',
     '\r\n',
@@ -74,7 +74,7 @@ test('what is no chunk is found however it is cut', () => {
   }
 });
 
-test('many tiny chunks that come together go on as one piece', () => {
+test('many tiny chunks that arrive together are forwarded as one piece', () => {
   const pieces: Buffer[] = [];
   const bytes = Buffer.from('1\r\nx\r\n'.repeat(10_000));
   assert.equal(new ChunkReader().read(bytes, pieces), bytes.length);

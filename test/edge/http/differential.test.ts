@@ -1,5 +1,5 @@
-// The same bytes for the gateway, for a gateway of other parts, and for workerd without any: whatever the gateway takes
-// for a request has to be that request for all of them.
+// Sends the same bytes to our gateway, to a gateway built from other parts, and to bare workerd. All of them must agree
+// on every request that our gateway accepts.
 import assert from 'node:assert/strict';
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
@@ -12,7 +12,7 @@ import { randomCases } from '../../support/random.ts';
 
 const CASES = randomCases(500);
 
-/** Says what it saw of each request it has read whole, and how many those were. */
+/** Records each request that it has read completely. */
 const APP = `
 let log = [];
 export default {
@@ -29,7 +29,7 @@ export default {
 
 interface Subject {
   name: string;
-  /** Where to send bytes. */
+  /** The address to send bytes to. */
   at: NetConnectOpts;
   /** The port of the app itself. */
   app: number;
@@ -52,7 +52,7 @@ before(async () => {
 after(() => parts.disposeAsync());
 
 /**
- * Sends the pieces, each by itself, and returns the answers up to that to `/end`, or to where the other side closed,
+ * Sends the pieces one by one. Returns the answers up to that of `/end` or to the close of the connection,
  * and the requests that the app read.
  */
 async function exchange(
@@ -94,26 +94,26 @@ function saw(answer: WireAnswer): { method: string; url: string; body: string } 
   return text === undefined ? undefined : JSON.parse(decodeURIComponent(text));
 }
 
-/** What the app saw, request by request, up to the first that was refused. */
+/** Returns what the app saw, request by request, up to the first refusal. */
 function accepted(answers: WireAnswer[]): string[] {
   const refused = answers.findIndex((answer) => saw(answer) === undefined);
   return answers.slice(0, refused === -1 ? undefined : refused).map((answer) => JSON.stringify(saw(answer)));
 }
 
-/** What was seen, with its URL percent-encoded: workerd gives a Worker what a client sent raw. */
+/** The recorded request with its URL percent-encoded: workerd gives a Worker the client's raw bytes. */
 function encoded(seen: string): unknown {
   const request = JSON.parse(seen) as { url: string };
   return { ...request, url: new URL(request.url).href };
 }
 
-test('whatever the gateway takes for a request is that request for workerd and for another gateway', async () => {
+test('workerd and another gateway agree on every request that the gateway accepts', async () => {
   let taken = 0;
   let alike = 0;
   const property = fc.asyncProperty(stream, async (pieces) => {
     const sent = pieces.map((piece) => piece.toString('latin1').replace(PADDING, ''));
-    // undici cannot ask for that.
+    // undici cannot send this request.
     fc.pre(!sent.join('').includes('OPTIONS * '));
-    // Node's parser takes only ASCII in a target.
+    // Node's parser accepts only ASCII in a target.
     fc.pre(!/[A-Z]* \S*[\x80-\xff]\S* HTTP/i.test(sent.join('')));
     const [gateway, oracle, workerd] = await Promise.all([
       exchange(subjects.gateway, pieces),
@@ -131,7 +131,7 @@ test('whatever the gateway takes for a request is that request for workerd and f
     );
     const first = accepted(gateway.answers);
     assert.deepEqual(first, accepted(oracle.answers).slice(0, first.length), `not as the oracle: ${told}`);
-    // workerd drops a connection with what is still under way on it when it refuses a request.
+    // When workerd refuses a request, it closes the connection with the requests still under way on it.
     const both = Math.min(read.length, workerd.read.length);
     const [here, there] = [read, workerd.read].map((all) => all.slice(0, both).map(encoded));
     assert.deepEqual(here, there, `not as workerd reads it: ${told}`);

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { FrameScanner, restartFrame } from '../../../runtime/edge/http/body/frames.ts';
 import { randomCases } from '../../support/random.ts';
 
-/** A frame of `length` payload bytes that look like headers, so that a scanner that loses its place is found out. */
+/** A frame of `length` payload bytes that look like headers: a scanner that loses its place fails the test. */
 function frame(opcode: number, length: number, masked: boolean): Buffer {
   const extended = length > 65_535 ? 8 : length > 125 ? 2 : 0;
   const header = Buffer.alloc(2 + extended + (masked ? 4 : 0));
@@ -24,7 +24,7 @@ const frames = fc.array(
   { minLength: 1, maxLength: 6 },
 );
 
-test('however the bytes are cut, every end of a frame is found and nothing else is', () => {
+test('exactly the ends of frames are found, however the bytes are split', () => {
   fc.assert(
     fc.property(frames, fc.array(fc.nat(70_000), { maxLength: 8 }), (specs, cuts) => {
       const whole = specs.map(({ opcode, length, masked }) => frame(opcode, length, masked));
@@ -53,7 +53,7 @@ test('however the bytes are cut, every end of a frame is found and nothing else 
   );
 });
 
-test('a close frame is noticed, and the frame made here is one', () => {
+test('a close frame is recognized, and the generated one is valid', () => {
   const scanner = new FrameScanner();
   const frame = restartFrame();
   assert.equal(scanner.scan(frame, true), frame.length);

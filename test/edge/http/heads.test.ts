@@ -1,4 +1,4 @@
-// What crosses the gateway in a head, and what must not.
+// Which header fields the gateway forwards and which it removes.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Backlog } from '../../../runtime/edge/http/body/backlog.ts';
@@ -25,7 +25,7 @@ after(async () => {
   await upstream[Symbol.asyncDispose]();
 });
 
-/** The headers the process got, by lower-case name; several values of one name are joined with `|`. */
+/** The headers that the process got, by lower-case name; several values of one name are joined with `|`. */
 async function forwarded(port: number, headers: string, host = 'shop.example'): Promise<Map<string, string>> {
   using client = new RawClient(port);
   client.send(`GET /path?q=1 HTTP/1.1\r\nHost: ${host}\r\n${headers}\r\n`);
@@ -46,7 +46,7 @@ test('a request reaches the process with its target and Host unchanged', async (
   assert.equal(got.get('x-one'), '1|2');
 });
 
-test('what clients send raw reaches the process percent-encoded, as in the URL Standard', async () => {
+test('raw characters reach the process percent-encoded, as the URL Standard says', async () => {
   const every = Array.from({ length: 0xff - 0x21 }, (_, i) => String.fromCharCode(0x21 + i)).filter(
     (character) => !'#?\x7f'.includes(character),
   );
@@ -55,8 +55,8 @@ test('what clients send raw reaches the process percent-encoded, as in the URL S
     client.send(`GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`);
     await client.expect('\r\n\r\nok');
     const [, got] = /^GET (\S+) /.exec(upstream.requests.at(-1)!)!;
-    // Node knows the bytes above 127 only as parts of a text in UTF-8. A browser makes a slash of a backslash, and
-    // percent-encodes the apostrophe that queries may have.
+    // Node decodes bytes above 127 only as UTF-8. A browser turns a backslash into a slash, and
+    // percent-encodes the apostrophe that queries may contain.
     const isSame = /[\\']/.test(target);
     const byte = target.replaceAll(/[\x80-\xff]/g, (high) => `%${high.charCodeAt(0).toString(16)}`);
     const url = new URL(`http://a${byte}`);
@@ -64,13 +64,13 @@ test('what clients send raw reaches the process percent-encoded, as in the URL S
   }
 });
 
-test('several Cookie fields reach the process as one', async () => {
+test('several Cookie fields reach the process as one field', async () => {
   const got = await forwarded(plain.port, 'Cookie: a=1\r\nX-One: 1\r\ncookie: b=2; c=3\r\n');
   assert.equal(got.get('cookie'), 'a=1; b=2; c=3');
   assert.equal(got.get('x-one'), '1');
 });
 
-test('a host with a final dot is the host without it', async () => {
+test('a host with a trailing dot equals the host without it', async () => {
   for (const [given, host] of [
     ['shop.example.', 'shop.example'],
     ['Shop.Example.:8787', 'Shop.Example:8787'],
@@ -82,7 +82,7 @@ test('a host with a final dot is the host without it', async () => {
   }
 });
 
-test('a malformed host is refused before it is routed', async () => {
+test('a malformed host is refused before routing', async () => {
   const hosts =
     'a:65536 a:99999 a:-1 a:x a:1:2 a.. .a 1.2.3.4.5 a.256.1.1.1 [::1 [::g] [1:2:3] []  [::1]. :80 a%41 a\\b a?b u@a';
   for (const host of hosts.split(' ')) {
@@ -94,7 +94,7 @@ test('a malformed host is refused before it is routed', async () => {
   }
 });
 
-test('headers meant for one hop do not cross, nor what Connection lists', async () => {
+test('hop-by-hop headers and those listed in Connection are removed', async () => {
   const got = await forwarded(
     plain.port,
     'Connection: keep-alive, X-Secret, te\r\nX-Secret: s\r\nKeep-Alive: timeout=5\r\nProxy-Authorization: p\r\n' +
@@ -107,7 +107,7 @@ test('headers meant for one hop do not cross, nor what Connection lists', async 
   assert.equal(got.get('x-kept'), 'k');
 });
 
-test('what a client claims about itself is replaced by what is known', async () => {
+test('forwarding headers from a client are replaced by known values', async () => {
   const got = await forwarded(
     plain.port,
     'X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: bank.example\r\nX-Forwarded-Prefix: /x\r\n' +
@@ -128,7 +128,7 @@ test('what a client claims about itself is replaced by what is known', async () 
     assert.equal(got.get(name), undefined, name);
 });
 
-/** All that Cloudflare documents to write into requests, and what it keeps for itself. */
+/** All headers that Cloudflare documents as its additions to requests, and those that it reserves. */
 const OF_CLOUDFLARE =
   `CF-Connecting-IP CF-Connecting-IPv6 CF-Connecting-O2O CF-Pseudo-IPv4 True-Client-IP CF-RAY CF-IPCountry CF-Visitor
   CDN-Loop CF-Worker CF-EW-Via CF-IPCity CF-IPContinent CF-IPLatitude CF-IPLongitude CF-Region CF-Region-Code CF-Metro-Code CF-Postal-Code
@@ -139,7 +139,7 @@ const OF_CLOUDFLARE =
     /\s+/,
   );
 
-test('no stranger writes the headers of Cloudflare or of Cellar', async () => {
+test('headers of Cloudflare or of Cellar from untrusted clients are removed', async () => {
   const names = [...OF_CLOUDFLARE, ...OF_CLOUDFLARE.map((name) => name.toLowerCase())];
   const internal = ['X-Cellar-Proto', 'X-Cellar-Cf', 'X-Cellar-Calling', 'X-Cellar-Call', 'x-cellar-secret'];
   const claims = [...names, ...internal, 'x-cellar-role', 'X-Cellar-Account', 'X-Cellar-New'].map(
@@ -154,7 +154,7 @@ test('no stranger writes the headers of Cloudflare or of Cellar', async () => {
   assert.match(got.get('cf-ray')!, /^[0-9a-f]{16}-CEL$/);
 });
 
-test('what a trusted proxy says in the headers of Cloudflare is believed, but for the client', async () => {
+test('headers of Cloudflare from a trusted proxy are kept, except the client address', async () => {
   const claims = OF_CLOUDFLARE.map((name) => `${name}: said\r\n`);
   const got = await forwarded(trusting.port, `${claims.join('')}CF-Ray: again\r\nX-Cellar-Secret: said\r\n`);
   const written = ['cf-connecting-ip', 'cf-connecting-ipv6', 'true-client-ip'];
@@ -165,14 +165,14 @@ test('what a trusted proxy says in the headers of Cloudflare is believed, but fo
   assert.equal(got.get('x-cellar-secret'), undefined);
 });
 
-test('Connection cannot list away the headers the gateway writes', async () => {
+test('Connection cannot remove the headers that the gateway writes', async () => {
   const got = await forwarded(plain.port, 'Connection: cf-connecting-ip, x-forwarded-for, host\r\n');
   assert.equal(got.get('cf-connecting-ip'), '127.0.0.1');
   assert.equal(got.get('x-forwarded-for'), '127.0.0.1');
   assert.equal(got.get('host'), 'shop.example');
 });
 
-test('a trusted proxy is believed, and the client is the last address it does not vouch for', async () => {
+test('behind a trusted proxy the client is the last address that the proxy does not vouch for', async () => {
   const got = await forwarded(
     trusting.port,
     'X-Forwarded-For: 6.6.6.6, 203.0.113.9\r\nX-Forwarded-For: 10.1.1.1\r\nX-Forwarded-Proto: https\r\n' +
@@ -187,7 +187,7 @@ test('a trusted proxy is believed, and the client is the last address it does no
   assert.equal(got.get('x-forwarded-prefix'), '/x');
 });
 
-test('a well-formed x-request-id and trace are kept, with a span of our own, others are made, and the id is on the answer', async () => {
+test('well-formed request ids and traces are kept with a new span, others are replaced, and the answer has the id', async () => {
   const trace = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
   const kept = await call(plain.port, '/', { headers: { 'x-request-id': 'abc-1', traceparent: trace } });
   assert.equal(kept.headers['x-request-id'], 'abc-1');
@@ -204,7 +204,7 @@ test('a well-formed x-request-id and trace are kept, with a span of our own, oth
   assert.match(upstream.requests.at(-1)!, new RegExp(`traceparent: 00-${id}-[0-9a-f]{16}-00\r\n`));
 });
 
-test('where spans are exported, a process is told to record its own', async () => {
+test('where spans are exported, the trace flags ask the process to record its own spans', async () => {
   await using exporting = await startGateway(upstream.socketPath, { isSampled: true });
   const ids = '0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331';
   for (const [given, flags] of [
@@ -217,7 +217,7 @@ test('where spans are exported, a process is told to record its own', async () =
   }
 });
 
-test('an answer keeps its Set-Cookie lines apart, its own x-request-id, and loses what was meant for the gateway', async () => {
+test('an answer keeps separate Set-Cookie lines and its own x-request-id, and loses hop-by-hop headers', async () => {
   answer =
     'HTTP/1.1 200 Fine\r\nSet-Cookie: a=1, b\r\nset-cookie: c=2\r\nX-Request-Id: theirs\r\nConnection: x-hop\r\n' +
     'X-Hop: 1\r\nKeep-Alive: timeout=9\r\ncontent-length: 2\r\n\r\nok';
@@ -233,7 +233,7 @@ test('an answer keeps its Set-Cookie lines apart, its own x-request-id, and lose
   }
 });
 
-test('an answer to HEAD, a 204 and a 304 have no body, and the connection serves on', async () => {
+test('an answer to HEAD, a 204 and a 304 have no body, and the connection is reused', async () => {
   using client = new RawClient(plain.port);
   answer = 'HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n';
   client.send('HEAD /1 HTTP/1.1\r\nHost: a\r\n\r\n');
@@ -260,7 +260,7 @@ test('an answer to HEAD, a 204 and a 304 have no body, and the connection serves
   assert.doesNotMatch(heads[1]!, /content-length/i);
 });
 
-test('a head may have 256 fields, and a kilobyte of connection options', async () => {
+test('a head may have 256 fields and a kilobyte of connection options', async () => {
   const fields = (count: number) => `GET / HTTP/1.1\r\nHost: a\r\n${'a:\r\n'.repeat(count - 1)}\r\n`;
   const options = (length: number) =>
     `GET / HTTP/1.1\r\nHost: a\r\nConnection: ${'a,'.repeat(length / 2)}\r\n\r\n`;
@@ -285,7 +285,7 @@ test('a head may have 256 fields, and a kilobyte of connection options', async (
   answer = OK;
 });
 
-test('a head after others of its connection reads as it does alone', () => {
+test('a head after others on its connection parses as it does alone', () => {
   const lines = [
     'GET /a?b=c HTTP/1.1',
     'POST / HTTP/1.1',
@@ -326,7 +326,7 @@ test('a head after others of its connection reads as it does alone', () => {
     }
 });
 
-test('a head that begins like the one before waits for its end', () => {
+test('a head with the same beginning as the previous one waits for its end', () => {
   const reader = new HeadReader();
   const waiting = new Backlog();
   const head = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -340,7 +340,7 @@ test('a head that begins like the one before waits for its end', () => {
   assert.ok(reader.take(waiting, 4_096));
 });
 
-test('a head over the limit is not taken, whether or not its fields are known', () => {
+test('a head above the limit is refused, whether or not its fields are known', () => {
   const reader = new HeadReader();
   const waiting = new Backlog();
   const head = (path: string) => Buffer.from(`GET /${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
@@ -359,7 +359,7 @@ function flat(read: ReturnType<typeof readHead>) {
   return 'refusal' in read ? { ...read, crossing: null } : { ...read, fields: null, ...read.fields };
 }
 
-test('each request of a connection has its own ids, or those that its caller gave', async () => {
+test('each request of a connection has its own ids or those of its caller', async () => {
   using client = new RawClient(plain.port);
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
   const given = ['', '', 'X-Request-Id: mine\r\n', '', `traceparent: ${traceparent}\r\n`, ''];
@@ -388,7 +388,7 @@ test('each request of a connection has its own ids, or those that its caller gav
   assert.equal(new Set(seen.map(({ trace }) => trace)).size, seen.length - 1);
 });
 
-test('each answer of a connection has the head that the process gave it', async () => {
+test('each answer of a connection has the head that the process sent', async () => {
   using client = new RawClient(plain.port);
   const known = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n';
   const named = 'HTTP/1.1 200 OK\r\ncontent-length: 3\r\nX-Request-Id: own\r\n\r\n';

@@ -1,10 +1,10 @@
-// HTTP/1.1 as RFC 9112 has it, case by case: what an app is given, or which status refuses the bytes.
+// HTTP/1.1 as in RFC 9112, case by case: what an app receives, or which status refuses the bytes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RawClient, servedForAll } from '../../support/edge/peers.ts';
 import { readAnswers } from '../../support/edge/wire.ts';
 
-/** Says what it was asked. */
+/** Answers with the request that it got. */
 const APP = `
 export default {
   async fetch(request) {
@@ -14,12 +14,12 @@ export default {
   },
 };
 `;
-/** Behind every case: answered if the connection serves on, and the end of it if not. */
+/** Follows every case: answered if the connection is reused; if not, only the connection's end follows. */
 const LAST = 'GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
 
 const shared = servedForAll(APP);
 
-/** What the app was asked, or the status of a refusal, answer by answer. */
+/** Returns what the app received or the status of a refusal, answer by answer. */
 async function outcome(bytes: string): Promise<(string | number)[]> {
   using client = new RawClient(shared.gateway.port);
   client.send(bytes + LAST);
@@ -41,7 +41,7 @@ const get = (fields: string, line = 'GET / HTTP/1.1') => `${line}\r\nHost: a\r\n
 const post = (fields: string, body: string) => `POST / HTTP/1.1\r\nHost: a\r\n${fields}\r\n${body}`;
 const chunked = (body: string) => post('Transfer-Encoding: chunked\r\n', body);
 
-/** What is served: the case, its bytes, and what the app is asked for them. */
+/** Accepted cases: name, bytes, and the requests that the app gets. */
 const served: [section: string, what: string, bytes: string, asked: string[]][] = [
   ['2.2', 'empty lines before a request', `\r\n\r\n${get('')}`, ['GET / ']],
   ['2.3', 'HTTP/1.0', get('', 'GET / HTTP/1.0'), ['GET / ']],
@@ -118,7 +118,7 @@ for (const [section, what, bytes, asked] of served) {
   });
 }
 
-/** What is refused before anything of it reaches the app, and with which status. */
+/** Cases that are refused before anything reaches the app, with their status. */
 const refused: [section: string, what: string, bytes: string, status: number][] = [
   ['2.2', 'a bare line feed behind the request line', 'GET / HTTP/1.1\nHost: a\r\n\r\n', 400],
   ['2.2', 'bare line feeds only', 'GET / HTTP/1.1\nHost: a\n\n', 400],
@@ -224,12 +224,12 @@ const refused: [section: string, what: string, bytes: string, status: number][] 
 ];
 
 for (const [section, what, bytes, status] of refused) {
-  test(`${section}: ${what} is refused with ${status}, and nothing behind it is taken`, async () => {
+  test(`${section}: ${what} is refused with ${status}, and nothing after it is read`, async () => {
     assert.deepEqual(await outcome(bytes), [status]);
   });
 }
 
-test('every case is the same a byte at a time', async () => {
+test('every case gives the same result one byte at a time', async () => {
   for (const [, what, bytes, asked] of served) {
     if (bytes.length > 1_000) continue;
     using client = new RawClient(shared.gateway.port);

@@ -11,7 +11,7 @@ before(async () => {
 });
 after(() => upstream[Symbol.asyncDispose]());
 
-/** A gateway that lets each client through once in ten seconds; hosts are sites. */
+/** A gateway that admits each client once in ten seconds; hosts are sites. */
 async function limited(trustedProxies: string[] = []) {
   const target = await startGateway(upstream.socketPath);
   const resolve = ({ host }: { host: string }): Target => ({
@@ -29,7 +29,7 @@ async function limited(trustedProxies: string[] = []) {
   };
 }
 
-test('over the limit a client gets 429, a problem or a page, with the seconds to wait, and its app gets nothing', async () => {
+test('above the limit a client gets 429 with Retry-After, as a problem or a page, and its app gets nothing', async () => {
   await using gateway = await limited();
   assert.equal((await call(gateway.port, '/', { headers: { host: 'a' } })).status, 200);
   const before = upstream.requests.length;
@@ -57,14 +57,14 @@ test('over the limit a client gets 429, a problem or a page, with the seconds to
   assert.equal((await call(gateway.port, '/', { headers: { host: 'b' } })).status, 200);
 });
 
-test('a site without a limit takes any number', async () => {
+test('a site without a limit accepts any number of requests', async () => {
   await using gateway = await limited();
   for (let i = 0; i < 30; i++) {
     assert.equal((await call(gateway.port, '/', { headers: { host: 'free' } })).status, 200);
   }
 });
 
-test('a client counts by its own address behind a trusted proxy, and by the peer’s otherwise', async () => {
+test('behind a trusted proxy the client address counts, otherwise the peer', async () => {
   const from = async (port: number, client: string) =>
     (await call(port, '/', { headers: { host: 'a', 'x-forwarded-for': client } })).status;
   await using trusting = await limited(['127.0.0.1']);
@@ -78,7 +78,7 @@ test('a client counts by its own address behind a trusted proxy, and by the peer
   assert.equal(await from(plain.port, '192.0.2.2'), 429);
 });
 
-test('an upload and an upgrade over the limit are refused before anything of them is taken', async () => {
+test('an upload and an upgrade above the limit are refused before their body is read', async () => {
   await using gateway = await limited();
   assert.equal((await call(gateway.port, '/', { headers: { host: 'a' } })).status, 200);
   using upload = new RawClient(gateway.port);
@@ -89,7 +89,7 @@ test('an upload and an upgrade over the limit are refused before anything of the
   assert.match(await upgrade.end(), /^HTTP\/1\.1 429 Too Many Requests\r\n/);
 });
 
-test('a client that asks on and on over the limit has to wait in between, and a proxy has not', async () => {
+test('a client that keeps asking above the limit is delayed, and a proxy is not', async () => {
   const answered = async (client: RawClient, count: number) => {
     const since = performance.now();
     client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(count));
@@ -99,11 +99,11 @@ test('a client that asks on and on over the limit has to wait in between, and a 
   };
   await using gateway = await limited();
   using greedy = new RawClient(gateway.port);
-  // One that passes, four refused at once, and two that wait half a second each, or more.
+  // One that passes, four refused at once, and two that wait half a second or more.
   assert.ok((await answered(greedy, 7)) > 950);
   assert.ok(greedy.received.split(' 429 ').length - 1 >= 5);
   await using trusting = await limited(['127.0.0.1']);
   using proxy = new RawClient(trusting.port);
-  // With a wait for each it would take three quarters of a minute.
+  // With a delay for each it would take three quarters of a minute.
   assert.ok((await answered(proxy, 100)) < 15_000);
 });

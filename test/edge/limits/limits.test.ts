@@ -9,7 +9,7 @@ import { randomCases } from '../../support/random.ts';
 
 const app = (clientRpm: number, appRpm = 0) => ({ site: 'app', clientRpm, appRpm });
 
-/** Sends `count` requests at once. Returns how many were admitted. */
+/** Sends `count` requests at once. Returns the number of admitted ones. */
 function burst(
   limiter: Limiter,
   limits: ReturnType<typeof app>,
@@ -22,7 +22,7 @@ function burst(
   return admitted;
 }
 
-test('a limit of N per minute admits a sixth of N in ten seconds, at least one, and 0 is off', () => {
+test('a limit of N per minute admits N/6 in ten seconds, at least one, and 0 is unlimited', () => {
   const cases = [
     [1800, 300],
     [120, 20],
@@ -35,7 +35,7 @@ test('a limit of N per minute admits a sixth of N in ten seconds, at least one, 
     assert.equal(burst(new Limiter(), app(rpm), '192.0.2.1', 5, 2000), admitted);
 });
 
-test('the window slides: a request counts for ten seconds to the millisecond', () => {
+test('the window slides: a request counts for ten seconds, to the millisecond', () => {
   const limiter = new Limiter();
   assert.equal(burst(limiter, app(120), '192.0.2.1', 1_000, 15), 15);
   assert.equal(burst(limiter, app(120), '192.0.2.1', 9_000, 15), 5);
@@ -45,7 +45,7 @@ test('the window slides: a request counts for ten seconds to the millisecond', (
   assert.equal(burst(limiter, app(120), '192.0.2.1', 19_000, 20), 5);
 });
 
-test('the wait is right to the second, and refused requests do not make it longer', () => {
+test('the wait is exact to the second, and refused requests do not extend it', () => {
   const limiter = new Limiter();
   burst(limiter, app(120), '192.0.2.1', 2_500, 20);
   for (const [at, wait] of [
@@ -60,7 +60,7 @@ test('the wait is right to the second, and refused requests do not make it longe
     assert.equal(limiter.admit(app(120), '192.0.2.1', at), wait, String(at));
 });
 
-test('visitors and sites are counted apart; IPv6 counts by /64, and a mapped IPv4 address as itself', () => {
+test('clients and sites are counted separately; IPv6 counts by /64, and a mapped IPv4 address as itself', () => {
   const limiter = new Limiter();
   const one = app(6);
   assert.equal(limiter.admit(one, '192.0.2.1', 0), 0);
@@ -73,14 +73,14 @@ test('visitors and sites are counted apart; IPv6 counts by /64, and a mapped IPv
   assert.equal(limiter.admit(one, '2001:db8::2:0:0:0:9', 0), 0);
 });
 
-test('the limit of a whole app counts all its visitors, and what it refuses counts for none of them', () => {
+test('the limit of a whole app counts all its clients, and its refusals count for no client', () => {
   const limiter = new Limiter();
   const limits = app(60, 90);
   assert.equal(burst(limiter, limits, '192.0.2.1', 0, 20), 10);
   assert.equal(burst(limiter, limits, '192.0.2.2', 5_000, 20), 5);
   assert.equal(limiter.admit(limits, '192.0.2.3', 5_000), 5);
   assert.equal(limiter.admit(limits, '192.0.2.1', 5_000), 5);
-  // Had the refused ones counted, the second visitor would be at its limit.
+  // If refused requests counted, the second client would be at its limit.
   assert.equal(burst(limiter, limits, '192.0.2.2', 10_000, 20), 5);
 });
 
@@ -93,7 +93,7 @@ test('limits may change from one request to the next', () => {
   assert.equal(limiter.admit(app(0), '192.0.2.1', 4_000), 0);
 });
 
-test('who is idle for ten seconds is forgotten, with later requests or a sweep', () => {
+test('a client that is idle for ten seconds is forgotten at later requests or a sweep', () => {
   const limiter = new Limiter();
   for (let i = 0; i < 100; i++) limiter.admit(app(60, 60_000), `192.0.2.${i}`, i);
   assert.equal(limiter.visitors, 100);
@@ -106,7 +106,7 @@ test('who is idle for ten seconds is forgotten, with later requests or a sweep',
   assert.equal(limiter.visitors, 0);
 });
 
-test('at capacity new visitors of a site share one entry, those known keep theirs, and other sites keep their room', () => {
+test('at capacity new clients of a site share one entry, known ones keep theirs, and other sites keep their capacity', () => {
   const limiter = new Limiter({ site: 2, all: 3 });
   const other = { ...app(60), site: 'other' };
   for (const client of ['192.0.2.1', '192.0.2.2']) assert.equal(burst(limiter, app(60), client, 0, 4), 4);
@@ -118,11 +118,11 @@ test('at capacity new visitors of a site share one entry, those known keep their
   assert.equal(burst(limiter, other, '192.0.2.1', 2, 20), 10);
   assert.equal(burst(limiter, other, '192.0.2.2', 2, 20), 10);
   assert.equal(burst(limiter, other, '192.0.2.3', 2, 20), 0);
-  // Room again, once those known are idle.
+  // Capacity is back once the known clients are idle.
   assert.equal(burst(limiter, app(60), '198.51.100.1', 10_000, 20), 10);
 });
 
-test('the clock may pass 2^32 ms', () => {
+test('the clock may exceed 2^32 ms', () => {
   const limiter = new Limiter();
   const end = 2 ** 32;
   assert.equal(burst(limiter, app(120), '192.0.2.1', end - 1, 30), 20);
@@ -130,13 +130,13 @@ test('the clock may pass 2^32 ms', () => {
   assert.equal(burst(limiter, app(120), '192.0.2.1', end + 9_999, 30), 20);
 });
 
-/** Gaps in ms, so that some requests share a millisecond and some are far apart. */
+/** Gaps in ms, so that some requests share a millisecond and others are far apart. */
 const gaps = fc.array(
   fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 40 }), fc.integer({ min: 0, max: 12_000 })),
   { maxLength: 400, size: 'max' },
 );
 
-test('admits exactly what a list of all admissions would, for any requests of any visitors', () => {
+test('the limiter admits exactly what a list of all admissions would, for any requests of any clients', () => {
   const visitors = ['192.0.2.1', '192.0.2.2', '2001:db8::1'];
   const requests = fc.array(fc.tuple(fc.nat(2), fc.oneof(fc.nat(30), fc.nat(3_000))), {
     maxLength: 300,
@@ -167,7 +167,7 @@ test('admits exactly what a list of all admissions would, for any requests of an
   );
 });
 
-test('the seconds it names are enough, and one less is not', () => {
+test('the wait that a refusal names is enough, and one second less is not', () => {
   fc.assert(
     fc.property(gaps, fc.integer({ min: 1, max: 1_800 }), (between, rpm) => {
       const limiter = new Limiter();
@@ -185,7 +185,7 @@ test('the seconds it names are enough, and one less is not', () => {
   );
 });
 
-test('a window of more times than it can keep never counts fewer than there were, and no more than 64 ms longer', () => {
+test('an overflowing window never counts too few requests, and keeps none more than 64 ms too long', () => {
   const many = fc.array(fc.integer({ min: 0, max: 30 }), { minLength: 300, maxLength: 3_000, size: 'max' });
   fc.assert(
     fc.property(
@@ -210,7 +210,7 @@ test('a window of more times than it can keep never counts fewer than there were
   );
 });
 
-/** Index of the first of ascending `values` that is at least `value`. */
+/** Returns the index of the first of ascending `values` that is at least `value`. */
 function lowerBound(values: number[], value: number): number {
   let low = 0;
   let high = values.length;
@@ -222,7 +222,7 @@ function lowerBound(values: number[], value: number): number {
   return low;
 }
 
-test('of many refusals each turn of the event loop sends sixteen, in the order in which they came', async () => {
+test('each turn of the event loop sends sixteen of many refusals, in order of arrival', async () => {
   const queue = new RefusalQueue();
   const refused: number[] = [];
   const add = (n: number) => queue.add(() => refused.push(n));

@@ -27,7 +27,7 @@ import {
 } from '../../support/edge/peers.ts';
 import { record } from '../../support/telemetry/records.ts';
 
-/** Lines that are there already, each of at most so many bytes. */
+/** Reads the existing lines, each of at most so many bytes. */
 const linesOf = (lineBytes: number): LineFormat<string> => ({
   lineBytes,
   put: (line, bytes, at) => at + bytes.write(line, at),
@@ -49,7 +49,7 @@ function lineOf(record: RequestRecord): string {
   return bytes.toString('utf8', 0, ACCESS_LINES.put(record, bytes, 0));
 }
 
-/** A gateway before a raw process, and the lines of what it has seen. */
+/** A gateway before a raw process, and the lines of its requests. */
 async function logged(answer: string) {
   const lines: Line[] = [];
   const upstream = await startRawUpstream((_head, socket) => socket.write(answer));
@@ -70,7 +70,7 @@ async function logged(answer: string) {
   };
 }
 
-test('a line says what Caddy’s would, without addresses, queries and headers that could name a person', async () => {
+test('a line has the fields of Caddy, without addresses, queries and headers that could identify a person', async () => {
   await using gateway = await logged(
     'HTTP/1.1 201 Made\r\nContent-Type: text/plain\r\ncontent-length: 4\r\n\r\nmade',
   );
@@ -114,7 +114,7 @@ test('a line says what Caddy’s would, without addresses, queries and headers t
   });
 });
 
-test('each line says who asked, also where one connection first says the same again and then something else', async () => {
+test('each line has its own client, also when one connection repeats it and then changes it', async () => {
   await using gateway = await logged('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
   using client = new RawClient(gateway.port);
   const agents = ['one', 'one', 'other', 'one'];
@@ -128,7 +128,7 @@ test('each line says who asked, also where one connection first says the same ag
   );
 });
 
-test('a client that leaves is a line too: with 499 before an answer, with its status after', async () => {
+test('a client that disconnects gets a line: with 499 before an answer, with its status after', async () => {
   for (const [answer, status, size] of [
     ['', 499, 0],
     ['HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf', 200, 4],
@@ -145,7 +145,7 @@ test('a client that leaves is a line too: with 499 before an answer, with its st
   }
 });
 
-test('an upgraded connection is one line at its end, with the bytes of both directions', async () => {
+test('an upgraded connection gets one line at its end, with the bytes of both directions', async () => {
   await using gateway = await logged(
     'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello',
   );
@@ -162,7 +162,7 @@ test('an upgraded connection is one line at its end, with the bytes of both dire
   assert.ok(line!.size >= 5);
 });
 
-test('a line says any number and text as it is, cut where it is long', () => {
+test('a line has any number and text unchanged, and long text cut', () => {
   const texts = ['', 'plain', '"', '\\', '\t', '\x7f', '\x80\x9b\xff', 'x'.repeat(1_024), 'é'.repeat(1_024)];
   const numbers = [0, 9, 10, 99, 1_024, 2 ** 31, 2 ** 32 + 1, 10 ** 12];
   for (const [i, text] of texts.entries())
@@ -194,8 +194,8 @@ test('a line says any number and text as it is, cut where it is long', () => {
   assert.deepEqual(line.resp_headers, {});
 });
 
-test('the longest line that a request can make has room', () => {
-  // A host, a path and two other fields share one head; each unit of a text may take six bytes.
+test('the longest possible line of a request fits', () => {
+  // A host, a path and two other fields share one head; each UTF-16 code unit may take six bytes.
   const text = '\x80'.repeat(1_024);
   const given = record({
     host: 'h'.repeat(HEAD_BYTES),
@@ -211,7 +211,7 @@ test('the longest line that a request can make has room', () => {
   assert.equal(JSON.parse(lineOf(given)).request.host.length, HEAD_BYTES);
 });
 
-test('the types of answers that are kept have an end, and each line says its own', () => {
+test('the cache of content types is bounded, and each line has its own type', () => {
   for (let round = 0; round < 2; round++)
     for (let i = 0; i < 200; i++) {
       const contentType = `text/x-${i}`;
@@ -237,7 +237,7 @@ test('lines are written soon, and the rest at the end', async () => {
   assert.equal(readFileSync(path, 'utf8'), 'one\ntwo\nthree\nfour\n');
 });
 
-test('lines stay as they are while they are written, though memory of lines before is used again', async () => {
+test('lines stay intact while they are written, though the memory of earlier lines is reused', async () => {
   using directory = temporary();
   const path = join(directory.path, 'access.ndjson');
   const log = new AccessLog(path, linesOf(1_000), { ...LIMITS, fileBytes: 1e9, waiting: 8e6 });
@@ -246,7 +246,7 @@ test('lines stay as they are while they are written, though memory of lines befo
   const write = (lines: string[]) => {
     for (const line of lines) log.write(line);
   };
-  // A pipe takes little before somebody reads it: what is written to it stays under way.
+  // A pipe without a reader accepts little: a write to it stays pending.
   spawnSync('mkfifo', [path]);
   for (const names of [
     ['one', 'two'],
@@ -262,7 +262,7 @@ test('lines stay as they are while they are written, though memory of lines befo
   }
 });
 
-test('a file that is full is put aside, and the oldest goes', async () => {
+test('a full file is rotated, and the oldest is removed', async () => {
   using directory = temporary();
   const path = join(directory.path, 'access.ndjson');
   for (let i = 0; i < 8; i++) {
@@ -283,7 +283,7 @@ test('a file that is full is put aside, and the oldest goes', async () => {
   assert.equal(readFileSync(`${path}.2`, 'utf8'), 'file number 6\n');
 });
 
-test('a disk that fails costs lines and nothing else, until it works again', async () => {
+test('a failed disk loses lines and nothing else, until it works again', async () => {
   using directory = temporary();
   writeFileSync(join(directory.path, 'log'), 'a file where the directory should be');
   const path = join(directory.path, 'log/access.ndjson');
@@ -297,7 +297,7 @@ test('a disk that fails costs lines and nothing else, until it works again', asy
   assert.equal(readFileSync(path, 'utf8'), 'kept\n');
 });
 
-test('what waits for a slow disk is bounded', async () => {
+test('the buffer for a slow disk is bounded', async () => {
   using directory = temporary();
   const path = join(directory.path, 'access.ndjson');
   const log = new AccessLog(path, linesOf(11), { ...LIMITS, waiting: 100 });

@@ -1,4 +1,4 @@
-// Where addresses are, by databases in MaxMind's format.
+// Locations of addresses, from databases in MaxMind's format.
 import assert from 'node:assert/strict';
 import { renameSync, utimesSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -15,7 +15,7 @@ const CITY = {
   location: { latitude: 50.9375, longitude: 6.9603, time_zone: 'Europe/Berlin' },
 };
 
-test('an address is looked up in all databases, and what is found is ASCII', async (t) => {
+test('an address is looked up in all databases, and the result is ASCII', async (t) => {
   const root = temporaryDirectory(t);
   const [cities, networks] = [`${root}/city.mmdb`, `${root}/asn.mmdb`];
   writeFileSync(cities, mmdb({ '203.0.113.0/24': CITY, '198.51.100.7/32': { country: { iso_code: 'FR' } } }));
@@ -39,7 +39,7 @@ test('an address is looked up in all databases, and what is found is ASCII', asy
     assert.equal(geo.locate(unknown), '');
 });
 
-test('a database that has changed is read again, and one that is damaged leaves the one before', async (t) => {
+test('a changed database is read again, and a damaged one leaves the previous one', async (t) => {
   const root = temporaryDirectory(t);
   const path = `${root}/city.mmdb`;
   const write = (bytes: Buffer | string, at: number) => {

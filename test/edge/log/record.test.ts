@@ -1,4 +1,4 @@
-// What observers are told of requests that are over.
+// What observers get of finished requests.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Target } from '../../../runtime/edge/gateway.ts';
@@ -9,7 +9,7 @@ import { call, RawClient, startGateway, startRawUpstream, until } from '../../su
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\ncontent-length: 4\r\n\r\nfine';
 
-/** A gateway whose backend does what `admit` says, and the records of what it has seen. */
+/** A gateway whose backend does what `admit` returns, and the records of its requests. */
 async function observed(
   answer: string,
   admit?: (upstream: Upstream) => Admission,
@@ -39,7 +39,7 @@ async function observed(
   };
 }
 
-test('a record says what a request was and what became of it', async () => {
+test('a record describes the request and its result', async () => {
   await using parts = await observed(OK, undefined, { site: 'app', clientRpm: 600, appRpm: 0 });
   const before = Date.now();
   const { headers } = await call(parts.port, '/path?query', {
@@ -85,7 +85,7 @@ test('a record says what a request was and what became of it', async () => {
   });
 });
 
-test('a request that was held for a start tells how long, and that the process was cold', async () => {
+test('the record of a request that waited for a start has the wait and says that the process was cold', async () => {
   const gate = Promise.withResolvers<void>();
   let woken: Upstream | null = null;
   let asked = 0;
@@ -107,7 +107,7 @@ test('a request that was held for a start tells how long, and that the process w
   woken.destroy();
 });
 
-test('a refusal tells why, an upgrade that it was one', async () => {
+test('the record of a refusal has the reason, and that of an upgrade says so', async () => {
   const shed: Admission = {
     kind: 'refuse',
     status: 503,
@@ -134,7 +134,7 @@ test('a refusal tells why, an upgrade that it was one', async () => {
   assert.deepEqual([upgrading.records[0]!.upgraded, upgrading.records[0]!.status], [true, 101]);
 });
 
-test('an observer that throws harms neither the request nor another observer, and one may be removed', async () => {
+test('an observer that throws harms neither the request nor another observer, and an observer can be removed', async () => {
   await using parts = await observed(OK);
   parts.gateway.onEnd(() => {
     throw new Error('an observer of this test fails');

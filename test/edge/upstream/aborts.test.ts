@@ -1,4 +1,4 @@
-// Clients that leave at any moment: nothing of their requests stays, and nobody else is disturbed.
+// Clients that disconnect at any moment: their requests leave nothing, and other clients are not disturbed.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
@@ -44,10 +44,10 @@ const requests = [
 
 interface Client {
   request: string;
-  /** How much of it is sent, and how many bytes are taken of what comes, before the client leaves. */
+  /** The bytes that are sent, and those that are read of the answer, before the client disconnects. */
   sent: number;
   taken: number;
-  /** How many turns of the loop it stays when it takes none. */
+  /** The number of event loop turns that it stays if it reads nothing. */
   turns: number;
   way: 'destroy' | 'reset' | 'end';
 }
@@ -79,7 +79,7 @@ async function leave({ request, sent, taken, turns, way }: Client): Promise<void
   });
   socket.on('error', () => {});
   socket.write(request.slice(0, Math.floor(request.length * sent)));
-  // What is not answered is left after a few turns of the loop.
+  // An unanswered request is abandoned after a few turns of the event loop.
   const late = (async () => {
     for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));
   })();
@@ -93,7 +93,7 @@ async function leave({ request, sent, taken, turns, way }: Client): Promise<void
   await within(closed, 'the end of the connection');
 }
 
-test('clients that leave at any moment leave nothing behind', async () => {
+test('clients that disconnect at any moment leave nothing behind', async () => {
   const property = fc.asyncProperty(fc.array(client, { minLength: 1, maxLength: 20 }), async (clients) => {
     await Promise.all(clients.map(leave));
     const { upstream } = shared.gateway;

@@ -1,4 +1,4 @@
-// What came and was not taken: kept and searched in time proportional to its size, however small its segments are.
+// Received but unread bytes: buffered and searched in linear time, however small their segments are.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -6,7 +6,7 @@ import { Backlog } from '../../../runtime/edge/http/body/backlog.ts';
 import { call, RawClient, startGateway, startRawUpstream } from '../../support/edge/peers.ts';
 import { randomCases } from '../../support/random.ts';
 
-/** Processor time that a head of so many bytes takes which arrives byte by byte, in µs; the least of several runs. */
+/** Returns the CPU time for a head of so many bytes that arrives byte by byte, in µs; the minimum of several runs. */
 function cost(bytes: number): number {
   const runs = Array.from({ length: 5 }, () => {
     const backlog = new Backlog();
@@ -23,13 +23,13 @@ function cost(bytes: number): number {
   return Math.min(...runs);
 }
 
-test('a head that arrives byte by byte costs in proportion to its length', () => {
+test('a head that arrives byte by byte costs time proportional to its length', () => {
   cost(8_000);
   const ratio = cost(256_000) / cost(8_000);
   assert.ok(ratio < 100, `32 times the length costs ${ratio.toFixed(0)} times as much`);
 });
 
-test('however it is cut, a backlog holds what was added and not taken, and finds the end of a head', () => {
+test('a backlog holds exactly the unread bytes and finds the end of a head, however they are split', () => {
   const piece = fc.oneof(
     fc.constantFrom('\r', '\n', '\r\n', '\r\n\r\n', 'a: b\r\n', '\x00', '\x7f', '\xe9', '\t'),
     fc.string({ maxLength: 3_000 }),

@@ -1,5 +1,5 @@
-// Answers of a process that are right or almost, for the gateway and for one of other parts: a client gets the same
-// from both or is told that the process failed, and the next answer on its connection is the next one's.
+// Valid and almost valid answers of a process, sent through our gateway and through one built from other parts. A client
+// gets the same from both, or an error of the process. The next answer on its connection belongs to the next request.
 import assert from 'node:assert/strict';
 import { createServer, connect as open, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -12,13 +12,13 @@ import { startOracle } from '../../support/oracle/gateway.ts';
 import { randomCases } from '../../support/random.ts';
 
 const CASES = randomCases(500);
-/** When a process that has said everything ends its connection, in ms: after whatever could be answered was. */
+/** Delay in ms before a process that has sent everything closes its connection: possible answers come first. */
 const END_MS = 20;
 
-/** A blank behind a length is none of it (RFC 9110, 5.5), but undici finds such an answer too short. */
+/** A blank after a length is not part of it (RFC 9110, 5.5), but undici finds such an answer too short. */
 const BLANK_BEHIND_LENGTH = /\r\ncontent-length: 0 \r\n/i;
 const next = 'HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnext';
-/** What a client has whose connection was just closed. */
+/** The result of a client whose connection was closed without an answer. */
 const NONE: WireAnswer = { status: 0, headers: new Map(), body: '', whole: false };
 let pieces: Buffer[] = [];
 const parts = new AsyncDisposableStack();
@@ -31,7 +31,7 @@ before(async () => {
     socket.on('error', () => {});
     let ending: NodeJS.Timeout | undefined;
     socket.on('data', async (chunk) => {
-      // The connection is in use again: its end would cut the next answer off.
+      // The connection is in use again: closing it would cut off the next answer.
       clearTimeout(ending);
       if (await answered(socket, chunk.toString('latin1'))) ending = setTimeout(() => socket.end(), END_MS);
     });
@@ -45,7 +45,7 @@ before(async () => {
 });
 after(() => parts.disposeAsync());
 
-/** Answers, and returns whether it has said all that it will say on this connection. */
+/** Answers, and returns whether it has sent everything on this connection. */
 async function answered(socket: Socket, head: string): Promise<boolean> {
   if (head.startsWith('GET /next')) {
     socket.write(next);
@@ -58,7 +58,7 @@ async function answered(socket: Socket, head: string): Promise<boolean> {
   return true;
 }
 
-/** What a client gets for a request, and for the next one on its connection; null when that has ended before. */
+/** Returns the answers to a request and to the next one on its connection; null if that ended before. */
 async function ask(port: number, method: string): Promise<{ first: WireAnswer; second: WireAnswer | null }> {
   const socket = open({ port, host: '127.0.0.1' });
   let received = '';
@@ -155,7 +155,7 @@ const answers = fc
     return { method, pieces: ends.slice(1).map((end, i) => bytes.subarray(ends[i], end)) };
   });
 
-test('a client gets what the process said, or is told that it failed; never the end of one answer in the next', async () => {
+test("a client gets the process's answer or an error, never the end of one answer in the next", async () => {
   let relayed = 0;
   const property = fc.asyncProperty(answers, async (said) => {
     pieces = said.pieces;

@@ -1,4 +1,4 @@
-// Requests that wait for their backend, and answers of the gateway's own.
+// Requests that wait for their backend, and answers of the gateway itself.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { GatewayOptions, Target } from '../../../runtime/edge/gateway.ts';
@@ -23,7 +23,7 @@ before(async () => {
 });
 after(() => cell[Symbol.asyncDispose]());
 
-/** A backend that holds until released, and counts how often it was asked. */
+/** A backend that queues requests until it is released, and counts the attempts. */
 class Held {
   asked = 0;
   open = false;
@@ -42,7 +42,7 @@ class Held {
     this.wake();
   }
 
-  /** Settles what was waited for; whether the backend is open by then is another matter. */
+  /** Settles the awaited promise; the backend may still be closed then. */
   wake(): void {
     this.#gate.resolve();
     this.#gate = Promise.withResolvers<void>();
@@ -63,7 +63,7 @@ async function startHeld(socketPath: string, options: Partial<GatewayOptions> = 
   return { held, front, [Symbol.asyncDispose]: () => front[Symbol.asyncDispose]() };
 }
 
-test('held requests wait with their bodies and are all answered after the release', async () => {
+test('queued requests keep their bodies and are all answered after the release', async () => {
   await using parts = await startHeld(cell.socketPath);
   const { held, front } = parts;
   const big = 'x'.repeat(300_000);
@@ -78,7 +78,7 @@ test('held requests wait with their bodies and are all answered after the releas
   assert.equal(second!.body, `got ${big}`);
 });
 
-test('a held upload stops at a bounded amount', async () => {
+test('a queued upload stops at a bounded size', async () => {
   await using parts = await startHeld(cell.socketPath);
   const { held, front } = parts;
   using client = new RawClient(front.port);
@@ -95,7 +95,7 @@ test('a held upload stops at a bounded amount', async () => {
   assert.ok(sent < 16 * 1024 * 1024, `the gateway took ${sent} bytes`);
 });
 
-test('a held client that leaves is dropped: nothing is forwarded after the release', async () => {
+test('a queued client that disconnects is dropped: nothing is forwarded after the release', async () => {
   await using upstream = await startRawUpstream((_head, socket) => {
     socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
   });
@@ -125,7 +125,7 @@ test('a held client that leaves is dropped: nothing is forwarded after the relea
   );
 });
 
-test('a request that is held too long is refused with 503 and Retry-After', async () => {
+test('a request that is queued too long is refused with 503 and Retry-After', async () => {
   await using parts = await startHeld(cell.socketPath, { holdTimeoutMs: 30 });
   const reply = await call(parts.front.port, '/');
   assert.equal(reply.status, 503);
@@ -133,7 +133,7 @@ test('a request that is held too long is refused with 503 and Retry-After', asyn
   assert.equal(JSON.parse(reply.body).code, 'app_unavailable');
 });
 
-test('a request beyond the most that are held is refused at once, until a held client leaves', async () => {
+test('a request to a full queue is refused at once, until a queued client disconnects', async () => {
   await using parts = await startHeld(cell.socketPath);
   const { held, front } = parts;
   const request = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -149,7 +149,7 @@ test('a request beyond the most that are held is refused at once, until a held c
   for (const client of clients) client[Symbol.dispose]();
 });
 
-test('a thousand requests held for one app do not keep another app from starting and serving', async () => {
+test('a thousand queued requests of one app do not keep another app from starting and serving', async () => {
   let upstream: Upstream | undefined;
   const stuck = new Held(() => upstream!, 'stuck');
   const starting = new Held(() => upstream!, 'starting');
@@ -167,7 +167,7 @@ test('a thousand requests held for one app do not keep another app from starting
   for (const client of clients) client[Symbol.dispose]();
 });
 
-test('a gateway that closes refuses in time what is still held, and tells its clients to come again', async () => {
+test('a gateway that closes refuses queued requests in time and asks their clients to retry', async () => {
   await using parts = await startHeld(cell.socketPath);
   const { held, front } = parts;
   using idle = new RawClient(front.port);
@@ -181,12 +181,12 @@ test('a gateway that closes refuses in time what is still held, and tells its cl
   assert.match(await idle.end(), /^HTTP\/1\.1 503 [\s\S]*\r\nconnection: close\r\n/);
 });
 
-/** A request for a site that keeps so many bytes. */
+/** A request for a site that buffers so many bytes. */
 function heldRequest(site: string, keptBytes = 0): QueuedRequest & { keptBytes: number } {
   return { backend: { site }, heldSince: null, heldMs: 0, keptBytes, onKept: null, onGone: null };
 }
 
-test('when all places are taken, the app with most held requests gives one up for another app, and only then', async () => {
+test('when all places are taken, the app with most queued requests loses one to another app, and only then', async () => {
   const requestQueues = new RequestQueues(10_000, { requests: 3, bytes: 100 }, { requests: 4, bytes: 100 });
   const { promise: ready, resolve } = Promise.withResolvers<void>();
   const most = [1, 2, 3].map(() => requestQueues.wait(heldRequest('most'), ready));
@@ -204,7 +204,7 @@ test('when all places are taken, the app with most held requests gives one up fo
   assert.equal(ended[5], 'ready');
 });
 
-test('bytes that wait are bounded for each app and in all, also while they come', async () => {
+test('queued bytes are limited for each app and in total, also while they arrive', async () => {
   const requestQueues = new RequestQueues(10_000, { requests: 10, bytes: 100 }, { requests: 10, bytes: 150 });
   const { promise: ready, resolve } = Promise.withResolvers<void>();
   const growing = heldRequest('large', 40);
@@ -222,7 +222,7 @@ test('bytes that wait are bounded for each app and in all, also while they come'
   assert.deepEqual(await Promise.all([...ended, last]), ['full', 'ready', 'full', 'ready', 'ready']);
 });
 
-test('a backend that refuses is answered for: a problem for programs, a page for people, Retry-After for both', async () => {
+test('a refusing backend is answered for: a problem for programs, a page for people, Retry-After for both', async () => {
   const admit = (): Admission => ({
     kind: 'refuse',
     status: 503,
@@ -254,7 +254,7 @@ test('a backend that refuses is answered for: a problem for programs, a page for
   assert.equal(head.body, '');
 });
 
-test('the host and the path decide where a request goes, and a local answer may take its time', async () => {
+test('the host and the path decide where a request goes, and a local answer may be slow', async () => {
   const heads: string[] = [];
   await using front = await startGateway(cell.socketPath, {
     resolve: (head) => {

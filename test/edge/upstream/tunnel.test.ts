@@ -48,7 +48,7 @@ const BIG = 16 * 1024 * 1024;
 const SMALL = 16 * 1024;
 const LAST_WORDS = 'last words';
 
-/** Resolves when nothing more of what was written leaves. */
+/** Resolves when the socket sends no more of what was written. */
 async function stuck(socket: Socket): Promise<void> {
   assert.ok((await still(() => socket.writableLength)) > 0);
 }
@@ -60,7 +60,7 @@ async function open(port: number): Promise<WebSocket> {
   return socket;
 }
 
-test('a WebSocket echoes text and a large message through the gateway, and counts as a tunnel', async () => {
+test('a WebSocket echoes text and a large message through the gateway and counts as a tunnel', async () => {
   await using front = await startGateway(cell.socketPath);
   const socket = await open(front.port);
   assert.equal(socket.protocol, 'chat');
@@ -79,7 +79,7 @@ test('a WebSocket echoes text and a large message through the gateway, and count
   await until(() => front.upstream.tunnels === 0, 'the tunnel has ended');
 });
 
-test('a WebSocket that is held opens after the release', async () => {
+test('a queued WebSocket opens after the release', async () => {
   const ready = Promise.withResolvers<void>();
   let asked = 0;
   await using front = await startGateway(cell.socketPath, {
@@ -112,7 +112,7 @@ test('a drain closes a WebSocket with 1012 on both sides', async () => {
   assert.ok((closes as number[]).includes(1012), `the app saw ${closes}`);
 });
 
-test('an upgrade the app declines is an ordinary answer, and the connection ends', async () => {
+test('an upgrade that the app declines is an ordinary answer, and the connection ends', async () => {
   await using upstream = await startRawUpstream((_head, socket) => {
     socket.write('HTTP/1.1 426 Upgrade Required\r\ncontent-length: 5\r\n\r\nplain');
   });
@@ -150,7 +150,7 @@ test('the close frame of a drain goes between two frames, never into one', async
   assert.equal(frames, `\x81\x7e\x00\xc8half${'-'.repeat(196)}${RESTART}`);
 });
 
-test('a client that does not answer the close frame is cut off after a second', async () => {
+test('a client that does not answer the close frame is disconnected after a second', async () => {
   await using upstream = await startRawUpstream((_head, socket) => socket.write(SWITCHING, 'latin1'));
   await using front = await startGateway(upstream.socketPath);
   using client = new RawClient(front.port);
@@ -161,7 +161,7 @@ test('a client that does not answer the close frame is cut off after a second', 
   assert.match(await client.end(), new RegExp(`${RESTART}$`));
 });
 
-test('an end of either direction is passed on while the other still carries bytes', async () => {
+test('an end of either direction is forwarded while the other still carries bytes', async () => {
   const opened: Socket[] = [];
   await using upstream = await startRawUpstream((_head, socket) => {
     socket.allowHalfOpen = true;
@@ -186,7 +186,7 @@ test('an end of either direction is passed on while the other still carries byte
   await until(() => front.upstream.tunnels === 0, 'both tunnels have ended');
 });
 
-test('bytes sent with the request for an upgrade reach the app after its answer', async () => {
+test('bytes sent with an upgrade request reach the app after its answer', async () => {
   const got = Promise.withResolvers<string>();
   await using upstream = await startRawUpstream((_head, socket) => {
     socket.write(SWITCHING, 'latin1');
@@ -216,7 +216,7 @@ test('h2c, an upgrade with a body and one in HTTP/1.0 are ordinary requests', as
   }
 });
 
-test('an upgrade behind a refused request is not taken, one behind another request is an ordinary one', async () => {
+test('an upgrade after a refused request is not read, one after another request is an ordinary one', async () => {
   await using upstream = await startRawUpstream((_head, socket) => {
     socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
   });
@@ -229,7 +229,7 @@ test('an upgrade behind a refused request is not taken, one behind another reque
   await until(() => second.received.split('\r\n\r\nok').length === 3, 'both are answered');
 });
 
-test('a tunnel one of whose sides takes nothing for fifteen minutes is given up; a silent one is not', async () => {
+test('a tunnel with a side that reads nothing for fifteen minutes is closed; a silent one is not', async () => {
   const ends: Socket[] = [];
   await using upstream = await startRawUpstream((_head, socket) => {
     socket.removeAllListeners('data');
@@ -247,7 +247,7 @@ test('a tunnel one of whose sides takes nothing for fifteen minutes is given up;
   const later = (minutes: number) => front.gateway.sweep(performance.now() + minutes * 60_000);
   for (let i = 0; i < 400; i++) sending.send(Buffer.alloc(64 * 1024));
   await stuck(sending.socket);
-  // The other way has been stuck too, and is not any more, which is no help.
+  // The other direction was blocked too and moves again, which does not save the tunnel.
   sending.socket.pause();
   ends[1]!.write(Buffer.alloc(BIG, 'y'));
   await stuck(ends[1]!);
@@ -263,10 +263,10 @@ test('a tunnel one of whose sides takes nothing for fifteen minutes is given up;
   assert.equal(front.upstream.tunnels, 1);
 });
 
-test('a client that breaks off just when the process agrees to an upgrade leaves nothing behind', async () => {
+test('a client that disconnects just as the process accepts an upgrade leaves nothing behind', async () => {
   let client: RawClient;
   await using process = await startRawUpstream((_head, socket) => {
-    // The gateway reads both in the same turn of its loop, the reset first.
+    // The gateway reads both in the same turn of its event loop, the reset first.
     client.socket.resetAndDestroy();
     socket.write(SWITCHING);
   });
@@ -276,7 +276,7 @@ test('a client that breaks off just when the process agrees to an upgrade leaves
   await until(() => front.upstream.active === 0 && front.upstream.tunnels === 0, 'nothing is counted');
 });
 
-test('a client that breaks off while its process takes nothing leaves nothing behind', async () => {
+test('a client that disconnects while its process reads nothing leaves nothing behind', async () => {
   const { promise, resolve } = Promise.withResolvers<Socket>();
   await using process = await startRawUpstream((_head, socket) => {
     socket.removeAllListeners('data');
@@ -292,14 +292,14 @@ test('a client that breaks off while its process takes nothing leaves nothing be
   for (let i = 0; i < 400; i++) client.send(Buffer.alloc(64 * 1024));
   await stuck(client.socket);
   client.socket.resetAndDestroy();
-  // The gateway does not read this client now: only what it writes tells that the client has left.
+  // The gateway does not read this client now: only a write shows that the client has disconnected.
   await until(() => {
     if (end.writable) end.write('\x81\x01a', 'latin1');
     return front.upstream.tunnels === 0;
   }, 'the tunnel is over');
 });
 
-test('a client gets all that its process sent before it broke off', async (t) => {
+test('a client gets everything that its process sent before it disconnected', async (t) => {
   const pair = async (): Promise<[near: Socket, far: Socket]> => {
     const server = createServer({ allowHalfOpen: true }).listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -317,7 +317,7 @@ test('a client gets all that its process sent before it broke off', async (t) =>
   reader.pause();
   const { promise: over, resolve } = Promise.withResolvers<void>();
   new Tunnel(client, upstream, 'websocket', resolve);
-  // Less than what pauses the process, and more than the system takes.
+  // Below the gateway's pause limit, and more than the system's buffers hold.
   let sent = LAST_WORDS.length;
   for (; client.writableLength === 0; sent += SMALL) {
     client.write(Buffer.alloc(SMALL));

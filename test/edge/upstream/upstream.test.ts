@@ -1,4 +1,4 @@
-// The connections to a process: kept, taken again and given up.
+// The pool of connections to a process: kept, reused and closed.
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { test } from 'node:test';
@@ -8,7 +8,7 @@ import { call, startGateway, startRawUpstream, until } from '../../support/edge/
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
 
-/** A process that answers everything, and the connection that each request came on. */
+/** A process that answers everything, and the connection of each request. */
 async function started() {
   const used: Socket[] = [];
   const upstream = await startRawUpstream((_head, socket) => {
@@ -27,7 +27,7 @@ async function started() {
   };
 }
 
-test('a connection carries one request after another, and is closed when none has come for a while', async () => {
+test('a connection carries one request after another and is closed after an idle time', async () => {
   await using parts = await started();
   for (let i = 0; i < 5; i++) assert.equal((await call(parts.front.port, '/')).body, 'ok');
   assert.equal(new Set(parts.used).size, 1);
@@ -35,7 +35,7 @@ test('a connection carries one request after another, and is closed when none ha
   assert.equal((await call(parts.front.port, '/')).body, 'ok');
 });
 
-test('a connection on which a process says what nobody asked for is given up', async () => {
+test('a connection with an unrequested answer is closed', async () => {
   await using parts = await started();
   assert.equal((await call(parts.front.port, '/')).body, 'ok');
   parts.used[0]!.write(OK);
@@ -44,7 +44,7 @@ test('a connection on which a process says what nobody asked for is given up', a
   assert.equal(new Set(parts.used).size, 2);
 });
 
-test('nothing goes to a process that was given up, though another may listen at its place by now', async () => {
+test('no request goes to a closed process, though another may listen at its socket path', async () => {
   await using parts = await started();
   assert.equal((await call(parts.front.port, '/')).status, 200);
   parts.front.upstream.destroy();
@@ -53,7 +53,7 @@ test('nothing goes to a process that was given up, though another may listen at 
   assert.equal(parts.used.length, 1);
 });
 
-/** Asks `upstream` for so many connections at once, and notes who gets one or fails, in order. */
+/** Asks `upstream` for so many connections at once, and records who gets one or fails, in order. */
 function askFor(upstream: Upstream, count: number) {
   const given: number[] = [];
   const failed: number[] = [];
@@ -82,7 +82,7 @@ function askFor(upstream: Upstream, count: number) {
   return { given, failed, readers, answered: () => answered };
 }
 
-test('a process is given few of many requests at once, and the rest in the order in which they came', async () => {
+test('a process gets few of many requests at once, and the rest in order of arrival', async () => {
   await using process = await startRawUpstream((_head, socket) => {
     socket.write('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n');
   });
@@ -97,7 +97,7 @@ test('a process is given few of many requests at once, and the rest in the order
   upstream.destroy();
 });
 
-test('a process that does not answer is given all requests soon: it may be waiting for something itself', async () => {
+test('a process that does not answer soon gets all requests: it may be waiting for one of them', async () => {
   await using process = await startRawUpstream(() => {});
   const upstream = new Upstream({ socketPath: process.socketPath });
   const { given } = askFor(upstream, 200);
@@ -105,7 +105,7 @@ test('a process that does not answer is given all requests soon: it may be waiti
   upstream.destroy();
 });
 
-test('requests that wait for a connection fail when the process is given up', async () => {
+test('requests that wait for a connection fail when the process is closed', async () => {
   await using process = await startRawUpstream(() => {});
   const upstream = new Upstream({ socketPath: process.socketPath });
   const { given, failed } = askFor(upstream, 100);

@@ -1,4 +1,4 @@
-// What waits to be written, or for its process, is kept as it came: all sockets are read into one buffer.
+// Bytes that wait to be written, or for their process, stay unchanged although all sockets are read into one buffer.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -30,7 +30,7 @@ const BODY_BYTES = 8 * 1024 * 1024;
 const DEADLINE_MS = 30_000;
 
 const digest = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
-/** One body of its own for each client, made of short runs so that a part in a wrong place is found out. */
+/** A different body for each client, of short runs: a part in a wrong place fails the test. */
 const bodies = Array.from({ length: CLIENTS }, () => {
   const part = randomBytes(4_096);
   return Buffer.concat(
@@ -40,7 +40,7 @@ const bodies = Array.from({ length: CLIENTS }, () => {
   );
 });
 
-test('bodies that wait on the way up and down arrive as they were sent', { timeout: 60_000 }, async (t) => {
+test('bodies that wait on the way up and down arrive unchanged', { timeout: 60_000 }, async (t) => {
   using directory = temporary();
   const socketPath = join(directory.path, 'process.sock');
   const begun: [IncomingMessage, ServerResponse][] = [];
@@ -51,7 +51,7 @@ test('bodies that wait on the way up and down arrive as they were sent', { timeo
     server.closeAllConnections();
     server.close();
   });
-  // Every other one is held at first, with what has come of its body.
+  // Every other one is queued first, with the received part of its body.
   const { promise: ready, resolve: release } = Promise.withResolvers<void>();
   let asked = 0;
   const backend: Backend = {
@@ -99,7 +99,7 @@ test('bodies that wait on the way up and down arrive as they were sent', { timeo
   assert.deepEqual(back.map(digest), sent);
 });
 
-test('the first part of a head is kept while other answers come', async () => {
+test('the first part of a head is kept while other answers arrive', async () => {
   let finish: (() => void) | undefined;
   await using upstream = await startRawUpstream((head, socket) => {
     if (head.startsWith('GET /other')) {
@@ -119,7 +119,7 @@ test('the first part of a head is kept while other answers come', async () => {
   assert.match(client.received, /^HTTP\/1\.1 200 OK\r\n[\s\S]*x-first: first\r\n/i);
 });
 
-test('what waits in tunnels arrives as it was sent', { timeout: 60_000 }, async () => {
+test('bytes that wait in tunnels arrive unchanged', { timeout: 60_000 }, async () => {
   const ends: Socket[] = [];
   await using upstream = await startRawUpstream((_head, socket) => {
     socket.removeAllListeners('data');
