@@ -8,20 +8,20 @@ import { socketPath } from '../../../runtime/fleets/process/cell-directories.ts'
 import { eventually } from '../../support/e2e/processes.ts';
 import { assertGone, type Harness, harness } from '../../support/fleets/harness.ts';
 
-/** A fleet whose process goes at the first look that finds it quiet, running version 1. */
+/** A fleet with version 1 of an app, whose process hibernates at the first idle check. */
 async function started(t: TestContext, options: Partial<FleetOptions> = {}): Promise<Harness> {
   const app = harness(t, { idleMs: 0, ...options });
   await app.fleet.start(await app.release(1));
   return app;
 }
 
-/** Looks twice, as the host's clock does: the first look may see a request since the one before. */
+/** Runs two idle checks, as the host's timer does: the first one may see a request since the previous check. */
 function looks({ fleet }: Harness): void {
   fleet.tick();
   fleet.tick();
 }
 
-test('a quiet app’s process goes, and its next request starts one, with its data', async (t) => {
+test('an idle app hibernates, and its next request starts a process with its data', async (t) => {
   const app = await started(t);
   assert.equal((await app.ask('/')).text, '{"version":1,"count":1,"rows":1}');
   const { pid } = app.fleet;
@@ -40,7 +40,7 @@ test('a quiet app’s process goes, and its next request starts one, with its da
   );
 });
 
-test('an open request, and one since the last look, keep the process', async (t) => {
+test('an open request or one since the last check keeps the process', async (t) => {
   const app = await started(t);
   const { pid } = app.fleet;
   const slow = app.ask('/slow');
@@ -68,7 +68,7 @@ test('an open WebSocket keeps the process', async (t) => {
   await app.rested();
 });
 
-test('requests that come while the process goes are held and served by the next one', async (t) => {
+test('requests that arrive during hibernation are queued and served by the next process', async (t) => {
   const app = await started(t);
   for (let round = 1; round <= 5; round++) {
     const { pid } = app.fleet;
@@ -82,7 +82,7 @@ test('requests that come while the process goes are held and served by the next 
   assert.equal((await app.ask('/')).text, '{"version":1,"count":101,"rows":101}');
 });
 
-/** Says when each way of working on after an answer has ended, and how a Worker may be written. */
+/** Reports when each kind of work after an answer has ended; and the forms in which a Worker is written. */
 const LATER: Record<string, string> = {
   'an object': `export default {
     async fetch(request, env, ctx) {
@@ -138,7 +138,7 @@ test('a thousand first requests share one start', async (t) => {
   );
 });
 
-test('a sleeping app is started by its next request, as any at rest, and wakes when it serves', async (t) => {
+test('a request starts a sleeping app as it does a hibernated one, and the app wakes once it serves', async (t) => {
   const marks: boolean[] = [];
   const app = await started(t, { onAsleep: (asleep) => marks.push(asleep) });
   await app.fleet.sleep();
@@ -150,14 +150,14 @@ test('a sleeping app is started by its next request, as any at rest, and wakes w
   assert.deepEqual(marks, [true, false, true, false]);
 });
 
-test('without a limit on idle time a process never goes', async (t) => {
+test('without an idle timeout a process never hibernates', async (t) => {
   const app = await started(t, { idleMs: Number.POSITIVE_INFINITY });
   looks(app);
   looks(app);
   assert.equal(app.fleet.state, 'running');
 });
 
-test('a hibernated app is stopped, started, deployed to and stopped like any', async (t) => {
+test('a hibernated app can be stopped, started and deployed to', async (t) => {
   const app = await started(t);
   looks(app);
   await app.rested();
@@ -176,7 +176,7 @@ test('a hibernated app is stopped, started, deployed to and stopped like any', a
   assert.equal((await app.ask('/version')).text, '2');
 });
 
-test('a request that comes while a deploy to a hibernated app is tried starts nothing beside it', async (t) => {
+test('a request during a deploy to a hibernated app starts no second process', async (t) => {
   const app = await started(t);
   looks(app);
   await app.rested();
@@ -194,7 +194,7 @@ test('a request that comes while a deploy to a hibernated app is tried starts no
   );
 });
 
-test('a stop gives up a wake, and its requests are refused', async (t) => {
+test('a stop cancels a wake and refuses its requests', async (t) => {
   const app = await started(t);
   looks(app);
   await app.rested();
@@ -208,7 +208,7 @@ test('a stop gives up a wake, and its requests are refused', async (t) => {
   );
 });
 
-test('a release that no longer starts fails its wake at once, and is refused until it is tried again', async (t) => {
+test('a release that no longer starts fails its wake at once, and requests are refused until the next attempt', async (t) => {
   const app = harness(t, { idleMs: 0 });
   const broken = await app.release(1, { code: 'throw new Error("no"); export default {}', migrations: {} });
   app.fleet.restore('idle', broken, { dueAt: null });
@@ -218,12 +218,12 @@ test('a release that no longer starts fails its wake at once, and is refused unt
   assert.ok(admission.kind === 'refuse' && admission.retryAfterS! >= 1);
 });
 
-test('that an app rests is taken back when its process is made, and is on the disk before that serves', async (t) => {
+test('a new process clears the hibernated state, and the change is on disk before the process serves', async (t) => {
   const pids: (number | null)[] = [];
   const states: string[] = [];
   const onRest = async () => {
     pids.push(processOf(app));
-    // A disk that takes longer than the start.
+    // A disk that is slower than the start.
     await eventually(() => existsSync(socketPath(`${app.root}/run`, 'http')), 'the process has started');
     for (let turns = 0; turns < 100; turns++) await new Promise((resolve) => setImmediate(resolve));
     states.push(app.fleet.state);
@@ -237,12 +237,12 @@ test('that an app rests is taken back when its process is made, and is on the di
   assert.deepEqual(states, ['idle']);
 });
 
-/** The process on an app's storage, as written down for a host that comes after a crash. */
+/** The process recorded on an app's storage, which a host reads after a crash. */
 function processOf({ root }: Harness): number {
   return Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10);
 }
 
-test('a start for a lease or due work does not wake a sleeping app, and one for a request does', async (t) => {
+test('a start for a request wakes a sleeping app; one for a lease or due work does not', async (t) => {
   const app = harness(t, { idleMs: 0 });
   app.fleet.restore('idle', await app.release(1, { migrations: {} }), { dueAt: null });
   app.fleet.asleep = true;
@@ -258,7 +258,7 @@ test('a start for a lease or due work does not wake a sleeping app, and one for 
   assert.deepEqual([app.fleet.asleep, app.fleet.isWaking], [false, false]);
 });
 
-test('a sleeping app that does not start sleeps on, and is tried again only after a pause', async (t) => {
+test('a sleeping app that fails to start stays asleep and is retried only after a pause', async (t) => {
   const app = harness(t, { idleMs: 0 });
   const code = 'console.log("begins"); throw new Error("no"); export default {}';
   const broken = await app.release(1, { code, migrations: {} });
@@ -272,7 +272,7 @@ test('a sleeping app that does not start sleeps on, and is tried again only afte
   assert.equal(app.lines.filter((line) => line.includes('begins')).length, 1);
 });
 
-test('short of memory, what would have to start is refused, and what runs serves on', async (t) => {
+test('when memory is short, new starts are refused and running apps keep serving', async (t) => {
   const memory = new MemoryGauge(1, 512);
   assert.equal(memory.over, true, 'this process alone has more than 1 MiB');
   const app = harness(t, { idleMs: 0, memory });
@@ -299,7 +299,7 @@ test('starts wait for their turn', async (t) => {
   assert.deepEqual(up, [0, 1, 2]);
 });
 
-test('apps that hang at start do not hold up the others', async (t) => {
+test('apps that hang at start do not delay the others', async (t) => {
   const slots = new Slots(1, 60_000, 100);
   const hanging = Array.from({ length: 3 }, () => harness(t, { slots }));
   const good = harness(t, { slots });

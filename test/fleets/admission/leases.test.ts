@@ -1,4 +1,4 @@
-// Leases: who speaks with a process of an app on the host's behalf, whatever the app does.
+// Leases: the host uses a process of an app, whatever the app does.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Leases } from '../../../runtime/fleets/admission/leases.ts';
@@ -11,7 +11,7 @@ import { eventually } from '../../support/e2e/processes.ts';
 import { assertGone, type Harness, harness } from '../../support/fleets/harness.ts';
 import { call } from '../../support/fleets/release.ts';
 
-/** A fleet whose process goes at the first look that finds it quiet, and its release 1. */
+/** A fleet with release 1 of an app, whose process hibernates at the first idle check. */
 async function app(t: TestContext, options: Partial<FleetOptions> = {}) {
   const made = harness(t, { idleMs: 0, ...options });
   return { ...made, live: await made.release(1) };
@@ -21,7 +21,7 @@ async function app(t: TestContext, options: Partial<FleetOptions> = {}) {
 interface Held {
   cell: LeasedCell;
   release: () => void;
-  /** What came of it. */
+  /** The result of the lease. */
   result: Promise<string>;
 }
 
@@ -37,12 +37,12 @@ async function hold({ fleet }: Pick<Harness, 'fleet'>): Promise<Held> {
   return { cell: await begun.promise, release: end.resolve, result };
 }
 
-/** What the host's own entry answers: the work under way. */
+/** The answer of the host's own entry point: the work under way. */
 async function speak({ socketPath }: LeasedCell): Promise<string> {
   return (await call(socketPath, '/')).text;
 }
 
-/** Speaks so often that a process which is told to go would be gone meanwhile, and looks as the host's clock does. */
+/** Sends requests until a hibernating process would be gone, and runs idle checks as the host's timer does. */
 async function speakOn({ cell }: Held, { fleet }: Pick<Harness, 'fleet'>): Promise<void> {
   for (let round = 0; round < 50; round++) {
     fleet.tick();
@@ -50,12 +50,12 @@ async function speakOn({ cell }: Held, { fleet }: Pick<Harness, 'fleet'>): Promi
   }
 }
 
-/** Looks as the host's clock does; the first look may see a request since the one before. */
+/** Runs an idle check as the host's timer does. The first check may see a request since the previous one. */
 function looks({ fleet }: Pick<Harness, 'fleet'>): void {
   for (let look = 0; look < 3; look++) fleet.tick();
 }
 
-test('a lease on a running app uses its process, which stays while it is held', async (t) => {
+test('a lease on a running app uses its process, which stays until the release', async (t) => {
   const counting = await app(t);
   const { fleet, live } = counting;
   await fleet.start(live);
@@ -71,7 +71,7 @@ test('a lease on a running app uses its process, which stays while it is held', 
   assertGone(pid);
 });
 
-test('a hibernated app gets a process for a lease, which serves requests too and goes again', async (t) => {
+test('a hibernated app gets a process for a lease, which also serves requests and hibernates again', async (t) => {
   const counting = await app(t);
   const { fleet, live } = counting;
   fleet.restore('idle', live, { dueAt: null });
@@ -87,7 +87,7 @@ test('a hibernated app gets a process for a lease, which serves requests too and
   assertGone(pid);
 });
 
-test('a sleeping app sleeps on through a lease, and its requests wake it as ever', async (t) => {
+test('a sleeping app stays asleep during a lease, and its requests wake it as usual', async (t) => {
   const marks: boolean[] = [];
   const counting = await app(t, { onAsleep: (asleep) => marks.push(asleep) });
   const { fleet, live } = counting;
@@ -111,7 +111,7 @@ test('a sleeping app sleeps on through a lease, and its requests wake it as ever
   await counting.rested();
 });
 
-test('a stopped app gets a process for leases alone: it takes no request, and goes with the last of them', async (t) => {
+test('a stopped app gets a process for leases only: it serves no requests and ends with the last lease', async (t) => {
   const counting = await app(t);
   const { fleet, live, states } = counting;
   fleet.restore('stopped', live, null);
@@ -138,7 +138,7 @@ test('a stopped app gets a process for leases alone: it takes no request, and go
   assert.equal((await counting.ask('/version')).text, '1');
 });
 
-test('a stopped app that is started while it is leased serves from the same process', async (t) => {
+test('a stopped app that is started during a lease serves from the same process', async (t) => {
   const counting = await app(t);
   const { fleet, live } = counting;
   fleet.restore('stopped', live, null);
@@ -152,7 +152,7 @@ test('a stopped app that is started while it is leased serves from the same proc
   assert.equal(fleet.pid, pid);
 });
 
-test('a deploy waits for a lease, and a lease for a deploy', async (t) => {
+test('a deploy waits for a lease, and a lease waits for a deploy', async (t) => {
   const counting = await app(t);
   const { fleet, live } = counting;
   await fleet.start(live);
@@ -177,7 +177,7 @@ test('a deploy waits for a lease, and a lease for a deploy', async (t) => {
   assert.equal((await counting.ask('/version')).text, '2');
 });
 
-test('a deploy to a stopped app waits for the process that was lent, and leaves none', async (t) => {
+test('a deploy to a stopped app waits for the leased process and leaves no process', async (t) => {
   const counting = await app(t);
   const { fleet, live } = counting;
   fleet.restore('stopped', live, null);
@@ -195,7 +195,7 @@ test('a deploy to a stopped app waits for the process that was lent, and leaves 
   await assert.rejects(speak(held.cell));
 });
 
-test('a host that stops waits for a lease, and gives no other', async (t) => {
+test('a host that stops waits for a lease and grants no new one', async (t) => {
   const counting = await app(t);
   const { fleet, live } = counting;
   await fleet.start(live);
@@ -208,7 +208,7 @@ test('a host that stops waits for a lease, and gives no other', async (t) => {
   await assert.rejects(fleet.withCell('a test', speak), /^Error: the host is stopping$/);
 });
 
-test('a lease ends with its process, and with its time', async (t) => {
+test('a lease ends with its process or its timeout', async (t) => {
   const counting = await app(t);
   const { fleet, live } = counting;
   await fleet.start(live);
@@ -226,7 +226,7 @@ test('a lease ends with its process, and with its time', async (t) => {
   assert.equal(ended!.signal.aborted, true);
 });
 
-test('a process that a holder keeps from answering is ended with the lease’s time, and the next one gets another', async (t) => {
+test('a process whose holder keeps it from answering is killed at the lease timeout, and the next lease gets a new one', async (t) => {
   const leasing = await leasingOf(t, { ms: 3_000, most: 2 }, 'idle');
   const sql = 'WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s) SELECT count(*) FROM s';
   const body = JSON.stringify([{ sql, params: [] }]);
@@ -240,7 +240,7 @@ test('a process that a holder keeps from answering is ended with the lease’s t
   await eventually(async () => (await again()) === '0', 'the next one has a process');
 });
 
-test('more leases than there may be are refused, and an app that never ran has none', async (t) => {
+test('leases above the limit are refused, and an app that never ran gets none', async (t) => {
   const leasing = await leasingOf(t, { ms: 10_000, most: 2 });
   const end = Promise.withResolvers<void>();
   const held = [1, 2].map(() => leasing.withCell('a test', () => end.promise));
@@ -253,7 +253,7 @@ test('more leases than there may be are refused, and an app that never ran has n
   await assert.rejects(fleet.withCell('a test', speak), /nothing has been deployed yet/);
 });
 
-/** Leases on an app that has no process yet, with limits of their own. */
+/** Leases with limits of their own on an app that has no process yet. */
 async function leasingOf(
   t: TestContext,
   limits: { ms: number; most: number },
@@ -267,7 +267,7 @@ async function leasingOf(
   return new Leasing(supervisor, limits);
 }
 
-test('a drain waits for leases as long as it may, and ends those that are left', async () => {
+test('a drain waits for leases up to its timeout and ends those that are left', async () => {
   const leases = new Leases(() => {});
   assert.equal(await leases.drain(10_000), 0);
   const [one, other] = [leases.hold(), leases.hold()];

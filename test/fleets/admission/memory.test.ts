@@ -10,7 +10,7 @@ import { temporaryDirectory } from '../../support/temporary.ts';
 
 const MB = 1024 * 1024;
 
-/** A root with these files in it, as the kernel shows them. */
+/** Makes a file system root with these files, as the kernel shows them. */
 function rootWith(t: TestContext, files: Record<string, string>): string {
   const root = temporaryDirectory(t);
   for (const [path, content] of Object.entries(files)) {
@@ -20,7 +20,7 @@ function rootWith(t: TestContext, files: Record<string, string>): string {
   return root;
 }
 
-test('in a cgroup v2 the working set is what is in use less what can be taken back', (t) => {
+test('in cgroup v2 the working set is the usage without reclaimable memory', (t) => {
   const root = rootWith(t, {
     'proc/self/cgroup': '0::/cellar.service\n',
     'sys/fs/cgroup/cellar.service/memory.max': `${512 * MB}\n`,
@@ -30,7 +30,7 @@ test('in a cgroup v2 the working set is what is in use less what can be taken ba
   assert.deepEqual(readMemory(root), { source: 'cgroup v2', total: 512 * MB, used: 200 * MB });
 });
 
-test('a host that has made room for its control groups keeps to the limit of the one they all lie in', (t) => {
+test('a host that moved itself into a child control group uses the limit of the parent', (t) => {
   const root = rootWith(t, {
     'proc/self/cgroup': '0::/cellar.service/cellar-host\n',
     'sys/fs/cgroup/cellar.service/memory.max': `${512 * MB}\n`,
@@ -41,7 +41,7 @@ test('a host that has made room for its control groups keeps to the limit of the
   assert.deepEqual(readMemory(root), { source: 'cgroup v2', total: 512 * MB, used: 300 * MB });
 });
 
-test('a cgroup v2 without a limit has all of the machine, and may be shown as the root of a container', (t) => {
+test("a cgroup v2 without a limit has the machine's memory, and may appear as the root of a container", (t) => {
   const root = rootWith(t, {
     'proc/self/cgroup': '0::/not/shown/here\n',
     'sys/fs/cgroup/memory.max': 'max\n',
@@ -51,7 +51,7 @@ test('a cgroup v2 without a limit has all of the machine, and may be shown as th
   assert.deepEqual(readMemory(root), { source: 'cgroup v2', total: totalmem(), used: MB });
 });
 
-test('in a cgroup v1 the same is told by other names', (t) => {
+test('cgroup v1 reports the same under other names', (t) => {
   const root = rootWith(t, {
     'proc/self/cgroup': '9:cpu,cpuacct:/\n4:memory:/cellar\n0::/\n',
     'sys/fs/cgroup/memory/cellar/memory.limit_in_bytes': `${256 * MB}\n`,
@@ -61,7 +61,7 @@ test('in a cgroup v1 the same is told by other names', (t) => {
   assert.deepEqual(readMemory(root), { source: 'cgroup v1', total: 256 * MB, used: 150 * MB });
 });
 
-test('a cgroup v1 limit above all memory is none', (t) => {
+test("a cgroup v1 limit above the machine's memory counts as no limit", (t) => {
   const root = rootWith(t, {
     'proc/self/cgroup': '4:memory:/\n',
     'sys/fs/cgroup/memory/memory.limit_in_bytes': '9223372036854771712\n',
@@ -70,12 +70,12 @@ test('a cgroup v1 limit above all memory is none', (t) => {
   assert.deepEqual(readMemory(root), { source: 'cgroup v1', total: totalmem(), used: MB });
 });
 
-test('without a cgroup it is the machine’s memory that counts', (t) => {
+test("without a cgroup the machine's memory counts", (t) => {
   const root = rootWith(t, { 'proc/meminfo': 'MemTotal: 9 kB\nMemAvailable:   1024 kB\n' });
   assert.deepEqual(readMemory(root), { source: 'machine', total: totalmem(), used: totalmem() - MB });
 });
 
-test('this machine can be read, and the limit is what was set, or most of what there is', () => {
+test('this machine can be read, and the limit is the setting or most of the memory', () => {
   const { total, used } = readMemory();
   assert.ok(total > 0 && used > 0 && used <= total, `${used} of ${total}`);
   assert.equal(new MemoryGauge(1, 512).over, true);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Slots, StartRefused } from '../../../runtime/fleets/admission/slots.ts';
 
-/** Work that notes when it begins, and ends when told. */
+/** Work that records its start and ends when it is released. */
 function jobs(slots: Slots) {
   const begun: string[] = [];
   const run = (name: string, signal = new AbortController().signal, who = { owner: 'one' }) => {
@@ -21,10 +21,10 @@ function jobs(slots: Slots) {
   return { begun, run };
 }
 
-/** Lets everything that can run, run. */
+/** Lets all pending callbacks run. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-test('so many run at once, and the others in the order they came, however those before ended', async () => {
+test('the limit of tasks run at once, the others in order of arrival, however earlier ones ended', async () => {
   const { begun, run } = jobs(new Slots(2, 10_000));
   const [a, b] = [run('a'), run('b')];
   const [c, d, e] = [run('c'), run('d'), run('e')];
@@ -42,7 +42,7 @@ test('so many run at once, and the others in the order they came, however those 
   assert.deepEqual(begun, ['a', 'b', 'c', 'd', 'e']);
 });
 
-test('one that gives up waiting leaves its place to the next', async () => {
+test('a task that stops waiting frees its place for the next one', async () => {
   const { begun, run } = jobs(new Slots(1, 10_000));
   const first = run('first');
   const leaver = new AbortController();
@@ -58,7 +58,7 @@ test('one that gives up waiting leaves its place to the next', async () => {
   await assert.rejects(run('late', leaver.signal).done, { message: 'gone' });
 });
 
-test('one whose turn does not come in time fails, and its place is nobody’s', async () => {
+test('a task whose turn comes too late fails and frees its place', async () => {
   const { begun, run } = jobs(new Slots(1, 20));
   const first = run('first');
   await assert.rejects(run('late').done, StartRefused);
@@ -70,7 +70,7 @@ test('one whose turn does not come in time fails, and its place is nobody’s', 
   next.end();
 });
 
-test('starts that hang leave their turns to others, so many at a time', async () => {
+test('starts that hang give up their turns to others, within a limit', async () => {
   const { begun, run } = jobs(new Slots(1, 10_000, 20));
   const hanging = Array.from({ length: 5 }, (_, i) => run(`hangs ${i}`));
   const good = run('good');
@@ -86,7 +86,7 @@ test('starts that hang leave their turns to others, so many at a time', async ()
   }
 });
 
-test('whoever started badly comes after those that start well', async () => {
+test('tasks whose last start failed or was slow come after the others', async () => {
   const { begun, run } = jobs(new Slots(1, 60_000, 500));
   const [bad, slow] = [{ owner: 'one' }, { owner: 'one' }];
   const failing = run('bad', undefined, bad);
@@ -113,7 +113,7 @@ test('whoever started badly comes after those that start well', async () => {
   assert.deepEqual(begun.slice(-3), ['holds', 'x', 'y'], 'a start that went well makes up for it');
 });
 
-test('eight starts of one account that hang do not delay another’s', async () => {
+test('eight hanging starts of one account do not delay another account', async () => {
   const { begun, run } = jobs(new Slots(4, 60_000, 50_000, 20));
   const hanging = Array.from({ length: 8 }, (_, i) => run(`hangs ${i}`));
   const other = run('other', undefined, { owner: 'another' });
@@ -125,7 +125,7 @@ test('eight starts of one account that hang do not delay another’s', async () 
   }
 });
 
-test('an account gets a turn also while another has as many long starts as there may be', async () => {
+test('an account gets a turn while another has the maximum of long starts', async () => {
   const { begun, run } = jobs(new Slots(1, 60_000, 5, 5));
   const hanging = Array.from({ length: 8 }, (_, i) => run(`hangs ${i}`));
   while (begun.length < 5) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -138,7 +138,7 @@ test('an account gets a turn also while another has as many long starts as there
   }
 });
 
-test('accounts take turns, whichever has most starts', async () => {
+test('accounts take turns, whichever has the most starts', async () => {
   const { begun, run } = jobs(new Slots(2, 60_000));
   const many = Array.from({ length: 4 }, (_, i) => run(`many ${i}`));
   const few = run('few', undefined, { owner: 'another' });

@@ -1,4 +1,4 @@
-// The Cache API of a cell: what is kept, for how long, and how much.
+// The Cache API of a cell: what is cached, for how long, and its size limit.
 import assert from 'node:assert/strict';
 import { readdirSync, statSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
@@ -7,9 +7,9 @@ import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
 import { call, cellOptions, makeRelease } from '../../support/fleets/release.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
-/** `/put`, `/match` and `/delete` do so to a key of the cache that `in` names, or the default one, by the JSON in `x-do`. */
+/** `/put`, `/match` and `/delete` do so with the JSON in `x-do`, on the cache that `in` names or on the default one. */
 const CODE = `
-/** Puts a response again and again, while the bodies of those before are read to no end. */
+/** Puts a response repeatedly while readers of earlier bodies never finish. */
 async function hold(cache, key, count, size) {
   const readers = [];
   for (let n = 0; n < count; n++) {
@@ -67,7 +67,7 @@ async function cached(
   return { ask, again, root };
 }
 
-test('a response is kept as long as it says, with its status and headers, also after the process was killed', async (t) => {
+test('a response is cached for its max-age with its status and headers, also after the process was killed', async (t) => {
   const { ask, again } = await cached(t);
   const headers = { 'cache-control': 'max-age=100', 'content-type': 'text/x', 'x-own': 'yes', etag: '"one"' };
   assert.equal((await ask({ method: 'match' })).status, 404);
@@ -76,11 +76,11 @@ test('a response is kept as long as it says, with its status and headers, also a
   const found = await ask({ method: 'match' });
   assert.deepEqual([found.status, found.text, found.headers['x-own']], [200, 'kept', 'yes']);
   assert.deepEqual([found.headers['cf-cache-status'], found.headers.age], ['HIT', '0']);
-  // Each cache has keys of its own.
+  // Each cache has its own keys.
   assert.equal((await ask({ method: 'match', name: 'other' })).status, 404);
   await ask({ method: 'put', name: 'other', body: 'other', headers });
   assert.equal((await ask({ method: 'match', name: 'other' })).text, 'other');
-  // Conditions and ranges.
+  // Conditional and range requests.
   assert.equal((await ask({ method: 'match', headers: { 'if-none-match': 'W/"one"' } })).status, 304);
   assert.equal((await ask({ method: 'match', headers: { 'if-none-match': '"two"' } })).status, 200);
   const part = await ask({ method: 'match', headers: { range: 'bytes=1-2' } });
@@ -93,7 +93,7 @@ test('a response is kept as long as it says, with its status and headers, also a
   assert.equal((await ask({ method: 'match' })).status, 404);
 });
 
-test('what must not be kept is not, and a missing age is that of Cloudflare', async (t) => {
+test('uncacheable responses are not stored, and a missing max-age gets the default of Cloudflare', async (t) => {
   const { ask } = await cached(t);
   const later = new Date(Date.now() + 60_000).toUTCString();
   const cases: [object, boolean][] = [
@@ -123,7 +123,7 @@ test('what must not be kept is not, and a missing age is that of Cloudflare', as
   assert.match((await ask({ method: 'put', status: 206, body: 'x' })).text, /206/);
 });
 
-test('what expired is gone, and an encoded body is the same', async (t) => {
+test('expired responses are gone, and an encoded body is unchanged', async (t) => {
   const { ask } = await cached(t);
   await ask({ method: 'put', body: 'soon', headers: { 'cache-control': 'max-age=1' } });
   assert.equal((await ask({ method: 'match' })).text, 'soon');
@@ -140,7 +140,7 @@ test('what expired is gone, and an encoded body is the same', async (t) => {
   assert.equal((await ask({ method: 'text', key })).text, 'zipped');
 });
 
-test('there is room for so much: what was not asked for longest goes, and one response has half at most', async (t) => {
+test('a full cache evicts the least recently used response, and one response may take half of it', async (t) => {
   const { ask, root } = await cached(t);
   const MB = 2 ** 20;
   const put = (n: number, size = MB) => ask({ method: 'put', key: `https://site.example/${n}`, size });
@@ -158,7 +158,7 @@ test('there is room for so much: what was not asked for longest goes, and one re
   assert.ok(statSync(`${root}/run/cache`).isDirectory());
 });
 
-test('heads and keys take of the room, too', async (t) => {
+test('headers and keys count against the size limit', async (t) => {
   const { ask } = await cached(t, 1);
   const rest = 'k'.repeat(10_000);
   const key = (n: number) => `https://site.example/${n}?${rest}`;
@@ -169,7 +169,7 @@ test('heads and keys take of the room, too', async (t) => {
   assert.ok(kept > 20 && kept < 35, `${kept} of about 30 kB each in 1 MiB`);
 });
 
-test('bodies that were replaced while somebody reads them take of the room until they have been read', async (t) => {
+test('replaced bodies count against the size limit until their readers finish', async (t) => {
   const { ask, root } = await cached(t);
   const MB = 2 ** 20;
   assert.equal((await ask({ method: 'hold', count: 16, size: 1.5 * MB })).text, 'refused');
@@ -177,7 +177,7 @@ test('bodies that were replaced while somebody reads them take of the room until
     statSync(`${root}/run/cache/${name}`),
   );
   const bytes = files.reduce((sum, file) => sum + (file.isFile() ? file.size : 0), 0);
-  // SQLite's log is beside the 4 MiB.
+  // SQLite's write-ahead log comes on top of the 4 MiB.
   assert.ok(bytes < 12 * MB, `${bytes} bytes`);
   assert.equal((await ask({ method: 'put', body: 'x' })).text, 'put');
 });

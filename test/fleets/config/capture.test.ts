@@ -1,4 +1,4 @@
-// What a Worker throws and prints, as its entry tells it: with the place, the handler and the request's trace. Each case
+// What a Worker throws and prints, as its entry module reports it: with place, handler and the request's trace. Each case
 // runs in workerd.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -154,7 +154,7 @@ const FIELDS: Partial<Release> = {
     consumers: [{ queue: 'q', maxBatchSize: 1, maxBatchTimeout: 0, maxRetries: 0 }],
   },
 };
-test('what is thrown in any handler is told with its place, its handler and its request', async (t) => {
+test('errors of every handler are reported with their place, handler and request', async (t) => {
   const { get, told } = await started(t, APP, FIELDS);
   assert.equal((await get('/throw')).status, 500);
   const { id, stack, ...rest } = await told('thrown in 100% of %s cases');
@@ -201,12 +201,12 @@ test('what is thrown in any handler is told with its place, its handler and its 
 });
 
 for (const [event, message, handler, frame] of [
-  // The bytes of frames: type, length, mask, and what is masked with it.
+  // The bytes of WebSocket frames: type, length, mask, masked payload.
   ['a message', 'thrown for a message', 'Room.webSocketMessage', [0x81, 0x81, 0, 0, 0, 0, 0x78]],
   ['a close', 'thrown for a close', 'Room.webSocketClose', [0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8]],
   ['a frame of no known type', 'thrown for a broken socket', 'Room.webSocketError', [0x8f, 0x80, 0, 0, 0, 0]],
 ] as const) {
-  test(`what an object throws for ${event} of a WebSocket that may hibernate is told`, async (t) => {
+  test(`an error that an object throws for ${event} of a hibernatable WebSocket is reported`, async (t) => {
     const { cell, told } = await started(t, APP, FIELDS);
     const headers = {
       connection: 'upgrade',
@@ -222,13 +222,13 @@ for (const [event, message, handler, frame] of [
     const { stack, mechanism, ...error } = await told(message).finally(() => socket.destroy());
     assert.match(stack!, /\(app\.js:\d+:\d+\)/);
     assert.deepEqual([mechanism, error.handler], ['uncaught', handler]);
-    // An event of its own, long after the request that opened the socket.
+    // A separate event, long after the request that opened the socket.
     assert.match(String(error.trace), /^[0-9a-f]{32}$/);
     assert.notEqual(error.trace, TRACE);
   });
 }
 
-test('an error that is printed and thrown, or thrown by an object and by who called it, has one id', async (t) => {
+test('an error that is printed and thrown, or thrown through a caller of an object, has one id', async (t) => {
   const { get, lines, told } = await started(t, APP, FIELDS);
   await get('/console');
   await get('/rpc-throws');
@@ -247,7 +247,7 @@ test('an error that is printed and thrown, or thrown by an object and by who cal
   );
 });
 
-test('an error that a method of an object catches from another of its own is nobody else’s business', async (t) => {
+test('an error that one object method catches from another is not reported', async (t) => {
   const { get, lines } = await started(t, APP, FIELDS);
   assert.equal((await get('/nested')).text, '"caught"');
   await get('/trace');
@@ -257,7 +257,7 @@ test('an error that a method of an object catches from another of its own is nob
   );
 });
 
-test('what is printed belongs to the trace of its request, also in an object, an entrypoint and a timer', async (t) => {
+test('printed lines of objects, entrypoints and timers belong to the trace of their request', async (t) => {
   const { get, lines } = await started(t, APP, FIELDS);
   await get('/trace');
   await get('/waits');
@@ -282,7 +282,7 @@ test('what is printed belongs to the trace of its request, also in an object, an
   for (const { trace, text } of printed) assert.equal(trace, TRACE, text);
 });
 
-test('what an app took of `console` while it was loaded belongs to the trace of the request as well', async (t) => {
+test('console methods that an app stored at load time print in the trace of the request', async (t) => {
   const code = `const { log } = console;
     export default { fetch() { log('taken before'); return new Response('x'); } };`;
   const { get, lines } = await started(t, code, { exports: ['default'] });
@@ -291,7 +291,7 @@ test('what an app took of `console` while it was loaded belongs to the trace of 
   assert.equal(lines.find(({ text }) => text === 'taken before')!.trace, TRACE);
 });
 
-test('a call of an object’s method belongs to the trace of its caller, and the method gets what the caller gave', async (t) => {
+test('an object method runs in the trace of its caller and gets the arguments unchanged', async (t) => {
   const { get, lines } = await started(t, APP, FIELDS);
   const { text } = await get('/methods');
   assert.deepEqual(JSON.parse(text), [
@@ -310,7 +310,7 @@ test('a call of an object’s method belongs to the trace of its caller, and the
   for (const { trace, text: printed } of lines) assert.equal(trace, TRACE, printed);
 });
 
-test('a call of an entrypoint’s method belongs to the trace of its caller, too', async (t) => {
+test('an entrypoint method runs in the trace of its caller', async (t) => {
   const { get, lines } = await started(t, APP, FIELDS);
   const { text } = await get('/entrypoints');
   assert.deepEqual(JSON.parse(text), [[1], [], [{ a: 2 }], 1, 2, [3], true, 'undefined', 200]);
@@ -320,7 +320,7 @@ test('a call of an entrypoint’s method belongs to the trace of its caller, too
 });
 
 for (const compatibilityDate of ['2024-01-01', '2026-11-17'])
-  test(`an imported waitUntil is seen, with the date ${compatibilityDate}`, async (t) => {
+  test(`an imported waitUntil is observed, with the date ${compatibilityDate}`, async (t) => {
     const worker = { ...entry('app.js'), compatibilityDate };
     const code = `import*as all from "cloudflare:workers"; import { waitUntil, DurableObject as D } from 'cloudflare:workers';
 export default { async fetch() {
@@ -331,12 +331,12 @@ export default { async fetch() {
     assert.equal((await get('/')).text, '["function",true]');
     const { mechanism, stack, path } = await told('thrown after');
     assert.deepEqual([mechanism, path], ['waitUntil', '/']);
-    // Its columns are those of the release's module.
+    // The columns are those of the release's module.
     assert.match(stack!, /app\.js:3:50\b/);
     assert.equal((await call(cell.socketPath('health'), '/')).text, '1', 'the other work is under way');
   });
 
-test('events without a trace have one of their own', async (t) => {
+test('an event without a trace gets a new one', async (t) => {
   const { get, lines, told } = await started(t, APP, FIELDS);
   await get('/remind');
   const { trace } = await told('thrown by an alarm');
@@ -347,7 +347,7 @@ test('events without a trace have one of their own', async (t) => {
   assert.equal(rings()!.trace, trace);
 });
 
-test('hostile values are printed and thrown as without the entry, and told within bounds', async (t) => {
+test('hostile values are printed and thrown as without the entry module, and reported within the limits', async (t) => {
   const { get, lines } = await started(t, APP, FIELDS);
   assert.equal((await get('/hostile')).status, 500);
   assert.equal((await get('/')).text, 'fine');
@@ -360,7 +360,7 @@ test('hostile values are printed and thrown as without the entry, and told withi
     assert.ok(text.length < 40_000 && JSON.stringify(error ?? '').length < 20_000);
 });
 
-test('an app that throws without end tells some, and how many it did not tell', async (t) => {
+test('an app that throws endlessly gets some errors reported and the others counted', async (t) => {
   const { get, lines } = await started(t, APP, FIELDS);
   await get('/many');
   const errors = () => lines.filter(({ error }) => error !== undefined);
@@ -368,7 +368,7 @@ test('an app that throws without end tells some, and how many it did not tell', 
   assert.ok(errors().length >= 200 && errors().length < 250, `${errors().length} are told`);
   let asked = 0;
   const untold = () => errors().reduce((sum, { error }) => sum + (error!.untold ?? 0), 0);
-  // Of those that were not told last, the next one tells.
+  // The next error reports how many were dropped last.
   await eventually(async () => {
     asked++;
     await get('/throw');
@@ -380,7 +380,7 @@ test('an app that throws without end tells some, and how many it did not tell', 
   }, 'none is forgotten');
 });
 
-test('errors are told after the clock was set back', async (t) => {
+test('errors are reported after the clock was set back', async (t) => {
   const code = `export default { fetch(request) {
     const { pathname } = new URL(request.url);
     if (pathname === '/back') { const { now } = Date; Date.now = () => now() - 3_600_000; }
@@ -393,7 +393,7 @@ test('errors are told after the clock was set back', async (t) => {
   }
 });
 
-test('what workerd asks of an object to print it is no error of the app', async (t) => {
+test('property reads by which workerd prints an object are not errors of the app', async (t) => {
   const code = `export default { async fetch(request, env, ctx) {
     console.log(request);
     console.log(ctx);
@@ -411,7 +411,7 @@ test('what workerd asks of an object to print it is no error of the app', async 
   assert.match(lines[0]!.text, /^Request \{\n {2}method: 'GET'/);
 });
 
-test('a Worker of years ago is captured too', async (t) => {
+test('a Worker with a compatibility date of years ago is captured too', async (t) => {
   const code = `addEventListener; export default { fetch(request) { console.log('hello'); throw new Error('old'); } }`;
   const worker = {
     ...entry('app.js'),
@@ -428,11 +428,11 @@ const PAGED = (main: string) => `import { WorkerEntrypoint } from 'cloudflare:wo
 function fails(request) { console.log('asked'); throw new Error('<b>not</b> today'); }
 ${main}`;
 
-/** A cell on `localhost`, where browsers are shown errors. */
+/** A cell on `localhost`, where browsers get error pages. */
 async function developed(t: TestContext, code: string, fields: Partial<Release> = {}) {
   const root = temporaryDirectory(t);
   const files = {
-    // Each line of the bundle is the same line of the source, below `src`, two columns further.
+    // Each line of the bundle is the same line of the source in `src`, two columns to the right.
     'app.js.map': JSON.stringify({
       version: 3,
       sources: ['src/main.ts'],
@@ -452,7 +452,7 @@ async function developed(t: TestContext, code: string, fields: Partial<Release> 
   return { get, lines };
 }
 
-test('while apps are developed, a browser is told that a binding is missing, where that is so', async (t) => {
+test('in development the error page names a missing binding only if the binding is missing', async (t) => {
   const code = `export default { async fetch(request, env) {
   if (request.url.endsWith('/missing')) return env.FILES.get('a');
   return new Response(env.WORD.of.nothing);
@@ -471,7 +471,7 @@ for (const [form, main] of Object.entries({
   'a class':
     'export default class extends WorkerEntrypoint { #own = true; fetch(request) { if (this.#own) return fails(request); } }',
 })) {
-  test(`while apps are developed, a browser is shown what ${form} throws, with its place in the source`, async (t) => {
+  test(`in development the error page shows what ${form} throws, with its place in the source`, async (t) => {
     const { get, lines } = await developed(t, PAGED(main));
     const page = await get({ accept: 'text/html,*/*', traceparent: `00-${TRACE}-0123456789abcdef-01` });
     assert.equal(page.status, 500);

@@ -103,7 +103,7 @@ async function start(
   return cell;
 }
 
-test('every binding of a release works, and its storage outlives the process and a move of the release', async (t) => {
+test('every binding of a release works, and its storage survives the process and a move of the release', async (t) => {
   const root = temporaryDirectory(t);
   await fullRelease(`${root}/written`);
   renameSync(`${root}/written`, `${root}/moved`);
@@ -142,7 +142,7 @@ test('assets are served beside the Worker, with their headers, redirects and wor
   assert.equal((await get('/asset')).text, '<p>page</p>');
 });
 
-test('a site without a Worker is served: pages, a page for 404, or one page for every path', async (t) => {
+test('a site without a Worker serves pages, a 404 page, or one page for every path', async (t) => {
   const root = temporaryDirectory(t);
   const site = async (name: string, notFoundHandling: NonNullable<Release['assets']>['notFoundHandling']) => {
     const files = { 'public/index.html': 'home', 'public/404.html': 'lost' };
@@ -159,7 +159,7 @@ test('a site without a Worker is served: pages, a page for 404, or one page for 
   assert.deepEqual(await site('spa', 'single-page-application'), [200, 'home', 200, 'home']);
 });
 
-test('the Cache API is there and keeps nothing, also for a Worker of years ago', async (t) => {
+test('the Cache API exists and caches nothing, also for a Worker of years ago', async (t) => {
   const root = temporaryDirectory(t);
   const code = `export default {
     async fetch() {
@@ -182,7 +182,7 @@ test('the Cache API is there and keeps nothing, also for a Worker of years ago',
   }
 });
 
-test('behind TLS the Worker sees an https URL, and the header that says so to apps', async (t) => {
+test('behind TLS the Worker sees an https URL and the header that reports it', async (t) => {
   const root = temporaryDirectory(t);
   const code = `export default {
     fetch: ({ url, headers }) => new Response([url, headers.get('x-forwarded-proto'), headers.get('x-cellar-proto')].join()) }`;
@@ -227,7 +227,7 @@ test('a Worker cannot reach this machine or its private networks', async (t) => 
   await eventually(() => lines.some((line) => told.test(line)), 'the app’s log says why');
 });
 
-test('the health socket runs none of the app, and goes quiet with an endless loop in it', async (t) => {
+test('the health socket runs no app code, and stops answering during an endless loop of the app', async (t) => {
   const root = temporaryDirectory(t);
   const code = `export default { fetch(request) {
     console.log('ran'); if (request.url.endsWith('/loop')) for (;;); return new Response('ok');
@@ -243,7 +243,7 @@ test('the health socket runs none of the app, and goes quiet with an endless loo
   assert.equal((await cell.stop()).signal, 'SIGKILL');
 });
 
-test('a path that leaves the release is refused by name', async (t) => {
+test('a path outside the release is refused by name', async (t) => {
   const root = temporaryDirectory(t);
   for (const path of ['../app.js', '/etc/passwd', 'a/../../b.js']) {
     const worker = { ...entry('app.js'), modules: [{ name: 'x', type: 'text' as const, path }] };
@@ -252,7 +252,7 @@ test('a path that leaves the release is refused by name', async (t) => {
   }
 });
 
-test('a rate limit takes what Cloudflare takes, and its memory has an end', async (t) => {
+test('a rate limit accepts the values of Cloudflare, and its memory is bounded', async (t) => {
   const root = temporaryDirectory(t);
   const code = `export default {
     async fetch(request, env) {
@@ -285,7 +285,7 @@ test('a rate limit takes what Cloudflare takes, and its memory has an end', asyn
       await ask(20_001),
     ];
   } while (minute() !== from);
-  // Of 20,001 keys the first is forgotten, so it is new again; the last is not.
+  // Of 20,001 keys the first is forgotten and counts as new; the last is still known.
   assert.deepEqual(answers, [{ success: true }, { success: false }, { success: true }, [false, true]]);
   assert.match(await ask({ kee: 'a' }), /there is no option kee/);
   assert.match(await ask({ key: 'a', period: 30 }), /period must be 10 or 60/);
@@ -294,7 +294,7 @@ test('a rate limit takes what Cloudflare takes, and its memory has an end', asyn
   assert.match(await ask(null), /the options must be an object/);
 });
 
-test('a binding to what lies outside costs only the app that has it', async (t) => {
+test('a binding to an unreachable service breaks only the app that has it', async (t) => {
   const root = temporaryDirectory(t);
   const configOf = async (name: string, fields: Partial<Release>) => {
     const { directory } = await makeRelease(`${root}/${name}`, 'export default {};', fields);

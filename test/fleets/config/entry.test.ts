@@ -1,4 +1,4 @@
-// The entry that wraps a Worker's exports: to the app nothing is different. Each case runs in workerd.
+// The entry module that wraps a Worker's exports is invisible to the app. Each case runs in workerd.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
@@ -55,7 +55,7 @@ export class Room extends Base {
 }
 class Counter extends RpcTarget { #n = 0; add() { return ++this.#n; } }
 
-/** As they were written before there was a class to extend. */
+/** Objects in the style from before there was a base class to extend. */
 export class Old {
   constructor(state, env) { this.state = state; this.env = env; }
   fetch() { return new Response('old ' + this.env.TITLE + (this.state.id.name ?? '')); }
@@ -116,7 +116,7 @@ const FORMS: Record<string, string> = {
 };
 
 const FIELDS: Partial<Release> = {
-  // So that a test calls the cron's handler as workerd's own crons do.
+  // Lets a test call the cron handler as workerd's own crons do.
   worker: { ...entry('app.js'), compatibilityFlags: ['service_binding_extra_handlers'] },
   vars: { TITLE: 'title' },
   classes: [
@@ -162,7 +162,7 @@ async function started(
 }
 
 for (const [form, main] of Object.entries(FORMS)) {
-  test(`a Worker whose default export is ${form} is entered in every way, as if there was no entry`, async (t) => {
+  test(`a Worker whose default export is ${form} is entered in every way as without the entry module`, async (t) => {
     const { cell, lines, get } = await started(t, CLASSES + EVENTS + MAIN + main);
     const json = async (path: string) => {
       const { text } = await get(path);
@@ -208,7 +208,7 @@ for (const [form, main] of Object.entries(FORMS)) {
   });
 }
 
-/** What a WebSocket to the object answers, which hibernates. */
+/** Returns what a hibernatable WebSocket of the object answers. */
 async function echoed(cell: Cell): Promise<string> {
   const { Agent } = await import('undici');
   const dispatcher = new Agent({ connect: { socketPath: cell.socketPath('http') } });
@@ -224,7 +224,7 @@ async function echoed(cell: Cell): Promise<string> {
   return data;
 }
 
-test('what an object and an entrypoint do after their answers is counted', async (t) => {
+test('work of objects and entrypoints after their answers is counted', async (t) => {
   const { cell, lines, get } = await started(t, CLASSES + EVENTS + MAIN + FORMS['an object']);
   await get('/later');
   assert.equal(await cell.workAfterAnswers(30_000), 2);

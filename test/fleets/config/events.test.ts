@@ -1,4 +1,4 @@
-// Which request the code of a Worker belongs to, when others are under way or its own was answered before. Each case runs in
+// Which request a Worker's code belongs to while others are under way or after its own was answered. Each case runs in
 // workerd.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -11,7 +11,7 @@ import { eventually } from '../../support/e2e/processes.ts';
 import { type Started, started } from '../../support/fleets/captured.ts';
 import { call, entry } from '../../support/fleets/release.ts';
 
-/** Each line has the number of the request that its code was written for. */
+/** Each line has the number of the request that its code runs for. */
 const HANDLE = `
 let released = false;
 async function release() { while (!released) await scheduler.wait(2); }
@@ -40,13 +40,13 @@ const FORMS = {
   'a class': `import { WorkerEntrypoint } from 'cloudflare:workers';${HANDLE}
 export default class extends WorkerEntrypoint { fetch(request) { return handle(request, this.ctx); } }`,
 };
-/** Before and after workerd began to bind what is made of AsyncLocalStorage to its request. */
+/** Compatibility dates before and after workerd binds AsyncLocalStorage snapshots to their request. */
 const DATES = ['2025-01-01', '2026-10-01'];
-/** More than may be under way in places at once. */
+/** More requests than can have a place at once. */
 const MANY = 40;
 
 interface Asked extends Started {
-  /** Asks for `/<kind>/<number>`, with the trace of that number. */
+  /** Requests `/<kind>/<number>` with the trace of that number. */
   ask: (kind: string, number: number) => ReturnType<typeof call>;
 }
 
@@ -81,7 +81,7 @@ function assertOwnTraces({ lines }: Started): void {
 
 for (const [form, code] of Object.entries(FORMS))
   for (const date of DATES)
-    test(`requests to ${form} that are under way at once have each its own trace, with the date ${date}`, async (t) => {
+    test(`concurrent requests to ${form} each have their own trace, with the date ${date}`, async (t) => {
       const all = await asked(t, code, date);
       const kindOf = (number: number) => (number % 3 === 0 ? 'plain' : 'waits');
       for (const from of [0, 100])
@@ -98,7 +98,7 @@ for (const [form, code] of Object.entries(FORMS))
 
 for (const [form, code] of Object.entries(FORMS))
   for (const kind of ['waitUntil', 'ReadableStream', 'TransformStream', 'HTMLRewriter'])
-    test(`what goes on after an answer of ${form} by ${kind} keeps its trace while others are answered`, async (t) => {
+    test(`${kind} work after an answer of ${form} keeps its trace while others are answered`, async (t) => {
       const all = await asked(t, code);
       const answer = all.ask(kind, 1);
       await eventually(() => all.lines.length === 1, 'it is asked');
@@ -109,7 +109,7 @@ for (const [form, code] of Object.entries(FORMS))
       assertOwnTraces(all);
     });
 
-test('what goes on beside an open WebSocket keeps its trace while others are answered', async (t) => {
+test('work beside an open WebSocket keeps its trace while others are answered', async (t) => {
   const all = await asked(t, FORMS['an object']);
   const headers = {
     ...headersOf(1),
@@ -129,7 +129,7 @@ test('what goes on beside an open WebSocket keeps its trace while others are ans
 });
 
 for (const kind of ['ReadableStream', 'waitUntil'])
-  test(`what goes on after its request was given up is taken for no other’s (${kind})`, async (t) => {
+  test(`work of a request whose tracking timed out is not attributed to another request (${kind})`, async (t) => {
     const giveUpAtOnce = (directory: string) => {
       const path = join(directory, 'cellar-events.js');
       const text = readFileSync(path, 'utf8');
@@ -140,7 +140,7 @@ for (const kind of ['ReadableStream', 'waitUntil'])
     const all = await asked(t, FORMS['an object'], undefined, giveUpAtOnce);
     const answer = all.ask(kind, 1);
     await eventually(() => all.lines.length === 1, 'it is asked');
-    // The last of them are under way when it goes on, in places that others of them were given up for.
+    // The last requests are under way when the work resumes, in places taken from others of them.
     for (const number of numbers(100)) await all.ask('waits', number);
     const last = numbers(200).map((number) => all.ask('released', number));
     await eventually(() => all.lines.length === 1 + 4 * MANY, 'all others are asked');
@@ -153,7 +153,7 @@ for (const kind of ['ReadableStream', 'waitUntil'])
     assertOwnTraces({ ...all, lines: known });
   });
 
-test('a rejection that a request leaves behind is told with its request', async (t) => {
+test('an unhandled rejection is reported with its request', async (t) => {
   const { ask, told } = await asked(t, FORMS['an object']);
   for (const number of [1, 2]) {
     await ask('rejects', number);

@@ -1,4 +1,4 @@
-// What a Worker reaches of the machine that it runs on, with real listeners and real addresses.
+// Which addresses of its machine a Worker can reach, with real listeners and real addresses.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
@@ -13,7 +13,7 @@ const own = Object.values(networkInterfaces())
   .flatMap((list) => list ?? [])
   .filter(({ address }) => !address.startsWith('fe80'))
   .map(({ address }) => address);
-/** Addresses that a machine may have though they look public, or are those of another network in IPv6's clothes. */
+/** Addresses that a machine may have though they look public, and IPv6 forms of addresses of other networks. */
 const TAKEN = [
   '127.0.0.1',
   '::1',
@@ -52,14 +52,18 @@ test('a Worker reaches no address of this machine', async (t) => {
   assert.ok(found.process.length > 0, 'this process reaches its own');
 });
 
-test('nor one that looks public, or that stands for another network', NEEDS_NETWORK, async (t) => {
-  const found = await reach(t, ['unshare', '--net'], ['take', ...TAKEN]);
-  assert.deepEqual(found.worker, []);
-  assert.deepEqual(found.process, TAKEN);
-});
+test(
+  'a Worker reaches no public-looking local address and no IPv6 form of another network',
+  NEEDS_NETWORK,
+  async (t) => {
+    const found = await reach(t, ['unshare', '--net'], ['take', ...TAKEN]);
+    assert.deepEqual(found.worker, []);
+    assert.deepEqual(found.process, TAKEN);
+  },
+);
 
 test(
-  'the operator opens networks, but this machine and metadata only by their own names',
+  'the operator can open networks, but this machine and metadata services only by their exact addresses',
   NEEDS_NETWORK,
   async (t) => {
     const networks = ['10.9.0.0/16', '100.64.0.0/10', '169.254.0.0/16', 'fd00::/16'];

@@ -5,9 +5,9 @@ import { type Harness, harness, nextDue } from '../../support/fleets/harness.ts'
 import { makeRelease } from '../../support/fleets/release.ts';
 
 /**
- * `/?body` sends a message. Each batch is a line: queue, bodies with their attempts, and when. `slow` takes 800 ms,
- * `bad` throws, `loop` takes for ever the first time.
- * `/wrong` answers with the errors of sends that are beyond a limit.
+ * `/?body` sends a message. Each batch is a line: queue, bodies with their attempts, time. `slow` takes 800 ms,
+ * `bad` throws, `loop` never ends at its first attempt.
+ * `/wrong` answers with the errors of sends above a limit.
  */
 const CODE = `
 const error = (work) => work.then(() => 'sent', ({ message }) => message);
@@ -37,16 +37,16 @@ export default {
   },
 };`;
 
-/** So long that an app is at rest before its batch is due. */
+/** Long enough for an app to hibernate before its batch is due. */
 const BATCH_TIMEOUT_S = 3;
-/** On a machine with much to do. */
+/** The timeout for a busy machine. */
 const LATE_MS = 20_000;
 
 interface Jobs extends Harness {
   live: { deployId: string; directory: string };
-  /** Sends a message, and says when. */
+  /** Sends a message and returns the time. */
   send: (body: string) => Promise<number>;
-  /** Batches so far: `queue: body/attempt …`. */
+  /** Returns the batches so far: `queue: body/attempt …`. */
   batches: () => string[];
 }
 
@@ -61,7 +61,7 @@ async function jobs(t: TestContext, settings: Partial<QueueConsumer> = {}, idleM
 function release(directory: string, settings: Partial<QueueConsumer> = {}) {
   const consumer = { queue: 'jobs', maxBatchTimeout: BATCH_TIMEOUT_S, ...settings };
   return makeRelease(directory, CODE, {
-    // A batch that never ends is ended soon.
+    // A batch that never ends is cut soon.
     cpuMs: 2_000,
     triggers: {
       crons: [],
@@ -71,26 +71,26 @@ function release(directory: string, settings: Partial<QueueConsumer> = {}) {
   });
 }
 
-/** Looks at the fleet as the host's clock does, only oftener. */
+/** Runs the fleet's checks as the host's timer does, but more often. */
 function runClock(t: TestContext, { tick }: Harness): void {
   const timer = setInterval(tick, 20);
   t.after(() => clearInterval(timer));
 }
 
-/** How long after its messages were due the first batch came, in ms. */
+/** Returns the delay of the first batch after its messages were due, in ms. */
 function lateness({ lines }: Harness, sentAt: number): number {
   const line = lines.find((entry) => entry.includes('batch of'))!;
   return Number(/ at (\d+)/.exec(line)![1]) - sentAt - BATCH_TIMEOUT_S * 1000;
 }
 
-test('messages come in batches, in the order in which they were sent', async (t) => {
+test('messages arrive in batches, in the order in which they were sent', async (t) => {
   const app = await jobs(t, { maxBatchSize: 2 });
   for (const body of ['a', 'b', 'c']) await app.send(body);
   await app.until(() => app.batches().length === 2);
   assert.deepEqual(app.batches(), ['jobs: a/1 b/1', 'jobs: c/1']);
 });
 
-test('a message that is sent just before the app hibernates is consumed in time', async (t) => {
+test('a message sent just before the app hibernates is consumed in time', async (t) => {
   const app = await jobs(t);
   const sentAt = await app.send('slow');
   app.fleet.tick();
@@ -108,7 +108,7 @@ test('a message that is sent just before the app hibernates is consumed in time'
   assert.deepEqual([app.fleet.state, app.rests.at(-1)], ['idle', { dueAt: null }]);
 });
 
-test('a message that is sent just before the app falls asleep is consumed in time, and wakes nothing', async (t) => {
+test('a message sent just before the app falls asleep is consumed in time without waking it', async (t) => {
   const app = await jobs(t);
   const sentAt = await app.send('slow');
   await app.fleet.sleep();
@@ -121,7 +121,7 @@ test('a message that is sent just before the app falls asleep is consumed in tim
   assert.deepEqual([app.fleet.state, app.states.length], ['stopped', changes]);
 });
 
-test('a batch that throws comes again while the app sleeps, and then goes to the dead letters', async (t) => {
+test('a batch that throws is retried while the app sleeps, then goes to the dead letter queue', async (t) => {
   const app = await jobs(t, { maxRetries: 1, retryDelay: 1, deadLetterQueue: 'dead' });
   await app.send('bad');
   await app.fleet.sleep();
@@ -131,7 +131,7 @@ test('a batch that throws comes again while the app sleeps, and then goes to the
   assert.equal(app.fleet.asleep, true);
 });
 
-test('a send beyond a limit says which limit', async (t) => {
+test('a send above a limit names the limit', async (t) => {
   const app = await jobs(t);
   assert.deepEqual(JSON.parse((await app.ask('/wrong')).text), [
     'message length of 128001 bytes exceeds limit of 128000 bytes (10204)',
@@ -158,7 +158,7 @@ test('a dead letter does not wait for the retry delay', async (t) => {
   assert.deepEqual(app.batches(), ['jobs: bad/1', 'dead: bad/1']);
 });
 
-test('messages outlive kill -9, also one that was being consumed', async (t) => {
+test('messages survive kill -9, also one that was being consumed', async (t) => {
   const app = await jobs(t, { maxBatchTimeout: 0 });
   await app.send('slow');
   await app.until(() => app.batches().length === 1);
@@ -176,12 +176,12 @@ test('a deploy keeps the messages, and its consumer gets them', async (t) => {
   assert.deepEqual(app.batches(), ['jobs: a/1']);
 });
 
-test('queues without a message are nothing due', async (t) => {
+test('empty queues schedule nothing', async (t) => {
   const app = await jobs(t);
   assert.equal(await nextDue(app.live.directory, `${app.root}/data`), null);
 });
 
-test('a batch that never ends is cut though the app sleeps, and comes again', async (t) => {
+test('a batch that never ends is cut and retried though the app sleeps', async (t) => {
   const app = await jobs(t, {}, 1_000);
   await app.send('loop');
   await app.fleet.sleep();

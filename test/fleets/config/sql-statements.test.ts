@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { splitStatements } from '../../../sqlite/statements.js';
 import { randomCases } from '../../support/random.ts';
 
-test('a file is split where SQLite ends a statement, and each one knows its line', () => {
+test('a file is split where SQLite ends a statement, and each statement knows its line', () => {
   const file = `-- a; comment
 CREATE TABLE a(x TEXT); /* ; */ INSERT INTO a VALUES ('one; ''two''
 ');;
@@ -30,7 +30,7 @@ END`,
     assert.deepEqual(splitStatements(empty), []);
 });
 
-test('SQLite takes each piece of a file as exactly one statement', () => {
+test('SQLite accepts each piece of a file as exactly one statement', () => {
   const database = new Database(':memory:');
   database.exec('CREATE TABLE a(x)');
   const statement = fc.constantFrom(
@@ -56,7 +56,7 @@ test('SQLite takes each piece of a file as exactly one statement', () => {
   );
 });
 
-test('a long file is split without a stack or a second to spare', () => {
+test('a long file is split quickly and without recursion', () => {
   const long = `INSERT INTO a VALUES ('${'x'.repeat(3e6)}'); /*${'*'.repeat(3e6)}*/ SELECT 1`;
   assert.deepEqual(
     splitStatements(long).map(({ sql }) => sql.length),

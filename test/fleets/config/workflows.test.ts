@@ -6,8 +6,8 @@ import { type Harness, harness } from '../../support/fleets/harness.ts';
 import { makeRelease } from '../../support/fleets/release.ts';
 
 /**
- * `/create?id=…&…` makes an instance whose parameters are the others, `/?id=…` tells its status, `/event?id=…` sends an event
- * that it may wait for, and `/pause`, `/resume`, `/restart`, `/terminate` do so. What `run()` does is in its parameters.
+ * `/create?id=…&…` makes an instance with the other parameters, `/?id=…` returns its status, `/event?id=…` sends an event
+ * that it may wait for. `/pause`, `/resume`, `/restart`, `/terminate` do so. The parameters decide what `run()` does.
  */
 const CODE = (version: string) => `
 import { WorkflowEntrypoint } from 'cloudflare:workers';
@@ -63,10 +63,10 @@ export default {
 };`;
 
 const WORKFLOWS: Workflow[] = [{ binding: 'ORDERS', name: 'orders', className: 'Order' }];
-/** On a machine with much to do; a quiet one takes less than a second. */
+/** The timeout for a busy machine; an idle one takes less than a second. */
 const LATE_MS = 20_000;
 
-/** What the app answers: of an instance its status, else what it was asked for. */
+/** The app's response: the status of an instance, else the result of the request. */
 interface Status {
   status: string;
   output: { first: number; woke: number; event: unknown; version: string };
@@ -76,7 +76,7 @@ interface Status {
 
 interface Orders extends Harness {
   json: (path: string) => Promise<Status>;
-  /** Resolves with the status of an instance once that has ended. */
+  /** Resolves with the status of an instance after its end. */
   ended: (id: string) => Promise<Status>;
 }
 
@@ -103,7 +103,7 @@ async function orders(t: TestContext, idleMs = Number.POSITIVE_INFINITY): Promis
   return { ...app, json, ended };
 }
 
-/** Looks at the fleet as the host's clock does, only oftener. */
+/** Runs the fleet's checks as the host's timer does, but more often. */
 function runClock(t: TestContext, { tick }: Harness): void {
   const timer = setInterval(tick, 20);
   t.after(() => clearInterval(timer));
@@ -112,7 +112,7 @@ function runClock(t: TestContext, { tick }: Harness): void {
 const said = ({ lines }: Harness, words: string) =>
   lines.filter((line) => line.startsWith('{') && line.includes(words));
 
-test('instances run their steps, wait for events, and tell what became of them', async (t) => {
+test('instances run their steps, wait for events and report their result', async (t) => {
   const app = await orders(t);
   await app.json('/create?id=a&wait=60000');
   assert.deepEqual(await app.json('/create?id=a'), {
@@ -127,7 +127,7 @@ test('instances run their steps, wait for events, and tell what became of them',
   assert.equal((await app.ended('b2')).status, 'complete');
 });
 
-test('a step is tried again as it says, and what fails is told once for each attempt, in the app’s own words', async (t) => {
+test("a step is retried as configured, and each failed attempt is reported once with the app's own message", async (t) => {
   const app = await orders(t);
   await app.json('/create?id=f&fails=2&secret=hunter2');
   const failed = await app.ended('f');
@@ -138,7 +138,7 @@ test('a step is tried again as it says, and what fails is told once for each att
   const attempts = errors.filter(({ handler }) => handler === 'Order, step fails');
   assert.equal(attempts.length, 3);
   assert.match(attempts[0].stack, /^Error: the till is locked\n +at .*app\.js/);
-  // What run() throws is the error of its step: known by its id.
+  // What run() throws is the error of its step: both have the same id.
   const run = errors.filter(({ handler }) => handler === 'Order.run');
   assert.deepEqual(
     run.map(({ id }) => id),
@@ -152,7 +152,7 @@ test('a step is tried again as it says, and what fails is told once for each att
   assert.deepEqual(said(app, 'hunter2'), [], 'no parameter and no output comes to the log');
 });
 
-test('a NonRetryableError of any name, or without a message, is not tried again', async (t) => {
+test('a NonRetryableError of any name, or without a message, is not retried', async (t) => {
   const app = await orders(t);
   await app.json('/create?id=d&declined=1');
   await app.json('/create?id=q&silent=1');
@@ -161,7 +161,7 @@ test('a NonRetryableError of any name, or without a message, is not tried again'
   assert.equal((await app.ended('q')).status, 'errored');
 });
 
-test('an app answers while an instance takes many quick steps', async (t) => {
+test('an app responds while an instance takes many quick steps', async (t) => {
   const app = await orders(t);
   await app.json('/create?id=many&steps=1000');
   let answered = 0;
@@ -184,7 +184,7 @@ test('instances are paused, resumed, restarted and terminated', async (t) => {
   assert.match((await app.json('/?id=nobody')).refused, /not_found/);
 });
 
-test('a sleep outlives the hibernation of the app, and ends in time; a step keeps the process', async (t) => {
+test('a sleep survives the hibernation of the app and ends in time; a step keeps the process', async (t) => {
   const app = await orders(t, 0);
   runClock(t, app);
   await app.json('/create?id=h&work=1500&sleep=4000');
@@ -199,7 +199,7 @@ test('a sleep outlives the hibernation of the app, and ends in time; a step keep
   t.diagnostic(`the sleep ended ${late} ms late`);
 });
 
-test('what is interrupted goes on at once: after kill -9, and in the next release', async (t) => {
+test('an interrupted instance resumes at once: after kill -9 and in the next release', async (t) => {
   const app = await orders(t);
   await app.json('/create?id=k&work=700');
   await app.until(() => said(app, 'work of k/1 in v1').length === 1);
@@ -218,7 +218,7 @@ test('what is interrupted goes on at once: after kill -9, and in the next releas
   assert.equal((await app.ended('w')).output.version, 'v2');
 });
 
-test('kill -9 after the end of a sleep, before the next step, loses no instance', async (t) => {
+test('kill -9 between the end of a sleep and the next step loses no instance', async (t) => {
   const app = await orders(t);
   await app.json('/create?id=g&sleep=100&think=1000');
   await app.until(() => said(app, 'thinks of g').length === 1);
@@ -227,7 +227,7 @@ test('kill -9 after the end of a sleep, before the next step, loses no instance'
   assert.equal(said(app, 'first of g').length, 1);
 });
 
-test('an instance that waits for long holds no memory, and its event has it run on without an error', async (t) => {
+test('an instance that waits long is evicted from memory, and its event resumes it without an error', async (t) => {
   const app = await orders(t);
   await app.json('/create?id=l&wait=3600000');
   await app.until(() => said(app, 'run of l').length === 1);
@@ -238,7 +238,7 @@ test('an instance that waits for long holds no memory, and its event has it run 
   assert.deepEqual(said(app, '"mechanism'), []);
 });
 
-test('a step at work counts as an open stream; one that a sleep cuts goes on at once, and the app sleeps on', async (t) => {
+test('a running step counts as an open stream; a step cut by app sleep resumes at once, and the app stays asleep', async (t) => {
   const app = await orders(t, 0);
   runClock(t, app);
   await app.json('/create?id=z&work=3000');

@@ -10,7 +10,7 @@ const EVERY_MINUTE = '* * * * *';
 /** Once a year, in a month that is not near. */
 const YEARLY = `0 0 1 ${((new Date().getUTCMonth() + 6) % 12) + 1} *`;
 
-/** A run of a cron is a line: its expression, the time it is for, and when. It takes 800 ms. */
+/** Each run of a cron writes a line: expression, scheduled time, actual time. A run takes 800 ms. */
 const CODE = `
 export default {
   fetch: () => new Response('answered'),
@@ -24,11 +24,11 @@ export default {
 interface Crons extends Harness {
   live: { deployId: string; directory: string };
   nextDue: () => Promise<number | null>;
-  /** Runs so far. */
+  /** Returns the runs so far. */
   runs: () => { cron: string; for: number; at: number }[];
 }
 
-/** A fleet that has started a release with crons, which are set. */
+/** A fleet that has started a release with crons, all scheduled. */
 async function crons(t: TestContext, expressions: string[], code = CODE): Promise<Crons> {
   const app = harness(t, { idleMs: 0 });
   const live = await release(`${app.root}/release-1`, expressions, code);
@@ -56,15 +56,15 @@ function release(directory: string, expressions: string[], code = CODE) {
   return makeRelease(directory, code, { triggers: { crons: expressions, producers: [], consumers: [] } });
 }
 
-/** Looks at the fleet as the host's clock does, only oftener. */
+/** Runs the fleet's checks as the host's timer does, but more often. */
 function runClock(t: TestContext, { fleet }: Harness): void {
   const timer = setInterval(() => fleet.tick(), 20);
   t.after(() => clearInterval(timer));
 }
 
 /**
- * Ends the host, so to speak, moves what workerd keeps of a cron, and begins again with the app asleep.
- * @param due when it is to be run, and for which time
+ * Closes the fleet, changes the stored time of a cron, and starts again with the app asleep.
+ * @param due when the cron is due, and its scheduled time
  */
 async function later(
   t: TestContext,
@@ -91,7 +91,7 @@ async function later(
 
 const lastMinute = () => Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS;
 
-test('a cron of a sleeping app runs in time, and wakes nothing', async (t) => {
+test('a cron of a sleeping app runs in time without waking it', async (t) => {
   const started = await crons(t, [EVERY_MINUTE, YEARLY]);
   const due = { at: Date.now() + 500, for: lastMinute() };
   const app = await later(t, started, EVERY_MINUTE, due);
@@ -117,7 +117,7 @@ test('a cron of a sleeping app runs in time, and wakes nothing', async (t) => {
   assert.deepEqual([app.fleet.state, app.fleet.asleep], ['stopped', true]);
 });
 
-test('a cron that was missed for long runs once', async (t) => {
+test('a cron that missed many runs runs once', async (t) => {
   const started = await crons(t, [EVERY_MINUTE]);
   const missed = lastMinute() - 60 * MINUTE_MS;
   const app = await later(t, started, EVERY_MINUTE, { at: missed, for: missed });
@@ -129,7 +129,7 @@ test('a cron that was missed for long runs once', async (t) => {
   assert.ok((await app.nextDue())! > lastMinute());
 });
 
-test('a run that is cut comes again while the app sleeps: a killed process, a sleep', async (t) => {
+test('a run that is cut by a killed process or by sleep is retried while the app sleeps', async (t) => {
   const started = await crons(t, [EVERY_MINUTE]);
   const minute = lastMinute();
   const app = await later(t, started, EVERY_MINUTE, { at: minute, for: minute });
@@ -144,13 +144,13 @@ test('a run that is cut comes again while the app sleeps: a killed process, a sl
   assert.ok(app.runs().every((run) => run.for === minute || run.for === minute + MINUTE_MS));
 });
 
-test('a cron that throws is tried again, and its process does not wait for that', async (t) => {
+test('a cron that throws is retried, and its process does not stay for the retry', async (t) => {
   const code = CODE.replace(
     'await scheduler.wait(800);',
     `if (Date.now() % 2 < 2) throw new Error('thrown');`,
   );
   const minute = lastMinute();
-  // Not due again before an hour has gone.
+  // Not due again within an hour.
   const hourly = `${new Date(minute).getUTCMinutes()} * * * *`;
   const started = await crons(t, [hourly], code);
   const app = await later(t, started, hourly, { at: minute, for: minute });
@@ -159,11 +159,11 @@ test('a cron that throws is tried again, and its process does not wait for that'
   const [first, second] = app.runs();
   assert.ok(second!.at - first!.at >= 2_000);
   assert.equal(second!.for, minute);
-  // What was found at the beginning, and each time that the process began or had gone.
+  // The state at the beginning, and at each start and end of the process.
   assert.deepEqual(app.rests.length, 4);
 });
 
-test('crons that a deploy brings are set at once, and those it takes away forgotten', async (t) => {
+test('a deploy schedules its new crons at once and removes the others', async (t) => {
   const app = await crons(t, [EVERY_MINUTE]);
   const next = await release(`${app.root}/release-2`, [YEARLY]);
   await app.fleet.swap(next, { commit: async () => {}, log: () => {} });

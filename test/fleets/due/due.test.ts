@@ -20,7 +20,7 @@ import { assertGone, dueReader, type Harness, harness, nextDue } from '../../sup
 import { makeRelease } from '../../support/fleets/release.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
-/** `/set?<ms>` sets an alarm so far ahead and answers its time. An alarm takes 800 ms. */
+/** `/set?<ms>` sets an alarm this far ahead and returns its time. An alarm takes 800 ms. */
 const CODE = `
 import { DurableObject } from 'cloudflare:workers';
 export class Clock extends DurableObject {
@@ -55,7 +55,7 @@ async function clock(
   return { ...app, live };
 }
 
-/** Looks at the fleet as the host's clock does, only oftener. */
+/** Runs the fleet's checks as the host's timer does, but more often. */
 function runClock(t: TestContext, { fleet }: Harness): void {
   const timer = setInterval(() => fleet.tick(), 20);
   t.after(() => clearInterval(timer));
@@ -63,7 +63,7 @@ function runClock(t: TestContext, { fleet }: Harness): void {
 
 const alarms = ({ lines }: Harness, what: string) => lines.filter((line) => line.includes(what));
 
-test('an alarm of a hibernated app runs in time, and the process goes again when it has ended', async (t) => {
+test('an alarm of a hibernated app runs in time, and the process hibernates again after it', async (t) => {
   const app = await clock(t);
   runClock(t, app);
   const at = Number((await app.ask('/?3000')).text);
@@ -78,7 +78,7 @@ test('an alarm of a hibernated app runs in time, and the process goes again when
   assert.equal(alarms(app, 'alarm ends').length, 1, 'an alarm under way keeps the process');
 });
 
-test('an alarm of a sleeping app runs, and the app stays asleep for everybody else', async (t) => {
+test('an alarm of a sleeping app runs, and the app stays asleep for requests', async (t) => {
   const app = await clock(t);
   runClock(t, app);
   const at = Number((await app.ask('/?2000')).text);
@@ -91,7 +91,7 @@ test('an alarm of a sleeping app runs, and the app stays asleep for everybody el
   assert.deepEqual([app.fleet.state, app.fleet.asleep], ['stopped', true]);
 });
 
-test('a request that came right before the sleep does not keep the process of its alarm', async (t) => {
+test('a request just before the sleep does not keep the process of its alarm', async (t) => {
   const app = await clock(t, Number.POSITIVE_INFINITY);
   await app.ask('/?2000');
   await app.fleet.sleep();
@@ -100,7 +100,7 @@ test('a request that came right before the sleep does not keep the process of it
   assert.deepEqual([app.fleet.asleep, app.fleet.pid], [true, null]);
 });
 
-test('a sleeping app that is woken during its alarm goes on in the same process', async (t) => {
+test('a sleeping app that wakes during its alarm continues in the same process', async (t) => {
   const app = await clock(t);
   await app.ask('/?2000');
   await app.fleet.sleep();
@@ -127,7 +127,7 @@ test('an alarm that was known when the host ended runs after its next start', as
   assert.equal(alarms(next, 'alarm ends').length, 1);
 });
 
-test('a process that dies in the alarm of a sleeping app is not the alarm’s end', async (t) => {
+test('an alarm of a sleeping app is retried when its process dies', async (t) => {
   const app = await clock(t);
   await app.ask('/?2000');
   await app.fleet.sleep();
@@ -151,13 +151,13 @@ test('a stopped app does not run its alarms', async (t) => {
   assert.deepEqual([app.fleet.state, app.fleet.pid, app.rests], ['stopped', null, []]);
 });
 
-test('no alarm, and no Durable Object yet, is nothing due', async (t) => {
+test('an app without an alarm or a Durable Object has nothing due', async (t) => {
   const app = await clock(t);
   assert.equal(await nextDue(app.live.directory, `${app.root}/data`), null);
   assert.equal(await nextDue(app.live.directory, `${app.root}/nowhere`), null);
 });
 
-test('while alarms cannot be read the process stays for them, and goes when they can', async (t) => {
+test('while alarms cannot be read the process stays, and hibernates once they can', async (t) => {
   const app = await clock(t);
   const metadata = `${app.root}/data/do/clock/metadata.sqlite`;
   renameSync(metadata, `${metadata}.aside`);
@@ -189,7 +189,7 @@ for (const [what, put] of Object.entries({
     execFileSync('mkfifo', [`${path}-wal`]);
   },
 } satisfies Record<string, (path: string) => void>)) {
-  test(`${what} in the place of the alarms is refused, the host goes on, and nothing is left of it`, async (t) => {
+  test(`${what} in place of the alarms is refused, the host keeps running, and nothing of it is left`, async (t) => {
     const app = await clock(t);
     await app.fleet.stop();
     const metadata = `${app.root}/data/do/clock/metadata.sqlite`;
@@ -204,13 +204,13 @@ for (const [what, put] of Object.entries({
   });
 }
 
-test('a reading of alarms that is given up when its app goes makes no directory of the app again', async (t) => {
+test('an alarm read that is cancelled when its app is deleted does not recreate a directory of the app', async (t) => {
   const app = await clock(t);
   await app.fleet.stop();
   const [data, scratch] = [`${app.root}/data`, `${app.root}/data/alarms-of-test`];
   const abort = new AbortController();
   const reading = dueReader(data).next(app.live.directory, abort.signal);
-  // It is under way for a moment only.
+  // The read is under way for a moment only.
   while (!existsSync(scratch)) await new Promise(setImmediate);
   rmSync(data, { recursive: true });
   abort.abort();
@@ -218,7 +218,7 @@ test('a reading of alarms that is given up when its app goes makes no directory 
   assert.ok(!existsSync(data));
 });
 
-test("one account's endless readings leave a reader to another's alarms", async (t) => {
+test("one account's endless alarm reads leave a reader for another account", async (t) => {
   const folder = temporaryDirectory(t);
   const [endless, own] = [join(folder, 'endless.sqlite'), join(folder, 'own.sqlite')];
   writeEndlessSchema(endless);
@@ -243,7 +243,7 @@ test("one account's endless readings leave a reader to another's alarms", async 
   await Promise.all(readings);
 });
 
-/** A schema as a tree of pages, each of which has the next one for all its children: there are 100^15 ways through it. */
+/** A schema as a tree of pages whose children are all the same next page: it has 100^15 paths. */
 function writeEndlessSchema(path: string): void {
   const [pageSize, depth, children] = [4096, 15, 100];
   writeDatabase(path, 'PRAGMA journal_mode = DELETE; CREATE TABLE _cf_ALARM(scheduled_time, actor_name)');
@@ -264,7 +264,7 @@ function writeEndlessSchema(path: string): void {
       bytes.writeUInt8(child + 1, start + cell + 4);
     }
   }
-  // The last page is a leaf with one entry, all of whose five columns are null.
+  // The last page is a leaf with one entry, whose five columns are null.
   const leaf = depth * pageSize;
   bytes.fill(0, leaf);
   bytes.writeUInt8(0x0d, leaf);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assertGone, harness } from '../../support/fleets/harness.ts';
 
-test('an app that was never deployed is 404, a stopped one 503, and neither has a process', async (t) => {
+test('a never deployed app answers 404, a stopped one 503, and neither has a process', async (t) => {
   const { fleet, release } = harness(t);
   const refused = () => {
     const admission = fleet.admit();
@@ -22,7 +22,7 @@ test('an app that was never deployed is 404, a stopped one 503, and neither has 
   assert.deepEqual([fleet.pid, await fleet.healthy()], [null, false]);
 });
 
-test('an app starts, serves, stops with its process gone, and starts again with its data', async (t) => {
+test('an app starts, serves, stops with its process, and starts again with its data', async (t) => {
   const { fleet, release, ask, states } = harness(t);
   const first = await release(1);
   const started = fleet.start(first);
@@ -43,7 +43,7 @@ test('an app starts, serves, stops with its process gone, and starts again with 
   );
 });
 
-test('a stop lets requests in flight end, and refuses those that come meanwhile', async (t) => {
+test('a stop lets requests in flight finish and refuses new ones', async (t) => {
   const { fleet, release, ask } = harness(t);
   await fleet.start(await release(1));
   const slow = ask('/slow');
@@ -57,7 +57,7 @@ test('a stop lets requests in flight end, and refuses those that come meanwhile'
   assert.equal((await held).text, '1', 'a start that waits for the stop makes requests wait too');
 });
 
-test('a process that is killed is started again, and requests wait for it', async (t) => {
+test('a killed process is restarted, and requests wait for it', async (t) => {
   const { fleet, release, ask, until, states, lines } = harness(t);
   await fleet.start(await release(1));
   const { pid } = fleet;
@@ -70,7 +70,7 @@ test('a process that is killed is started again, and requests wait for it', asyn
   assert.ok(lines.includes('restart in 100 ms: workerd was ended by SIGKILL'));
 });
 
-test('a process that keeps ending is a crash loop: refused, with the reason, and tried again later', async (t) => {
+test('a process that keeps ending is a crash loop: requests are refused with the reason, and it is retried later', async (t) => {
   const { fleet, release, ask, until } = harness(t);
   const code = `export default { fetch() { console.log('the last words'); return new Response('') } }`;
   await fleet.start(await release(1, { code, migrations: {} }));
@@ -89,7 +89,7 @@ test('a process that keeps ending is a crash loop: refused, with the reason, and
   assert.equal((await ask('/')).status, 200, 'a start that is asked for does not wait');
 });
 
-test('a release that does not start is crashed at once, and the start says why', async (t) => {
+test('a release that does not start counts as crashed at once, and the start reports why', async (t) => {
   const { fleet, release, ask } = harness(t);
   const broken = await release(1, { code: 'throw new Error("no"); export default {}', migrations: {} });
   const started = fleet.start(broken);
@@ -101,7 +101,7 @@ test('a release that does not start is crashed at once, and the start says why',
   assert.equal(fleet.state, 'stopped');
 });
 
-test('an endless loop does not outlive the fleet', async (t) => {
+test('closing the fleet kills an endless loop', async (t) => {
   const { fleet, release, ask } = harness(t);
   await fleet.start(await release(1));
   const { pid } = fleet;
@@ -120,7 +120,7 @@ test('an endless loop does not outlive the fleet', async (t) => {
   await assert.rejects(fleet.start(await release(1)), /the host is stopping/);
 });
 
-test('a start that is under way is given up when the fleet closes', async (t) => {
+test('closing the fleet cancels a start', async (t) => {
   const { fleet, release } = harness(t);
   const started = fleet.start(await release(1, { code: 'for (;;); export default {}', migrations: {} }));
   setTimeout(() => fleet.close(), 50);

@@ -72,7 +72,7 @@ test('pending migrations are applied in order and recorded as wrangler records t
   );
 });
 
-test('what is known to be applied starts no process, and what is only forgotten is not applied twice', async (t) => {
+test('known migrations start no process, and forgotten ones are not applied twice', async (t) => {
   const { apply, query, log, root } = app(t);
   const files = { '1.sql': 'CREATE TABLE a(x); INSERT INTO a VALUES (1)' };
   await apply(files);
@@ -85,7 +85,7 @@ test('what is known to be applied starts no process, and what is only forgotten 
   assert.equal(await query('SELECT count(*) AS n FROM a'), '[{"n":1}]');
 });
 
-test('a migration that fails undoes all of its run and says where, in SQLite’s words', async (t) => {
+test('a failed migration rolls back its whole run and reports its place, in the words of SQLite', async (t) => {
   const { apply, query } = app(t);
   await apply({ '1.sql': 'CREATE TABLE a(x)' });
   const files = {
@@ -101,7 +101,7 @@ test('a migration that fails undoes all of its run and says where, in SQLite’s
   assert.equal(await query('SELECT count(*) AS n FROM a'), '[{"n":2}]');
 });
 
-test('a migration that fails where another was applied under a name of before says so', async (t) => {
+test('a failed migration that was applied under an earlier name says so', async (t) => {
   const { apply } = app(t);
   await apply({ '1.sql': 'CREATE TABLE a(x)', '2.sql': 'CREATE TABLE b(x)' });
   const renamed = apply({ '1.sql': '', '2_tables.sql': 'CREATE TABLE b(x)' });
@@ -110,7 +110,7 @@ test('a migration that fails where another was applied under a name of before sa
   await assert.rejects(renamed, message);
 });
 
-test('migrations may be longer than one statement may be, and hold triggers', async (t) => {
+test('migrations may exceed the length limit of a statement and contain triggers', async (t) => {
   const { apply, query } = app(t);
   const trigger = 'CREATE TRIGGER t AFTER INSERT ON a BEGIN UPDATE n SET n = n + 1; END;';
   const rows = `INSERT INTO a VALUES ('${'x'.repeat(90)}');\n`.repeat(4_000);
@@ -120,7 +120,7 @@ test('migrations may be longer than one statement may be, and hold triggers', as
   assert.equal(await query('SELECT n FROM n'), '[{"n":4000}]');
 });
 
-test('however long migrations are, the host has next to nothing to do for them', async (t) => {
+test('long migrations take the host almost no CPU time', async (t) => {
   const [{ apply, query }, short] = [app(t), app(t)];
   const rows = `INSERT INTO a VALUES (0)${',(1)'.repeat(2_000)};\n`;
   const files = {
@@ -136,18 +136,18 @@ test('however long migrations are, the host has next to nothing to do for them',
     'new ones/2 é%.sql': rows,
     'new ones/3.sql': rows,
   });
-  // To split so much SQL takes ten times as long.
+  // Splitting this much SQL takes ten times as long.
   assert.ok(ofLong < 5 * ofShort, `${ofLong} ms for long ones, ${ofShort} ms for short ones`);
   assert.equal(await query('SELECT count(*) AS n FROM a'), '[{"n":4002000}]');
 });
 
-test('SQL that only a host could allow is refused', async (t) => {
+test('SQL that only a host may run is refused', async (t) => {
   const { apply } = app(t);
   await assert.rejects(apply({ '1.sql': "ATTACH '/etc/passwd' AS x" }), /1\.sql:1: .*not authorized/);
   await assert.rejects(apply({ '1.sql': 'BEGIN; CREATE TABLE a(x); COMMIT' }), /1\.sql:1: .*transaction/);
 });
 
-test('a broken promise between rows is found before the migrations count as applied', async (t) => {
+test('a foreign key violation is found before the migrations count as applied', async (t) => {
   const { apply, query } = app(t);
   const tables = 'CREATE TABLE a(id INTEGER PRIMARY KEY); CREATE TABLE b(a REFERENCES a(id));';
   const sql = `PRAGMA defer_foreign_keys = true; ${tables} INSERT INTO b VALUES (7);`;
@@ -155,7 +155,7 @@ test('a broken promise between rows is found before the migrations count as appl
   assert.match(await query('SELECT * FROM b'), /no such table/);
 });
 
-test('a migration without an end is ended, and leaves the database as it was', async (t) => {
+test('an endless migration is killed and leaves the database unchanged', async (t) => {
   const { apply, query } = app(t);
   await apply({ '1.sql': 'CREATE TABLE a(x)' });
   const endless =
@@ -179,7 +179,7 @@ DROP TABLE users;
 ALTER TABLE "new_users" RENAME TO "users";
 PRAGMA foreign_keys=ON;`;
 
-test('a table that is rebuilt without foreign keys leaves the rows of other tables', async (t) => {
+test('rebuilding a table with foreign keys off keeps the rows of other tables', async (t) => {
   const { apply, query } = app(t);
   const files: Record<string, string> = { '1.sql': FAMILY };
   await apply(files);
@@ -196,13 +196,13 @@ test('a table that is rebuilt without foreign keys leaves the rows of other tabl
     "SELECT (SELECT group_concat(id || ' ' || author) FROM posts) AS posts, (SELECT post FROM likes) AS post";
   assert.equal(await query(rows), '[{"posts":"10 1,20 2","post":10}]');
   assert.match(await query('INSERT INTO posts VALUES (30, 3)'), /FOREIGN KEY constraint failed/);
-  // Whoever does not turn them off deletes with the table what refers to it, as on D1.
+  // With foreign keys on, deleting the table deletes the rows that refer to it, as on D1.
   files['5.sql'] = rebuild('PRAGMA defer_foreign_keys=ON;');
   await apply(files);
   assert.equal(await query('SELECT * FROM posts'), '[]');
 });
 
-test('migrations without foreign keys that leave a row whose parent is missing are undone, and name the row', async (t) => {
+test('migrations with foreign keys off that orphan a row are rolled back and name the row', async (t) => {
   const { apply, query } = app(t);
   await apply({ '1.sql': FAMILY });
   const lost = rebuild('PRAGMA foreign_keys=OFF;', 'WHERE id = 1');
@@ -230,7 +230,7 @@ test('migrations are recorded in the table that the project names', async (t) =>
   assert.match(await query('SELECT * FROM d1_migrations'), /no such table/);
 });
 
-test('what was recorded in d1_migrations before is not applied again under the name of the project', async (t) => {
+test("migrations already recorded in d1_migrations are not applied again under the project's table", async (t) => {
   const { apply, query, log, root } = app(t);
   const files = {
     '1.sql': 'CREATE TABLE a(x); INSERT INTO a VALUES (1)',
@@ -241,13 +241,13 @@ test('what was recorded in d1_migrations before is not applied again under the n
   assert.deepEqual(log, ['DB: applied 1.sql', 'DB: applied 2.sql']);
   assert.equal(await query('SELECT x FROM a'), '[{"x":1},{"x":2}]');
   assert.equal(await query('SELECT name FROM applied'), '[{"name":"1.sql"},{"name":"2.sql"}]');
-  // Where it is forgotten what is applied, the tables say so.
+  // When the cached list of applied migrations is lost, the tables have it.
   rmSync(`${root}/data/migrations.json`);
   await apply(files, { tables: ['applied'] });
   assert.equal(await query('SELECT x FROM a'), '[{"x":1},{"x":2}]');
 });
 
-test('two bindings to one database that record in two tables have their migrations each', async (t) => {
+test('two bindings to one database that record in two tables have separate migrations', async (t) => {
   const { apply, query } = app(t);
   await apply(
     { '1.sql': 'CREATE TABLE IF NOT EXISTS a(x); INSERT INTO a VALUES (1)' },

@@ -1,4 +1,4 @@
-// A filling of a cache that ends before its time.
+// Cache prefills that end early.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,10 +6,10 @@ import { type TestContext, test } from 'node:test';
 import { eventually, processes } from '../../support/e2e/processes.ts';
 import { type Harness, harness } from '../../support/fleets/harness.ts';
 
-/** So many that the filling takes longer than its process is looked for. */
+/** Enough entries that the prefill outlasts the search for its process. */
 const FILES = 3_000;
 
-/** Begins a filling, and returns its process. */
+/** Starts a prefill and returns its process. */
 async function filling(t: TestContext): Promise<{ app: Harness; filled: Promise<void>; pid: number }> {
   const app = harness(t);
   const release = await app.release(1, { migrations: {} });
@@ -38,7 +38,7 @@ async function filling(t: TestContext): Promise<{ app: Harness; filled: Promise<
   return { app, filled, pid: find()!.pid };
 }
 
-test('an app that is deleted ends the filling of its cache at once, and that says why', async (t) => {
+test('deleting an app ends its cache prefill at once, with that reason', async (t) => {
   const { app, filled, pid } = await filling(t);
   process.kill(pid, 'SIGSTOP');
   const begun = performance.now();
@@ -47,7 +47,7 @@ test('an app that is deleted ends the filling of its cache at once, and that say
   assert.ok(performance.now() - begun < 60_000, 'the filling itself may take two minutes');
 });
 
-test('a filling whose process is killed gives the reason of its end', async (t) => {
+test('a prefill whose process is killed reports the reason', async (t) => {
   const { filled, pid } = await filling(t);
   process.kill(pid, 'SIGKILL');
   await assert.rejects(filled, /workerd was ended by SIGKILL/);

@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../../support/temporary.ts';
 const VALUE =
   'export default { fetch: async (r, env) => new Response(await env.CACHE.get("p/b é%/1.cache")) }';
 
-test('the files of a cache are put under their paths, and one that cannot be put is named', async (t) => {
+test('cache files are put under their paths, and a file that cannot be put is named', async (t) => {
   const root = temporaryDirectory(t);
   const namespaces = [{ binding: 'CACHE', storageId: 'namespace1' }];
   const files = { 'cache/b é%/1.cache': 'one', 'cache/b é%/2.fetch': 'x'.repeat(1_000_000) };

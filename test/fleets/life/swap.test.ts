@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { assertGone, type Harness, harness } from '../../support/fleets/harness.ts';
 
-/** Swaps and tells what was logged and whether it was committed. */
+/** Swaps releases. Returns the log and whether the swap was committed. */
 async function swap(
   { fleet, release }: Harness,
   version: number,
@@ -17,7 +17,7 @@ async function swap(
   return log;
 }
 
-test('a first deploy starts the app, after its migrations and before its requests', async (t) => {
+test('a first deploy starts the app after its migrations and before its requests', async (t) => {
   const app = harness(t);
   const log = await swap(app, 1);
   assert.deepEqual(log, ['DB: applied 1.sql', 'commit']);
@@ -25,7 +25,7 @@ test('a first deploy starts the app, after its migrations and before its request
   assert.equal(app.fleet.liveDeployId, 'release-1');
 });
 
-test('swaps under load drop no request, lose no write, and never run two processes on the storage', async (t) => {
+test('swaps under load drop no request, lose no write and never run two processes on the storage', async (t) => {
   const app = harness(t);
   await swap(app, 1);
   let stop = false;
@@ -56,7 +56,7 @@ test('swaps under load drop no request, lose no write, and never run two process
   t.diagnostic(`${answers.length} requests through 3 swaps`);
 });
 
-test('a request in flight ends in the old process while the new one’s requests are held', async (t) => {
+test('a request in flight finishes in the old process while requests for the new one are queued', async (t) => {
   const app = harness(t);
   await swap(app, 1);
   const slow = app.ask('/slow');
@@ -68,7 +68,7 @@ test('a request in flight ends in the old process while the new one’s requests
   await swapped;
 });
 
-test('a release that does not load never disturbs the one that serves', async (t) => {
+test('a release that does not load never disturbs the live one', async (t) => {
   const app = harness(t);
   await swap(app, 1);
   const { pid } = app.fleet;
@@ -81,7 +81,7 @@ test('a release that does not load never disturbs the one that serves', async (t
   assert.equal((await app.ask('/')).status, 200);
 });
 
-test('a migration that fails is undone, and the previous release serves again', async (t) => {
+test('a failed migration is rolled back, and the previous release serves again', async (t) => {
   const app = harness(t);
   await swap(app, 1);
   const migrations = { '1.sql': '', '2.sql': 'INSERT INTO hits VALUES (0);\nDROP TABLE nope;' };
@@ -98,7 +98,7 @@ test('a migration that fails is undone, and the previous release serves again', 
   );
 });
 
-test('a commit that fails leaves the release before live, and ends the new process', async (t) => {
+test('a failed commit keeps the previous release live and ends the new process', async (t) => {
   const app = harness(t);
   await swap(app, 1);
   const commit = () => {
@@ -108,14 +108,14 @@ test('a commit that fails leaves the release before live, and ends the new proce
   assert.equal((await app.ask('/version')).text, '1');
 });
 
-test('a first deploy that fails leaves the app never deployed', async (t) => {
+test('a failed first deploy leaves the app never deployed', async (t) => {
   const app = harness(t);
   await assert.rejects(swap(app, 1, { migrations: { '1.sql': 'nonsense' } }), /1\.sql:1: near "nonsense"/);
   assert.deepEqual([app.fleet.state, app.fleet.liveDeployId], ['none', null]);
   assert.equal((await app.ask('/')).status, 404);
 });
 
-test('a deploy repairs an app that has crashed', async (t) => {
+test('a deploy repairs a crashed app', async (t) => {
   const app = harness(t);
   const broken = await app.release(1, { code: 'throw new Error("no"); export default {}', migrations: {} });
   await assert.rejects(app.fleet.start(broken));
@@ -142,7 +142,7 @@ test('a deploy to a stopped app is tried and migrated, and starts with the app',
   assert.equal((await app.ask('/')).text, '{"version":2,"count":1,"rows":1}');
 });
 
-test('a stop that comes during a swap wins', async (t) => {
+test('a stop during a swap wins', async (t) => {
   const app = harness(t);
   await swap(app, 1);
   const swapped = swap(app, 2);

@@ -10,7 +10,7 @@ import { call, entry, makeRelease, startRelease, workerd } from '../../support/f
 import { temporaryDirectory } from '../../support/temporary.ts';
 import { NEEDS_USERS } from '../../support/users.ts';
 
-/** The trial of a release, its scratch beside it. */
+/** Runs the trial of a release with its scratch directory beside it. */
 async function tried(directory: string): Promise<string[]> {
   const root = dirname(directory);
   const directories = { run: `${root}/run/app`, data: `${root}/data` };
@@ -31,7 +31,7 @@ test('a release that loads passes its trial and leaves nothing behind', async (t
 });
 
 test(
-  'a trial under a user of its own removes what that user left, and follows no link of its',
+  "a trial under its own user removes that user's files and follows none of its links",
   NEEDS_USERS,
   async (t) => {
     const root = temporaryDirectory(t);
@@ -64,7 +64,7 @@ test(
   },
 );
 
-test('what trials of a host that was killed left goes, and nothing else', (t) => {
+test('trials that a killed host left are removed, and nothing else', (t) => {
   const root = temporaryDirectory(t);
   const [runs, trash] = [`${root}/run`, `${root}/trash`];
   trashTrials({ runs, trash });
@@ -94,7 +94,7 @@ const broken: Record<string, [code: string, message: string]> = {
 };
 
 for (const [what, [code, message]] of Object.entries(broken)) {
-  test(`${what} fails the trial with workerd's own words`, async (t) => {
+  test(`${what} fails the trial with the error of workerd`, async (t) => {
     const { directory } = await makeRelease(`${temporaryDirectory(t)}/r`, code);
     await assert.rejects(tried(directory), (error: Error) => {
       assert.equal(error.message, message);
@@ -118,7 +118,7 @@ const called = {
   },
 };
 
-test('a Worker that crons or queues are to call needs the handlers for that, however it is written', async (t) => {
+test('a Worker that crons or queues call needs the handlers for them, in any form', async (t) => {
   const root = temporaryDirectory(t);
   const workerClass = (methods: string) =>
     `import { WorkerEntrypoint } from 'cloudflare:workers'; export default class extends WorkerEntrypoint { ${methods} }`;
@@ -142,7 +142,7 @@ test('a Worker that crons or queues are to call needs the handlers for that, how
 const IMPORT = `import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';`;
 const ADVICE = ': write `export default { fetch(request) {…} }`';
 
-test('a Worker that nothing would ever call fails the trial, which names its file and what to write', async (t) => {
+test('a Worker that nothing would call fails the trial, which names its file and what to write', async (t) => {
   const root = temporaryDirectory(t);
   const useless: [code: string, why: string][] = [
     ['export default {}', 'has no handler, so it would answer nothing'],
@@ -169,7 +169,7 @@ test('a Worker that nothing would ever call fails the trial, which names its fil
   }
 });
 
-test('a Worker without fetch() passes its trial, with a note, where something else of it is called', async (t) => {
+test('a Worker without fetch() passes its trial with a note if something else of it is called', async (t) => {
   const root = temporaryDirectory(t);
   const classes = [{ className: 'Room', storageId: 'room', sql: true }];
   const useful: [code: string, fields?: Partial<Release>][] = [
@@ -220,7 +220,7 @@ test('a cron expression that workerd does not understand fails the trial by name
   });
 });
 
-test('no cron calls a Worker on trial', async (t) => {
+test('crons do not run during a trial', async (t) => {
   const code = 'export default { scheduled() {}, queue() {} }';
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, code, called);

@@ -18,7 +18,7 @@ const ASSETS: Assets = {
   runWorkerFirst: false,
 };
 
-/** What would have changed if it was written again. */
+/** What would change if the file was written again. */
 function written(config: string): unknown[] {
   return readdirSync(dirname(config)).map((name) => {
     const { ino, mtimeMs } = statSync(`${dirname(config)}/${name}`);
@@ -26,7 +26,7 @@ function written(config: string): unknown[] {
   });
 }
 
-test('the files of a release are written once, whoever asks, and nothing is written to the release', async (t) => {
+test('the files of a release are written once for all callers, and nothing is written into the release', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   const cache = new CellFilesCache(`${root}/run`, 512);
@@ -38,7 +38,7 @@ test('the files of a release are written once, whoever asks, and nothing is writ
   assert.deepEqual(written(first.config), before);
 });
 
-test('files that are missing, and those of a release made anew at its path, are written again', async (t) => {
+test('missing files and those of a release recreated at its path are written again', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO, { vars: { A: '1' } });
   const cache = new CellFilesCache(`${root}/run`, 512);
@@ -54,7 +54,7 @@ test('files that are missing, and those of a release made anew at its path, are 
   assert.match(readFileSync(second.config, 'utf8'), /name = "A", text = "2"/);
 });
 
-test('the files of two releases are kept, older ones and what a killed host left go', async (t) => {
+test('the files of two releases are kept; older ones and those of a killed host are removed', async (t) => {
   const root = temporaryDirectory(t);
   const cache = new CellFilesCache(`${root}/run`, 512);
   const files: string[] = [];
@@ -65,7 +65,7 @@ test('the files of two releases are kept, older ones and what a killed host left
   assert.deepEqual(readdirSync(`${root}/run`).sort(), files.slice(1).sort());
 });
 
-test('a release of before, with a config of its own and its rules in the assets alone, is served as it was', async (t) => {
+test('an older release with its own config and rules only in the assets is served unchanged', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(
     `${root}/r`,
@@ -87,7 +87,7 @@ test('a release of before, with a config of its own and its rules in the assets 
   assert.equal((await get('/other')).text, 'hello');
 });
 
-test('rules that the description has are taken from there', async (t) => {
+test('rules in the description take precedence', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(
     `${root}/r`,
@@ -102,7 +102,7 @@ test('rules that the description has are taken from there', async (t) => {
   assert.equal((await get('/old')).status, 404);
 });
 
-test('a release without a description, or with a damaged one, says so', async (t) => {
+test('a release with a missing or damaged description says so', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   writeFileSync(`${directory}/release.json`, '{');
@@ -115,7 +115,7 @@ test('a release without a description, or with a damaged one, says so', async (t
   );
 });
 
-test('a description of many megabytes holds the host up no more than a small one', async (t) => {
+test('a description of many megabytes blocks the host no longer than a small one', async (t) => {
   const root = temporaryDirectory(t);
   const vars = Object.fromEntries(
     Array.from({ length: 20_000 }, (_, n) => [`NAME_${n}`, 'value '.repeat(80)]),
@@ -129,7 +129,7 @@ test('a description of many megabytes holds the host up no more than a small one
   assert.ok(user + system < 100_000, `the host worked ${(user + system) / 1000} ms for it`);
 });
 
-test('what a launch needs to know has an end', async (t) => {
+test('a launch description above the size limit is refused', async (t) => {
   const root = temporaryDirectory(t);
   const classes = Array.from({ length: 10_000 }, (_, n) => ({
     className: `C${n}`,
@@ -140,7 +140,7 @@ test('what a launch needs to know has an end', async (t) => {
   await assert.rejects(new CellFilesCache(`${root}/run`, 512).of(directory), /more than 524288/);
 });
 
-test('files of one release that are asked for by two at once are written once', async (t) => {
+test('concurrent callers write the files of a release once', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   const cache = new CellFilesCache(`${root}/run`, 512);
@@ -148,7 +148,7 @@ test('files of one release that are asked for by two at once are written once', 
   assert.equal(one, other);
 });
 
-test('a config names the secrets of the process, but for those whose names bindings have, and other names make another', async (t) => {
+test('a config names the secrets of the process except those named like bindings, and other names need another config', async (t) => {
   const root = temporaryDirectory(t);
   const databases = [{ binding: 'DB', storageId: 'main', migrations: [] }];
   const { directory } = await makeRelease(`${root}/r`, HELLO, {

@@ -1,4 +1,4 @@
-// The kernel's own limit of an app's memory, where this machine lets Cellar make control groups.
+// The kernel's memory limit of an app, on machines where Cellar can create control groups.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
@@ -27,7 +27,7 @@ after(async () => {
 });
 
 test(
-  'between two looks of the host the kernel ends a process that takes too much, and its owner is told',
+  'the kernel kills a process that exceeds its memory between two checks, and its owner is notified',
   NEEDS_GROUPS,
   async (t) => {
     useCellGroups(groups as CellGroups);
@@ -36,7 +36,7 @@ test(
       commit: async () => {},
       log: () => {},
     });
-    // It is put there while it starts.
+    // It joins the group while it starts.
     const group = () => readFileSync(`/proc/${app.fleet.pid}/cgroup`, 'utf8');
     await app.until(() => group().includes(`${NAME}-cell-${app.fleet.pid}`));
     assert.equal(await app.ask('/?mb=4000').catch(() => 'cut'), 'cut');

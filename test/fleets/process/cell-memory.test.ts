@@ -1,4 +1,4 @@
-// Apps that take all the memory they can get.
+// Apps that allocate all available memory.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -26,7 +26,7 @@ export default { async fetch(request) {
   return new Response('ok');
 } }`;
 
-/** Has `gauge` look as often as it can until the test ends. */
+/** Has `gauge` check as often as it can until the test ends. */
 function watching(t: TestContext, gauge: MemoryGauge): void {
   const look = setInterval(() => void gauge.sample(), 20);
   t.after(() => clearInterval(look));
@@ -36,7 +36,7 @@ for (const [where, path] of [
   ['its buffers', '/buffers?mb=4000'],
   ['its heap', '/heap?mb=4000'],
 ]) {
-  test(`an app whose memory grows without end, in ${where}, is restarted and says why`, async (t) => {
+  test(`an app whose memory grows endlessly, in ${where}, is restarted and says why`, async (t) => {
     const memory = new MemoryGauge(0, 128);
     const app = harness(t, { memoryMb: 128, memory });
     watching(t, memory);
@@ -44,7 +44,7 @@ for (const [where, path] of [
     const asked = app.ask(path!).catch(() => 'cut');
     await app.until(() => app.fleet.lastError !== null);
     assert.match(app.fleet.lastError!, /RUNNER_CELL_MAX_MB \(128\) allows/);
-    // It is in the app's log.
+    // The app's log has the line.
     await app.until(() => app.lines.some((line) => line.includes('RUNNER_CELL_MAX_MB')));
     assert.equal(await asked, 'cut');
     assert.deepEqual(await app.ask('/'), { status: 200, text: 'ok' });
@@ -54,7 +54,7 @@ for (const [where, path] of [
   });
 }
 
-test('a heap that grows without end ends the process by itself; garbage does not', async (t) => {
+test('an endlessly growing heap ends its own process; garbage does not', async (t) => {
   const app = harness(t, { memoryMb: 128 });
   await app.fleet.swap(await app.release(1, { code: HUNGRY, migrations: {} }), NO_STEPS);
   const { pid } = app.fleet;
@@ -66,7 +66,7 @@ test('a heap that grows without end ends the process by itself; garbage does not
   assert.equal(await asked, 'cut');
 });
 
-test('one allocation that is too large fails by itself, and the process lives', async (t) => {
+test('one allocation that is too large fails, and the process lives', async (t) => {
   const app = harness(t, { memoryMb: 128 });
   await app.fleet.swap(await app.release(1, { code: HUNGRY, migrations: {} }), NO_STEPS);
   const { pid } = app.fleet;
@@ -75,7 +75,7 @@ test('one allocation that is too large fails by itself, and the process lives', 
   assert.equal(app.fleet.pid, pid);
 });
 
-test('where memory is short, an app that uses more than its share makes room for a modest one', async (t) => {
+test('when memory is short, an app above its share is ended in favour of a small one', async (t) => {
   const root = temporaryDirectory(t);
   const use = (mb: number) => {
     const files = { 'memory.max': 4096 * MB, 'memory.current': mb * MB, 'memory.stat': 'inactive_file 0' };

@@ -22,7 +22,7 @@ export default { async fetch(request, env, context) {
     await scheduler.wait(0);
   }
 } }`;
-/** 100,000 lines a second, as far as the machine lets it; answers how many there were and how long they took. */
+/** Prints up to 100,000 lines a second. Returns their number and duration. */
 const PACED = `
 export default { async fetch() {
   const begun = Date.now();
@@ -35,7 +35,7 @@ export default { async fetch() {
 } }`;
 const MEASURED_MS = 3_000;
 
-/** A sink that counts what it is given, and what it is told was dropped. */
+/** A sink that counts the bytes it gets and those reported as dropped. */
 function counting(): OutputSink & { bytes: number; lines: number; lost: number } {
   const sink = lineSink(() => counted.lines++);
   const counted = {
@@ -46,7 +46,7 @@ function counting(): OutputSink & { bytes: number; lines: number; lost: number }
     write: (...given: Parameters<OutputSink['write']>) => {
       const [, piece, dropped] = given;
       counted.bytes += piece.length;
-      // The line that the rest of the first piece belongs to has lost its beginning.
+      // The rest of the first chunk belongs to a line whose beginning is lost.
       if (dropped !== null) counted.lost += dropped + Math.min(piece.length, 1);
       sink.write(...given);
     },
@@ -56,7 +56,7 @@ function counting(): OutputSink & { bytes: number; lines: number; lost: number }
 }
 
 for (const length of [1, 100, 10_000]) {
-  test(`an app that prints lines of ${length} bytes without end costs the host little`, async (t) => {
+  test(`an app that endlessly prints lines of ${length} bytes costs the host little`, async (t) => {
     const root = temporaryDirectory(t);
     const { directory } = await makeRelease(`${root}/r`, FLOOD);
     const output = counting();
@@ -74,7 +74,7 @@ for (const length of [1, 100, 10_000]) {
     const share = (user + system) / 1000 / elapsed;
     t.diagnostic(`${(100 * share).toFixed(1)} % of a core, p99 of the loop ${delay.percentile(99) / 1e6} ms`);
     assert.ok(share < 0.25, `${share} of a core`);
-    // What a second may have, and what was saved up for four.
+    // One second's allowance, and what four seconds accumulated.
     assert.ok(output.bytes < (elapsed / 1000 + 5) * BYTES_PER_S, `${output.bytes} bytes`);
     await eventually(() => output.lost > 0, 'lines are dropped');
     assert.equal((await call(cell.socketPath('http'), '/')).text, 'ok', 'it is not blocked for long');
@@ -84,14 +84,14 @@ for (const length of [1, 100, 10_000]) {
   });
 }
 
-test('an app that prints 100,000 lines a second is not held up by its pipe, and each line is kept or counted', async (t) => {
+test('an app that prints 100,000 lines a second is not blocked by its pipe, and each line is kept or counted', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, PACED);
   const output = counting();
   const cell = await startCell({ ...(await cellOptions(root, directory)), output });
   t.after(() => cell.kill());
   let printed = 0;
-  // Again where others keep the processors busy: a pipe that holds the app up does so each time.
+  // Retries on a busy machine: a pipe that blocks the app does so each time.
   await eventually(async () => {
     const round = JSON.parse((await call(cell.socketPath('http'), '/')).text);
     printed += round.printed;
@@ -105,7 +105,7 @@ test('an app that prints 100,000 lines a second is not held up by its pipe, and 
   assert.ok(output.lines > 5_000);
 });
 
-/** What a process that printed `pieces` is known to have said. */
+/** Returns the output of a process that printed `pieces`. */
 async function printed(pieces: string[], isCrowded = false) {
   const lines: string[] = [];
   const dropped: number[] = [];
@@ -125,7 +125,7 @@ async function printed(pieces: string[], isCrowded = false) {
   output.read('stdout', stream);
   for (const piece of pieces) {
     stream.write(piece);
-    // So that each is read by itself.
+    // The pause has each piece read separately.
     await new Promise((resolve) => setImmediate(resolve));
   }
   stream.end();
@@ -133,22 +133,22 @@ async function printed(pieces: string[], isCrowded = false) {
   return { lines, dropped, output };
 }
 
-test('a quiet app’s burst of lines is passed on whole', async () => {
+test('a burst of lines of a quiet app is passed on whole', async () => {
   const { lines, dropped } = await printed(Array.from({ length: 5_000 }, (_, i) => `line ${i}\n`));
   assert.equal(lines.length, 5_000);
   assert.equal(lines.at(-1), 'line 4999');
   assert.deepEqual(dropped, []);
 });
 
-test('lines around what was dropped are whole ones', async () => {
-  // So much that seconds go by before the app may print again.
+test('lines around dropped ones are whole', async () => {
+  // Enough that seconds pass before the app may print again.
   const burst = `${'x'.repeat(100)}\n`.repeat(40_000) + 'short\n'.repeat(2);
   const { lines, dropped, output } = await printed([burst, 'dropped\nbegins to be dr', 'opped\nlast\n']);
   assert.deepEqual([lines.length, dropped], [40_002, [3]]);
   assert.match(output.explain(1, null).reason, /short\nshort\ndropped\nbegins to be dropped\nlast$/);
 });
 
-test('an end for want of memory says whose memory it was, and is over a limit only where that is the app’s own', async () => {
+test("an out-of-memory end names whose memory it was, and exceeds a limit only if the memory was the app's own", async () => {
   const { output } = await printed(['the last words\n']);
   const limit = /^the app needed more memory than RUNNER_CELL_MAX_MB/;
   assert.match(output.explain(null, 'SIGKILL', 'limit').limit!, limit);
@@ -157,12 +157,12 @@ test('an end for want of memory says whose memory it was, and is over a limit on
       'the kernel ended the process because the machine, or the container that Cellar runs in, ran out of memory',
     limit: null,
   });
-  // One of the processes that it had started was killed; it ended by itself later.
+  // One of its child processes was killed; the process itself exited later.
   assert.match(output.explain(1, null, 'machine').reason, /^workerd exited with code 1; its last lines:/);
 });
 
-test('where much of others waits, an app that has printed much does without first', async () => {
-  // Nearly all that was saved up: it takes two seconds to come back to half of it.
+test('when much output of others waits, an app that printed much loses its lines first', async () => {
+  // Nearly its whole allowance: half of it takes two seconds to return.
   const much = 'short\n'.repeat(170_000);
   assert.deepEqual((await printed([much, 'kept\n'])).dropped, []);
   assert.deepEqual((await printed([much, 'dropped\n'], true)).dropped, [1]);

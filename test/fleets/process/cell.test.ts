@@ -11,10 +11,10 @@ import { temporaryDirectory } from '../../support/temporary.ts';
 
 const HELLO = `export default { fetch: () => new Response('hello') }`;
 
-/** Resolves when no process `pid` is left. */
+/** Resolves when process `pid` has ended. */
 const gone = (pid: number) => eventually(() => !existsSync(`/proc/${pid}/exe`), `process ${pid} goes`);
 
-test('a cell listens where it says, stops when told, and starts again over its stale socket', async (t) => {
+test('a cell listens on its socket, stops on request, and starts again over its stale socket', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   const first = await startRelease(root, directory);
@@ -28,7 +28,7 @@ test('a cell listens where it says, stops when told, and starts again over its s
   second.kill();
 });
 
-test('what a process leaves in the place of its sockets stands in nobody’s way', async (t) => {
+test('files that a process leaves at its socket paths do not block the next start', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   mkdirSync(`${root}/run/new/http.sock/deep`, { recursive: true });
@@ -40,7 +40,7 @@ test('what a process leaves in the place of its sockets stands in nobody’s way
   assert.deepEqual(readdirSync(`${root}/run/new`), [], 'the process does not reach them any more');
 });
 
-test('a cell gets none of the host’s environment and no privileges it could raise', async (t) => {
+test('a cell gets no environment variables of the host and cannot gain privileges', async (t) => {
   const root = temporaryDirectory(t);
   process.env.CELLAR_TEST_SECRET = 'host secret';
   const { directory } = await makeRelease(`${root}/r`, HELLO);
@@ -50,14 +50,14 @@ test('a cell gets none of the host’s environment and no privileges it could ra
   assert.match(readFileSync(`/proc/${cell.pid}/status`, 'utf8'), /NoNewPrivs:\t1/);
 });
 
-test('a program that is not there is an error, not a crash of the host', async (t) => {
+test('a missing program is an error and does not crash the host', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   const start = startCell({ ...(await cellOptions(root, directory)), workerd: '/nowhere/workerd' });
   await assert.rejects(start, /workerd|nowhere/);
 });
 
-test('a start that takes too long, or is given up, ends its process', async (t) => {
+test('a start that times out or is cancelled ends its process', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, 'for (;;); export default {}');
   const options = await cellOptions(root, directory);
@@ -70,7 +70,7 @@ test('a start that takes too long, or is given up, ends its process', async (t) 
   await gone(Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10));
 });
 
-test('what a process puts in the place of its socket leads nowhere', async (t) => {
+test('a file that a process puts in place of its socket is not followed', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   writeFileSync(
@@ -87,7 +87,7 @@ test('what a process puts in the place of its socket leads nowhere', async (t) =
   await gone(Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10));
 });
 
-test('a process left on the storage is ended before another starts there', async (t) => {
+test('a leftover process on the storage is killed before another starts there', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   const left = await startRelease(root, directory);
@@ -98,7 +98,7 @@ test('a process left on the storage is ended before another starts there', async
   assert.equal((await call(next.socketPath('http'), '/')).text, 'hello');
 });
 
-test('a pid that belongs to somebody else by now is left alone', async (t) => {
+test('a pid that now belongs to another process is left alone', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   const cell = await startRelease(root, directory);
@@ -112,7 +112,7 @@ test('a pid that belongs to somebody else by now is left alone', async (t) => {
   assert.ok(existsSync(`/proc/${stranger.pid}/exe`));
 });
 
-test('a host that is killed leaves no cell behind', async (t) => {
+test('a killed host leaves no cell behind', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   const helpers = new URL('../../support/fleets/release.ts', import.meta.url).href;
@@ -130,7 +130,7 @@ test('a host that is killed leaves no cell behind', async (t) => {
   await gone(pid);
 });
 
-test('a socket path that is too long is named', async (t) => {
+test('a socket path that is too long is named in the error', async (t) => {
   const root = `${temporaryDirectory(t)}/${'long'.repeat(25)}`;
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   await assert.rejects(startRelease(root, directory), /longlong.* is too long for a socket/);
@@ -154,7 +154,7 @@ test('the lines that explain an end are the last ones, structured or not', async
 
 const hasScores = existsSync('/proc/self/oom_score_adj');
 test(
-  'on a machine without memory a cell is ended before the host',
+  'when the machine runs out of memory, a cell is killed before the host',
   hasScores ? {} : { skip: 'this system has no oom_score_adj' },
   async (t) => {
     const root = temporaryDirectory(t);
@@ -166,7 +166,7 @@ test(
   },
 );
 
-test('a host without a free file descriptor refuses a start, lives, and starts it later', async (t) => {
+test('a host without a free file descriptor refuses a start, survives, and starts it later', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   const helpers = new URL('../../support/fleets/release.ts', import.meta.url).href;
@@ -199,7 +199,7 @@ test('a host without a free file descriptor refuses a start, lives, and starts i
 });
 
 const ONCE = { skip: process.getuid?.() === 0 && 'it takes long, and is the same for every user' };
-test('a start that loops is given up after the processor time that no start needs', ONCE, async (t) => {
+test('a start that loops is killed after more CPU time than any start needs', ONCE, async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, 'for (;;); export default {}');
   const options = { ...(await cellOptions(root, directory)), startTimeoutMs: 120_000 };

@@ -1,4 +1,4 @@
-// Apps that keep a core busy: their processes work in the background, and come back when they are calm.
+// Apps that keep a core busy: their processes run at low priority until they calm down.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ process.once('exit', () => void groups?.close());
 
 const BURNING = 'export default { fetch() { for (;;); } };';
 
-/** Resolves when a process works in the background, or does so no more. */
+/** Resolves when a process has entered or left low priority. */
 async function until(isInBackground: boolean, pid: number): Promise<void> {
   const isNow = () => readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes('/background');
   await eventually(() => isNow() === isInBackground, `it works in the background: ${isInBackground}`);
@@ -34,7 +34,7 @@ function startProcess(t: TestContext): number {
 }
 
 test(
-  'a process that uses half a core goes to the background, and comes back after ten calm seconds',
+  'a process that uses half a core gets low priority, and loses it after ten calm seconds',
   NEEDS_PROCESSORS,
   async (t) => {
     const pid = startProcess(t);
@@ -55,7 +55,7 @@ test(
   },
 );
 
-test('the next process of a busy app begins in the background', NEEDS_PROCESSORS, async (t) => {
+test('the next process of a busy app starts at low priority', NEEDS_PROCESSORS, async (t) => {
   const use = new CoreUse();
   use.begin(startProcess(t), 0);
   use.look(900, 1_000);
@@ -64,7 +64,7 @@ test('the next process of a busy app begins in the background', NEEDS_PROCESSORS
   await until(true, next);
 });
 
-test('readings too close to each other tell nothing', NEEDS_PROCESSORS, async (t) => {
+test('CPU readings too close together are ignored', NEEDS_PROCESSORS, async (t) => {
   const pid = startProcess(t);
   const use = new CoreUse();
   use.begin(pid, 0);
@@ -74,20 +74,16 @@ test('readings too close to each other tell nothing', NEEDS_PROCESSORS, async (t
   await until(false, pid);
 });
 
-test(
-  'an app in an endless loop burns what others leave, and so does its next process',
-  NEEDS_PROCESSORS,
-  async (t) => {
-    const app = harness(t);
-    await app.fleet.start(await app.release(1, { code: BURNING, migrations: {} }));
-    const look = setInterval(app.tick, 200);
-    t.after(() => clearInterval(look));
-    const asked = app.ask('/loop').catch(() => 'cut');
-    const pid = app.fleet.pid!;
-    await until(true, pid);
-    process.kill(pid, 'SIGKILL');
-    await asked;
-    await app.until(() => app.fleet.pid !== null && app.fleet.pid !== pid);
-    await until(true, app.fleet.pid!);
-  },
-);
+test('an app in an endless loop and its next process use only idle CPU time', NEEDS_PROCESSORS, async (t) => {
+  const app = harness(t);
+  await app.fleet.start(await app.release(1, { code: BURNING, migrations: {} }));
+  const look = setInterval(app.tick, 200);
+  t.after(() => clearInterval(look));
+  const asked = app.ask('/loop').catch(() => 'cut');
+  const pid = app.fleet.pid!;
+  await until(true, pid);
+  process.kill(pid, 'SIGKILL');
+  await asked;
+  await app.until(() => app.fleet.pid !== null && app.fleet.pid !== pid);
+  await until(true, app.fleet.pid!);
+});

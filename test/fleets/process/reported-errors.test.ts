@@ -1,4 +1,4 @@
-// Errors of apps that print more than is kept.
+// Reported errors of apps whose output exceeds the limit.
 import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { finished } from 'node:stream/promises';
@@ -16,7 +16,7 @@ const told = (message: string) =>
   line(`\u001ecellar ${JSON.stringify({ error: { message } })}\u001eError: ${message}`);
 const FLOOD = line('x'.repeat(100)).repeat(1_000);
 
-/** The lines of an app that has printed too much before these pieces, and how many were dropped of those. */
+/** Returns the passed lines of an app that had exceeded its limit before these pieces, and the number of dropped ones. */
 async function printed(pieces: string[]) {
   const lines: string[] = [];
   let lost = 0;
@@ -26,7 +26,7 @@ async function printed(pieces: string[]) {
       ...sink,
       isCrowded: false,
       write: (pipe, piece, dropped) => {
-        // As telemetry counts: the line whose end comes with the piece is lost, too.
+        // As telemetry counts: the line that ends with the piece is lost too.
         if (dropped !== null) lost += dropped + Number(piece.includes('\n'));
         sink.write(pipe, piece, dropped);
       },
@@ -37,7 +37,7 @@ async function printed(pieces: string[]) {
   output.read('stdout', stream);
   for (const piece of [FLOOD.repeat(100), ...pieces]) {
     stream.write(piece);
-    // So that each is read by itself.
+    // The pause has each piece read separately.
     await new Promise((resolve) => setImmediate(resolve));
   }
   stream.end();
@@ -45,7 +45,7 @@ async function printed(pieces: string[]) {
   return { lines: lines.slice(100_000), lost };
 }
 
-test('an error in a flood is passed on whole, and each line around it is counted', async () => {
+test('an error amid dropped output is passed on whole, and each line around it is counted', async () => {
   const [one, two] = [told('one'), told('two')];
   const { lines, lost } = await printed([FLOOD + one + FLOOD + two, FLOOD + one, FLOOD]);
   assert.deepEqual(
@@ -55,7 +55,7 @@ test('an error in a flood is passed on whole, and each line around it is counted
   assert.equal(lost, 4_000);
 });
 
-test('an error that is cut where the output was read, and words that only look like one, are dropped', async () => {
+test('an error split between two reads, and text that only looks like one, are dropped', async () => {
   const error = told('cut');
   const quoted = line(error);
   const { lines, lost } = await printed([
@@ -65,7 +65,7 @@ test('an error that is cut where the output was read, and words that only look l
   assert.deepEqual([lines, lost], [[], 3_002]);
 });
 
-test('only so many bytes of errors are passed on of a flood', () => {
+test('errors amid dropped output have a byte limit', () => {
   const errors = new ReportedErrors();
   const piece = Buffer.from(`\n${told('e'.repeat(1_000)).repeat(2_000)}`);
   const [found, again] = [errors.in(piece), errors.in(piece)];
@@ -73,7 +73,7 @@ test('only so many bytes of errors are passed on of a flood', () => {
   assert.ok(again.length < found.length / 10);
 });
 
-test('what a real app throws while it floods its log is told', async (t) => {
+test('what a real app throws while it floods its log is reported', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(
     `${root}/r`,

@@ -25,7 +25,7 @@ export default { async fetch(request) {
 } }`;
 const LIMITS = { leastCpuMs: 600, silentMs: 60_000 };
 
-/** A cell of `CODE` whose usage is read, and which the watchdog looks at, as often as can be. */
+/** A cell of `CODE` with CPU usage readings and watchdog checks as often as possible. */
 async function watched(t: TestContext, limits = LIMITS) {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/release`, CODE);
@@ -55,7 +55,7 @@ async function watched(t: TestContext, limits = LIMITS) {
   return { cell, stuck, found };
 }
 
-test('a process in an endless loop is found, though nobody waits for it', async (t) => {
+test('a process in an endless loop is found without any waiting request', async (t) => {
   const { cell, found } = await watched(t);
   const looped = call(cell.socketPath('http'), '/loop').catch(() => null);
   await found();
@@ -75,14 +75,14 @@ test('a loop behind a WebSocket is found', async (t) => {
   upgrade.end();
   const [, socket] = await once(upgrade, 'upgrade');
   socket.on('error', () => {});
-  // A text message of one byte, masked by zeros.
+  // A text message of one byte with a zero mask.
   socket.write(Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x61]));
   await found();
   cell.kill();
   await cell.exited;
 });
 
-test('a process that is stopped, or waits for the processor, is not stuck as long as it uses none', async (t) => {
+test('a process that is stopped or waits for the processor is not stuck while it uses no CPU time', async (t) => {
   const { cell, stuck } = await watched(t);
   const working = call(cell.socketPath('http'), '/work?20');
   process.kill(cell.pid, 'SIGSTOP');
@@ -92,7 +92,7 @@ test('a process that is stopped, or waits for the processor, is not stuck as lon
   await working;
 });
 
-test('a process that answers now and then is left alone, however busy it is', async (t) => {
+test('a process that responds now and then is left alone, however busy it is', async (t) => {
   const { cell, stuck } = await watched(t);
   for (const end = performance.now() + 3_000; performance.now() < end; )
     assert.equal((await call(cell.socketPath('http'), '/work?1')).text, 'ok');
@@ -100,8 +100,8 @@ test('a process that answers now and then is left alone, however busy it is', as
 });
 
 /**
- * A watchdog that looks at a process once a second of a clock that is not real.
- * @param pass lets so many seconds go by, in which the process computes for `cpuMs` each, and does not answer unless it `answers`
+ * A watchdog that checks a process once a second of a simulated clock.
+ * @param pass advances so many seconds; the process uses `cpuMs` of CPU time in each, and responds only if it `answers`
  */
 function clocked(cpuLimitMs: number) {
   let now = 0;
@@ -131,7 +131,7 @@ function clocked(cpuLimitMs: number) {
   return { pass, found };
 }
 
-test('an app may compute for as long as its limit says, and no longer', async () => {
+test('an app may compute up to its CPU limit and no longer', async () => {
   for (const [limitMs, computedS, ended] of [
     [60_000, 35, []],
     [60_000, 70, ['cpu after 61 s']],
@@ -147,7 +147,7 @@ test('an app may compute for as long as its limit says, and no longer', async ()
   }
 });
 
-test('an app that gets a part of a processor alone has its CPU time all the same, and is not silent', async () => {
+test('an app with only part of a processor gets its full CPU time and does not count as unresponsive', async () => {
   const { pass, found } = clocked(30_000);
   await pass(100, 250);
   assert.deepEqual(found, []);
@@ -155,14 +155,14 @@ test('an app that gets a part of a processor alone has its CPU time all the same
   assert.deepEqual(found, ['cpu after 121 s']);
 });
 
-test('a process that answers nothing and uses no CPU time is found', async () => {
+test('a process that never responds and uses no CPU time is found', async () => {
   const { pass, found } = clocked(300_000);
   await pass(20, 1000);
   await pass(70, 0);
   assert.deepEqual(found, ['silent after 80 s']);
 });
 
-test('an app that waits for others, and answers, is left alone', async () => {
+test('an app that waits for others and responds is left alone', async () => {
   const { pass, found } = clocked(2_000);
   await pass(600, 1, true);
   await pass(600, 900, true);
