@@ -8,7 +8,7 @@ import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { FairQueue } from '../../runtime/queues/fair-queue.ts';
 import { AI_KEY, AiServer } from '../support/ai/server.ts';
-import { doorOf, post } from '../support/doors.ts';
+import { listeningSocketOf, post } from '../support/app-socket.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -17,9 +17,9 @@ test('calls of one account queue behind each other, and calls of another account
   const budget = new Budget(2 ** 30, noCapacity);
   const queue = new FairQueue({ name: 'calls', running: 128, runningPerOwner: 32, waitingPerOwner: 20 });
   const serve = async (owner: string) => {
-    const { door, socket } = doorOf(t);
+    const { handle, socket } = listeningSocketOf(t);
     const to = { url: upstream.url, key: AI_KEY, models: {} };
-    const answerer = await AppServer.listen(door, to, { owner, budget, queue });
+    const answerer = await AppServer.listen(handle, to, { owner, budget, queue });
     t.after(() => answerer.close());
     return (model: string, signal?: AbortSignal) => {
       const headers = { 'content-type': 'application/json', 'cf-consn-model-id': model };

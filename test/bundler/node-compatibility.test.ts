@@ -8,7 +8,7 @@ import { after, test } from 'node:test';
 import { promisify } from 'node:util';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { makeWorktrees } from '../support/bundler/worktree.ts';
-import { COMPILED } from '../support/compiled.ts';
+import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 
 const require = createRequire(import.meta.url);
 const worktrees = makeWorktrees();
@@ -132,7 +132,7 @@ async function byWrangler(worktree: string): Promise<string> {
   const words = [wrangler, 'deploy', '--dry-run', '--outdir', out];
   // Without its banner Wrangler does not ask the registry for its newest version.
   const quiet = { CI: '1', WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true' };
-  const env = { ...COMPILED, PATH: process.env.PATH, HOME: worktrees.root, ...quiet };
+  const env = { ...COMPILE_CACHE_ENV, PATH: process.env.PATH, HOME: worktrees.root, ...quiet };
   await promisify(execFile)(process.execPath, words, { cwd: worktree, env, timeout: 60_000 });
   const [name] = readdirSync(out).filter((file) => file.endsWith('.js'));
   return readFileSync(join(out, name!), 'utf8');

@@ -12,7 +12,7 @@ import { commands } from '../../cli/commands.ts';
 import { completion } from '../../cli/completion.ts';
 import type { Deploy } from '../../handlers/contract/apps/deploys.ts';
 import { operationsByName } from '../../handlers/contract/index.ts';
-import { COMPILED } from '../support/compiled.ts';
+import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -119,7 +119,7 @@ async function cli(
     folder: options.in ?? folder,
     root: ROOT,
     env: {
-      ...COMPILED,
+      ...COMPILE_CACHE_ENV,
       PATH: process.env.PATH,
       HOME: home,
       CELLAR_URL: cellar.api,
@@ -380,7 +380,7 @@ async function servesCopy(): Promise<void> {
   const dev = spawn(join(ROOT, 'cli/cellar'), ['dev', '--remote-data', '--port', '0'], {
     cwd: folder,
     env: {
-      ...COMPILED,
+      ...COMPILE_CACHE_ENV,
       PATH: process.env.PATH,
       HOME: home,
       CELLAR_URL: cellar.api,
@@ -498,7 +498,7 @@ test('a copy of what an app keeps is for those who may push alone', async () => 
 test('the program itself: its version, its help, an address where nobody listens, completions that shells take', () => {
   const program = join(ROOT, 'cli/cellar');
   const env = {
-    ...COMPILED,
+    ...COMPILE_CACHE_ENV,
     PATH: process.env.PATH,
     HOME: home,
     CELLAR_URL: 'http://127.0.0.1:3',

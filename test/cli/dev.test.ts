@@ -21,7 +21,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'undici';
-import { COMPILED } from '../support/compiled.ts';
+import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { descendants, eventually } from '../support/e2e/processes.ts';
 import { ownPort } from '../support/ports.ts';
 
@@ -85,7 +85,7 @@ class Running {
     const to = openSync(this.#printed, 'w');
     this.child = spawn(PROGRAM, ['dev', '--port', String(port ?? 0), ...words], {
       cwd,
-      env: { ...COMPILED, PATH: process.env.PATH, HOME: tmpdir(), TMPDIR: tmpdir(), ...env },
+      env: { ...COMPILE_CACHE_ENV, PATH: process.env.PATH, HOME: tmpdir(), TMPDIR: tmpdir(), ...env },
       stdio: ['ignore', to, to],
     });
     closeSync(to);

@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { descendants, eventually } from '../support/e2e/processes.ts';
-import { place, snapshot } from '../support/e2e/snapshots.ts';
+import { snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 // What all files of a run of the tests have in common would be used instead.
@@ -66,7 +66,7 @@ async function bundlersPlace(cellar: Cellar): Promise<string | undefined> {
 }
 
 test('the bundler and what is bundled are kept where the start has found a good place, and only there', async () => {
-  using snapshots = place();
+  using snapshots = snapshotDirectory();
   await using cellar = new Cellar({ RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' });
   const directory = join(cellar.data, 'compiled');
   mkdirSync(directory, { recursive: true });

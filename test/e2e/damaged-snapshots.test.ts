@@ -11,20 +11,20 @@ import { packName } from '../../runtime/snapshots/store/packs.ts';
 import { packsOf } from '../../runtime/snapshots/verify.ts';
 import { Receiver } from '../support/alerts/receiver.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { KEEPER, keep, keeps, kept } from '../support/e2e/keeper.ts';
-import { place, restore, rpc, snapshot } from '../support/e2e/snapshots.ts';
+import { restore, rpc, snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
+import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
 
 /** Two packs and a little: one of them has nothing else. */
 const LARGE = 33 * 2 ** 20;
 
 test('damage is reported, the next snapshot is whole, and the damaged app can be left out of a restore', async () => {
   await using receiver = await Receiver.start();
-  using snapshots = place();
+  using snapshots = snapshotDirectory();
   const settings = { RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' };
   await using before = await new Cellar({ ...settings, RUNNER_EGRESS_ALLOW: '127.0.0.1' }).start();
-  await before.deploy('well', 'hello', KEEPER);
-  const id = await before.deploy('shop', 'hello', KEEPER);
-  for (const slug of ['well', 'shop']) await keep(before, slug, 1);
+  await before.deploy('well', 'hello', STORAGE_APP);
+  const id = await before.deploy('shop', 'hello', STORAGE_APP);
+  for (const slug of ['well', 'shop']) await storeData(before, slug, 1);
   const early = await snapshot(before);
   const put = await fetch(`${before.api}/v1/apps/${id}/storage/r2/files/raw?key=large`, {
     method: 'PUT',
@@ -73,11 +73,11 @@ test('damage is reported, the next snapshot is whole, and the damaged app can be
   assert.equal(rest.status, 3, rest.stderr);
   assert.match(rest.stdout, /shop was left out/);
   await after.start();
-  assert.deepEqual(await kept(after, 'well'), keeps(1));
+  assert.deepEqual(await readData(after, 'well'), expectedData(1));
   assert.equal((await after.app(id)).status, 'created');
-  await after.deployAgain('shop', 'hello', KEEPER);
+  await after.deployAgain('shop', 'hello', STORAGE_APP);
   await rpc(after, 'admin.restore', { snapshot: early.key, app: id });
-  assert.deepEqual(await kept(after, 'shop'), keeps(1));
+  assert.deepEqual(await readData(after, 'shop'), expectedData(1));
 });
 
 /** A pack that one app alone needs. */

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { KEEPER, keep, keeps, kept } from '../support/e2e/keeper.ts';
 import { descendants, eventually, processes } from '../support/e2e/processes.ts';
 import { startS3 } from '../support/e2e/s3.ts';
 import { restore, rpc, snapshot } from '../support/e2e/snapshots.ts';
+import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
 
 const KEPT = 3;
 const cellar = new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0', RUNNER_SNAPSHOT_KEEP: String(KEPT) });
@@ -16,21 +16,21 @@ const directory = join(cellar.data, 'snapshots');
 let id = '';
 before(async () => {
   await cellar.start();
-  id = await cellar.deploy('safe', 'hello', KEEPER);
-  await keep(cellar, 'safe', 1);
+  id = await cellar.deploy('safe', 'hello', STORAGE_APP);
+  await storeData(cellar, 'safe', 1);
 });
 after(() => cellar[Symbol.asyncDispose]());
 
 test('a snapshot that is damaged, foreign or newer is refused, and nothing changes', async () => {
   const { key } = await snapshot(cellar);
-  await keep(cellar, 'safe', 2);
+  await storeData(cellar, 'safe', 2);
   const manifest = join(directory, 'snapshots', key);
   const packs = readdirSync(join(directory, 'packs')).map((name) => join(directory, 'packs', name));
   const refused = async (expected: RegExp) => {
     const { code, detail } = await rpc(cellar, 'admin.restore', { snapshot: key, app: id });
     assert.equal(code, 'snapshot_unusable');
     assert.match(detail!, expected);
-    assert.deepEqual(await kept(cellar, 'safe'), keeps(1, 2));
+    assert.deepEqual(await readData(cellar, 'safe'), expectedData(1, 2));
     const empty = join(cellar.directory, 'empty');
     mkdirSync(empty);
     const whole = restore(key, empty, { RUNNER_SNAPSHOT_URL: directory });
@@ -120,10 +120,10 @@ test('a whole Cellar is restored into an empty directory only', async () => {
 });
 
 test('a host that is killed while it takes a snapshot has the ones before, and takes the next', async () => {
-  const had = await kept(cellar, 'safe');
+  const had = await readData(cellar, 'safe');
   const { key } = await snapshot(cellar);
   const mark = join(directory, 'unfinished', 'mark');
-  await keep(cellar, 'safe', 3);
+  await storeData(cellar, 'safe', 3);
   const cut = snapshot(cellar).catch(() => null);
   await eventually(() => existsSync(mark), 'the snapshot has begun');
   const taking = descendants(cellar.pid).map(({ pid }) => pid);
@@ -135,23 +135,23 @@ test('a host that is killed while it takes a snapshot has the ones before, and t
   assert.ok(items.some((item) => item.key === key));
   await snapshot(cellar);
   await rpc(cellar, 'admin.restore', { snapshot: key, app: id });
-  assert.deepEqual(await kept(cellar, 'safe'), had);
+  assert.deepEqual(await readData(cellar, 'safe'), had);
 });
 
 test('snapshots are kept in a store that speaks S3, and restored from there', async () => {
   await using store = await startS3();
   const settings = { ...store.settings, RUNNER_SNAPSHOT_EVERY_H: '0' };
   await using before = await new Cellar(settings).start();
-  const id = await before.deploy('far', 'hello', KEEPER);
-  await keep(before, 'far', 1);
+  const id = await before.deploy('far', 'hello', STORAGE_APP);
+  await storeData(before, 'far', 1);
   const { key } = await snapshot(before);
-  await keep(before, 'far', 2);
+  await storeData(before, 'far', 2);
   await snapshot(before);
   const names = await store.names();
   assert.ok(names.every((name) => name.startsWith('of/cellar/')));
   assert.ok(names.includes(`of/cellar/snapshots/${key}`));
   await rpc(before, 'admin.restore', { snapshot: key, app: id });
-  assert.deepEqual(await kept(before, 'far'), keeps(1));
+  assert.deepEqual(await readData(before, 'far'), expectedData(1));
   assert.ok(!before.output.includes(settings.RUNNER_SNAPSHOT_SECRET_KEY));
   await before.stop();
 
@@ -161,15 +161,15 @@ test('snapshots are kept in a store that speaks S3, and restored from there', as
   // The newest was taken before the restore.
   assert.equal(restore('latest', after.data, settings).status, 0);
   await after.start();
-  assert.deepEqual(await kept(after, 'far'), keeps(1, 2));
+  assert.deepEqual(await readData(after, 'far'), expectedData(1, 2));
 });
 
 test('old snapshots go with what only they needed, and what was cut is swept', async () => {
-  const id = await cellar.deploy('kept', 'hello', KEEPER);
+  const id = await cellar.deploy('kept', 'hello', STORAGE_APP);
   const packs = () => readdirSync(join(directory, 'packs'));
   const keys: string[] = [];
   for (const n of [1, 2, 3, 4]) {
-    await keep(cellar, 'kept', n);
+    await storeData(cellar, 'kept', n);
     keys.push((await snapshot(cellar)).key);
   }
   await eventually(
@@ -186,7 +186,7 @@ test('old snapshots go with what only they needed, and what was cut is swept', a
   mkdirSync(join(directory, 'unfinished'), { recursive: true });
   writeFileSync(join(directory, 'unfinished', 'mark'), '');
   await cellar.start();
-  await keep(cellar, 'kept', 5);
+  await storeData(cellar, 'kept', 5);
   await snapshot(cellar);
   await eventually(
     () =>
@@ -196,5 +196,5 @@ test('old snapshots go with what only they needed, and what was cut is swept', a
     'what was cut is swept',
   );
   await rpc(cellar, 'admin.restore', { snapshot: keys[3]!, app: id });
-  assert.deepEqual(await kept(cellar, 'kept'), keeps(1, 2, 3, 4));
+  assert.deepEqual(await readData(cellar, 'kept'), expectedData(1, 2, 3, 4));
 });

@@ -5,25 +5,25 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { KEEPER, keep, keeps, kept } from '../support/e2e/keeper.ts';
-import { place, restore, rpc, snapshot } from '../support/e2e/snapshots.ts';
+import { restore, rpc, snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
+import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
 
 test('a whole Cellar comes back from a snapshot that was taken while its apps served', async () => {
-  using snapshots = place();
+  using snapshots = snapshotDirectory();
   const settings = { RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' };
   await using before = await new Cellar(settings).start();
   // With a build, so that there is a user for it.
-  const built = { ...KEEPER, 'package.json': '{"scripts": {"build": "true"}}' };
+  const built = { ...STORAGE_APP, 'package.json': '{"scripts": {"build": "true"}}' };
   const awake = await before.deploy('awake', 'hello', built);
-  const asleep = await before.deploy('asleep', 'hello', KEEPER);
-  for (const slug of ['awake', 'asleep']) await keep(before, slug, 1);
+  const asleep = await before.deploy('asleep', 'hello', STORAGE_APP);
+  for (const slug of ['awake', 'asleep']) await storeData(before, slug, 1);
   await before.call('POST', `/v1/apps/${awake}/env`, { name: 'COLOUR', value: 'blue' });
   await before.call('POST', `/v1/apps/${asleep}/sleep`);
-  await keep(before, 'awake', 2);
+  await storeData(before, 'awake', 2);
   const { key, bytes } = await snapshot(before);
   assert.ok(bytes > 0);
   assert.equal((await before.app(asleep)).status, 'sleeping');
-  await keep(before, 'awake', 3);
+  await storeData(before, 'awake', 3);
   const work = await before.checkout('hello');
   await before.stop();
 
@@ -34,36 +34,36 @@ test('a whole Cellar comes back from a snapshot that was taken while its apps se
   assert.equal(restored.status, 0, restored.stderr);
   await after.start();
   assert.equal((await after.app(asleep)).status, 'sleeping');
-  assert.deepEqual(await kept(after, 'awake'), keeps(1, 2));
-  assert.deepEqual(await kept(after, 'asleep'), keeps(1));
+  assert.deepEqual(await readData(after, 'awake'), expectedData(1, 2));
+  assert.deepEqual(await readData(after, 'asleep'), expectedData(1));
   assert.equal((await after.call('GET', `/v1/apps/${awake}/env`)).body.items[0].value, 'blue');
   const history = await after.git(work, 'fetch', after.remote('awake'), 'main');
   assert.equal(history.code, 0, history.stderr);
   // It goes on from there: deploys, and snapshots in the same place.
-  await after.deployAgain('awake', 'hello', KEEPER);
-  await keep(after, 'awake', 4);
-  assert.deepEqual(await kept(after, 'awake'), keeps(1, 2, 4));
+  await after.deployAgain('awake', 'hello', STORAGE_APP);
+  await storeData(after, 'awake', 4);
+  assert.deepEqual(await readData(after, 'awake'), expectedData(1, 2, 4));
   const next = await snapshot(after);
   assert.ok(next.key > key);
 });
 
 test("an app's storage, or one database of it, goes back to a snapshot while the others serve", async () => {
   await using cellar = await new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' }).start();
-  const id = await cellar.deploy('back', 'hello', KEEPER);
-  await cellar.deploy('other', 'hello', KEEPER);
-  for (const slug of ['back', 'other']) await keep(cellar, slug, 1);
+  const id = await cellar.deploy('back', 'hello', STORAGE_APP);
+  await cellar.deploy('other', 'hello', STORAGE_APP);
+  for (const slug of ['back', 'other']) await storeData(cellar, slug, 1);
   const { key } = await snapshot(cellar);
-  for (const slug of ['back', 'other']) await keep(cellar, slug, 2);
+  for (const slug of ['back', 'other']) await storeData(cellar, slug, 2);
 
   const whole = await rpc(cellar, 'admin.restore', { snapshot: key, app: 'back' });
   assert.equal(whole.app, id, JSON.stringify(whole));
-  assert.deepEqual(await kept(cellar, 'back'), keeps(1));
-  assert.deepEqual(await kept(cellar, 'other'), keeps(1, 2));
+  assert.deepEqual(await readData(cellar, 'back'), expectedData(1));
+  assert.deepEqual(await readData(cellar, 'other'), expectedData(1, 2));
   assert.equal((await cellar.app(id)).status, 'running');
 
   // What was before is in a snapshot too. Of that one, only the database.
   await rpc(cellar, 'admin.restore', { snapshot: whole.before!, app: id, database: 'notes' });
-  const now = (await kept(cellar, 'back')) as { notes: string[]; values: string[]; count: number };
+  const now = (await readData(cellar, 'back')) as { notes: string[]; values: string[]; count: number };
   assert.deepEqual(now.notes, ['note 1', 'note 2']);
   assert.deepEqual([now.values.length, now.count], [2, 1]);
 
@@ -75,13 +75,13 @@ test("an app's storage, or one database of it, goes back to a snapshot while the
   writeFileSync(join(databases, damaged!), 'no database any more '.repeat(500));
   const mended = await rpc(cellar, 'admin.restore', { snapshot: key, app: id, database: 'notes' });
   assert.deepEqual([mended.snapshot, mended.before], [key, null]);
-  assert.deepEqual(((await kept(cellar, 'back')) as { notes: string[] }).notes, ['note 1']);
+  assert.deepEqual(((await readData(cellar, 'back')) as { notes: string[] }).notes, ['note 1']);
 
   // An app that sleeps sleeps on.
   await cellar.call('POST', `/v1/apps/${id}/sleep`);
   await rpc(cellar, 'admin.restore', { snapshot: whole.before!, app: id });
   assert.equal((await cellar.app(id)).status, 'sleeping');
-  assert.deepEqual(await kept(cellar, 'back'), keeps(1, 2));
+  assert.deepEqual(await readData(cellar, 'back'), expectedData(1, 2));
 
   const { items } = (await rpc(cellar, 'snapshots.list', {})) as unknown as { items: { key: string }[] };
   assert.equal(items.length, 5);

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import Database from 'better-sqlite3';
-import { COMPILED } from '../support/compiled.ts';
+import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { descendants, eventually, processes } from '../support/e2e/processes.ts';
 
@@ -122,7 +122,7 @@ test('a second host on the same data directory refuses to start and names the fi
   assert.equal(readFileSync(join(cellar.data, 'host.pid'), 'utf8').trim(), String(cellar.pid));
   const second = spawnSync('node_modules/.bin/node', ['runtime/main.ts'], {
     env: {
-      ...COMPILED,
+      ...COMPILE_CACHE_ENV,
       PATH: process.env.PATH,
       RUNNER_DATA_DIR: cellar.data,
       RUNNER_PORT: '0',

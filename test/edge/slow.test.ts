@@ -8,10 +8,10 @@ import type { Admission } from '../../runtime/edge/upstream/backend.ts';
 import {
   call,
   RawClient,
+  stableCount,
   startGateway,
   startGatewayProcess,
   startRawUpstream,
-  still,
   until,
   within,
 } from '../support/edge/peers.ts';
@@ -132,7 +132,7 @@ test('an upload that waits for the process or in the queue does not time out', a
   parts.waiting[0]!.pause();
   for (let i = 0; i < 200; i++) client.send(CHUNK);
   await taken(parts);
-  assert.ok((await still(() => client.socket.writableLength)) > 0);
+  assert.ok((await stableCount(() => client.socket.writableLength)) > 0);
   parts.after(HOUR / 5);
   await taken(parts);
   assert.equal(client.ended, false);
@@ -258,7 +258,7 @@ test('a new client does not cost an answer that its client has yet to read', asy
     const client = new RawClient(gateway.port);
     client.socket.pause();
     client.send(HEAD.replace('/', '/large').repeat(times));
-    await still(() => upstream.requests.length);
+    await stableCount(() => upstream.requests.length);
     return client;
   };
   using probe = await ask(1_000);

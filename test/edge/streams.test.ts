@@ -8,11 +8,11 @@ import { test } from 'node:test';
 import {
   call,
   RawClient,
-  servedForAll,
+  serveForAllTests,
+  stableCount,
   startGateway,
   startGatewayProcess,
   startRawUpstream,
-  still,
   until,
   within,
 } from '../support/edge/peers.ts';
@@ -57,7 +57,7 @@ export default {
 };
 `;
 
-const shared = servedForAll(APP);
+const shared = serveForAllTests(APP);
 
 /** Peak resident memory of a process so far, in bytes. */
 function peakMemory(pid: number): number {
@@ -110,7 +110,7 @@ test('a slow client stops the process by backpressure, and sent bytes are not ke
   await using front = await startGateway(upstream.socketPath);
   const response = await answerTo(front.port, 'GET', '/');
   // Long enough without progress: the buffers of the sockets and of the gateway are full.
-  await still(() => written);
+  await stableCount(() => written);
   assert.ok(written < 16 * 1024 * 1024, `the process got rid of ${written} bytes`);
   response.destroy();
 });

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import {
   RawClient,
+  stableCount,
   startGateway,
   startRawUpstream,
-  still,
   temporary,
   until,
   within,
@@ -29,7 +29,7 @@ test('the rest of an upload may arrive after its complete answer, before the cli
     return client;
   };
   /** The number of requests that reach the process while nobody reads the answers. */
-  const standstill = () => still(() => upstream.requests.length);
+  const standstill = () => stableCount(() => upstream.requests.length);
   using probe = await send(1_000);
   const taken = await standstill();
   probe.socket.destroy();
@@ -100,7 +100,7 @@ test('a client that never reads the end of its last answer is dropped and leaves
     client.socket.pause();
     return client.send(GET.repeat(50 + i));
   });
-  await still(() => upstream.requests.length);
+  await stableCount(() => upstream.requests.length);
   const warnings: string[] = [];
   const warned = ({ name }: Error): number => warnings.push(name);
   process.on('warning', warned);

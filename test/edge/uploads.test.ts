@@ -4,10 +4,10 @@ import type { Socket } from 'node:net';
 import { test } from 'node:test';
 import {
   RawClient,
+  stableCount,
   startGateway,
   startRawUpstream,
   startWorkerd,
-  still,
   until,
 } from '../support/edge/peers.ts';
 
@@ -74,10 +74,10 @@ test('an upload continues to its end though the process has begun to answer and 
   client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${1024 * CHUNK.length}\r\n\r\n`);
   for (let i = 0; i < 1024; i++) client.send(CHUNK);
   const process = await promise;
-  assert.ok((await still(() => client.socket.writableLength)) > 0, 'the upload waits for the process');
+  assert.ok((await stableCount(() => client.socket.writableLength)) > 0, 'the upload waits for the process');
   process.write('HTTP/1.1 200 OK\r\n\r\n');
   process.write(Buffer.alloc(1024 * CHUNK.length));
-  assert.ok((await still(() => process.writableLength)) > 0, 'the answer waits for the client');
+  assert.ok((await stableCount(() => process.writableLength)) > 0, 'the answer waits for the client');
   process.destroy();
   await until(() => client.socket.writableLength === 0, 'all was sent');
 });

@@ -14,7 +14,7 @@ import { messageOf } from '../../runtime/mail/message.ts';
 import { Rates } from '../../runtime/mail/rates.ts';
 import { isSender, type SmtpServer, smtpServer } from '../../runtime/mail/smtp-server.ts';
 import { FairQueue } from '../../runtime/queues/fair-queue.ts';
-import { doorOf, post } from '../support/doors.ts';
+import { listeningSocketOf, post } from '../support/app-socket.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { Inbox, PASSWORD, USER } from '../support/mail/inbox.ts';
 
@@ -167,8 +167,8 @@ test("slow e-mails of one account's apps leave connections to another's", async 
   const queue = new FairQueue({ name: 'e-mails', running: 24, runningPerOwner: 8, waitingPerOwner: 100 });
   const options = { server: serverOf(inbox.url), senders: appSenders(FROM, ['example.com']) };
   const serve = async (owner: string) => {
-    const { door, socket } = doorOf(t);
-    const answerer = await AppServer.listen(door, options, { owner, budget, queue, rates });
+    const { handle, socket } = listeningSocketOf(t);
+    const answerer = await AppServer.listen(handle, options, { owner, budget, queue, rates });
     t.after(() => answerer.close());
     return (to: string, signal?: AbortSignal) => {
       const body = JSON.stringify({ from: 'app@example.com', to, subject: 'x', text: 'x' });

@@ -74,14 +74,14 @@ test('a pack that is too short or missing is detected by a snapshot without a ve
 });
 
 test('a damaged snapshot whose app was deleted stays damaged, and says so after a restart', async (t) => {
-  const { root, paths, snapshots, first, pack, again } = await oneSnapshot(t);
+  const { root, paths, snapshots, first, pack, reopen } = await oneSnapshot(t);
   rmSync(join(root, 'snapshots', pack));
   rmSync(fileOf(paths.root, SHOP));
   await snapshots.verify();
   const { head } = await snapshots.take('a test');
   const damaged = [{ key: first, parts: [{ app: SHOP, name: 'shop' }] }];
   assert.deepEqual(snapshots.state.verified.damaged, damaged);
-  const next = again();
+  const next = reopen();
   await next.start();
   assert.deepEqual(next.state.verified.damaged, damaged);
   assert.deepEqual([next.state.newest_damaged, next.state.last_at], [false, head.created_at]);
@@ -97,12 +97,12 @@ test('a snapshot whose own object is damaged is detected, and no later one build
 });
 
 test('snapshots are verified on a schedule, and a damaged newest one is replaced at once', async (t) => {
-  const { root, snapshots, restored, shop, pack, again } = await oneSnapshot(t);
+  const { root, snapshots, restored, shop, pack, reopen } = await oneSnapshot(t);
   const bytes = readFileSync(join(root, 'snapshots', pack));
   bytes[5]! ^= 1;
   writeFileSync(join(root, 'snapshots', pack), bytes);
   await snapshots.stop();
-  const next = again({ everyMs: 3_600_000, verifyMs: 200 });
+  const next = reopen({ everyMs: 3_600_000, verifyMs: 200 });
   await next.start();
   await eventually(() => next.state.verified.at !== null && !next.isNewestDamaged, 'it is whole again');
   const [newest] = await next.list();

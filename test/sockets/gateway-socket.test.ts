@@ -16,7 +16,7 @@ import {
   send,
   toStream,
 } from '../../runtime/sockets/gateway-socket.ts';
-import { still, temporary, until, within } from '../support/edge/peers.ts';
+import { stableCount, temporary, until, within } from '../support/edge/peers.ts';
 
 /** Exceeds the kernel's socket buffers. */
 const LARGE_BYTES = 16 * 1024 * 1024;
@@ -130,7 +130,7 @@ test('a paused client is read up to the limit only, and after that completely', 
   socket.pause();
   other.end(Buffer.alloc(LARGE_BYTES, 'x'));
   await until(() => socket.readableLength > 0, 'one read');
-  await still(() => socket.bytesRead);
+  await stableCount(() => socket.bytesRead);
   assert.equal(user.received, '');
   assert.ok(socket.readableLength <= READ_AHEAD_BYTES, `${socket.readableLength} bytes are buffered`);
   socket.resume();
@@ -147,7 +147,7 @@ test('a paused client that sends single bytes is soon not read any more', async 
     other.write('x');
     await new Promise((resolve) => setImmediate(resolve));
   }
-  await still(() => socket.bytesRead);
+  await stableCount(() => socket.bytesRead);
   assert.ok(socket.readableLength < 20, `${socket.readableLength} bytes are buffered`);
 });
 

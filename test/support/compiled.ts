@@ -1,6 +1,6 @@
-// For programs that tests run with an environment of their own.
+// For programs that tests start with their own environment.
 const { NODE_COMPILE_CACHE } = process.env;
 
-/** Has Node compile what such a program loads once in a whole run of the tests. */
-export const COMPILED: Record<string, string> =
+/** The variable that shares Node's compile cache between all programs of a test run. */
+export const COMPILE_CACHE_ENV: Record<string, string> =
   NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE };

@@ -1,4 +1,4 @@
-// Jobs for threads, good and bad.
+// Jobs for tests of worker threads: some work, some fail or never end.
 import { threadId } from 'node:worker_threads';
 import { ChildError } from '../../runtime/processes/child.ts';
 
@@ -13,7 +13,7 @@ export function spin(): never {
   for (;;);
 }
 
-export function hoard(): never {
+export function exhaustMemory(): never {
   const all: object[] = [];
   for (;;) all.push(new Array(10_000).fill(all));
 }
@@ -22,11 +22,11 @@ export function waitFor(signal: Int32Array): void {
   Atomics.wait(signal, 0, 0, 20_000);
 }
 
-/** Its thread ends by itself when `signal` is raised, after the job's end. */
+/** Makes the thread fail after the job has ended, when `signal` is raised. */
 export function endLater(signal: Int32Array): number {
   setImmediate(() => {
     Atomics.wait(signal, 0, 0, 20_000);
-    throw new Error('what the job has left');
+    throw new Error('thrown after the end of the job');
   });
   return threadId;
 }

@@ -1,7 +1,7 @@
-// Ports of this test process's own, for what must listen at a port that is known before, or come back to the one it had.
+// Reserves ports for this test process, for servers that need a port known in advance or reuse one after a restart.
 import { createServer } from 'node:net';
 
-/** Below those that the system gives away (`ip_local_port_range`), so that nothing gets one by chance while nobody listens. */
+/** Below the ephemeral ports (`ip_local_port_range`), so that the kernel assigns none of these ports to others. */
 const FIRST = 10_000;
 const BLOCKS = 680;
 const BLOCK = 32;
@@ -9,7 +9,7 @@ const BLOCK = 32;
 let next = 0;
 let end = 0;
 
-/** A port that no other test process has. */
+/** Returns a port that no other test process uses. */
 export function ownPort(): number {
   if (next === end) {
     next = claimBlock();
@@ -19,13 +19,13 @@ export function ownPort(): number {
   return next++;
 }
 
-/** The first port of a block. This process listens there as long as it lives, which tells others that the block is taken. */
+/** Returns the first port of a free block. This process listens there until it ends, which reserves the block. */
 function claimBlock(): number {
   for (;;) {
     const port = FIRST + BLOCK * Math.floor(Math.random() * BLOCKS);
     const server = createServer((socket) => socket.destroy());
     server.on('error', () => {});
-    // Without a name to look up it is known at once.
+    // Without a host name, `listen` binds synchronously.
     if (server.listen(port).listening) {
       server.unref();
       return port;

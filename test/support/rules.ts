@@ -1,13 +1,13 @@
-// For tests that need rules of the packet filter for users of apps: root can set them, where `nft` is installed.
+// For tests that need packet filter rules for the users of apps. They need root and `nft`.
 import { Firewall, openFirewall } from '../../runtime/isolation/firewall.ts';
 import { NEEDS_USERS } from './users.ts';
 
-/** The name that a test's own rules have. */
+/** Machine name of the test's own firewall rules. */
 export const RULES = `cellar-test-${process.pid}`;
 
 const tried = NEEDS_USERS.skip ?? (await openFirewall(RULES, []));
 if (tried instanceof Firewall) await tried.close();
 
-/** Options of such a test: where there are none, it is skipped with the reason. */
+/** Options of such a test. They skip it with the reason where no rules can be set. */
 export const NEEDS_RULES: { skip?: string } =
   tried instanceof Firewall ? {} : { skip: `no rules can be set here: ${tried}` };

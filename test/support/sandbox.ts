@@ -1,4 +1,4 @@
-// For tests that need a sandbox for builds: root has one, others where bubblewrap works.
+// For tests that need a sandbox for builds. Root has one; other users need bubblewrap.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +10,6 @@ const scratch = mkdtempSync(join(tmpdir(), 'cellar-probe-'));
 const found = await findSandbox(makeView(scratch), process.getuid?.() === 0 ? NOBODY : null);
 rmSync(scratch, { recursive: true });
 
-/** Options of such a test: where there is none, it is skipped with the reason. */
+/** Options of such a test. They skip it with the reason where there is no sandbox. */
 export const NEEDS_SANDBOX: { skip?: string } =
   typeof found === 'string' ? { skip: `builds have no sandbox here: ${found}` } : {};

@@ -1,4 +1,4 @@
-// A small disk of a test's own. It takes root, and a kernel that lets it.
+// Mounts a small disk for a test. Needs root, and a kernel that allows the mount.
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
   chmodSync,
@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 
-/** `tmpfs` lies in memory. `ext4` lies in a file beside its place: there a new directory takes room too. */
+/** `tmpfs` is in memory. `ext4` is in an image file beside the mount point; there a new directory takes space too. */
 export type DiskKind = 'tmpfs' | 'ext4';
 export const DISK_KINDS: readonly DiskKind[] = ['tmpfs', 'ext4'];
 
@@ -31,8 +31,8 @@ export class SmallDisk {
   }
 
   /**
-   * Mounts a disk at `path`, which is made.
-   * @returns null where that is not possible: skip the test with `SmallDisk.why`
+   * Creates the directory `path` and mounts a disk there.
+   * @returns null where that is not possible; then skip the test with `SmallDisk.why`
    */
   static mount(path: string, megabytes: number, kind: DiskKind = 'tmpfs'): SmallDisk | null {
     mkdirSync(path, { recursive: true });
@@ -40,11 +40,11 @@ export class SmallDisk {
     if (image !== null) {
       closeSync(openSync(image, 'w'));
       truncateSync(image, megabytes * 2 ** 20);
-      // Nothing is kept back for root.
+      // No blocks are reserved for root.
       const made = spawnSync('mkfs.ext4', ['-q', '-m', '0', image]);
       if (made.status !== 0) return null;
     }
-    // The kernel writes back what waits after five minutes: in a test, only what somebody syncs gets there.
+    // With a commit interval of five minutes, only synced data reaches the image during a test.
     const words =
       image === null
         ? ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs']
@@ -54,10 +54,10 @@ export class SmallDisk {
 
   static #mount(path: string, image: string | null, words: string[]): SmallDisk | null {
     if (spawnSync('mount', [...words, path]).status !== 0) return null;
-    // As a data directory usually lies: other users can come to its door.
+    // Other users may traverse this directory, as is usual for the parent of a data directory.
     chmodSync(path, 0o711);
     const disk = new SmallDisk(path, image);
-    // Also when the test is cut: nobody else would unmount it.
+    // Unmounts also when the test process is ended early.
     process.once('exit', disk.#unmount);
     process.once('SIGTERM', endOnSignal);
     return disk;
@@ -65,7 +65,7 @@ export class SmallDisk {
 
   static readonly why = 'no disk can be mounted here';
 
-  /** Mounts at `path` what an `ext4` disk would have after a power cut at this moment: what was synced. */
+  /** Mounts at `path` the state of this `ext4` disk after a power cut now: only synced data. */
   afterPowerCut(path: string): SmallDisk {
     mkdirSync(path, { recursive: true });
     const image = `${path}.image`;
@@ -73,19 +73,19 @@ export class SmallDisk {
     return SmallDisk.#mount(path, image, ['-o', 'loop', image])!;
   }
 
-  /** MiB that are free. */
+  /** Free space in MiB. */
   get freeMb(): number {
     const { bavail, bsize } = statfsSync(this.path);
     return (bavail * bsize) / 2 ** 20;
   }
 
-  get #filling(): string {
+  get #filler(): string {
     return join(this.path, 'filling');
   }
 
-  /** Takes room until `leaveMb` MiB are free; 0 takes the last byte. */
+  /** Fills the disk until `leaveMb` MiB are free; 0 fills it completely. */
   fill(leaveMb = 0): void {
-    const file = openSync(this.#filling, 'a', 0o600);
+    const file = openSync(this.#filler, 'a', 0o600);
     try {
       for (let size = CHUNK.length; size >= SMALLEST && (leaveMb === 0 || this.freeMb > leaveMb); ) {
         try {
@@ -100,12 +100,12 @@ export class SmallDisk {
     }
   }
 
-  /** Gives back what `fill` took. */
+  /** Frees the space that `fill` took. */
   clear(): void {
-    rmSync(this.#filling, { force: true });
+    rmSync(this.#filler, { force: true });
   }
 
-  /** Unmounts it, also while somebody still uses it. */
+  /** Unmounts the disk lazily, also while it is in use. */
   [Symbol.dispose](): void {
     process.off('exit', this.#unmount);
     process.off('SIGTERM', endOnSignal);

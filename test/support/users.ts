@@ -1,8 +1,8 @@
-// For tests that need users for apps: they run as root, where such users can be had.
+// For tests that need system users for apps. They need root.
 import { workerdPath } from '../../runtime/fleets/process/start-cell.ts';
 import { whyNoUsers } from '../../runtime/isolation/users.ts';
 
 const why = whyNoUsers([workerdPath()]);
 
-/** Options of such a test: where there are none, it is skipped with the reason. */
+/** Options of such a test. They skip it with the reason where apps have no users. */
 export const NEEDS_USERS: { skip?: string } = why === null ? {} : { skip: `apps have no users here: ${why}` };

@@ -47,7 +47,7 @@ test('a job that never ends, or exceeds its memory, ends its own thread only', a
   );
   assert.equal(await run('add', [1, 2]), 3);
   await overrun;
-  await assert.rejects(run('hoard', []), /^Error: a thread ended: .*memory/);
+  await assert.rejects(run('exhaustMemory', []), /^Error: a thread ended: .*memory/);
   assert.equal(await run('add', [2, 2]), 4);
 });
 

@@ -43,9 +43,9 @@ for (const name of views)
     assert.deepEqual(await ada.findings(), [], 'in the dark theme');
     await page.setViewportSize({ width: 360, height: 740 });
     await settled(ada);
-    assert.deepEqual(await ada.sticksOut(), [], 'it scrolls sideways at 360 px');
+    assert.deepEqual(await ada.overflowingElements(), [], 'it scrolls sideways at 360 px');
     await page.setViewportSize({ width: 3840, height: 800 });
-    assert.deepEqual(await ada.sticksOut(), [], 'it scrolls sideways at 3840 px');
+    assert.deepEqual(await ada.overflowingElements(), [], 'it scrolls sideways at 3840 px');
     browser.assertQuiet();
   });
 
@@ -74,7 +74,7 @@ test('the longest name that an app can have fits on a small screen', NEEDS_CHROM
   for (const name of ['overview', 'settings', 'storage']) {
     await page.goto(paths.get(name)!.replace(':app', app));
     await settled(ada);
-    assert.deepEqual(await ada.sticksOut(), [], `${name} scrolls sideways`);
+    assert.deepEqual(await ada.overflowingElements(), [], `${name} scrolls sideways`);
   }
   const { x, width } = (await page.locator('.crumbs [aria-current]').boundingBox())!;
   const find = (await page.locator('.find').boundingBox())!;
@@ -82,7 +82,7 @@ test('the longest name that an app can have fits on a small screen', NEEDS_CHROM
   await page.goto(paths.get('settings')!.replace(':app', app));
   await page.getByRole('button', { name: `Delete ${app}` }).click();
   await page.getByRole('dialog').waitFor();
-  assert.deepEqual(await ada.sticksOut(), [], 'the question scrolls sideways');
+  assert.deepEqual(await ada.overflowingElements(), [], 'the question scrolls sideways');
 });
 
 test('what is done without a connection is not said to be tried again', NEEDS_CHROMIUM, async () => {

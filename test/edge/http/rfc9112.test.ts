@@ -1,7 +1,7 @@
 // HTTP/1.1 as in RFC 9112, case by case: what an app receives, or which status refuses the bytes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RawClient, servedForAll } from '../../support/edge/peers.ts';
+import { RawClient, serveForAllTests } from '../../support/edge/peers.ts';
 import { readAnswers } from '../../support/edge/wire.ts';
 
 /** Answers with the request that it got. */
@@ -17,7 +17,7 @@ export default {
 /** Follows every case: answered if the connection is reused; if not, only the connection's end follows. */
 const LAST = 'GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
 
-const shared = servedForAll(APP);
+const shared = serveForAllTests(APP);
 
 /** Returns what the app received or the status of a refusal, answer by answer. */
 async function outcome(bytes: string): Promise<(string | number)[]> {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { call, servedForAll, until, within } from '../../support/edge/peers.ts';
+import { call, serveForAllTests, until, within } from '../../support/edge/peers.ts';
 import { randomCases } from '../../support/random.ts';
 
 const APP = `
@@ -24,7 +24,7 @@ export default {
 };
 `;
 
-const shared = servedForAll(APP);
+const shared = serveForAllTests(APP);
 
 const UPLOAD = `Content-Length: 200000\r\n\r\n${'x'.repeat(200_000)}`;
 const CHUNKS = `Transfer-Encoding: chunked\r\n\r\n${`1000\r\n${'x'.repeat(4_096)}\r\n`.repeat(50)}0\r\n\r\n`;

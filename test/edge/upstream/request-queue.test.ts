@@ -8,10 +8,10 @@ import type { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
 import {
   call,
   RawClient,
+  stableCount,
   startGateway,
   startRawUpstream,
   startWorkerd,
-  still,
   until,
 } from '../../support/edge/peers.ts';
 
@@ -91,7 +91,7 @@ test('a queued upload stops at a bounded size', async () => {
   client.socket.on('drain', fill);
   fill();
   await until(() => held.asked === 1, 'it is held');
-  await still(() => sent);
+  await stableCount(() => sent);
   assert.ok(sent < 16 * 1024 * 1024, `the gateway took ${sent} bytes`);
 });
 

@@ -8,10 +8,10 @@ import type { Admission } from '../../../runtime/edge/upstream/backend.ts';
 import { Tunnel } from '../../../runtime/edge/upstream/tunnel.ts';
 import {
   RawClient,
+  stableCount,
   startGateway,
   startRawUpstream,
   startWorkerd,
-  still,
   until,
   within,
 } from '../../support/edge/peers.ts';
@@ -50,7 +50,7 @@ const LAST_WORDS = 'last words';
 
 /** Resolves when the socket sends no more of what was written. */
 async function stuck(socket: Socket): Promise<void> {
-  assert.ok((await still(() => socket.writableLength)) > 0);
+  assert.ok((await stableCount(() => socket.writableLength)) > 0);
 }
 
 async function open(port: number): Promise<WebSocket> {

@@ -16,9 +16,9 @@ import type { Backend } from '../../../runtime/edge/upstream/backend.ts';
 import {
   call,
   RawClient,
+  stableCount,
   startGateway,
   startRawUpstream,
-  still,
   temporary,
   until,
   within,
@@ -73,10 +73,10 @@ test('bodies that wait on the way up and down arrive unchanged', { timeout: 60_0
   });
   const written = () => uploads.reduce((sum, { socket }) => sum + (socket?.bytesWritten ?? 0), 0);
   await until(() => asked >= CLIENTS, 'all have come');
-  await still(written);
+  await stableCount(written);
   release();
   await until(() => begun.length === CLIENTS, 'all are at the process');
-  await still(written);
+  await stableCount(written);
   const received = await within(
     Promise.all(begun.map(async ([message]) => Buffer.concat(await message.toArray()))),
     'the bodies',
@@ -90,7 +90,7 @@ test('bodies that wait on the way up and down arrive unchanged', { timeout: 60_0
   );
   for (const [i, [, response]] of begun.entries()) response.end(received[i]);
   const messages = await within(answers, 'the heads');
-  await still(() => begun.reduce((sum, [, { socket }]) => sum + (socket?.bytesWritten ?? 0), 0));
+  await stableCount(() => begun.reduce((sum, [, { socket }]) => sum + (socket?.bytesWritten ?? 0), 0));
   const back = await within(
     Promise.all(messages.map(async (message) => Buffer.concat(await message.toArray()))),
     'the answers',
@@ -140,9 +140,9 @@ test('bytes that wait in tunnels arrive unchanged', { timeout: 60_000 }, async (
     }),
   );
   const moved = () => [...clients, ...ends].reduce((sum, { bytesWritten }) => sum + bytesWritten, 0);
-  await still(moved);
+  await stableCount(moved);
   for (const end of ends) end.pipe(end);
-  await still(moved);
+  await stableCount(moved);
   const back = clients.map(async (client) => {
     const hash = createHash('sha256');
     let left = BODY_BYTES;

@@ -155,9 +155,9 @@ const FIELDS: Partial<Release> = {
   },
 };
 test('errors of every handler are reported with their place, handler and request', async (t) => {
-  const { get, told } = await started(t, APP, FIELDS);
+  const { get, reported } = await started(t, APP, FIELDS);
   assert.equal((await get('/throw')).status, 500);
-  const { id, stack, ...rest } = await told('thrown in 100% of %s cases');
+  const { id, stack, ...rest } = await reported('thrown in 100% of %s cases');
   assert.match(stack!, /^Error: thrown in 100% of %s cases\n {4}at .*\(app\.js:\d+:\d+\)/);
   assert.match(id, /^\w{4,8}$/);
   assert.deepEqual(rest, {
@@ -191,13 +191,13 @@ test('errors of every handler are reported with their place, handler and request
     ['/listener', 'thrown by a listener', { mechanism: 'error event' }],
   ] as const) {
     await get(path);
-    const error = await told(message);
+    const error = await reported(message);
     assert.deepEqual({ ...error, ...expected }, error, path);
     if (error.type === 'Error') assert.match(error.stack!, /\(?app\.js:\d+:\d+\)?/, path);
   }
   assert.match((await get('/rpc')).text, /\["told",true\]/);
   await get('/cause');
-  assert.match((await told('outer')).stack!, /Error: outer\n.*Caused by: Error: inner\n {4}at/s);
+  assert.match((await reported('outer')).stack!, /Error: outer\n.*Caused by: Error: inner\n {4}at/s);
 });
 
 for (const [event, message, handler, frame] of [
@@ -207,7 +207,7 @@ for (const [event, message, handler, frame] of [
   ['a frame of no known type', 'thrown for a broken socket', 'Room.webSocketError', [0x8f, 0x80, 0, 0, 0, 0]],
 ] as const) {
   test(`an error that an object throws for ${event} of a hibernatable WebSocket is reported`, async (t) => {
-    const { cell, told } = await started(t, APP, FIELDS);
+    const { cell, reported } = await started(t, APP, FIELDS);
     const headers = {
       connection: 'upgrade',
       upgrade: 'websocket',
@@ -219,7 +219,7 @@ for (const [event, message, handler, frame] of [
     const [, socket] = (await once(asked, 'upgrade')) as [unknown, Socket];
     socket.on('error', () => {});
     socket.write(Buffer.from(frame));
-    const { stack, mechanism, ...error } = await told(message).finally(() => socket.destroy());
+    const { stack, mechanism, ...error } = await reported(message).finally(() => socket.destroy());
     assert.match(stack!, /\(app\.js:\d+:\d+\)/);
     assert.deepEqual([mechanism, error.handler], ['uncaught', handler]);
     // A separate event, long after the request that opened the socket.
@@ -229,10 +229,10 @@ for (const [event, message, handler, frame] of [
 }
 
 test('an error that is printed and thrown, or thrown through a caller of an object, has one id', async (t) => {
-  const { get, lines, told } = await started(t, APP, FIELDS);
+  const { get, lines, reported } = await started(t, APP, FIELDS);
   await get('/console');
   await get('/rpc-throws');
-  await told('told later');
+  await reported('told later');
   const ids = (message: string) => lines.filter(({ error }) => error?.message === message);
   await eventually(() => ids('printed').length === 2 && ids('told later').length === 2, 'all is told');
   const [printed, thrown] = ids('printed');
@@ -327,9 +327,9 @@ export default { async fetch() {
   waitUntil(scheduler.wait(1).then(() => { throw new Error('thrown after'); })); all.waitUntil(new Promise(() => {}));
   return Response.json([typeof D, Object.keys(all).includes('env')]);
 } }`;
-    const { cell, get, told } = await started(t, code, { worker, exports: ['default'] });
+    const { cell, get, reported } = await started(t, code, { worker, exports: ['default'] });
     assert.equal((await get('/')).text, '["function",true]');
-    const { mechanism, stack, path } = await told('thrown after');
+    const { mechanism, stack, path } = await reported('thrown after');
     assert.deepEqual([mechanism, path], ['waitUntil', '/']);
     // The columns are those of the release's module.
     assert.match(stack!, /app\.js:3:50\b/);
@@ -337,9 +337,9 @@ export default { async fetch() {
   });
 
 test('an event without a trace gets a new one', async (t) => {
-  const { get, lines, told } = await started(t, APP, FIELDS);
+  const { get, lines, reported } = await started(t, APP, FIELDS);
   await get('/remind');
-  const { trace } = await told('thrown by an alarm');
+  const { trace } = await reported('thrown by an alarm');
   assert.match(String(trace), /^[0-9a-f]{32}$/);
   assert.notEqual(trace, TRACE);
   const rings = () => lines.find(({ text }) => text === 'it rings');
@@ -386,10 +386,10 @@ test('errors are reported after the clock was set back', async (t) => {
     if (pathname === '/back') { const { now } = Date; Date.now = () => now() - 3_600_000; }
     throw new Error('thrown at ' + pathname);
   } }`;
-  const { get, told } = await started(t, code, { worker: entry('app.js'), exports: ['default'] });
+  const { get, reported } = await started(t, code, { worker: entry('app.js'), exports: ['default'] });
   for (const path of ['/before', '/back', '/after']) {
     await get(path);
-    await told(`thrown at ${path}`);
+    await reported(`thrown at ${path}`);
   }
 });
 
@@ -401,9 +401,9 @@ test('property reads by which workerd prints an object are not errors of the app
     Promise.reject(new Error('of the app'));
     return new Response();
   } }`;
-  const { get, lines, told } = await started(t, code, { exports: ['default'] });
+  const { get, lines, reported } = await started(t, code, { exports: ['default'] });
   await get('/');
-  await told('of the app');
+  await reported('of the app');
   assert.deepEqual(
     lines.flatMap(({ error }) => error?.message ?? []),
     ['of the app'],
@@ -418,9 +418,9 @@ test('a Worker with a compatibility date of years ago is captured too', async (t
     compatibilityDate: '2022-01-01',
     compatibilityFlags: ['no_nodejs_als'],
   };
-  const { get, lines, told } = await started(t, code, { worker, exports: ['default'] });
+  const { get, lines, reported } = await started(t, code, { worker, exports: ['default'] });
   assert.equal((await get('/')).status, 500);
-  assert.equal((await told('old')).trace, TRACE);
+  assert.equal((await reported('old')).trace, TRACE);
   await eventually(() => lines.some(({ text }) => text === 'hello'), 'its line is there');
 });
 

@@ -154,10 +154,10 @@ for (const kind of ['ReadableStream', 'waitUntil'])
   });
 
 test('an unhandled rejection is reported with its request', async (t) => {
-  const { ask, told } = await asked(t, FORMS['an object']);
+  const { ask, reported } = await asked(t, FORMS['an object']);
   for (const number of [1, 2]) {
     await ask('rejects', number);
-    const { mechanism, path, trace } = await told(`rejected by ${number}`);
+    const { mechanism, path, trace } = await reported(`rejected by ${number}`);
     assert.deepEqual([mechanism, path, trace], ['unhandledrejection', `/rejects/${number}`, traceOf(number)]);
   }
 });

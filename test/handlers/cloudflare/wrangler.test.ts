@@ -5,7 +5,7 @@ import { copyFileSync, readFileSync, symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { bundleHandlers } from '../../../bundler/modules/handlers.ts';
-import { COMPILED } from '../../support/compiled.ts';
+import { COMPILE_CACHE_ENV } from '../../support/compiled.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 test('wrangler accepts the project, with all its bindings', (t) => {
@@ -21,7 +21,7 @@ test('wrangler accepts the project, with all its bindings', (t) => {
       encoding: 'utf8',
       timeout: 60_000,
       env: {
-        ...COMPILED,
+        ...COMPILE_CACHE_ENV,
         PATH: process.env.PATH,
         HOME: directory,
         WRANGLER_SEND_METRICS: 'false',

@@ -1,29 +1,29 @@
-// An AI server that speaks OpenAI's protocol as Ollama and vLLM do. Its models are simple: one says what it was asked, in
-// words that come one by one; one counts letters.
+// An AI server that speaks OpenAI's protocol, as Ollama and vLLM do. One model repeats the question, word by word. The
+// embedding model counts letters.
 import { EventEmitter, once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export const AI_KEY = 'sk-key-of-the-ai-server';
 
-/** A question that the server was asked. */
-export interface Asked {
+/** A request that the server received. */
+export interface AiRequest {
   path: string;
   authorization: string | undefined;
-  // biome-ignore lint/suspicious/noExplicitAny: what was asked is what the tests assert
+  // biome-ignore lint/suspicious/noExplicitAny: the tests assert on the body
   body: any;
 }
 
 export class AiServer {
-  /** All that was asked, in its order. */
-  readonly asked: Asked[] = [];
-  /** `asked`: there is one more; `left`: who asked waits no more. */
+  /** All requests, oldest first. */
+  readonly asked: AiRequest[] = [];
+  /** `asked`: a request arrived; `left`: its client disconnected before the answer ended. */
   readonly events = new EventEmitter();
-  /** Answers wait here until `letGo` is called. */
-  #held: (() => void)[] = [];
+  /** Answers that wait for `letGo`. */
+  #waiting: (() => void)[] = [];
   readonly #server = createServer((request, response) => void this.#answer(request, response));
 
-  /** Its URL, as `RUNNER_AI_URL` has it. */
+  /** The value for `RUNNER_AI_URL`. */
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
   }
@@ -40,9 +40,9 @@ export class AiServer {
     await once(this.#server, 'close');
   }
 
-  /** Lets what waits go on. */
+  /** Continues all waiting answers. */
   letGo(): void {
-    for (const go of this.#held.splice(0)) go();
+    for (const go of this.#waiting.splice(0)) go();
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -63,12 +63,12 @@ export class AiServer {
     fail(response, 404, `there is no ${path}`);
   }
 
-  // biome-ignore lint/suspicious/noExplicitAny: as OpenAI has it
+  // biome-ignore lint/suspicious/noExplicitAny: OpenAI's format
   async #chat(body: any, response: ServerResponse): Promise<void> {
     const { model, messages, tools, stream } = body;
     if (model === 'missing') return fail(response, 404, `model "${model}" not found, try pulling it first`);
     if (model === 'broken') return fail(response, 500, `out of memory, key ${AI_KEY}`);
-    if (model === 'slow') await new Promise<void>((resolve) => this.#held.push(resolve));
+    if (model === 'slow') await new Promise<void>((resolve) => this.#waiting.push(resolve));
     const question = messages.at(-1).content;
     const usage = { prompt_tokens: 2, completion_tokens: 3, total_tokens: 5 };
     const head = { id: 'chatcmpl-1', model };
@@ -92,10 +92,10 @@ export class AiServer {
       });
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     for (const [n, content] of words.entries()) {
-      // Each word but the first waits until the one before has been seen.
-      if (n > 0 && model !== 'quick') await new Promise<void>((resolve) => this.#held.push(resolve));
+      // Each word after the first waits until the test has read the word before.
+      if (n > 0 && model !== 'quick') await new Promise<void>((resolve) => this.#waiting.push(resolve));
       const event = `data: ${JSON.stringify({ ...head, choices: [{ index: 0, delta: { content } }] })}\n\n`;
-      // An event in two pieces, cut within a character where there is one of several bytes.
+      // Sends each event in two parts. The cut may fall inside a multi-byte character.
       const bytes = Buffer.from(event);
       response.write(bytes.subarray(0, bytes.length - 9));
       response.write(bytes.subarray(bytes.length - 9));

@@ -1,4 +1,4 @@
-// A webhook's receiver: a server on loopback that keeps what it gets.
+// A webhook receiver: a server on loopback that records the messages it gets.
 import { createHmac } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
@@ -10,13 +10,13 @@ const DEADLINE_MS = 20_000;
 export interface Received {
   headers: IncomingHttpHeaders;
   text: string;
-  // biome-ignore lint/suspicious/noExplicitAny: a message's shape is what the tests assert
+  // biome-ignore lint/suspicious/noExplicitAny: the tests assert on the body
   body: any;
 }
 
 export class Receiver {
   readonly received: Received[] = [];
-  /** What it answers next; the last one again and again. */
+  /** The next answers, in order. The last one repeats. */
   answers: { status: number; headers?: Record<string, string> }[] = [{ status: 204 }];
   readonly #arrived = new EventEmitter();
   readonly #server = createServer(async (request, response) => {
@@ -42,7 +42,7 @@ export class Receiver {
     return `http://127.0.0.1:${this.port}/hook`;
   }
 
-  /** Waits for the first message that a test is true of. */
+  /** Resolves with the first message for which `wanted` returns true. */
   async first(wanted: (message: Received) => boolean): Promise<Received> {
     const deadline = AbortSignal.timeout(DEADLINE_MS);
     for (;;) {
@@ -63,7 +63,7 @@ export class Receiver {
   }
 }
 
-/** The signature that a message must have, made as its receiver makes it from the key it was given. */
+/** Returns the signature that a message must have, computed from the receiver's secret. */
 export function signatureOf({ headers, text: body }: Received, secret: string): string {
   const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
   const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;

@@ -11,7 +11,7 @@ import { removeTree } from '../../../runtime/disk/remove.ts';
 import { Isolation } from '../../../runtime/isolation/isolation.ts';
 import { emptyNames } from '../../../runtime/storage/names.ts';
 
-/** A file's text, or where a symbolic link points. */
+/** By path: a file's text, or the target of a symbolic link. */
 export type Files = Record<string, string | { link: string }>;
 
 /** Writes files below `directory`. */
@@ -24,13 +24,13 @@ export function writeFiles(directory: string, files: Files): void {
   }
 }
 
-/** A directory of its own for a test file; removed by `remove`. */
+/** Makes a temporary directory for a test file. `remove` deletes it. */
 export function makeDirectory(): { path: string; remove: () => void } {
   const path = mkdtempSync(join(tmpdir(), 'cellar-build-'));
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** The path of one of the example apps. */
+/** Returns the path of an example app. */
 export function exampleApp(name: string): string {
   return join(import.meta.dirname, '../../apps', name);
 }
@@ -51,7 +51,7 @@ export function commit(directory: string, content: Files | string): { repository
   return { repository: join(work, '.git'), sha: git('rev-parse', 'HEAD') };
 }
 
-/** Builds a commit as the host does. `log` has the lines of the deploy's log. */
+/** Builds a commit as the host does. `lines` are those of the deploy's log. */
 export async function buildCommit(
   directory: string,
   content: Files | string,

@@ -1,4 +1,4 @@
-// Worktrees for tests of the bundler, bundled in this process.
+// Worktrees for tests of the bundler, which runs in this process.
 import { mkdtempSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Bundled, bundleProject } from '../../../bundler/bundle.ts';
@@ -7,7 +7,7 @@ import type { BuildSettings } from '../../../handlers/contract/host/host-calls.t
 import { NO_SETTINGS } from '../../../runtime/builds/release/build-input.ts';
 import { type Files, makeDirectory, writeFiles } from '../builds/projects.ts';
 
-/** Worktrees in a directory of their own. */
+/** Returns functions that write and bundle worktrees in a temporary directory. */
 export function makeWorktrees() {
   const directory = makeDirectory();
   const root = realpathSync(directory.path);
@@ -20,7 +20,7 @@ export function makeWorktrees() {
       writeFiles(worktree, files);
       return worktree;
     },
-    /** Bundles files. `read` gives the text of a file of the bundle; `list` all its paths. */
+    /** Bundles files. `read` returns the text of a bundled file, `list` all paths of the bundle. */
     async bundle(
       files: Files,
       environment: string | null = null,

@@ -1,9 +1,9 @@
-// What people have beside a password: an app that makes codes, and a key that signs.
+// Second factors of people: a TOTP generator and a WebAuthn security key.
 import { createHash, createHmac, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
-/** The code of a TOTP key (RFC 6238: SHA-1, six digits, 30 s). @param uri `otpauth://totp/…` */
+/** Returns the current code of a TOTP key (RFC 6238: SHA-1, six digits, 30 s). @param uri `otpauth://totp/…` */
 export function totp(uri: string, at = Date.now()): string {
   const bits = [...new URL(uri).searchParams.get('secret')!]
     .map((digit) => BASE32.indexOf(digit).toString(2).padStart(5, '0'))
@@ -16,7 +16,7 @@ export function totp(uri: string, at = Date.now()): string {
   return String((mac.readUInt32BE(offset) & 0x7fffffff) % 1_000_000).padStart(6, '0');
 }
 
-/** A security key with one credential, as WebAuthn has it, that somebody has always just touched. */
+/** A WebAuthn security key with one credential. It always reports user presence. */
 export class SecurityKey {
   readonly #id = randomBytes(16);
   readonly #keys: { publicKey: KeyObject; privateKey: KeyObject } = generateKeyPairSync('ec', {
@@ -24,7 +24,7 @@ export class SecurityKey {
   });
   #used = 0;
 
-  /** What a browser at `origin` answers to `navigator.credentials.create`. */
+  /** Returns the result of `navigator.credentials.create` in a browser at `origin`. */
   create(options: { challenge: string; rp: { id: string } }, origin: string): object {
     const authData = this.#authenticatorData(options.rp.id, true);
     // {"fmt": "none", "attStmt": {}, "authData": …}
@@ -40,7 +40,7 @@ export class SecurityKey {
     });
   }
 
-  /** What it answers to `navigator.credentials.get`. */
+  /** Returns the result of `navigator.credentials.get`. */
   get(options: { challenge: string; rpId: string }, origin: string): object {
     const clientDataJSON = clientData('webauthn.get', options.challenge, origin);
     const authData = this.#authenticatorData(options.rpId, false);

@@ -1,4 +1,4 @@
-// A real Cellar for a test: the host as a process of its own, on ports of this test's own, in a temporary data directory.
+// A real Cellar for a test: the host as a child process, on ports that only this test uses, in a temporary data directory.
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import {
@@ -22,16 +22,16 @@ import { openControlGroups } from '../../../runtime/resources/cgroup.ts';
 import { ownPort } from '../ports.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
-/** The words behind `exec node` by which `npm start` starts the host. */
+/** The arguments that `npm start` passes to `node`. */
 const START = readFileSync(join(ROOT, 'package.json'), 'utf8')
   .match(/"start": "exec node (.+)"/)![1]!
   .split(' ');
-/** Names below `localhost` are this machine, as browsers and curl have it; not every resolver agrees. */
+/** Resolves names below `localhost` to 127.0.0.1, as browsers and curl do. Not every resolver does. */
 export const LOCALHOST = new Agent({
   connect: { lookup: (_name, _options, found) => found(null, [{ address: '127.0.0.1', family: 4 }]) },
 });
 const START_DEADLINE_MS = 60_000;
-/** Nothing is this slow, on any machine, unless it hangs. */
+/** Only a request that hangs takes this long. */
 const ANSWER_DEADLINE_MS = 60_000;
 
 /** The `wrangler.toml` of a Worker in `index.js` with a Durable Object `Counter`. */
@@ -46,7 +46,7 @@ tag = "v1"
 new_sqlite_classes = ["Counter"]
 `;
 
-/** The first lines of such a Worker: each `add` counts one. */
+/** The first lines of such a Worker. Each `add` increments the count and returns it. */
 export const COUNTER_CLASS = `import { DurableObject } from 'cloudflare:workers';
 export class Counter extends DurableObject {
   async add() {
@@ -57,15 +57,14 @@ export class Counter extends DurableObject {
 }
 `;
 
-/** What a finished command printed. */
+/** Exit code and output of a finished command. */
 export interface Printed {
   code: number;
   stdout: string;
   stderr: string;
 }
 
-/** What the API answered. */
-interface Answered {
+interface ApiAnswer {
   status: number;
   // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
   body: any;
@@ -85,8 +84,8 @@ export class Cellar {
   edgePort = 0;
 
   /**
-   * @param node the program that runs the host
-   * @param hasChannel whether the host can be told to load parts of it again
+   * @param node path of the Node.js program that runs the host
+   * @param hasChannel whether the host gets an IPC channel, which `reload` needs
    */
   constructor(
     settings: Record<string, string> = {},
@@ -96,7 +95,7 @@ export class Cellar {
     this.#node = node;
     this.#hasChannel = hasChannel;
     this.directory = mkdtempSync(join(tmpdir(), 'cellar-e2e-'));
-    // As a data directory usually lies: other users can come to its door.
+    // Other users may traverse this directory, as is usual for the parent of a data directory.
     chmodSync(this.directory, 0o711);
     this.#settings = settings;
   }
@@ -113,17 +112,17 @@ export class Cellar {
   get pid(): number {
     return this.#child!.pid!;
   }
-  /** Everything the host has printed in all its runs. */
+  /** All output of the host, over all its starts. */
   get output(): string {
     return this.#output;
   }
 
-  /** Has the host load a part of it again, as `npm run dev` does. */
+  /** Makes the host reload a part, as `npm run dev` does. */
   reload(part: 'control' | 'ui'): void {
     this.#child!.send({ reload: part });
   }
 
-  /** Starts the host and waits until it serves. The ports of the first start are kept for later ones. */
+  /** Starts the host and waits until it serves. Later starts use the ports of the first. */
   async start(): Promise<this> {
     const child = spawn(this.#node, START, {
       cwd: ROOT,
@@ -134,7 +133,7 @@ export class Cellar {
         RUNNER_DATA_DIR: this.data,
         RUNNER_PORT: this.api === '' ? String(ownPort()) : new URL(this.api).port,
         RUNNER_EDGE_PORT: String(this.edgePort || ownPort()),
-        // Tests ask faster than people do. `edge.test.ts` sets limits of its own.
+        // Tests send requests faster than people. `edge.test.ts` sets its own rate limits.
         SERVICE_EDGE_RPM: '0',
         SERVICE_EDGE_GIT_RPM: '0',
         ...this.#settings,
@@ -142,7 +141,7 @@ export class Cellar {
       stdio: ['ignore', 'pipe', 'pipe', ...(this.#hasChannel ? (['ipc'] as const) : [])],
     });
     this.#child = child;
-    // Whoever is ended before its time must not leave it running.
+    // A test process that exits early must not leave the host running.
     const end = () => void child.kill();
     process.once('exit', end);
     child.once('exit', () => process.off('exit', end));
@@ -153,7 +152,7 @@ export class Cellar {
         this.#printed.emit('line');
       });
     }
-    // By then all that it printed has been read.
+    // At `close` all output has been read.
     child.on('close', () => this.#printed.emit('line'));
     const ready = await this.waitFor(
       / ready api=(\S+) git=\S+ app="?https?:\/\/\{slug\}\.[a-z.]+:(\d+)/,
@@ -164,7 +163,7 @@ export class Cellar {
     return this;
   }
 
-  /** Resolves with the match once the host has printed it, looking from `from` on; rejects when the host ends first. */
+  /** Resolves with the first match in the output after offset `from`. Rejects after 60 s, or when the host ends first. */
   async waitFor(pattern: RegExp, from = 0): Promise<RegExpMatchArray> {
     const child = this.#child!;
     const deadline = AbortSignal.timeout(START_DEADLINE_MS);
@@ -183,7 +182,7 @@ export class Cellar {
     }
   }
 
-  /** Sends a signal, and waits for the end and for all that was printed. */
+  /** Sends a signal. Resolves when the host has ended and all its output was read. */
   stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<{ code: number | null; signal: string | null }> {
     const child = this.#child!;
     this.#child = null;
@@ -195,15 +194,15 @@ export class Cellar {
     });
   }
 
-  /** Ends the host if it runs and removes everything. */
+  /** Stops the host if it runs, and removes its directory. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#child) await this.stop();
-    if (this.#killed) await this.#takeDownWalls();
+    if (this.#killed) await this.#removeIsolation();
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  /** Removes what a host that was killed leaves on the machine until its next start. */
-  async #takeDownWalls(): Promise<void> {
+  /** Removes firewall rules and control groups of a killed host, which its next start would remove. */
+  async #removeIsolation(): Promise<void> {
     if (!existsSync(this.data)) return;
     const { machineName } = layout(this.data);
     const [firewall, groups] = [await openFirewall(machineName, []), openControlGroups(machineName)];
@@ -214,7 +213,7 @@ export class Cellar {
   }
 
   /** Calls the REST API with the runner token, or another key. */
-  async call(method: string, path: string, body?: unknown, key = this.token): Promise<Answered> {
+  async call(method: string, path: string, body?: unknown, key = this.token): Promise<ApiAnswer> {
     const response = await fetch(this.api + path, {
       method,
       headers: {
@@ -229,40 +228,40 @@ export class Cellar {
     return { status: response.status, body: json ? JSON.parse(text) : text };
   }
 
-  /** Creates an app and answers its id. */
+  /** Creates an app and returns its id. */
   async create(slug: string): Promise<string> {
     const { status, body } = await this.call('POST', '/v1/apps', { slug });
     if (status !== 201) throw new Error(`create answered ${status}: ${JSON.stringify(body)}`);
     return body.id;
   }
 
-  /** One app as the API has it. */
+  /** Reads one app from the API. */
   // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
   async app(id: string): Promise<any> {
     return (await this.call('GET', `/v1/apps/${id}`)).body;
   }
 
-  /** Creates an app, and deploys a sample with other `files` put into it. Answers its id. */
+  /** Creates an app, deploys a sample with `files` added or replaced, and returns the app's id. */
   async deploy(slug: string, sample: string, files: Record<string, string> = {}): Promise<string> {
     const id = await this.create(slug);
     await this.deployAgain(slug, sample, files);
     return id;
   }
 
-  /** Deploys a sample to an app that there is, whatever it had before. */
+  /** Deploys a sample to an existing app by a forced push. */
   async deployAgain(slug: string, sample: string, files: Record<string, string> = {}): Promise<void> {
     const work = await this.checkout(sample);
     for (const [name, text] of Object.entries(files)) {
       mkdirSync(dirname(join(work, name)), { recursive: true });
       writeFileSync(join(work, name), text);
     }
-    // Two commits of one second that differ in nothing are the same.
+    // Two equal commits in the same second would have the same id.
     await this.commit(work, `change ${++this.#changes}`);
     const { stderr } = await this.push(work, slug, '--force');
     if (!stderr.includes('serves this push')) throw new Error(`the push was not deployed:\n${stderr}`);
   }
 
-  /** Asks an app for a path, by its host name at the edge. */
+  /** Requests a path of an app at the edge and reads the whole body. */
   async get(
     slug: string,
     path = '/',
@@ -272,7 +271,7 @@ export class Cellar {
     return { status: response.status, text: await response.text(), headers: response.headers };
   }
 
-  /** Like `get`, with the body still to be read. */
+  /** Like `get`, but returns the response with its body unread. */
   open(slug: string, path = '/', init: RequestInit = {}): Promise<Response> {
     const url = `http://${slug}.localhost:${this.edgePort}${path}`;
     return fetch(url, { signal: AbortSignal.timeout(ANSWER_DEADLINE_MS), ...init, dispatcher: LOCALHOST });
@@ -283,12 +282,12 @@ export class Cellar {
     return new WebSocket(`ws://${slug}.localhost:${this.edgePort}${path}`, { dispatcher: LOCALHOST });
   }
 
-  /** The remote of an app, with the first account's key. */
+  /** Returns the git remote of an app. The default key is that of the first account. */
   remote(slug: string, key = this.key): string {
     return `http://git:${key}@git.localhost:${this.edgePort}/${slug}`;
   }
 
-  /** Copies a sample app into a git repository of its own, with one commit. */
+  /** Copies a sample app into a new git repository with one commit. */
   async checkout(app: string): Promise<string> {
     const directory = mkdtempSync(join(this.directory, `${app}-`));
     cpSync(join(ROOT, 'test/apps', app), directory, { recursive: true });
@@ -303,12 +302,12 @@ export class Cellar {
     await this.git(directory, 'commit', '--quiet', '--allow-empty', `--message=${message}`);
   }
 
-  /** Pushes HEAD to main. The answer's `stderr` is what the pusher reads. */
+  /** Pushes HEAD to main. `stderr` of the result is what the user sees. */
   push(directory: string, slug: string, ...options: string[]): Promise<Printed> {
     return this.git(directory, 'push', ...options, this.remote(slug), 'HEAD:main');
   }
 
-  /** Runs stock git as a user would, whatever it answers. */
+  /** Runs stock git as a user would. Resolves whatever the exit code. */
   git(directory: string, ...words: string[]): Promise<Printed> {
     return new Promise((resolve) => {
       execFile(

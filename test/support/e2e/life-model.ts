@@ -1,14 +1,14 @@
-// One app of a real Cellar under whatever may happen to it at once: what was done, what everybody was answered, and what
-// has to be true of that, and of the app afterwards.
+// A model of one app of a real Cellar. It runs random actions at once, and checks which answers are allowed and the app's
+// state afterwards.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Cellar, COUNTER_CLASS, COUNTER_CONFIG } from './cellar.ts';
-import { type Action, type Call, KILLS, type Program } from './life-programs.ts';
+import { type Action, type ApiCall, KILLS, type Program } from './life-programs.ts';
 import { eventually, processes } from './processes.ts';
 
-/** Counts each request in a Durable Object before it answers, and takes its time if it is asked to. */
+/** Counts each request in a Durable Object, then waits `ms` milliseconds, then answers. */
 const CODE = `${COUNTER_CLASS}export default {
   async fetch(request, env) {
     const n = await env.COUNTER.getByName('one').add();
@@ -17,7 +17,7 @@ const CODE = `${COUNTER_CLASS}export default {
   },
 };`;
 
-/** Nobody waits longer for an answer. */
+/** Longest wait for an answer, in ms. */
 const ANSWER_MS = 60_000;
 interface Answer {
   what: string;
@@ -50,22 +50,22 @@ export class AppLife {
     assert.equal((await this.#push()).status, 200);
   }
 
-  /** Has it all happen to an app that runs, and checks what came of it. */
+  /** Runs all actions at once on a running app, then checks the answers and the app. */
   async run(program: Program): Promise<void> {
     await this.#start();
     const running = new AbortController();
     const most = this.#mostCells(running.signal);
-    // All of it ends before any of it is judged: the next program finds nothing of this one under way.
+    // All actions end before any check: a failed check must not leave actions running into the next program.
     const outcomes = await Promise.allSettled(program.map((step) => this.#do(step)));
     running.abort();
-    assert.ok((await most) <= 1, 'two processes had the storage at once');
+    assert.ok((await most) <= 1, 'two processes had the storage at the same time');
     const answers = outcomes.map((outcome) => {
       if (outcome.status === 'rejected') throw outcome.reason;
       return outcome.value;
     });
-    for (const answer of answers) allowed(answer, program);
+    for (const answer of answers) assertAllowed(answer, program);
     await eventually(() => this.#agree(), 'both planes agree with the process', 40_000);
-    await this.#answers(program.some(({ what }) => what === 'kill app'));
+    await this.#assertServes(program.some(({ what }) => what === 'kill app'));
   }
 
   async #do(step: Action): Promise<Answer> {
@@ -106,7 +106,7 @@ export class AppLife {
     return answer;
   }
 
-  #call(what: Call): Promise<Answer> {
+  #call(what: ApiCall): Promise<Answer> {
     const { api, token } = this.#cellar;
     const [method, path, body] =
       what === 'sleep'
@@ -151,7 +151,7 @@ export class AppLife {
     }
   }
 
-  /** The most processes that the app had at once, looked at again and again. */
+  /** Polls every 25 ms; returns the largest number of processes that the app had. */
   async #mostCells(until: AbortSignal): Promise<number> {
     let most = 0;
     while (!until.aborted) {
@@ -161,7 +161,7 @@ export class AppLife {
     return most;
   }
 
-  /** Whether the API says what the processes show. */
+  /** Whether the status in the API matches the app's processes. */
   async #agree(): Promise<boolean> {
     const before = await this.#status();
     const cells = this.#cells().length;
@@ -179,10 +179,10 @@ export class AppLife {
     }
   }
 
-  /** The app answers, or says honestly why not, and then does once it is started; no write has gone. */
-  async #answers(killed: boolean): Promise<void> {
+  /** Asserts that the app answers, at once or after a start with a correct 503 before, and that no write is lost. */
+  async #assertServes(killed: boolean): Promise<void> {
     let answer = await this.#request(0);
-    // It found a killed process before the host did, and was told so.
+    // A 502: the request reached the killed process before the host noticed its end.
     if (answer.status === 502 && killed) answer = await this.#request(0);
     if (answer.status !== 200) {
       const status = await this.#status();
@@ -201,7 +201,7 @@ export class AppLife {
     assert.equal(n, Math.max(...this.#counted), 'the last count is the highest');
   }
 
-  /** Starts it. While the sweep puts it to sleep that is refused. */
+  /** Starts the app. Retries while the sweep puts it to sleep, which answers 409. */
   async #start(): Promise<void> {
     await eventually(async () => {
       const { status, detail } = await this.#call('start');
@@ -238,12 +238,12 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has gone since.
+    // The process has ended meanwhile.
   }
 }
 
-/** Whether an answer may be: what fails has a reason in what was done. */
-function allowed({ what, status, detail, retryAfter }: Answer, program: Program): void {
+/** Asserts that each failed answer is explained by an action of the program. */
+function assertAllowed({ what, status, detail, retryAfter }: Answer, program: Program): void {
   const did = (...names: Action['what'][]) => program.some((step) => names.includes(step.what));
   const message = `${what} was answered ${status}: ${detail}`;
   if (status === 200) return;

@@ -1,17 +1,17 @@
-// What happens to an app in a random program, and when.
+// Random programs: actions on one app, each with its time.
 import * as fc from 'fast-check';
 
 const CALLS = ['sleep', 'stop', 'start'] as const;
 export const KILLS = ['kill app', 'kill control plane', 'kill host'] as const;
-export type Call = (typeof CALLS)[number];
+export type ApiCall = (typeof CALLS)[number];
 type Kill = (typeof KILLS)[number];
 
-/** Something that is done, `after` so many ms from the beginning. */
+/** An action, started `after` ms from the beginning of its program. */
 export type Action = { after: number } & (
   | { what: 'request'; ms: number }
-  | { what: 'wake hop' | 'push' | Call | Kill }
+  | { what: 'wake hop' | 'push' | ApiCall | Kill }
 );
-/** All of it happens without waiting for anything else. */
+/** Actions that do not wait for each other. */
 export type Program = Action[];
 
 const after = fc.integer({ min: 0, max: 500 });
@@ -30,6 +30,6 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   { weight: 1, arbitrary: one('kill host') },
 );
 export const programs: fc.Arbitrary<Program> = fc.array(action, { minLength: 4, maxLength: 12 }).filter(
-  // Two pushes at once would be about git, and a host is killed once.
+  // Two pushes at once would test git. The host is killed at most once.
   (program) => ['push', 'kill host'].every((name) => program.filter(({ what }) => what === name).length <= 1),
 );

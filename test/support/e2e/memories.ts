@@ -1,11 +1,11 @@
-// How much memory the processes of a Cellar take.
+// Memory use of a Cellar's processes.
 import { readFileSync } from 'node:fs';
 import type { Cellar } from './cellar.ts';
 import { descendants } from './processes.ts';
 
 const SAMPLE_MS = 100;
 
-/** What a process is, by a word of its command. Others are left out. */
+/** Names of processes by a pattern of their command line. Other processes are ignored. */
 const NAMES: [RegExp, string][] = [
   [/ui\.capnp/, 'the control UI'],
   [/r2\/program/, 'the bucket service'],
@@ -13,7 +13,7 @@ const NAMES: [RegExp, string][] = [
   [/\/new\/http\.sock/, 'the app'],
 ];
 
-/** Private memory of the host and of its processes, in bytes, by what they are. */
+/** Returns the private memory of the host and its processes, in bytes, by name. */
 export function memories(cellar: Cellar): Map<string, number> {
   const found = new Map<string, number>();
   const named = descendants(cellar.pid).map(({ pid, command }) => {
@@ -30,13 +30,13 @@ export function memories(cellar: Cellar): Map<string, number> {
         sizes.reduce((sum, size) => sum + size, found.get(name) ?? 0),
       );
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
   return found;
 }
 
-/** The most that each process took while `work` ran, and how much that was above what it took before, in bytes. */
+/** Returns the peak memory of each process while `work` ran, and its growth over the value before, in bytes. */
 export async function memoryDuring<T>(
   cellar: Cellar,
   work: () => Promise<T>,
@@ -48,8 +48,8 @@ export async function memoryDuring<T>(
   }, SAMPLE_MS);
   try {
     const result = await work();
-    const told = [...most].map(([name, bytes]) => ({ name, bytes, grown: bytes - (before.get(name) ?? 0) }));
-    return { result, most: told };
+    const peaks = [...most].map(([name, bytes]) => ({ name, bytes, grown: bytes - (before.get(name) ?? 0) }));
+    return { result, most: peaks };
   } finally {
     clearInterval(sampling);
   }

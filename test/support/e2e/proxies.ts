@@ -1,4 +1,4 @@
-// Other people's proxies in front of a Cellar, set up as `docs/proxies.md` says.
+// Caddy and nginx in front of a Cellar, configured as `docs/proxies.md` says.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { eventually } from './processes.ts';
 
 const RECIPES = readFileSync(new URL('../../../docs/proxies.md', import.meta.url), 'utf8');
 
-/** Where the Cellar listens that a proxy stands before, and where the proxy's files go. */
+/** Ports of the Cellar behind a proxy, and the directory for the proxy's files. */
 export interface Behind {
   apiPort: number;
   edgePort: number;
@@ -29,8 +29,8 @@ export async function startCaddy(behind: Behind): Promise<OtherProxy> {
     ['{\n', '{\n\tadmin off\n\tdefault_bind 127.0.0.1\n'],
     ['https:// {', `http://:${port} {`],
   ]);
-  const path = placed(behind, 'Caddyfile', config);
-  return started(port, ['caddy', 'run', '--adapter', 'caddyfile', '--config', path]);
+  const path = writeConfig(behind, 'Caddyfile', config);
+  return startProxy(port, ['caddy', 'run', '--adapter', 'caddyfile', '--config', path]);
 }
 
 /** Starts nginx with the recipe. */
@@ -45,11 +45,11 @@ export async function startNginx(behind: Behind): Promise<OtherProxy> {
   );
   const config = `daemon off; master_process off; pid pid; error_log stderr warn; events {}
 http {\naccess_log off;\n${own.join('\n')}\n${server}\n}\n`;
-  const path = placed(behind, 'nginx.conf', config);
-  return started(port, ['nginx', '-p', join(path, '..'), '-e', 'stderr', '-c', path]);
+  const path = writeConfig(behind, 'nginx.conf', config);
+  return startProxy(port, ['nginx', '-p', join(path, '..'), '-e', 'stderr', '-c', path]);
 }
 
-/** A recipe of the documentation with this test's places in it. */
+/** Returns a configuration from the documentation with the ports of this test. */
 function recipe(language: string, behind: Behind, places: [from: string, to: string][]): string {
   let text = RECIPES.match(new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\``, 'm'))![1]!;
   for (const [from, to] of places) {
@@ -61,14 +61,14 @@ function recipe(language: string, behind: Behind, places: [from: string, to: str
     .replaceAll('127.0.0.1:8787', `127.0.0.1:${behind.edgePort}`);
 }
 
-function placed({ directory }: Behind, name: string, text: string): string {
+function writeConfig({ directory }: Behind, name: string, text: string): string {
   const path = join(mkdtempSync(join(directory, 'proxy-')), name);
   writeFileSync(path, text);
   return path;
 }
 
-/** Runs a proxy until it takes connections on `port`. */
-async function started(port: number, command: string[]): Promise<OtherProxy> {
+/** Starts a proxy and waits until it accepts connections on `port`. */
+async function startProxy(port: number, command: string[]): Promise<OtherProxy> {
   const [program, ...words] = [...dieWithParent(), ...command];
   const directory = join(command.at(-1)!, '..');
   const child = spawn(program!, words, {
@@ -77,15 +77,15 @@ async function started(port: number, command: string[]): Promise<OtherProxy> {
     detached: true,
     stdio: ['ignore', 'ignore', 'pipe'],
   });
-  let said = '';
+  let errors = '';
   child.stderr!.setEncoding('utf8').on('data', (text) => {
-    said += text;
+    errors += text;
   });
   await eventually(() => {
-    if (child.exitCode !== null) throw new Error(`${command[0]} ended: ${said}`);
+    if (child.exitCode !== null) throw new Error(`${command[0]} ended: ${errors}`);
     return takesConnections(port);
   }, `${command[0]} listens`);
-  return { port, [Symbol.asyncDispose]: () => ended(child) };
+  return { port, [Symbol.asyncDispose]: () => stop(child) };
 }
 
 function takesConnections(port: number): Promise<boolean> {
@@ -98,16 +98,16 @@ function takesConnections(port: number): Promise<boolean> {
   });
 }
 
-async function ended(child: ChildProcess): Promise<void> {
+async function stop(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exited = once(child, 'exit');
   process.kill(-child.pid!, 'SIGKILL');
   await exited;
 }
 
-/** Passes connections on to the edge as they are, and looks at something at each request: whether it came too early. */
+/** A TCP proxy to the edge. Calls `look` at each request, to see whether the request came too early. */
 export class EdgeWatch implements AsyncDisposable {
-  /** What was seen at each request, in order. */
+  /** The result of `look` for each request, in order. */
   readonly seen: boolean[] = [];
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();

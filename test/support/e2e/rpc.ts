@@ -1,8 +1,8 @@
-// Calls of a Cellar's RPC.
+// Calls to a Cellar's RPC.
 import { fetch } from 'undici';
 import type { Cellar } from './cellar.ts';
 
-/** What calls a method with the runner token, or another key: its result, or `{code, detail}` of its error. */
+/** Returns a function that calls a method, by default with the runner token. It resolves with the result or `{code, detail}`. */
 export function rpcOf(cellar: Cellar) {
   return async (
     method: string,

@@ -1,4 +1,4 @@
-// A store that speaks S3: the one in Miniflare, which checks signatures as Amazon's does.
+// An S3 server: that of Miniflare, which checks signatures as Amazon's does.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import type { S3Place } from '../../../runtime/bucket/place.ts';
 
 const KEYS = { accessKeyId: 'an-access-key', secretAccessKey: 'a-secret-key' };
 
-/** Starts the store with a bucket called `snapshots`. `settings` have a Cellar keep its snapshots there. */
+/** Starts the server with a bucket `snapshots`. With `settings`, a Cellar stores its snapshots there. */
 export async function startS3() {
   const directory = mkdtempSync(join(tmpdir(), 'cellar-s3-'));
   const miniflare = new Miniflare({

@@ -1,14 +1,14 @@
-// Cellars that several files of tests have in common: to start one takes longer than most of their tests do.
+// Cellars that several test files share, because a start takes longer than most tests.
 import { after, before } from 'node:test';
 import { Cellar } from './cellar.ts';
 
 const cellars = new Map<string, Cellar>();
 
 /**
- * The Cellar of a group of files, which `scripts/test.ts` runs in one process, one after another. It runs while their tests do.
- * No two of these files may give apps or accounts the same name, none may count what the others make, and none has a hook
- * `before`: the runner would call it while this one still starts the Cellar.
- * @param group its name, written out in each of the files
+ * Returns the Cellar of a group of test files, which `scripts/test.ts` runs one after another in one process.
+ * Names of apps and accounts must differ between the files, and no file may count what other files make. No file may have
+ * a `before` hook: the runner would call it while the Cellar still starts.
+ * @param group the group's name, as a literal in each file
  */
 export function sharedCellar(group: string): Cellar {
   const known = cellars.get(group);

@@ -1,14 +1,14 @@
-// Snapshots as their operator takes and restores them.
+// Takes and restores snapshots as an operator does.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { COMPILED } from '../compiled.ts';
+import { COMPILE_CACHE_ENV } from '../compiled.ts';
 import type { Cellar } from './cellar.ts';
 
-/** A directory for snapshots, which is removed at the end. */
-export function place(): Disposable & { path: string } {
+/** Makes a temporary directory for snapshots, removed when it is disposed. */
+export function snapshotDirectory(): Disposable & { path: string } {
   const path = mkdtempSync(join(tmpdir(), 'cellar-snapshots-'));
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
 }
@@ -20,17 +20,17 @@ export async function snapshot(cellar: Cellar): Promise<{ key: string; bytes: nu
   return body;
 }
 
-/** Restores a whole Cellar, as its operator would. */
+/** Restores a whole Cellar with `scripts/restore.ts`. */
 export function restore(id: string, data: string, environment: Record<string, string>, more: string[] = []) {
   const { status, stdout, stderr } = spawnSync(process.execPath, ['scripts/restore.ts', id, ...more], {
-    env: { PATH: process.env.PATH ?? '', RUNNER_DATA_DIR: data, ...COMPILED, ...environment },
+    env: { PATH: process.env.PATH ?? '', RUNNER_DATA_DIR: data, ...COMPILE_CACHE_ENV, ...environment },
     encoding: 'utf8',
     timeout: 120_000,
   });
   return { status, stdout, stderr };
 }
 
-/** The RPC's result, or its error's code. */
+/** Calls an RPC method. Returns its result, or the data of its error. */
 export async function rpc(cellar: Cellar, method: string, params: object) {
   const { body } = await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
   return (body.result ?? body.error.data) as Record<string, string>;

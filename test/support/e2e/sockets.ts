@@ -1,18 +1,18 @@
-// The sockets on which processes listen, as the kernel tells of them.
+// Reads the listening sockets of processes from `/proc`.
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 /** A listening socket. */
 export interface Listening {
-  /** Its TCP address, or its path: an abstract one begins with `@`. */
+  /** TCP address, or path of a unix socket. An abstract path begins with `@`. */
   at: { host: string; port: number } | { path: string };
-  /** Who holds it. */
+  /** The processes that have it open. */
   pids: number[];
 }
 
 const LISTEN = '0A';
 const ACCEPTS = '00010000';
 
-/** Every socket on which one of `pids` listens, of any kind. */
+/** Returns all TCP and unix sockets on which one of `pids` listens. */
 export function listeningSockets(pids: number[]): Listening[] {
   const holders = holdersOf(pids);
   const held = (inode: string, at: Listening['at']): Listening[] =>
@@ -31,7 +31,7 @@ function table(kind: string): string[][] {
   return lines.slice(1).map((line) => line.trim().split(/\s+/));
 }
 
-/** Which of `pids` hold each socket, by inode. */
+/** Returns which of `pids` have each socket open, by inode. */
 function holdersOf(pids: number[]): Map<string, number[]> {
   const holders = new Map<string, number[]>();
   for (const pid of pids) {
@@ -47,7 +47,7 @@ function descriptorsOf(pid: number): string[] {
   try {
     return readdirSync(`/proc/${pid}/fd`);
   } catch {
-    // It has gone since.
+    // The process has ended meanwhile.
     return [];
   }
 }
@@ -56,12 +56,12 @@ function inodeOf(descriptor: string): string | undefined {
   try {
     return /^socket:\[(\d+)\]$/.exec(readlinkSync(descriptor))?.[1];
   } catch {
-    // Closed since.
+    // The descriptor was closed meanwhile.
     return undefined;
   }
 }
 
-/** The kernel writes an address as words of four bytes, each the wrong way round, and a port, in hexadecimal. */
+/** Parses an address of `/proc/net/tcp`: little-endian words of four bytes, and a port, both in hexadecimal. */
 function addressOf(text: string): { host: string; port: number } {
   const [address, port] = text.split(':') as [string, string];
   const bytes = address.match(/.{8}/g)!.flatMap((word) => word.match(/../g)!.reverse());

@@ -1,21 +1,22 @@
-// A thread that watches the kernel's list of processes for two of workerd on one app's storage.
+// A thread that polls `/proc` for two workerd processes on one app's storage.
 import { setInterval } from 'node:timers';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { processes } from './processes.ts';
 
-/** How often it looks, in ms. A process of workerd takes longer than that to start, and has its storage all the time. */
+/** Polling interval in ms. workerd takes longer to start, and has its storage open from its start on. */
 const EVERY_MS = 10;
 
-/** What a watch saw. */
+/** Result of a watch. */
 export interface Watched {
+  /** How often it polled. */
   looks: number;
-  /** Every process of workerd that was seen on the directory. */
+  /** All workerd processes seen on the directory. */
   pids: number[];
-  /** Each moment with several at once, as their pids. */
+  /** The pids at each poll that saw several processes. */
   together: number[][];
 }
 
-/** Watches for processes of workerd with a path below `directory` in their command, until the result is called. */
+/** Watches workerd processes with a path below `directory` in their command. Call the returned function to stop. */
 export function watchStorage(directory: string): () => Promise<Watched> {
   const worker = new Worker(new URL(import.meta.url), { workerData: directory });
   const ended = new Promise<Watched>((resolve, reject) => {
@@ -41,7 +42,7 @@ function watch(directory: string): void {
     looks++;
     for (const pid of seen) pids.add(pid);
     if (seen.length < 2) return;
-    // Processes are read one after another: one that was read before the last may have ended before that began.
+    // `/proc` is not read atomically: an earlier process may have ended before a later one began. Only those seen twice count.
     const later = onStorage();
     if (seen.slice(0, -1).some((pid) => later.includes(pid))) together.push(seen);
   }, EVERY_MS);

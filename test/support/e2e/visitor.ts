@@ -1,4 +1,4 @@
-// Somebody at a browser, as far as a server can tell: an origin, cookies, and what a browser says of each request.
+// Simulates a browser for a server: an origin, cookies, and the headers that browsers send.
 import { fetch, type Response } from 'undici';
 import { type Cellar, LOCALHOST } from './cellar.ts';
 
@@ -17,8 +17,8 @@ export class Visitor {
   readonly cookies = new Map<string, string>();
 
   /**
-   * @param origin what the browser has in its address line. Default: the edge's own
-   * @param always headers that a proxy on the way adds
+   * @param origin origin of the page. Default: the edge's own
+   * @param always headers that a proxy in between adds
    */
   constructor(
     { edgePort }: Cellar,
@@ -30,7 +30,7 @@ export class Visitor {
     this.#always = always;
   }
 
-  /** Sends what a script of one of our pages would; `headers` replace what it says of itself. */
+  /** Sends a request as a script of our pages does. `headers` override the browser's. */
   async ask(
     method: string,
     path: string,
@@ -48,7 +48,7 @@ export class Visitor {
     };
   }
 
-  /** Like `ask`, with the body still to be read. */
+  /** Like `ask`, but returns the response with its body unread. */
   async open(
     method: string,
     path: string,
@@ -80,12 +80,12 @@ export class Visitor {
     return response;
   }
 
-  /** Opens a page, as from the address line. */
+  /** Navigates to a page, as from the address bar. */
   page(path: string): Promise<Seen> {
     return this.ask('GET', path, undefined, { accept: 'text/html', 'sec-fetch-site': 'none' });
   }
 
-  /** Runs an operation. @returns its result, or the code it is refused with */
+  /** Runs an operation. @returns its result, or its error code */
   // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
   async rpc(method: string, params: object): Promise<any> {
     const { status, body } = await this.ask('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
@@ -93,7 +93,7 @@ export class Visitor {
     return body.error?.data.code ?? body.result;
   }
 
-  /** Who is signed in, as the server says; null for nobody. */
+  /** Returns the signed-in account, or null. */
   // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
   async account(headers: Record<string, string> = {}): Promise<any> {
     return (await this.ask('GET', '/session', undefined, headers)).body.account;
@@ -105,12 +105,12 @@ export class Visitor {
   }
 }
 
-/** The secret of the link that a start prints, looked for from `from` on. */
+/** Resolves with the secret of the printed welcome link, searched from output offset `from`. */
 export async function welcomeOf(cellar: Cellar, from = 0): Promise<string> {
   return (await cellar.waitFor(/\/welcome\?token=(\S+)\n/, from))[1]!;
 }
 
-/** Resolves when a start has printed all that it prints, looked for from `from` on. */
+/** Resolves when a start has printed its last line, searched from output offset `from`. */
 export async function allPrinted(cellar: Cellar, from = 0): Promise<void> {
   await cellar.waitFor(/ {4}git push .*\n/, from);
 }

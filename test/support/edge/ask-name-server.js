@@ -1,4 +1,4 @@
-// Loaded into a host with `--import`: its resolvers ask the DNS server of the test that `TEST_NAME_SERVER` names.
+// Loaded into a host with `--import`: makes its resolvers use the DNS server in `TEST_NAME_SERVER`.
 import { Resolver } from 'node:dns/promises';
 
 const server = process.env.TEST_NAME_SERVER;

@@ -1,7 +1,7 @@
-// A request for a process without a gateway before it, for tests of what lies behind.
+// Sends requests to an app's process without a gateway, for tests of the parts behind it.
 import type { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
 
-/** Asks a process as the gateway does. Rejects when there is no whole answer. */
+/** Sends a request to an upstream as the gateway does. Rejects when the answer is incomplete. */
 export function askUpstream(upstream: Upstream, path: string): Promise<{ status: number; text: string }> {
   const ended = upstream.begin();
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();

@@ -1,6 +1,6 @@
-// A gateway alone in a process, to be measured, with limits, access log and the count of requests as the host has them:
-// sends every request to the unix socket named by the first argument, logs to the file named by the second, and prints
-// its port. With a third argument telemetry is on too, and keeps its files in that directory. On SIGUSR2 it collects garbage and prints what memory is left in use.
+// Runs only the gateway, with limits, access log and request count as in the host, so that it can be measured.
+// Arguments: the upstream's unix socket, the access log's file, and optionally a directory, which turns telemetry on.
+// Prints its port. On SIGUSR2 it collects garbage and prints its memory usage.
 import { runInNewContext } from 'node:vm';
 import { Gateway } from '../../../runtime/edge/gateway.ts';
 import { ACCESS_LINES } from '../../../runtime/edge/log/access-line.ts';
@@ -23,7 +23,7 @@ const backend: Backend = {
     return { kind: 'forward', upstream };
   },
 };
-// One client makes all the load: its limit is counted, and never reached.
+// One client makes all the load. Its rate limit is counted, but never reached.
 const limits = { site: 'app', clientRpm: 10_000_000, appRpm: 10_000_000 };
 const accessLog = new AccessLog(logPath, ACCESS_LINES);
 const gateway = new Gateway({
@@ -44,7 +44,7 @@ if (telemetryPath !== undefined) {
 }
 console.log(await gateway.listen(0, '127.0.0.1'));
 process.on('SIGUSR2', () => {
-  // `gc` is there because the gateway asked for it.
+  // The gateway has set `--expose-gc`.
   runInNewContext('gc')();
   console.log(JSON.stringify(process.memoryUsage()));
 });

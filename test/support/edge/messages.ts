@@ -1,12 +1,12 @@
-// Messages for fuzzing: HTTP as it should be, as it should not be, and damaged.
+// Generates HTTP messages for fuzzing: valid, invalid and damaged.
 import fc from 'fast-check';
 
-/** Ends every connection: long enough that no body in the making swallows all of it. */
+/** Requests that end every connection: more bytes than any unfinished body can consume. */
 const END = 'GET /end HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
 export const PADDING = END.repeat(250);
 
 export const oneOf = (...texts: string[]) => fc.constantFrom(...texts);
-/** Mostly the first. */
+/** The first text, 12 times as likely as one of the others. */
 export const mostly = (usual: string, ...others: string[]) =>
   fc.oneof({ weight: 12, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: oneOf(...others) });
 
@@ -47,7 +47,7 @@ export const chunks = fc
   )
   .map(([list, last, trailers, one, two]) => `${list.join('')}${last}${one}${trailers}${two}`);
 
-/** A body and the fields that frame it, rightly or wrongly. */
+/** A body and the header fields that frame it, correct or not. */
 const framed = fc.oneof(
   { weight: 4, arbitrary: fc.constant({ fields: [] as string[], body: '' }) },
   {
@@ -179,7 +179,7 @@ const message = fc
     const lines = [`${method}${blank}${target}${blank}${version}`, host, ...fields, ...framing];
     return `${lines.map((line, i) => line + eols[i]).join('')}${eols[7]}${body}`;
   });
-/** A byte changed, put in or taken out somewhere, or mostly none. */
+/** One byte changed, inserted or removed; in most cases none. */
 const damage = fc.oneof(
   { weight: 3, arbitrary: fc.constant(null) },
   {
@@ -194,7 +194,7 @@ const damage = fc.oneof(
     }),
   },
 );
-/** Requests that are right or almost, and enough behind them that every connection ends, cut into pieces. */
+/** Valid or nearly valid requests, followed by `PADDING`, split into chunks. */
 export const stream = fc
   .tuple(fc.array(message, { minLength: 1, maxLength: 3 }), damage, fc.array(fc.nat(), { maxLength: 6 }))
   .map(([messages, harm, cuts]) => {

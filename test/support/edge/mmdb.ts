@@ -3,7 +3,7 @@ const MARKER = '\xab\xcd\xefMaxMind.com';
 
 type Value = string | number | boolean | Value[] | { [name: string]: Value };
 
-/** A database of networks, such as `203.0.113.0/24`, and what is known of each. Of IPv4 alone. */
+/** Returns a database that maps IPv4 networks, such as `203.0.113.0/24`, to values. */
 export function mmdb(networks: Record<string, Value>): Buffer {
   type Node = [Node | number | null, Node | number | null];
   const root: Node = [null, null];
@@ -19,7 +19,7 @@ export function mmdb(networks: Record<string, Value>): Buffer {
       node[bit] ??= [null, null];
       node = node[bit] as Node;
     }
-    // Offsets below zero are of data; nodes get their numbers later.
+    // A negative number is a data offset. Nodes are numbered later.
     node[bits[Number(length) - 1]!] = -1 - dataLength;
     const bytes = encoded(value);
     data.push(bytes);
@@ -70,7 +70,7 @@ function encoded(value: Value): Buffer {
   return Buffer.concat([control(7, entries.length), ...entries.flatMap((entry) => entry.map(encoded))]);
 }
 
-/** The type and size of what follows. Types from 8 on have a byte of their own. */
+/** Returns the control bytes of a value: its type and size. Types from 8 on take a second byte. */
 function control(type: number, size: number): Buffer {
   const first = (type < 8 ? type << 5 : 0) | Math.min(size, 29);
   return Buffer.from([first, ...(type < 8 ? [] : [type - 7]), ...(size < 29 ? [] : [size - 29])]);

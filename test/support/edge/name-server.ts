@@ -1,4 +1,4 @@
-// A small DNS server on loopback, for tests of hostnames: real lookups, of names that a test sets.
+// A small DNS server on loopback, with records that a test sets.
 import { createSocket, type Socket } from 'node:dgram';
 import { Resolver } from 'node:dns/promises';
 import { once } from 'node:events';
@@ -12,7 +12,7 @@ export type Records = { [Type in keyof typeof TYPES]?: string[] };
 
 export class NameServer {
   readonly #socket: Socket = createSocket('udp4');
-  /** By name, in lower case. A name that is not here does not exist; one with null gets no answer at all. */
+  /** By name, in lower case. A missing name gets NXDOMAIN; a name with null gets no answer. */
   readonly names = new Map<string, Records | null>();
 
   async listen(): Promise<this> {
@@ -25,12 +25,12 @@ export class NameServer {
     return this;
   }
 
-  /** Its address, as `setServers` takes it. */
+  /** Its address, in the format of `setServers`. */
   get address(): string {
     return `127.0.0.1:${this.#socket.address().port}`;
   }
 
-  /** Returns a resolver that asks this server alone. */
+  /** Returns a resolver that uses only this server. */
   resolver(timeout = DOMAIN_LOOKUP_MS): Resolver {
     const resolver = new Resolver({ timeout, tries: 1 });
     resolver.setServers([this.address]);

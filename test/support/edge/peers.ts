@@ -1,4 +1,4 @@
-// Real things for the gateway to stand between: workerd on a unix socket, raw sockets that misbehave, raw clients.
+// Real peers of the gateway: workerd on a unix socket, raw sockets that misbehave, raw clients.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,10 +16,10 @@ import { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
 import { until as poll } from '../../../runtime/threads/until.ts';
 
 const DEADLINE_MS = 60_000;
-/** What has not changed for so long has come to rest, in ms. */
-const STILL_MS = 300;
-/** Longest wait for that. */
-const STILL_DEADLINE_MS = 60_000;
+/** A count that does not change for this long is stable, in ms. */
+const STABLE_MS = 300;
+/** Longest wait for a stable count, in ms. */
+const STABLE_DEADLINE_MS = 60_000;
 const WORKERD = createRequire(import.meta.url)('workerd').default as string;
 
 /** A temporary directory, removed when the caller's scope ends. */
@@ -28,7 +28,7 @@ export function temporary(): { path: string } & Disposable {
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** Rejects, naming what was waited for, when `promise` takes too long. */
+/** Resolves as `promise` does. Rejects with `what` in the message after `ms`. */
 export async function within<T>(promise: Promise<T>, what: string, ms = DEADLINE_MS): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
@@ -37,29 +37,30 @@ export async function within<T>(promise: Promise<T>, what: string, ms = DEADLINE
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
-/** Resolves once `condition` holds; for facts that no event tells. */
+/** Polls every 2 ms and resolves once `condition` holds. For conditions without an event. */
 export async function until(condition: () => boolean, what: string): Promise<void> {
-  const requestQueues = await poll(condition, { everyMs: 2, timeoutMs: DEADLINE_MS });
-  if (!requestQueues) throw new Error(`not so within ${DEADLINE_MS} ms: ${what}`);
+  const holds = await poll(condition, { everyMs: 2, timeoutMs: DEADLINE_MS });
+  if (!holds) throw new Error(`not so within ${DEADLINE_MS} ms: ${what}`);
 }
 
-/** Resolves with a count that changes no more, as when every buffer on the way is full. */
-export async function still(count: () => number): Promise<number> {
-  const deadline = performance.now() + STILL_DEADLINE_MS;
+/** Resolves with a count once it is stable, as when every buffer is full. */
+export async function stableCount(count: () => number): Promise<number> {
+  const deadline = performance.now() + STABLE_DEADLINE_MS;
   for (let seen = -1; seen !== count(); ) {
-    if (performance.now() > deadline) throw new Error(`something still moves after ${STILL_DEADLINE_MS} ms`);
+    if (performance.now() > deadline)
+      throw new Error(`the count still changes after ${STABLE_DEADLINE_MS} ms`);
     seen = count();
-    await new Promise((resolve) => setTimeout(resolve, STILL_MS));
+    await new Promise((resolve) => setTimeout(resolve, STABLE_MS));
   }
   return count();
 }
 
-/** A cell with a gateway before it for all tests of a file, there once the first one begins. */
-export function servedForAll(module: string): {
+/** Starts workerd and a gateway before the first test of a file, and stops them after the last. */
+export function serveForAllTests(module: string): {
   cell: Awaited<ReturnType<typeof startWorkerd>>;
   gateway: Awaited<ReturnType<typeof startGateway>>;
 } {
-  const parts = {} as ReturnType<typeof servedForAll>;
+  const parts = {} as ReturnType<typeof serveForAllTests>;
   before(async () => {
     parts.cell = await startWorkerd(module);
     parts.gateway = await startGateway(parts.cell.socketPath);
@@ -72,8 +73,8 @@ export function servedForAll(module: string): {
 }
 
 /**
- * workerd serving one module on a unix socket, and on a TCP port for clients that know no unix sockets.
- * @param assets static files before it, by name
+ * Starts workerd with one module, on a unix socket and, for clients without unix sockets, on a TCP port.
+ * @param assets static files, served before the module; by name
  */
 export async function startWorkerd(
   module: string,
@@ -110,8 +111,8 @@ const app :Workerd.Worker = (
     env: {},
     stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
   });
-  const heard = await lines(cell, cell.stdio[3] as Readable, 2, 'workerd');
-  const ports = heard.map((line) => JSON.parse(line) as { socket: string; port: number });
+  const printed = await lines(cell, cell.stdio[3] as Readable, 2, 'workerd');
+  const ports = printed.map((line) => JSON.parse(line) as { socket: string; port: number });
   return {
     socketPath,
     port: ports.find(({ socket }) => socket === 'tcp')!.port,
@@ -123,7 +124,7 @@ const app :Workerd.Worker = (
   };
 }
 
-/** The gateway in a process of its own, in front of a unix socket, with limits and access log. */
+/** Starts the gateway as a child process in front of a unix socket, with limits and access log. */
 export async function startGatewayProcess(
   socketPath: string,
   { telemetry = false } = {},
@@ -142,7 +143,7 @@ export async function startGatewayProcess(
     port: Number(port),
     pid: gateway.pid!,
     memory: async () => {
-      // One short line, which comes in one piece.
+      // One short line arrives in a single chunk.
       const printed = once(gateway.stdout!, 'data');
       gateway.kill('SIGUSR2');
       const [line] = await within(printed, 'the memory of the gateway');
@@ -155,15 +156,15 @@ export async function startGatewayProcess(
   };
 }
 
-/** The first lines of a child's output. Rejects if it ends before. */
+/** Resolves with the first `count` lines of a child's output. Rejects if the child ends before. */
 async function lines(child: ChildProcess, output: Readable, count: number, what: string): Promise<string[]> {
   const exited = once(child, 'exit').then(([code]) => {
     throw new Error(`${what} ended with ${code} before it was ready`);
   });
   const read = new Promise<string[]>((resolve) => {
-    const heard: string[] = [];
+    const found: string[] = [];
     createInterface({ input: output }).on('line', (line) => {
-      if (heard.push(line) === count) resolve(heard);
+      if (found.push(line) === count) resolve(found);
     });
   });
   exited.catch(() => {});
@@ -177,7 +178,7 @@ async function stop(child: ChildProcess): Promise<void> {
   await exited;
 }
 
-/** An upstream made of a raw socket: `onRequest` gets each request's head and the socket. */
+/** Starts an upstream on a raw socket. `onRequest` gets each request's head and the socket. */
 export async function startRawUpstream(
   onRequest: (head: string, socket: Socket) => void,
 ): Promise<{ socketPath: string; requests: string[]; sockets: Set<Socket> } & AsyncDisposable> {
@@ -201,7 +202,7 @@ export async function startRawUpstream(
         if (end === -1) return;
         const head = received.slice(0, end + 4);
         received = received.slice(end + 4);
-        // A chunk of a body is no request.
+        // Skips a chunk of a body.
         if (!/^[A-Z]+ \S+ HTTP\/1\.1\r\n/.test(head)) continue;
         bodyLeft = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0);
         requests.push(head);
@@ -225,7 +226,7 @@ export async function startRawUpstream(
   };
 }
 
-/** A gateway in this process that sends every host to one unix socket, unless `options.resolve` says otherwise. */
+/** Starts a gateway in this process. It sends all requests to one unix socket, unless `options.resolve` decides otherwise. */
 export async function startGateway(
   socketPath: string,
   options: Partial<GatewayOptions> = {},
@@ -256,7 +257,7 @@ export interface Reply {
   body: string;
 }
 
-/** One request with Node's client, on a connection of its own. */
+/** Sends one request with Node's client, on a new connection. */
 export function call(
   port: number,
   path: string,
@@ -283,11 +284,11 @@ export function call(
   return within(reply, `${method} ${path}`);
 }
 
-/** A raw client: what it sends and all it gets, as text. */
+/** A TCP client that sends raw text and collects all that it receives. */
 export class RawClient implements Disposable {
   readonly socket: Socket;
   received = '';
-  /** Resolves when the gateway has ended the connection, with or without an error. */
+  /** Resolves when the gateway has closed the connection, with or without an error. */
   readonly closed: Promise<void>;
   ended = false;
 
@@ -298,12 +299,12 @@ export class RawClient implements Disposable {
     });
     this.socket.on('error', () => {});
     this.closed = new Promise((resolve) => {
-      const over = (): void => {
+      const onEnd = (): void => {
         this.ended = true;
         resolve();
       };
-      this.socket.on('end', over);
-      this.socket.on('close', over);
+      this.socket.on('end', onEnd);
+      this.socket.on('close', onEnd);
     });
   }
 
@@ -312,7 +313,7 @@ export class RawClient implements Disposable {
     return this;
   }
 
-  /** Waits until what was received contains `text`. */
+  /** Waits until the received text contains `text`. */
   async expect(text: string): Promise<void> {
     await until(() => this.received.includes(text), `received ${JSON.stringify(text)}`);
   }

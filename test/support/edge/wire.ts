@@ -1,15 +1,15 @@
-// Answers as they stand on the wire, read for tests.
+// Parses raw HTTP answers.
 
 export interface WireAnswer {
   status: number;
-  /** Names in lower case; of several values of one name the last. */
+  /** By name, in lower case. Of repeated names, the last value. */
   headers: Map<string, string>;
   body: string;
-  /** Whether the body came to the end that its framing says. One that ends with its connection never does. */
+  /** Whether the body is complete by its framing. Never true for a body that ends with its connection. */
   whole: boolean;
 }
 
-/** The answers among what a client has received, those before the answer (1xx) left out; the last may be cut off. */
+/** Parses the answers that a client received, without informational ones (1xx). The last may be truncated. */
 export function readAnswers(
   received: string,
   isHead: (answer: WireAnswer, index: number) => boolean,
@@ -35,7 +35,7 @@ export function readAnswers(
   return answers;
 }
 
-/** Returns where the body ends. */
+/** Reads the body into `answer`. Returns the offset of its end. */
 function readBody(received: string, from: number, answer: WireAnswer): number {
   if (answer.headers.get('transfer-encoding') === 'chunked') return readChunks(received, from, answer);
   const length = answer.headers.get('content-length');

@@ -1,4 +1,4 @@
-// A Worker that runs in workerd, and what its entry tells of what it throws and prints.
+// Runs a Worker in workerd, and parses the errors and lines that its entry module reports.
 import { dirname } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { Release } from '../../../bundler/release.ts';
@@ -10,10 +10,10 @@ import { eventually } from '../e2e/processes.ts';
 import { temporaryDirectory } from '../temporary.ts';
 import { call, cellOptions, makeRelease } from './release.ts';
 
-/** The trace of requests that name none of their own. */
+/** The trace id of all requests of `get`. */
 export const TRACE = 'abcdef0123456789abcdef0123456789';
 
-export interface Told {
+export interface ErrorReport {
   id: string;
   type: string;
   message: string;
@@ -24,25 +24,25 @@ export interface Told {
   path?: string;
   untold?: number;
 }
-/** What a Worker printed, as its entry tells it. */
+/** A line that a Worker printed, as its entry module reports it. */
 export interface Line {
   level: string;
   text: string;
   trace: unknown;
-  error: Told | undefined;
+  error: ErrorReport | undefined;
 }
-/** A Worker, what it printed, and how it is asked. */
+/** A running Worker, its output, and functions to query it. */
 export interface Started {
   cell: Cell;
   lines: Line[];
   get: (path: string) => Promise<{ status: number; text: string }>;
-  /** Resolves with the first error told with these words. */
-  told: (message: string) => Promise<Told & { trace: unknown }>;
+  /** Resolves with the first reported error with this message. */
+  reported: (message: string) => Promise<ErrorReport & { trace: unknown }>;
 }
 
 /**
  * Starts a Worker in workerd.
- * @param edit changes what the directory has that workerd is started with
+ * @param edit changes files in the directory of workerd's configuration
  */
 export async function started(
   t: TestContext,
@@ -55,20 +55,21 @@ export async function started(
   const lines: Line[] = [];
   const onLine = (line: string) => {
     const { level, message } = JSON.parse(line) as { level: string; message: string };
-    const marked = readLogEnvelope(message);
-    const error = marked?.said.error as Told | undefined;
-    lines.push({ level, text: marked?.text ?? message, trace: marked?.said.trace_id, error });
+    const envelope = readLogEnvelope(message);
+    const error = envelope?.said.error as ErrorReport | undefined;
+    lines.push({ level, text: envelope?.text ?? message, trace: envelope?.said.trace_id, error });
   };
   const options = await cellOptions(root, directory);
   edit(dirname(options.config));
   const cell = await startCell({ ...options, output: lineSink(onLine) });
   t.after(() => cell.stop());
   const headers = { traceparent: `00-${TRACE}-0123456789abcdef-01` };
-  const told: Started['told'] = async (message) => {
+  const reported: Started['reported'] = async (message) => {
     const find = () => lines.find(({ error }) => error?.message === message);
-    await eventually(() => find() !== undefined, `it is told: ${message}`);
+    await eventually(() => find() !== undefined, `the error is reported: ${message}`);
     const { error, trace } = find()!;
     return { ...error!, trace };
   };
-  return { cell, lines, get: (path) => call(cell.socketPath('http'), `${path}?secret=1`, { headers }), told };
+  const get = (path: string) => call(cell.socketPath('http'), `${path}?secret=1`, { headers });
+  return { cell, lines, get, reported };
 }

@@ -1,4 +1,4 @@
-// A fleet with its state in a temporary directory, and requests through it as the gateway makes them.
+// A fleet with its state in a temporary directory. Sends requests through it as the gateway does.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import type { TestContext } from 'node:test';
@@ -18,7 +18,7 @@ import { makeRelease, workerd } from './release.ts';
 /** Longest wait for an event, in ms. */
 const DEADLINE_MS = 60_000;
 
-/** Counts in a Durable Object and in D1, and tells its version; `/loop` and `/slow` misbehave. */
+/** A Worker that counts in a Durable Object and in D1, and returns its version. `/loop` never returns; `/slow` takes 400 ms. */
 export const COUNTING = (version: number) => `
 import { DurableObject } from 'cloudflare:workers';
 export class Counter extends DurableObject {
@@ -47,24 +47,24 @@ const STORAGE: Partial<Release> = {
 
 export interface Harness {
   fleet: Fleet;
-  /** What the fleet was made with. */
+  /** The options of `fleet`. */
   options: FleetOptions;
-  /** Looks at the fleet, and what its process uses, as the host's clock does. */
+  /** Samples memory and calls the fleet's tick, as the host's timer does. */
   tick: () => void;
   root: string;
   states: [ProcessState, string | null][];
   lines: string[];
-  /** What was told to be kept while there is no process. */
+  /** The values passed to `onRest`: what the host stores while the app has no process. */
   rests: (RestingApp | null)[];
-  /** A release of `COUNTING`, or of other code, with its D1 migrations. */
+  /** Makes a release of `COUNTING`, or of other code, with its D1 migrations. */
   release: (
     version: number,
     options?: { code?: string; migrations?: Record<string, string> },
   ) => Promise<{ deployId: string; directory: string }>;
   ask: (path: string) => Promise<{ status: number; text: string }>;
-  /** Resolves when `condition` holds after some change of state, or a line. */
+  /** Resolves once `condition` holds. It is checked at each change of state and each log line. */
   until: (condition: () => boolean, deadlineMs?: number) => Promise<void>;
-  /** Resolves when the process has gone because nobody needs it. */
+  /** Resolves when the idle process has ended and the fleet has stored its next due time. */
   rested: () => Promise<void>;
 }
 
@@ -77,7 +77,7 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
   const changed = () => {
     for (const watcher of watchers) watcher();
   };
-  const said = (line: string) => {
+  const onLine = (line: string) => {
     lines.push(line);
     changed();
   };
@@ -96,8 +96,8 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
     secrets: () => ({}),
     wakes: new WakeFigures(),
     onAsleep: () => {},
-    output: () => lineSink(said),
-    say: (_, words) => said(words),
+    output: () => lineSink(onLine),
+    say: (_, words) => onLine(words),
     onFailure: () => {},
     onRest: async (rest) => {
       rests.push(rest);
@@ -114,14 +114,14 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
 
   const until: Harness['until'] = (condition, deadlineMs) => {
     let check = () => {};
-    const held = new Promise<void>((resolve) => {
+    const fulfilled = new Promise<void>((resolve) => {
       check = () => {
         if (condition()) resolve();
       };
     });
     watchers.add(check);
     check();
-    return withDeadline(held, 'a state is waited for', deadlineMs).finally(() => watchers.delete(check));
+    return withDeadline(fulfilled, 'a state is waited for', deadlineMs).finally(() => watchers.delete(check));
   };
 
   const rested = () => until(() => fleet.pid === null && rests.at(-1)?.dueAt !== undefined);
@@ -153,7 +153,7 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
   };
 }
 
-/** As the gateway does: holds while told so, claims what it is given, reads the answer to its end. */
+/** Sends a request as the gateway does: waits while the fleet queues it, then reads the whole answer. */
 async function ask(fleet: Fleet, path: string): Promise<{ status: number; text: string }> {
   for (;;) {
     const admission = fleet.admit();
@@ -174,19 +174,19 @@ async function withDeadline(event: Promise<void>, what: string, deadlineMs = DEA
   await Promise.race([event, late]).finally(() => clearTimeout(timer));
 }
 
-/** Reads when there is work to do on this data, beside a fleet that may be reading too. */
+/** Returns a reader of due times on this data. It may run beside a fleet's own reader. */
 export function dueReader(data: string): DueReader {
   const files = new CellFilesCache(`${data}-files-of-test`, 512);
   const workOf = async (release: string) => (await files.of(release)).due;
   return new DueReader({ owner: () => 'test', user: null, data, workOf, scratch: `${data}/alarms-of-test` });
 }
 
-/** When the release in a directory has work to do on this data, as a fleet without a process finds out. */
+/** Returns when the release in a directory has work due on this data, as a fleet without a process finds it. */
 export function nextDue(release: string, data: string): Promise<number | null> {
   return dueReader(data).next(release, AbortSignal.timeout(DEADLINE_MS));
 }
 
-/** Fails when a process `pid` is left. */
+/** Asserts that process `pid` has ended. */
 export function assertGone(pid: number | null): void {
   assert.ok(pid !== null && !existsSync(`/proc/${pid}/exe`), `process ${pid} lives on`);
 }

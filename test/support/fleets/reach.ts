@@ -1,7 +1,7 @@
-// Says which addresses of this machine a Worker reaches, and which this process does. Arguments: a directory for the
-// release, then addresses. Prints `{worker: [...], process: [...]}`. Run it where the addresses may be taken:
-// `unshare --net`, with the word `take` before them. A network among the addresses is led to this machine, which has none
-// of its addresses then; `allow=` is followed by what the operator opens to apps.
+// Prints which addresses of this machine a Worker reaches, and which this process does: `{worker: [...], process: [...]}`.
+// Arguments: a directory for the release, then addresses. The word `take` before them assigns them to the loopback
+// interface; run that under `unshare --net`. A network (`address/length`) is routed to this machine without an assigned
+// address. `allow=` lists what the operator opens to apps.
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -25,7 +25,7 @@ const take = words[0] === 'take';
 const addresses = take ? words.slice(1) : words;
 if (take) {
   execFileSync('ip', ['link', 'set', 'lo', 'up']);
-  // One in IPv4's mapped form is taken as IPv4.
+  // An IPv4-mapped address needs no address of its own: its IPv4 form is assigned.
   const routed = new BlockList();
   for (const network of networks) {
     const [from = '', length] = network.split('/');

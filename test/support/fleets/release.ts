@@ -1,4 +1,4 @@
-// Releases made by hand, and ways to call the process that runs one.
+// Writes releases without a build, starts them, and calls their processes.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { dirname, join } from 'node:path';
@@ -10,7 +10,7 @@ import { type CellOptions, startCell, workerdPath } from '../../../runtime/fleet
 
 export const workerd = workerdPath();
 
-/** Writes a release with one ES module and any other files; `fields` say what else it has. */
+/** Writes a release with at most one ES module and other `files`. `fields` override those of `release.json`. */
 export async function makeRelease(
   directory: string,
   code: string | null,
@@ -50,7 +50,7 @@ export function entry(path: string): NonNullable<Release['worker']> {
   };
 }
 
-/** How a fleet starts the release in `directory`, with its state below `root`. */
+/** Returns the options with which a fleet starts the release in `directory`, with its state below `root`. */
 export async function cellOptions(root: string, directory: string, cacheMb = 0): Promise<CellOptions> {
   const files = new CellFilesCache(join(root, 'run'), 512, {}, undefined, false, cacheMb);
   const { config, sockets, hasCache } = await files.of(directory);
@@ -81,7 +81,7 @@ export async function startRelease(
   return startCell({ ...(await cellOptions(root, directory)), output: lineSink(onLine) });
 }
 
-/** One request over a unix socket. */
+/** Sends one request over a unix socket. */
 export function call(
   socketPath: string,
   path: string,

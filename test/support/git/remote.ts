@@ -1,4 +1,4 @@
-// A repository behind smart HTTP, a working copy, and stock git between them.
+// A repository served over smart HTTP, and a working copy for stock git.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
@@ -9,17 +9,17 @@ import { createRepository, writeHooks } from '../../../runtime/git/repository.ts
 import { type GitRequest, type Role, serveGit } from '../../../runtime/git/smart-http.ts';
 import { temporaryDirectory } from '../temporary.ts';
 
-/** MiB that pushes leave free. */
+/** Disk space in MiB that pushes must leave free. */
 export const FLOOR_MB = 32;
 
-/** The heads of the requests that git sent. */
+/** The head of a request that git sent. */
 export interface Seen {
   method: string;
   path: string;
   headers: IncomingHttpHeaders;
 }
 
-/** Serves an empty repository. `url` is an admin's; `as` gives another role's. */
+/** Serves an empty repository. `url` is that of the role admin; `as` returns the URL of another role. */
 export async function remote(
   t: TestContext,
   onPush: GitRequest['onPush'] = (_, output) => output.end(),
@@ -47,7 +47,7 @@ export async function remote(
   return { url: as('admin'), as, repository, directory, work, seen, git: gitIn(work) };
 }
 
-/** Runs stock git in a directory, whatever it answers. `printed` is both of its outputs. */
+/** Returns a function that runs stock git in a directory. It resolves whatever the exit code; `printed` is stdout and stderr. */
 export function gitIn(cwd: string) {
   return async (...words: string[]): Promise<{ code: number; printed: string }> => {
     const identity = { GIT_AUTHOR_NAME: 'Ada', GIT_AUTHOR_EMAIL: 'ada@example.com' };

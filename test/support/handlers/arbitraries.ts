@@ -1,11 +1,11 @@
-// Inputs of operations for property-based tests: ones that fit the schema, and junk.
+// Inputs of operations for property-based tests: valid by the schema, and invalid.
 import * as fc from 'fast-check';
 import * as z from 'zod';
 import type { Operation } from '../../../handlers/contract/operation.ts';
 
 export type Input = Record<string, unknown>;
 
-/** As much of JSON Schema as the contract's schemas use. */
+/** The subset of JSON Schema that the contract uses. */
 export interface Schema {
   type?: string | string[];
   enum?: unknown[];
@@ -27,14 +27,14 @@ export interface Schema {
   additionalProperties?: Schema | boolean;
 }
 
-/** The JSON Schema of what a caller may send. */
+/** Returns the JSON Schema of an operation's input. */
 export function inputSchema(operation: Operation): Schema {
   return z.toJSONSchema(operation.input, { io: 'input' }) as Schema;
 }
 
 /**
- * Inputs that fit an operation.
- * @param known arbitraries of fields whose rules a schema does not tell, by name
+ * Generates inputs that fit an operation's schema.
+ * @param known arbitraries of fields whose rules the schema does not express, by name
  */
 export function fittingInput(
   operation: Operation,
@@ -49,7 +49,7 @@ export function fittingInput(
   return fc.record(fields, { requiredKeys: required });
 }
 
-/** Inputs with one thing wrong, or more, or nothing at all that fits. */
+/** Generates inputs with one to three random changes, mostly invalid. */
 export function junkInput(
   operation: Operation,
   known: Record<string, fc.Arbitrary<unknown>>,
@@ -75,7 +75,7 @@ export function junkInput(
 
 const nested = (depth: number): unknown => (depth === 0 ? 'end' : [nested(depth - 1)]);
 
-/** Texts that something on the way may trip over. */
+/** Texts that parsers and databases often handle wrong. */
 export const junkTexts = [
   ...['', ' ', '\t\n', '.', '..', '../../etc/passwd', 'a/b', '%', '%2e%2e%2f', '?', '#', 'a b', '\\'],
   ...['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', 'null', 'undefined', 'NaN'],
@@ -92,10 +92,10 @@ const junk: fc.Arbitrary<unknown> = fc.oneof(
   fc.jsonValue({ maxDepth: 3 }),
 );
 
-/** For patterns that look ahead, which fast-check cannot turn around. */
+/** Replaces patterns with a lookaround, for which fast-check cannot generate texts. */
 const WORD = /^[a-z0-9][a-z0-9-]{1,30}[a-z0-9]$/;
 
-/** Values that fit a schema. */
+/** Generates values that fit a schema. */
 function fitting(schema: Schema): fc.Arbitrary<unknown> {
   if (Object.keys(schema).length === 0) return fc.jsonValue({ maxDepth: 2 });
   if (schema.const !== undefined) return fc.constant(schema.const);

@@ -1,5 +1,5 @@
-// The control plane's own code inside the test's process, on SQLite in memory: each of its waits is one that a test can
-// hold up, lose or end with its isolate, so that thousands of interleavings take seconds.
+// The control plane's own code in the test's process, on SQLite in memory. A test can delay, lose or cut each of its waits,
+// so that thousands of interleavings take seconds.
 import { fileURLToPath } from 'node:url';
 import Sqlite from 'better-sqlite3';
 import { build } from 'esbuild';
@@ -16,10 +16,10 @@ const ENTRY = `
   export { migrate } from './sqlite/control/migrations.ts';
 `;
 
-/** What an app's object answers. */
+/** The result of a call to an app's object. */
 export type Outcome<Value> = { ok: true; value: Value } | { ok: false; code: ErrorCode; detail: string };
 
-/** A row of `apps`, as much of it as an app's life is about. */
+/** The columns of `apps` about an app's state. */
 export interface LifeRow {
   id: string;
   desired_state: 'running' | 'stopped';
@@ -30,7 +30,7 @@ export interface LifeRow {
   live_deploy_id: string | null;
 }
 
-/** The object of one app. */
+/** The Durable Object of one app. */
 export interface ControlObject {
   create(app: object): Promise<Outcome<LifeRow>>;
   start(id: string): Promise<Outcome<LifeRow>>;
@@ -38,7 +38,7 @@ export interface ControlObject {
   sleep(id: string): Promise<Outcome<LifeRow>>;
 }
 
-/** The parts of the control plane that a life needs. */
+/** The parts of the control plane that change an app's state. */
 export interface ControlCode {
   AppObject: new (state: object, env: object) => ControlObject;
   HostClient: new (env: object) => object;
@@ -48,7 +48,7 @@ export interface ControlCode {
   migrate(db: object): Promise<void>;
 }
 
-/** Bundles the control plane's code as the host does, and loads it here. */
+/** Bundles the control plane's code as the host does, and imports it. */
 export async function loadControl(): Promise<ControlCode> {
   const { outputFiles } = await build({
     stdin: { contents: ENTRY, resolveDir: ROOT },
@@ -79,7 +79,7 @@ const DURABLE_OBJECT = `export class DurableObject {
   }
 }`;
 
-/** Runs a piece of work when its turn comes. */
+/** Runs `work` at a time that a test chooses. */
 export type Gate = <Value>(work: () => Value) => Promise<Value>;
 
 interface Statement {
@@ -87,12 +87,12 @@ interface Statement {
   values: unknown[];
 }
 
-/** A database of the control plane, with the part of D1's interface that its code uses. */
+/** The control plane's database, with the part of D1's interface that its code uses. */
 export class MemoryD1 {
   readonly #database = new Sqlite(':memory:');
   readonly #statements = new Map<string, { statement: Sqlite.Statement; numbered: boolean }>();
 
-  /** The database as one isolate has it. @param gate says when each round trip is made */
+  /** Returns the D1 binding of one isolate. @param gate decides when each round trip runs */
   through(gate: Gate): object {
     const statement = ({ sql, values }: Statement) => ({
       sql,
@@ -109,7 +109,7 @@ export class MemoryD1 {
     return { prepare: (sql: string) => statement({ sql, values: [] }), batch };
   }
 
-  /** Runs one statement and answers its rows. */
+  /** Runs one statement and returns its rows. */
   all({ sql, values }: Statement): unknown[] {
     let prepared = this.#statements.get(sql);
     if (prepared === undefined) {
@@ -117,7 +117,7 @@ export class MemoryD1 {
       this.#statements.set(sql, prepared);
     }
     const { statement, numbered } = prepared;
-    // Numbered parameters have names for this library.
+    // This library takes numbered parameters by name.
     const bound = numbered ? [Object.fromEntries(values.map((value, n) => [n + 1, value]))] : values;
     if (statement.reader) return statement.all(...bound);
     statement.run(...bound);

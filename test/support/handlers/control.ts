@@ -1,4 +1,4 @@
-// The bundled control plane in Miniflare, with a host that records, for one test file.
+// The bundled control plane in Miniflare, with a host that records its calls, for one test file.
 import assert from 'node:assert/strict';
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare';
 import { request } from 'undici';
@@ -8,10 +8,10 @@ import { TestHost } from './host.ts';
 export const TOKEN = 'test-token-0123456789';
 export const SECRET = 'test-secret-0123456789';
 export const API_KEY = 'cellar_0123456789abcdefghjkmnpqrstvwxyz';
-/** The secret of the first start's link. */
+/** The secret of the welcome link. */
 export const WELCOME = 'test-welcome-0123456789';
 
-/** Whether the handlers are bundled once for all files of a run is up to who runs them. */
+/** Directory of the bundle cache of a test run. Without one, each file bundles the handlers. */
 const shared = process.env.NODE_COMPILE_CACHE;
 
 const variables = {
@@ -35,7 +35,7 @@ const variables = {
   RUNNER_PUSH_TO_CREATE: 'off',
 };
 
-// biome-ignore lint/suspicious/noExplicitAny: bodies are what the tests look at
+// biome-ignore lint/suspicious/noExplicitAny: the tests assert on bodies
 type Json = any;
 
 export interface Answer {
@@ -56,7 +56,7 @@ export class TestControl {
     this.url = url;
   }
 
-  /** Starts one with empty storage. `changed` are variables that differ from the usual ones. */
+  /** Starts a control plane with empty storage. `changed` overrides variables. */
   static async start(changed: Partial<typeof variables> = {}, boot = true): Promise<TestControl> {
     let host: TestHost | undefined;
     const miniflare = new Miniflare(
@@ -90,12 +90,12 @@ export class TestControl {
     return control;
   }
 
-  /** Tells it what the host tells first. */
+  /** Sends the host's first call. */
   boot(): Promise<Answer> {
     return this.internal('/internal/boot', { api_key: API_KEY, welcome: WELCOME });
   }
 
-  /** The database behind it. */
+  /** Returns its D1 database. */
   database(): Promise<Json> {
     return this.#miniflare.getD1Database('DB');
   }
@@ -104,7 +104,7 @@ export class TestControl {
     await this.#miniflare.dispose();
   }
 
-  /** Any request, with no header but those given. */
+  /** Sends a request with only the given headers. */
   async fetch(method: string, path: string, init: RequestInit = {}): Promise<Answer> {
     const signal = AbortSignal.timeout(60_000);
     const response = await fetch(this.url + path, { method, redirect: 'manual', signal, ...init });
@@ -118,7 +118,7 @@ export class TestControl {
     };
   }
 
-  /** A GET or POST to another host name than the one connected to. */
+  /** Sends a GET, or a POST with a body, with another `Host` header. */
   async at(
     hostname: string,
     path: string,
@@ -139,7 +139,7 @@ export class TestControl {
     return { status: statusCode, headers: sent, text, body: json ? JSON.parse(text) : undefined };
   }
 
-  /** A call of the API with the token; `body` goes as JSON. */
+  /** Calls the API with the runner token. `body` is sent as JSON; a string as it is. */
   api(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
     return this.fetch(method, path, {
       headers: {
@@ -151,25 +151,25 @@ export class TestControl {
     });
   }
 
-  /** A JSON-RPC message as it is: an object, a batch, or a text that is none. */
+  /** Sends a JSON-RPC message unchanged: an object, a batch, or an invalid text. */
   rpc(message: unknown, headers: Record<string, string> = {}): Promise<Answer> {
     return this.api('POST', '/rpc', message, headers);
   }
 
-  /** The result of one RPC call. */
+  /** Calls an RPC method and returns its result. */
   async call(method: string, params: object): Promise<Json> {
     const { body } = await this.rpc({ jsonrpc: '2.0', id: 1, method, params });
     assert.equal(body.error, undefined, JSON.stringify(body.error));
     return body.result;
   }
 
-  /** The problem that one RPC call is refused with. */
+  /** Calls an RPC method and returns the problem of its error. */
   async refusal(method: string, params: object): Promise<Json> {
     const { body } = await this.rpc({ jsonrpc: '2.0', id: 1, method, params });
     return body.error.data;
   }
 
-  /** A call of the host's. */
+  /** Sends a call as the host does. */
   internal(path: string, body: unknown, secret = SECRET): Promise<Answer> {
     return this.fetch('POST', path, {
       headers: { 'content-type': 'application/json', 'x-cellar-secret': secret },
@@ -177,7 +177,7 @@ export class TestControl {
     });
   }
 
-  /** Creates an app and answers it. */
+  /** Creates an app and returns it. */
   async create(slug: string): Promise<Json> {
     const { status, text, body } = await this.api('POST', '/v1/apps', { slug });
     assert.equal(status, 201, text);

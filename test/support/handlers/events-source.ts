@@ -1,4 +1,4 @@
-// Reading server-sent events in tests.
+// Reads server-sent events.
 
 export interface SentEvent {
   id?: string;
@@ -6,10 +6,10 @@ export interface SentEvent {
   data?: string;
 }
 
-/** Longest wait for an event. */
+/** Longest wait for an event, in ms. */
 const DEADLINE_MS = 60_000;
 
-/** One open stream. Reads wait for what is asked for, at most a minute. */
+/** Reads one stream. Each read waits at most `DEADLINE_MS`. */
 export class EventReader {
   readonly response: Response;
   readonly #abort: AbortController;
@@ -27,7 +27,7 @@ export class EventReader {
     return new EventReader(await fetch(url, { ...init, signal: abort.signal }), abort);
   }
 
-  /** The next block, comments too (then without fields); null at the end of the stream. */
+  /** Returns the next block; `{}` for a comment, null at the end of the stream. */
   async block(): Promise<SentEvent | null> {
     while (!this.#text.includes('\n\n')) {
       const late = new Error(`no event within ${DEADLINE_MS} ms`);
@@ -45,7 +45,7 @@ export class EventReader {
     return Object.fromEntries(fields) as SentEvent;
   }
 
-  /** The next events that carry data. */
+  /** Returns the next `count` events with data. */
   async take(count: number): Promise<SentEvent[]> {
     const events: SentEvent[] = [];
     while (events.length < count) {

@@ -1,5 +1,5 @@
-// A small host for the control plane's tests: speaks the HOST binding, records what it was sent, and can be told to
-// fail. The real one is in the end-to-end tests.
+// A fake host for the control plane's tests: implements the HOST binding, records calls, and fails on request. The
+// end-to-end tests use the real host.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HostStats } from '../../../handlers/contract/admin.ts';
 import type { DomainLookup } from '../../../handlers/contract/apps/domains.ts';
@@ -7,7 +7,7 @@ import type { AsOf, DeployFact, ObservedApp, WantedApp } from '../../../handlers
 import type { DescribedRelease, KeptPlaces } from '../../../handlers/contract/host/host-releases.ts';
 import { HOST_CALL_BYTES, HOST_COMMIT_BYTES, WANTED_BYTES } from '../../../handlers/contract/sizes.ts';
 
-/** What a host answers that has nothing to do. */
+/** The figures of an idle host. */
 export const HOST_STATS: HostStats = {
   started_at: '2026-01-01T00:00:00.000Z',
   rss_bytes: 1,
@@ -34,51 +34,51 @@ export interface Sent {
   body: string;
 }
 
-/** Keeps the newest wanted state of each app, refuses older ones. */
+/** Stores the newest wanted state of each app and refuses older generations. */
 export class TestHost {
   readonly sent: Sent[] = [];
   readonly wanted = new Map<string, WantedApp>();
-  /** Facts that differ from what the host says by itself. */
+  /** Overrides of observed state, by app. */
   readonly facts = new Map<string, Partial<ObservedApp>>();
-  /** The newest fact of its outbox. */
+  /** The position of the newest fact in its outbox. */
   asOf: AsOf = { outbox: 'one', seq: 0 };
-  /** Wanted states are answered when this settles. */
+  /** Answers to wanted states wait for this promise. */
   held: Promise<void> = Promise.resolve();
-  /** Deploys that it knows, by id. */
+  /** Known deploys, by id. */
   readonly deploys = new Map<string, DeployFact>();
   readonly logs = new Map<string, string>();
-  /** Answers of the outside control UI: status and body. */
+  /** Status and body that the outside control UI answers. */
   controlUi: [number, unknown] = [404, {}];
   /** Answers lookups of hostnames. */
   lookUp: (hostname: string) => Promise<DomainLookup> = () => Promise.reject(new Error('no name server'));
-  /** What every app keeps. */
+  /** The storage of every app. */
   kept: Omit<KeptPlaces, 'app_id'> | null = null;
   /** The live release of every app. */
   release: DescribedRelease | null = null;
-  /** While set, no app is started or put to sleep, for this reason. */
+  /** While set, starts and sleeps are refused for this reason. */
   refusal: string | null = null;
-  /** While set, every call is answered with this status. */
+  /** While set, every call fails with this status. */
   failing: number | null = null;
 
   readonly handle = (request: IncomingMessage, response: ServerResponse): void => {
     void this.#answer(request, response);
   };
 
-  /** The newest generation that was ever sent. */
+  /** The highest generation of all wanted states. */
   get highestGeneration(): number {
     return Math.max(0, ...[...this.wanted.values()].map(({ generation }) => generation));
   }
 
-  /** What was sent to a path, newest last. */
+  /** Returns the calls to a path, newest last. */
   calls(method: string, path: string): Sent[] {
     return this.sent.filter((call) => call.method === method && call.path === path);
   }
 
-  /** @param sleeps marks it as asleep since now, or as awake; left out: as it is */
+  /** Returns the observed state of an app. @param sleeps marks the app as asleep or awake from now on; default: no change */
   observed(id: string, sleeps?: boolean): ObservedApp {
     const { generation, desired_state } = this.wanted.get(id)!;
     const { asleep_since = null, process_state: state } = this.facts.get(id) ?? {};
-    // A release that does not start does not wake its app either.
+    // A release that fails to start does not wake its app.
     if (sleeps !== undefined && sleeps !== (asleep_since !== null) && state !== 'crashed')
       this.#mark(id, sleeps);
     const runs = this.facts.get(id)?.live_deploy_id ? 'running' : 'none';

@@ -1,5 +1,5 @@
-// A host for one app that keeps to the rules of the real one: it fences by generation, does one thing after another,
-// holds requests while it can, tells its facts through an outbox, and finds what is wanted again after a crash.
+// A fake host for one app with the rules of the real one: it fences by generation, runs work from a queue, queues
+// requests while the app starts, reports facts through an outbox, and recovers its wanted state after a crash.
 import type {
   AsOf,
   DeployFact,
@@ -10,7 +10,7 @@ import type {
 } from '../../../handlers/contract/host/host-calls.ts';
 import type { Owner, Pool } from './life-pool.ts';
 
-/** What a request came to. `cut`: its process ended under it. */
+/** Outcome of a request. `cut`: the host was killed while the request waited. */
 export type Answer = 'served' | 'stopped' | 'crashed' | 'never deployed' | 'not woken' | 'cut';
 
 /** A request for the app. */
@@ -18,7 +18,7 @@ export interface AppRequest {
   answer: Answer | null;
 }
 
-/** What outlives a crash of the host: its database. */
+/** The host's database, which survives a crash of the host. */
 export interface HostDatabase {
   /** The name of its outbox. */
   name: string;
@@ -29,16 +29,16 @@ export interface HostDatabase {
   wokeAt: string | null;
   outbox: HostEvent[];
   seq: number;
-  /** The one that is under way. */
+  /** The deploy in progress. */
   deploy: DeployFact | null;
   deploys: DeployFact[];
 }
 
-/** What the host needs of the world around it. */
+/** The host's dependencies. */
 export interface HostWorld {
   pool: Pool;
   now: () => string;
-  /** Whether the release does not start. */
+  /** Whether the release fails to start. */
   broken: () => boolean;
   onFacts: () => void;
 }
@@ -49,16 +49,16 @@ export class LifeHost {
   readonly database: HostDatabase;
   process: ProcessState = 'none';
   #work: Promise<unknown> = Promise.resolve();
-  #held: AppRequest[] = [];
-  /** The sleep under way. */
-  #parking: Promise<void> | null = null;
+  #waiting: AppRequest[] = [];
+  /** The sleep in progress. */
+  #suspending: Promise<void> | null = null;
 
-  /** A host that boots on a database: what ran starts again, what slept sleeps on, what was built is interrupted. */
+  /** Boots on a database: a running app starts again, a sleeping one stays asleep, a deploy in progress fails. */
   constructor(world: HostWorld, database: HostDatabase) {
     this.#world = world;
     this.database = database;
     const { wanted, live, deploy } = database;
-    if (deploy !== null) this.#tellDeploy({ ...deploy, status: 'failed' });
+    if (deploy !== null) this.#reportDeploy({ ...deploy, status: 'failed' });
     if (wanted === null || live === null) return;
     if (wanted.desired_state === 'stopped') this.#enter('stopped');
     else if (database.asleepSince !== null) this.#enter('idle');
@@ -101,7 +101,7 @@ export class LifeHost {
   }
 
   async #startNow(): Promise<[number, unknown]> {
-    if (this.#parking !== null) return conflict('The app is being put to sleep');
+    if (this.#suspending !== null) return conflict('The app is being put to sleep');
     await this.#queue(async () => {
       const { wanted, live } = this.database;
       if (this.#asleep && live !== null && wanted!.desired_state === 'running' && this.process !== 'running')
@@ -112,31 +112,31 @@ export class LifeHost {
   }
 
   async #sleepNow(): Promise<[number, unknown]> {
-    if (this.#parking === null) {
+    if (this.#suspending === null) {
       const why = this.#whyNoSleep();
       if (why !== null) return conflict(why);
       if (this.#asleep) return this.#applied();
-      this.#park();
+      this.#suspend();
     }
-    await this.#parking;
+    await this.#suspending;
     return this.#applied();
   }
 
-  /** The sweep: nobody has used the app, if nobody waits for it now. */
+  /** Runs the sweep: the app counts as unused if no request waits for it. */
   sweep(): void {
-    if (this.#parking === null && this.#whyNoSleep() === null && !this.#asleep && this.#held.length === 0)
-      this.#park();
+    const isUnused = !this.#asleep && this.#waiting.length === 0;
+    if (this.#suspending === null && this.#whyNoSleep() === null && isUnused) this.#suspend();
   }
 
-  #park(): void {
-    this.#parking = this.#queue(async () => {
+  #suspend(): void {
+    this.#suspending = this.#queue(async () => {
       if (this.database.wanted!.desired_state === 'stopped') return;
       this.#mark(this.#world.now());
       this.#enter('idle');
     }).finally(() => {
-      this.#parking = null;
+      this.#suspending = null;
     });
-    this.#parking.catch(() => {});
+    this.#suspending.catch(() => {});
   }
 
   get #asleep(): boolean {
@@ -155,7 +155,7 @@ export class LifeHost {
   #mark(asleepSince: string | null, wokeAt = this.database.wokeAt): void {
     this.database.asleepSince = asleepSince;
     this.database.wokeAt = wokeAt;
-    this.#tell({ type: 'app', app: this.observe() });
+    this.#report({ type: 'app', app: this.observe() });
   }
 
   #known(body: string): DeployFact[] {
@@ -183,7 +183,7 @@ export class LifeHost {
     return request;
   }
 
-  /** Builds a release and makes it the live one. It is one that starts. */
+  /** Builds a release and makes it live. */
   deploy(id: string): void {
     const { wanted } = this.database;
     const at = this.#world.now();
@@ -192,29 +192,31 @@ export class LifeHost {
       ...{ can_roll_back: false },
       ...{ status: 'queued', error: null, created_at: at, started_at: null, finished_at: null },
     };
-    this.#tellDeploy(fact);
-    if (this.#asleep || this.#parking !== null)
+    this.#reportDeploy(fact);
+    if (this.#asleep || this.#suspending !== null)
       void this.#queue(async () => {
         if (!this.#asleep) return;
         this.#mark(null, this.#world.now());
         await this.#start();
       });
-    const build = this.#world.pool.add(this.#owner, () => this.#tellDeploy({ ...fact, status: 'building' }));
+    const build = this.#world.pool.add(this.#owner, () =>
+      this.#reportDeploy({ ...fact, status: 'building' }),
+    );
     void build.then(() => this.#queue(() => this.#release(fact)));
   }
 
-  /** The app's process is killed. */
+  /** Kills the app's process. */
   crash(): void {
     if (this.process !== 'running') return;
     this.#enter('crashed');
     this.#restartLater();
   }
 
-  /** The host is killed, and everything in it. */
+  /** Kills the host and everything in it. */
   end(): void {
     this.#world.pool.end(this.#owner);
-    for (const request of this.#held) request.answer = 'cut';
-    this.#held = [];
+    for (const request of this.#waiting) request.answer = 'cut';
+    this.#waiting = [];
   }
 
   async #release(fact: DeployFact): Promise<void> {
@@ -225,7 +227,7 @@ export class LifeHost {
     }
     this.database.live = fact.id;
     this.database.deployedAt = this.#world.now();
-    this.#tellDeploy({ ...fact, status: 'live' });
+    this.#reportDeploy({ ...fact, status: 'live' });
     if (!serves) this.#enter('stopped');
     else if (this.#world.broken()) this.#failed();
     else this.#enter('running');
@@ -266,7 +268,7 @@ export class LifeHost {
     const before = this.process;
     this.process = process;
     if (before === process) return;
-    if (this.database.wanted !== null) this.#tell({ type: 'app', app: this.observe() });
+    if (this.database.wanted !== null) this.#report({ type: 'app', app: this.observe() });
     if (process === 'running' && this.#asleep) this.#mark(null, this.#world.now());
     this.#admitAgain();
   }
@@ -277,10 +279,10 @@ export class LifeHost {
         request.answer = 'served';
         return;
       case 'starting':
-        this.#held.push(request);
+        this.#waiting.push(request);
         return;
       case 'idle':
-        this.#held.push(request);
+        this.#waiting.push(request);
         this.#enter('starting');
         void this.#queue(async () => {
           if (this.process === 'starting') await this.#start();
@@ -295,18 +297,18 @@ export class LifeHost {
   }
 
   #admitAgain(): void {
-    const held = this.#held;
-    this.#held = [];
-    for (const request of held) this.#admit(request);
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const request of waiting) this.#admit(request);
   }
 
-  #tellDeploy(deploy: DeployFact): void {
+  #reportDeploy(deploy: DeployFact): void {
     this.database.deploy = deploy.status === 'live' || deploy.status === 'failed' ? null : deploy;
     this.database.deploys = [...this.database.deploys.filter(({ id }) => id !== deploy.id), deploy];
-    this.#tell({ type: 'deploy', deploy });
+    this.#report({ type: 'deploy', deploy });
   }
 
-  #tell(fact: { type: 'deploy'; deploy: DeployFact } | { type: 'app'; app: ObservedApp }): void {
+  #report(fact: { type: 'deploy'; deploy: DeployFact } | { type: 'app'; app: ObservedApp }): void {
     this.database.outbox.push({ seq: ++this.database.seq, at: this.#world.now(), ...fact });
     this.#world.onFacts();
   }
@@ -315,7 +317,7 @@ export class LifeHost {
     return this.#world.pool.add(this.#owner, () => {});
   }
 
-  /** Each piece of work begins when its turn comes, after the one before. */
+  /** Runs work in order, one after another. */
   #queue(work: () => Promise<void>): Promise<void> {
     const done = this.#work.then(() => this.#step()).then(work);
     this.#work = done.catch(() => {});

@@ -1,13 +1,13 @@
-// Steps that wait for their turn: a test says which is next, which is lost, and whose are gone.
+// A scheduler whose order a test decides: which step runs next, which is lost, and whose steps are dropped.
 
-/** What steps belong to: a process or an isolate. When it dies, its steps never happen and its waits never end. */
+/** A process or an isolate that owns steps. When it dies, its steps never run and its promises never settle. */
 export interface Owner {
   alive: boolean;
 }
 
 interface Step {
   owner: Owner;
-  take: () => void;
+  run: () => void;
   lose: (() => void) | null;
 }
 
@@ -18,38 +18,38 @@ export class Pool {
     return this.#steps.length;
   }
 
-  /** How many of them may be lost. */
+  /** How many waiting steps may be lost. */
   get losable(): number {
     return this.#steps.filter(({ lose }) => lose !== null).length;
   }
 
   /**
-   * Adds a step, and resolves with what it comes to once it is taken.
-   * @param losable whether it may fail on the way, as a message or a round trip to a database may
+   * Adds a step. Resolves with its result once it has run.
+   * @param losable whether it may be lost, as a message or a round trip to a database may
    */
   add<Value>(owner: Owner, work: () => Value, losable = false): Promise<Awaited<Value>> {
     const { promise, resolve, reject } = Promise.withResolvers<Awaited<Value>>();
     if (owner.alive) {
-      const take = () => {
+      const run = () => {
         try {
           resolve(work() as Awaited<Value>);
         } catch (error) {
           reject(error);
         }
       };
-      this.#steps.push({ owner, take, lose: losable ? () => reject(new Error('lost')) : null });
+      this.#steps.push({ owner, run, lose: losable ? () => reject(new Error('lost')) : null });
     }
     return promise;
   }
 
-  /** Takes one of the waiting steps, and all that follows from it without another. */
+  /** Runs one waiting step, and all that follows without another step. */
   async take(choice: number): Promise<void> {
     const [step] = this.#steps.splice(choice % this.#steps.length, 1);
-    step?.take();
+    step?.run();
     await settled();
   }
 
-  /** Loses one of the waiting steps that may be lost. There must be one. */
+  /** Makes one losable step fail. There must be one. */
   async lose(choice: number): Promise<void> {
     const losable = this.#steps.filter(({ lose }) => lose !== null);
     const step = losable[choice % losable.length]!;
@@ -64,7 +64,7 @@ export class Pool {
   }
 }
 
-/** Resolves when everything that waits for nothing but its turn in this process has run. */
+/** Resolves when all pending microtasks have run. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,5 +1,5 @@
-// A small world for an app's life: the control plane's real code and a host, in which every message, every round trip to
-// the database and every step of the host is taken, lost or cut in whatever order a test says.
+// Simulates an app's life: the control plane's real code and a fake host. A test decides the order of every message, round
+// trip to the database and step of the host, and which of them are lost.
 import type { ControlCode, ControlObject, LifeRow, MemoryD1, Outcome } from './control-in-process.ts';
 import { type AppRequest, type HostDatabase, LifeHost } from './life-host.ts';
 import { type Owner, Pool, settled } from './life-pool.ts';
@@ -13,23 +13,23 @@ interface Isolate {
   died: PromiseWithResolvers<null>;
 }
 
-/** What the API can ask of an app's life. */
+/** API calls that change an app's state. */
 export type ApiCall = 'start' | 'stop' | 'sleep';
 
-/** A call of the API. `cut`: the control plane ended under it. */
+/** A call of the API. `cut`: the control plane was killed before it answered. */
 export interface Call {
   event: ApiCall;
   outcome: Outcome<LifeRow> | 'cut' | Error | null;
-  /** Whether anything went wrong while it was under way. */
+  /** Whether a failure happened during the call, so that it may fail. */
   troubled: boolean;
 }
 
-export interface Asked {
+export interface WorldRequest {
   request: AppRequest;
   troubled: boolean;
 }
 
-/** No program comes near so many. */
+/** More steps than any program needs. */
 const STEPS_LIMIT = 5_000;
 const EPOCH = Date.parse('2026-01-01T00:00:00.000Z');
 
@@ -39,7 +39,7 @@ export class World {
   readonly #pool = new Pool();
   readonly id: string;
   readonly calls: Call[] = [];
-  readonly requests: Asked[] = [];
+  readonly requests: WorldRequest[] = [];
   #clock = 0;
   #deploys = 0;
   #isolate: Isolate | null = null;
@@ -48,7 +48,7 @@ export class World {
   #delivering = false;
   #broken = false;
 
-  /** @param id the app's, not used before in this database */
+  /** @param id the app's id, new in this database */
   constructor(code: ControlCode, database: MemoryD1, id: string) {
     this.#code = code;
     this.#database = database;
@@ -72,12 +72,12 @@ export class World {
     return this.#host;
   }
 
-  /** The app as the control plane has written it down. */
+  /** The app's row in the control plane's database. */
   get row(): LifeRow {
     return this.#database.all({ sql: 'SELECT * FROM apps WHERE id = ?1', values: [this.id] })[0] as LifeRow;
   }
 
-  /** Steps that wait. */
+  /** Number of waiting steps. */
   get waiting(): number {
     return this.#pool.size;
   }
@@ -86,7 +86,7 @@ export class World {
     return this.#pool.take(choice);
   }
 
-  /** Creates the app, and deploys it if it is to have a release. */
+  /** Creates the app, and deploys it if `deployed`. */
   async create(deployed: boolean): Promise<void> {
     const app = { id: this.id, slug: this.id, owner: null, quota: Number.MAX_SAFE_INTEGER, at: this.#now() };
     void this.#isolate!.object.create(app);
@@ -96,12 +96,12 @@ export class World {
     await this.drain(() => 0);
   }
 
-  /** Removes what it has in the database. */
+  /** Removes the app's row. */
   remove(): void {
     this.#database.all({ sql: 'DELETE FROM apps WHERE id = ?1', values: [this.id] });
   }
 
-  /** A call of the API that sets or asks for something. */
+  /** Makes a call of the API. Its outcome appears in `calls`. */
   call(event: ApiCall): void {
     const isolate = this.#isolate;
     const call: Call = { event, outcome: null, troubled: isolate === null || this.#isTroubled };
@@ -131,7 +131,7 @@ export class World {
     this.#host.deploy(`${this.id}-${++this.#deploys}`);
   }
 
-  /** From now on the release does not start. */
+  /** Makes the release fail to start from now on. */
   break(): void {
     this.#trouble();
     this.#broken = true;
@@ -152,7 +152,7 @@ export class World {
     this.#host.crash();
   }
 
-  /** The control plane's process is killed, and another one comes. */
+  /** Kills the control plane's process; a later step starts another. */
   crashControl(): void {
     this.#trouble();
     if (this.#isolate === null) return;
@@ -163,7 +163,7 @@ export class World {
     void this.#pool.add(this.#host.owner, () => this.#startControl());
   }
 
-  /** The host is killed, the control plane with it, and both come back. */
+  /** Kills the host and the control plane. The host is back at once, the control plane after a later step. */
   crashHost(): void {
     this.crashControl();
     this.#host.end();
@@ -175,7 +175,7 @@ export class World {
     });
   }
 
-  /** Takes steps until none waits. */
+  /** Runs steps until none waits. */
   async drain(choose: () => number): Promise<void> {
     for (let taken = 0; this.#pool.size > 0; taken++) {
       if (taken === STEPS_LIMIT) throw new Error('it goes on for ever');
@@ -183,7 +183,7 @@ export class World {
     }
   }
 
-  /** What happens each minute: both planes are compared and made to agree. */
+  /** Runs the reconciliation of each minute, which makes both planes agree. */
   async reconcile(choose: () => number): Promise<void> {
     const isolate = this.#isolate!;
     const done = this.#reconcile(isolate);
@@ -221,7 +221,7 @@ export class World {
     void this.#deliver();
   }
 
-  /** The way to the host and the way back: either may be the one on which a call is lost. */
+  /** Calls the host. The request and the response are separate steps, and either may be lost. */
   async #callHost(owner: Owner, url: string, { method, body }: HostCall): Promise<object> {
     const { pathname } = new URL(url);
     const [status, answer] = await this.#pool.add(
@@ -234,7 +234,7 @@ export class World {
     return { status, ok: status < 300, json: async () => JSON.parse(text), text: async () => text };
   }
 
-  /** Carries the host's facts to the control plane, each batch until it was applied. */
+  /** Delivers the host's facts to the control plane. Repeats each batch until it is applied. */
   async #deliver(): Promise<void> {
     if (this.#delivering) return;
     this.#delivering = true;
@@ -255,7 +255,7 @@ export class World {
     return this.#code.reconcile({ db, host, app: () => object, at: this.#now() });
   }
 
-  /** Whether what begins now may fail: by itself, or with what is under way and it joins. */
+  /** Whether an action that starts now may fail: by itself, or because it joins a troubled one. */
   get #isTroubled(): boolean {
     const calls = this.calls.some(({ outcome, troubled }) => outcome === null && troubled);
     return (

@@ -1,4 +1,4 @@
-// The control UI's server inside the test's process, its database on SQLite in memory: what it asks is counted.
+// The control UI's server in the test's process, with SQLite in memory. Counts its queries and API requests.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -11,7 +11,7 @@ const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const ORIGIN = 'http://localhost:8787';
 type Handler = { fetch(request: Request, env: object, execution: object): Promise<Response> };
 
-/** Bundled once; each that is started loads a copy, as an isolate does. */
+/** The bundle, built once. Each start imports a new copy, as an isolate does. */
 let bundled: Promise<Uint8Array> | undefined;
 
 async function bundle(): Promise<Uint8Array> {
@@ -33,9 +33,9 @@ export class UiInProcess {
   trips = 0;
   /** Requests to the API. */
   asked = 0;
-  /** What the API answers. */
+  /** Answers requests to the API. */
   api: (url: URL) => Response = () => Response.json({ code: 'invite_not_found' }, { status: 404 });
-  /** Whether the database fails at whatever it is asked. */
+  /** Whether every query fails. */
   broken = false;
   readonly #handler: Handler;
   readonly #env: object;
@@ -65,7 +65,7 @@ export class UiInProcess {
     };
   }
 
-  /** One of the test's own, with nothing counted yet. @param limits variables that differ from none */
+  /** Starts a server for one test. @param limits variables of rate limits; default: no limit */
   static async start(t: TestContext, limits: Record<string, string> = {}): Promise<UiInProcess> {
     bundled ??= bundle();
     const path = join(temporaryDirectory(t), 'ui.mjs');
@@ -73,7 +73,7 @@ export class UiInProcess {
     return new UiInProcess((await import(pathToFileURL(path).href)).default, limits);
   }
 
-  /** A POST as one of our pages sends it. */
+  /** Sends a POST as one of our pages does. */
   post(path: string, body: object, address = '192.0.2.1', cookie = ''): Promise<Response> {
     const headers = { 'content-type': 'application/json', origin: ORIGIN, 'x-real-ip': address, cookie };
     return this.#ask(new Request(ORIGIN + path, { method: 'POST', headers, body: JSON.stringify(body) }));

@@ -1,14 +1,14 @@
-// A real SMTP server for tests: it takes e-mails for everybody but `nobody@…`, and keeps them.
+// A real SMTP server. It accepts and records e-mails to all addresses but `nobody@…`.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 
-/** An e-mail as it came. */
+/** A received e-mail. */
 export interface Received {
   from: string;
   to: string[];
-  /** Head and body, with `\n` at the ends of lines, and long lines put together again. */
+  /** Head and body, with `\n` as line end and long lines joined again. */
   text: string;
 }
 
@@ -18,7 +18,7 @@ export const PASSWORD = 'p@ss/word?';
 
 export class Inbox {
   readonly received: Received[] = [];
-  /** Users that tried to sign in. */
+  /** User names of all sign-in attempts. */
   readonly tried: string[] = [];
   readonly #server: SMTPServer;
 
@@ -50,18 +50,18 @@ export class Inbox {
       },
       ...options,
     });
-    // A client that gives up in the middle of a word is none of the server's business.
+    // Ignores clients that disconnect in the middle of a command.
     this.#server.on('error', () => {});
   }
 
-  /** The links in e-mails to somebody, oldest first. */
+  /** Returns the invite links in e-mails to an address, oldest first. */
   linksTo(address: string): string[] {
     return this.received
       .filter(({ to }) => to.includes(address))
       .map(({ text }) => /^https?:\/\/\S+\/invite\?token=\S+$/m.exec(text)![0]);
   }
 
-  /** Starts one on loopback. */
+  /** Starts a server on loopback. */
   static async start(options: SMTPServerOptions = {}): Promise<Inbox> {
     const inbox = new Inbox(options);
     inbox.#server.listen(0, '127.0.0.1');
@@ -69,7 +69,7 @@ export class Inbox {
     return inbox;
   }
 
-  /** One that ends with the test. */
+  /** Starts a server that closes when the test ends. */
   static async of(t: TestContext, options: SMTPServerOptions = {}): Promise<Inbox> {
     const inbox = await Inbox.start(options);
     t.after(() => inbox.close());
@@ -80,7 +80,7 @@ export class Inbox {
     return (this.#server.server.address() as AddressInfo).port;
   }
 
-  /** As RUNNER_SMTP_URL has it. */
+  /** The value for `RUNNER_SMTP_URL`. */
   get url(): string {
     return `smtp://${encodeURIComponent(USER)}:${encodeURIComponent(PASSWORD)}@127.0.0.1:${this.port}`;
   }
@@ -90,7 +90,7 @@ export class Inbox {
   }
 }
 
-/** Puts the lines of a quoted-printable body together. */
+/** Decodes a quoted-printable body. */
 function decode(text: string): string {
   if (!/^content-transfer-encoding: quoted-printable$/im.test(text)) return text;
   return text

@@ -1,5 +1,5 @@
-// A gateway made of Node's HTTP server and undici: other parsers and other writers for the same job. What it makes of
-// bytes is what the real one is compared with. It has no limits, holds, tunnels or times.
+// A reference gateway for differential tests, built from Node's HTTP server and undici, which have other parsers and
+// writers. It has no rate limits, request queue, tunnels or timeouts.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -11,11 +11,11 @@ import { answerHeaders, forwardedHeaders } from './headers.ts';
 const HEAD_BYTES = 32 * 1024;
 const SWITCHED_OFF = 0;
 
-/** Listens on a port, and sends every request to one unix socket. */
+/** Listens on a loopback port, and forwards every request to one unix socket. */
 export async function startOracle(socketPath: string): Promise<{ port: number } & AsyncDisposable> {
   const pool = new Pool('http://localhost', {
     socketPath,
-    // A connection for each request: here nothing is sent again when an idle one turns out to be closed.
+    // A new connection for each request: this gateway does not retry on a closed idle connection.
     pipelining: 0,
     headersTimeout: SWITCHED_OFF,
     bodyTimeout: SWITCHED_OFF,
@@ -28,7 +28,7 @@ export async function startOracle(socketPath: string): Promise<{ port: number } 
     shouldUpgradeCallback: () => false,
   });
   server.maxHeadersCount = 0;
-  /** The answers under way on each connection. */
+  /** Unfinished answers by connection. */
   const sockets = new Map<Duplex, Set<ServerResponse>>();
   server.on('connection', (socket) => {
     sockets.set(socket, new Set());
@@ -46,7 +46,7 @@ export async function startOracle(socketPath: string): Promise<{ port: number } 
     socket.end('HTTP/1.1 405 No\r\nconnection: close\r\n\r\n'),
   );
   server.on('clientError', async (_error, socket) => {
-    // The requests before what is none are answered first.
+    // Requests before the invalid one are answered first.
     for (const answer of sockets.get(socket) ?? []) if (answer.req.complete) await once(answer, 'close');
     if (socket.writable) socket.end('HTTP/1.1 400 No\r\nconnection: close\r\n\r\n', () => socket.destroy());
   });
@@ -83,7 +83,7 @@ function forward(pool: Pool, request: IncomingMessage, response: ServerResponse)
   pool.dispatch(options, new Relay(request, response));
 }
 
-/** Writes the answer of a process to the client. */
+/** Forwards the answer of an app's process to the client. */
 class Relay implements Dispatcher.DispatchHandler {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;

@@ -1,10 +1,10 @@
-// The head of a request as Node's parser read it, checked.
+// Checks a request head that Node's parser has read.
 import type { IncomingMessage } from 'node:http';
 
-/** What a request asks for. */
+/** Head of a valid request. */
 export interface RequestHead {
   method: string;
-  /** Path and query. Starts with a slash, but for `OPTIONS *`. */
+  /** Path and query. Starts with a slash, except in `OPTIONS *`. */
   target: string;
   /** Names and values in turn, as received. */
   headers: string[];
@@ -16,7 +16,7 @@ export interface RequestHead {
 /** A host name, an IPv4 address or a bracketed IPv6 address, with or without a port. */
 const AUTHORITY = /^(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
 
-/** Reads a request's head, or returns the status that refuses what Node's parser lets pass and a proxy must not. */
+/** Returns a request's head, or the error status for a head that Node's parser accepts and a proxy must refuse. */
 export function readHead(request: IncomingMessage): RequestHead | number {
   const headers = request.rawHeaders;
   let authority: string | null = null;
@@ -24,7 +24,7 @@ export function readHead(request: IncomingMessage): RequestHead | number {
   let hasBody = false;
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!;
-    // Only the names looked for have these lengths.
+    // Compares lengths first: most names have another length.
     if (name.length === 4) {
       if (name.toLowerCase() !== 'host') continue;
       if (authority !== null) return 400;
@@ -48,7 +48,7 @@ export function readHead(request: IncomingMessage): RequestHead | number {
   return { method: request.method!, target, headers, authority, hasBody };
 }
 
-/** A target as the URL Standard writes it. Node's parser gives its bytes as latin1. */
+/** Percent-encodes a target as the URL Standard does. Node's parser returns its bytes as latin1. */
 function percentEncoded(target: string): string {
   const [path = '', ...query] = target.split('?');
   return [path.replaceAll(/[\^`{}]/g, encodeURIComponent), ...query]
@@ -57,7 +57,7 @@ function percentEncoded(target: string): string {
     .replaceAll(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
-/** Path and query of a request target; null when it is of no use here or names another host than `Host` does. */
+/** Returns path and query of a request target; null for an unsupported form, or another host than in `Host`. */
 function originForm(target: string, authority: string, method: string): string | null {
   if (target.startsWith('/')) return target;
   if (target === '*') return method === 'OPTIONS' ? target : null;

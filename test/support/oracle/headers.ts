@@ -1,7 +1,7 @@
-// Which headers cross.
+// Selects the headers that the gateway forwards.
 import type { RequestHead } from './head.ts';
 
-/** Meant for the next hop only (RFC 9110, 7.6.1), and `Proxy`, which CGI programs read as HTTP_PROXY. */
+/** Headers for the next hop only (RFC 9110, 7.6.1), and `Proxy`, which CGI programs read as HTTP_PROXY. */
 const HOP_BY_HOP = new Set([
   'connection',
   'keep-alive',
@@ -16,7 +16,7 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** What a client says of itself, and does not cross. */
+/** Headers of the client that are not forwarded: the gateway sets its own. */
 const OWN = new Set([
   'host',
   'expect',
@@ -34,7 +34,7 @@ const OWN = new Set([
   'traceparent',
 ]);
 
-/** The headers a process gets, names and values in turn. */
+/** Returns the headers for the app's process: names and values in turn. */
 export function forwardedHeaders(head: RequestHead): string[] {
   const headers = ['host', head.authority];
   const listed = connectionTokens(head.headers);
@@ -46,7 +46,7 @@ export function forwardedHeaders(head: RequestHead): string[] {
   return headers;
 }
 
-/** The headers a client gets of a process's answer. `raw` is undici's list: names and values in turn, as bytes. */
+/** Returns the headers of an answer for the client. `raw` is undici's list: names and values in turn, as bytes. */
 export function answerHeaders(raw: Buffer[], status: number): string[] {
   const received = raw.map((bytes) => bytes.toString('latin1'));
   const headers: string[] = [];
@@ -60,7 +60,7 @@ export function answerHeaders(raw: Buffer[], status: number): string[] {
   return headers;
 }
 
-/** The names `Connection` lists, or null when it lists none that would not be dropped anyway. */
+/** Returns the names in `Connection`, or null when it adds none to the hop-by-hop headers. */
 function connectionTokens(headers: string[]): Set<string> | null {
   let tokens: Set<string> | null = null;
   for (let i = 0; i < headers.length; i += 2) {

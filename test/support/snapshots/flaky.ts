@@ -1,12 +1,12 @@
-// A way to a server on which connections are reset.
+// A TCP proxy that resets connections.
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 
 /**
  * Starts a proxy to a server on loopback.
- * @param bytesOf how many bytes the connection of this number may carry until it is reset; null: as many as it likes
- * @returns its port, and how many connections it had and reset
+ * @param bytesOf returns after how many bytes a connection, given by its number from 1, is reset; null: never
+ * @returns its port, and counts of connections and resets
  */
 export async function startFlaky(
   t: TestContext,
@@ -16,7 +16,7 @@ export async function startFlaky(
   const counts = { connections: 0, resets: 0 };
   const sockets = new Set<Socket>();
   const server = createServer((client) => {
-    const most = bytesOf(++counts.connections);
+    const maxBytes = bytesOf(++counts.connections);
     const upstream = connect(port, '127.0.0.1');
     let carried = 0;
     const carry = (from: Socket, to: Socket) => {
@@ -25,7 +25,7 @@ export async function startFlaky(
       from.on('close', () => to.destroy());
       from.on('data', (bytes) => {
         carried += bytes.length;
-        if (most === null || carried <= most) return void to.write(bytes);
+        if (maxBytes === null || carried <= maxBytes) return void to.write(bytes);
         if (client.destroyed) return;
         counts.resets++;
         client.resetAndDestroy();

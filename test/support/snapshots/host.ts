@@ -1,4 +1,4 @@
-// A host's data directory with apps that keep something, and the snapshots of it, without the rest of a host.
+// A host's data directory with apps that store files, and its snapshots, without the rest of a host.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -10,7 +10,7 @@ import { openStore, type StorePlace } from '../../../runtime/snapshots/store/pla
 import { openHostStore } from '../../../sqlite/host/index.ts';
 import { temporaryDirectory } from '../temporary.ts';
 
-/** Starts the snapshots of a new data directory. They are kept in `place`, or in a directory. */
+/** Starts snapshots of a new data directory. They are stored in `given.place`; default: a temporary directory. */
 export function startSnapshots(t: TestContext, given: Partial<SnapshotsOptions> = {}) {
   const root = temporaryDirectory(t);
   const paths = layout(join(root, 'data'));
@@ -18,8 +18,8 @@ export function startSnapshots(t: TestContext, given: Partial<SnapshotsOptions> 
   const store = openHostStore(paths.database);
   const place: StorePlace = given.place ?? { directory: join(root, 'snapshots') };
   const opened: Snapshots[] = [];
-  /** The snapshots as a host has them that starts anew. */
-  const again = (changes: Partial<SnapshotsOptions> = {}): Snapshots => {
+  /** Opens the snapshots anew, as a host does at its start. */
+  const reopen = (changes: Partial<SnapshotsOptions> = {}): Snapshots => {
     const snapshots = new Snapshots({
       ...{ store, paths, place, everyMs: null, verifyMs: null, hasUsers: false },
       keep: { count: 10, days: 0, youngMs: 0 },
@@ -31,12 +31,12 @@ export function startSnapshots(t: TestContext, given: Partial<SnapshotsOptions> 
     opened.push(snapshots);
     return snapshots;
   };
-  const snapshots = again();
+  const snapshots = reopen();
   t.after(async () => {
     for (const each of opened) await each.stop();
     store.close();
   });
-  /** Adds an app that keeps so many random bytes, in a file that was written long ago. @returns these */
+  /** Adds an app with a file of `bytes` random bytes and an old modification time. @returns the content */
   const addApp = (id: string, slug: string, bytes: number): Buffer => {
     const wanted = { id, slug, generation: 1, desired_state: 'running', asleep: false };
     store.apps.want({ ...wanted, hostnames: [], env: {} } as unknown as WantedApp);
@@ -47,16 +47,16 @@ export function startSnapshots(t: TestContext, given: Partial<SnapshotsOptions> 
     utimesSync(path, 1, 1);
     return content;
   };
-  /** What an app keeps in a snapshot. */
+  /** Extracts an app from a snapshot and returns the content of its file. */
   const restored = async (snapshot: string, app: string, of = snapshots): Promise<Buffer> => {
     const into = join(root, `restored-${randomBytes(4).toString('hex')}`);
     await of.extract({ snapshot, app, only: null, into });
     return readFileSync(join(into, 'data', 'kept', 'file'));
   };
-  return { root, paths, hostStore: store, store: openStore(place), snapshots, again, addApp, restored };
+  return { root, paths, hostStore: store, store: openStore(place), snapshots, reopen, addApp, restored };
 }
 
-/** The file of an app that `addApp` writes. */
+/** Returns the path of the file that `addApp` writes. */
 export function fileOf(root: string, id: string): string {
   return join(root, 'data', id, 'kept', 'file');
 }

@@ -1,4 +1,4 @@
-// Generated requests to D1, and Miniflare's D1 to answer them.
+// Generates requests to D1, and runs them on Miniflare's D1.
 import fc from 'fast-check';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 
@@ -7,7 +7,7 @@ export interface Statement {
   sql: string;
   params: Value[];
 }
-/** What D1 says of one statement, or of the request that failed. */
+/** D1's result of one statement. */
 export interface Answered {
   // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
   results: any[];
@@ -35,7 +35,7 @@ const bound = (sql: string, ...params: fc.Arbitrary<Value>[]) =>
   fc.tuple(...params).map((params): Statement => ({ sql, params }));
 const plain = (parts: fc.Arbitrary<string>) => parts.map((sql): Statement => ({ sql, params: [] }));
 
-/** What usually succeeds. */
+/** Writes that usually succeed. */
 const write = fc.oneof(
   bound('INSERT INTO people (name, data) VALUES (?, ?)', text, value),
   bound(
@@ -103,7 +103,7 @@ const change = plain(
     ),
   ),
 );
-/** What D1 refuses; `comment` is no statement at all. */
+/** Statements that D1 refuses. The last is only a comment. */
 const wrong = plain(
   fc.constantFrom(
     'SELECT * FROM nowhere',
@@ -158,7 +158,7 @@ const WORKER = `export default { async fetch(request, env) {
   }
 } }`;
 
-/** D1 as Miniflare has it. */
+/** Starts Miniflare's D1. */
 export function startMiniflareD1(directory: string) {
   const instance = new Miniflare(
     convertV4MiniflareOptions({

@@ -1,6 +1,6 @@
-// A Worker that does to its bucket what it is told, and tells what came of it: the same under Miniflare and in a cell.
+// A Worker that calls its bucket as the request says and returns the results. Runs under Miniflare and in a cell.
 
-/** What JSON has no form for: bytes, dates, headers, streams of `n` bytes. */
+/** Converts JSON placeholders to bytes, dates, headers, and streams of `n` bytes. */
 function revive(value) {
   if (Array.isArray(value)) return value.map(revive);
   if (value === null || typeof value !== 'object') return value;
@@ -24,12 +24,12 @@ function fill(size) {
   return readable;
 }
 
-async function told(value) {
+async function toJson(value) {
   if (value === null || value === undefined || typeof value !== 'object') return value ?? null;
   if (value.objects) {
     const { truncated, delimitedPrefixes, cursor } = value;
     return {
-      objects: await Promise.all(value.objects.map(told)),
+      objects: await Promise.all(value.objects.map(toJson)),
       truncated,
       delimitedPrefixes,
       $cursor: cursor,
@@ -63,13 +63,14 @@ export default {
     const url = new URL(request.url);
     const key = url.searchParams.get('key') ?? 'k';
     if (url.pathname === '/raw') {
-      if (request.method === 'PUT') return Response.json(await told(await env.BUCKET.put(key, request.body)));
+      if (request.method === 'PUT')
+        return Response.json(await toJson(await env.BUCKET.put(key, request.body)));
       const object = await env.BUCKET.get(key);
       return object === null ? new Response('none', { status: 404 }) : new Response(object.body);
     }
     const answers = [];
     for (const [method, ...values] of await request.json()) {
-      // Names of uploads are theirs who made them: `[n]` stands for the upload that step n made, and so on.
+      // Upload ids, cursors and etags differ between servers: a step number stands for the one that this step returned.
       const at = (n) => answers[n]?.value;
       const args = values.map((value) => {
         if (value?.$cursorOf !== undefined) return { ...revive(value), cursor: at(value.$cursorOf)?.$cursor };
@@ -93,7 +94,7 @@ export default {
             result = await upload.complete(parts);
           } else result = await upload[method](...rest);
         } else result = await env.BUCKET[method](...args);
-        answers.push({ value: await told(result) });
+        answers.push({ value: await toJson(result) });
       } catch (error) {
         answers.push({ error: `${error.name}: ${error.message}` });
       }

@@ -1,4 +1,4 @@
-// The same Worker with a bucket, in a cell beside a real bucket service, and under Miniflare.
+// Runs the same Worker with a bucket in a cell with the real bucket service, and under Miniflare.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -16,15 +16,15 @@ import { temporaryDirectory } from '../temporary.ts';
 export const APP_ID = 'a'.repeat(16);
 const WORKER = readFileSync(new URL('./r2-app.js', import.meta.url), 'utf8');
 
-/** A call of the bucket's: its method and what it gets; `r2-app.js` says how bytes and the like are written. */
+/** A call of a bucket's method with its arguments. `r2-app.js` defines the placeholders for bytes and other types. */
 export type Step = [method: string, ...values: unknown[]];
 // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
 export type Answer = { value?: any; error?: string };
 
-/** Bytes as the body of an object or a part. */
+/** Returns bytes as the body of an object or a part. */
 export const bodyOf = (bytes: Buffer): Body => ({ size: bytes.length, bytes: Readable.from([bytes]) });
 
-/** A bucket service in a temporary data directory. */
+/** Starts a bucket service in a temporary data directory. */
 export function startBuckets(t: TestContext, service: ServiceOptions = { maxMb: 0, floorMb: 0 }) {
   const paths = layout(`${temporaryDirectory(t)}/d`);
   const buckets = new Buckets({ paths, users: () => ({ build: null, cell: null }), service });
@@ -32,7 +32,7 @@ export function startBuckets(t: TestContext, service: ServiceOptions = { maxMb: 
   return { paths, buckets };
 }
 
-/** A cell of an app whose Worker is `r2-app.js`. */
+/** Starts a cell of an app whose Worker is `r2-app.js`. */
 export async function startApp(
   t: TestContext,
   { paths, buckets }: ReturnType<typeof startBuckets>,
@@ -57,7 +57,7 @@ export async function startApp(
   };
 }
 
-/** The same app under Miniflare. */
+/** Starts the same app under Miniflare. */
 export async function startMiniflare(t: TestContext) {
   const root = temporaryDirectory(t);
   const instance = new Miniflare(

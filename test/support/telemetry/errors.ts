@@ -1,4 +1,4 @@
-// What telemetry's thread keeps of errors, for tests that call it directly.
+// The error store of telemetry's thread, for tests that call it directly.
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { Errors, type ErrorsOptions } from '../../../runtime/telemetry/errors/errors.ts';
@@ -21,13 +21,13 @@ const REPORTED: ReportedError = {
   untold: 0,
 };
 
-/** Two bytes a character, so that characters are not taken for bytes. */
+/** Two bytes per character, so that a test fails when characters are counted as bytes. */
 export const large = { message: 'ä'.repeat(1_000), stack: 'ö'.repeat(4_000) };
 
 class WatchedStore extends Store {
-  /** Bytes that the database has in use. */
+  /** Returns the bytes that the database uses. */
   inUse = () => 0;
-  /** Has no group of this kind written, and nothing that is written with it; null: all is written again. */
+  /** Makes every transaction fail that writes a group of this kind; null: writes succeed again. */
   refuse = (_kind: string | null): void => {};
 
   override open(...how: Parameters<Store['open']>) {
@@ -43,7 +43,7 @@ class WatchedStore extends Store {
   }
 }
 
-/** What the thread keeps of errors, in a database of its own. */
+/** Opens an error store with a new database. */
 export function openErrors(
   t: TestContext,
   bounds: Partial<ErrorsOptions> = {},
@@ -54,15 +54,15 @@ export function openErrors(
   const stacks = new SourceStacks(join(directory, 'releases'));
   const options = { retentionDays: 30, stacks, ...bounds };
   const errors = new Errors(store, options, () => ({ items: [], next: null }));
-  /** Takes an error of an app, and waits until it has its places. */
-  const tell = (appId: string, given: Partial<ReportedError> = {}, release = RELEASE) => {
+  /** Reports an error of an app, and waits until its stack is mapped to the sources. */
+  const reportOne = (appId: string, given: Partial<ReportedError> = {}, release = RELEASE) => {
     const error = { ...REPORTED, ...given };
     errors.report({ appId, release, at: Date.now(), traceId: null, error });
     return errors.settled();
   };
-  /** Takes errors of an app, each of a kind of its own, and has them written. */
+  /** Reports errors of an app, each of a different kind, and writes them to the database. */
   const report = async (appId: string, kinds: number, given: Partial<ReportedError> = {}) => {
-    for (let kind = 0; kind < kinds; kind++) await tell(appId, { type: `Kind${kind}`, ...given });
+    for (let kind = 0; kind < kinds; kind++) await reportOne(appId, { type: `Kind${kind}`, ...given });
     errors.flush();
   };
   const list = async (appId: string, status: 'open' | 'resolved' | 'ignored' = 'open') =>
@@ -78,7 +78,7 @@ export function openErrors(
     (await occurrences(appId)).flat().reduce((sum, each) => sum + Buffer.byteLength(JSON.stringify(each)), 0);
   return {
     errors,
-    tell,
+    reportOne,
     report,
     list,
     occurrences,

@@ -13,7 +13,7 @@ import { record } from './records.ts';
 /** The app of `record`. */
 export const APP = record().site;
 
-/** A directory of databases that goes with the test; `reopen` ends what is open, as a restart does. */
+/** Makes a temporary directory of databases, removed when it is disposed. `reopen` closes and opens them, as a restart does. */
 export function temporaryStore(): Disposable & { directory: string; store: Store; reopen: () => Store } {
   const directory = mkdtempSync(join(tmpdir(), 'cellar-telemetry-'));
   const files = {
@@ -32,7 +32,7 @@ export function temporaryStore(): Disposable & { directory: string; store: Store
   return files;
 }
 
-/** Databases that can be made to take nothing, as on a full disk. */
+/** A store whose writes can be made to fail, as on a full disk. */
 export class RefusingStore extends Store {
   readonly #open: Database[] = [];
 
@@ -47,7 +47,7 @@ export class RefusingStore extends Store {
   }
 }
 
-/** What the thread gives its parts when these requests were handed over. */
+/** Returns what the thread passes to its parts for these requests. */
 export function taken(requests: Partial<RequestRecord & ClientInfo>[], rest: Partial<Taken> = {}): Taken {
   const handed = new RequestLines();
   for (const given of requests) handed.add(record(given), requestLine(record(given)));

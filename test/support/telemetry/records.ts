@@ -1,8 +1,8 @@
-// Requests that are over, for tests of telemetry.
+// Records of finished requests, for tests of telemetry.
 import type { ClientInfo } from '../../../runtime/edge/log/client-info.ts';
 import type { RequestRecord } from '../../../runtime/edge/log/record.ts';
 
-/** A request that went well just now, but for what `given` says. */
+/** Returns the record of a successful request that has just ended. `given` overrides its fields. */
 export function record(given: Partial<RequestRecord & ClientInfo> = {}): RequestRecord {
   const { host, protocol, userAgent, referrer, clientNetwork, peerNetwork, ...rest } = given;
   return {

@@ -1,21 +1,21 @@
-// Accounts of people in the tests of the control UI, made without its screens.
+// Makes accounts for tests of the control UI by requests, not through its pages.
 import assert from 'node:assert/strict';
 import type { Cellar } from '../e2e/cellar.ts';
 import { welcomeOf } from '../e2e/visitor.ts';
 import type { Person } from './browser.ts';
 
-/** Longer than it has to be. */
+/** Longer than required. */
 export const PASSWORD = 'correct horse battery staple';
 
-/** Where the control UI of a Cellar is. */
+/** Returns the origin of a Cellar's control UI. */
 export const originOf = (cellar: Cellar) => `http://localhost:${cellar.edgePort}`;
 
-/** Has the first person use the link of the first start: an administrator, signed in. */
+/** Accepts the welcome link: the person is signed in as an administrator. */
 export async function becomeFirst(person: Person, cellar: Cellar, name = 'Ada'): Promise<void> {
   await useLink(person, cellar, '/welcome', await welcomeOf(cellar), name);
 }
 
-/** Has somebody use the token of an invite: signed in. */
+/** Accepts an invite: the person is signed in. */
 export async function accept(person: Person, cellar: Cellar, token: string, name: string): Promise<void> {
   await useLink(person, cellar, '/invites/accept', token, name);
 }

@@ -1,4 +1,4 @@
-// A real Chromium for tests of the control UI, and people who use it: each with a window and cookies of their own.
+// A real Chromium for tests of the control UI, and its users: each has a separate window and cookies.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -11,19 +11,19 @@ const PROGRAM = (process.env.PATH ?? '')
   .split(':')
   .map((directory) => join(directory, 'chromium'))
   .find((path) => existsSync(path));
-/** What a page is waited for, at most. */
+/** Longest wait for a page, in ms. */
 const DEADLINE_MS = 60_000;
-/** What a page may take to draw itself for another size of its window, on a machine that others use too. */
-const FOLLOWS_MS = 5_000;
+/** Longest time for a page to adapt to a new window size on a busy machine, in ms. */
+const RESIZE_MS = 5_000;
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** Options of a test that needs Chromium: where it is missing, the test is skipped with the reason. */
+/** Options of a test that needs Chromium. They skip it with the reason where Chromium is missing. */
 export const NEEDS_CHROMIUM: { skip?: string } =
   PROGRAM === undefined || spawnSync(PROGRAM, ['--version']).status !== 0
     ? { skip: 'Chromium is not installed: apt-get install chromium' }
     : {};
 
-/** One finding of axe that keeps somebody from using a page. */
+/** A serious or critical finding of axe. */
 export interface Finding {
   rule: string;
   impact: string;
@@ -40,12 +40,12 @@ export class UiBrowser implements AsyncDisposable {
     this.#directory = directory;
   }
 
-  /** Starts Chromium. Its home is a temporary directory, and it finds no host but those below `localhost`. */
+  /** Starts Chromium with a temporary home directory. It resolves only names below `localhost`. */
   static async start(): Promise<UiBrowser> {
     const directory = mkdtempSync(join(tmpdir(), 'cellar-chromium-'));
     const browser = await chromium.launch({
       executablePath: PROGRAM!,
-      // Root has no sandbox, and an ordinary user of a container may have none. It sees nothing but our own pages.
+      // Chromium's sandbox does not run as root, nor in some containers. It loads only our own pages.
       args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE *.localhost'],
       env: { HOME: directory, TMPDIR: directory, PATH: process.env.PATH ?? '', LANG: 'C.UTF-8' },
       timeout: DEADLINE_MS,
@@ -53,7 +53,7 @@ export class UiBrowser implements AsyncDisposable {
     return new UiBrowser(browser, directory);
   }
 
-  /** Somebody with a new window. `origin` is where the control UI is. */
+  /** Opens a new window for a person. @param origin that of the control UI */
   async person(origin: string, options: BrowserContextOptions = {}): Promise<Person> {
     const context = await this.#browser.newContext({
       baseURL: origin,
@@ -67,7 +67,7 @@ export class UiBrowser implements AsyncDisposable {
     return person;
   }
 
-  /** Asserts that nobody has seen an error in the console so far. */
+  /** Asserts that no console has shown an unexpected error so far. */
   assertQuiet(): void {
     assert.deepEqual(
       this.#people.flatMap(({ errors }) => errors),
@@ -84,27 +84,27 @@ export class UiBrowser implements AsyncDisposable {
 
 export class Person implements AsyncDisposable {
   readonly page: Page;
-  /** What the console said that is an error: exceptions, broken policies, files that are missing. */
+  /** Errors in the console: exceptions, policy violations, missing files. */
   readonly errors: string[] = [];
   #expected: RegExp[] = [];
 
   constructor(page: Page) {
     this.page = page;
-    const heard = (text: string) => {
+    const onError = (text: string) => {
       if (!this.#expected.some((pattern) => pattern.test(text))) this.errors.push(text);
     };
-    page.on('pageerror', (error) => heard(`${page.url()}: ${error.stack ?? error}`));
+    page.on('pageerror', (error) => onError(`${page.url()}: ${error.stack ?? error}`));
     page.on('console', (message) => {
-      if (message.type() === 'error') heard(`${message.location().url}: ${message.text()}`);
+      if (message.type() === 'error') onError(`${message.location().url}: ${message.text()}`);
     });
   }
 
-  /** From now on these errors are part of what is tested: a server that is away, a call that is refused. */
+  /** Ignores errors that match these patterns from now on: a server that is down, a call that is refused. */
   expect(...patterns: RegExp[]): void {
     this.#expected.push(...patterns);
   }
 
-  /** The findings of axe on what is shown now that are serious or worse. */
+  /** Returns the serious and critical findings of axe on the current page. */
   async findings(): Promise<Finding[]> {
     if (!(await this.evaluate<boolean>("'axe' in window"))) await this.evaluate(AXE);
     const violations = await this.evaluate<{ id: string; impact: string; nodes: { target: string[] }[] }[]>(
@@ -115,11 +115,11 @@ export class Person implements AsyncDisposable {
       .map(({ id, impact, nodes }) => ({ rule: id, impact, where: nodes.flatMap(({ target }) => target) }));
   }
 
-  /** What makes the page scroll sideways for longer than a chart takes to follow its window: the innermost elements that stick out. */
-  sticksOut(): Promise<string[]> {
+  /** Returns the innermost elements that make the page scroll sideways, after at most 5 s for charts to resize. */
+  overflowingElements(): Promise<string[]> {
     return this.evaluate(`(async () => {
       const page = document.documentElement;
-      const end = performance.now() + ${FOLLOWS_MS};
+      const end = performance.now() + ${RESIZE_MS};
       while (page.scrollWidth > page.clientWidth && performance.now() < end) await new Promise(requestAnimationFrame);
       const { scrollWidth, clientWidth } = page;
       if (scrollWidth <= clientWidth) return [];
@@ -129,7 +129,7 @@ export class Person implements AsyncDisposable {
     })()`);
   }
 
-  /** The value of an expression in the page, once it is there. The page's policy allows no script of others: the debugger's is let through. */
+  /** Evaluates an expression in the page and awaits it. Uses the debugger, because the page's policy blocks added scripts. */
   async evaluate<Value>(expression: string): Promise<Value> {
     const session = await this.page.context().newCDPSession(this.page);
     const { result, exceptionDetails } = await session.send('Runtime.evaluate', {

@@ -1,9 +1,9 @@
-// A project that has something to see in each view of the control UI: it keeps, prints, fails and is slow.
+// A project with data for each view of the control UI: it stores data, prints, throws, and answers slowly.
 
-/** The name of its app. */
+/** The slug of its app. */
 export const SHOP = 'shop';
 
-/** Its files, beside those of a sample. `/fill` keeps something of each kind, `/broken` throws, `/slow` takes its time. */
+/** Its files. `/fill` stores data of each kind, `/broken` throws, `/slow` takes 1.1 s, `/print` prints lines. */
 export const shopFiles = (greeting = 'open'): Record<string, string> => ({
   'wrangler.toml': `name = "shop"
 main = "main.ts"

@@ -1,4 +1,4 @@
-// The views of the control UI, and an app that has something to see in each.
+// The views of the control UI, and an app with data for each.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import type { Cellar } from '../e2e/cellar.ts';
@@ -7,7 +7,7 @@ import { rpcOf } from '../e2e/rpc.ts';
 import type { Person } from './browser.ts';
 import { SHOP, shopFiles } from './shop.ts';
 
-/** Returns what calls a method of the RPC, which must not be refused. */
+/** Returns a function that calls an RPC method and asserts that it succeeds. */
 export function acceptedRpcOf(cellar: Cellar): ReturnType<typeof rpcOf> {
   const ask = rpcOf(cellar);
   return async (method, given) => {
@@ -17,7 +17,7 @@ export function acceptedRpcOf(cellar: Cellar): ReturnType<typeof rpcOf> {
   };
 }
 
-/** An app with something to see in each view. Answers what the paths of the views catch. */
+/** Makes an app with data for each view. Returns values for the parameters in the views' paths. */
 export async function makeShop(cellar: Cellar): Promise<Record<string, string>> {
   const rpc = acceptedRpcOf(cellar);
   const id = await cellar.deploy(SHOP, 'hello', shopFiles());
@@ -73,7 +73,7 @@ export async function makeShop(cellar: Cellar): Promise<Record<string, string>> 
   };
 }
 
-/** The paths of all views, as the router has them. */
+/** The paths of all views, read from the router's source. */
 export const paths = new Map(
   [
     .../export const paths = \{([^}]*)\}/
@@ -81,11 +81,11 @@ export const paths = new Map(
       .matchAll(/(\w+): '([^']+)'/g),
   ].map(([, name, path]) => [name!, path!] as const),
 );
-const DOORS = ['signIn', 'welcome', 'invite'];
-/** The names of the views that need somebody who is signed in. */
-export const views = [...paths.keys()].filter((each) => !DOORS.includes(each));
+const SIGNED_OUT = ['signIn', 'welcome', 'invite'];
+/** The names of the views that need a signed-in person. */
+export const views = [...paths.keys()].filter((each) => !SIGNED_OUT.includes(each));
 
-/** Returns the path of a view. @param params what its path catches */
+/** Returns the path of a view. @param params values of the path's parameters */
 export function pathOf(name: string, params: Record<string, string>): string {
   return paths.get(name)!.replace(/:(\w+)\*?/g, (_, caught: string) => {
     assert.ok(caught in params, `no value for ${caught} of ${name}`);
@@ -93,7 +93,7 @@ export function pathOf(name: string, params: Record<string, string>): string {
   });
 }
 
-/** Resolves when the view shows what it has. */
+/** Resolves when the view shows its data. */
 export async function settled({ page }: Person): Promise<void> {
   await page.locator('h1').first().waitFor();
   await page.locator('.skeleton').first().waitFor({ state: 'detached' });

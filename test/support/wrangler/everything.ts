@@ -1,4 +1,4 @@
-// A project with everything that Cellar runs, as Wrangler uploads it.
+// A project with every kind of binding that Cellar supports, for an upload by Wrangler.
 
 export const EVERYTHING = {
   'wrangler.jsonc': JSON.stringify({

@@ -1,19 +1,19 @@
-// The real Wrangler, as people run it, against a Cellar.
+// Runs the real Wrangler against a Cellar.
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
-import { COMPILED } from '../compiled.ts';
+import { COMPILE_CACHE_ENV } from '../compiled.ts';
 import type { Cellar, Printed } from '../e2e/cellar.ts';
 
-/** The one of the lock file, or another release that `scripts/wranglers.ts` has installed. */
+/** The release in the lock file, or another that `scripts/wranglers.ts` has installed. */
 const WRANGLER =
   process.env.CELLAR_TEST_WRANGLER ??
   fileURLToPath(new URL('../../../node_modules/.bin/wrangler', import.meta.url));
 const DEADLINE_MS = 60_000;
 
-/** A project in a folder of its own. */
+/** A project in a temporary folder. */
 export class Project {
   readonly directory: string;
   readonly #cellar: Cellar;
@@ -31,7 +31,7 @@ export class Project {
     }
   }
 
-  /** The environment in which Wrangler talks to the Cellar. */
+  /** Returns the environment that directs Wrangler to the Cellar. */
   environment(token = this.#cellar.key): Record<string, string> {
     return {
       PATH: process.env.PATH ?? '',
@@ -40,21 +40,21 @@ export class Project {
       CI: '1',
       NO_COLOR: '1',
       WRANGLER_SEND_METRICS: 'false',
-      // Without its banner it does not ask the registry for its newest version, each time.
+      // The banner would query the registry for the newest version at each run.
       WRANGLER_HIDE_BANNER: 'true',
       WRANGLER_LOG_PATH: join(this.#cellar.directory, 'wrangler-logs'),
       CLOUDFLARE_API_BASE_URL: `${this.#cellar.api}/client/v4`,
       CLOUDFLARE_API_TOKEN: token,
-      ...COMPILED,
+      ...COMPILE_CACHE_ENV,
     };
   }
 
-  /** Runs Wrangler to its end. */
+  /** Runs Wrangler until it exits. */
   wrangler(...words: string[]): Promise<Printed> {
     return this.run(words);
   }
 
-  /** Starts Wrangler, which goes on until it is ended. `printed` gives all that it has printed so far. */
+  /** Starts Wrangler. `end` interrupts it; `printed` returns its output so far. */
   start(...words: string[]): { printed: () => string; end: () => Promise<void> } {
     const child = spawn(WRANGLER, words, { cwd: this.directory, env: this.environment(), stdio: 'pipe' });
     const closed = new Promise<void>((resolve) => child.on('close', () => resolve()));

@@ -92,10 +92,10 @@ test('where all apps are at their group limit, the app with most gets no more, a
 });
 
 test('apps that all invent error groups do not evict each other’s groups for ever', async (t) => {
-  const { errors, tell, list } = open(t, { allGroups: 100 });
+  const { errors, reportOne, list } = open(t, { allGroups: 100 });
   const apps = Array.from({ length: 10 }, (_, n) => `app${n}`);
   for (let kind = 0; kind < 60; kind++) {
-    for (const appId of apps) await tell(appId, { type: `Kind${kind}` });
+    for (const appId of apps) await reportOne(appId, { type: `Kind${kind}` });
     errors.flush();
   }
   const sizes = await Promise.all(apps.map(async (appId) => (await list(appId)).length));
@@ -137,16 +137,16 @@ test('occurrences in the file of an older Cellar count, too', async (t) => {
 });
 
 test('errors that wait for source maps are bounded in all: the app with most loses its own, which are counted', async (t) => {
-  const { errors, tell, list } = open(t, { allLength: 200_000 });
+  const { errors, reportOne, list } = open(t, { allLength: 200_000 });
   // Mapping runs in another process, so these still wait when the others arrive.
   const waiting = (appId: string, n: number) =>
-    tell(appId, {
+    reportOne(appId, {
       message: `no user ${'abcdefgh'[n % 8]}`,
       stack: `Error\n    at f${n} (index.js:${n + 1}:1)`,
     });
   const all = [waiting(NEIGHBOUR, 0), waiting(NEIGHBOUR, 1)];
   for (let n = 0; n < 60; n++)
-    all.push(tell(LOUD, { ...large, stack: `${large.stack}\n    at g (index.js:1:${n})` }));
+    all.push(reportOne(LOUD, { ...large, stack: `${large.stack}\n    at g (index.js:1:${n})` }));
   all.push(waiting(NEIGHBOUR, 2));
   await Promise.all(all);
   const sum = async (appId: string) => (await list(appId)).reduce((counts, { count }) => counts + count, 0);
@@ -158,16 +158,16 @@ test('errors that wait for source maps are bounded in all: the app with most los
 });
 
 test('errors that an app reports as unreported are counted as its own, and not as dropped', async (t) => {
-  const { errors, tell, list } = open(t);
-  await tell(LOUD, { untold: 1_000_000 });
+  const { errors, reportOne, list } = open(t);
+  await reportOne(LOUD, { untold: 1_000_000 });
   const counts = (await list(LOUD)).map(({ fingerprint, count }) => [fingerprint === 'other', count]);
   assert.deepEqual(new Set(counts.map(String)), new Set(['false,1', 'true,1000000']));
   assert.equal(errors.dropped.errors, 0);
 });
 
 test('errors that an app invents are counted, and at most as many as a process may report are stored', async (t) => {
-  const { errors, tell, list, occurrences } = open(t);
-  for (let n = 0; n < 2_000; n++) await tell(LOUD, { path: `/${n}`, type: `Kind${n % 100}` });
+  const { errors, reportOne, list, occurrences } = open(t);
+  for (let n = 0; n < 2_000; n++) await reportOne(LOUD, { path: `/${n}`, type: `Kind${n % 100}` });
   const groups = await list(LOUD);
   const counted = groups.reduce((sum, { count }) => sum + count, 0);
   const other = groups.find(({ fingerprint }) => fingerprint === 'other')!;
@@ -183,9 +183,9 @@ test('errors not mapped before the end are counted', async (t) => {
       return new Promise<never>(() => {});
     }
   }
-  const { errors, tell, list } = open(t, { stacks: new HangingStacks('/nowhere') });
-  void tell(LOUD, large);
-  void tell(LOUD, large);
+  const { errors, reportOne, list } = open(t, { stacks: new HangingStacks('/nowhere') });
+  void reportOne(LOUD, large);
+  void reportOne(LOUD, large);
   await errors.close();
   assert.deepEqual(
     (await list(LOUD)).map(({ fingerprint, count }) => [fingerprint, count]),

@@ -7,35 +7,35 @@ const APP = 'app1';
 const OTHER = 'app2';
 
 test('an error whose occurrence was evicted is counted once when it is reported again', async (t) => {
-  const { errors, tell, list, occurrences } = openErrors(t, { appBytes: 0 });
-  await tell(APP, { id: 'a', method: null, path: null });
+  const { errors, reportOne, list, occurrences } = openErrors(t, { appBytes: 0 });
+  await reportOne(APP, { id: 'a', method: null, path: null });
   errors.flush();
   assert.deepEqual(await occurrences(APP), [[]]);
-  await tell(APP, { id: 'a' });
+  await reportOne(APP, { id: 'a' });
   const [{ count, sparkline }] = (await list(APP)) as [Awaited<ReturnType<typeof list>>[0]];
   assert.deepEqual([count, sparkline.reduce((sum, each) => sum + each)], [1, 1]);
 });
 
 test('a repeated report of an error whose occurrence is gone changes no other one, of its own app or another', async (t) => {
-  const { errors, tell, occurrences } = openErrors(t, { appBytes: 5_000 });
-  await tell(APP, { id: 'a', ...large });
+  const { errors, reportOne, occurrences } = openErrors(t, { appBytes: 5_000 });
+  await reportOne(APP, { id: 'a', ...large });
   errors.flush();
   assert.deepEqual(await occurrences(APP), [[]]);
-  await tell(OTHER, { id: 'a', path: '/secret' });
+  await reportOne(OTHER, { id: 'a', path: '/secret' });
   errors.flush();
-  await tell(APP, { id: 'b', type: 'Small', path: '/own' });
+  await reportOne(APP, { id: 'b', type: 'Small', path: '/own' });
   errors.flush();
-  await tell(APP, { id: 'a', path: '/made/up' });
+  await reportOne(APP, { id: 'a', path: '/made/up' });
   const paths = async (appId: string) => (await occurrences(appId)).flat().map(({ path }) => path);
   assert.deepEqual([await paths(OTHER), await paths(APP)], [['/secret'], ['/own']]);
 });
 
 test('an app that reports errors without end makes no other app’s error count twice', async (t) => {
-  const { errors, tell, list } = openErrors(t);
-  await tell(OTHER, { id: 'a' });
+  const { errors, reportOne, list } = openErrors(t);
+  await reportOne(OTHER, { id: 'a' });
   for (let n = 0; n < 5_000; n++) errors.report(told(APP, String(n)));
   errors.flush();
-  await tell(OTHER, { id: 'a' });
+  await reportOne(OTHER, { id: 'a' });
   assert.equal((await list(OTHER))[0]!.count, 1);
 
   function told(appId: string, id: string) {
@@ -46,28 +46,28 @@ test('an app that reports errors without end makes no other app’s error count 
 });
 
 test('errors that could not be written count once at the retry, however often they were reported', async (t) => {
-  const { errors, tell, list, refuse } = openErrors(t);
-  await tell(APP);
+  const { errors, reportOne, list, refuse } = openErrors(t);
+  await reportOne(APP);
   errors.flush();
   refuse('Refused');
-  await tell(APP, { id: 'a' });
-  await tell(APP, { id: 'a' });
-  await tell(APP, { id: 'b', type: 'Refused' });
+  await reportOne(APP, { id: 'a' });
+  await reportOne(APP, { id: 'a' });
+  await reportOne(APP, { id: 'b', type: 'Refused' });
   assert.throws(() => errors.flush(), /refused/);
-  await tell(APP, { id: 'a' });
+  await reportOne(APP, { id: 'a' });
   assert.throws(() => errors.flush(), /refused/);
   refuse(null);
-  await tell(APP, { id: 'b', type: 'Refused' });
+  await reportOne(APP, { id: 'b', type: 'Refused' });
   const counts = (await list(APP)).map(({ kind, count }) => [kind, count]);
   assert.deepEqual(new Set(counts.map(String)), new Set(['Error,2', 'Refused,1']));
 });
 
 test('an error of a removed group is counted anew', async (t) => {
-  const { errors, tell, list } = openErrors(t);
-  await tell(APP, { id: 'a' });
+  const { errors, reportOne, list } = openErrors(t);
+  await reportOne(APP, { id: 'a' });
   errors.flush();
   while (errors.forget(OTHER) || errors.prune(Date.now() + 31 * 86_400_000));
   assert.deepEqual(await list(APP), []);
-  await tell(APP, { id: 'a' });
+  await reportOne(APP, { id: 'a' });
   assert.equal((await list(APP))[0]!.count, 1);
 });

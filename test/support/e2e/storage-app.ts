@@ -1,12 +1,12 @@
-// A sample app that keeps something in each kind of storage, for tests of what happens to storage.
+// A sample app that stores data in each kind of storage, for tests of snapshots.
 import assert from 'node:assert/strict';
 import type { Cellar } from './cellar.ts';
 
-/** Large enough to be a file beside KV's index. */
+/** Large enough to be stored as a file outside KV's index. */
 const LARGE_BYTES = 300_000;
 
-/** The files of the app. `GET /` tells all that it keeps; `POST /?n=1` adds a row, a key, a large value, an object and a count. */
-export const KEEPER = {
+/** The app's files. `GET /` returns all stored data; `POST /?n=1` adds a row, a key, a large value, an object and a count. */
+export const STORAGE_APP = {
   'wrangler.toml': `name = "keeper"
 main = "index.js"
 compatibility_date = "2026-10-01"
@@ -64,21 +64,21 @@ export default {
 `,
 };
 
-/** Has the app keep something. */
-export async function keep(cellar: Cellar, slug: string, n: number): Promise<void> {
+/** Makes the app store the data of number `n`. */
+export async function storeData(cellar: Cellar, slug: string, n: number): Promise<void> {
   const { status, text } = await cellar.get(slug, `/?n=${n}`, { method: 'POST' });
   assert.equal(status, 200, text);
 }
 
-/** What the app keeps. */
-export async function kept(cellar: Cellar, slug: string): Promise<unknown> {
+/** Returns all data that the app has stored. */
+export async function readData(cellar: Cellar, slug: string): Promise<unknown> {
   const { status, text } = await cellar.get(slug);
   assert.equal(status, 200, text);
   return JSON.parse(text);
 }
 
-/** What it keeps after `keep` with each of these. */
-export function keeps(...ns: number[]): unknown {
+/** Returns what `readData` must return after `storeData` with each of these numbers. */
+export function expectedData(...ns: number[]): unknown {
   const values = [
     ...ns.map((n) => `large-${n}=${String(n)[0]}*${LARGE_BYTES * String(n).length}`),
     ...ns.map((n) => `word-${n}=value ${n}`),
