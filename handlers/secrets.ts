@@ -1,4 +1,4 @@
-// Creates, hashes and compares secrets.
+// Creates, hashes and compares API keys and other tokens. Secrets of apps are encrypted in `runtime/apps/secrets.ts`.
 
 const DIGITS = '0123456789abcdefghjkmnpqrstvwxyz';
 const encoder = new TextEncoder();

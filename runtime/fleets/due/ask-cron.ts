@@ -1,4 +1,4 @@
-// Makes an app's process run a cron now.
+// Runs a cron of an app now, on request. On schedule, workerd runs it (`cronWorker` in `runtime/fleets/config/bundled-services.ts`).
 import type { Result } from '../../../handlers/contract/index.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
 import type { LeasedCell } from '../admission/leasing.ts';
