@@ -98,9 +98,9 @@ function report(results: Result[]): void {
   }
   const [bare, get, batch, few, many] = results;
   const rate = (load: Load): number => load.requestsPerSecond;
-  tell('GET / bare Worker, calls/s', ratio(get!, bare!, rate), 'at least', GET_TARGET);
-  tell('batch / GET, calls/s', ratio(batch!, get!, rate) * BATCH, 'at least', BATCH_TARGET);
-  tell(
+  compare('GET / bare Worker, calls/s', ratio(get!, bare!, rate), 'at least', GET_TARGET);
+  compare('batch / GET, calls/s', ratio(batch!, get!, rate) * BATCH, 'at least', BATCH_TARGET);
+  compare(
     `list among ${APPS} / among 10, p50`,
     ratio(many!, few!, (load) => load.p50Ms),
     'at most',
@@ -108,7 +108,7 @@ function report(results: Result[]): void {
   );
 }
 
-function tell(what: string, value: number, bound: 'at least' | 'at most', target: number): void {
+function compare(what: string, value: number, bound: 'at least' | 'at most', target: number): void {
   const met = bound === 'at least' ? value >= target : value <= target;
   console.log(`${what}: ${value.toFixed(2)} (target ${bound} ${target}: ${met ? 'met' : 'missed'})`);
 }

@@ -115,8 +115,8 @@ export async function run(): Promise<void> {
     );
     console.log(`${''.padEnd(24)}${subjects.map(({ name }) => name.padStart(14)).join('')}`);
     for (const [k, { name, unit }] of kinds.entries()) {
-      const told = results[k]!.map((rates) => `${median(rates).toFixed(0)} ${unit}`.padStart(14));
-      console.log(name.padEnd(24) + told.join(''));
+      const cells = results[k]!.map((rates) => `${median(rates).toFixed(0)} ${unit}`.padStart(14));
+      console.log(name.padEnd(24) + cells.join(''));
     }
     console.log(`bare copy of a file of ${OBJECT_MB} MiB: ${median(copies).toFixed(0)} MB/s`);
     const ratio = (k: number, s: number) => median(results[k]![0]!) / median(results[k]![s]!);

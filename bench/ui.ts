@@ -80,7 +80,7 @@ export async function run(): Promise<void> {
   const quiet = await share(cellar.pid, WATCH_MS);
   await using person = await browser.person(origin, { storageState });
   const context = person.page.context();
-  const tell = (tabs: string, used: number, target: number) =>
+  const compare = (tabs: string, used: number, target: number) =>
     console.log(
       `${tabs}: ${(100 * used).toFixed(3)} % of a core (target ${100 * target}: ${met(used <= target)})`,
     );
@@ -89,14 +89,14 @@ export async function run(): Promise<void> {
     await page.locator('main h1').waitFor();
   };
   await show(person.page);
-  tell('one tab that was just used', (await share(cellar.pid, WATCH_MS)) - quiet, TAB_TARGET);
+  compare('one tab that was just used', (await share(cellar.pid, WATCH_MS)) - quiet, TAB_TARGET);
   // In one window: separate windows would take minutes to open, and gigabytes. Each tab considers itself visible.
   for (let tab = 1; tab < TABS; tab += TABS_AT_ONCE) {
     const more = Math.min(TABS_AT_ONCE, TABS - tab);
     await Promise.all(Array.from({ length: more }, async () => show(await context.newPage())));
   }
   await sleep(UNATTENDED_MS);
-  tell(`${TABS} idle tabs`, (await share(cellar.pid, IDLE_MS)) - quiet, TABS_TARGET);
+  compare(`${TABS} idle tabs`, (await share(cellar.pid, IDLE_MS)) - quiet, TABS_TARGET);
 }
 
 const met = (is: boolean) => (is ? 'met' : 'missed');

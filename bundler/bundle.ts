@@ -111,8 +111,8 @@ async function bundleKind(options: BundleOptions): Promise<Bundled> {
 /** Limits the number of notes for a log, and the length of each. */
 function bounded(notes: string[]): string[] {
   const rest = notes.length - NOTES;
-  const told = notes.slice(0, NOTES).map((note) => note.slice(0, NOTE_LENGTH).toWellFormed());
-  return rest > 0 ? [...told, `… and ${rest} more notes`] : told;
+  const shown = notes.slice(0, NOTES).map((note) => note.slice(0, NOTE_LENGTH).toWellFormed());
+  return rest > 0 ? [...shown, `… and ${rest} more notes`] : shown;
 }
 
 function bundleSite(place: Place, directory: string, out: string, assetsMb: number): Bundled {

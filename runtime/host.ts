@@ -230,7 +230,7 @@ export class Host {
     await closing.step('buckets', () => buckets.close());
     await closing.step('AI and mail services', () => outward.close());
     await closing.step('bundler', closeBundler);
-    await closing.step('walls', () => isolation.close());
+    await closing.step('isolation', () => isolation.close());
     await closing.step('threads', () => {
       threads.close();
       sourceThreads.close();

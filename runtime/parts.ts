@@ -30,7 +30,7 @@ export function assemble(config: Config) {
     caddyProgram &&
     new Caddy(caddyProgram, paths.caddy, (hostname, error) => {
       const app = appParts.apps.resolve(hostname)?.site;
-      if (app !== undefined) observability.alerts.tellOfCertificate(app, hostname, error);
+      if (app !== undefined) observability.alerts.reportCertificate(app, hostname, error);
     });
   const outbox = new Outbox(store, (events) => controlParts.control.call('/internal/host-events', events));
   const onFacts = () => outbox.notify();

@@ -108,7 +108,7 @@ export const settings = {
   RUNNER_PUSH_TO_CREATE: {
     default: '',
     meaning:
-      '`on`: a git push to a slug that no app has makes the app, for the account of the key and within its quota. `off`: it is refused, and told how to make the app. Empty: on while the base domain is `localhost`.',
+      '`on`: a git push to a slug that no app has makes the app, for the account of the key and within its quota. `off`: it is refused, with the way to create the app. Empty: on while the base domain is `localhost`.',
     schema: z.enum(['', 'on', 'off'], 'must be on or off'),
   },
   RUNNER_SMTP_URL: {
@@ -132,7 +132,7 @@ export const settings = {
   RUNNER_GEOIP_DB: {
     default: '',
     meaning:
-      'Paths of databases in the format of MaxMind (MMDB), separated by commas, such as those of GeoLite2 City and ASN: `request.cf` tells apps where a client is. They are read again when they change.',
+      'Paths of databases in the format of MaxMind (MMDB), separated by commas, such as those of GeoLite2 City and ASN: `request.cf` gives apps the location of a client. They are read again when they change.',
     schema: paths,
   },
   RUNNER_TRUSTED_PROXIES: {

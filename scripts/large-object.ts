@@ -89,8 +89,8 @@ async function during<T>(what: string, work: () => Promise<T>): Promise<T> {
   const seconds = (performance.now() - from) / 1000;
   console.log(`       ${what}: ${seconds.toFixed(1)} s, ${(OBJECT_BYTES / MIB / seconds).toFixed(0)} MiB/s`);
   for (const { name, bytes, grown } of most) {
-    const told = `${what}: ${name} ${(bytes / MIB).toFixed(0)} MiB at most, ${(grown / MIB).toFixed(0)} more than before`;
-    report(told, grown <= FLAT_BYTES);
+    const result = `${what}: ${name} ${(bytes / MIB).toFixed(0)} MiB at most, ${(grown / MIB).toFixed(0)} more than before`;
+    report(result, grown <= FLAT_BYTES);
   }
   return result;
 }

@@ -87,7 +87,7 @@ async function manyApps({ page }: Person): Promise<void> {
     'one is left',
   );
   console.log(`       one of them is found ${(performance.now() - typed).toFixed(0)} ms after the first key`);
-  await tellTasks('the list of apps');
+  await reportTasks('the list of apps');
 }
 
 async function manyLines({ page }: Person): Promise<void> {
@@ -111,7 +111,7 @@ async function manyLines({ page }: Person): Promise<void> {
   report(`${rows} rows are drawn`, rows <= ROWS);
   const foot = (await page.locator('.log-foot').textContent()) ?? '';
   report(`it says what it has and what not: ${foot}`, /^2.000 lines, \d+.\d{3} others not shown/.test(foot));
-  await tellTasks('the log');
+  await reportTasks('the log');
   const memory = await ada.evaluate<number>('performance.memory.usedJSHeapSize');
   console.log(`       the page's heap has ${(memory / MIB).toFixed(0)} MiB`);
 }
@@ -127,7 +127,7 @@ async function largeObject({ page }: Person): Promise<void> {
     await page.locator('input[type=file]').setInputFiles(file);
     await page.getByRole('button', { name: 'film.bin', exact: true }).waitFor({ timeout: DEADLINE_MS });
   });
-  await tellTasks('the upload');
+  await reportTasks('the upload');
   const object = { id, bucket: 'files', key: 'film.bin' };
   const { size } = await rpc('storage.r2.get', object);
   report(`the object has ${size} bytes`, size === OBJECT_BYTES);
@@ -204,7 +204,7 @@ async function watchTasks(person: Person): Promise<void> {
   })()`);
 }
 
-async function tellTasks(what: string): Promise<void> {
+async function reportTasks(what: string): Promise<void> {
   const tasks = (await ada.evaluate<number[] | null>('window.longTasks ?? null')) ?? [];
   const longest = Math.max(0, ...tasks);
   reportFigure(

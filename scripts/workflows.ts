@@ -105,13 +105,13 @@ try {
   );
   await sleep(Math.max(0, first - Date.now()));
   const last = first + COUNT * WAIT_INTERVAL_MS;
-  let told = { ended: 0, latest: 0, late: 0, over: 0 };
-  while (told.ended < COUNT && Date.now() < last + LATEST_MS) {
+  let stats = { ended: 0, latest: 0, late: 0, over: 0 };
+  while (stats.ended < COUNT && Date.now() < last + LATEST_MS) {
     await sleep(2_000);
     const { status, text } = await cellar.get('many');
-    if (status === 200) told = JSON.parse(text);
+    if (status === 200) stats = JSON.parse(text);
   }
-  const { ended, late, latest, over } = told;
+  const { ended, late, latest, over } = stats;
   console.log(
     `${ended} of ${COUNT} ended, ${Math.round(late)} ms late on average, ${latest} ms at most, ${over} by more than 2 s`,
   );

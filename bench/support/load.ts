@@ -66,8 +66,8 @@ end
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   child.stderr.once('data', () => child.kill());
-  const told = await text(child.stderr);
-  if (told !== COUNTED) throw new Error(`not every answer was a 200: ${told || 'none within a minute'}`);
+  const errors = await text(child.stderr);
+  if (errors !== COUNTED) throw new Error(`not every answer was a 200: ${errors || 'none within a minute'}`);
 }
 
 /** Requests `/` over so many connections, and counts the errors. @throws {Error} without wrk */

@@ -49,11 +49,11 @@ export function placeOfAny(place: string): string {
 /** Returns a message about unknown keys, with the likely spelling of each. */
 export function unknownKeysMessage({ place, keys }: UnknownKeys): string {
   const known = Object.keys(place === null ? topLevelKeys : keysAt(placeOfAny(place)));
-  const told = keys.map((key) => {
+  const listed = keys.map((key) => {
     const meant = known.find((candidate) => distance(key, candidate) <= MAX_DISTANCE);
     return meant === undefined ? `"${key}"` : `"${key}" (did you mean "${meant}"?)`;
   });
-  return `unknown key${keys.length === 1 ? '' : 's'} ${told.join(', ')}${place === null ? '' : ` in ${place}`}`;
+  return `unknown key${keys.length === 1 ? '' : 's'} ${listed.join(', ')}${place === null ? '' : ` in ${place}`}`;
 }
 
 function keysAt(place: string): object {

@@ -104,9 +104,9 @@ export async function bundleWorker(
       if (!error.errors) throw error;
       // Such an error would reveal what a folder outside the project is.
       const errors = error.errors.filter(({ location, text }) => location || !UNREADABLE.test(text));
-      const told = errors.slice(0, MAX_ERRORS).map((message) => explain(root, message));
-      const rest = errors.length - told.length;
-      throw new BuildFailure([...told, ...(rest > 0 ? [`… and ${rest} more errors`] : [])].join('\n'));
+      const shown = errors.slice(0, MAX_ERRORS).map((message) => explain(root, message));
+      const rest = errors.length - shown.length;
+      throw new BuildFailure([...shown, ...(rest > 0 ? [`… and ${rest} more errors`] : [])].join('\n'));
     });
   let result = await bundle({ entryPoints: [main] }, []);
   let exports = entryExports(result.metafile);

@@ -46,7 +46,7 @@ export const cronCommands: readonly Command[] = [
     },
     show: ({ outcome, duration_ms, error, trace_id }) =>
       fields([
-        ['outcome', outcome === 'running' ? 'it goes on; `cellar crons` tells of its end' : status(outcome)],
+        ['outcome', outcome === 'running' ? 'still running; `cellar crons` shows its end' : status(outcome)],
         ['took', duration_ms === null ? null : `${duration_ms} ms`],
         ['error', error && plain(error)],
         ['trace', trace_id],

@@ -156,7 +156,7 @@ export class AppObject extends DurableObject<Bindings> {
     });
   }
 
-  /** Tells the host to delete an app that is a tombstone in D1. For reconcile. */
+  /** Asks the host to delete an app that is a tombstone in D1. For reconcile. */
   confirmDeletion(id: string, generation: number): Promise<Outcome<null>> {
     return outcomeOf(async () => {
       await this.#bury(id, generation);

@@ -193,7 +193,7 @@ export const unanswered: readonly { method?: string; path: string; what: string;
   {
     path: '/accounts/*/event_subscriptions',
     what: 'subscriptions to events',
-    why: 'alerts of an app tell of deploys and errors',
+    why: 'alerts of an app report deploys and errors',
   },
   {
     path: '/accounts/*/workers/workers/*/previews',

@@ -63,7 +63,7 @@ export function toolName(operation: string): string {
 
 const named = z.strictObject({ name: z.string().describe('An operation, such as domains.remove.') });
 const called = named.extend({
-  params: z.looseObject({}).optional().describe('Its input, as `api_describe` tells it.'),
+  params: z.looseObject({}).optional().describe('Its input, as `api_describe` returns it.'),
 });
 /** Inputs of the tools for operations without a tool of their own. */
 export const REACHING = {
@@ -74,7 +74,11 @@ export const REACHING = {
 };
 const others: readonly OwnTool[] = [
   reaching('api_operations', 'Lists the operations that have no tool of their own.', 'read'),
-  reaching('api_describe', 'Tells the input and the answer of an operation, as JSON Schemas.', 'read'),
+  reaching(
+    'api_describe',
+    'Returns the schemas of the input and the answer of an operation, as JSON Schema.',
+    'read',
+  ),
   reaching('api_read', 'Runs any operation that only reads.', 'read'),
   reaching('api_change', 'Runs any operation that changes or deletes something.', 'change'),
 ];

@@ -58,9 +58,9 @@ export class AppServer {
   }
 
   /** Listens at a socket that only the app can reach. */
-  static listen(door: SocketHandle, upstream: AiServer, shared: Shared): Promise<HttpAnswerer> {
+  static listen(listener: SocketHandle, upstream: AiServer, shared: Shared): Promise<HttpAnswerer> {
     const server = new AppServer(upstream, shared);
-    return answerHttp(door, LIMITS, (request, response) => void server.#answer(request, response));
+    return answerHttp(listener, LIMITS, (request, response) => void server.#answer(request, response));
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -17,4 +17,6 @@ const budget = new Budget(BUDGET_BYTES, (limit) =>
 );
 const queue = new FairQueue(CALLS);
 
-serveApps('AI service', (_app, door, { owner }) => AppServer.listen(door, server, { owner, budget, queue }));
+serveApps('AI service', (_app, listener, { owner }) =>
+  AppServer.listen(listener, server, { owner, budget, queue }),
+);

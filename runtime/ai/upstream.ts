@@ -23,7 +23,7 @@ export interface AiServer {
 
 /** Timeout for a whole answer, in ms: a model on a CPU is slow. */
 const DEADLINE_MS = 10 * 60_000;
-/** Bytes of an error that are read, and characters of it that an app is told. */
+/** Bytes of an error that are read, and characters of it that an app gets. */
 const ERROR_BYTES = 16_384;
 const ERROR_LENGTH = 1_000;
 

@@ -1,4 +1,4 @@
-// Alerts: what happens to an app is told to the webhooks of its owner, once for each thing, and then at most once an hour.
+// Alerts: reports events of an app to its owner's webhooks, each topic at most once an hour.
 import { createHmac } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import type { Verified } from '../../handlers/contract/admin.ts';
@@ -22,10 +22,10 @@ const HOUR_MS = 3_600_000;
 /** Minimum time before the same event is reported again. */
 const AGAIN_MS = HOUR_MS;
 /** Maximum events that one alert reports in an hour. Further events are only counted. */
-const TOLD_AN_HOUR = 30;
-/** What was told is remembered for so long, so that a deploy is told once. */
+const REPORTS_AN_HOUR = 30;
+/** Reported topics are remembered for this time, so that a deploy is reported once. */
 const REMEMBERED_MS = 7 * 24 * HOUR_MS;
-/** Groups of errors that are told at once: an app's 20 alerts tell each. */
+/** Error groups reported in one transaction: each goes to up to 20 alerts of an app. */
 const ERRORS_AT_ONCE = 10;
 /** Maximum characters of a message. */
 const MESSAGE_LENGTH = 2_000;
@@ -35,13 +35,13 @@ export interface AlertEvent {
   kind: AlertKind;
   /** Such as `app.crashed`. */
   type: string;
-  /** Names the thing: the same one is told once, and then at most once an hour. */
+  /** Identifies the subject: each topic is reported at most once an hour. */
   topic: string;
   /** For people. */
   message: string;
   /** More, for programs. */
   details?: Record<string, unknown>;
-  /** Whether it is never told again. */
+  /** Whether it is reported only once. */
   once?: boolean;
 }
 
@@ -61,7 +61,7 @@ export interface AlertsOptions {
   describe: (appId: string) => AlertedApp | null;
 }
 
-/** Every app's alerts. All of it lies in the host's database: nothing that was to be told is lost with the process. */
+/** Every app's alerts. The host's database has all of them, so pending reports survive the process. */
 export class Alerts {
   readonly #options: AlertsOptions;
   readonly #byId = new Map<string, Alert>();
@@ -151,7 +151,7 @@ export class Alerts {
     return createHmac('sha256', this.#options.key).update(`alert ${alertId}`).digest();
   }
 
-  /** The text that is sent for a happening. `repeats`: how often it happened untold before. */
+  /** Returns the text that is sent for an event. `repeats`: earlier occurrences that were not reported. */
   message(
     appId: string,
     { type, message, details }: Omit<AlertEvent, 'topic' | 'kind'>,
@@ -169,43 +169,43 @@ export class Alerts {
     });
   }
 
-  /** Puts a happening among the deliveries of those alerts of the app that it `concerns`, and that have not just told it. */
-  tell(appId: string, happening: AlertEvent, concerns: (alert: Alert) => boolean = () => true): void {
-    const told = this.list(appId).filter((alert) => alert.on.includes(happening.kind) && concerns(alert));
-    if (told.length === 0) return;
+  /** Queues deliveries of an event for the app's alerts that it `concerns`, unless they reported its topic recently. */
+  report(appId: string, happening: AlertEvent, concerns: (alert: Alert) => boolean = () => true): void {
+    const alerts = this.list(appId).filter((alert) => alert.on.includes(happening.kind) && concerns(alert));
+    if (alerts.length === 0) return;
     try {
       // Together: what is written by itself waits for the disk by itself, on the gateway's thread.
       this.#options.store.transaction(() => {
-        for (const alert of told) this.#tell(alert, happening);
+        for (const alert of alerts) this.#report(alert, happening);
       });
     } catch (error) {
       logRarely('error', 'an alert could not be stored', { app: appId, error: reason(error) });
     }
   }
 
-  /** Tells of a shortage of room on the disk when it begins. To be called again and again. */
+  /** Reports the start of a disk space shortage. Call it at each check. */
   lookAtDisk(shortage: string | null): void {
     const begins = shortage !== null && !this.#diskShort;
     this.#diskShort = shortage !== null;
     if (!begins) return;
     this.#options.store.transaction(() => {
       for (const id of this.appsWith('disk'))
-        this.tell(id, { kind: 'disk', type: 'disk.short', topic: 'disk', message: shortage });
+        this.report(id, { kind: 'disk', type: 'disk.short', topic: 'disk', message: shortage });
     });
   }
 
   /**
-   * Tells of errors that are new, have come back, or go on. An app can have many at once: a few are told at a time, and
-   * written together. Never rejects.
+   * Reports errors that are new, regressed or continuing, in batches of one transaction each: an app can have many at once.
+   * Never rejects.
    */
-  async tellOfErrors(groups: OpenGroup[]): Promise<void> {
+  async reportErrors(groups: OpenGroup[]): Promise<void> {
     const heard = new Set(this.appsWith('error'));
-    const told = groups.filter(({ appId }) => heard.has(appId));
-    for (let at = 0; at < told.length; at += ERRORS_AT_ONCE) {
+    const reported = groups.filter(({ appId }) => heard.has(appId));
+    for (let at = 0; at < reported.length; at += ERRORS_AT_ONCE) {
       if (at > 0) await setImmediate();
       try {
         this.#options.store.transaction(() => {
-          for (const group of told.slice(at, at + ERRORS_AT_ONCE)) this.#tellOfError(group);
+          for (const group of reported.slice(at, at + ERRORS_AT_ONCE)) this.#reportError(group);
         });
       } catch (error) {
         logRarely('error', 'alerts of errors could not be stored', { error: reason(error) });
@@ -213,8 +213,8 @@ export class Alerts {
     }
   }
 
-  #tellOfError({ appId, kind, message, place, release, ...group }: OpenGroup): void {
-    this.tell(appId, {
+  #reportError({ appId, kind, message, place, release, ...group }: OpenGroup): void {
+    this.report(appId, {
       kind: 'error',
       type: 'error.new',
       topic: `error ${group.fingerprint}`,
@@ -223,9 +223,9 @@ export class Alerts {
     });
   }
 
-  /** Tells that no certificate could be had for a domain of an app. */
-  tellOfCertificate(appId: string, hostname: string, error: string): void {
-    this.tell(appId, {
+  /** Reports a failed certificate request for a domain of an app. */
+  reportCertificate(appId: string, hostname: string, error: string): void {
+    this.report(appId, {
       kind: 'certificate',
       type: 'certificate.failed',
       topic: `certificate ${hostname}`,
@@ -234,14 +234,14 @@ export class Alerts {
     });
   }
 
-  /** Tells the apps whose data a snapshot cannot restore, once for its newest damaged snapshot. */
-  tellOfSnapshots(damaged: Verified['damaged']): void {
+  /** Notifies the apps whose data a snapshot cannot restore, once for the newest damaged snapshot. */
+  reportSnapshots(damaged: Verified['damaged']): void {
     for (const id of this.appsWith('snapshot')) {
       const keys = damaged
         .filter(({ parts }) => parts.some(({ app }) => app === null || app === id))
         .map(({ key }) => key);
       if (keys.length === 0) continue;
-      this.tell(id, {
+      this.report(id, {
         kind: 'snapshot',
         type: 'snapshot.damaged',
         topic: `snapshot ${keys[0]}`,
@@ -257,16 +257,16 @@ export class Alerts {
     this.#options.store.alerts.forgetTopics(Date.now() - REMEMBERED_MS);
   }
 
-  #tell(alert: Alert, happening: AlertEvent): void {
+  #report(alert: Alert, happening: AlertEvent): void {
     const { alerts } = this.#options.store;
     const now = Date.now();
-    const told = alerts.topic(alert.id, happening.topic);
-    // What was told at a time to come was told before the clock was set back: nobody knows how long ago.
-    const isSoon = told !== undefined && (happening.once || Math.abs(now - told.told_at) < AGAIN_MS);
+    const reported = alerts.topic(alert.id, happening.topic);
+    // A future time comes from before the clock was set back: its age is unknown.
+    const isSoon = reported !== undefined && (happening.once || Math.abs(now - reported.told_at) < AGAIN_MS);
     if (isSoon) alerts.countTopic(alert.id, happening.topic);
-    if (isSoon || alerts.toldBetween(alert.id, now - HOUR_MS, now + HOUR_MS) >= TOLD_AN_HOUR) return;
-    alerts.addDelivery(newId(), alert.id, this.message(alert.app_id, happening, told?.untold ?? 0), now);
-    alerts.tellTopic(alert.id, happening.topic, now);
+    if (isSoon || alerts.reportedBetween(alert.id, now - HOUR_MS, now + HOUR_MS) >= REPORTS_AN_HOUR) return;
+    alerts.addDelivery(newId(), alert.id, this.message(alert.app_id, happening, reported?.untold ?? 0), now);
+    alerts.recordTopic(alert.id, happening.topic, now);
   }
 
   #hear(fact: HostFact): void {
@@ -276,7 +276,7 @@ export class Alerts {
 
   #hearDeploy({ id, app_id, status, error, sha, ref, trigger, message }: DeployFact): void {
     if (status !== 'failed') return;
-    this.tell(app_id, {
+    this.report(app_id, {
       kind: 'deploy',
       type: 'deploy.failed',
       topic: `deploy ${id}`,
@@ -289,7 +289,7 @@ export class Alerts {
   /** An app that has an error and is about to start again, or does so no more, has crashed. */
   #hearApp({ id, process_state, last_error, live_deploy_id }: ObservedApp): void {
     if (last_error === null || (process_state !== 'crashed' && process_state !== 'starting')) return;
-    this.tell(id, {
+    this.report(id, {
       kind: 'crash',
       type: 'app.crashed',
       topic: 'crash',

@@ -43,7 +43,7 @@ export class ErrorRates {
     const { alerts, minutes } = this.#options;
     for (const appId of alerts.appsWith('error_rate')) {
       try {
-        tellOfRate(alerts, appId, (await minutes(appId)).slice(-MINUTES));
+        reportRate(alerts, appId, (await minutes(appId)).slice(-MINUTES));
       } catch (error) {
         logRarely('warn', 'the error rate of an app could not be read', { app: appId, error: reason(error) });
       }
@@ -51,12 +51,12 @@ export class ErrorRates {
   }
 }
 
-function tellOfRate(alerts: Alerts, appId: string, minutes: Minutes): void {
+function reportRate(alerts: Alerts, appId: string, minutes: Minutes): void {
   const requests = minutes.reduce((sum, minute) => sum + minute.requests, 0);
   const errors = minutes.reduce((sum, minute) => sum + minute.errors, 0);
   if (requests < ENOUGH) return;
   const percent = (100 * errors) / requests;
-  alerts.tell(
+  alerts.report(
     appId,
     {
       kind: 'error_rate',

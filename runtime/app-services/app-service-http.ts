@@ -25,7 +25,7 @@ export interface HttpAnswerer {
 
 /** Serves HTTP at the socket of one app. Resolves when it listens. */
 export async function answerHttp(
-  door: SocketHandle,
+  listener: SocketHandle,
   { silenceMs, connections, ...limits }: HttpLimits,
   answer: RequestListener,
 ): Promise<HttpAnswerer> {
@@ -33,7 +33,7 @@ export async function answerHttp(
   server.timeout = silenceMs;
   server.maxConnections = connections;
   // The backlog holds as many again: when it is full, a connection fails at once.
-  server.listen({ fd: door.fd }, connections);
+  server.listen({ fd: listener.fd }, connections);
   await once(server, 'listening');
   return {
     close: async () => {

@@ -26,13 +26,17 @@ export function serviceOptions<Options>(): Options {
  */
 export function serveApps(
   name: string,
-  serve: (app: string, door: SocketHandle, countsFor: CountsFor) => Promise<Server>,
+  serve: (app: string, listener: SocketHandle, countsFor: CountsFor) => Promise<Server>,
 ): void {
   const servers = new Map<string, Server>();
   /** A queue for each app: its operations run one after another. */
   const turns = new Map<string, Promise<void>>();
-  const open = async ({ app, family, owner, isHeld }: AppServiceRequest, door: SocketHandle | undefined) => {
-    if (door !== undefined && !servers.has(app)) servers.set(app, await serve(app, door, { family, owner }));
+  const open = async (
+    { app, family, owner, isHeld }: AppServiceRequest,
+    listener: SocketHandle | undefined,
+  ) => {
+    if (listener !== undefined && !servers.has(app))
+      servers.set(app, await serve(app, listener, { family, owner }));
     await servers.get(app)?.hold?.(isHeld);
   };
   const close = async (app: string) => {
@@ -42,10 +46,10 @@ export function serveApps(
   };
   const reply = (reply: AppServiceReply) => process.send?.(reply);
 
-  process.on('message', (asked: AppServiceRequest, door: unknown) => {
+  process.on('message', (asked: AppServiceRequest, listener: unknown) => {
     const { id, app, isOpen } = asked;
     const before = turns.get(app) ?? Promise.resolve();
-    const done = before.then(() => (isOpen ? open(asked, door as SocketHandle | undefined) : close(app)));
+    const done = before.then(() => (isOpen ? open(asked, listener as SocketHandle | undefined) : close(app)));
     turns.set(
       app,
       done.catch(() => {}),

@@ -51,7 +51,7 @@ export class AppService {
   /** Apps to serve, with their family and account. */
   readonly #wanted = new Map<string, CountsFor>();
   /** The sockets of the apps. */
-  readonly #doors = new Map<string, SocketHandle>();
+  readonly #listeners = new Map<string, SocketHandle>();
   /** Apps that are served once the promise resolves. */
   readonly #opened = new Map<string, Promise<void>>();
   /** Apps whose files are being copied. */
@@ -132,8 +132,8 @@ export class AppService {
     // When the process does not run, or ends meanwhile, there are no calls.
     const process = await this.#process?.catch(() => null);
     await process?.ask({ app: appId, ...itself(appId), isOpen: false, isHeld: false }).catch(() => {});
-    this.#doors.get(appId)?.close();
-    this.#doors.delete(appId);
+    this.#listeners.get(appId)?.close();
+    this.#listeners.delete(appId);
   }
 
   /** Ends the process and all its calls. */
@@ -141,22 +141,22 @@ export class AppService {
     this.#closing.abort();
     const process = await this.#process?.catch(() => null);
     await process?.end();
-    for (const door of this.#doors.values()) door.close();
-    this.#doors.clear();
+    for (const listener of this.#listeners.values()) listener.close();
+    this.#listeners.clear();
   }
 
   async #open(appId: string, countsFor: CountsFor): Promise<void> {
     await this.#options.prepare(appId);
     const process = await this.#running();
     const isHeld = this.#held.has(appId);
-    await process.ask({ app: appId, ...countsFor, isOpen: true, isHeld }, this.#door(appId));
+    await process.ask({ app: appId, ...countsFor, isOpen: true, isHeld }, this.#listenerOf(appId));
   }
 
-  #door(appId: string): SocketHandle {
+  #listenerOf(appId: string): SocketHandle {
     const { workshop, socket } = this.#options;
-    const door = this.#doors.get(appId) ?? makeListeningSocket(workshop, socket(appId));
-    this.#doors.set(appId, door);
-    return door;
+    const listener = this.#listeners.get(appId) ?? makeListeningSocket(workshop, socket(appId));
+    this.#listeners.set(appId, listener);
+    return listener;
   }
 
   #running(): Promise<Process> {
@@ -253,14 +253,14 @@ class Process {
 
   /**
    * Sends a request to the process.
-   * @param door the socket at which it serves an app from now on
+   * @param listener the socket at which it serves an app from now on
    * @throws {Error} when the request fails, or the process ends
    */
-  async ask(asked: Omit<AppServiceRequest, 'id'>, door?: SocketHandle): Promise<void> {
+  async ask(asked: Omit<AppServiceRequest, 'id'>, listener?: SocketHandle): Promise<void> {
     const id = ++this.#lastId;
     const answered = new Promise<void>((resolve, reject) => this.#asked.set(id, { resolve, reject }));
     const request: AppServiceRequest = { id, ...asked };
-    this.#child.process.send(request, door && sendable(door), (error) => {
+    this.#child.process.send(request, listener && sendable(listener), (error) => {
       if (error) this.#asked.get(id)?.reject(error);
     });
     await answered;

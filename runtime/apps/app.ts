@@ -109,7 +109,7 @@ export class App {
       else if (heldFor !== undefined && !this.fleet.asleep) this.fleet.restore('held', live, rest, heldFor);
       else this.fleet.restore('idle', live, rest);
     }
-    this.report.assumeTold();
+    this.report.assumeReported();
   }
 
   /** Starts the app after all earlier work. Never rejects. */

@@ -64,7 +64,7 @@ export class OutwardServices {
         ...program,
         options,
         user: () => users(user).cell,
-        workshop: paths.doors,
+        workshop: paths.serviceSockets,
         socket: (appId) => join(paths.run(appId), socket),
         prepare: (appId) => makeTraversable(paths.run(appId), users(appId).cell),
       });

@@ -112,7 +112,7 @@ export class Services {
     const { entrypoint, props } = binding;
     const isPlain = way === 'fetch' && entrypoint === undefined && props === undefined;
     return this.#call(caller, named(name, target), spans, {
-      door: isPlain ? null : 'exports',
+      socketName: isPlain ? null : 'exports',
       lines: isPlain ? '' : callLine({ kind: way, entrypoint, props }),
       endsItself: way === 'rpc',
     });
@@ -128,7 +128,7 @@ export class Services {
       return refuse(404, 'queue_not_found', `No app of the same owner consumes the queue ${queue}.`);
     if (another !== undefined)
       return refuse(409, 'queue_ambiguous', `Several apps of the same owner consume the queue ${queue}.`);
-    const to = { door: 'queues', lines: callLine({ queue }), endsItself: false };
+    const to = { socketName: 'queues', lines: callLine({ queue }), endsItself: false };
     return this.#call(caller, named(`that consumes ${queue}`, fleet), spans, to);
   }
 

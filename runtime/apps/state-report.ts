@@ -34,7 +34,7 @@ export class StateReport {
   }
 
   /** Marks the current state as reported: the control plane fetches the states of all apps when it starts. */
-  assumeTold(): void {
+  assumeReported(): void {
     this.#reported = this.#app.fleet.state;
     this.#reportedMarker = this.#app.sleepMarker;
   }

@@ -19,7 +19,7 @@ import { unpackCopy } from '../storage/copy-stream.ts';
 import { Buckets } from '../storage/r2/buckets.ts';
 import { threads } from '../threads/worker.ts';
 import { isLocalHost, NOT_YET, RELOAD_PATH, UNKNOWN_HOST } from './answers.ts';
-import { DebuggerDoor } from './debugger-door.ts';
+import { DebuggerProxy } from './debugger-proxy.ts';
 import { claimFolder, keptDirectory, shortcutTo } from './kept.ts';
 import { Project } from './project/project.ts';
 import { Versions } from './project/versions.ts';
@@ -73,7 +73,7 @@ export class Dev {
   readonly #versions: Versions;
   readonly #gateway: Gateway;
   /** Null without a debugger port. */
-  readonly #debugger: DebuggerDoor | null;
+  readonly #debugger: DebuggerProxy | null;
   #reloads: Reloads | null = null;
   /** Queues requests until the first version has started. If that failed, answers with its error. */
   readonly #app: Backend;
@@ -114,7 +114,7 @@ export class Dev {
       onStep: (words, ms) => this.#terminal.say(`${words} in ${took(ms)}`, 'dim'),
       onLine: (line) => this.#terminal.say(line, 'dim'),
     });
-    this.#debugger = options.inspect === null ? null : new DebuggerDoor();
+    this.#debugger = options.inspect === null ? null : new DebuggerProxy();
     const own = { build: null, cell: null };
     this.#buckets = new Buckets({ paths, users: () => own, service: { maxMb: 0, floorMb: 0 } });
     const ai = url === '' ? null : { url, key, models };
@@ -154,7 +154,7 @@ export class Dev {
       fleet: this.#fleet,
       terminal: this.#terminal,
       hasAi: ai !== null,
-      onChange: (text) => this.#reloads?.tell(text),
+      onChange: (text) => this.#reloads?.notify(text),
     });
     this.#app = {
       site: this.#fleet.site,

@@ -38,7 +38,7 @@ export class Reloads {
   }
 
   /** Makes every page reload that shows another version. */
-  tell(version: string): void {
+  notify(version: string): void {
     this.#version = version;
     this.#write(this.#event());
   }

@@ -41,7 +41,7 @@ export class Terminal {
   output(appId: string, deployId: string): OutputSink {
     return lineSink((line, pipe) => {
       const { record, error } = readLine(line, pipe, Date.now());
-      if (error !== null) this.#uncaught.told(appId, error);
+      if (error !== null) this.#uncaught.add(appId, error);
       else if (record.source === 'workerd' && this.#uncaught.repeats(appId, record.text)) return;
       if (record.text !== '') this.#stacks.take(appId, { ...record, release: deployId });
     });

@@ -94,8 +94,8 @@ export function layoutOf(root: string) {
     allBuckets: join(root, 'buckets'),
     /** An app's buckets and their socket. */
     buckets: (appId: string) => `${root}/buckets/${appId}`,
-    /** The sockets of buckets are made here. */
-    doors: join(root, 'doors'),
+    /** The listening sockets of app services are created here. */
+    serviceSockets: join(root, 'doors'),
     /** The socket for the streams of children. */
     spawner: join(root, 'spawner'),
     runs: join(root, 'run'),

@@ -101,7 +101,7 @@ export class DiskWatch {
   /** Starts polling. */
   start(actions: DiskWatchActions): void {
     this.#actions = actions;
-    if (this.#short) this.#tell();
+    if (this.#short) this.#warn();
     this.#next(0);
   }
 
@@ -159,7 +159,7 @@ export class DiskWatch {
     }
     if (!this.#short && free < this.floorMb) {
       this.#short = true;
-      this.#tell();
+      this.#warn();
     } else if (this.#short && free >= enoughMb) {
       this.#short = false;
       log('info', 'the disk has room again', { free_mb: free });
@@ -169,7 +169,7 @@ export class DiskWatch {
       this.#begin(0, () => this.#diskReserve.take());
   }
 
-  #tell(): void {
+  #warn(): void {
     log('error', 'the disk is short of room: nothing is deployed or uploaded until there is more', {
       free_mb: this.#freeMb,
       floor_mb: this.floorMb,

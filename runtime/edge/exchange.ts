@@ -98,8 +98,8 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     return this.head.upgrade !== null;
   }
 
-  get door(): string | null {
-    return this.call?.door ?? null;
+  get socketName(): string | null {
+    return this.call?.socketName ?? null;
   }
 
   /** The request's own span, and its caller's. */
@@ -164,7 +164,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   /** Sends the request to a process. The upstream's connection then calls the `on…` methods. */
   forward(upstream: Upstream): void {
     if (this.#over) return;
-    if (!upstream.hasDoor(this.door)) {
+    if (!upstream.hasSocket(this.socketName)) {
       this.refuse(NO_ENTRYPOINT);
       return;
     }

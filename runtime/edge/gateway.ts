@@ -148,7 +148,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   ended(exchange: Exchange): void {
-    if (this.#observers.any) this.#observers.tell(exchange.record());
+    if (this.#observers.any) this.#observers.notify(exchange.record());
     if (this.closing) exchange.connection.ending = true;
     exchange.connection.exchanged();
     this.#onSettle();

@@ -13,7 +13,7 @@ export type Target = { limits?: SiteLimits } & (
 /** A request from one app to another. */
 export interface Call {
   /** The listening socket of the process that receives it; null for the default one. */
-  door: string | null;
+  socketName: string | null;
   /** Additional header lines, each with its CRLF. */
   lines: string;
   /** Whether its tunnel ends by itself: then a drain waits for it as for a request. */

@@ -71,9 +71,9 @@ export class AppServer {
   }
 
   /** Listens at a socket that only the app can reach. */
-  static listen(door: SocketHandle, options: MailServiceOptions, shared: Shared): Promise<HttpAnswerer> {
+  static listen(listener: SocketHandle, options: MailServiceOptions, shared: Shared): Promise<HttpAnswerer> {
     const server = new AppServer(options, shared);
-    return answerHttp(door, LIMITS, (request, response) => void server.#answer(request, response));
+    return answerHttp(listener, LIMITS, (request, response) => void server.#answer(request, response));
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -1,4 +1,4 @@
-// How the mail service is told which binding asks: by a header that workerd writes from the cell's config.
+// The mail service identifies the calling binding by a header that workerd writes from the cell's config.
 import type { Outward } from '../../bundler/release.ts';
 
 /** What one `send_email` binding may send. What is left out restricts nothing. */

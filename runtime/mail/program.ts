@@ -20,8 +20,8 @@ const queue = new FairQueue(E_MAILS);
 /** Of the apps that have asked, each with its previews. */
 const rates = new Map<string, Rates>();
 
-serveApps('mail service', (_app, door, { family, owner }) => {
+serveApps('mail service', (_app, listener, { family, owner }) => {
   const own = rates.get(family) ?? new Rates();
   rates.set(family, own);
-  return AppServer.listen(door, options, { owner, budget, queue, rates: own });
+  return AppServer.listen(listener, options, { owner, budget, queue, rates: own });
 });

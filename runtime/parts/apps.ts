@@ -114,7 +114,7 @@ export function makeApps(
     verifyMs: config.RUNNER_SNAPSHOT_VERIFY_H * HOUR_MS || null,
     hasUsers,
     holdBuckets: (appId, isHeld) => buckets.hold(appId, isHeld),
-    onDamaged: (damaged) => alerts.tellOfSnapshots(damaged),
+    onDamaged: (damaged) => alerts.reportSnapshots(damaged),
   });
   return { apps, slots, wakes, memory, buckets, outward, readers, storageQueries, storage, snapshots };
 }

@@ -27,7 +27,7 @@ export function makeObservability(
       fleetLog: config.RUNNER_FLEET_LOG,
       releases: paths.allReleases,
     },
-    (groups) => void alerts.tellOfErrors(groups),
+    (groups) => void alerts.reportErrors(groups),
   );
   const alerts = new Alerts({ store, key: keptSecret(paths.alertKey), describe });
   const errorRates = new ErrorRates({

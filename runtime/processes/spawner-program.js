@@ -29,7 +29,7 @@ async function start({ id, words, cwd, environment, streams }) {
     for (const descriptor of streams) sockets.set(descriptor, await openStream(id, descriptor));
   } catch {
     for (const socket of sockets.values()) socket.destroy();
-    return tell({ id, unstarted: true });
+    return send({ id, unstarted: true });
   }
   try {
     const child = spawn(words[0], words.slice(1), {
@@ -40,15 +40,15 @@ async function start({ id, words, cwd, environment, streams }) {
     });
     child.on('spawn', () => {
       groups.add(child.pid);
-      tell({ id, pid: child.pid });
+      send({ id, pid: child.pid });
     });
-    child.on('error', (error) => tell({ id, failure: { message: error.message, code: error.code } }));
+    child.on('error', (error) => send({ id, failure: { message: error.message, code: error.code } }));
     child.on('exit', (code, killedBy) => {
       groups.delete(child.pid);
-      tell({ id, code, killedBy });
+      send({ id, code, killedBy });
     });
   } catch (error) {
-    tell({ id, failure: { message: error.message, code: error.code } });
+    send({ id, failure: { message: error.message, code: error.code } });
   }
   // The child has its own descriptors of them.
   for (const socket of sockets.values()) socket.destroy();
@@ -80,6 +80,6 @@ function endAll() {
   process.exit();
 }
 
-function tell(reply) {
+function send(reply) {
   process.stdout.write(`${JSON.stringify(reply)}\n`);
 }

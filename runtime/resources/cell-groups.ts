@@ -45,8 +45,8 @@ export function endsForMemory(pid: number): Promise<MemoryEnd | null> {
 }
 
 /** Sets low or normal priority of a process through its own group. @returns whether that is possible */
-export async function setInBackground(pid: number, is: boolean): Promise<boolean> {
-  return (await groups?.setInBackground(pid, is)) ?? false;
+export async function setLowPriority(pid: number, is: boolean): Promise<boolean> {
+  return (await groups?.setLowPriority(pid, is)) ?? false;
 }
 
 /** The groups of one Cellar's app processes. */
@@ -91,7 +91,7 @@ export class CellGroups {
     return (await this.#members.get(pid)?.killed.catch(() => null)) ?? null;
   }
 
-  async setInBackground(pid: number, is: boolean): Promise<boolean> {
+  async setLowPriority(pid: number, is: boolean): Promise<boolean> {
     const member = this.#members.get(pid);
     if (!this.#haveShares || member === undefined) return false;
     try {

@@ -45,8 +45,8 @@ const CONTROLLERS: Controller[] = ['memory', 'pids', 'cpu'];
  * Groups of low-priority processes that are in no other group: of busy apps, and of processes that must not wait for them.
  * Each has the same share as a build.
  */
-const BACKGROUND = { apps: 'background', bundler: 'bundler', probe: 'probe' };
-export type InBackground = keyof typeof BACKGROUND;
+const LOW_PRIORITY = { apps: 'background', bundler: 'bundler', probe: 'probe' };
+export type LowPriorityKind = keyof typeof LOW_PRIORITY;
 /** A group can be removed only after its last process has been reaped. */
 const REMOVE_TRIES = 100;
 const REMOVE_POLL_MS = 20;
@@ -94,11 +94,11 @@ export class ControlGroups {
   }
 
   /** Returns the group for low-priority processes; `null` where CPU shares cannot be set. */
-  background(): BackgroundGroup | null {
+  background(): LowPriorityGroup | null {
     const { cpu } = this.#parents;
     if (cpu === undefined || this.#home === null) return null;
-    for (const name of Object.values(BACKGROUND)) makeGroup(join(cpu.directory, name));
-    return new BackgroundGroup(cpu, this.#home);
+    for (const name of Object.values(LOW_PRIORITY)) makeGroup(join(cpu.directory, name));
+    return new LowPriorityGroup(cpu, this.#home);
   }
 
   /**
@@ -107,7 +107,7 @@ export class ControlGroups {
    */
   async close(): Promise<void> {
     for (const { directory } of Object.values(this.#parents)) {
-      const below = Object.values(BACKGROUND).map((name) => join(directory, name));
+      const below = Object.values(LOW_PRIORITY).map((name) => join(directory, name));
       for (const path of [...below, directory]) {
         // A group that stays in use is left for the next start.
         if (!removeSync(path)) await removeWhenEmpty(path).catch(() => {});
@@ -180,7 +180,7 @@ export class ControlGroup {
 }
 
 /** Processes at low priority for a while. Moving one blocks forks on this machine for some 10 ms. */
-export class BackgroundGroup {
+export class LowPriorityGroup {
   readonly #parent: Place;
   readonly #home: string;
 
@@ -191,8 +191,8 @@ export class BackgroundGroup {
   }
 
   /** @throws {Error} when the process has ended */
-  add(pid: number, as: InBackground = 'apps'): Promise<void> {
-    return writeFile(join(this.#parent.directory, BACKGROUND[as], PROCESSES), String(pid));
+  add(pid: number, as: LowPriorityKind = 'apps'): Promise<void> {
+    return writeFile(join(this.#parent.directory, LOW_PRIORITY[as], PROCESSES), String(pid));
   }
 
   /** Returns the process to normal priority. @throws {Error} when it has ended */

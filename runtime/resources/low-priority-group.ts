@@ -1,12 +1,12 @@
 // Low-priority processes: they run only on idle processors. Does nothing on a machine where this process cannot set CPU
 // shares.
-import { setInBackground } from './cell-groups.ts';
-import type { BackgroundGroup, InBackground } from './cgroup.ts';
+import { setLowPriority } from './cell-groups.ts';
+import type { LowPriorityGroup, LowPriorityKind } from './cgroup.ts';
 
-let group: BackgroundGroup | null = null;
+let group: LowPriorityGroup | null = null;
 
 /** Sets the group for such processes; `null`: none. */
-export function openLowPriorityGroup(found: BackgroundGroup | null): void {
+export function openLowPriorityGroup(found: LowPriorityGroup | null): void {
   group = found;
 }
 
@@ -16,11 +16,11 @@ export async function setMinimumShare(has: boolean): Promise<void> {
 }
 
 /** Moves a process and its later children to low priority. Never rejects: the process may have ended. */
-export async function toLowPriority(pid: number, as: InBackground = 'apps'): Promise<void> {
-  if (!(await setInBackground(pid, true))) await group?.add(pid, as).catch(() => {});
+export async function toLowPriority(pid: number, as: LowPriorityKind = 'apps'): Promise<void> {
+  if (!(await setLowPriority(pid, true))) await group?.add(pid, as).catch(() => {});
 }
 
 /** Returns a process to normal priority. Never rejects: the process may have ended. */
 export async function toNormalPriority(pid: number): Promise<void> {
-  if (!(await setInBackground(pid, false))) await group?.release(pid).catch(() => {});
+  if (!(await setLowPriority(pid, false))) await group?.release(pid).catch(() => {});
 }

@@ -12,7 +12,7 @@ const SAVED_S = 4;
 /** After events were skipped, wait until this much is available: several events in a row are more useful than single ones. */
 const RESUMED_LENGTH = LENGTH_PER_S / 4;
 /** The number of skipped events is sent before the next event, or after this time, in ms. */
-const TELL_SKIPPED_MS = 1_000;
+const SEND_SKIPPED_MS = 1_000;
 
 export class EventSender {
   readonly #push: (pieces: StreamPiece[]) => void;
@@ -35,10 +35,10 @@ export class EventSender {
   send(write: () => string, id: number | null = null): void {
     if (this.#allowance.left() <= (this.#skipped > 0 ? RESUMED_LENGTH : 0)) {
       this.#skipped++;
-      this.#timer ??= setTimeout(() => this.#tellSkipped(), TELL_SKIPPED_MS);
+      this.#timer ??= setTimeout(() => this.#sendSkipped(), SEND_SKIPPED_MS);
       return;
     }
-    this.#tellSkipped();
+    this.#sendSkipped();
     const text = write();
     this.#allowance.use(text.length * this.#followers());
     this.#events++;
@@ -57,7 +57,7 @@ export class EventSender {
     this.#push([{ text: '', events: 0, lastId: null, isLast: true }]);
   }
 
-  #tellSkipped(): void {
+  #sendSkipped(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     if (this.#skipped === 0) return;

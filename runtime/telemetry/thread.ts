@@ -40,9 +40,9 @@ const logs = new Logs(
   store,
   { ...options, stacks, onKept: (appId, record) => otlp?.log(appId, record) },
   {
-    onError: (told) => errors.report(told),
-    onRun: (...told) => cronRuns.report(...told),
-    onPoint: (...told) => datapoints.report(...told),
+    onError: (report) => errors.report(report),
+    onRun: (...values) => cronRuns.report(...values),
+    onPoint: (...values) => datapoints.report(...values),
   },
 );
 const errors = new Errors(store, { ...options, stacks }, logs.answers.logs!, (groups) =>
@@ -69,11 +69,11 @@ let keptSeq = 0;
 /** Whether a write has failed. */
 let unwritten = false;
 /** The total of dropped items that the host knows. */
-let toldDropped = 0;
+let reportedDropped = 0;
 
 const flushing = setInterval(() => {
   flush();
-  tellDropped();
+  reportDropped();
 }, FLUSH_EVERY_MS);
 let pruning = setTimeout(prune, PRUNE_AGAIN_MS);
 
@@ -163,16 +163,16 @@ async function answer(id: number, name: AskName, params: unknown): Promise<void>
 }
 
 function stats(): ThreadStats {
-  tellDropped();
+  reportDropped();
   return { files: store.sizes() };
 }
 
 /** Reports the dropped items if their number has grown. */
-function tellDropped(): void {
+function reportDropped(): void {
   const dropped: Record<string, number> = Object.assign({}, ...parts.map((part) => part.dropped));
   const all = Object.values(dropped).reduce((sum, count) => sum + count, 0);
-  if (all === toldDropped) return;
-  toldDropped = all;
+  if (all === reportedDropped) return;
+  reportedDropped = all;
   say({ type: 'dropped', dropped });
 }
 
@@ -190,7 +190,7 @@ async function close(): Promise<void> {
   clearTimeout(pruning);
   flush();
   await Promise.all(parts.map((part) => part.close?.()));
-  tellDropped();
+  reportDropped();
   store.close();
   say({ type: 'closed' });
   port.close();

@@ -30,7 +30,7 @@ export function alertQueries(database: Database) {
   const topic = database.prepare<[string, string], TopicRow>(
     'SELECT told_at, untold FROM alert_topics WHERE alert_id = ? AND topic = ?',
   );
-  const tell = database.prepare<[string, string, number]>(
+  const report = database.prepare<[string, string, number]>(
     `INSERT INTO alert_topics (alert_id, topic, told_at, untold) VALUES (?, ?, ?, 0)
      ON CONFLICT (alert_id, topic) DO UPDATE SET told_at = excluded.told_at, untold = 0`,
   );
@@ -41,7 +41,7 @@ export function alertQueries(database: Database) {
   const add = database.prepare<[string, string, string, number]>(
     'INSERT INTO alert_deliveries (id, alert_id, body, next_at) VALUES (?, ?, ?, ?)',
   );
-  const told = database.prepare<[string, number, number], { count: number }>(
+  const reported = database.prepare<[string, number, number], { count: number }>(
     'SELECT count(*) AS count FROM alert_topics WHERE alert_id = ? AND told_at > ? AND told_at < ?',
   );
   // Skips from alert to alert in the index: each may have hundreds of deliveries.
@@ -77,8 +77,8 @@ export function alertQueries(database: Database) {
     /** Returns a topic of an alert; undefined when it was never reported, or long ago. */
     topic: (alertId: string, name: string): TopicRow | undefined => topic.get(alertId, name),
     /** Records that a topic is reported at `at`, in ms since 1970. */
-    tellTopic: (alertId: string, name: string, at: number): void => {
-      tell.run(alertId, name, at);
+    recordTopic: (alertId: string, name: string, at: number): void => {
+      report.run(alertId, name, at);
     },
     /** Counts an occurrence of a topic that is not reported. */
     countTopic: (alertId: string, name: string): void => {
@@ -93,7 +93,8 @@ export function alertQueries(database: Database) {
       add.run(id, alertId, body, at);
     },
     /** Returns how many topics an alert last reported between two times, in ms since 1970. */
-    toldBetween: (alertId: string, from: number, to: number): number => told.get(alertId, from, to)!.count,
+    reportedBetween: (alertId: string, from: number, to: number): number =>
+      reported.get(alertId, from, to)!.count,
     /**
      * Returns alerts with a delivery due at `at`, or with none due up to `beyond`: then the clock was set back. Times are ms
      * since 1970.

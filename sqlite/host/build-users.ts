@@ -15,7 +15,7 @@ export function buildUserQueries(database: Database) {
     'INSERT OR IGNORE INTO build_users (app_id, uid) VALUES (?, ?)',
   );
   const place = database.prepare<[], { value: string }>("SELECT value FROM meta WHERE name = 'place'");
-  const takePlace = database.prepare<[string]>("INSERT OR REPLACE INTO meta VALUES ('place', ?)");
+  const recordPlace = database.prepare<[string]>("INSERT OR REPLACE INTO meta VALUES ('place', ?)");
   const forget = database.prepare<[]>('DELETE FROM build_users');
   const all = database.prepare<[], { uid: number }>('SELECT uid FROM build_users');
 
@@ -31,11 +31,11 @@ export function buildUserQueries(database: Database) {
     /** Returns the directory of the database when the ids were given, by a name on this machine; `null`: unknown. */
     place: (): string | null => place.get()?.value ?? null,
     /** Records the directory of the database. When it was another before, every app gets a new id. */
-    takePlace: database.transaction((now: string): void => {
+    recordPlace: database.transaction((now: string): void => {
       const before = place.get()?.value;
       if (before === now) return;
       if (before !== undefined) forget.run();
-      takePlace.run(now);
+      recordPlace.run(now);
     }),
     /** Returns every user id given so far. */
     all: (): number[] => all.all().map(({ uid }) => uid),

@@ -59,8 +59,8 @@ export function outboxQueries(database: Database) {
       if (changes > 0) listener(fact);
     },
     /** Sets a listener, called with each new fact in the transaction that adds it. It must not throw. */
-    listen: (told: (fact: HostFact) => void): void => {
-      listener = told;
+    listen: (onFact: (fact: HostFact) => void): void => {
+      listener = onFact;
     },
     /**
      * Returns the oldest facts: at most `limit`, and at most `bytes`, unless the first one is larger.

@@ -108,14 +108,14 @@ test('an alert still works after the clock was a day ahead, and repeats nothing 
   t.mock.timers.enable({ apis: ['Date'], now: start });
   it.alerts.add(APP, { url: 'http://example.com' });
   t.mock.timers.setTime(start + 24 * HOUR_MS);
-  for (let n = 0; n < 40; n++) it.alerts.tell(APP, newError(`early ${n}`));
+  for (let n = 0; n < 40; n++) it.alerts.report(APP, newError(`early ${n}`));
   assert.equal(waiting(it).length, 30);
   t.mock.timers.setTime(start);
-  it.alerts.tell(APP, newError('early 1'));
-  it.alerts.tell(APP, newError('new'));
+  it.alerts.report(APP, newError('early 1'));
+  it.alerts.report(APP, newError('new'));
   assert.equal(waiting(it).length, 2);
   t.mock.timers.setTime(start - 10_000);
-  it.alerts.tell(APP, newError('new'));
+  it.alerts.report(APP, newError('new'));
   assert.equal(waiting(it).length, 0);
 });
 
@@ -171,7 +171,7 @@ test('a fact that is withdrawn is not reported', async (t) => {
 test('a thousand new errors are only thirty messages', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com' });
-  for (let i = 0; i < 1_000; i++) it.alerts.tell(APP, newError(String(i)));
+  for (let i = 0; i < 1_000; i++) it.alerts.report(APP, newError(String(i)));
   assert.equal(waiting(it).length, 30);
 });
 
@@ -190,7 +190,7 @@ test('many errors at once with many alerts block the thread for moments only', a
   };
   const storageQueries = setInterval(look);
   t.after(() => clearInterval(storageQueries));
-  await it.alerts.tellOfErrors(groups);
+  await it.alerts.reportErrors(groups);
   look();
   assert.ok(longest < 400, `${longest} ms`);
   assert.equal(waiting(it).length, 30 * ALERTS_LIMIT);
@@ -217,10 +217,10 @@ test('receivers with many messages do not delay the others', async (t) => {
   for (const id of apps) {
     it.store.apps.want({ id, slug: id, generation: 1 } as never);
     for (let n = 0; n < ALERTS_LIMIT; n++) it.alerts.add(id, { url: busy.url });
-    for (const topic of ['one', 'two', 'three']) it.alerts.tell(id, newError(topic));
+    for (const topic of ['one', 'two', 'three']) it.alerts.report(id, newError(topic));
   }
   it.alerts.add(APP, { url: quiet.url });
-  it.alerts.tell(APP, newError('one'));
+  it.alerts.report(APP, newError('one'));
   for (let ticks = 0; quiet.received.length === 0; ticks++) {
     const before = busy.received.length;
     it.deliveries.tick();
@@ -247,7 +247,7 @@ test('a hostname without a certificate is reported, each by itself, in order', a
   it.alerts.add(APP, { url: 'http://example.com' });
   const hostnames = Array.from({ length: 8 }, (_, n) => `${n}.shop.example`);
   for (const hostname of [hostnames[0]!, ...hostnames])
-    it.alerts.tellOfCertificate(APP, hostname, 'the authority refuses');
+    it.alerts.reportCertificate(APP, hostname, 'the authority refuses');
   assert.deepEqual(
     waiting(it).map(({ type, data }) => [type, data.hostname, data.message]),
     hostnames.map((hostname) => [
@@ -264,7 +264,7 @@ test('a failed message is retried under the same id, also by the next host, and 
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   receiver.answers = [{ status: 503 }, { status: 200 }];
   const { id } = it.alerts.add(APP, { url: receiver.url });
-  it.alerts.tell(APP, newError('one'));
+  it.alerts.report(APP, newError('one'));
   it.again();
   await delivered(it, id);
   const first = receiver.received[0]!;
@@ -290,7 +290,7 @@ test('a message that failed while the clock was ahead is retried once it is set 
   t.mock.timers.enable({ apis: ['Date'], now: start + 24 * HOUR_MS });
   receiver.answers = [{ status: 503 }, { status: 200 }];
   const { id } = it.alerts.add(APP, { url: receiver.url });
-  it.alerts.tell(APP, newError('one'));
+  it.alerts.report(APP, newError('one'));
   await delivered(it, id);
   it.deliveries.tick();
   assert.equal(receiver.received.length, 1, 'it is not sent again at once');
@@ -305,7 +305,7 @@ test('a message that nobody accepts is dropped after its last retry', async (t) 
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   receiver.answers = [{ status: 500 }];
   const { id } = it.alerts.add(APP, { url: receiver.url });
-  it.alerts.tell(APP, newError('one'));
+  it.alerts.report(APP, newError('one'));
   for (let tries = 1; tries <= 6; tries++) {
     await delivered(it, id);
     t.mock.timers.tick(7 * HOUR_MS);
@@ -319,7 +319,7 @@ test('an alert is deleted with its app, and the number of alerts is limited', as
   await using it = world(t);
   for (let i = 0; i < ALERTS_LIMIT; i++) it.alerts.add(APP, { url: 'http://example.com' });
   assert.throws(() => it.alerts.add(APP, { url: 'http://example.com' }), { code: 'quota_exceeded' });
-  it.alerts.tell(APP, newError('one'));
+  it.alerts.report(APP, newError('one'));
   it.alerts.deleteOfApp(APP);
   assert.equal(it.alerts.any, false);
   assert.deepEqual(waiting(it), []);

@@ -349,11 +349,11 @@ test('version 2: the group of a cell lies beside those of builds, limits its mem
   const deadline = AbortSignal.timeout(10_000);
   while (written('cgroup.procs') !== '12') await setTimeout(5, undefined, { signal: deadline });
   assert.equal(written('memory.max'), String(164 * 2 ** 20));
-  assert.equal(await cells.setInBackground(12, true), true);
+  assert.equal(await cells.setLowPriority(12, true), true);
   assert.equal(written('cpu.weight'), '1');
-  assert.equal(await cells.setInBackground(12, false), true);
+  assert.equal(await cells.setLowPriority(12, false), true);
   assert.equal(written('cpu.weight'), '100');
-  assert.equal(await cells.setInBackground(13, true), false);
+  assert.equal(await cells.setLowPriority(13, true), false);
 });
 
 test('version 2: without the cpu controller the memory of a cell is limited all the same', async (t) => {
@@ -365,7 +365,7 @@ test('version 2: without the cpu controller the memory of a cell is limited all 
   const cells = openCellGroups('cellar-x', 100, root) as CellGroups;
   assert.ok(cells instanceof CellGroups, String(cells));
   cells.add(12, Promise.withResolvers().promise);
-  assert.equal(await cells.setInBackground(12, true), false);
+  assert.equal(await cells.setLowPriority(12, true), false);
   const limit = join(own, 'cellar-x-cell-12/memory.max');
   const isLimited = () => existsSync(limit) && readFileSync(limit, 'utf8') === String(164 * 2 ** 20);
   await eventually(isLimited, 'its memory is limited');

@@ -36,17 +36,17 @@ async function invited(email: string): Promise<string> {
   return new URL(url).searchParams.get('token')!;
 }
 
-test('the doors are open to everybody: axe finds nothing, in either theme', NEEDS_CHROMIUM, async () => {
+test('axe finds nothing on the public pages, in either theme', NEEDS_CHROMIUM, async () => {
   await using guest = await browser.person(originOf(cellar));
   const { page } = guest;
   guest.expect(/status of 404/);
-  const doors = {
+  const publicPages = {
     [`/welcome?token=${await welcomeOf(cellar)}`]: 'Make the account',
     [`/invite?token=${await invited('guest@example.com')}`]: /account/,
     '/': 'Sign in',
     '/welcome?token=wrong': null,
   };
-  for (const [path, button] of Object.entries(doors)) {
+  for (const [path, button] of Object.entries(publicPages)) {
     await page.goto(path);
     if (button === null) await page.getByRole('heading', { level: 1 }).waitFor();
     else await page.getByRole('button', { name: button }).first().waitFor();

@@ -37,9 +37,9 @@ export function App({ session: first }: { session: Promise<void> }) {
 /** The screen of the route, or the sign-in screen. */
 function Place() {
   const asked = route.value;
-  const isDoor = asked !== null && screens[asked.name].place === 'door';
+  const isPublic = asked !== null && screens[asked.name].place === 'public';
   const isOut = session.value === null;
-  const wanted: Route | null = isOut && !isDoor ? { name: 'signIn' } : asked;
+  const wanted: Route | null = isOut && !isPublic ? { name: 'signIn' } : asked;
   const { shown, failure } = useShown(wanted);
   // A signed-in person does not need the sign-in screen. If an invite led there, it continues.
   useEffect(() => {
@@ -66,7 +66,7 @@ function Place() {
       <current.View {...paramsOf(current.route)} />
     </Boundary>
   );
-  if (screen.place === 'door') return <main id="main">{view}</main>;
+  if (screen.place === 'public') return <main id="main">{view}</main>;
   const forbidden = screen.admin && !isAdmin.value;
   return (
     <Frame shown={current?.route ?? wanted}>

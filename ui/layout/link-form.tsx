@@ -7,7 +7,7 @@ import {
   PASSWORD_MIN,
   type SignedIn,
 } from '../../handlers/contract/people/sign-in.ts';
-import { linkModel } from '../models/account/doors.ts';
+import { linkModel } from '../models/account/sign-in.ts';
 import { Button, LinkButton } from '../parts/controls/button.tsx';
 import { TextField } from '../parts/controls/field.tsx';
 import { useSubmit } from '../parts/controls/submit.ts';
@@ -16,7 +16,7 @@ import { useModel } from '../parts/model.ts';
 import { Notice, SkeletonRows } from '../parts/status/states.tsx';
 import { open, queryOf } from '../router.ts';
 import { session } from '../session.ts';
-import { Door } from './door.tsx';
+import { PublicPage } from './public-page.tsx';
 
 type Model = ReturnType<typeof linkModel>;
 
@@ -31,7 +31,7 @@ export function LinkForm({ path }: { path: '/welcome' | '/invites/accept' }) {
   if (purpose === null && failure !== null) {
     const isGone = failure.status === 404 || failure.status === 400;
     return (
-      <Door
+      <PublicPage
         title={isGone ? 'This link leads nowhere any more' : 'This link cannot be read now'}
         about={
           isGone
@@ -44,10 +44,10 @@ export function LinkForm({ path }: { path: '/welcome' | '/invites/accept' }) {
         ) : (
           <Button onClick={model.look}>Try again</Button>
         )}
-      </Door>
+      </PublicPage>
     );
   }
-  if (purpose === null) return <Door title="One moment">{<SkeletonRows rows={3} />}</Door>;
+  if (purpose === null) return <PublicPage title="One moment">{<SkeletonRows rows={3} />}</PublicPage>;
   const account = session.value?.account;
   if (purpose.kind === 'invite' && account !== undefined && !isNew)
     return <Accept model={model} purpose={purpose} account={account} onOther={() => setNew(true)} />;
@@ -84,7 +84,7 @@ function Accept({
     if (await model.join()) enter(purpose);
   });
   return (
-    <Door title="You are invited" about={`${what(purpose)} You are signed in as ${name}, ${email}.`}>
+    <PublicPage title="You are invited" about={`${what(purpose)} You are signed in as ${name}, ${email}.`}>
       <form class="stack" onSubmit={onSubmit}>
         <Problem of={model} />
         <Button type="submit" look="primary" disabled={busy}>
@@ -94,7 +94,7 @@ function Accept({
           Make another account
         </Button>
       </form>
-    </Door>
+    </PublicPage>
   );
 }
 
@@ -129,7 +129,7 @@ function Form({
     document.title = `${title} · Cellar`;
   }, [title]);
   return (
-    <Door title={title} about={about}>
+    <PublicPage title={title} about={about}>
       <form class="stack" onSubmit={onSubmit}>
         <Problem of={model} />
         <TextField
@@ -172,7 +172,7 @@ function Form({
         </Button>
         {children}
       </form>
-    </Door>
+    </PublicPage>
   );
 }
 

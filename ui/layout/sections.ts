@@ -100,7 +100,7 @@ export const everywhere: readonly Section[] = [
 ];
 
 /** Returns the sidebar's groups for a screen, without sections that the person's role does not allow. */
-export function groupsOf(place: 'home' | 'app' | 'machine' | 'door'): readonly Group[] {
+export function groupsOf(place: 'home' | 'app' | 'machine' | 'public'): readonly Group[] {
   if (place === 'app')
     return ofApp.map(({ title, sections }) => ({
       title,

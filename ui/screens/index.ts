@@ -7,8 +7,8 @@ export interface Screen<Name extends RouteName> {
   load: () => Promise<{ default: ComponentType<ParamsOf<Name>> }>;
   /** Title of the window and in the breadcrumb. */
   title: string | ((params: ParamsOf<Name>) => string);
-  /** `app` and `machine` have their sections in the sidebar; a `door` has no frame, and needs no session. */
-  place: 'home' | 'app' | 'machine' | 'door';
+  /** `app` and `machine` have their sections in the sidebar; a `public` screen has no frame, and needs no session. */
+  place: 'home' | 'app' | 'machine' | 'public';
   /** The parent screen, in the breadcrumb and the sections. This screen's path must have the parent's parameters. */
   above?: RouteName;
   /** Only for admins of the machine. */
@@ -106,9 +106,9 @@ export const screens: { [Name in RouteName]: Screen<Name> } = {
     place: 'machine',
     admin: true,
   },
-  signIn: { load: () => import('./account/sign-in.tsx'), title: 'Sign in', place: 'door' },
-  welcome: { load: () => import('./account/welcome.tsx'), title: 'Welcome', place: 'door' },
-  invite: { load: () => import('./account/invite.tsx'), title: 'Invitation', place: 'door' },
+  signIn: { load: () => import('./account/sign-in.tsx'), title: 'Sign in', place: 'public' },
+  welcome: { load: () => import('./account/welcome.tsx'), title: 'Welcome', place: 'public' },
+  invite: { load: () => import('./account/invite.tsx'), title: 'Invitation', place: 'public' },
 };
 
 /** Returns the ancestors of a screen, the outermost first. */

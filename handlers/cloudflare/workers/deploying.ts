@@ -98,11 +98,7 @@ export function ended({ id, status, error, steps }: DeployFact): Deployed {
   if (status === 'live' || status === 'replaced')
     return { id, startMs: steps.find(({ name }) => name === 'start')?.duration_ms ?? 0 };
   if (status === 'queued' || status === 'building')
-    throw new CloudflareError(
-      409,
-      CODES.BAD_REQUEST,
-      `Deploy ${id} has not ended yet, and goes on; its log tells more.`,
-    );
+    throw new CloudflareError(409, CODES.BAD_REQUEST, `Deploy ${id} is still running; see its log.`);
   throw new CloudflareError(
     400,
     CODES.SCRIPT_INVALID,

@@ -27,7 +27,7 @@ export class DeployRecord {
   /** The earlier deploy whose release is started again; `null` for any other. */
   readonly #releaseOf: string | null;
   /** Lines not yet sent to the control plane. */
-  readonly #untold = new LineBatch();
+  readonly #unsent = new LineBatch();
   #fact: DeployFact;
   /** Whether the row has changed since the last write. The log may have changed too. */
   #isChanged = false;
@@ -52,13 +52,13 @@ export class DeployRecord {
     this.log = new DeployLog({
       onLine: (line, level) => {
         onLine(line, level);
-        this.#untold.add(line);
-        this.#tellSoon(PROGRESS_MS);
+        this.#unsent.add(line);
+        this.#publishSoon(PROGRESS_MS);
         this.#saveLogSoon(LOG_MS);
       },
       onSteps: (steps) => {
         this.#set({ steps });
-        this.#tellSoon(PROGRESS_MS);
+        this.#publishSoon(PROGRESS_MS);
       },
     });
     options.store.transaction(() => this.#saveAll());
@@ -101,32 +101,32 @@ export class DeployRecord {
     this.#progress = this.#saving = null;
     const save = () => {
       if (this.#isChanged) return this.#saveAll();
-      this.#tellLines();
+      this.#sendLines();
       this.#saveLog();
     };
     if (this.#transact(save)) this.#isChanged = false;
     else {
-      this.#tellSoon(RETRY_MS);
+      this.#publishSoon(RETRY_MS);
       this.#saveLogSoon(RETRY_MS);
     }
   }
 
   /** Writes the row if it has changed, and sends the waiting lines. */
-  #tell(): void {
+  #publish(): void {
     this.#progress = null;
     if (this.#isChanged) {
       this.write();
       return;
     }
     const { outbox } = this.#options.store;
-    const told = this.#transact(() => {
-      if (!outbox.hasMoreThan(FACTS_WAITING)) this.#tellLines();
+    const written = this.#transact(() => {
+      if (!outbox.hasMoreThan(FACTS_WAITING)) this.#sendLines();
     });
-    if (!told) this.#tellSoon(RETRY_MS);
+    if (!written) this.#publishSoon(RETRY_MS);
   }
 
-  #tellSoon(delayMs: number): void {
-    this.#progress ??= setTimeout(() => this.#tell(), delayMs).unref();
+  #publishSoon(delayMs: number): void {
+    this.#progress ??= setTimeout(() => this.#publish(), delayMs).unref();
   }
 
   #saveLogSoon(delayMs: number): void {
@@ -161,7 +161,7 @@ export class DeployRecord {
   #saveAll(): void {
     const { deploys, outbox } = this.#options.store;
     // Lines come before the row: a reader that sees the deploy's end has every line.
-    this.#tellLines();
+    this.#sendLines();
     deploys.save(this.#fact, this.#releaseOf);
     this.#saveLog();
     outbox.add({ type: 'deploy', deploy: this.#fact });
@@ -171,8 +171,8 @@ export class DeployRecord {
     this.#options.store.deploys.saveLog(this.#fact.id, this.log.text);
   }
 
-  #tellLines(): void {
-    const lines = this.#untold.take();
+  #sendLines(): void {
+    const lines = this.#unsent.take();
     const { id, app_id } = this.#fact;
     if (lines.length > 0)
       this.#options.store.outbox.add({ type: 'lines', lines: { app_id, deploy_id: id, lines } });

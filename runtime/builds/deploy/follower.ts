@@ -10,7 +10,7 @@ export class Follower {
   readonly #output: Writable;
   /** Lines of this turn of the event loop. One write for all saves system calls: hundreds of lines may come at once. */
   #lines = '';
-  #isTold = false;
+  #hasReported = false;
 
   constructor(output: Writable) {
     this.#output = output;
@@ -19,8 +19,8 @@ export class Follower {
   /** Queues a line without its line end. While over 256 KiB wait at the output, drops lines and reports that once. */
   write(line: string): void {
     if (this.#output.writableLength + this.#lines.length > WAITING_BYTES) {
-      if (this.#isTold) return;
-      this.#isTold = true;
+      if (this.#hasReported) return;
+      this.#hasReported = true;
       this.#add(LEFT_OUT);
     } else this.#add(`${line}\n`);
   }

@@ -19,7 +19,7 @@ export class LineBatch {
   /** Returns the lines since the last call. */
   take(): string[] {
     this.#shorten();
-    const note = `… (${this.#leftOut} lines are not shown here: they come faster than they are told)`;
+    const note = `… (${this.#leftOut} lines are not shown here: they come faster than they are sent)`;
     const lines = this.#leftOut > 0 ? [note, ...this.#lines] : this.#lines;
     this.#lines = [];
     this.#length = 0;

@@ -66,7 +66,7 @@ export class Observers {
     };
   }
 
-  tell(record: RequestRecord): void {
+  notify(record: RequestRecord): void {
     for (const observer of this.#all) {
       try {
         observer(record);

@@ -40,7 +40,7 @@ export interface AnswerReader {
   /** Whether the request asks for a protocol upgrade. */
   upgrades: boolean;
   /** Name of the process's listening socket; null or absent for the default one. */
-  door?: string | null;
+  socketName?: string | null;
   /** The request may now be written to this connection. */
   onConnection(connection: UpstreamConnection): void;
   /** An interim response: 1xx. */
@@ -103,7 +103,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
   /** How many idle checks it has survived since it became idle. */
   looks = 0;
   /** Name of the process's listening socket that it is connected to; null for the default one. */
-  readonly door: string | null;
+  readonly socketName: string | null;
   readonly #pool: ConnectionPool;
   #reader: AnswerReader | null = null;
   /** Whether the whole request was written. */
@@ -121,8 +121,8 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
   #known: KnownHead | null = null;
   #body: BodyReader | null = null;
 
-  constructor(pool: ConnectionPool, address: UpstreamAddress, door: string | null) {
-    this.door = door;
+  constructor(pool: ConnectionPool, address: UpstreamAddress, socketName: string | null) {
+    this.socketName = socketName;
     this.#pool = pool;
     this.socket = connectSocket(address, this, this.#onConnect);
     this.#connecting = setTimeout(() => this.socket.destroy(), CONNECT_TIMEOUT_MS).unref();

@@ -63,14 +63,14 @@ export class Upstream {
 
   /**
    * @param started left out for a process that always runs
-   * @param doors additional listening sockets of the process, by name
+   * @param sockets additional listening sockets of the process, by name
    */
   constructor(
     address: UpstreamAddress,
     started: Started = { readyAt: 0, startMs: 0 },
-    doors: Record<string, UpstreamAddress> = {},
+    sockets: Record<string, UpstreamAddress> = {},
   ) {
-    this.#socketAddresses = doors;
+    this.#socketAddresses = sockets;
     this.#address = address;
     this.readyAt = started.readyAt;
     this.startMs = started.startMs;
@@ -78,8 +78,8 @@ export class Upstream {
   }
 
   /** Whether the process has a listening socket of that name; null is the default one. */
-  hasDoor(door: string | null): boolean {
-    return door === null || Object.hasOwn(this.#socketAddresses, door);
+  hasSocket(socketName: string | null): boolean {
+    return socketName === null || Object.hasOwn(this.#socketAddresses, socketName);
   }
 
   /** Requests in flight, without tunnels. */
@@ -168,8 +168,8 @@ export class Upstream {
   }
 
   #give(reader: AnswerReader): void {
-    const door = reader.door ?? null;
-    const connection = (reader.upgrades ? undefined : this.#takeIdle(door)) ?? this.#open(door);
+    const socketName = reader.socketName ?? null;
+    const connection = (reader.upgrades ? undefined : this.#takeIdle(socketName)) ?? this.#open(socketName);
     connection.use(reader);
     if (!reader.upgrades) this.#recent.add(connection);
     reader.onConnection(connection);
@@ -197,11 +197,11 @@ export class Upstream {
     this.#agingTimer = null;
   }
 
-  #takeIdle(door: string | null): UpstreamConnection | undefined {
+  #takeIdle(socketName: string | null): UpstreamConnection | undefined {
     const idle = this.#idle;
     for (;;) {
       let at = idle.length - 1;
-      while (at >= 0 && idle[at]!.door !== door) at--;
+      while (at >= 0 && idle[at]!.socketName !== socketName) at--;
       if (at < 0) return undefined;
       const connection = idle[at]!;
       if (at === idle.length - 1) idle.pop();
@@ -210,9 +210,9 @@ export class Upstream {
     }
   }
 
-  #open(door: string | null): UpstreamConnection {
-    const address = door === null ? this.#address : this.#socketAddresses[door]!;
-    const connection = new UpstreamConnection(this, address, door);
+  #open(socketName: string | null): UpstreamConnection {
+    const address = socketName === null ? this.#address : this.#socketAddresses[socketName]!;
+    const connection = new UpstreamConnection(this, address, socketName);
     this.#connections.add(connection);
     if (this.#destroyed) connection.socket.destroy();
     return connection;

@@ -13,7 +13,7 @@ export interface AdmissionOptions {
 }
 
 /** Shortest interval between two log lines about requests refused for lack of memory, in ms. */
-const TELL_SHED_EVERY_MS = 60_000;
+const LOG_SHED_EVERY_MS = 60_000;
 
 export class Admissions {
   readonly #options: AdmissionOptions;
@@ -58,7 +58,7 @@ export class Admissions {
   /** Refuses a request for want of memory, with a rate-limited log line. */
   #shed(): Refused {
     const now = performance.now();
-    if (now - this.#shedAt > TELL_SHED_EVERY_MS) {
+    if (now - this.#shedAt > LOG_SHED_EVERY_MS) {
       this.#shedAt = now;
       this.#options.say('warn', 'requests are answered with 503: the host has no memory for a process now');
     }

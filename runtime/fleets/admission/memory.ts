@@ -12,7 +12,7 @@ const DEFAULT_SHARE = 0.8;
 /** An app within this many bytes is never ended to free memory for others. */
 const MODEST_BYTES = 64 * MB;
 /** Shortest time between two log lines about the limit, in ms: memory use may oscillate around it. */
-const TELL_EVERY_MS = 60_000;
+const WARN_EVERY_MS = 60_000;
 
 /** An app as the memory gauge sees it. */
 export interface MemoryUser {
@@ -31,7 +31,7 @@ export class MemoryGauge {
   #used = 0;
   #limit = 0;
   #sampling = false;
-  #toldAt = Number.NEGATIVE_INFINITY;
+  #warnedAt = Number.NEGATIVE_INFINITY;
 
   /**
    * @param limitMb what the container may use, in MiB; 0 for 80 % of it
@@ -137,8 +137,8 @@ export class MemoryGauge {
   #take({ total, used }: Memory): void {
     this.#limit = this.#limitMb === 0 ? total * DEFAULT_SHARE : this.#limitMb * MB;
     this.#used = Math.max(used, process.memoryUsage.rss());
-    if (!this.over || performance.now() - this.#toldAt < TELL_EVERY_MS) return;
-    this.#toldAt = performance.now();
+    if (!this.over || performance.now() - this.#warnedAt < WARN_EVERY_MS) return;
+    this.#warnedAt = performance.now();
     log(
       'warn',
       'more memory is in use than RUNNER_FLEET_MAX_RSS_MB allows: apps that must start answer 503 until an idle app with more memory ends',

@@ -30,8 +30,8 @@ export function kvWorker(): Fields {
 }
 
 /** The entrypoint through which other apps send to the queues consumed here. */
-export const QUEUE_DOOR = 'QueueDoor';
-const QUEUE_DOOR_MODULE = textOf('./workers/queue-door.js');
+export const QUEUE_ENTRYPOINT = 'QueueEntrypoint';
+const QUEUE_ENTRYPOINT_MODULE = textOf('./workers/queue-entrypoint.js');
 
 /** @param target the service that consumes */
 export function queueWorker(consumers: QueueConsumer[], target: string): Fields {
@@ -44,7 +44,7 @@ export function queueWorker(consumers: QueueConsumer[], target: string): Fields 
   const worker = bundledWorker('queues.js', QUEUE_KEY, bindings, [CALLS_HANDLERS]);
   return {
     ...worker,
-    modules: [{ name: 'door.js', esModule: QUEUE_DOOR_MODULE }, ...(worker.modules as Fields[])],
+    modules: [{ name: 'entrypoint.js', esModule: QUEUE_ENTRYPOINT_MODULE }, ...(worker.modules as Fields[])],
   };
 }
 

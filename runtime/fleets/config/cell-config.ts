@@ -4,7 +4,7 @@ import { dividedSecrets } from '../../../bundler/bindings/secrets.ts';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
 import { uuidOf } from '../../../handlers/contract/id.ts';
 import { CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts';
-import { cronWorker, QUEUE_DOOR, QUEUE_KEY, queueWorker } from './bundled-services.ts';
+import { cronWorker, QUEUE_ENTRYPOINT, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
 import { RELOAD } from './entry.ts';
@@ -101,7 +101,7 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
         http: { forwardedProtoHeader: PROTO_HEADER, cfBlobHeader: CF_HEADER },
         service: release.worker === null ? 'health' : { name: 'app', entrypoint: 'CellarState' },
       },
-      ...(options.isTrial ? [] : doorsOf(release)),
+      ...(options.isTrial ? [] : storageSockets(release)),
     ],
   };
   return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
@@ -144,13 +144,13 @@ export function socketsOf({ triggers, databases }: Release): string[] {
 }
 
 /** Sockets that lead directly to the app's storage services, past its code. */
-function doorsOf(release: Release): CapnpValue[] {
+function storageSockets(release: Release): CapnpValue[] {
   const sockets = socketsOf(release);
-  const door = (name: string, service: string, entrypoint: string) =>
+  const socket = (name: string, service: string, entrypoint: string) =>
     sockets.includes(name) ? [{ name, http: {}, service: { name: service, entrypoint } }] : [];
   return [
-    ...door(DATABASE_SOCKET, 'd1-service', 'HostDatabases'),
-    ...door(QUEUE_SOCKET, 'queue-service', QUEUE_DOOR),
+    ...socket(DATABASE_SOCKET, 'd1-service', 'HostDatabases'),
+    ...socket(QUEUE_SOCKET, 'queue-service', QUEUE_ENTRYPOINT),
   ];
 }
 

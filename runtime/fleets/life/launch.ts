@@ -132,7 +132,7 @@ export class Launcher {
       },
       runDirectory: directories.run,
       sockets,
-      doors: {
+      callSockets: {
         ...(hasWorker && { exports: 'health' }),
         ...(sockets.includes(QUEUE_SOCKET) && { queues: QUEUE_SOCKET }),
       },

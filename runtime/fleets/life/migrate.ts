@@ -19,7 +19,7 @@ export interface MigrateOptions extends TaskPlace {
 /** Time limit for all databases, process start included, in ms. */
 const MIGRATE_TIMEOUT_MS = 60_000;
 /** Most applied migrations that a message names. */
-const GONE_TOLD = 3;
+const GONE_SHOWN = 3;
 /** The default table of applied migrations. */
 const USUAL_TABLE = 'd1_migrations';
 const WORKER = readFileSync(new URL('./migration-worker.js', import.meta.url), 'utf8');
@@ -86,8 +86,8 @@ function keyOf({ storageId, migrationsTable }: Database): string {
 /** A hint when migrations were applied that the project lacks, for example renamed ones. @param gone their names */
 function renamed(gone: string[]): string {
   if (gone.length === 0) return '';
-  const told = gone.length > GONE_TOLD ? ['…', ...gone.slice(-GONE_TOLD)] : gone;
-  return `; the database has applied ${told.join(', ')}, which the project does not have: a migration keeps the name that it was applied by`;
+  const shown = gone.length > GONE_SHOWN ? ['…', ...gone.slice(-GONE_SHOWN)] : gone;
+  return `; the database has applied ${shown.join(', ')}, which the project does not have: a migration keeps the name that it was applied by`;
 }
 
 function services(): Fields[] {

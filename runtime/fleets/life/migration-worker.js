@@ -6,7 +6,7 @@ import { splitStatements } from './cellar-sql-statements.js';
 /** The table before `migrations_table` was supported. */
 const USUAL_TABLE = 'd1_migrations';
 /** Most names of applied migrations after a failure. */
-const TOLD = 1_000;
+const DONE_SHOWN = 1_000;
 
 export class D1Database extends Database {
   /**
@@ -51,7 +51,7 @@ export class D1Database extends Database {
       await this.ctx.storage.sync();
       return Response.json({ applied: pending.map(({ name }) => name) });
     } catch (error) {
-      return Response.json({ failed: { at, message: error.message, done: [...done].slice(-TOLD) } });
+      return Response.json({ failed: { at, message: error.message, done: [...done].slice(-DONE_SHOWN) } });
     }
   }
 }

@@ -258,7 +258,7 @@ export class Supervisor implements StartingApp {
   serve(cell: Cell, forDueWork = false, leases = new Leases(() => this.activity.keep())): void {
     const release = this.live?.deployId ?? null;
     const started = { readyAt: cell.startedAt, startMs: cell.startMs, release };
-    const upstream = new Upstream({ socketPath: cell.socketPath('http') }, started, cell.doors);
+    const upstream = new Upstream({ socketPath: cell.socketPath('http') }, started, cell.callSockets);
     this.activity.begin(forDueWork);
     this.options.say('info', `a process runs after ${Math.round(cell.startMs)} ms`);
     this.enter({ name: 'running', cell, upstream, leases }, this.#limit);

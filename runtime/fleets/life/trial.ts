@@ -75,8 +75,8 @@ export async function tryRelease(
     await cell.exited;
   } catch (error) {
     const message = reason(error);
-    const told = BAD_CRON.exec(message)?.[0] ?? (await toSourcePlaces(directory, message));
-    throw new Error(told, { cause: error });
+    const explained = BAD_CRON.exec(message)?.[0] ?? (await toSourcePlaces(directory, message));
+    throw new Error(explained, { cause: error });
   } finally {
     await removeScratch(scratch, ownDirectories(place), user);
   }

@@ -33,23 +33,23 @@ export class Cell {
   cpuLimitMs = DEFAULT_CPU_MS;
   /** CPU time that `takeCpuMs` has returned. */
   #takenCpuMs = 0;
-  readonly #doors: Record<string, string>;
+  readonly #callSockets: Record<string, string>;
   readonly #child: Job;
   readonly #runDirectory: string;
   #killedFor: string | null = null;
 
   /**
-   * @param doors names of the sockets where other apps reach the Worker, by kind of call
+   * @param callSockets names of the sockets where other apps reach the Worker, by kind of call
    * @param from when its start began, as `performance.now()`
    */
   constructor(
     child: Job,
     exited: Promise<CellExit>,
-    { runDirectory, doors = {} }: { runDirectory: string; doors?: Record<string, string> },
+    { runDirectory, callSockets = {} }: { runDirectory: string; callSockets?: Record<string, string> },
     from: number,
   ) {
     this.startMs = this.startedAt - from;
-    this.#doors = doors;
+    this.#callSockets = callSockets;
     this.exited = exited.then((exit) =>
       this.#killedFor === null
         ? exit
@@ -75,9 +75,11 @@ export class Cell {
   }
 
   /** Sockets where other apps reach the Worker, by kind of call. */
-  get doors(): Record<string, { socketPath: string }> {
-    const doors = Object.entries(this.#doors);
-    return Object.fromEntries(doors.map(([door, socket]) => [door, { socketPath: this.socketPath(socket) }]));
+  get callSockets(): Record<string, { socketPath: string }> {
+    const callSockets = Object.entries(this.#callSockets);
+    return Object.fromEntries(
+      callSockets.map(([call, socket]) => [call, { socketPath: this.socketPath(socket) }]),
+    );
   }
 
   /** Whether the process answers on a socket within `timeoutMs`, with any status. */

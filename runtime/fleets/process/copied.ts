@@ -18,5 +18,5 @@ export function forgetProcessesOfCopy({ place, runs }: Layout, users: HostStore[
     const apps = existsSync(runs) ? readdirSync(runs) : [];
     for (const app of apps) rmSync(join(runs, app, OWNER_FILE), { force: true });
   }
-  users.takePlace(place);
+  users.recordPlace(place);
 }

@@ -4,7 +4,7 @@
 import { Allowance } from '../../resources/allowance.ts';
 
 /** The start of an error report in workerd's log; `error-reporter-worker.js` prints it. */
-const TOLD = Buffer.from(',"message":"\\u001ecellar {\\"error\\":');
+const REPORT_START = Buffer.from(',"message":"\\u001ecellar {\\"error\\":');
 /** Longest line prefix before it: time and level. */
 const HEAD_BYTES = 100;
 /** Rate limit of forwarded reports in bytes a second, and the largest burst in seconds. */
@@ -13,7 +13,7 @@ const SAVED_S = 4;
 const NEWLINE = 0x0a;
 
 /** A whole line in a chunk of output. */
-interface ToldLine {
+interface ReportLine {
   /** Its start, at the newline before it, so that skipping the line before finds that newline. */
   from: number;
   /** Its exclusive end. */
@@ -24,22 +24,22 @@ export class ReportedErrors {
   readonly #allowance = new Allowance(BYTES_PER_S, SAVED_S);
 
   /** Finds the chunk's complete error reports, within the rate limit. */
-  in(piece: Buffer): ToldLine[] {
-    const lines: ToldLine[] = [];
+  in(piece: Buffer): ReportLine[] {
+    const lines: ReportLine[] = [];
     for (let at = 0; this.#allowance.left() > 0; ) {
-      const told = piece.indexOf(TOLD, at);
-      if (told === -1) break;
-      at = told + TOLD.length;
+      const start = piece.indexOf(REPORT_START, at);
+      if (start === -1) break;
+      at = start + REPORT_START.length;
       // Counted even for no match: the search costs CPU too.
       this.#allowance.use(HEAD_BYTES);
-      const begin = Math.max(0, told - HEAD_BYTES);
-      const from = piece.subarray(begin, told).lastIndexOf(NEWLINE);
+      const begin = Math.max(0, start - HEAD_BYTES);
+      const from = piece.subarray(begin, start).lastIndexOf(NEWLINE);
       if (from === -1) continue;
       const end = piece.indexOf(NEWLINE, at);
       if (end === -1) break;
       at = end;
       lines.push({ from: begin + from, to: end + 1 });
-      this.#allowance.use(end - told);
+      this.#allowance.use(end - start);
     }
     return lines;
   }

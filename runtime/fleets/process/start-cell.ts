@@ -29,7 +29,7 @@ export interface CellOptions extends CellPlace {
   /** The environment of the process. Default: none. */
   environment?: Record<string, string>;
   /** Names of the sockets where other apps reach the Worker, by kind of call. Default: none. */
-  doors?: Record<string, string>;
+  callSockets?: Record<string, string>;
   /** Whether the disks are an app's storage: then older processes on it are ended first. */
   ownsStorage: boolean;
   /** Enables the inspector, and gets its port on loopback. Default: no inspector. */

@@ -68,12 +68,12 @@ async function ask(cell: Cell, { name, what, signal }: Task, path: string, body:
   });
   const ended = cell.exited.then(({ reason }) => Promise.reject(new Error(`${what} failed: ${reason}`)));
   // An ending process breaks its connections first, and only its end has the reason.
-  const told = answered.catch(async (error: NodeJS.ErrnoException) => {
+  const explained = answered.catch(async (error: NodeJS.ErrnoException) => {
     if (error.code !== undefined && !signal.aborted)
       await Promise.race([ended, sleep(EXIT_MS, undefined, { signal })]);
     throw error;
   });
-  return Promise.race([told, ended]);
+  return Promise.race([explained, ended]);
 }
 
 async function start(place: TaskPlace, { name, services, disks, signal }: Task): Promise<Cell> {

@@ -47,7 +47,7 @@ export class AppServer {
 
   /** Listens at a socket that only the app can reach. */
   static async listen(
-    door: SocketHandle,
+    listener: SocketHandle,
     stores: OpenStoreCache,
     room: Quota,
     { silenceMs = SILENCE_MS }: Pick<ServiceOptions, 'silenceMs'> = {},
@@ -63,7 +63,7 @@ export class AppServer {
       connections: CONNECTIONS,
     };
     const answerer = await answerHttp(
-      door,
+      listener,
       limits,
       (request, response) => void server.#answer(request, response),
     );

@@ -41,7 +41,7 @@ export class Buckets {
       memoryBytes: MEMORY_BYTES,
       heapMb: HEAP_MB,
       user: () => users(SERVICE).cell,
-      workshop: paths.doors,
+      workshop: paths.serviceSockets,
       socket: (appId) => join(paths.buckets(appId), SOCKET),
       prepare: (appId) => makeDirectory(paths, paths.buckets(appId), users(SERVICE).cell, users(appId).cell),
     });

@@ -10,9 +10,9 @@ const options = serviceOptions<ServiceOptions & { directory: string }>();
 // The app's user may traverse its buckets' directory to the socket, but read no file in it.
 process.umask(0o077);
 
-serveApps('bucket service', async (app, door) => {
+serveApps('bucket service', async (app, listener) => {
   const directory = join(options.directory, app);
   const stores = new OpenStoreCache(directory);
-  const { close } = await AppServer.listen(door, stores, new Quota(directory, options), options);
+  const { close } = await AppServer.listen(listener, stores, new Quota(directory, options), options);
   return { close, hold: (isHeld) => stores.hold(isHeld) };
 });

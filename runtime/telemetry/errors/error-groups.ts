@@ -38,7 +38,7 @@ export interface Occurrence extends ErrorContext {
 }
 
 /** Where an error was counted. */
-interface Told {
+interface CountedAt {
   fingerprint: string;
   /** The id of its occurrence, which may have been removed since. */
   occurrence: number;
@@ -48,7 +48,7 @@ export class ErrorGroups {
   readonly #queries: ErrorQueries;
   readonly #bounds: ErrorBounds;
   /** By the error ids that apps report. */
-  readonly #told = new Recent<Told>();
+  readonly #countedAt = new Recent<CountedAt>();
   #lastChange: number;
   /** Groups to write and show, by id. */
   #changed = new Map<number, GroupRow>();
@@ -61,34 +61,34 @@ export class ErrorGroups {
 
   /**
    * Counts errors in their groups: all of them, or none when it throws.
-   * @param untold by app, the number of errors without details
+   * @param unreported by app, the number of errors without details
    * @returns the changed groups
    */
-  write(occurrences: readonly Occurrence[], untold: ReadonlyMap<string, number>): GroupRow[] {
+  write(occurrences: readonly Occurrence[], unreported: ReadonlyMap<string, number>): GroupRow[] {
     this.#changed = new Map();
     const counted: Occurrence[] = [];
     try {
       this.#queries.transaction(() => {
         for (const each of occurrences) if (this.#add(each)) counted.push(each);
-        for (const [appId, count] of untold) this.#addUntold(appId, count);
+        for (const [appId, count] of unreported) this.#addUnreported(appId, count);
         for (const group of this.#changed.values()) this.#queries.update(group);
         this.#bounds.makeRoom(new Set(occurrences.map(({ appId }) => appId)));
       });
     } catch (error) {
-      for (const { appId, id } of counted) if (id !== null) this.#told.delete(appId, id);
+      for (const { appId, id } of counted) if (id !== null) this.#countedAt.delete(appId, id);
       throw error;
     }
     return [...this.#changed.values()];
   }
 
   forget(appId: string): void {
-    this.#told.forget(appId);
+    this.#countedAt.forget(appId);
   }
 
   /** Counts an occurrence in its group. @returns false if it was counted before */
   #add(each: Occurrence): boolean {
-    const told = each.id === null ? undefined : this.#told.get(each.appId, each.id);
-    if (told !== undefined && this.#join(told, each)) return false;
+    const counted = each.id === null ? undefined : this.#countedAt.get(each.appId, each.id);
+    if (counted !== undefined && this.#join(counted, each)) return false;
     const group = this.#group(each);
     const { message, place, mechanism, handler, method, path, trace_id, stack, at, release } = each;
     const circumstances = { message, place, mechanism, handler, method, path, trace_id };
@@ -111,13 +111,14 @@ export class ErrorGroups {
     );
     const hour = Math.floor(at / HOUR_MS);
     this.#queries.addHour(group.id, hour, 1, hour - HOURS);
-    if (each.id !== null) this.#told.set(each.appId, each.id, { fingerprint: group.fingerprint, occurrence });
+    if (each.id !== null)
+      this.#countedAt.set(each.appId, each.id, { fingerprint: group.fingerprint, occurrence });
     return true;
   }
 
   /** Merges details when an error is reported again. @returns whether its group still exists */
   #join(
-    { fingerprint, occurrence }: Told,
+    { fingerprint, occurrence }: CountedAt,
     { appId, mechanism, method, path, trace_id }: Occurrence,
   ): boolean {
     const group = this.#find(appId, fingerprint);
@@ -134,7 +135,7 @@ export class ErrorGroups {
     return true;
   }
 
-  #addUntold(appId: string, count: number): void {
+  #addUnreported(appId: string, count: number): void {
     const at = Date.now();
     const group =
       this.#find(appId, OTHER.fingerprint) ?? this.#newGroup({ appId, at, release: null, ...OTHER });

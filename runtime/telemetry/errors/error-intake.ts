@@ -63,15 +63,15 @@ export class ErrorIntake {
   }
 
   /** Queues an error, within its app's rate limit. When the queues are full, the app with most loses its newest. */
-  take(told: ErrorReport): void {
-    const { appId } = told;
+  take(report: ErrorReport): void {
+    const { appId } = report;
     if (!this.#allowances.takes(appId)) {
       this.#options.onDropped(appId, 1);
       return;
     }
     const queue = this.#queues.get(appId) ?? { errors: [], length: 0, done: Promise.resolve() };
-    queue.errors.push(told);
-    this.#count(queue, lengthOf(told));
+    queue.errors.push(report);
+    this.#count(queue, lengthOf(report));
     if (!this.#queues.has(appId)) {
       this.#queues.set(appId, queue);
       queue.done = this.#workOff(appId, queue);
@@ -110,15 +110,15 @@ export class ErrorIntake {
   }
 
   async #workOff(appId: string, queue: Queue): Promise<void> {
-    for (let told = queue.errors[0]; told !== undefined; told = queue.errors[0]) {
-      const stack = told.error.stack && cutText(told.error.stack, STACK_LENGTH, MARK);
-      const known = stack === null ? null : await this.#options.stacks.find(appId, told.release, stack);
+    for (let report = queue.errors[0]; report !== undefined; report = queue.errors[0]) {
+      const stack = report.error.stack && cutText(report.error.stack, STACK_LENGTH, MARK);
+      const known = stack === null ? null : await this.#options.stacks.find(appId, report.release, stack);
       // The app was deleted meanwhile, or its queue was dropped for others.
       if (this.#queues.get(appId) !== queue) return;
-      if (queue.errors[0] !== told) continue;
+      if (queue.errors[0] !== report) continue;
       queue.errors.shift();
-      this.#count(queue, -lengthOf(told));
-      this.#options.onOccurrence(occurrenceOf(told, known));
+      this.#count(queue, -lengthOf(report));
+      this.#options.onOccurrence(occurrenceOf(report, known));
     }
     this.#queues.delete(appId);
   }

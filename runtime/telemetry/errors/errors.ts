@@ -39,8 +39,8 @@ const LINES_KEPT_MS = 20_000;
 /** Groups in one batch of removals. */
 const PIECE = 50;
 /** Shortest time between two notifications of one group, in ms; and how many such times are remembered. */
-const TELL_EVERY_MS = 60_000;
-const TOLD = 20_000;
+const NOTIFY_EVERY_MS = 60_000;
+const REMEMBERED = 20_000;
 
 /** Reads an app's log lines for the shown occurrences. */
 type LogsOf = (params: Asks['logs']['params']) => Promise<Asks['logs']['answer']> | Asks['logs']['answer'];
@@ -55,7 +55,7 @@ export class Errors implements Part {
   readonly answers: Answers;
   #dropped = 0;
   /** By app, the number of errors without details. */
-  #untold = new Map<string, number>();
+  #unreported = new Map<string, number>();
   readonly #queries: ErrorQueries;
   readonly #groups: ErrorGroups;
   readonly #bounds: ErrorBounds;
@@ -64,7 +64,7 @@ export class Errors implements Part {
   readonly #logsOf: LogsOf;
   readonly #onGroups: (groups: OpenGroup[]) => void;
   /** When `#onGroups` last got a group, as `performance.now()`, by app and fingerprint. */
-  readonly #toldAt = new Map<string, number>();
+  readonly #notifiedAt = new Map<string, number>();
   #pending: Occurrence[] = [];
   #timer: NodeJS.Timeout | null = null;
   readonly #listeners = new Listeners<ErrorListener>();
@@ -88,7 +88,7 @@ export class Errors implements Part {
       },
       onDropped: (appId, count) => {
         this.#dropped += count;
-        this.#addUntold(appId, count);
+        this.#addUnreported(appId, count);
       },
       allLength,
     });
@@ -114,10 +114,10 @@ export class Errors implements Part {
   }
 
   /** Takes a reported error. */
-  report(told: ErrorReport): void {
-    const { appId, error } = told;
-    if (error.untold > 0) this.#addUntold(appId, error.untold);
-    this.#intake.take(told);
+  report(reported: ErrorReport): void {
+    const { appId, error } = reported;
+    if (error.untold > 0) this.#addUnreported(appId, error.untold);
+    this.#intake.take(reported);
   }
 
   /** Resolves when no error waits for its places. */
@@ -128,12 +128,12 @@ export class Errors implements Part {
   flush(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
-    if (this.#pending.length + this.#untold.size === 0) return;
-    const changed = this.#groups.write(this.#pending, this.#untold);
+    if (this.#pending.length + this.#unreported.size === 0) return;
+    const changed = this.#groups.write(this.#pending, this.#unreported);
     this.#pending = [];
-    this.#untold = new Map();
+    this.#unreported = new Map();
     for (const group of changed) this.#show(group, group.status);
-    this.#tell(changed);
+    this.#notify(changed);
   }
 
   /** Writes all queued errors with the places found by then. Errors still waiting are only counted. */
@@ -154,7 +154,7 @@ export class Errors implements Part {
     this.#intake.forget(appId);
     this.#groups.forget(appId);
     this.#pending = this.#pending.filter((each) => each.appId !== appId);
-    this.#untold.delete(appId);
+    this.#unreported.delete(appId);
     return this.#queries.removeOf(appId, PIECE) === PIECE;
   }
 
@@ -181,8 +181,8 @@ export class Errors implements Part {
     return end;
   }
 
-  #addUntold(appId: string, count: number): void {
-    this.#untold.set(appId, (this.#untold.get(appId) ?? 0) + count);
+  #addUnreported(appId: string, count: number): void {
+    this.#unreported.set(appId, (this.#unreported.get(appId) ?? 0) + count);
     this.#writeSoon();
   }
 
@@ -251,15 +251,15 @@ export class Errors implements Part {
   }
 
   /** Notifies of open groups with a new error, rate-limited for each group. */
-  #tell(groups: GroupRow[]): void {
+  #notify(groups: GroupRow[]): void {
     const now = performance.now();
     const due = groups.filter(({ app_id, fingerprint, status }) => {
-      const before = this.#toldAt.get(`${app_id} ${fingerprint}`) ?? Number.NEGATIVE_INFINITY;
-      return status === 'open' && now - before >= TELL_EVERY_MS;
+      const before = this.#notifiedAt.get(`${app_id} ${fingerprint}`) ?? Number.NEGATIVE_INFINITY;
+      return status === 'open' && now - before >= NOTIFY_EVERY_MS;
     });
     if (due.length === 0) return;
-    if (this.#toldAt.size > TOLD) this.#toldAt.clear();
-    for (const { app_id, fingerprint } of due) this.#toldAt.set(`${app_id} ${fingerprint}`, now);
+    if (this.#notifiedAt.size > REMEMBERED) this.#notifiedAt.clear();
+    for (const { app_id, fingerprint } of due) this.#notifiedAt.set(`${app_id} ${fingerprint}`, now);
     this.#onGroups(
       due.map(({ app_id, fingerprint, kind, message, place, count, regressed_at, last_release }) => ({
         appId: app_id,

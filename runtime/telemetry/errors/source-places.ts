@@ -22,13 +22,13 @@ const DEADLINE_MS = 5_000;
  * @param directory the release's, with the maps beside its modules
  */
 export async function toSourcePlaces(directory: string, message: string): Promise<string> {
-  const told = message.slice(0, MESSAGE_LENGTH);
+  const shown = message.slice(0, MESSAGE_LENGTH);
   return threads
-    .run<typeof replacePlaces>(new URL(import.meta.url), 'replacePlaces', [directory, told], {
+    .run<typeof replacePlaces>(new URL(import.meta.url), 'replacePlaces', [directory, shown], {
       deadlineMs: DEADLINE_MS,
       key: directory,
     })
-    .catch(() => told);
+    .catch(() => shown);
 }
 
 /** Runs in the thread. Parses each source map once. */

@@ -55,18 +55,18 @@ export class Logs implements Part {
   readonly #stacks: LogStacks;
   readonly #allowances = new AppAllowances(LINES_PER_S, SAVED_S);
   /** Dropped lines that their app's log does not mention yet. */
-  #untold = new Map<string, number>();
+  #unlogged = new Map<string, number>();
   /** Unwritten lines, by app. */
   readonly #pending = new Map<string, LogRow[]>();
   #pendingLength = 0;
   readonly #listeners = new Listeners<LogListener>();
   #lastId: number;
 
-  /** @param told gets reports that Workers print between lines */
+  /** @param reports gets reports that Workers print between lines */
   constructor(
     store: Store,
     { fleetLog, stacks, onKept, ...bounds }: LogsOptions,
-    told: Pick<OutputTaker, 'onError' | 'onRun' | 'onPoint'>,
+    reports: Pick<OutputTaker, 'onError' | 'onRun' | 'onPoint'>,
   ) {
     const database = store.open('logs', LOGS_MIGRATIONS);
     this.#queries = logQueries(database);
@@ -78,7 +78,7 @@ export class Logs implements Part {
     this.#stacks = new LogStacks(stacks, (appId, record) => this.#add(appId, record));
     const filter = LogFilter.parse(fleetLog);
     this.#output = new OutputReader({
-      ...told,
+      ...reports,
       onRecord: (appId, record) => {
         if (filter.passes(record.source, record.level)) this.#stacks.take(appId, record);
       },
@@ -94,7 +94,7 @@ export class Logs implements Part {
   }
 
   flush(): void {
-    this.#tellDropped();
+    this.#logDropped();
     if (this.#pending.size === 0) return;
     try {
       this.#queries.transaction(() => {
@@ -130,7 +130,7 @@ export class Logs implements Part {
   forget(appId: string): boolean {
     this.#listeners.end(appId);
     this.#allowances.forget(appId);
-    this.#untold.delete(appId);
+    this.#unlogged.delete(appId);
     this.#output.forget(appId);
     this.#stacks.forget(appId);
     this.#pendingLength -= lengthOfAll(this.#pending.get(appId) ?? []);
@@ -181,15 +181,15 @@ export class Logs implements Part {
 
   #drop(appId: string, lines: number): void {
     this.dropped.log_lines += lines;
-    this.#untold.set(appId, (this.#untold.get(appId) ?? 0) + lines);
+    this.#unlogged.set(appId, (this.#unlogged.get(appId) ?? 0) + lines);
   }
 
   /** Logs the number of dropped lines in each app's log. */
-  #tellDropped(): void {
+  #logDropped(): void {
     this.#allowances.tidy();
-    const untold = this.#untold;
-    this.#untold = new Map();
-    for (const [appId, dropped] of untold) {
+    const unlogged = this.#unlogged;
+    this.#unlogged = new Map();
+    for (const [appId, dropped] of unlogged) {
       const text = `${dropped} lines were dropped: of what an app prints, ${LINES_PER_S} lines and 256 KiB a second are kept`;
       const said = { level: 'warn', source: 'supervisor', text, fields: null } as const;
       this.#keep(appId, { at: Date.now(), ...said, traceId: null, release: null });

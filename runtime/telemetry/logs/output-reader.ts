@@ -15,7 +15,7 @@ import { UncaughtLines, uncaughtError } from './uncaught-lines.ts';
 /** Receives the parsed output. */
 export interface OutputTaker {
   onRecord: (appId: string, record: LogRecord) => void;
-  onError: (told: ErrorReport) => void;
+  onError: (report: ErrorReport) => void;
   /** A run of a cron has ended. */
   onRun: (appId: string, traceId: string | null, run: ReportedRun) => void;
   onPoint: (appId: string, at: number, point: ReportedPoint) => void;
@@ -74,7 +74,7 @@ export class OutputReader {
     }
     if (run !== null) this.#to.onRun(appId, traceId, run);
     if (error !== null) {
-      this.#uncaught.told(appId, error);
+      this.#uncaught.add(appId, error);
       this.#to.onError({ appId, release, at, traceId, error });
     } else if (source === 'workerd') {
       if (this.#uncaught.repeats(appId, text)) return;

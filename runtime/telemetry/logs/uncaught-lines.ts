@@ -14,14 +14,14 @@ const AN_OBJECT = '#<>';
 const LENGTH = 200;
 
 export class UncaughtLines {
-  readonly #told = new Recent<true>();
+  readonly #reported = new Recent<true>();
 
   /** Records an error that an app's entry has reported. */
-  told(appId: string, { type, message }: ReportedError): void {
+  add(appId: string, { type, message }: ReportedError): void {
     // A custom error name stands before the message.
     const named = message === '' ? type : `${type}: ${message}`;
     for (const words of [message, named, ...(type === 'object' ? [AN_OBJECT] : [])])
-      this.#told.set(appId, beginningOf(words), true);
+      this.#reported.set(appId, beginningOf(words), true);
   }
 
   /** Whether a line of workerd repeats an error that the app's entry has just reported. */
@@ -29,11 +29,11 @@ export class UncaughtLines {
     const head = UNCAUGHT.exec(line);
     if (head === null) return false;
     const words = line.slice(head[0].length);
-    return this.#told.get(appId, THROWN_OBJECT.test(words) ? AN_OBJECT : beginningOf(words)) ?? false;
+    return this.#reported.get(appId, THROWN_OBJECT.test(words) ? AN_OBJECT : beginningOf(words)) ?? false;
   }
 
   forget(appId: string): void {
-    this.#told.forget(appId);
+    this.#reported.forget(appId);
   }
 }
 

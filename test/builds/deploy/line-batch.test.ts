@@ -20,7 +20,7 @@ test('a full batch keeps the last lines and counts the others', () => {
   assert.equal(lines.at(0), `line ${100_000 - lines.length}`);
   assert.equal(
     note,
-    `… (${100_000 - lines.length} lines are not shown here: they come faster than they are told)`,
+    `… (${100_000 - lines.length} lines are not shown here: they come faster than they are sent)`,
   );
   assert.ok(lines.join('').length <= 8 * 1024 && lines.length > 500);
   batch.add('next');

@@ -18,9 +18,9 @@ process.once('exit', () => void groups?.close());
 const BURNING = 'export default { fetch() { for (;;); } };';
 
 /** Resolves when a process has entered or left low priority. */
-async function until(isInBackground: boolean, pid: number): Promise<void> {
+async function until(isLowPriority: boolean, pid: number): Promise<void> {
   const isNow = () => readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes('/background');
-  await eventually(() => isNow() === isInBackground, `it works in the background: ${isInBackground}`);
+  await eventually(() => isNow() === isLowPriority, `it has low priority: ${isLowPriority}`);
 }
 
 function startProcess(t: TestContext): number {

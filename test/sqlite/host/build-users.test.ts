@@ -26,10 +26,10 @@ test('a database that was moved gives every app another user', (t) => {
   const { buildUsers } = store;
   const first = buildUsers.uid('a');
   assert.equal(buildUsers.place(), null);
-  buildUsers.takePlace('here');
-  buildUsers.takePlace('here');
+  buildUsers.recordPlace('here');
+  buildUsers.recordPlace('here');
   assert.equal(buildUsers.uid('a'), first, 'it did not lie elsewhere');
-  buildUsers.takePlace('there');
+  buildUsers.recordPlace('there');
   assert.deepEqual(buildUsers.all(), []);
   assert.notEqual(buildUsers.uid('a'), first);
   assert.equal(buildUsers.place(), 'there');

@@ -87,11 +87,11 @@ export function deploysModel(app: string) {
 /** Merges streamed deploys into a list, newest first. A deploy that goes live replaces the previous one. */
 export function mergeDeploys(
   list: readonly Deploy[],
-  told: readonly Deploy[],
+  received: readonly Deploy[],
 ): { all: Deploy[]; added: string[] } {
   const byId = new Map(list.map((deploy) => [deploy.id, deploy]));
-  const added = [...new Set(told.map(({ id }) => id))].filter((id) => !byId.has(id));
-  for (const deploy of told) byId.set(deploy.id, deploy);
+  const added = [...new Set(received.map(({ id }) => id))].filter((id) => !byId.has(id));
+  for (const deploy of received) byId.set(deploy.id, deploy);
   const all = [...byId.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
   return { all, added };
 }

@@ -66,10 +66,10 @@ export function errorsModel(app: string, status: ErrorStatus) {
 /** Merges streamed groups into a list, the last seen first. Drops groups with another status. */
 export function mergeErrors(
   list: readonly GroupedError[],
-  told: readonly GroupedError[],
+  received: readonly GroupedError[],
   status: ErrorStatus,
 ): GroupedError[] {
-  const all = new Map([...list, ...told].map((group) => [group.fingerprint, group]));
+  const all = new Map([...list, ...received].map((group) => [group.fingerprint, group]));
   return [...all.values()]
     .filter((group) => group.status === status)
     .sort((a, b) => b.last_seen_at.localeCompare(a.last_seen_at));

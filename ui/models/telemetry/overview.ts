@@ -112,10 +112,10 @@ export function overviewModel(slug: string) {
     { id: slug },
     {
       onItems(items) {
-        const told = items.filter((item) => 'status' in item);
+        const received = items.filter((item) => 'status' in item);
         const before = deploys.data.peek();
-        if (told.length === 0 || before === null) return;
-        deploys.set(mergeDeploys(before, told).all.slice(0, DEPLOYS));
+        if (received.length === 0 || before === null) return;
+        deploys.set(mergeDeploys(before, received).all.slice(0, DEPLOYS));
         void app.refresh();
       },
       onReset: () => void deploys.refresh(),

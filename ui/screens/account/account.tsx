@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { accountModel, type Key } from '../../models/account/account.ts';
-import { hasPasskeys } from '../../models/account/doors.ts';
+import { hasPasskeys } from '../../models/account/sign-in.ts';
 import { Code } from '../../parts/code/code.tsx';
 import { Button, RemoveButton } from '../../parts/controls/button.tsx';
 import { Dialog } from '../../parts/controls/dialog.tsx';

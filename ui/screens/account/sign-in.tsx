@@ -1,7 +1,7 @@
 // Sign in: by password, by passkey, with a second factor.
 import { useState } from 'preact/hooks';
-import { Door } from '../../layout/door.tsx';
-import { hasPasskeys, signInModel } from '../../models/account/doors.ts';
+import { PublicPage } from '../../layout/public-page.tsx';
+import { hasPasskeys, signInModel } from '../../models/account/sign-in.ts';
 import { Button } from '../../parts/controls/button.tsx';
 import { Check, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
@@ -24,7 +24,7 @@ function ByPassword({ model }: { model: Model }) {
   const [password, setPassword] = useState('');
   const { busy, onSubmit } = useSubmit(() => model.byPassword(email.trim(), password));
   return (
-    <Door title="Sign in" about="To see and run the apps of this machine.">
+    <PublicPage title="Sign in" about="To see and run the apps of this machine.">
       <form class="stack" onSubmit={onSubmit}>
         <Wrong model={model} />
         <Email value={email} onValue={setEmail} />
@@ -54,7 +54,7 @@ function ByPassword({ model }: { model: Model }) {
         No account, or no way in? Whoever runs this machine can send you a link. The very first one is printed
         when Cellar starts.
       </p>
-    </Door>
+    </PublicPage>
   );
 }
 
@@ -64,15 +64,15 @@ function Forgot({ model }: { model: Model }) {
   const back = <Button onClick={() => goTo(model, 'password')}>Back to the sign-in</Button>;
   if (model.step.value === 'sent')
     return (
-      <Door
+      <PublicPage
         title="Look into your mail"
         about={`If an account here has the address ${email.trim()}, it gets a link now, which works for an hour.`}
       >
         {back}
-      </Door>
+      </PublicPage>
     );
   return (
-    <Door title="A new password" about="You get an e-mail with a link. With it you set a new password.">
+    <PublicPage title="A new password" about="You get an e-mail with a link. With it you set a new password.">
       <form class="stack" onSubmit={onSubmit}>
         <Wrong model={model} />
         <Email value={email} onValue={setEmail} />
@@ -81,7 +81,7 @@ function Forgot({ model }: { model: Model }) {
         </Button>
         {back}
       </form>
-    </Door>
+    </PublicPage>
   );
 }
 
@@ -115,7 +115,7 @@ function ByCode({ model }: { model: Model }) {
     model.step.value = isBackup ? 'code' : 'backup';
   };
   return (
-    <Door
+    <PublicPage
       title="One more step"
       about={
         isBackup
@@ -143,7 +143,7 @@ function ByCode({ model }: { model: Model }) {
           {isBackup ? 'Use the authenticator app' : 'Use a backup code'}
         </Button>
       </form>
-    </Door>
+    </PublicPage>
   );
 }
 

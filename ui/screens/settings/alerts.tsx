@@ -47,7 +47,7 @@ export default function Alerts({ app }: { app: string }) {
   };
   return (
     <>
-      <Head title="Alerts" about="Cellar tells a webhook of yours when something happens to the app.">
+      <Head title="Alerts" about="Cellar notifies your webhook when something happens to the app.">
         <Button needs="admin" look="primary" onClick={() => setEditing('new')}>
           <IconPlus /> Add an alert
         </Button>
@@ -63,7 +63,7 @@ export default function Alerts({ app }: { app: string }) {
               cell: ({ url }: Alert) => <span class="cut mono">{url}</span>,
             },
             {
-              name: 'Tells of',
+              name: 'Events',
               cell: ({ on, error_rate }) =>
                 on.length === KINDS.length
                   ? `everything, error rate over ${error_rate} %`
@@ -171,7 +171,7 @@ function Editor({
           required
         />
         <fieldset class="stack tight plain">
-          <legend>Tell of</legend>
+          <legend>Events</legend>
           {KINDS.map(([kind, words]) => (
             <Check
               key={kind}

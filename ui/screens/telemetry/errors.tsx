@@ -119,7 +119,7 @@ function None({ status }: { status: GroupedError['status'] }) {
     );
   const words = {
     resolved: 'An error that you resolve is here until a newer release has it again.',
-    ignored: 'An error that you ignore is counted here, and tells nobody.',
+    ignored: 'An ignored error is counted here, but nobody is notified.',
   };
   return (
     <Empty title={`No ${status} errors`}>

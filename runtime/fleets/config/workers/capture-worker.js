@@ -9,7 +9,7 @@ import {
   WorkerEntrypoint,
   WorkflowEntrypoint,
 } from 'cloudflare:workers';
-import { tell, toldRun } from './cellar-error-reporter.js';
+import { report, reportedRun } from './cellar-error-reporter.js';
 import {
   currentEvent,
   eventOf,
@@ -57,17 +57,17 @@ function begin() {
   try {
     const result = Reflect.apply(called, receiver, values);
     // Only real promises: reading `then` of another object may have side effects.
-    if (result instanceof Promise) result.then(guardGiven, tellUncaught);
+    if (result instanceof Promise) result.then(guardGiven, reportUncaught);
     else guardGiven(result);
     return result;
   } catch (error) {
-    tellUncaught(error);
+    reportUncaught(error);
     throw error;
   }
 }
 
-function tellUncaught(error) {
-  tell(error, 'uncaught');
+function reportUncaught(error) {
+  report(error, 'uncaught');
 }
 
 /** workerd's own prototypes. */
@@ -106,7 +106,7 @@ export function guard(main) {
 
 function guardedMethod(className, name, method) {
   const handler = `${className}.${name}`;
-  if (name === 'scheduled') method = toldRun(method);
+  if (name === 'scheduled') method = reportedRun(method);
   const { [name]: entering } = {
     [name](...values) {
       if (isInEvent()) return Reflect.apply(method, this, values);

@@ -8,7 +8,7 @@ import { env, WorkerEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
 import { answerCall, CALL_HEADER } from './cellar-called.js';
 import { enter, expectCalls, expectCallsBy, guard, imported } from './cellar-capture.js';
-import { ManualRun, tell, toldRun } from './cellar-error-reporter.js';
+import { ManualRun, report, reportedRun } from './cellar-error-reporter.js';
 import { eventOf, keepEvent } from './cellar-events.js';
 
 export * from 'cellar-app-entry';
@@ -53,7 +53,7 @@ function countWork(promise, limitMs = LIMIT_MS) {
   };
   Promise.resolve(promise).then(end, (error) => {
     end();
-    tell(error, 'waitUntil');
+    report(error, 'waitUntil');
   });
 }
 imported.waitUntil = (promise) => countWork(promise);
@@ -109,8 +109,8 @@ async function runCron(cron, env, context) {
   countWork(call(), RUN_LIMIT_MS);
   context.waitUntil(run.ended);
   const goesOn = scheduler.wait(RUN_ANSWER_MS).then(() => null);
-  const told = await Promise.race([run.ended, goesOn]);
-  return told ?? { cron, outcome: 'running', duration_ms: null, error: null, trace_id: null };
+  const result = await Promise.race([run.ended, goesOn]);
+  return result ?? { cron, outcome: 'running', duration_ms: null, error: null, trace_id: null };
 }
 
 async function write(request, env, context) {
@@ -181,7 +181,7 @@ function wrapClass(main) {
       try {
         return Reflect.construct(target, values);
       } catch (error) {
-        tell(error, 'uncaught', eventOf(`new ${target.name}`));
+        report(error, 'uncaught', eventOf(`new ${target.name}`));
         throw error;
       }
     },
@@ -198,7 +198,7 @@ function wrapHandlers(main, others = {}) {
     get(_, name) {
       const own = main[name];
       if (typeof own !== 'function') return others[name] ?? own;
-      const handler = name === 'scheduled' ? toldRun(own) : own;
+      const handler = name === 'scheduled' ? reportedRun(own) : own;
       return (event, env, context) => {
         count(context);
         return enter(name, handler, main, [event, env, context]);

@@ -25,12 +25,12 @@ const CAUSES = 3;
 
 const print = { ...console };
 
-/** Errors already reported: by object, or by text for one that another object threw. */
-const told = new WeakMap();
+/** Ids of errors already reported: by object, or by text for one that another object threw. */
+const ids = new WeakMap();
 const thrown = new Map();
 let left = ERRORS_SAVED;
 let filledAt = 0;
-let untold = 0;
+let unreported = 0;
 
 /**
  * Reports an error to the host. Never throws.
@@ -39,17 +39,22 @@ let untold = 0;
  * @param printed prints the app's own text after this JSON; null when the app printed nothing
  * @returns whether it was reported
  */
-export function tell(error, mechanism, event = currentEvent(), printed = null) {
+export function report(error, mechanism, event = currentEvent(), printed = null) {
   try {
-    if (!mayTell()) {
-      untold++;
+    if (!mayReport()) {
+      unreported++;
       return false;
     }
     const head = {
-      error: { ...described(error), mechanism, ...(untold > 0 && { untold }), ...where(event) },
+      error: {
+        ...described(error),
+        mechanism,
+        ...(unreported > 0 && { untold: unreported }),
+        ...where(event),
+      },
     };
     if (event !== undefined) head.trace_id = traceIdOf(event);
-    untold = 0;
+    unreported = 0;
     if (printed === null) print.error(marked(head, END) + (head.error.stack ?? head.error.message));
     else printed(textOf(head));
     return true;
@@ -67,7 +72,7 @@ function textOf(head) {
   return JSON.stringify(head).replaceAll('%', '\\u0025');
 }
 
-function mayTell() {
+function mayReport() {
   const now = Date.now();
   // The clock may have been set back.
   const passedS = Math.max(0, now - filledAt) / 1000;
@@ -103,9 +108,9 @@ function stackOf(error) {
 /** The same id each time one error is reported: printed and thrown, or thrown by an object and by its caller. */
 function idOf(error, words) {
   if (error === null || typeof error !== 'object') return shortId();
-  let id = told.get(error) ?? (error.remote === true ? thrown.get(words) : undefined);
+  let id = ids.get(error) ?? (error.remote === true ? thrown.get(words) : undefined);
   id ??= shortId();
-  told.set(error, id);
+  ids.set(error, id);
   thrown.delete(words);
   thrown.set(words, id);
   if (thrown.size > REMEMBERED) thrown.delete(thrown.keys().next().value);
@@ -147,13 +152,13 @@ export class ManualRun {
 
   noRetry() {}
 
-  static end(run, told) {
-    if (#ended in run) run.#ended.resolve(told);
+  static end(run, result) {
+    if (#ended in run) run.#ended.resolve(result);
   }
 }
 
 /** Wraps a `scheduled` handler and reports each cron run to the host when it ends. */
-export function toldRun(scheduled) {
+export function reportedRun(scheduled) {
   return function (event, ...others) {
     const { cron } = event ?? {};
     // An object's own method with that name.
@@ -161,7 +166,7 @@ export function toldRun(scheduled) {
       return Reflect.apply(scheduled, this, [event, ...others]);
     const running = currentEvent();
     const startedAt = Date.now();
-    const end = (failure) => tellRun(event, running, startedAt, failure);
+    const end = (failure) => reportRun(event, running, startedAt, failure);
     const fail = (error) => end(cut(wordsOf(error), MESSAGE_LENGTH));
     try {
       const result = Reflect.apply(scheduled, this, [event, ...others]);
@@ -176,7 +181,7 @@ export function toldRun(scheduled) {
 }
 
 /** @param failure why the run failed; null on success */
-function tellRun(event, running, startedAt, failure) {
+function reportRun(event, running, startedAt, failure) {
   const run = {
     cron: event.cron,
     trigger: event instanceof ManualRun ? 'manual' : 'schedule',
@@ -207,9 +212,9 @@ for (const level of ['debug', 'error', 'info', 'log', 'warn']) {
       for (let i = 0; i < values.length; i++)
         if (typeof values[i] === 'string') values[i] = cut(values[i], PRINTED_LENGTH);
       const json = jsonOf(values);
-      const printTold = (head) =>
+      const printReported = (head) =>
         printWith(level, json === null ? head : `${head.slice(0, -1)},"values":${json}}`, values);
-      if (error !== undefined && tell(error, 'console', event, printTold)) return;
+      if (error !== undefined && report(error, 'console', event, printReported)) return;
       const members = [];
       if (event !== undefined) members.push(`"trace_id":"${traceIdOf(event)}"`);
       if (json !== null) members.push(`"values":${json}`);
@@ -282,7 +287,7 @@ for (const name of ['setTimeout', 'setInterval']) {
         try {
           return Reflect.apply(callback, this, values);
         } catch (error) {
-          tell(error, 'uncaught');
+          report(error, 'uncaught');
           throw error;
         }
       };
@@ -292,9 +297,9 @@ for (const name of ['setTimeout', 'setInterval']) {
 }
 
 addEventListener('unhandledrejection', ({ reason }) => {
-  if (!isOfInspect(reason)) tell(reason, 'unhandledrejection', eventOfRejection());
+  if (!isOfInspect(reason)) report(reason, 'unhandledrejection', eventOfRejection());
 });
-addEventListener('error', ({ error }) => tell(error, 'error event'));
+addEventListener('error', ({ error }) => report(error, 'error event'));
 
 /** Whether the rejected call was workerd's own: to print an object such as a stub, it calls its `entries`. */
 function isOfInspect(reason) {

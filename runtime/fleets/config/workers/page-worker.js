@@ -2,7 +2,7 @@
 // does not have this module.
 import { env } from 'cloudflare:workers';
 import { eventTraceId } from './cellar-capture.js';
-import { tell } from './cellar-error-reporter.js';
+import { report } from './cellar-error-reporter.js';
 
 /** The control UI's address; empty for none. */
 const UI = 'cellar-ui-url';
@@ -38,7 +38,7 @@ function answering(fetch) {
       return await fetch.call(this, request, ...others);
     } catch (error) {
       if (!request.headers.get('accept')?.includes('text/html')) throw error;
-      tell(error, 'uncaught');
+      report(error, 'uncaught');
       return new Response(await page(error, request), {
         status: 500,
         headers: { 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' },

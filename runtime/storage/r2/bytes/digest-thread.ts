@@ -12,23 +12,23 @@ export type ToDigest =
 
 const hashes = new Map<number, [Algorithm, Hash][]>();
 
-parentPort!.on('message', (told: ToDigest) => {
-  const { body } = told;
-  if ('begins' in told) {
+parentPort!.on('message', (message: ToDigest) => {
+  const { body } = message;
+  if ('begins' in message) {
     hashes.set(
       body,
-      told.begins.map((algorithm) => [algorithm, createHash(algorithm)]),
+      message.begins.map((algorithm) => [algorithm, createHash(algorithm)]),
     );
     return;
   }
   const own = hashes.get(body)!;
-  if ('piece' in told) {
-    for (const [, hash] of own) hash.update(told.piece);
+  if ('piece' in message) {
+    for (const [, hash] of own) hash.update(message.piece);
     parentPort!.postMessage(null);
     return;
   }
   hashes.delete(body);
-  if ('ends' in told)
+  if ('ends' in message)
     parentPort!.postMessage(
       Object.fromEntries(own.map(([algorithm, hash]) => [algorithm, hash.digest()])) satisfies Digests,
     );

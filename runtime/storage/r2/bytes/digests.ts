@@ -85,11 +85,11 @@ class DigestThread {
     };
   }
 
-  #ask(told: ToDigest): Promise<Digests | null> {
+  #ask(message: ToDigest): Promise<Digests | null> {
     if (this.#ended !== null) return Promise.reject(this.#ended);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject });
-      this.#worker.postMessage(told);
+      this.#worker.postMessage(message);
     });
   }
 

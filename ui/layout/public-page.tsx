@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { Mark } from '../parts/code/mark.tsx';
 
 /** A narrow centred card with a title, a description and a form. */
-export function Door({
+export function PublicPage({
   title,
   about,
   children,
@@ -13,7 +13,7 @@ export function Door({
   children?: ComponentChildren;
 }) {
   return (
-    <div class="door">
+    <div class="public-page">
       <div class="card">
         <Mark size={36} />
         <div class="stack tight">

@@ -76,7 +76,7 @@ async function wrongDelay(request) {
 
 export default { fetch: (request, _env, context) => send(request, context) };
 
-export class QueueDoor extends WorkerEntrypoint {
+export class QueueEntrypoint extends WorkerEntrypoint {
   fetch(request) {
     const { queue } = JSON.parse(request.headers.get(CALL_HEADER));
     if (!Object.hasOwn(env.CONSUMERS, queue))

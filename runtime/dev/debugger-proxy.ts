@@ -8,7 +8,7 @@ import { backendAt } from './backend.ts';
 
 const HOLD_TIMEOUT_MS = 10_000;
 
-export class DebuggerDoor {
+export class DebuggerProxy {
   readonly #gateway = new Gateway({ resolve: (head) => this.#resolve(head), holdTimeoutMs: HOLD_TIMEOUT_MS });
   /** The inspector of the current process. */
   #inspector: Backend | null = null;
