@@ -9,7 +9,7 @@ after(worktrees.remove);
 
 const index = { 'index.html': '<h1>Site</h1>' };
 
-test("a site in the project's root is served without its tools' files", async () => {
+test("a site in the project's root is served without the files of its tools", async () => {
   const { bundle, list, notes } = await worktrees.bundle({
     ...index,
     _headers: '/*\n  x-a: b',
@@ -43,7 +43,7 @@ test("a site in the project's root is served without its tools' files", async ()
   assert.deepEqual(notes, ['static site: 6 files in .']);
 });
 
-test('a built site is served whole, but for local secrets', async () => {
+test('a built site is served whole, except local secrets', async () => {
   const { list } = await worktrees.bundle({
     'dist/index.html': '',
     'dist/assets/node_modules/font.woff2': '',
@@ -54,7 +54,7 @@ test('a built site is served whole, but for local secrets', async () => {
   assert.deepEqual(list(), ['assets/.hidden', 'assets/assets/node_modules/font.woff2', 'assets/index.html']);
 });
 
-test('links inside the project are followed, those that leave it are refused', async () => {
+test('links inside the project are followed, and links out of it are refused', async () => {
   const outside = worktrees.write({ secret: 's3cret', 'folder/secret': 's3cret' });
   const { read } = await worktrees.bundle({
     ...index,
@@ -76,14 +76,14 @@ test('links inside the project are followed, those that leave it are refused', a
   );
 });
 
-test('a link to a folder that it lies in does not go on for ever', async () => {
+test('a link to one of its own parent folders does not loop forever', async () => {
   await assert.rejects(
     worktrees.bundle({ ...index, 'sub/again': { link: '..' } }),
     /^BuildFailure: assets: sub\/again is a link to a directory it lies in/,
   );
 });
 
-test('folders linked to over and over are refused before their copies fill the disk', async () => {
+test('folders with many links to them are refused before their copies fill the disk', async () => {
   const links = (levels: number): Files =>
     Object.fromEntries(
       Array.from({ length: levels }, (_, level) => {
@@ -105,7 +105,7 @@ test('folders linked to over and over are refused before their copies fill the d
   assert.equal(list().length, 16);
 });
 
-test("the assets' directory of a Wrangler project must be there, in the project", async () => {
+test('the assets directory of a Wrangler project must exist inside the project', async () => {
   const assets = (directory: string | undefined) =>
     worktrees.bundle(wranglerProject({ assets: { directory, binding: 'A' } }));
   await assert.rejects(assets('dist'), /^BuildFailure: assets\.directory: there is no dist/);
@@ -116,7 +116,7 @@ test("the assets' directory of a Wrangler project must be there, in the project"
   await assert.rejects(assets(undefined), /^BuildFailure: assets\.directory is missing/);
 });
 
-test('assets that the package of a folder builds are missing with a sentence on how to build them', async () => {
+test('the error for missing assets that a package builds says how to build them', async () => {
   const files = { 'web/package.json': '{"scripts":{"build":"vite build"}}', 'docs/x': '' };
   const assets = (directory: string) =>
     worktrees.bundle({ ...files, 'wrangler.jsonc': JSON.stringify({ name: 'x', assets: { directory } }) });
@@ -141,7 +141,7 @@ test('a Wrangler project may have assets and no Worker', async () => {
   assert.deepEqual(list(), ['assets/index.html']);
 });
 
-test('a site of one page that a script fills is a single-page app; any other has its 404 page', async () => {
+test('a one-page site filled by a script is a single-page app; any other site has a 404 page', async () => {
   const page = '<!doctype html><div id="app"></div><script type="module" src="/app.js"></script>';
   const handling = async (files: Files) => (await worktrees.bundle(files)).bundle.assets?.notFoundHandling;
   const app = { 'dist/index.html': page, 'dist/app.js': '' };
@@ -153,7 +153,7 @@ test('a site of one page that a script fills is a single-page app; any other has
   assert.equal(await handling({ 'index.html': '<h1>One page</h1>' }), '404-page');
 });
 
-test("a Worker's code in a folder of assets is never one of them, and run where it is the main file", async () => {
+test('Worker code in an assets folder is never served, and runs if it is the main file', async () => {
   const files = {
     'out/a.txt': '',
     'out/_worker.js': 'export default { fetch() {} }',
@@ -168,14 +168,14 @@ test("a Worker's code in a folder of assets is never one of them, and run where 
   assert.doesNotMatch(main.notes.join(), /is not run/);
 });
 
-test('rules for the assets that are too long fail by name, before they are read', async () => {
+test('asset rules that are too long fail by name before they are read', async () => {
   await assert.rejects(
     worktrees.bundle({ ...index, _headers: '/*\n  x-a: b\n'.repeat(400_000) }),
     /^BuildFailure: assets: _headers has more than 256 KiB$/,
   );
 });
 
-test('the routes of a Pages project are taken or refused as Pages does, with the rule named', async () => {
+test('the routes of a Pages project are accepted or refused as Pages does, and the error names the rule', async () => {
   const routed = (routes: object) =>
     worktrees.bundle({
       'dist/index.html': '',
@@ -197,7 +197,7 @@ test('the routes of a Pages project are taken or refused as Pages does, with the
     await assert.rejects(routed(routes), message);
 });
 
-test('a site of Workers Sites without a Worker is served as assets, with a warning', async () => {
+test('a Workers Sites project without a Worker is served as assets, with a warning', async () => {
   const config = 'name = "x"\ntype = "javascript"\n[site]\nbucket = "./dist"';
   const { bundle, list } = await worktrees.bundle({
     'wrangler.toml': config,

@@ -4,7 +4,7 @@ import { deployScript } from '../../bundler/deploy-script/deploy-script.ts';
 
 type Scripts = Record<string, string>;
 
-/** What a script deploys, in few words: what is said of the deploy, and nothing that is not said. */
+/** Returns what a script deploys: its build, and the options that it sets. */
 function read(scripts: Scripts) {
   const found = deployScript(scripts);
   if (found === null) return null;
@@ -19,7 +19,7 @@ function read(scripts: Scripts) {
   };
 }
 
-/** Forms of scripts in public repositories, with names of their own left out. */
+/** Forms of scripts from public repositories, without names of their own. */
 const FORMS: [deploy: string | Scripts, build: string, said: object][] = [
   ['wrangler deploy', '', {}],
   ['wrangler publish', '', {}],
@@ -154,17 +154,17 @@ const FORMS: [deploy: string | Scripts, build: string, said: object][] = [
   [{ deploy: 'echo "a && b; c" && wrangler deploy 2>&1 | tee log' }, 'echo "a && b; c"', {}],
 ];
 
-test('what comes before Wrangler in the script that deploys is the build, and its words say what is deployed', () => {
+test('the commands before Wrangler in a deploy script are the build, and its arguments say what is deployed', () => {
   for (const [script, build, said] of FORMS) {
     const scripts = typeof script === 'string' ? { deploy: script } : script;
-    // What a script does that is not taken apart is no matter here.
+    // Scripts that are only called by name do not matter here.
     const all = { build: 'vite build', check: 'tsc', ...scripts };
     const shown = JSON.stringify(script);
     assert.deepEqual(read(all), { build, said }, shown);
   }
 });
 
-test('commands for an account, and those after Wrangler, are named and not run', () => {
+test('account commands and those after Wrangler are named and not run', () => {
   const scripts = {
     predeploy: 'wrangler whoami || wrangler login',
     deploy: 'npm run migrate && wrangler deploy && npm run purge',
@@ -186,14 +186,14 @@ test('a script that calls itself is read once', () => {
   assert.ok(deployScript(scripts));
 });
 
-test('the script that deploys goes before one that may be for a trial', () => {
+test('a production deploy script takes precedence over a staging one', () => {
   const trial = deployScript({ 'deploy:staging': 'vite build && wrangler deploy src/a.ts --env staging' });
   assert.deepEqual([trial?.call.main, trial?.call.environment, trial?.before], ['src/a.ts', null, null]);
   const both = deployScript({ start: 'wrangler deploy other.ts', deploy: 'wrangler deploy src/index.ts' });
   assert.equal(both?.call.main, 'src/index.ts');
 });
 
-test('what does not deploy is no such script', () => {
+test('a script that does not deploy is not a deploy script', () => {
   for (const script of [
     'wrangler dev src/index.ts',
     'wrangler deploy --dry-run src/index.ts',

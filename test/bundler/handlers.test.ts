@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { bundleHandlers, HANDLER_SOURCES, keptHandlers } from '../../bundler/modules/handlers.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test('the handlers are bundled once, and anew when their sources have changed', async (t) => {
+test('the handlers are bundled once, and again when their sources have changed', async (t) => {
   const directory = join(temporaryDirectory(t), 'compiled');
   const script = await keptHandlers(directory);
   const path = join(directory, 'handlers.js');
@@ -18,11 +18,11 @@ test('the handlers are bundled once, and anew when their sources have changed', 
   writeFileSync(path, '// of other sources\nkept');
   assert.equal(await keptHandlers(directory), script);
   assert.equal(readFileSync(path, 'utf8'), script);
-  // Where nothing can be kept, as on a full disk, they are there all the same.
+  // Without a writable cache, as on a full disk, they are bundled each time.
   assert.equal(await keptHandlers(join(path, 'below-a-file')), script);
 });
 
-test('all that the handlers are made of lies in the folders that are looked at, or is a package', async () => {
+test('all sources of the handlers are in the checked folders or in packages', async () => {
   const files = [...(await bundleHandlers()).matchAll(/^\/\/ ([\w./@-]+\.[a-z]+)$/gm)].map(
     ([, path]) => path!,
   );

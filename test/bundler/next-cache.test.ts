@@ -8,7 +8,7 @@ after(worktrees.remove);
 
 const hash = (key: string) => createHash('sha256').update(key).digest('hex');
 
-/** A project whose Worker has the cache of this name, with one page and one answer that were made at build time. */
+/** A project whose Worker has the named cache, with one page and one response from build time. */
 const project = (name: string, config: object, files: Record<string, string> = {}) => ({
   ...wranglerProject({ main: '.open-next/worker.js', ...config }),
   '.open-next/worker.js': `export default { fetch: () => new Response(${JSON.stringify(name)}) };`,
@@ -19,7 +19,7 @@ const project = (name: string, config: object, files: Record<string, string> = {
 const R2 = 'cf-r2-incremental-cache';
 const bucket = { r2_buckets: [{ binding: 'NEXT_INC_CACHE_R2_BUCKET', bucket_name: 'cache' }] };
 
-test("the cache of OpenNext's build belongs to the release, each file under its key", async () => {
+test("the cache of OpenNext's build is part of the release, each file under its key", async () => {
   const { bundle, list } = await worktrees.bundle(project(R2, bucket));
   assert.deepEqual(bundle.prefill, {
     kind: 'bucket',
@@ -42,7 +42,7 @@ test("the cache of OpenNext's build belongs to the release, each file under its 
   assert.deepEqual([named.bundle.prefill?.kind, named.bundle.prefill?.prefix], ['namespace', 'mine']);
 });
 
-test('a Worker that keeps its cache among its assets finds it there, and visitors do not', async () => {
+test('a Worker with its cache among its assets finds it there, and visitors do not', async () => {
   const { bundle, list } = await worktrees.bundle(
     project(
       'cf-static-assets-incremental-cache',
@@ -55,7 +55,7 @@ test('a Worker that keeps its cache among its assets finds it there, and visitor
   assert.ok(list().includes('assets/cdn-cgi/_next_cache/b1/posts/hello.cache'), list().join('\n'));
 });
 
-test('a D1 database of tags gets its table, and a Worker without a cache gets nothing', async () => {
+test('a D1 tag database gets its table, and a Worker without a cache gets nothing', async () => {
   const { bundle } = await worktrees.bundle(
     project('none', { ...bucket, d1_databases: [{ binding: 'NEXT_TAG_CACHE_D1', database_name: 'tags' }] }),
   );
@@ -66,7 +66,7 @@ test('a D1 database of tags gets its table, and a Worker without a cache gets no
   );
 });
 
-test('a cache without its binding, and what is no cache, fail by name', async () => {
+test('a cache without its binding and a file that is not a cache entry fail by name', async () => {
   await assert.rejects(
     worktrees.bundle(project(R2, {})),
     /wrangler\.json\w*: r2_buckets has no binding NEXT_INC_CACHE_R2_BUCKET, where open-next\.config\.ts/,

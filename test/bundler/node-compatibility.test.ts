@@ -1,4 +1,4 @@
-// Small Workers that use Node, bundled here and by Wrangler, in one workerd: they must answer the same.
+// Small Workers that use Node, bundled by Cellar and by Wrangler, in one workerd: their answers must be equal.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ const require = createRequire(import.meta.url);
 const worktrees = makeWorktrees();
 after(worktrees.remove);
 
-/** What Workers ask of Node: imports, and an expression for each answer. */
+/** What Workers use of Node: imports, and an expression for each answer. */
 const IMPORTS = `
   import os from 'node:os'; import fs from 'fs'; import { join } from 'node:path'; import child from 'node:child_process';
   import http from 'node:http'; import tty from 'tty'; import v8 from 'node:v8'; import vm from 'node:vm'; import dgram from 'node:dgram';
@@ -125,12 +125,12 @@ const CASES: Record<string, { config: Record<string, unknown>; files: Record<str
   },
 };
 
-/** What `wrangler deploy --dry-run` makes of a project. */
+/** Bundles a project with `wrangler deploy --dry-run`. */
 async function byWrangler(worktree: string): Promise<string> {
   const out = join(worktrees.write({}), 'out');
   const wrangler = require.resolve('wrangler').replace(/wrangler-dist.*/, 'bin/wrangler.js');
   const words = [wrangler, 'deploy', '--dry-run', '--outdir', out];
-  // Without its banner Wrangler does not ask the registry for its newest version.
+  // Without its banner, Wrangler does not ask the registry for its newest version.
   const quiet = { CI: '1', WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true' };
   const env = { ...COMPILE_CACHE_ENV, PATH: process.env.PATH, HOME: worktrees.root, ...quiet };
   await promisify(execFile)(process.execPath, words, { cwd: worktree, env, timeout: 60_000 });
@@ -168,7 +168,7 @@ test('Workers that use Node answer as when Wrangler bundles them', { timeout: 18
   }
 });
 
-test("a polyfill's sources are named by its package, not by where Cellar lies", async () => {
+test("sources of polyfills are named by their package, not by Cellar's path", async () => {
   const config = { name: 'x', main: 'index.js', compatibility_date: '2025-04-01', ...COMPAT };
   const { read } = await worktrees.bundle({ 'wrangler.json': JSON.stringify(config), ...ALL });
   const { sources } = JSON.parse(read('modules/index.js.map')) as { sources: string[] };
@@ -179,7 +179,7 @@ test("a polyfill's sources are named by its package, not by where Cellar lies", 
   );
 });
 
-test('the polyfills are of the versions that Wrangler takes', () => {
+test('the polyfills have the versions that Wrangler uses', () => {
   const own = require('../../package.json').dependencies;
   const { dependencies } = require(require.resolve('wrangler').replace(/wrangler-dist.*/, 'package.json'));
   for (const name of ['unenv', '@cloudflare/unenv-preset']) assert.equal(own[name], dependencies[name]);

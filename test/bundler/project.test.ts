@@ -9,7 +9,7 @@ import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 const worktrees = makeWorktrees();
 after(worktrees.remove);
 
-/** What is found: its kind, and the file or directory that made it so. */
+/** Returns the kind of a project, and the file or directory that determines it. */
 function find(...paths: string[]): string {
   const files: Files = Object.fromEntries(
     paths.map((path) => [path, path === 'package.json' ? '{"main": "lib/app.js"}' : '']),
@@ -21,13 +21,13 @@ function find(...paths: string[]): string {
   return `${found.kind} ${at === null ? 'of the build' : at.slice(root.length + 1)}`.trim();
 }
 
-test('a Wrangler configuration comes before everything else', () => {
+test('a Wrangler configuration takes precedence over everything else', () => {
   for (const name of ['wrangler.toml', 'wrangler.json', 'wrangler.jsonc']) {
     assert.equal(find(name, 'index.html', 'dist/index.html', 'index.js'), `wrangler ${name}`);
   }
 });
 
-test('what a build tool wrote is a Wrangler project too', () => {
+test("a build tool's output configuration makes a Wrangler project too", () => {
   const written = '.wrangler/deploy/config.json';
   const files = { [written]: '{"configPath": "../../out/wrangler.json"}', 'out/wrangler.json': '{}' };
   const root = worktrees.write({ ...files, 'out/index.html': '' });
@@ -38,7 +38,7 @@ test('what a build tool wrote is a Wrangler project too', () => {
   });
 });
 
-test('a site is looked for in the folders that builds write, and in the root last', () => {
+test('a site is searched for in the build output folders, and in the root last', () => {
   assert.equal(
     find('index.html', 'public/index.html', 'out/index.html', 'build/index.html', 'dist/index.html'),
     'site dist',
@@ -54,11 +54,11 @@ test("a Worker is the package's main, else an index file", () => {
   assert.equal(find('package.json', 'index.ts', 'index.js'), 'worker index.ts');
   assert.equal(find('index.js'), 'worker index.js');
   assert.equal(find('README.md', 'src/index.js'), 'nothing');
-  // Of Pages, which has the root as the folder of the site.
+  // A Pages project with the root as the site's folder.
   assert.equal(find('_worker.js', 'index.js'), 'site');
 });
 
-test('package.json says what is to be installed and run', () => {
+test('package.json determines what to install and run', () => {
   const read = (text: string) => readPackageJson(worktrees.write({ 'package.json': text }));
   assert.deepEqual(read('{"devDependencies": {"vite": "1"}, "scripts": {"build": "vite build"}}'), {
     name: null,
@@ -84,7 +84,7 @@ test('package.json says what is to be installed and run', () => {
   );
 });
 
-test('a project does not learn what lies outside of it', () => {
+test('a project cannot read files outside of it', () => {
   const told = (files: Files, output: string | null = null) => {
     const root = worktrees.write(files);
     try {
@@ -110,7 +110,7 @@ test('a project does not learn what lies outside of it', () => {
   }
 });
 
-test('no link tells whether something lies outside of the project', async () => {
+test('links do not reveal whether something outside the project exists', async () => {
   const manifest = (more: object = {}) => JSON.stringify({ scripts: { build: 'x' }, ...more });
   const turbo = { packageManager: 'npm@11.0.0', workspaces: ['app'], devDependencies: { turbo: '2' } };
   const pages = wranglerProject({ main: undefined, pages_build_output_dir: 'dist' }, { 'dist/a.html': '' });
@@ -152,11 +152,11 @@ test('no link tells whether something lies outside of the project', async () => 
   }
 });
 
-test('a file that has the name of a folder is no site', () => {
+test('a file with the name of an output folder is not a site', () => {
   assert.equal(find('build', 'index.js'), 'worker index.js');
 });
 
-test('a page that only a build tool understands is no site', () => {
+test('a page that needs a build tool is not a site', () => {
   const found = (files: Files) => {
     const root = worktrees.write(files);
     return findProject({ root, folder: root }, null, null);
@@ -167,12 +167,12 @@ test('a page that only a build tool understands is no site', () => {
     /belongs to vite\.config\.ts, and nothing/,
   );
   assert.throws(() => found(vite), /names a script that browsers cannot run, and nothing builds it/);
-  // Its script is to make the site.
+  // Its build script creates the site.
   assert.equal(found({ ...vite, 'package.json': '{"scripts": {"build": "vite build"}}' }), null);
   assert.equal(found({ 'index.html': '<script src="app.js"></script>' })?.kind, 'site');
 });
 
-test('after a build the folder that it wrote is the site', () => {
+test('after a build its output folder is the site', () => {
   const build = (files: Files, written: Files) => {
     const root = worktrees.write(files);
     const before = siteFolders({ root, folder: root });
@@ -205,7 +205,7 @@ test('after a build the folder that it wrote is the site', () => {
   );
 });
 
-test('a configuration beside the folder of its package has that installed, and built where something is missing', async () => {
+test('a configuration beside the folder of its package has it installed, and built if files are missing', async () => {
   const plan = (files: Files) => {
     const worktree = worktrees.write(files);
     return planBuild({ worktree, settings: NO_SETTINGS, environment: null, manifests: ['web/package.json'] });
@@ -221,7 +221,7 @@ test('a configuration beside the folder of its package has that installed, and b
   const built = [{ kind: 'command', command: 'npm run build', cwd: 'web' }];
   assert.deepEqual((await plan({ ...web, 'wrangler.toml': site })).build, built);
   assert.deepEqual((await plan({ ...web, 'wrangler.toml': site, 'web/dist/a': '' })).build, []);
-  // A package.json beside the configuration is the project's.
+  // A package.json beside the configuration is that of the project.
   await assert.rejects(
     plan({ ...web, 'wrangler.toml': site, 'package.json': '{}' }),
     /web is a package that was not built/,

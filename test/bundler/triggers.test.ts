@@ -8,7 +8,7 @@ after(worktrees.remove);
 const refuses = (config: Record<string, unknown>, message: RegExp) =>
   assert.rejects(worktrees.bundle(wranglerProject(config)), { name: 'BuildFailure', message });
 
-test('crons and queues arrive in the bundle with all their settings, and nothing else for those left out', async () => {
+test('crons and queues are bundled with all their settings, and omitted ones add nothing', async () => {
   const { bundle, notes } = await worktrees.bundle(
     wranglerProject({
       triggers: { crons: ['*/5 * * * *', ' 0 5 * * SUN ', '*/5 * * * *'] },
@@ -54,12 +54,12 @@ test('crons and queues arrive in the bundle with all their settings, and nothing
   assert.ok(!notes.some((note) => note.includes('queue')), notes.join('\n'));
 });
 
-test('a project without any has none in its bundle', async () => {
+test('a project without triggers has none in its bundle', async () => {
   const { bundle } = await worktrees.bundle(wranglerProject({ triggers: { crons: [] }, queues: {} }));
   assert.ok(!('triggers' in bundle));
 });
 
-test('a queue that other apps feed, or consume, is one that the project may have', async () => {
+test('a project may use a queue that another app feeds or consumes', async () => {
   await refuses(
     {
       queues: {

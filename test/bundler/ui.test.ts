@@ -1,19 +1,19 @@
-// The control UI as it is served: whole, small, and nothing of it from elsewhere.
+// The control UI as it is served: complete, small, and without files from other origins.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { bundleUi, withImports } from '../../bundler/modules/ui.ts';
 
-/** Bytes of gzip, before the editor: of the first view, and of any screen with all that it loads at once. */
+/** Bytes of gzip without the editor: of the first view, and of any screen with everything that it loads at once. */
 const BUDGET = 90 * 1024;
-/** The same of the editor, beside the first view. */
+/** The same for the editor, besides the first view. */
 const EDITOR_BUDGET = 150 * 1024;
 const { files, first, metafile } = await bundleUi();
 
 const sizes = new Map(files.map(({ path, contents }) => [path, gzipSync(contents).length]));
 const sizeOf = (paths: Iterable<string>) => [...paths].reduce((sum, path) => sum + sizes.get(path)!, 0);
 
-test('each screen stays in its budget of bytes, with the page and all that it loads at once', () => {
+test('each screen with the page and everything that it loads at once stays within its byte budget', () => {
   for (const [path, { entryPoint }] of Object.entries(metafile.outputs)) {
     if (!entryPoint?.startsWith('ui/screens/')) continue;
     const loaded = new Set([
@@ -26,13 +26,13 @@ test('each screen stays in its budget of bytes, with the page and all that it lo
   }
 });
 
-test('the first view is few files, which the page names: a browser asks for six at a time', () => {
+test('the first view has few files, all named in the page: a browser loads six at a time', () => {
   assert.ok(first.length <= 4, `${first.length} files: ${first.join(' ')}`);
   const page = new TextDecoder().decode(files.find(({ path }) => path === '/index.html')!.contents);
   for (const path of first) assert.ok(page.includes(`"${path}"`), path);
 });
 
-test('the editor has a budget of its own, with the languages of scripts', () => {
+test('the editor with its script languages stays within a budget of its own', () => {
   const loaded = new Set<string>();
   for (const [path, { entryPoint }] of Object.entries(metafile.outputs)) {
     if (!entryPoint?.endsWith('ui/editor/editor.tsx') && !entryPoint?.endsWith('languages/javascript.ts'))
@@ -45,16 +45,16 @@ test('the editor has a budget of its own, with the languages of scripts', () => 
   assert.ok(bytes <= EDITOR_BUDGET, `the editor needs ${bytes} bytes of gzip, more than ${EDITOR_BUDGET}`);
 });
 
-test('the page names files that are there, and nothing of another origin or inline', () => {
+test('the page names only existing files, and nothing inline or from another origin', () => {
   const page = new TextDecoder().decode(files.find(({ path }) => path === '/index.html')!.contents);
   const named = [...page.matchAll(/(?:src|href)="([^"]*)"/g)].map((match) => match[1]!);
   assert.ok(named.length >= 4);
-  // Who is signed in is asked of the server beside them.
+  // The server answers beside the files who is signed in.
   for (const path of named) assert.ok(sizes.has(path) || path === '/session', `${path} is not there`);
   assert.doesNotMatch(page, /<script(?![^>]*src=)|<style|style="|\son\w+="/);
 });
 
-test('what may be kept for ever has a hash in its name, and every file a type', () => {
+test('immutable files have a hash in their name, and every file has a type', () => {
   for (const { path, immutable, type } of files) {
     assert.equal(immutable, path.startsWith('/assets/'), path);
     if (immutable) assert.match(path, /-[A-Z0-9]{8}\.(js|css)$/);

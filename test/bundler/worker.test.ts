@@ -12,7 +12,7 @@ import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 const worktrees = makeWorktrees();
 after(worktrees.remove);
 
-/** Runs a bundled Worker's `fetch` in Node, for bundles that import nothing but Node's own modules. */
+/** Runs a bundled Worker's `fetch` in Node. The bundle may import only Node's own modules. */
 async function answer(source: string): Promise<string> {
   const path = join(worktrees.write({}), 'index.mjs');
   writeFileSync(path, source);
@@ -34,7 +34,7 @@ test('TypeScript, JSX, text and SQL are bundled into one module', async () => {
   assert.equal(await answer(read('modules/index.js')), 'SELECT 1|<p>|note|em|production');
 });
 
-test('WebAssembly and data become modules of their own, once each', async () => {
+test('WebAssembly and data become separate modules, once each', async () => {
   const { bundle, read } = await worktrees.bundle({
     'index.js': `
       import one from './a.wasm'; import two from './a.wasm?module'; import data from './d.bin';
@@ -50,7 +50,7 @@ test('WebAssembly and data become modules of their own, once each', async () => 
   for (const { name } of files) assert.ok(read(entry!.path).includes(`"./${name}"`), name);
 });
 
-test('module rules match below folders whose names begin with a dot', async () => {
+test('module rules match files in folders whose names begin with a dot', async () => {
   const store = 'node_modules/.pnpm/picture@1.0.0/node_modules/picture';
   const rules = [
     { type: 'Text', globs: ['**/*.md', '.output/**/*.part'] },
@@ -77,7 +77,7 @@ test('module rules match below folders whose names begin with a dot', async () =
   assert.match(read('modules/index.js'), /# Title.*# Part/s);
 });
 
-test('module rules of the project come before the usual ones', async () => {
+test('module rules of the project precede the default ones', async () => {
   const { bundle, read } = await worktrees.bundle(
     wranglerProject(
       {
@@ -115,7 +115,7 @@ test("Node's modules are left to workerd under their node: names, required ones 
   assert.equal(await answer(source.replace(/import \{ env \}.*\n/, 'const env = "!";\n')), 'a/bfunction1!');
 });
 
-test('without Node compatibility a package stands in for the module of its name', async () => {
+test('without Node compatibility a package replaces the Node module of its name', async () => {
   const files = {
     'index.js': 'import { name } from "events"; export default { fetch: () => new Response(name) }',
     'node_modules/events/package.json': '{"name": "events", "main": "index.js"}',
@@ -128,7 +128,7 @@ test('without Node compatibility a package stands in for the module of its name'
   assert.match(compatible.read('modules/index.js'), /from ?"node:events"/);
 });
 
-test('a module of Node that an old compatibility date does not offer is mentioned', async () => {
+test('a Node module that an old compatibility date does not offer is mentioned', async () => {
   const files = {
     'index.js': 'import fs from "fs"; export default { fetch: () => new Response(String(fs)) }',
   };
@@ -145,7 +145,7 @@ test('a module of Node that an old compatibility date does not offer is mentione
   assert.doesNotMatch(String((await worktrees.bundle(wranglerProject(config, als))).notes), /not there/);
 });
 
-test('packages are taken as they mean to run in workerd', async () => {
+test('packages are resolved by their conditions for workerd', async () => {
   const { read } = await worktrees.bundle({
     'index.js': 'import { where } from "multi"; export default { fetch: () => new Response(where) }',
     'node_modules/multi/package.json':
@@ -157,7 +157,7 @@ test('packages are taken as they mean to run in workerd', async () => {
   assert.equal(await answer(read('modules/index.js')), 'workerd');
 });
 
-test('what the project defines and renames is applied', async () => {
+test("the project's defines and aliases are applied", async () => {
   const { read } = await worktrees.bundle(
     wranglerProject(
       { define: { GREETING: '"hello"' }, alias: { there: './here.js' }, minify: true },
@@ -171,14 +171,14 @@ test('what the project defines and renames is applied', async () => {
   assert.equal(await answer(read('modules/index.js')), 'hello here');
 });
 
-test('an import that cannot be found is told with the file that wants it', async () => {
+test('an unresolved import is reported with the file that has it', async () => {
   await assert.rejects(
     worktrees.bundle({ 'index.js': '\nimport "./nowhere.js"; export default {}' }),
     /^BuildFailure: index\.js:2:8: Could not resolve "\.\/nowhere\.js"\n {2}import ".\/nowhere\.js"/,
   );
 });
 
-test('a package that is missing is told with the way to have it', async () => {
+test('a missing package is reported with the way to add it', async () => {
   const missing = (from: string) =>
     worktrees.bundle({ 'index.js': `import ${JSON.stringify(from)}; export default { fetch() {} }` });
   const advice = (name: string) => new RegExp(`add ${name} to the dependencies in package\\.json$`);
@@ -193,7 +193,7 @@ test('a package that is missing is told with the way to have it', async () => {
   }
 });
 
-test('a server for Node that leaves listening to another file is refused with the way out', async () => {
+test('a Node server that listens in another file is refused with advice', async () => {
   const manifest = { scripts: { start: 'node bin/www' } };
   const files = {
     'package.json': JSON.stringify(manifest),
@@ -214,7 +214,7 @@ test('a server for Node that leaves listening to another file is refused with th
   });
 });
 
-test('what a package leaves out for browsers is there where Node is', async () => {
+test('a module that a package disables for browsers is available where Node is', async () => {
   const files = {
     'index.js': 'import "codec"; export default { fetch: () => new Response("ok") }',
     'node_modules/codec/package.json':
@@ -229,7 +229,7 @@ test('what a package leaves out for browsers is there where Node is', async () =
   assert.doesNotMatch(old.read('modules/index.js'), /node streams/);
 });
 
-test('a script that listens for no request, and a Worker in Python, are refused with the way out', async () => {
+test('a script without a request handler and a Python Worker are refused with advice', async () => {
   const script = { 'index.js': 'addEventListener("error", (event) => console.log(event))' };
   await assert.rejects(worktrees.bundle(script), /^BuildFailure: index\.js has no default export/);
   const python = wranglerProject(
@@ -270,7 +270,7 @@ test('sources outside the project are refused, however they are reached', async 
   }
 });
 
-test('a package above the project is one that it does not have, also where it tries whether it has it', async () => {
+test('a package above the project does not resolve, not even in a try', async () => {
   const folder = join(worktrees.root, 'node_modules', 'above-all');
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'index.js'), 'module.exports = "found";');
@@ -294,7 +294,7 @@ test('a package above the project is one that it does not have, also where it tr
   );
 });
 
-test('an import does not tell whether a file outside the project is there', async () => {
+test('an import does not reveal whether a file outside the project exists', async () => {
   const told = (files: Files) => worktrees.bundle(files).then(() => 'bundled', String);
   const load = (from: string) => ({ 'index.js': `import '${from}'; export default { fetch() {} }` });
   for (const make of [
@@ -310,7 +310,7 @@ test('an import does not tell whether a file outside the project is there', asyn
   }
 });
 
-test('a broken file outside the project is not shown in the message', async () => {
+test('a broken file outside the project is not shown in the error', async () => {
   const secret = join(worktrees.write({ token: 's3cret' }), 'token');
   const files = { 'index.ts': 'export default {}', 'tsconfig.json': { link: secret } };
   const outcome = await worktrees.bundle(files).then(
@@ -320,7 +320,7 @@ test('a broken file outside the project is not shown in the message', async () =
   assert.ok(!outcome.includes(readFileSync(secret, 'utf8')), outcome);
 });
 
-/** A project with many names for one file, which takes no room on the disk. */
+/** A project with many links to one file, which takes no disk space. */
 function linked(config: object, index: string, size: number): { worktree: string; out: string } {
   const worktree = worktrees.write(wranglerProject(config as Record<string, unknown>, { 'index.js': index }));
   writeFileSync(join(worktree, 'large'), '');
@@ -329,7 +329,7 @@ function linked(config: object, index: string, size: number): { worktree: string
   return { worktree, out: join(worktrees.write({}), 'bundle') };
 }
 
-test('links to one file fill no disk: all modules together are bounded', async () => {
+test('links to one file cannot fill the disk: the total size of modules is limited', async () => {
   const limit = { settings: NO_SETTINGS, environment: null, assetsMb: 1, before: null };
   const index = 'export default { fetch() {} };';
   const found = linked({ find_additional_modules: true }, index, 50 * 2 ** 20);
@@ -346,7 +346,7 @@ test('links to one file fill no disk: all modules together are bounded', async (
   await assert.rejects(bundleProject({ ...imported, ...limit }), /imports have more than 128 MiB/);
 });
 
-test('functions/ that is a link out of the project, or has one, is not looked into', async () => {
+test('functions/ that is or contains a link out of the project is not read', async () => {
   const outside = worktrees.write({ 'secret-name.js': 'export function onRequest() {}' });
   const files = { 'public/index.html': '<h1>x</h1>' };
   const [whole, one] = [worktrees.write(files), worktrees.write(files)];

@@ -15,7 +15,7 @@ const refuses = async (config: Record<string, unknown>, message: RegExp) =>
     return true;
   });
 
-/** Asserts that a configuration deploys with a warning, in the log and in the release, and returns its release. */
+/** Asserts that a configuration deploys with a warning in the log and in the release. Returns the release. */
 const warns = async (config: Record<string, unknown>, warning: RegExp) => {
   const { bundle, notes } = await worktrees.bundle(wranglerProject(config));
   assert.match((bundle.warnings ?? []).join('\n'), warning);
@@ -23,7 +23,7 @@ const warns = async (config: Record<string, unknown>, warning: RegExp) => {
   return bundle;
 };
 
-test('the table of keys has every key that wrangler knows, and no other', () => {
+test('the table of keys has exactly the keys that wrangler knows', () => {
   const path = createRequire(import.meta.url)
     .resolve('wrangler/package.json')
     .replace('package.json', 'config-schema.json');
@@ -47,7 +47,7 @@ test('the table of keys has every key that wrangler knows, and no other', () => 
   }
 });
 
-test('every supported key arrives in the bundle', async () => {
+test('every supported key reaches the bundle', async () => {
   const { bundle, notes, read } = await worktrees.bundle(
     wranglerProject(
       {
@@ -163,7 +163,7 @@ test('every supported key arrives in the bundle', async () => {
   });
 });
 
-test("a database's migrations stay in their folder", async () => {
+test('migrations of a database must be inside their folder', async () => {
   const database = { binding: 'DB', migrations_dir: 'a/b/sql', migrations_pattern: 'a/b/sql/{..,x}/*.sql' };
   const files = { 'a/b/out.sql': '1', 'a/b/sql/x/in.sql': '2' };
   await assert.rejects(
@@ -178,7 +178,7 @@ test("a database's migrations stay in their folder", async () => {
   );
 });
 
-test('an entry may have no ending, assets may lie in a package, and a folder of migrations may be missing', async () => {
+test('an entry may lack its extension, assets may be in a package, and a migrations folder may be missing', async () => {
   const shop = 'node_modules/shop/dist';
   const settings = {
     main: 'src/entry',
@@ -206,7 +206,7 @@ test('an entry may have no ending, assets may lie in a package, and a folder of 
   await assert.rejects(entry, /^BuildFailure: main: there is no src\/none/);
 });
 
-test('a feature that is not available here deploys with a warning, and all of them are named', async () => {
+test('an unavailable feature deploys with a warning, and all such features are named', async () => {
   await warns(
     {
       vectorize: [{ binding: 'V', index_name: 'i' }],
@@ -218,7 +218,7 @@ test('a feature that is not available here deploys with a warning, and all of th
   await warns({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not available here$/);
 });
 
-/** Configurations of bindings that are not available here, and the names that they bind. */
+/** Configurations of unavailable bindings, and the names that they bind. */
 const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice: RegExp][] = [
   [{ browser: { binding: 'B' } }, ['B'], /call a hosted browser/],
   [{ images: { binding: 'I' } }, ['I'], /serve images as they are/],
@@ -255,7 +255,7 @@ const UNAVAILABLE: [config: Record<string, unknown>, bindings: string[], advice:
 ];
 
 for (const [config, bindings, advice] of UNAVAILABLE)
-  test(`${Object.keys(config)[0]} deploys, warns, and has its binding throw`, async () => {
+  test(`${Object.keys(config)[0]} deploys with a warning, and its binding throws`, async () => {
     const { outward = [] } = await warns(config, advice);
     assert.deepEqual(
       outward.map(({ type, binding }) => [type, binding]),
@@ -263,7 +263,7 @@ for (const [config, bindings, advice] of UNAVAILABLE)
     );
   });
 
-test('addresses of send_email must be lists of addresses, and not too many', async () => {
+test('addresses of send_email must be lists of addresses with a limited length', async () => {
   await refuses(
     { send_email: [{ name: 'M', allowed_sender_addresses: 'a@b.c' }] },
     /"allowed_sender_addresses"/,
@@ -279,7 +279,7 @@ test('addresses of send_email must be lists of addresses, and not too many', asy
   );
 });
 
-test('a Workflow is exported, and has a name and a class of its own', async () => {
+test('a Workflow is exported and has its own name and class', async () => {
   const flow = { binding: 'W', name: 'w', class_name: 'Room' };
   const bound = (...workflows: object[]) => ({ workflows });
   await refuses(
@@ -301,7 +301,7 @@ test('a Workflow is exported, and has a name and a class of its own', async () =
   await refuses(bound({ ...flow, name: '../up' }), /"name" field is invalid/);
 });
 
-test('a rate limit that cannot be is refused', async () => {
+test('an invalid rate limit is refused', async () => {
   const limit = { name: 'L', type: 'ratelimit', namespace_id: '1', simple: { limit: 1, period: 10 } };
   const below = (binding: object) => ({ unsafe: { bindings: [binding] } });
   await refuses(
@@ -315,27 +315,27 @@ test('a rate limit that cannot be is refused', async () => {
   await refuses(below({ ...limit, namespace_id: undefined }), /limit L: namespace_id is missing/);
 });
 
-test('a deploy warns of unknown keys, at the top and below', async () => {
+test('a deploy warns of unknown keys at the top level and below', async () => {
   await warns({ d1_database: [] }, /: unknown key "d1_database" \(did you mean "d1_databases"\?\)$/);
   await warns({ colour: 'red', mian: 'x' }, /: unknown keys "colour", "mian" \(did you mean "main"\?\)$/);
   await warns(
     { d1_databases: [{ binding: 'A', database_names: 'b' }] },
     /^wrangler.jsonc: unknown key "database_names" \(did you mean "database_name"\?\) in d1_databases\[0\]$/,
   );
-  // wrangler does not look into these.
+  // wrangler does not check these.
   await warns(
     { services: [{ binding: 'A', service: 'b', entripoint: 'c' }] },
     /^wrangler.jsonc: unknown key "entripoint" \(did you mean "entrypoint"\?\) in services$/,
   );
 });
 
-test('empty values of keys that are not supported mean nothing', async () => {
+test('empty values of unsupported keys are ignored', async () => {
   await worktrees.bundle(
     wranglerProject({ queues: { producers: [], consumers: [] }, triggers: { crons: [] }, services: [] }),
   );
 });
 
-test('what does not apply here is said in the log, once for each reason', async () => {
+test('settings without effect are logged once for each reason', async () => {
   const { notes } = await worktrees.bundle(
     wranglerProject({
       observability: { enabled: true },
@@ -352,7 +352,7 @@ test('what does not apply here is said in the log, once for each reason', async 
   ]);
 });
 
-test("wrangler's own diagnostics are the message", async () => {
+test("wrangler's own diagnostics are the error message", async () => {
   await refuses(
     { d1_databases: [{ database_name: 'x' }] },
     /^wrangler\.jsonc: "d1_databases\[0\]" bindings should have a string "binding"/,
@@ -367,7 +367,7 @@ test("wrangler's own diagnostics are the message", async () => {
   );
 });
 
-test('a compatibility date that is missing is chosen and said, one of the future refused', async () => {
+test('a missing compatibility date is chosen and logged, and a future one is refused', async () => {
   const { bundle, notes } = await worktrees.bundle(wranglerProject({ compatibility_date: undefined }));
   assert.match(bundle.worker!.compatibilityDate, /^20\d\d-\d\d-\d\d$/);
   assert.ok(
@@ -376,7 +376,7 @@ test('a compatibility date that is missing is chosen and said, one of the future
   await refuses({ compatibility_date: '2099-01-01' }, /compatibility_date 2099-01-01 is in the future/);
 });
 
-test('a compatibility date between that of workerd and today is taken back, and said', async (t) => {
+test('a compatibility date after that of workerd is lowered, and that is logged', async (t) => {
   const { compatibilityDate: newest } = createRequire(import.meta.url)('workerd');
   const today = new Date().toISOString().slice(0, 10);
   if (newest >= today) return t.skip('workerd is of today');
@@ -434,7 +434,7 @@ test('declared exports make and rename classes', async () => {
   ]);
 });
 
-test('the configuration that a build tool wrote is taken in place of the own one', async () => {
+test("the configuration that a build tool wrote replaces the project's own", async () => {
   const files = wranglerProject(
     { assets: { not_found_handling: 'single-page-application' } },
     {
@@ -467,7 +467,7 @@ test('the configuration that a build tool wrote is taken in place of the own one
   await assert.rejects(worktrees.bundle(outside), /^BuildFailure: .*lies outside the project/);
 });
 
-test('the configuration that a build tool wrote needs none beside it', async () => {
+test('the configuration that a build tool wrote works without another one beside it', async () => {
   const { bundle, read } = await worktrees.bundle({
     '.wrangler/deploy/config.json': '{"configPath": "../../.output/server/wrangler.json"}',
     '.output/server/wrangler.json': JSON.stringify({
@@ -483,7 +483,7 @@ test('the configuration that a build tool wrote needs none beside it', async () 
   assert.equal(read('assets/a.txt'), 'asset');
 });
 
-test("a database's migrations are where the project's own configuration says, whatever a build tool wrote", async () => {
+test("the project's own configuration determines the migrations, whatever a build tool wrote", async () => {
   const databases = { d1_databases: [{ binding: 'DB' }, { binding: 'OTHER', migrations_dir: 'sql' }] };
   const written = { ...databases, name: 'x', main: '../index.js' };
   const { bundle } = await worktrees.bundle(
@@ -500,7 +500,7 @@ test("a database's migrations are where the project's own configuration says, wh
   );
 });
 
-test('keys that an older build tool writes are forgiven as Wrangler does', async () => {
+test('keys that an older build tool writes are accepted as in Wrangler', async () => {
   const built = {
     '.wrangler/deploy/config.json': '{"configPath": "../../dist/wrangler.json"}',
     'dist/wrangler.json': JSON.stringify({ name: 'x', main: '../index.js', legacy_env: true }),
@@ -530,7 +530,7 @@ test('the top level is deployed unless an environment is named', async () => {
   assert.match(bad.bundle.warnings!.join(), /"browser" is not available here/);
 });
 
-test('a configuration of very many small values is refused, for the host reads what describes a release whole', async () => {
+test('a configuration of very many small values is refused, because the host reads release descriptions whole', async () => {
   const vars = { MANY: Array.from({ length: 25_000 }, () => []) };
   await refuses({ vars }, /are \d+ names and values, more than the 25000 they may be$/);
 });

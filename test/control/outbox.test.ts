@@ -169,7 +169,7 @@ test('a batch has a size limit, and at least one fact', (t) => {
   assert.equal(store.outbox.next(100, 1).events.length, 1);
 });
 
-test('however many facts of a refused app wait, few are read at once, and none twice before the next retry', async (t) => {
+test('with many facts of a refused app, few are read at once, and none twice before the next retry', async (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   for (let n = 0; n < 5_000; n++) store.outbox.add({ type: 'app', app: app('bad') });

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { FLOOR_MB, remote } from '../support/git/remote.ts';
 
-test('a push leaves the disk its free minimum: a larger one is refused by its size, and leaves nothing', async (t) => {
+test('a push keeps the minimum of free disk space: a larger one is refused by its size and leaves nothing', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'cellar-disk-'));
   t.after(() => rmdirSync(directory));
   const size = `size=${FLOOR_MB + 30}m`;

@@ -62,7 +62,7 @@ test('modes with a leading zero, which old tools wrote, are accepted', async (t)
   assert.equal(pushed.code, 0, pushed.printed);
 });
 
-test('two names that differ in case only are two files', async (t) => {
+test('two names that differ only in case are two files', async (t) => {
   const { pushed } = await pushTree(t, [
     ['100644', 'A', 'file'],
     ['100644', 'a', 'file'],

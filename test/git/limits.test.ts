@@ -57,7 +57,7 @@ test('git and its children have a memory limit, and are killed before apps when 
   }
 });
 
-test("a push of a commit larger than git's memory is refused, and the pusher reads why", async (t) => {
+test("a push of a commit larger than git's memory is refused, and its client gets the reason", async (t) => {
   const { git, url, work, repository } = await remote(t);
   const run = inWork(work);
   const head = run(['cat-file', 'commit', run(['commit-tree', '-m', 'one', run(['mktree'], '')], '')], '');

@@ -1,4 +1,4 @@
-// A copy of what an app keeps comes as it was written, or not at all.
+// A copy of an app's storage arrives unchanged or not at all.
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -10,7 +10,7 @@ async function* pieces(all: Buffer, size: number): AsyncGenerator<Buffer> {
   for (let at = 0; at < all.length; at += size) yield all.subarray(at, at + size);
 }
 
-test('files of any size and name arrive, however the stream is cut into pieces', async (t) => {
+test('files of any size and name arrive, however the stream is split', async (t) => {
   const from = temporaryDirectory(t);
   const files = {
     'data/do/a b/ü\n.sqlite': 'x'.repeat(300_000),
@@ -34,7 +34,7 @@ test('files of any size and name arrive, however the stream is cut into pieces',
   }
 });
 
-test('a copy that breaks off, or names a place outside, is refused', async (t) => {
+test('a copy that breaks off or names a path outside its directory is refused', async (t) => {
   const to = temporaryDirectory(t);
   const places = { data: join(to, 'data'), buckets: join(to, 'buckets') };
   const unpack = (text: string) => unpackCopy(pieces(Buffer.from(text), 5), places);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Bundle, ClassMigration, Release } from '../../bundler/release.ts';
 import { emptyNames, resolveNames, type StorageNames } from '../../runtime/storage/names.ts';
 
-/** Ids in the order made: `id1`, `id2`, … */
+/** Ids in order of creation: `id1`, `id2`, … */
 function ids(): () => string {
   let last = 0;
   return () => `id${++last}`;
@@ -32,7 +32,7 @@ const deleted = (tag: string, ...classes: string[]): ClassMigration => ({
   deletedClasses: classes,
 });
 
-/** A bundle that exports and binds `classes`. */
+/** Returns a bundle that exports and binds `classes`. */
 function bundleOf(classes: string[], classMigrations: ClassMigration[], more: Partial<Bundle> = {}): Bundle {
   return {
     worker: null,
@@ -47,7 +47,7 @@ function bundleOf(classes: string[], classMigrations: ClassMigration[], more: Pa
   };
 }
 
-/** An app deployed again and again: each deploy goes live. */
+/** An app that is deployed repeatedly: each deploy goes live. */
 function app(newId = ids()) {
   let names: StorageNames = emptyNames();
   let live: Release | null = null;
@@ -65,7 +65,7 @@ function app(newId = ids()) {
   };
 }
 
-test('a class keeps its storage over deploys that do not change it', () => {
+test('a class keeps its storage in deploys that do not change it', () => {
   const it = app();
   assert.deepEqual(it.deploy(bundleOf(['Room'], [made('v1', 'Room')])), { Room: 'id1' });
   assert.deepEqual(it.deploy(bundleOf(['Room'], [made('v1', 'Room')])), { Room: 'id1' });
@@ -76,7 +76,7 @@ test('a first deploy applies the whole history of migrations', () => {
   assert.deepEqual(app().deploy(bundleOf(['Room'], history)), { Room: 'id1' });
 });
 
-test('a renamed class takes its storage along', () => {
+test('a renamed class keeps its storage', () => {
   const it = app();
   it.deploy(bundleOf(['Old'], [made('v1', 'Old')]));
   assert.deepEqual(it.deploy(bundleOf(['Room'], [made('v1', 'Old'), renamed('v2', 'Old', 'Room')])), {
@@ -84,7 +84,7 @@ test('a renamed class takes its storage along', () => {
   });
 });
 
-test('two classes swap their names without swapping their storage for good', () => {
+test('two classes that swap names keep their storage under the new names', () => {
   const it = app();
   it.deploy(bundleOf(['A', 'B'], [made('v1', 'A', 'B')]));
   const swap = {
@@ -95,7 +95,7 @@ test('two classes swap their names without swapping their storage for good', () 
   assert.deepEqual(it.deploy(bundleOf(['A', 'B'], [made('v1', 'A', 'B'), swap])), { A: 'id2', B: 'id1' });
 });
 
-test('a deleted class made anew starts empty', () => {
+test('a deleted class that is created again starts empty', () => {
   const it = app();
   const first = [made('v1', 'Room')];
   it.deploy(bundleOf(['Room'], first));
@@ -105,7 +105,7 @@ test('a deleted class made anew starts empty', () => {
   });
 });
 
-test('code pushed after a rollback finds the storage that the live release uses', () => {
+test('code pushed after a rollback finds the storage of the live release', () => {
   const it = app();
   const old = bundleOf(['Old'], [made('v1', 'Old')]);
   it.deploy(old);
@@ -117,7 +117,7 @@ test('code pushed after a rollback finds the storage that the live release uses'
   assert.deepEqual(it.deploy(newer), { Room: 'id1' }, 'and goes forward again');
 });
 
-test('a reverted commit finds the storage that a rename took away', () => {
+test('a reverted commit finds the storage that a rename moved', () => {
   const it = app();
   const old = bundleOf(['Old'], [made('v1', 'Old')]);
   it.deploy(old);
@@ -143,7 +143,7 @@ test('a failed deploy changes no names', () => {
   assert.deepEqual(names, emptyNames());
 });
 
-test('a class has SQL unless a migration made it as one without', () => {
+test('a class has SQL unless a migration created it without', () => {
   const legacy: ClassMigration = { ...none, tag: 'v1', newClasses: ['Legacy'] };
   const bundle = bundleOf(['Legacy', 'Bare'], [legacy]);
   const { classes } = resolveNames(emptyNames(), bundle, null, ids());
@@ -163,7 +163,7 @@ test('a class that only a migration names is part of the release while the Worke
   assert.deepEqual(it.deploy(bundleOf([], [made('v1', 'Room')])), {});
 });
 
-test('declared exports make, rename and keep classes on every deploy', () => {
+test('declared exports create, rename and keep classes on every deploy', () => {
   const it = app();
   it.deploy(bundleOf(['Old'], [made(null, 'Old')]));
   const declared = { ...renamed(null, 'Old', 'Room'), newSqliteClasses: ['Room'] };
@@ -172,7 +172,7 @@ test('declared exports make, rename and keep classes on every deploy', () => {
   assert.deepEqual(it.deploy(bundleOf(['Room'], [declared])), room);
 });
 
-test('databases, namespaces and buckets keep their storage by key, whatever their bindings are called', () => {
+test('databases, namespaces and buckets keep their storage by key, whatever their bindings are named', () => {
   const newId = ids();
   const bundle = (binding: string) =>
     bundleOf([], [], {
@@ -180,7 +180,7 @@ test('databases, namespaces and buckets keep their storage by key, whatever thei
       namespaces: [{ binding, key: 'constructor' }],
       buckets: [{ binding, key: 'files' }],
     });
-  // As a Cellar that had no buckets kept them.
+  // As stored by a Cellar without buckets.
   const { buckets: _, ...before } = emptyNames();
   const first = resolveNames(before, bundle('A'), null, newId);
   assert.deepEqual(first.databases, [{ binding: 'A', storageId: 'id1', migrations: [] }]);
@@ -192,7 +192,7 @@ test('databases, namespaces and buckets keep their storage by key, whatever thei
   assert.deepEqual(second.buckets, [{ binding: 'B', storageId: 'id3' }]);
 });
 
-test('the storage of a deleted class is named once, under every name that it had', () => {
+test('the storage of a deleted class is listed once, under every name that it had', () => {
   const bundle = (...classMigrations: ClassMigration[]) => bundleOf([], classMigrations);
   let n = 0;
   const newId = () => `id${++n}`;

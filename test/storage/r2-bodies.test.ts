@@ -1,4 +1,4 @@
-// How the bucket service writes bodies, and what it keeps of small ones.
+// How the bucket service writes bodies, and its cache of small ones.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -19,7 +19,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const KIB = 1024;
 
-/** A body in chunks of uneven sizes, as a socket brings them. */
+/** A body in chunks of uneven sizes, as from a socket. */
 async function* inChunks(bytes: Buffer, chunk: number): AsyncGenerator<Buffer> {
   for (let at = 0, n = 1; at < bytes.length; n++) {
     const size = 1 + ((n * 7919) % chunk);
@@ -28,7 +28,7 @@ async function* inChunks(bytes: Buffer, chunk: number): AsyncGenerator<Buffer> {
   }
 }
 
-test('bodies of any size are written as they come, many beside each other, each with its own digests', async (t) => {
+test('concurrent bodies of any size are written as they arrive, each with its own digests', async (t) => {
   const directory = join(temporaryDirectory(t), 'blobs');
   const blobs = new Blobs(directory, new Removals(directory));
   await blobs.prepare();
@@ -54,7 +54,7 @@ test('bodies of any size are written as they come, many beside each other, each 
   assert.equal(readdirSync(directory).length, all, 'nothing is left of bodies of another size');
 });
 
-test('a large body that breaks off leaves nothing, and its own error', async (t) => {
+test('a large body that breaks off leaves nothing and fails with its own error', async (t) => {
   const directory = join(temporaryDirectory(t), 'blobs');
   mkdirSync(directory);
   const blobs = new Blobs(directory, new Removals(directory));
@@ -68,7 +68,7 @@ test('a large body that breaks off leaves nothing, and its own error', async (t)
   assert.deepEqual(readdirSync(directory), []);
 });
 
-test('more bodies than threads are hashed beside each other, and dropped ones hold up none', async () => {
+test('more bodies than threads are hashed concurrently, and dropped ones block none', async () => {
   const threads = new DigestThreads();
   const piece = Buffer.from(new SharedArrayBuffer(64 * KIB)).fill('x');
   const bodies = Array.from({ length: 20 }, () => threads.begin(['md5']));
@@ -81,7 +81,7 @@ test('more bodies than threads are hashed beside each other, and dropped ones ho
   for (const { md5 } of digests) assert.deepEqual(md5, wanted);
 });
 
-test('small blobs are read once while they are asked for, in bounded memory', async () => {
+test('small blobs are cached in bounded memory and read once', async () => {
   let reads = 0;
   const get = (file: string, bytes = SMALL_BYTES): Promise<Buffer> =>
     smallBlob(file, async () => {
@@ -90,7 +90,7 @@ test('small blobs are read once while they are asked for, in bounded memory', as
     });
   for (let n = 0; n < 3; n++) await get('first');
   assert.equal(reads, 1);
-  // 32 MiB are kept, of small ones and of empty ones.
+  // The cache has 32 MiB, empty blobs included.
   for (const bytes of [SMALL_BYTES, 0]) {
     const many = Math.ceil((33 * 2 ** 20) / (bytes + 512));
     for (let n = 0; n < many; n++) await get(`${bytes}-${n}`, bytes);
@@ -102,7 +102,7 @@ test('small blobs are read once while they are asked for, in bounded memory', as
   }
 });
 
-test('the service is asked not to close: what is written of an end after its answer would fail', async (t) => {
+test('the client asks for keep-alive: writing the end of a body after the response would fail otherwise', async (t) => {
   const path = join(temporaryDirectory(t), 'service.sock');
   let connection: string | undefined;
   const server = createServer(async (request, response) => {
@@ -119,7 +119,7 @@ test('the service is asked not to close: what is written of an end after its ans
   await once(server.close(), 'close', { signal: AbortSignal.timeout(10_000) });
 });
 
-test('an object of which the bucket service tells only a part, since it ends, fails', async (t) => {
+test('an object of which the ending bucket service sends only a part fails', async (t) => {
   const socket = join(temporaryDirectory(t), 'buckets.sock');
   const service = createServer((_request, response) => {
     response.writeHead(200, { [METADATA_SIZE_HEADER]: '1000', 'content-length': '2000' });

@@ -1,4 +1,4 @@
-// The bucket service beside Miniflare's R2: the same Worker makes the same calls, and must get the same answers.
+// Compares the bucket service with Miniflare's R2: the same calls of the same Worker must get the same answers.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
@@ -7,7 +7,7 @@ import { type Answer, type Step, startApp, startBuckets, startMiniflare } from '
 const hex = (algorithm: string, text: string) => createHash(algorithm).update(text).digest('hex');
 const MB5 = 5 * 2 ** 20;
 
-/** Names and times that are made anew each time, and what only one of the two tells. */
+/** Removes names and times that differ each time, and fields that only one of the two returns. */
 function comparable(answers: Answer[]): Answer[] {
   const strip = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(strip);
@@ -347,7 +347,7 @@ const SCRIPTS: Record<string, Step[]> = {
   ],
 };
 
-/** Where Miniflare is wrong by itself: the step, the answer here, and why. */
+/** Known faults of Miniflare: the step, our answer, and the reason. */
 const BETTER: { step: Step; answer: (answer: Answer) => void }[] = [
   {
     // Miniflare fails with an internal error.
@@ -355,7 +355,7 @@ const BETTER: { step: Step; answer: (answer: Answer) => void }[] = [
     answer: ({ error }) => assert.equal(error, 'Error: get: The requested range is not satisfiable (10039)'),
   },
   {
-    // Miniflare's SQL ends the prefix at the NUL, and finds nothing.
+    // Miniflare's SQL ends the prefix at the NUL and finds nothing.
     step: ['list', { prefix: 'a\u0000b' }],
     answer: ({ value }) =>
       assert.deepEqual(
@@ -366,7 +366,7 @@ const BETTER: { step: Step; answer: (answer: Answer) => void }[] = [
 ];
 
 for (const [name, steps] of Object.entries(SCRIPTS)) {
-  test(`answers as Miniflare does: ${name}`, { timeout: 120_000 }, async (t) => {
+  test(`answers equal those of Miniflare: ${name}`, { timeout: 120_000 }, async (t) => {
     const [own, reference] = await Promise.all([startApp(t, startBuckets(t)), startMiniflare(t)]);
     const [answers, expected] = [await own.run(steps), await reference.run(steps)];
     for (const [i, step] of steps.entries()) {

@@ -1,5 +1,5 @@
-// The bucket service killed again and again while it is written to: nothing acknowledged is lost, and nothing is half.
-// `R2_KILLS=200 npm test -- test/storage/r2-kills.test.ts` does it for longer.
+// Kills the bucket service repeatedly during writes: no acknowledged write is lost, and no object is partial.
+// `R2_KILLS=200 npm test -- test/storage/r2-kills.test.ts` runs longer.
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,17 +12,17 @@ import { APP_ID, bodyOf, startBuckets } from '../support/storage/r2.ts';
 
 const KILLS = Number(process.env.R2_KILLS ?? 6);
 const KEYS = 6;
-/** Time of writing before a kill, in ms: it comes at any place of a write. */
+/** Maximum time of writing before a kill, in ms, so that kills hit any stage of a write. */
 const LONGEST_LIFE_MS = 400;
 
-/** The bytes of version `n` of an object: each tells which version it is of. */
+/** The bytes of version `n` of an object, which contain the version. */
 const content = (key: string, n: number) => {
   const line = `${key} ${n}\n`;
-  // Half of them are hashed in a thread: those of more than 256 KiB.
+  // Half of them are larger than 256 KiB and hashed in a thread.
   return Buffer.from(line.repeat(1 + ((n * 7919) % 60_000)));
 };
 
-test(`${KILLS} kills lose no acknowledged put and leave none half`, {
+test(`${KILLS} kills lose no acknowledged put and leave no partial object`, {
   timeout: 120_000 + KILLS * 2_000,
 }, async (t) => {
   const { paths, buckets } = startBuckets(t);
@@ -91,7 +91,7 @@ test(`${KILLS} kills lose no acknowledged put and leave none half`, {
     await check();
   }
 
-  // What kills left is removed when the buckets are opened first.
+  // The first open of the buckets removes orphaned files of kills.
   process.kill((await buckets.pid)!, 'SIGKILL');
   await eventually(answers, 'the service is back');
   const directory = paths.buckets(APP_ID);

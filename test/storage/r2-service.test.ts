@@ -1,4 +1,4 @@
-// The bucket service against those who mean ill, who are slow, and who have much.
+// The bucket service with malicious clients, slow clients, and large amounts of data.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -20,7 +20,7 @@ const put = (size: number, object = 'x') => {
 const get = (request: string, more = 'x-cellar-bucket: main\r\n') =>
   `GET / HTTP/1.1\r\nhost: x\r\n${more}cf-r2-request: ${request}\r\n\r\n`;
 
-/** Writes bytes to a socket; resolves with what came before it was closed, or what `until` matched. */
+/** Writes bytes to a socket. Resolves with the response at the close, or when it matches `until`. */
 function say(socket: string, bytes: string | Buffer, until = /\r\n\r\n/): Promise<string> {
   return new Promise((resolve, reject) => {
     const connection = connect(socket);
@@ -41,7 +41,7 @@ function say(socket: string, bytes: string | Buffer, until = /\r\n\r\n/): Promis
   });
 }
 
-test('junk is refused, and the service serves on', { timeout: 120_000 }, async (t) => {
+test('malformed requests are refused, and the service keeps serving', { timeout: 120_000 }, async (t) => {
   const { paths, buckets } = startBuckets(t, { maxMb: 0, floorMb: 0, silenceMs: 1_000 });
   const socket = await buckets.open(APP_ID);
   const pid = await buckets.pid;
@@ -82,7 +82,7 @@ test('junk is refused, and the service serves on', { timeout: 120_000 }, async (
   assert.deepEqual(readdirSync(paths.allBuckets), [APP_ID]);
 });
 
-test('a body that stalls is cut, and nothing is left of it', { timeout: 120_000 }, async (t) => {
+test('a stalled body is aborted and leaves nothing', { timeout: 120_000 }, async (t) => {
   const { paths, buckets } = startBuckets(t, { maxMb: 0, floorMb: 0, silenceMs: 1_500 });
   const socket = await buckets.open(APP_ID);
   const client = new BucketClient(socket, 'main');
@@ -95,7 +95,7 @@ test('a body that stalls is cut, and nothing is left of it', { timeout: 120_000 
   await eventually(() => readdirSync(blobs).length === 1, 'the halves have gone');
   assert.equal((await client.put('y', bodyOf(Buffer.from('next')), plain)).size, 4);
 
-  // As by a client that leaves while the app's buckets are looked up.
+  // As by a client that disconnects during the lookup of the app's buckets.
   const gone = new Readable({ read() {} });
   gone.destroy();
   await once(gone, 'close');
@@ -104,7 +104,7 @@ test('a body that stalls is cut, and nothing is left of it', { timeout: 120_000 
   await eventually(() => readdirSync(blobs).length === 2, 'the one that was broken off before has gone');
 });
 
-test('a large body, and many who take theirs slowly, leave most of the memory that the service may have', async (t) => {
+test("a large body and many slow readers leave most of the service's memory free", async (t) => {
   const { buckets } = startBuckets(t);
   const socket = await buckets.open(APP_ID);
   const pid = await buckets.pid;
@@ -117,7 +117,7 @@ test('a large body, and many who take theirs slowly, leave most of the memory th
     Array.from({ length: 600 }, async () => {
       const connection = connect(socket);
       connection.write(get('{"method":"get","object":"large"}'));
-      // What comes after the first bytes waits.
+      // The rest waits after the first bytes.
       await once(connection, 'readable');
       return connection;
     }),
@@ -130,7 +130,7 @@ test('a large body, and many who take theirs slowly, leave most of the memory th
   assert.equal(await buckets.pid, pid, 'it is the same process');
 });
 
-test('calls that come while the service is gone wait for the next one, and it has a memory limit', async (t) => {
+test('calls while the service is down wait for the next process, which has a memory limit', async (t) => {
   const made = startBuckets(t);
   const { run } = await startApp(t, made);
   await run([['put', 'kept', 'before']]);
@@ -154,7 +154,7 @@ test('calls that come while the service is gone wait for the next one, and it ha
   assert.match(limits, /^Max data size +3221225472 +3221225472/m);
 });
 
-test('who reads an object gets it whole, though it is replaced or deleted meanwhile', async (t) => {
+test('a reader gets the whole object even if it is replaced or deleted meanwhile', async (t) => {
   const { paths, buckets } = startBuckets(t);
   const client = new BucketClient(await buckets.open(APP_ID), 'main');
   const size = 8 * 2 ** 20;
@@ -170,7 +170,7 @@ test('who reads an object gets it whole, though it is replaced or deleted meanwh
   );
 });
 
-test('100,000 keys are listed a page at a time, by prefix and by folder, and others need not wait', async (t) => {
+test('100,000 keys are listed in pages, by prefix and by folder, without delaying other calls', async (t) => {
   const { paths, buckets } = startBuckets(t);
   const directory = paths.buckets(APP_ID);
   mkdirSync(directory, { recursive: true, mode: 0o700 });
@@ -214,7 +214,7 @@ test('100,000 keys are listed a page at a time, by prefix and by folder, and oth
   assert.equal(count, 100_000);
 });
 
-test('what an app keeps is bounded: objects, parts of uploads nobody completes, and what the disk has', async (t) => {
+test("an app's storage is limited: objects, parts of unfinished uploads, and free disk space", async (t) => {
   const { buckets, paths } = startBuckets(t, { maxMb: 12, floorMb: 0 });
   const { run } = await startApp(t, { buckets, paths });
   const five = { $fill: 5 * 2 ** 20 };
@@ -241,7 +241,7 @@ test('what an app keeps is bounded: objects, parts of uploads nobody completes, 
   );
 });
 
-test('an upload that nobody completed in seven days goes, with its parts', async (t) => {
+test('an upload that is not completed in seven days is removed with its parts', async (t) => {
   const { paths, buckets } = startBuckets(t);
   const directory = paths.buckets(APP_ID);
   mkdirSync(join(directory, 'blobs'), { recursive: true, mode: 0o700 });
@@ -268,7 +268,7 @@ test('an upload that nobody completed in seven days goes, with its parts', async
   assert.equal(index.upload('young')?.state, 'open');
 });
 
-test('customer-provided keys and unknown storage classes are refused, known ones kept', async (t) => {
+test('customer-provided keys and unknown storage classes are refused, and known ones kept', async (t) => {
   const { run } = await startApp(t, startBuckets(t));
   const answers = await run([
     ['put', 'a', 'x', { ssecKey: 'ab'.repeat(32) }],

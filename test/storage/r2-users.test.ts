@@ -1,4 +1,4 @@
-// Whose the files and the socket of an app's buckets are.
+// Ownership of the files and the socket of an app's buckets.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -13,7 +13,7 @@ import { NEEDS_USERS } from '../support/users.ts';
 
 const plain = { httpFields: {}, customFields: [] };
 
-test("no app's user comes to another app's socket, nor to any file", NEEDS_USERS, async (t) => {
+test("no app's user can reach another app's socket or any file", NEEDS_USERS, async (t) => {
   const { paths } = startBuckets(t);
   chmodSync(dirname(paths.root), 0o711);
   chmodSync(paths.root, 0o711);

@@ -1,4 +1,4 @@
-// A reader that says what it should not, or nothing: whoever asks it is answered all the same, and it has ended then.
+// Reader processes with invalid output or none: callers get an answer or an error, and the process ends.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { ReaderEnded, ReaderProcess } from '../../runtime/storage/reader-process.ts';
@@ -6,7 +6,7 @@ import { eventually } from '../support/e2e/processes.ts';
 
 const LIMIT_BYTES = 1_000_000;
 
-/** A reader that does `step` with each question: `say` prints. */
+/** A reader that runs `step` for each query. `say` prints. */
 async function readerOf(t: TestContext, step: string): Promise<ReaderProcess> {
   const program = `import { spawn } from 'node:child_process';
     import { writeSync } from 'node:fs';
@@ -23,7 +23,7 @@ function ask(reader: ReaderProcess, question: object = {}) {
   return reader.ask(question, LIMIT_BYTES);
 }
 
-test('an answer comes whole, however it is cut, and the next one after it', async (t) => {
+test('an answer arrives whole however it is split, and so does the next one', async (t) => {
   const reader = await readerOf(
     t,
     `for (const piece of ['{"byt', 'es":700001,"ref', 'used":true}\\n"', 'x'.repeat(699_999), '"']) {
@@ -39,7 +39,7 @@ test('an answer comes whole, however it is cut, and the next one after it', asyn
   }
 });
 
-test('a reader that says what is no answer is ended at once', async (t) => {
+test('a reader with invalid output is killed at once', async (t) => {
   const steps = {
     'a head without an end': `say('{"bytes":1' + ' '.repeat(200))`,
     'a long head': `say('{"bytes":1' + ' '.repeat(200) + '}\\nx')`,
@@ -57,7 +57,7 @@ test('a reader that says what is no answer is ended at once', async (t) => {
   }
 });
 
-test('a reader that speaks without being asked, or ends, is not ready any more', async (t) => {
+test('a reader that prints without a query, or exits, is no longer ready', async (t) => {
   for (const step of ['setTimeout(() => say("{}"), 50)', 'setTimeout(() => process.exit(0), 50)']) {
     const reader = await readerOf(t, `say('{"bytes":1}\\nx'); ${step}`);
     assert.equal((await ask(reader)).bytes.toString(), 'x');
@@ -65,7 +65,7 @@ test('a reader that speaks without being asked, or ends, is not ready any more',
   }
 });
 
-test('a reader whose output another process holds open keeps nobody waiting', {
+test('a reader whose output is held open by another process blocks no caller', {
   timeout: 30_000,
 }, async (t) => {
   const held = (rest: string) =>

@@ -1,4 +1,4 @@
-// The reader of apps' storage: what it answers, and that hostile files and statements get nowhere.
+// The reader of apps' storage: its answers, and its protection against hostile files and statements.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ async function ask(question: Question): Promise<any> {
   return JSON.parse((await readers.ask({ appId: 'app', owner: 'account' }, null, question)).toString('utf8'));
 }
 
-/** A database with these statements in it, in WAL mode as workerd has it. It stays open. */
+/** Creates a database with these statements in WAL mode, as workerd does. It stays open. */
 function makeDatabase(t: TestContext, ...statements: string[]) {
   const path = `${temporaryDirectory(t)}/${'0'.repeat(64)}.sqlite`;
   const database = new DatabaseSync(path, { enableForeignKeyConstraints: false });
@@ -40,7 +40,7 @@ function makeDatabase(t: TestContext, ...statements: string[]) {
   return { path, database, look, refused };
 }
 
-test('a statement is answered with every kind of value, and only one statement is taken', async (t) => {
+test('values of every type are returned, and only one statement is accepted', async (t) => {
   const { look, refused } = makeDatabase(t, "CREATE TABLE t (a, b); INSERT INTO t VALUES (1, 'x')");
   const sql = `SELECT 1, 1.5, 'é', NULL, x'0102', 9007199254740993, 9e999 -- the end`;
   const { columns, rows } = await look({ sql });
@@ -53,12 +53,12 @@ test('a statement is answered with every kind of value, and only one statement i
   assert.match((await refused({ sql: 'SELEC 1' })).message, /near "SELEC": syntax error/);
   for (const nothing of [';', '-- so', ' '])
     assert.deepEqual((await refused({ sql: nothing })).message, 'there is no statement');
-  // The limit is one of bytes, of which these characters have three each.
+  // The limit is in bytes; these characters have three each.
   const wide = await refused({ sql: "SELECT replace(hex(zeroblob(2000000)), '00', '€€')" });
   assert.equal(wide.code, 'answer_too_large');
 });
 
-test('a full-text table is read and searched, and nothing of it is written', async (t) => {
+test('a full-text table is read and searched without a write to it', async (t) => {
   const { look, refused } = makeDatabase(
     t,
     "CREATE VIRTUAL TABLE texts USING fts5(body); INSERT INTO texts VALUES ('an old text'), ('another')",
@@ -69,7 +69,7 @@ test('a full-text table is read and searched, and nothing of it is written', asy
   assert.equal((await refused({ sql: "INSERT INTO texts (texts) VALUES ('rebuild')" })).code, 'query_failed');
 });
 
-test('statements that write, attach, or read what is not the app’s are refused by the authorizer', async (t) => {
+test("the authorizer refuses statements that write, attach, or read outside the app's data", async (t) => {
   const { path, look, refused, database } = makeDatabase(
     t,
     'CREATE TABLE t (a); CREATE TABLE _cf_KV (key, value)',
@@ -92,7 +92,7 @@ test('statements that write, attach, or read what is not the app’s are refused
     const { code } = await refused({ sql });
     assert.equal(code, 'query_failed', sql);
   }
-  // One that has no file yet is no way out either.
+  // A database without a file allows no escape either.
   const gone = { kind: 'database', path: `${path}.none`, ...NOTHING };
   await assert.rejects(ask({ ...gone, sql: `ATTACH '${path}' AS other` }), /not authorized/);
   assert.deepEqual((await ask(gone)).tables, []);
@@ -103,7 +103,7 @@ test('statements that write, attach, or read what is not the app’s are refused
   );
 });
 
-test('pages of a table go by key or by a column, with each row once, whatever the keys are', async (t) => {
+test('pages of a table by key or by column have each row once, for any keys', async (t) => {
   const { look, refused } = makeDatabase(
     t,
     'CREATE TABLE plain (n, kind TEXT)',
@@ -165,7 +165,7 @@ test('pages of a table go by key or by a column, with each row once, whatever th
     );
 });
 
-test('a database is read as it is while others write to it, and nobody waits', async (t) => {
+test('a database is read while others write to it, and nobody waits', async (t) => {
   const { look, database } = makeDatabase(t, 'CREATE TABLE t (a)');
   database.exec('BEGIN IMMEDIATE; INSERT INTO t VALUES (1)');
   assert.deepEqual((await look({ sql: 'SELECT count(*) FROM t' })).rows, [[0]]);
@@ -173,7 +173,7 @@ test('a database is read as it is while others write to it, and nobody waits', a
   assert.deepEqual((await look({ sql: 'SELECT count(*) FROM t' })).rows, [[1]]);
 });
 
-test('statements and files that compute for ever, or take all memory, are ended in time, and the next is answered', async (t) => {
+test('endless or memory-hungry statements and files are killed in time, and the next query is answered', async (t) => {
   const forever = 'WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s) SELECT count(*) FROM s';
   const { look, refused } = makeDatabase(
     t,
@@ -193,7 +193,7 @@ test('statements and files that compute for ever, or take all memory, are ended 
     { sql: forever.replace('count(*)', 'hex(zeroblob(5000))') },
   ]) {
     const { code } = await refused(asked);
-    // On a busy machine the deadline may come first.
+    // On a busy machine the timeout may come first.
     assert.ok(
       ['query_failed', 'answer_too_large', 'storage_unreadable', 'query_timeout'].includes(code),
       code,
@@ -202,7 +202,7 @@ test('statements and files that compute for ever, or take all memory, are ended 
   assert.deepEqual((await look({ sql: 'SELECT 1' })).rows, [[1]]);
 });
 
-test('a file that is no database, damaged, a link or a pipe is refused', async (t) => {
+test('a file that is not a database, is damaged, a link or a pipe is refused', async (t) => {
   const { path, database } = makeDatabase(
     t,
     'CREATE TABLE t (a)',
@@ -225,7 +225,7 @@ test('a file that is no database, damaged, a link or a pipe is refused', async (
   await assert.rejects(look(path), /malformed|corrupt|I\/O error/);
 });
 
-/** A value as workerd keeps it: V8's own format, which `serialize` of Node's has forms of its own in. */
+/** Serializes a value as workerd stores it, in V8's own format. Node's `serialize` has additions of its own. */
 function serialize(value: unknown): Buffer {
   const serializer = new Serializer();
   serializer.writeHeader();
@@ -233,7 +233,7 @@ function serialize(value: unknown): Buffer {
   return serializer.releaseBuffer();
 }
 
-test('the values of an object are decoded, also those that are no JSON', async (t) => {
+test('the values of an object are decoded, also those that JSON lacks', async (t) => {
   const { path, database } = makeDatabase(
     t,
     'CREATE TABLE _cf_KV (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID',
@@ -247,7 +247,7 @@ test('the values of an object are decoded, also those that are no JSON', async (
     bytes: [new Uint8Array([1, 2]), { $bytes: 'AQI=', type: 'Uint8Array' }],
     cyclic: [cyclic, { self: { $ref: '$' }, list: [{ $ref: '$["list"]' }] }],
     date: [new Date(0), { $date: '1970-01-01T00:00:00.000Z' }],
-    // As apps with an older compatibility date write it; a newer one is tried with workerd itself.
+    // As apps with an older compatibility date write it; a newer one is tested with workerd itself.
     error: [new RangeError('far'), { $error: { name: 'RangeError', message: 'far' } }],
     dollar: [{ $bigint: 1 }, { $object: [['$bigint', 1]] }],
     json: [{ a: [1, 'é', true, null] }, { a: [1, 'é', true, null] }],
@@ -279,7 +279,7 @@ test('the values of an object are decoded, also those that are no JSON', async (
   assert.deepEqual([...first.items, ...rest.items], items);
 });
 
-test('a reader waits for the next question of its app, and for none after a large answer', async (t) => {
+test('a reader waits for the next query of its app, and exits after a large answer', async (t) => {
   const { path } = makeDatabase(t, 'CREATE TABLE t (a)');
   const own = new StorageReaders(DEADLINE_MS);
   t.after(() => own.close());
@@ -312,7 +312,7 @@ test('a reader waits for the next question of its app, and for none after a larg
   await eventually(() => running().length === 0, 'they end when the host stops');
 });
 
-test('endless reads of one account leave a turn to others, have a limit, and end with their askers', async (t) => {
+test('endless reads of one account leave a turn to others, have a timeout, and end when their clients disconnect', async (t) => {
   const { path } = makeDatabase(t, 'CREATE TABLE t (a)');
   const own = new StorageReaders(60_000);
   t.after(() => own.close());

@@ -67,7 +67,7 @@ test('many queries about one app do not block queries about others', async () =>
   assert.notEqual((await stats).files, null);
 });
 
-test('an app that is forgotten has no figures', async () => {
+test('a forgotten app has no figures', async () => {
   using files = directory();
   await using telemetry = started(files.path);
   telemetry.record(record({ site: APP }));

@@ -1,14 +1,14 @@
 -- Control state. Times are ISO 8601 UTC with milliseconds; ids are 16 characters that sort by age.
 
--- `revision` counts every transition of every app. An app's `generation` is the revision of its last one, so a
--- host that has seen a higher one tells that this database is an older copy.
+-- `revision` counts every transition of every app. An app's `generation` is the revision of its last one. So a host that has
+-- seen a higher generation proves that this database is an older copy.
 CREATE TABLE meta (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   revision INTEGER NOT NULL
 ) STRICT;
 INSERT INTO meta (id, revision) VALUES (1, 0);
 
--- How far each outbox of the host was applied.
+-- The last fact of each host outbox that was applied.
 CREATE TABLE outboxes (
   outbox TEXT PRIMARY KEY,
   applied_seq INTEGER NOT NULL
@@ -23,7 +23,7 @@ CREATE TABLE accounts (
 ) STRICT;
 CREATE UNIQUE INDEX accounts_owner ON accounts (role) WHERE role = 'owner';
 
--- API keys, as the SHA-256 of each in hexadecimal.
+-- API keys, each as its SHA-256 in hexadecimal.
 CREATE TABLE keys (
   id TEXT PRIMARY KEY,
   account_id TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
@@ -33,7 +33,7 @@ CREATE TABLE keys (
 ) STRICT;
 CREATE INDEX keys_account ON keys (account_id, id);
 
--- A row with `deleted_at` is a tombstone: it keeps the slug until the host has confirmed the end.
+-- A row with `deleted_at` is a tombstone: it keeps the slug until the host has confirmed the deletion.
 -- `process_state` to `last_error` are a copy of the host's facts, as of `observed_generation`.
 CREATE TABLE apps (
   id TEXT PRIMARY KEY,
@@ -55,7 +55,7 @@ CREATE TABLE apps (
 ) STRICT;
 CREATE INDEX apps_owner ON apps (owner_id, id);
 
--- Apps that a host had and an older copy of this database did not know: never moved to the trash by reconcile.
+-- Apps that a host had but an older copy of this database did not know. Reconcile never moves them to the trash.
 CREATE TABLE spared_apps (
   id TEXT PRIMARY KEY
 ) STRICT;
@@ -142,7 +142,7 @@ CREATE TABLE insights (
   PRIMARY KEY (app_id, title)
 ) STRICT, WITHOUT ROWID;
 
--- Answers kept for `Idempotency-Key`. `answer` is null while the first request is still running.
+-- Stored answers for `Idempotency-Key`. `answer` is null while the first request runs.
 CREATE TABLE idempotency (
   key TEXT PRIMARY KEY,
   operation TEXT NOT NULL,

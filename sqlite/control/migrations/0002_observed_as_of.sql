@@ -1,3 +1,3 @@
--- When the copy of the host's facts was seen: after which fact of which outbox. What was seen before is not written over it.
+-- The outbox and fact that the copy of the host's facts is from. Older facts do not overwrite it.
 ALTER TABLE apps ADD COLUMN observed_outbox TEXT;
 ALTER TABLE apps ADD COLUMN observed_seq INTEGER NOT NULL DEFAULT 0;

@@ -1,5 +1,5 @@
--- Answers kept for `Idempotency-Key`, for each caller: 'runner', or an account's id. `answer` is null while the request
--- that holds the key runs; until `expires_at` nobody else gets the key.
+-- Stored answers for `Idempotency-Key`, by caller: 'runner' or an account's id. `answer` is null while the request that
+-- holds the key runs. Until `expires_at` no other request gets the key.
 CREATE TABLE kept_answers (
   caller TEXT NOT NULL,
   key TEXT NOT NULL,

@@ -1,10 +1,10 @@
--- Lists are in the order of `seq`, which no step of a clock changes: of all apps, and of each app's deploys and events.
+-- Lists of all apps, and of each app's deploys and events, are ordered by `seq`, which clock changes do not affect.
 ALTER TABLE apps ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
 UPDATE apps SET seq = older.n FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM apps) AS older
   WHERE older.id = apps.id;
 CREATE INDEX apps_seq ON apps (seq);
 
--- A deploy reads `live` while it serves and `replaced` after. Its release is kept while `can_roll_back` is 1.
+-- A deploy is `live` while it serves and `replaced` afterwards. Its release is kept while `can_roll_back` is 1.
 ALTER TABLE deploys ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE deploys ADD COLUMN can_roll_back INTEGER NOT NULL DEFAULT 0;
 UPDATE deploys SET seq = older.n
@@ -19,7 +19,7 @@ UPDATE deploys SET status = 'replaced'
 DROP INDEX deploys_app;
 CREATE INDEX deploys_app ON deploys (app_id, seq);
 
--- `sort_at` is `at` where the caller gave that, else a time that never goes back.
+-- `sort_at` is `at` if the caller gave one, else a time that never decreases.
 ALTER TABLE events ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE events ADD COLUMN sort_at TEXT NOT NULL DEFAULT '';
 UPDATE events SET seq = older.n, sort_at = at

@@ -1,9 +1,9 @@
--- An account that may do, signed in to the control UI, what the runner token may. The first account always is one.
+-- An admin account has the rights of the runner token in the control UI. The first account is always an admin.
 ALTER TABLE accounts ADD COLUMN is_admin INTEGER NOT NULL DEFAULT 0 CHECK (is_admin IN (0, 1));
 UPDATE accounts SET is_admin = 1 WHERE role = 'owner';
 
--- Links that let a person set the password of an account: a new one, which the link then makes, or one there is. `hash` is
--- the SHA-256 of the secret in the link, in hexadecimal. `expires_at` is null for the link of the first start.
+-- Links to set the password of an account, which exists or is created by the link. `hash` is the SHA-256 of the
+-- link's secret in hexadecimal. `expires_at` is null for the link of the first start.
 CREATE TABLE invites (
   id TEXT PRIMARY KEY,
   hash TEXT NOT NULL UNIQUE,

@@ -1,4 +1,4 @@
--- The slugs that apps had before a rename, for whoever still uses an old remote. A statement ends where a line does.
+-- Slugs that apps had before a rename, for clients with an old remote. Each statement ends at a line end.
 CREATE TABLE former_slugs (
   slug TEXT PRIMARY KEY,
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE

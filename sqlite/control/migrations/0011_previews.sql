@@ -1,2 +1,2 @@
--- Whether a push to another branch than main makes a preview. A statement ends where a line does.
+-- Whether a push to a branch other than main creates a preview. Each statement ends at a line end.
 ALTER TABLE apps ADD COLUMN previews_branches INTEGER NOT NULL DEFAULT 0 CHECK (previews_branches IN (0, 1));

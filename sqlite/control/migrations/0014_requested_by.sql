@@ -1,2 +1,2 @@
--- Who asked for a deploy of what was there already: a rollback, or a deploy again. Its author is the commit's.
+-- Who requested a rollback or a redeploy. The author is that of the commit.
 ALTER TABLE deploys ADD COLUMN requested_by TEXT;

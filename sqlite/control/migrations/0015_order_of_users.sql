@@ -1,4 +1,4 @@
--- Users and insights are in the order in which they were set last, which no step of a clock changes: the others make room first.
+-- Users and insights are ordered by their last change, which clock changes do not affect. The oldest are evicted first.
 ALTER TABLE users ADD COLUMN seq INTEGER NOT NULL DEFAULT 0;
 UPDATE users SET seq = older.n FROM (
     SELECT app_id, user_id, row_number() OVER (PARTITION BY app_id ORDER BY updated_at, user_id) AS n FROM users

@@ -1,2 +1,2 @@
--- What the author of a release has to know, as a JSON list of texts.
+-- Warnings for the author of a release, as a JSON list of texts.
 ALTER TABLE deploys ADD COLUMN warnings TEXT NOT NULL DEFAULT '[]';

@@ -1,11 +1,11 @@
--- When a hostname was proved, null before; and what the last lookup found. Hostnames from before stay served.
+-- When a hostname was proved (null before), and the result of the last lookup. Existing hostnames stay served.
 ALTER TABLE domains ADD COLUMN proved_at TEXT;
 ALTER TABLE domains ADD COLUMN checked_at TEXT;
 ALTER TABLE domains ADD COLUMN reason TEXT;
 UPDATE domains SET proved_at = created_at;
 CREATE INDEX domains_pending ON domains (checked_at) WHERE proved_at IS NULL;
 
--- Hostnames that were served and removed, with the account that they are reserved for. A statement ends where a line does.
+-- Removed hostnames that were served, with the account that they are reserved for. Each statement ends at a line end.
 CREATE TABLE removed_domains (
   hostname TEXT PRIMARY KEY,
   owner_id TEXT NOT NULL,
@@ -13,5 +13,5 @@ CREATE TABLE removed_domains (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX removed_domains_age ON removed_domains (removed_at);
 CREATE TRIGGER domains_removed AFTER DELETE ON domains WHEN old.proved_at IS NOT NULL BEGIN INSERT OR REPLACE INTO removed_domains (hostname, owner_id, removed_at) SELECT old.hostname, owner_id, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM apps WHERE id = old.app_id; END;
--- An app's row is gone when its domains are deleted with it.
+-- When an app's domains are deleted with it, its row is already gone.
 CREATE TRIGGER apps_removed BEFORE DELETE ON apps BEGIN INSERT OR REPLACE INTO removed_domains (hostname, owner_id, removed_at) SELECT hostname, old.owner_id, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM domains WHERE app_id = old.id AND proved_at IS NOT NULL; END;

@@ -1,2 +1,2 @@
--- The version that a deploy serves, as JSON; NULL where it has built that itself.
+-- The version that a deploy serves, as JSON; NULL if the deploy built its release.
 ALTER TABLE deploys ADD COLUMN version TEXT;

@@ -1,5 +1,5 @@
--- What better-auth keeps of people who sign in. Names of tables and columns are the library's. Who there is, with which name
--- and address, is the control plane's to say: `user` is a copy of its accounts, with their ids.
+-- Tables of better-auth for people who sign in, with the library's names of tables and columns. The control plane decides
+-- which people exist, with which name and address: `user` is a copy of its accounts, with their ids.
 CREATE TABLE user (
   id TEXT PRIMARY KEY,
   name TEXT NOT NULL,
@@ -42,7 +42,7 @@ CREATE TABLE account (
 ) STRICT;
 CREATE INDEX account_user ON account (userId);
 
--- Challenges, for some minutes each.
+-- Challenges, valid for some minutes each.
 CREATE TABLE verification (
   id TEXT PRIMARY KEY,
   identifier TEXT NOT NULL,
@@ -80,7 +80,7 @@ CREATE TABLE passkey (
 ) STRICT;
 CREATE INDEX passkey_user ON passkey (userId);
 
--- Links that were used here, by the SHA-256 of their secret: two uses at once cannot both set a password.
+-- Used links, by the SHA-256 of their secret: of two concurrent uses only one can set a password.
 CREATE TABLE used_links (
   hash TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;

@@ -91,7 +91,7 @@ test('where all apps are at their group limit, the app with most gets no more, a
   assert.equal(await kinds(NEIGHBOUR), 5);
 });
 
-test('apps that all invent error groups do not evict each other’s groups for ever', async (t) => {
+test("apps that endlessly create error groups do not keep evicting each other's groups", async (t) => {
   const { errors, reportOne, list } = open(t, { allGroups: 100 });
   const apps = Array.from({ length: 10 }, (_, n) => `app${n}`);
   for (let kind = 0; kind < 60; kind++) {
@@ -165,7 +165,7 @@ test('errors that an app reports as unreported are counted as its own, and not a
   assert.equal(errors.dropped.errors, 0);
 });
 
-test('errors that an app invents are counted, and at most as many as a process may report are stored', async (t) => {
+test('of errors that an app makes up, at most as many as a process may report are stored, and all are counted', async (t) => {
   const { errors, reportOne, list, occurrences } = open(t);
   for (let n = 0; n < 2_000; n++) await reportOne(LOUD, { path: `/${n}`, type: `Kind${n % 100}` });
   const groups = await list(LOUD);

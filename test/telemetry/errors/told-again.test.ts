@@ -30,7 +30,7 @@ test('a repeated report of an error whose occurrence is gone changes no other on
   assert.deepEqual([await paths(OTHER), await paths(APP)], [['/secret'], ['/own']]);
 });
 
-test('an app that reports errors without end makes no other app’s error count twice', async (t) => {
+test("an app that reports errors endlessly makes no other app's error count twice", async (t) => {
   const { errors, reportOne, list } = openErrors(t);
   await reportOne(OTHER, { id: 'a' });
   for (let n = 0; n < 5_000; n++) errors.report(told(APP, String(n)));
@@ -62,7 +62,7 @@ test('errors that could not be written count once at the retry, however often th
   assert.deepEqual(new Set(counts.map(String)), new Set(['Error,2', 'Refused,1']));
 });
 
-test('an error of a removed group is counted anew', async (t) => {
+test('an error of a removed group counts as new', async (t) => {
   const { errors, reportOne, list } = openErrors(t);
   await reportOne(APP, { id: 'a' });
   errors.flush();

@@ -20,7 +20,7 @@ test('the default shows the supervisor’s warnings and all errors', () => {
   });
 });
 
-test('a level without a target is for the other targets, at any position; an app’s own lines always pass', () => {
+test("a level without a target applies to the other targets, at any position; an app's own lines always pass", () => {
   assert.deepEqual(passed(' build = debug , OFF '), { app: ALL, workerd: '', build: ALL, supervisor: '' });
   assert.deepEqual(passed('celld=trace'), { app: ALL, workerd: 'error', build: 'error', supervisor: ALL });
 });

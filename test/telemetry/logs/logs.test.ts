@@ -123,7 +123,7 @@ test('workerd’s line about an exception is left out if the app reported the sa
   ]);
 });
 
-test('an app that reports errors without end does not bring back workerd’s line about another app’s error', async (t) => {
+test("an app that reports errors endlessly does not bring back workerd's line about another app's error", async (t) => {
   const { print, texts, errors } = open(t);
   const told = (message: string) => {
     const error = { type: 'TypeError', message, stack: null, mechanism: 'uncaught' };

@@ -12,7 +12,7 @@ import { APP, taken, temporaryStore } from '../../support/telemetry/parts.ts';
 const DAYS = { retentionDays: 30 };
 const all = (hours = 24) => ({ appId: APP, hours, limit: 1_000, offset: 0 });
 
-test('ids and other variable parts of a path are folded', () => {
+test('ids and other variable parts of a path are merged', () => {
   for (const [path, folded] of [
     ['/', '/'],
     ['/about', '/about'],
@@ -54,7 +54,7 @@ test('any path and any user agent is parsed quickly, and its key is short', () =
   assert.ok(performance.now() - begun < 10_000);
 });
 
-test('devices are grouped by kind, client and system, and bots are no devices', () => {
+test('devices are grouped by kind, client and system, and bots do not count as devices', () => {
   const iPhone =
     'Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.1 Mobile/15E148 Safari/604.1';
   const windows =

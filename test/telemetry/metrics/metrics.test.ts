@@ -17,7 +17,7 @@ function requests(metrics: Metrics, hours: number): number {
   return read(metrics, hours).items.reduce((sum, item) => sum + item.requests, 0);
 }
 
-test('a bucket adds up what requests and the process did', () => {
+test('a bucket adds up requests and process usage', () => {
   using files = temporaryStore();
   const metrics = new Metrics(files.store, DAYS);
   const at = Date.now();
@@ -164,7 +164,7 @@ test('data older than the retention is deleted in small batches, minutes before 
   assert.equal(requests(metrics, 720), 0);
 });
 
-test('nothing of a forgotten app is left, in memory either', () => {
+test('a forgotten app leaves nothing, in memory either', () => {
   using files = temporaryStore();
   const metrics = new Metrics(files.store, DAYS);
   const other = { site: 'fedcba9876543210' };
