@@ -1,5 +1,5 @@
-// What an OpenAI-compatible server answers, as Workers AI says it. Of text generation the server's own fields stay: some of
-// Cloudflare's models answer with them.
+// Translates responses of an OpenAI-compatible server to those of Workers AI. For text generation the server's own fields are
+// kept, because some of Cloudflare's models return them too.
 import { type Call, isObject } from './calls.ts';
 import { failedUpstream } from './errors.ts';
 
@@ -7,7 +7,7 @@ import { failedUpstream } from './errors.ts';
 const LINE_LENGTH = 1_048_576;
 const DATA = /^data: ?/;
 
-/** A whole answer, as JSON. @throws {AiError} when it is none of this kind */
+/** Translates a complete response. @returns JSON @throws {AiError} when it is not a response of this kind */
 export function wholeAnswer(kind: Call['kind'], text: string): string {
   if (kind === 'responses') return text;
   const answer = parse(text);
@@ -27,7 +27,7 @@ function completion(answer: unknown): object | null {
   };
 }
 
-/** A call of a tool, with its arguments as they are meant. */
+/** Translates a tool call. Its arguments become an object: OpenAI sends them as a string of JSON. */
 function toolCall(call: unknown): unknown {
   if (!isObject(call) || !isObject(call.function)) return call;
   const { name, arguments: given } = call.function;
@@ -43,12 +43,12 @@ function embeddings(answer: unknown): object | null {
   return { shape: [rows.length, rows[0]?.length ?? 0], data: rows };
 }
 
-/** Translates a streamed answer piece by piece: each event gets `response`, the text that it adds. */
+/** Translates a streamed response in chunks. Each event gets the field `response`, with the text that it adds. */
 export class StreamTranslator {
   readonly #decoder = new TextDecoder();
   #rest = '';
 
-  /** @returns the events that are whole. @throws {AiError} when one has no end */
+  /** Takes the next chunk. @returns the complete events @throws {AiError} when a line is too long */
   write(bytes: Uint8Array): string {
     const lines = (this.#rest + this.#decoder.decode(bytes, { stream: true })).split('\n');
     this.#rest = lines.pop()!;
@@ -60,7 +60,7 @@ export class StreamTranslator {
 
 function translatedLine(line: string): string {
   const data = line.trimEnd();
-  // Comments keep the connection alive. The ends of events are written with their data.
+  // Comment lines keep the connection alive. The blank line after an event is written with its data.
   if (!DATA.test(data)) return data.startsWith(':') ? `${data}\n\n` : '';
   const text = data.replace(DATA, '');
   const chunk = parse(text);

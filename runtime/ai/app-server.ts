@@ -32,14 +32,14 @@ const LIMITS = {
   maxHeaderSize: 16_384,
   headersTimeout: QUESTION_MS,
   requestTimeout: QUESTION_MS,
-  // Longer than the AI server has for its answer.
+  // Longer than the timeout of the AI server.
   silenceMs: 11 * 60_000,
   connections: 256,
 };
-/** Where the binding asks: with a gateway too, of which there is none here. */
+/** Paths that the binding calls. The second is used with an AI Gateway, which Cellar ignores. */
 const PATHS = ['/run', '/ai-gateway/run'];
 
-/** What the apps of all accounts share. */
+/** Shared by the apps of all accounts, except `owner`. */
 export interface Shared {
   /** The app's account. */
   owner: string;
@@ -130,7 +130,7 @@ async function sendStream(kind: Call['kind'], answer: Response, response: Server
   response.end();
 }
 
-/** Reads a whole answer as text. @throws {AiError} when it, or all calls together, exceed the byte limit */
+/** Reads a complete response as text. @throws {AiError} when it, or all calls together, exceed the byte limit */
 async function answerOf(answer: Response, held: ReservedMemory): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;

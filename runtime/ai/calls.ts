@@ -1,18 +1,18 @@
-// What an app asks of a model, in the words of Workers AI, as an OpenAI-compatible server takes it.
+// Translates requests in the format of Workers AI to requests for an OpenAI-compatible server.
 import { cutText } from '../../handlers/contract/text.ts';
 import { invalidInput } from './errors.ts';
 
 type Json = Record<string, unknown>;
 
-/** A call of the AI server. */
+/** A request to the AI server. */
 export interface Call {
   kind: 'chat' | 'embeddings' | 'responses';
-  /** Below the server's URL. */
+  /** Path below the server's URL. */
   path: string;
   body: Json & { model: string };
 }
 
-/** Settings of text generation that both sides call the same. */
+/** Parameters of text generation with the same name in both formats. */
 const SAME = [
   'max_tokens',
   'temperature',
@@ -31,7 +31,10 @@ const SAME = [
   'chat_template_kwargs',
 ];
 
-/** What the Responses API takes here, beside the model. The rest names what the AI server keeps, or has it act by itself. */
+/**
+ * Allowed parameters of the Responses API, besides the model. Others refer to data stored on the AI server, or make the server
+ * run tools.
+ */
 const OF_RESPONSES = [
   ...['input', 'instructions', 'stream', 'max_output_tokens', 'temperature', 'top_p', 'top_logprobs', 'seed'],
   ...[
@@ -45,13 +48,13 @@ const OF_RESPONSES = [
     'metadata',
   ],
 ];
-/** Tools that the app itself carries out. */
+/** Types of tools that the app itself runs. */
 const OWN_TOOLS = ['function', 'custom'];
 
 /**
- * Reads what an app asks of a model.
- * @param model as the server calls it
- * @throws {AiError} for what no OpenAI-compatible server does
+ * Translates the inputs of a `run()` call.
+ * @param model the model's name on the server
+ * @throws {AiError} for requests that an OpenAI-compatible server does not support
  */
 export function callOf(model: string, inputs: unknown): Call {
   if (!isObject(inputs)) throw invalidInput('The inputs must be an object.');
@@ -83,7 +86,10 @@ function chat(model: string, inputs: Json): Call {
   return { kind: 'chat', path: '/chat/completions', body };
 }
 
-/** All apps ask with one key: what the server keeps for it, or does in its name, may be another's or the operator's. */
+/**
+ * All apps share one API key. So parameters that use stored data, or that act in the key's name, are refused: the data could
+ * belong to another app or to the operator.
+ */
 function responses(model: string, { store: _, ...inputs }: Json): Call {
   for (const name of Object.keys(inputs))
     if (!OF_RESPONSES.includes(name))
@@ -91,14 +97,14 @@ function responses(model: string, { store: _, ...inputs }: Json): Call {
   return { kind: 'responses', path: '/responses', body: { ...inputs, model, store: false } };
 }
 
-/** Workers AI takes a function by itself, too. */
+/** Wraps a bare function as a tool: Workers AI accepts both. */
 function asTool(tool: unknown): unknown {
   return isObject(tool) && typeof tool.name === 'string' && tool.function === undefined
     ? { type: 'function', function: tool }
     : tool;
 }
 
-/** Refuses tools that the AI server would carry out. */
+/** Refuses tools that the AI server would run. */
 function requireOwnTools({ tools }: Json): void {
   for (const tool of Array.isArray(tools) ? tools : [])
     if (!isObject(tool) || !OWN_TOOLS.includes(String(tool.type ?? 'function')))
@@ -106,8 +112,8 @@ function requireOwnTools({ tools }: Json): void {
 }
 
 /**
- * Refuses images, files and tools that are given by an address: the AI server would fetch it, and may reach networks that
- * the app must not. Workers AI takes none either. What the server itself keeps is refused, too.
+ * Refuses images, files and tools given by a URL: the AI server would fetch it, and may reach networks that the app must not
+ * (SSRF). Workers AI refuses them too. Also refuses references to files and items stored on the server.
  */
 function requireOwnMedia(inputs: Json): void {
   const left: object[] = [inputs];

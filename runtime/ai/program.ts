@@ -6,9 +6,9 @@ import { AppServer } from './app-server.ts';
 import { noCapacity } from './errors.ts';
 import type { AiServer } from './upstream.ts';
 
-/** An AI server serves some at a time, and lets the others wait in the order that they came. */
+/** An AI server runs some requests at a time and queues the others in order. So this queue shares it fairly between accounts. */
 const CALLS = { name: 'calls of the AI server', running: 128, runningPerOwner: 32, waitingPerOwner: 256 };
-/** Of questions and answers that are under way. */
+/** Maximum bytes of all requests and responses in progress. */
 const BUDGET_BYTES = 128 * 2 ** 20;
 
 const server = serviceOptions<AiServer>();

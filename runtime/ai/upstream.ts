@@ -11,26 +11,26 @@ import {
   timedOut,
 } from './errors.ts';
 
-/** The AI server, as its settings name it. */
+/** The AI server in the settings. */
 export interface AiServer {
   /** Such as `http://127.0.0.1:11434/v1`. */
   url: string;
-  /** Empty: none is sent. */
+  /** Empty: no key is sent. */
   key: string;
-  /** What the server calls the models, by the names that apps use; others it calls the same. */
+  /** Model names on the server, by the names that apps use. Other models have the same name in both. */
   models: Record<string, string>;
 }
 
-/** Timeout for a whole answer, in ms: a model on a CPU is slow. */
+/** Timeout for a complete response, in ms. Long, because a model on a CPU is slow. */
 const DEADLINE_MS = 10 * 60_000;
 /** Bytes of an error that are read, and characters of it that an app gets. */
 const ERROR_BYTES = 16_384;
 const ERROR_LENGTH = 1_000;
 
 /**
- * Asks the AI server.
+ * Sends a request to the AI server.
  * @param left aborts when the app has disconnected
- * @returns its answer, whose body is still to be read
+ * @returns the response, with an unread body
  * @throws {AiError} when it refuses, or cannot be reached
  */
 export async function ask(
@@ -79,7 +79,7 @@ async function head(response: Response): Promise<string> {
   return text;
 }
 
-/** What an error's body says: `{"error": {"message"}}`, `{"error"}`, or `{"message"}`. */
+/** Returns the message in an error's body: `{"error": {"message"}}`, `{"error"}`, or `{"message"}`. */
 function messageOf(text: string, key: string): string {
   let message: unknown;
   try {

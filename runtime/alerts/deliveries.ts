@@ -12,11 +12,11 @@ import { type DeliveryResult, send } from './webhook.ts';
 
 /** Retry delays in ms. After the last one the delivery is dropped. */
 const RETRIES_MS = [10_000, 60_000, 600_000, 3_600_000, 21_600_000];
-/** None is due later than this from now on, in ms, unless the clock was set back since. */
+/** Maximum time until a delivery is due, in ms. A later one was stored before the clock was set back, and is due now. */
 const LATEST_MS = RETRIES_MS.at(-1)! + 60_000;
-/** Maximum concurrent deliveries, each of another alert: a receiver that hangs occupies one for 10 s. */
+/** Maximum concurrent deliveries, one per alert: a receiver that hangs occupies one for 10 s. */
 const AT_ONCE = 32;
-/** Alerts whose last turn is remembered. */
+/** Maximum alerts in `#turns`. */
 const TURNS = 20_000;
 /** Minimum ms between two tests of an app's webhooks. */
 const TEST_EVERY_MS = 2_000;
@@ -25,15 +25,15 @@ const TIDY_EVERY_MS = 3_600_000;
 export interface DeliveriesOptions {
   alerts: Alerts;
   store: HostStore;
-  /** The addresses that webhooks may have. */
+  /** The addresses that deliveries may reach. */
   reachable: PublicAddresses;
 }
 
 export class Deliveries {
   readonly #options: DeliveriesOptions;
-  /** By alert. */
+  /** Running deliveries, by alert. */
   readonly #underway = new Map<string, Promise<void>>();
-  /** When each alert had its last turn, as a number that rises. */
+  /** Sequence number of each alert's last delivery: alerts that waited longest come first. */
   readonly #turns = new Map<string, number>();
   #lastTurn = 0;
   readonly #testedAt = new Map<string, number>();
@@ -44,7 +44,7 @@ export class Deliveries {
     this.#options = options;
   }
 
-  /** Running deliveries. */
+  /** Number of running deliveries. */
   get underway(): number {
     return this.#underway.size;
   }
@@ -94,7 +94,7 @@ export class Deliveries {
     await Promise.all(this.#underway.values());
   }
 
-  /** Those whose turn it is: a receiver that hangs, or has much to take, keeps no other one waiting. */
+  /** Returns the next alerts to deliver, in turn: a slow receiver, or one with many deliveries, does not delay others. */
   #next(due: string[], free: number): string[] {
     const turn = (id: string) => this.#turns.get(id) ?? 0;
     return due
@@ -117,7 +117,7 @@ export class Deliveries {
   async #deliver({ id, alert_id, body, attempts }: DeliveryRow): Promise<void> {
     const { alerts, store } = this.#options;
     const alert = alerts.find(alert_id);
-    // Its rows went with it.
+    // The alert was deleted, and its deliveries with it.
     if (alert === undefined) return;
     const sent = await this.#send(alert, id, body);
     if (this.#ending.signal.aborted && sent.error !== null) return;

@@ -9,35 +9,35 @@ import { reason } from '../log.ts';
 
 /** Timeout for a delivery in ms, from the DNS lookup to the end of the response. */
 const DEADLINE_MS = 10_000;
-/** An answer with more bytes is cut: nobody reads it. */
+/** Maximum bytes of a response. Its body is discarded; the connection of a larger one is closed. */
 const ANSWER_BYTES = 64 * 1024;
 
 /** The result of a delivery. */
 export interface DeliveryResult {
   /** The response status; null without a response. */
   status: number | null;
-  /** Why it was not delivered; null when it was, which a status of 200 to 299 says. */
+  /** Why it was not delivered; null after a status of 200 to 299. */
   error: string | null;
 }
 
-/** A message as Standard Webhooks describes it: `id` stays the same when it is sent again. */
+/** A message in the format of Standard Webhooks. A retry has the same `id`. */
 export interface Message {
   id: string;
   /** JSON. */
   body: string;
-  /** The key, as `secretText` prints it. */
+  /** The signing key, 32 bytes. */
   secret: Buffer;
 }
 
-/** The text of a webhook's key, as its owner gets it. */
+/** Formats a signing key for the owner of the webhook. */
 export function secretText(secret: Buffer): string {
   return `whsec_${secret.toString('base64')}`;
 }
 
 /**
  * Posts a message. Never rejects.
- * @param reachable the addresses that it may be sent to
- * @param signal gives it up
+ * @param reachable the addresses that it may reach
+ * @param signal aborts it
  */
 export async function send(
   url: string,
@@ -77,7 +77,7 @@ function post(
 ): Promise<number> {
   const url = new URL(text);
   const host = url.hostname.replace(/^\[|\]$/g, '');
-  // Only names are looked up.
+  // `lookup` below is called only for names, so an address is checked here.
   if (isIP(host) !== 0 && !reachable.has(host)) return Promise.reject(new Error(notReachable(host)));
   const request = url.protocol === 'https:' ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
@@ -104,7 +104,7 @@ function post(
   });
 }
 
-/** Looks a name up, and leaves out the addresses that are not reachable. The connection is made to what it gives. */
+/** Returns a DNS lookup without unreachable addresses. The connection uses its result, so a second lookup cannot differ. */
 function publicOnly(reachable: PublicAddresses): LookupFunction {
   return (name, options, found) => {
     resolveName(name, { ...options, all: true }, (error, addresses) => {

@@ -1,39 +1,39 @@
-// E-mail addresses: which are taken, and which apps may send from.
+// E-mail addresses: validates them, and decides from which an app may send.
 import { domainToASCII } from 'node:url';
 
 /** Longest address, in characters. */
 const ADDRESS_LENGTH = 254;
 const ADDRESS = /^[^\s\p{Cc}@,;:<>"()\\]+@[^\s\p{Cc}@,;:<>"()\\]+$/u;
 
-/** Whether a text is one address by itself, such as `bob@example.com`, and nothing that a mail server reads as more. */
+/** Returns whether a text is exactly one address, such as `bob@example.com`, without characters that have a meaning in headers. */
 export function isAddress(text: string): boolean {
   return text.length <= ADDRESS_LENGTH && ADDRESS.test(text);
 }
 
-/** An address as it is compared: in lower case, with its domain as DNS has it. */
+/** Normalizes an address for comparison: lower case, and the domain in ASCII (punycode). */
 export function comparable(address: string): string {
   const domain = domainOf(address);
   const name = address.slice(0, -domain.length);
   return (name + (domainToASCII(domain) || domain)).toLowerCase();
 }
 
-/** What stands behind the `@`. */
+/** Returns the part after the `@`. */
 export function domainOf(address: string): string {
   return address.slice(address.lastIndexOf('@') + 1);
 }
 
-/** Who apps may send from. */
+/** The addresses from which apps may send. */
 export interface Senders {
-  /** Any address there. */
+  /** Any address of these domains is allowed, except `own`. */
   domains: string[];
   addresses: string[];
-  /** But for this one, which Cellar's own e-mails come from, unless it is among `addresses`. */
+  /** The sender of Cellar's own e-mails. Apps may use it only if it is in `addresses`. */
   own: string;
 }
 
 /**
- * Who apps may send from.
- * @param from RUNNER_SMTP_FROM, whose domain it is when nothing is allowed by name
+ * Returns the addresses from which apps may send.
+ * @param from RUNNER_SMTP_FROM; its domain is allowed when `allowed` is empty
  * @param allowed RUNNER_SMTP_APP_SENDERS: domains and addresses
  */
 export function appSenders(from: string, allowed: readonly string[]): Senders {
@@ -46,7 +46,7 @@ export function appSenders(from: string, allowed: readonly string[]): Senders {
   };
 }
 
-/** Whether apps may send from an address. */
+/** Returns whether apps may send from an address. */
 export function mayBeSender({ domains, addresses, own }: Senders, address: string): boolean {
   const compared = comparable(address);
   if (addresses.includes(compared)) return true;

@@ -25,7 +25,7 @@ import type { Rates } from './rates.ts';
 import type { SmtpServer } from './smtp-server.ts';
 import { mailFailure, transportTo } from './transport.ts';
 
-/** What the mail service is started with. */
+/** Options of the mail service at its start. */
 export interface MailServiceOptions {
   server: SmtpServer;
   senders: Senders;
@@ -33,7 +33,7 @@ export interface MailServiceOptions {
 
 /** Maximum bytes of a request: a message in base64, inside JSON. */
 const ASKED_BYTES = 2 * MESSAGE_BYTES;
-/** Memory that a message takes beside what was asked: its parts, and what is made of them. */
+/** Memory that a message needs besides its request, as a multiple of the request: its decoded parts and the result. */
 const COPIES = 3;
 /** Maximum concurrent e-mails of an app. */
 const AT_ONCE = 8;
@@ -42,7 +42,7 @@ const DEADLINE_MS = 30_000;
 /** Timeout for receiving a request, in ms. */
 const ASKED_MS = 60_000;
 const LIMITS = {
-  // The binding's addresses are in it.
+  // The header of the binding contains its allowed addresses.
   maxHeaderSize: 128 * 1024,
   headersTimeout: ASKED_MS,
   requestTimeout: ASKED_MS,
@@ -50,13 +50,13 @@ const LIMITS = {
   connections: 128,
 };
 
-/** What an app shares with others. */
+/** Shared by the apps of all accounts, except `owner` and `rates`. */
 export interface Shared {
   /** The app's account. */
   owner: string;
   budget: Budget;
   queue: FairQueue;
-  /** What the app may still send, together with its previews. */
+  /** Rate limits of the app, together with its previews. */
   rates: Rates;
 }
 
@@ -97,7 +97,7 @@ export class AppServer {
     }
   }
 
-  /** What is asked, when it may be sent. */
+  /** Reads the e-mail of a request. @throws {MailError} when it is invalid or may not be sent */
   async #read(request: IncomingMessage, held: ReservedMemory): Promise<Message> {
     const binding = request.headers[BINDING_HEADER];
     if (request.method !== 'POST' || typeof binding !== 'string')
@@ -128,7 +128,7 @@ export class AppServer {
       );
   }
 
-  /** Delivers an e-mail when it is the account's turn. One that has begun goes on without its client. */
+  /** Queues and delivers an e-mail. A delivery that has begun continues when the client disconnects. */
   async #inTurn(message: Message, left: AbortSignal): Promise<void> {
     const { owner, queue } = this.#shared;
     const late = AbortSignal.timeout(DEADLINE_MS);

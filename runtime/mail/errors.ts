@@ -1,7 +1,7 @@
-// What the mail service refuses, in Cloudflare's words: `send()` rejects with an Error that has the `code`. Apps read it.
+// Errors of the mail service, with Cloudflare's codes: `send()` rejects with an Error that has the `code`. Apps check it.
 import { CodedError } from '../../handlers/contract/coded-error.ts';
 
-/** A refusal. */
+/** An error for the app. */
 export class MailError extends CodedError<string> {}
 
 const refusal = (status: number, code: string) => (message: string) => new MailError(status, code, message);
@@ -18,7 +18,7 @@ export const headersTooMany = refusal(400, 'E_HEADERS_TOO_MANY');
 export const headersTooLarge = refusal(400, 'E_HEADERS_TOO_LARGE');
 export const rateExceeded = refusal(429, 'E_RATE_LIMIT_EXCEEDED');
 export const dailyExceeded = refusal(429, 'E_DAILY_LIMIT_EXCEEDED');
-/** For what the mail server, or the way to it, fails at. */
+/** The mail server failed, or could not be reached. */
 export const failedDelivery = refusal(502, 'E_DELIVERY_FAILED');
 export const internal = refusal(500, 'E_INTERNAL_SERVER_ERROR');
 /** The operator has configured no mail server. */

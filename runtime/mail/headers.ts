@@ -1,7 +1,7 @@
 // The mail service identifies the calling binding by a header that workerd writes from the cell's config.
 import type { Outward } from '../../bundler/release.ts';
 
-/** What one `send_email` binding may send. What is left out restricts nothing. */
+/** Restrictions of one `send_email` binding. A missing field does not restrict. */
 export type Restrictions = Omit<Extract<Outward, { type: 'send_email' }>, 'type' | 'binding'>;
 
 export const BINDING_HEADER = 'cellar-send-email';

@@ -1,4 +1,4 @@
-// Sends e-mails: one at a time to one person, in plain text, within a deadline.
+// Sends Cellar's own e-mails, such as invites: each to one person, in plain text, within a deadline.
 import type { Mail } from '../../handlers/contract/host/host-calls.ts';
 import { logRarely } from '../log.ts';
 import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
@@ -8,7 +8,7 @@ import { mailFailure, transportTo } from './transport.ts';
 
 /** Timeout for an e-mail in ms, from the DNS lookup of the server to its acceptance of the e-mail. */
 const DEADLINE_MS = 12_000;
-/** The deadline also applies to an e-mail that waits. */
+/** Limits of the queue. The deadline includes the time in it. */
 const LIMITS = { name: 'e-mails', running: 8, runningPerOwner: 2, waitingPerOwner: 8 };
 
 export class Mailer {
@@ -27,7 +27,7 @@ export class Mailer {
 
   /**
    * Sends an e-mail. Never rejects.
-   * @param owner whose turn it takes, such as an account's id
+   * @param owner whose share of the queue it uses, such as an account's id
    * @returns why it was not sent; null when the mail server has taken it
    */
   async send(mail: Mail, owner: string): Promise<string | null> {

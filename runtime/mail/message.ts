@@ -1,4 +1,4 @@
-// An e-mail as an app gives it, in fields or as raw MIME, made into what a mail server takes.
+// Converts an e-mail from an app, in fields or as raw MIME, to a message for the mail server.
 import { randomUUID } from 'node:crypto';
 import MailComposer from 'nodemailer/lib/mail-composer';
 import { z } from 'zod';
@@ -8,23 +8,23 @@ import { customHeaders } from './custom-headers.ts';
 import { invalid, missing, tooLarge, tooManyRecipients } from './errors.ts';
 import { rawMessage } from './raw-message.ts';
 
-/** Bytes of an e-mail, with its head and all that is attached; recipients of it; and characters of its subject. */
+/** Maximum bytes of an e-mail with its head and attachments, recipients, characters of the subject, and attachments. */
 export const MESSAGE_BYTES = 5 * 2 ** 20;
 export const RECIPIENTS = 50;
 const SUBJECT_LENGTH = 998;
 const ATTACHMENTS = 32;
-/** Characters of a name, and of a name with an address behind it. */
+/** Maximum characters of a name, and of a name followed by an address. */
 const NAME_LENGTH = 320;
 const NAMED_LENGTH = 600;
 
 /** An e-mail that is ready for the mail server. */
 export interface Message {
-  /** With angle brackets, as in its head. */
+  /** The Message-ID, with angle brackets. */
   id: string;
   from: string;
-  /** All who get it. */
+  /** All recipients, also those of `cc` and `bcc`. */
   to: string[];
-  /** Its head and body, with CRLF at the ends of lines. */
+  /** Head and body, with CRLF line ends. */
   raw: Buffer;
 }
 
@@ -73,10 +73,10 @@ const Built = z.object({
 });
 
 /**
- * Reads what an app asks to be sent.
+ * Parses and checks an e-mail from an app.
  * @param asked the JSON that the binding sent
- * @param destination who gets it when it names nobody
- * @throws {MailError} saying what is wrong with it
+ * @param destination the recipient when the e-mail names none
+ * @throws {MailError} naming the fault
  */
 export async function messageOf(asked: unknown, destination: string | undefined): Promise<Message> {
   const isRaw = typeof asked === 'object' && asked !== null && 'raw' in asked;
@@ -90,7 +90,7 @@ export async function messageOf(asked: unknown, destination: string | undefined)
   return message;
 }
 
-/** @param bytes that it has at least */
+/** Checks the size of an e-mail. @param bytes a lower bound @throws {MailError} when it is too large */
 function requireSize(bytes: number): void {
   if (bytes > MESSAGE_BYTES)
     throw tooLarge(`An e-mail may have ${MESSAGE_BYTES} bytes; this one has ${bytes}.`);
@@ -141,7 +141,7 @@ async function fromFields(asked: unknown, destination: string | undefined): Prom
   return { id, from: from.address, to: recipients, raw: await composed.compile().build() };
 }
 
-/** `bob@example.com`, or `Bob <bob@example.com>`. */
+/** Parses `bob@example.com` or `Bob <bob@example.com>`. */
 function parsed(given: string): { address: string; name: string } {
   const text = given.trim();
   const open = text.lastIndexOf('<');

@@ -6,9 +6,9 @@ import { AppServer, type MailServiceOptions } from './app-server.ts';
 import { rateExceeded } from './errors.ts';
 import { Rates } from './rates.ts';
 
-/** Each has a connection to the mail server, which limits those of one client. */
+/** Limits of the queue. Each e-mail has its own connection, and mail servers limit connections per client. */
 const E_MAILS = { name: 'e-mails', running: 24, runningPerOwner: 8, waitingPerOwner: 100 };
-/** Of e-mails that are under way. */
+/** Maximum bytes of all e-mails in progress. */
 const BUDGET_BYTES = 256 * 2 ** 20;
 
 const options = serviceOptions<MailServiceOptions>();
@@ -17,7 +17,7 @@ const budget = new Budget(BUDGET_BYTES, (limit) =>
 );
 const queue = new FairQueue(E_MAILS);
 
-/** Of the apps that have asked, each with its previews. */
+/** Rate limits of the apps that have sent e-mails. An app and its previews share one. */
 const rates = new Map<string, Rates>();
 
 serveApps('mail service', (_app, listener, { family, owner }) => {

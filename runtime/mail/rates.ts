@@ -21,7 +21,7 @@ export class Rates {
   }
 }
 
-/** Counts from its first event on for so long. */
+/** A fixed window, which starts at its first event. */
 class Window {
   readonly #ms: number;
   readonly #most: number;

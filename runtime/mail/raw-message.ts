@@ -1,4 +1,4 @@
-// An e-mail that an app wrote as raw MIME: its head decides who seems to have sent it.
+// Checks an e-mail in raw MIME from an app: recipients see the sender in its head.
 import { randomUUID } from 'node:crypto';
 import { comparable, domainOf } from './addresses.ts';
 import { headerNotAllowed, invalid, senderNotVerified } from './errors.ts';
@@ -12,12 +12,12 @@ const CRLF = '\r\n';
 
 /**
  * Checks the head of a raw message.
- * @param from the address that it says to be from, and nobody else
- * @returns the message with CRLF at all ends of lines, and its id, which it is given if it has none
- * @throws {MailError} saying what is wrong with it
+ * @param from the only address that the head may name as sender
+ * @returns the message with CRLF line ends, and its Message-ID, which is added if it is missing
+ * @throws {MailError} naming the fault
  */
 export function rawMessage(bytes: Buffer, from: string): { raw: Buffer; id: string } {
-  // Other line ends are refused: a server that accepts them could be tricked into a second e-mail (SMTP smuggling).
+  // Replaces other line ends: a server that accepts them could be tricked into a second e-mail (SMTP smuggling).
   const text = bytes.toString('latin1').replace(/\r\n?|\n/g, CRLF);
   const end = text.indexOf(CRLF + CRLF);
   if (end === -1) throw invalid('The raw e-mail has no empty line after its head.');
@@ -52,7 +52,7 @@ function fieldOf(line: string): { name: string; value: string } {
   return { name: name.toLowerCase(), value: value!.replace(/\r\n/g, '').trim() };
 }
 
-/** Whether the value of a field names one address, and this one: `bob@example.com` or `Bob <bob@example.com>`. */
+/** Returns whether a field names this address alone: `bob@example.com` or `Bob <bob@example.com>`. */
 function isOnly(value: string, address: string): boolean {
   const unquoted = value.replace(/"(?:[^"\\]|\\.)*"/g, '');
   const [, bare, inBrackets] = /^(?:([^<>,;:"()]+)|[^<>,;:"]*<([^<>,;:"()]+)>)$/.exec(unquoted) ?? [];

@@ -1,18 +1,18 @@
-// Where e-mails are handed in, as RUNNER_SMTP_URL says it.
+// The mail server of RUNNER_SMTP_URL.
 
-/** A server that takes e-mails. */
+/** Address and credentials of an SMTP server. */
 export interface SmtpServer {
   host: string;
   port: number;
-  /** Whether TLS comes before the first word; else STARTTLS follows the greeting, where the server has it. */
+  /** Whether the connection starts with TLS. Otherwise STARTTLS is used if the server supports it. */
   isSecure: boolean;
-  /** Whether it is a process of this machine, reached over loopback. */
+  /** Whether it runs on this machine, and is reached over loopback. */
   isLocal: boolean;
   user: string | null;
   password: string | null;
 }
 
-/** Reads `smtp://user:password@host:587` or `smtps://…:465`. @returns null for a text that is no such URL */
+/** Reads `smtp://user:password@host:587` or `smtps://…:465`. @returns null for another text */
 export function smtpServer(text: string): SmtpServer | null {
   const url = URL.parse(text);
   if (url === null || !/^smtps?:$/.test(url.protocol) || url.hostname === '') return null;
@@ -33,7 +33,7 @@ export function smtpServer(text: string): SmtpServer | null {
   }
 }
 
-/** Whether a text is an address that e-mails may come from: `a@b.example` or `Name <a@b.example>`. */
+/** Returns whether a text is a valid sender: `a@b.example` or `Name <a@b.example>`. */
 export function isSender(text: string): boolean {
   return /^(?:[\p{L}\p{N} .'&-]{1,60} <[\w.+-]{1,64}@[\w.-]{1,200}>|[\w.+-]{1,64}@[\w.-]{1,200})$/u.test(
     text,

@@ -5,21 +5,21 @@ import { capnp, embed, type Fields } from '../fleets/config/capnp.ts';
 import { heapFlags } from '../fleets/config/heap.ts';
 import { WORKER } from './files.ts';
 
-/** Most that its JavaScript heap may have, in MiB. */
+/** Maximum size of its JavaScript heap, in MiB. */
 const HEAP_MB = 256;
 const DATE = '2026-10-01';
 
 export interface UiConfig {
   files: UiFiles;
-  /** The socket of the API. */
+  /** Path of the API's socket. */
   apiSocket: string;
   /** Names of the text bindings, whose values are in the process's environment. */
   variables: string[];
 }
 
 /**
- * The text of the config, which lies beside the Worker. Socket: `http`. Disks, given at start: `do` (its database) and
- * `files`. It reaches the API and nothing else.
+ * Returns the text of the config, a file beside the Worker. Socket: `http`. Disks, set at the start: `do` (its database) and
+ * `files`. The process can reach only the API.
  */
 export function uiConfig({ files, apiSocket, variables }: UiConfig): string {
   const ui: Fields = {

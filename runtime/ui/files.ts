@@ -1,4 +1,4 @@
-// The files of the control UI on the disk, as its server reads them: packed where that helps, and kept until their sources change.
+// Writes the control UI's files to the disk for its server: compressed where that saves bytes, and reused until the sources change.
 import { createHash } from 'node:crypto';
 import { access, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -14,10 +14,10 @@ import {
   type UiFiles,
 } from '../../handlers/contract/host/ui-files.ts';
 
-/** From so many bytes on a file is packed. */
+/** Minimum bytes of a file to compress. */
 const PACKED_FROM = 512;
 const PACKED_TYPES = /^(text\/|application\/(json|javascript|manifest\+json)|image\/svg\+xml)/;
-/** Nine tenths of what the best would save, in a tenth of its time: somebody waits. */
+/** Saves 90 % of what the best quality saves, in a tenth of its time: a visitor waits for the first start. */
 const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } };
 
 const packers: Record<Encoding, (bytes: Uint8Array) => Promise<Buffer>> = {
@@ -25,16 +25,16 @@ const packers: Record<Encoding, (bytes: Uint8Array) => Promise<Buffer>> = {
   gzip: (bytes) => promisify(gzip)(bytes),
 };
 
-/** Where things are in the UI's directory. */
+/** Names in the UI's directory. */
 export const WORKER = 'worker.js';
 export const FILES = 'files';
 
-/** Says what lies in the directory. It is written last, and removed first. */
+/** Describes the directory's contents. Written last and removed first, so that it never describes an incomplete directory. */
 const KEPT = 'kept.json';
-/** Folders of what the bundles are made of, and made by. */
+/** Folders with the sources of the bundles, and with the code that bundles them. */
 const SOURCES = ['ui', 'client', 'handlers', 'sqlite', 'bundler', 'runtime/ui'];
 
-/** What was bundled, and from what. */
+/** The bundled files, and the key of their sources. */
 interface Kept {
   key: string;
   files: UiFiles;
@@ -42,9 +42,9 @@ interface Kept {
 
 /** The UI and its server, bundled. */
 export interface Bundled {
-  /** Stands for the sources. */
+  /** Hash of the sources. */
   key: string;
-  /** The server's module. */
+  /** Code of the server's module. */
   worker: string;
   files: BundledFile[];
 }
@@ -57,9 +57,9 @@ export async function bundle(): Promise<Bundled> {
 }
 
 /**
- * Writes the UI and its server into `directory`, unless just that lies there. No process may run on it.
- * @param bundled what is to lie there; null: what the sources say
- * @returns what the server serves
+ * Writes the UI and its server into `directory`, unless it has them already. No process may use the directory.
+ * @param bundled the bundles to write; null: bundles the current sources
+ * @returns the files for the server
  * @throws {Error} esbuild's, with file and line
  */
 export async function writeUi(directory: string, bundled: Bundled | null = null): Promise<UiFiles> {
@@ -74,7 +74,7 @@ export async function writeUi(directory: string, bundled: Bundled | null = null)
   return files;
 }
 
-/** What an earlier host has written; null when there is none, or something of it is missing. */
+/** Returns the contents that an earlier host has written; null when a file is missing. */
 async function readKept(directory: string): Promise<Kept | null> {
   try {
     const kept: Kept = JSON.parse(await readFile(join(directory, KEPT), 'utf8'));

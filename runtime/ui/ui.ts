@@ -1,4 +1,4 @@
-// The control UI: a process that the first visit starts, for a Cellar that nobody looks at needs none.
+// The control UI's process. The first visit starts it, to save memory on a Cellar without visitors.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
@@ -13,37 +13,37 @@ import { SerialQueue } from '../queues/serial-queue.ts';
 import { uiConfig } from './config.ts';
 import { type Bundled, bundle, FILES, writeUi } from './files.ts';
 
-/** How a process is probed, in ms, and after how many probes in a row without an answer it hangs. */
+/** Interval and timeout of probes in ms. A process that misses `missed` probes in a row is killed. */
 const PROBE = { everyMs: 5_000, deadlineMs: 5_000, missed: 3 };
 /** Memory that the process may use, in MiB. */
 const MEMORY_MB = 512;
 
 export interface UiOptions {
-  /** Of its program, files and socket. Nobody but the host may enter it. */
+  /** Directory of its program, files and socket. Only the host may enter it. */
   directory: string;
-  /** Of its database. */
+  /** Directory of its database. */
   storage: string;
-  /** Where the API listens. */
+  /** Path of the API's socket. */
   apiSocket: string;
   /** Path of the workerd program. */
   workerd: string;
-  /** Text bindings, by name; asked at each start. They are not written down. */
+  /** Returns the text bindings, by name. Called at each start. They are not written to the disk. */
   variables: () => Record<string, string>;
 }
 
-/** The control UI as something that the gateway sends requests to. */
+/** The control UI as a backend of the gateway. */
 export class Ui implements Backend {
   readonly site = 'ui';
   readonly streamsForEver = true;
   readonly #options: UiOptions;
   readonly #probe: typeof PROBE;
-  /** Files and config, looked at once by this host. */
+  /** Path of the config, once it and the files are written; null: not yet, or they must be written again. */
   #written: Promise<string> | null = null;
   #running: { cell: Cell; upstream: Upstream } | null = null;
   #starting: Promise<void> | null = null;
   readonly #reloads = new SerialQueue();
   readonly #backoff = new Backoff();
-  /** Not started again before, as `performance.now()`. */
+  /** Earliest time of the next start, as `performance.now()`. */
   #restAfterFailure = 0;
   readonly #ending = new AbortController();
 
@@ -52,7 +52,7 @@ export class Ui implements Backend {
     this.#probe = probe;
   }
 
-  /** The process, while it runs. */
+  /** The running process's id. */
   get pid(): number | null {
     return this.#running?.cell.pid ?? null;
   }
@@ -74,8 +74,8 @@ export class Ui implements Backend {
   }
 
   /**
-   * Bundles its files anew and has another process serve them, for who works on them. What is open in browsers is cut.
-   * @throws {Error} esbuild's, with file and line; what ran before runs on
+   * Bundles the changed files and starts a new process with them, for development. Closes open connections.
+   * @throws {Error} esbuild's, with file and line; then the old process keeps running
    */
   reload(): Promise<void> {
     return this.#reloads.run(() => this.#reload());
@@ -87,7 +87,7 @@ export class Ui implements Backend {
     await this.#begin(this.#replace(bundled));
   }
 
-  /** Ends it. Drain the gateway first. */
+  /** Ends the process. Drain the gateway first. */
   async close(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
     await this.#starting;
@@ -95,7 +95,7 @@ export class Ui implements Backend {
     await this.#running?.cell.stop();
   }
 
-  /** Has visits wait for a start. */
+  /** Makes visits wait for a start. */
   #begin(start: Promise<void>): Promise<void> {
     this.#starting = start.finally(() => {
       this.#starting = null;
@@ -103,7 +103,7 @@ export class Ui implements Backend {
     return this.#starting;
   }
 
-  /** Never rejects, as `#start`. */
+  /** Replaces the process by one with new files. Never rejects. */
   async #replace(bundled: Bundled): Promise<void> {
     const running = this.#running;
     this.#running = null;
@@ -115,8 +115,8 @@ export class Ui implements Backend {
   }
 
   /**
-   * Never rejects: whoever waits is then refused.
-   * @param bundled what is to be served; null: what the sources say
+   * Starts the process. Never rejects: after a failure, waiting requests are refused.
+   * @param bundled the files to serve; null: bundles the current sources
    */
   async #start(bundled: Bundled | null = null): Promise<void> {
     const { directory, storage, workerd, variables } = this.#options;
@@ -154,7 +154,7 @@ export class Ui implements Backend {
     } catch (error) {
       if (signal.aborted) return;
       this.#written = null;
-      // Whoever waited saw it fail: at once it would only fail again.
+      // Another start at once would fail too, so new visits are refused for a while.
       this.#rest(this.#backoff.failed());
       log('error', 'the control UI does not start', { error: reason(error) });
     }
@@ -164,7 +164,7 @@ export class Ui implements Backend {
     this.#restAfterFailure = performance.now() + delayMs;
   }
 
-  /** @returns the path of the config */
+  /** Writes the files and the config. @returns the path of the config */
   async #write(bundled: Bundled | null): Promise<string> {
     const { directory, apiSocket, variables } = this.#options;
     const files = await writeUi(directory, bundled);
@@ -176,7 +176,7 @@ export class Ui implements Backend {
   }
 }
 
-/** Ends a process that hangs: an endless loop stops every socket of workerd. */
+/** Kills the process when it hangs: an endless loop blocks all sockets of workerd. */
 function watch(cell: Cell, { everyMs, deadlineMs, missed: limit }: typeof PROBE): NodeJS.Timeout {
   let missed = 0;
   return setInterval(async () => {
@@ -185,7 +185,7 @@ function watch(cell: Cell, { everyMs, deadlineMs, missed: limit }: typeof PROBE)
   }, everyMs).unref();
 }
 
-/** What the process prints goes to the host's log, now and then. Strangers can have it print what they like. */
+/** Logs the process's output with a rate limit: strangers can make it print any text. */
 class Said implements OutputSink {
   readonly isCrowded = false;
   readonly #lines: Record<OutputPipe, LineReader>;
