@@ -94,7 +94,7 @@ function noConfig(folder: string): Omit<ReadConfig, 'config'> {
   return { file: 'package.json', base: folder, own: null, notes: [], warnings: [] };
 }
 
-/** Returns the configuration in a script's arguments, for a project without a file of it. */
+/** Returns the configuration in the arguments of a deploy script. Used when the project has no Wrangler file. */
 function configOfCall(folder: string, call: DeployCall): ReadConfig {
   if (call.config !== null)
     throw new BuildFailure(`"${call.script}" of package.json: there is no ${call.config}`);

@@ -35,7 +35,7 @@ export interface Plan {
   folder: string;
   /** Replaces its script `deploy`: the commands of the root's in that folder; `null`: nothing does. */
   deployLine: string | null;
-  /** Where its packages are installed, likewise. */
+  /** Folder where its packages are installed, relative to the worktree; empty: the worktree. */
   installFolder: string;
   /** The commands that run before the project is bundled, in order. */
   build: BuildCommand[];

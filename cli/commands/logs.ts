@@ -58,7 +58,7 @@ export const logCommands: readonly Command[] = [
   }),
   command({
     words: 'errors list',
-    summary: 'Lists grouped errors, seen last first',
+    summary: 'Lists grouped errors, most recent first',
     ofApp: true,
     options: [
       { flags: '--status <status>', summary: 'those in this status; open by default', choices: statuses },

@@ -80,7 +80,7 @@ export const machineCommands: readonly Command[] = [
       );
     },
     show: ({ snapshots, bytes: read }) =>
-      `${many(snapshots, 'snapshot')} verified (${bytes(read)}): all are whole`,
+      `${many(snapshots, 'snapshot')} verified (${bytes(read)}): all are intact`,
   }),
   command({
     words: 'restore',

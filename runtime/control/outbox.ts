@@ -28,7 +28,10 @@ export class Outbox {
   #retry: { timer: NodeJS.Timeout; now: () => void } | null = null;
   /** Apps whose oldest fact was rejected. */
   readonly #refused = new Set<string>();
-  /** Apps with a rejected fact, skipped until the next try; and a fact number up to which only they have facts. */
+  /**
+   * `apps`: those with a rejected fact; their facts are skipped until the next try. `upTo`: all undelivered facts up to this
+   * number belong to them.
+   */
   #waiting = { apps: new Set<string>(), upTo: 0 };
   #nextTry: NodeJS.Timeout | null = null;
 

@@ -55,7 +55,7 @@ export interface DevOptions {
 const USUAL_PORT = 8787;
 /** Socket of the reload stream, below the kept directory. */
 const RELOADS = 'reloads.sock';
-/** File with the app's storage names, likewise. */
+/** File with the app's storage names, below the kept directory. */
 const NAMES = 'storage-names.json';
 
 export class Dev {

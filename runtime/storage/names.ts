@@ -150,7 +150,7 @@ function applyMigration(names: Names, migration: ClassMigration, newId: () => st
     const id = classes.get(className)?.id;
     if (id !== undefined) {
       deletedClasses.set(id, className);
-      // Nor may a rollback to before a rename find it.
+      // A rollback to a release before a rename must not find the deleted class.
       for (const [former, storage] of formerClasses) if (storage.id === id) formerClasses.delete(former);
     }
     classes.delete(className);

@@ -50,7 +50,7 @@ const ErrorOccurrence = z.strictObject({
 export const groupedErrors = [
   operation({
     name: 'errors.list',
-    summary: 'Lists grouped errors in a status, seen last first',
+    summary: 'Lists grouped errors with a status, most recent first',
     method: 'GET',
     needs: 'view',
     input: z.strictObject({

@@ -34,7 +34,7 @@ async function envRefusal({ db }: Context, id: string, name: string): Promise<Pr
       ? ['name', `would be one more than the ${ENV_LIMIT} variables an app may have; delete one first`]
       : [
           'value',
-          `would take the app's variables, names and values together, over ${ENV_BYTES} bytes; shorten it or delete others`,
+          `is too large: the names and values of all variables may have ${ENV_BYTES} bytes together; shorten it or delete others`,
         ];
   return new Problem('quota_exceeded', `${path}: ${message}.`, [{ path, message }]);
 }

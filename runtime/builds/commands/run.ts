@@ -4,7 +4,7 @@ import { type ChildError, startJob } from '../../processes/child.ts';
 import { starvation } from '../../resources/low-priority.ts';
 import { readOutput } from './output.ts';
 
-/** What a shell ends with where it finds no program, and what that mostly means. */
+/** Exit code of a shell that does not find a program, and the usual cause. */
 const NOT_FOUND = 127;
 const MISSING =
   ': a program that it calls is not installed; add its package to the dependencies of package.json';
@@ -20,9 +20,9 @@ export interface Command {
   cwd: string;
   /** The whole environment: nothing else is passed on. */
   environment: Record<string, string>;
-  /** Ends what left the process group. Awaited when the command has ended. */
+  /** Ends processes that left the process group. Awaited after the command's end. */
   endRest?: () => Promise<void>;
-  /** Looks at what the command, process `pid`, does, until `ended`. Once it rejects, the command is ended and fails with that. */
+  /** Watches the command, process `pid`, until `ended`. When it rejects, the command is killed and fails with that error. */
   watch?: (ended: AbortSignal, pid: number) => Promise<void>;
   timeoutMs: number;
   signal: AbortSignal;

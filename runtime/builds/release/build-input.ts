@@ -6,7 +6,7 @@ import type { User } from '../../isolation/users.ts';
 import type { StorageNames } from '../../storage/names.ts';
 import type { DeployLog } from '../deploy/deploy-log.ts';
 
-/** Those of an app of which none was made. */
+/** Build settings of an app whose owner has set none. */
 export const NO_SETTINGS: BuildSettings = {
   root_directory: null,
   install_command: null,
@@ -31,7 +31,7 @@ export interface BuildInput {
   url: string | null;
   /** Path of the bare repository. */
   repository: string;
-  /** A directory of this build alone: the worktree and the home of its commands. What lies in it goes afterwards. */
+  /** A directory of this build alone: the worktree and the home of its commands. Deleted afterwards. */
   scratch: string;
   /** The path of the finished release. Its parent exists. */
   releaseDirectory: string;

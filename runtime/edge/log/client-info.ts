@@ -13,7 +13,7 @@ export interface ClientInfo {
   referrer: string | undefined;
   /** The client's address, truncated to its /24, or its /48 for IPv6. */
   clientNetwork: string;
-  /** The peer's address, truncated likewise. */
+  /** The peer's address, truncated like the client's. */
   peerNetwork: string;
   /** Cache of the access log: the fields that it made of this object and the site. */
   logged: { site: string; bytes: Buffer } | null;

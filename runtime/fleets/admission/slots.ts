@@ -124,7 +124,9 @@ export class Slots {
     this.#running.add(start);
   }
 
-  /** Gives slots to waiting accounts without a start under way, if other starts have had theirs for `SHARE_MS`. */
+  /**
+   * Starts waiting accounts that have no start under way. Takes their slots from starts that have had one for `SHARE_MS`.
+   */
   #share(): void {
     for (const start of this.#running) {
       if (!start.hasTurn || !start.hasHadShare) continue;

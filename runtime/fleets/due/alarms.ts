@@ -53,9 +53,11 @@ export interface AlarmsOwner {
 }
 
 /**
- * Returns the earliest alarm of each namespace in `earliest`, null for none, and the alarms of each in `named`, in order.
- * Never used namespaces in `earliest` are left out.
- * @throws {Error} when one is not a database of alarms, or cannot be read in time; the signal's reason
+ * Reads the alarms of namespaces.
+ * @returns `times`: the earliest alarm of each namespace in `earliest`, or null; namespaces that were never used are left out.
+ * `alarms`: all alarms of each namespace in `named`, in the same order
+ * @throws {Error} when a file is not a database of alarms, or cannot be read in time
+ * @throws the signal's reason once it is aborted
  */
 export async function readAlarms(
   asked: AlarmsAsked,

@@ -39,7 +39,7 @@ export interface ReportedError {
   handler: string | null;
   method: string | null;
   path: string | null;
-  /** Number of unreported errors before it, dropped by a rate limit. */
+  /** How many errors before this one were dropped by a rate limit. */
   untold: number;
 }
 

@@ -40,7 +40,7 @@ const SEVERITIES: Record<Level, SeverityNumber> = {
   error: SeverityNumber.ERROR,
 };
 const NO_SPAN = '';
-/** Others become `_OTHER`, because clients may invent any. */
+/** HTTP methods to export. All others are exported as `_OTHER`, because clients may invent any method. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'CONNECT', 'TRACE']);
 
 /** The part of telemetry that exports to other systems. It stores nothing. */

@@ -73,7 +73,7 @@ export async function appAccess(
   return found!.results[0] ?? null;
 }
 
-/** Whether a hostname is a proved domain, or the slug's app should run and has a release, asleep or not. */
+/** Returns whether a hostname may have a certificate: it is a proved domain, or its app should run and has a live release. */
 export async function mayHaveCertificate(
   db: D1Database,
   slug: string | null,

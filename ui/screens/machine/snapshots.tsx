@@ -34,7 +34,7 @@ export default function Snapshots() {
           disabled={model.verifying.value}
           onClick={async () => {
             const { snapshots, damaged } = await model.verify();
-            if (damaged.length === 0) toast(`${plural(snapshots, 'snapshot')} verified: all are whole`);
+            if (damaged.length === 0) toast(`${plural(snapshots, 'snapshot')} verified: all are intact`);
             else
               failed(new Error(`${plural(damaged.length, 'snapshot')} of ${snapshots} cannot restore all`));
           }}
@@ -60,7 +60,7 @@ export default function Snapshots() {
             {plural(state.verified.damaged.length, 'snapshot')} cannot restore all.{' '}
             {state.newest_damaged
               ? 'The newest is one of them: take another one, which writes what is damaged anew.'
-              : 'The newest is whole.'}
+              : 'The newest is intact.'}
           </Notice>
         )}
         {state?.under_way && (

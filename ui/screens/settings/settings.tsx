@@ -112,7 +112,7 @@ function Rename({ app, model }: Parts) {
         required
         spellcheck={false}
         autocomplete="off"
-        hint="Its address and its git remote change with it; the old ones answer no more. What it keeps stays."
+        hint="Its address and its git remote change too; the old ones stop working. Its data stays."
       />
       <div>
         <Button needs="admin" type="submit" disabled={busy || slug === app.slug || slug === ''}>
