@@ -1,4 +1,4 @@
-// Alerts through the real host: an app's owner is told by webhook of what happens to it.
+// Alerts through the real host: a webhook notifies the owner of an app's failures.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
@@ -15,7 +15,7 @@ async function rpc(cellar: Cellar, method: string, params: object): Promise<any>
   return body.error ? { refused: body.error.data } : body.result;
 }
 
-test('a failed deploy and a crash are told to a webhook that the owner set, and signed', async () => {
+test('a webhook gets signed messages about a failed deploy and a crash', async () => {
   await using receiver = await Receiver.start();
   await using cellar = await new Cellar({ RUNNER_EGRESS_ALLOW: '127.0.0.1' }).start();
   const id = await cellar.deploy('shop', 'hello', {
@@ -61,10 +61,10 @@ test('a failed deploy and a crash are told to a webhook that the owner set, and 
   const { items } = await rpc(cellar, 'alerts.list', { id });
   assert.equal(items.length, 1);
   assert.equal('secret' in items[0], false);
-  // What became of it is written down after the receiver has answered.
+  // The result of a delivery is stored after the receiver has answered.
   await eventually(async () => {
     const [{ last_delivery }] = (await rpc(cellar, 'alerts.list', { id })).items;
-    // On a slow machine the restarts are long enough for others, such as of the rate of errors.
+    // On a slow machine the restarts may cause other alerts, such as one of the error rate.
     return last_delivery.type === receiver.received.at(-1)!.body.type;
   }, 'the last delivery is what was received last');
   const changed = await rpc(cellar, 'alerts.set', { id, alert_id, on: ['disk'], error_rate: 50 });
@@ -74,17 +74,17 @@ test('a failed deploy and a crash are told to a webhook that the owner set, and 
   );
 
   for (const type of ['app.crashed', 'error.new']) {
-    const told = receiver.received.filter(({ body }) => body.type === type);
-    // A delivery whose answer came late is sent again, with the same id. The crashes are an error of their own.
+    const messages = receiver.received.filter(({ body }) => body.type === type);
+    // A delivery with a late answer is repeated with the same id. Crashes form a separate error.
     const errors = new Map(
-      told.map(({ headers, body }) => [headers['webhook-id'], body.data.error?.fingerprint]),
+      messages.map(({ headers, body }) => [headers['webhook-id'], body.data.error?.fingerprint]),
     );
-    assert.equal(errors.size, new Set(errors.values()).size, `once an hour: ${JSON.stringify(told)}`);
+    assert.equal(errors.size, new Set(errors.values()).size, `once an hour: ${JSON.stringify(messages)}`);
   }
 
   await rpc(cellar, 'alerts.set', { id, alert_id, on: ['error_rate'] });
   for (let n = 0; n < 40; n++) await cellar.get('shop', '/broken');
-  // A start looks at the last minutes at once, and sees what was counted before it.
+  // The first check after a start includes requests counted before it.
   await cellar.stop();
   await cellar.start();
   const rate = await receiver.first(({ body }) => body.type === 'error_rate.high');
@@ -96,7 +96,7 @@ test('a failed deploy and a crash are told to a webhook that the owner set, and 
   assert.equal((await rpc(cellar, 'alerts.delete', { id, alert_id })).refused.code, 'alert_not_found');
 });
 
-test('bad alerts are refused by name, and no webhook reaches this machine unless the operator says so', async () => {
+test('an invalid alert is refused with its field, and a webhook to this machine unless the operator allows it', async () => {
   await using receiver = await Receiver.start();
   const id = await shared.create('alerting');
   const refusal = async (params: object) => {

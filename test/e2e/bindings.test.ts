@@ -1,4 +1,4 @@
-// Bindings to what lies outside of an app: each with a sample app that is pushed.
+// Bindings to services outside of an app, each with a pushed sample app.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -13,7 +13,7 @@ import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 
 const ai = await new AiServer().start();
-/** A database server, as far as it lets nobody in: it keeps what was said, and answers with an error. */
+/** A fake database server that refuses every login. It records what it receives and answers with an error. */
 const database = createServer((socket) => {
   socket.once('data', (bytes) => {
     saidToDatabase.push(bytes.toString('latin1'));
@@ -44,7 +44,7 @@ const run = async (model: string, inputs: unknown) => {
   return JSON.parse((await cellar.get('asks', path, { method: 'POST', body: JSON.stringify(inputs) })).text);
 };
 
-test('an app with bindings that are not available here runs, and each throws where it is used', async () => {
+test('an app with unavailable bindings runs, and each binding throws when it is used', async () => {
   const config = {
     name: 'lacks',
     main: 'index.js',
@@ -82,7 +82,7 @@ test('an app with bindings that are not available here runs, and each throws whe
   ]);
 });
 
-test('an app asks a model, which answers whole', async () => {
+test('an app gets the whole answer of a model', async () => {
   await cellar.deploy('asks', 'ai');
   const { response, usage } = JSON.parse((await cellar.get('asks', '/chat?q=hello')).text);
   assert.equal(response, 'You said hello');
@@ -98,21 +98,21 @@ test('an app asks a model, which answers whole', async () => {
   );
 });
 
-test('an answer comes as the model finds its words', async () => {
+test('an app gets the answer of a model word by word', async () => {
   const response = await cellar.open('asks', `/stream?q=${encodeURIComponent('“ü”')}`);
   let read = '';
   const decoder = new TextDecoder();
-  const heard = () => [...read.matchAll(/^data: (\{.*\})$/gm)].map(([, data]) => JSON.parse(data!).response);
+  const words = () => [...read.matchAll(/^data: (\{.*\})$/gm)].map(([, data]) => JSON.parse(data!).response);
   for await (const chunk of response.body!) {
     read += decoder.decode(chunk, { stream: true });
-    // The model says its next word only when the one before has come through.
-    if (heard().length > 0) ai.letGo();
+    // The model sends a word only after the one before has arrived.
+    if (words().length > 0) ai.letGo();
   }
-  assert.deepEqual(heard(), ['You', ' said', ' “ü”', '']);
+  assert.deepEqual(words(), ['You', ' said', ' “ü”', '']);
   assert.match(read, /"usage":.*\n\ndata: \[DONE\]\n\n$/);
 });
 
-test('texts become vectors, in their order', async () => {
+test('an app gets the embeddings of texts in their order', async () => {
   const answer = await cellar.get('asks', '/similar?a=bad&b=dab');
   assert.deepEqual(JSON.parse(answer.text), { shape: [2, 8], similarity: 1 });
   assert.equal(ai.asked.at(-1)!.body.model, 'nomic-embed-text');
@@ -123,7 +123,7 @@ test('texts become vectors, in their order', async () => {
   ]);
 });
 
-test('a prompt is a question, and a model may call a tool', async () => {
+test('a model answers a prompt, and may call a tool', async () => {
   assert.equal((await run('any', { prompt: 'why?' })).value.response, 'You said why?');
   const tools = [{ name: 'weather', description: 'of a city', parameters: { type: 'object' } }];
   const { value } = await run('any', { prompt: 'Oslo?', tools });
@@ -131,7 +131,7 @@ test('a prompt is a question, and a model may call a tool', async () => {
   assert.deepEqual(ai.asked.at(-1)!.body.tools, [{ type: 'function', function: tools[0] }]);
 });
 
-test('what cannot be is refused as Cloudflare does, and no word of it has the key', async () => {
+test('invalid requests to a model get the errors of Cloudflare, and no error contains the API key', async () => {
   const refused = async (model: string, inputs: unknown, message: RegExp) => {
     const answer = await run(model, inputs);
     assert.equal(answer.name, 'InferenceUpstreamError');
@@ -149,7 +149,7 @@ test('what cannot be is refused as Cloudflare does, and no word of it has the ke
   await refused('any', { prompt: 'x'.repeat(9 * 2 ** 20) }, /^3006: The inputs may have 8388608 bytes/);
 });
 
-test("no other app's user comes to an app's socket", {
+test("the user of another app cannot connect to an app's socket", {
   skip: process.getuid?.() !== 0 && 'needs root',
 }, async () => {
   const [socket] = globSync(join(cellar.data, 'run', '*', 'ai.sock'));
@@ -166,7 +166,7 @@ test("no other app's user comes to an app's socket", {
   assert.equal(connect(54_321), 'EACCES');
 });
 
-test('whoever leaves ends the work of the model', async () => {
+test('a client that disconnects cancels the request to the model', async () => {
   const leaving = new AbortController();
   const signal = AbortSignal.timeout(30_000);
   const [asked, left] = [once(ai.events, 'asked', { signal }), once(ai.events, 'left', { signal })];
@@ -178,7 +178,7 @@ test('whoever leaves ends the work of the model', async () => {
   await left;
 });
 
-test('Hyperdrive reaches the database that a secret of its name says', async () => {
+test('a Hyperdrive binding connects to the database in the secret of its name', async () => {
   await cellar.create('database');
   const { stderr } = await cellar.push(await cellar.checkout('database'), 'database');
   assert.match(stderr, /the Hyperdrive binding DB has no connection string yet: it is the secret DB; set it/);
@@ -199,7 +199,7 @@ test('Hyperdrive reaches the database that a secret of its name says', async () 
   assert.deepEqual(JSON.parse((await cellar.get('database', '/parts')).text), parts);
   assert.equal((await cellar.get('database')).text, 'E');
   assert.ok(saidToDatabase.at(-1)!.includes('user\0ad@a\0database\0notes\0\0'));
-  // What is not opened stays closed: other addresses of this machine, metadata, and Cellar's own ports.
+  // Addresses that the operator has not allowed are refused: others of this machine, metadata, Cellar's own ports.
   const places = ['127.0.0.2:5432', '[::1]:5432', '169.254.169.254:80', '10.1.2.3:5432'];
   if (process.getuid?.() === 0)
     places.push(`127.0.0.1:${new URL(cellar.api).port}`, `127.0.0.1:${cellar.edgePort}`);
@@ -216,7 +216,7 @@ test('Hyperdrive reaches the database that a secret of its name says', async () 
   assert.equal((await rpc('secrets.set', { id: 'database', name: 'OTHER', value: 'any' })).name, 'OTHER');
 });
 
-test('a push warns of a secret that was there before its Hyperdrive binding and is no connection string', async () => {
+test('a push warns when the existing secret of a new Hyperdrive binding is not a connection string', async () => {
   await cellar.create('early');
   await rpc('secrets.set', { id: 'early', name: 'DB', value: 'no-connection-at-all' });
   const { stderr } = await cellar.push(await cellar.checkout('database'), 'early');
@@ -227,7 +227,7 @@ test('a push warns of a secret that was there before its Hyperdrive binding and 
   assert.doesNotMatch(stderr, /no-connection-at-all/);
 });
 
-test('data points are kept as they were written, listed, and no lines of the log', async () => {
+test('data points are stored unchanged and listed, and do not appear in the log', async () => {
   const id = await cellar.deploy('points', 'points');
   for (const path of ['/a?n=1', '/b?n=2.5', '/a?n=3']) await cellar.get('points', path);
   const list = (filter: object = {}) => rpc('datapoints.list', { id, ...filter });

@@ -1,4 +1,4 @@
-// Buckets of apps that were pushed, on a real host.
+// Buckets of pushed apps, on a real host.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -11,7 +11,7 @@ const cellar = sharedCellar('storage');
 
 const put = (slug: string, path: string, body: string) => cellar.get(slug, path, { method: 'PUT', body });
 
-test('an app keeps files in its bucket, across deploys, sleep and a killed host, and apart from other apps', async () => {
+test('a bucket keeps its files across deploys, sleep and a killed host, and separate from other apps', async () => {
   const work = await cellar.checkout('bucket');
   const [id, other] = [await cellar.create('keeper'), await cellar.create('stranger')];
   const { stderr } = await cellar.push(work, 'keeper');
@@ -44,7 +44,7 @@ test('an app keeps files in its bucket, across deploys, sleep and a killed host,
   assert.equal(cells(other).length, 1);
 });
 
-test('the API reads, lists, changes and deletes objects of an app that sleeps, and starts nothing', async () => {
+test('the API reads, lists, changes and deletes objects of a sleeping app without starting it', async () => {
   const id = await cellar.deploy('library', 'bucket');
   const text = 'x'.repeat(5_000);
   assert.equal((await put('library', '/books/1.txt', text)).status, 200);
@@ -136,7 +136,7 @@ test('the API reads, lists, changes and deletes objects of an app that sleeps, a
   assert.equal((await cellar.get('library', '/ключ%2F..%2Fx')).text, 'from outside');
 });
 
-test('the API takes objects as they come, at once or in parts, from those who may push, and not a byte more than was said', async () => {
+test('the API streams uploads, whole or in parts, needs the role push, and stores no more than Content-Length', async () => {
   const id = await cellar.deploy('warehouse', 'bucket');
   const other = await cellar.deploy('neighbour', 'bucket');
   const path = (app: string, query: Record<string, string>, bucket = 'files') =>
@@ -173,7 +173,7 @@ test('the API takes objects as they come, at once or in parts, from those who ma
   assert.equal((await part(2, Buffer.alloc(piece, 'b'))).status, 200);
   const parts = [
     (await part(1, Buffer.alloc(piece, 'a'))).body,
-    // Sent twice, as after a broken connection: the later one counts.
+    // Part 2 is sent twice, as after a broken connection: the later one counts.
     (await part(2, Buffer.alloc(piece, 'c'))).body,
     (await part(3, 'the end')).body,
   ];
@@ -198,7 +198,7 @@ test('the API takes objects as they come, at once or in parts, from those who ma
 
   const blobs = join(cellar.data, 'buckets', id, 'blobs');
   const kept = new Set(readdirSync(blobs));
-  // Files of parts that were sent twice may still go meanwhile.
+  // Files of replaced parts may still be deleted in the background.
   const isOld = () => readdirSync(blobs).every((file) => kept.has(file));
   const begun = (await rpc('storage.r2.create_upload', place)).upload_id;
   assert.equal((await send({ key: place.key, upload_id: begun, part: '1' }, 'left over')).status, 200);
@@ -210,7 +210,7 @@ test('the API takes objects as they come, at once or in parts, from those who ma
     'storage_not_found',
   );
 
-  // Who may not, and what is wrong.
+  // Missing roles and invalid requests.
   const { id: account } = (
     await cellar.call('POST', '/rpc', {
       jsonrpc: '2.0',
@@ -254,7 +254,7 @@ test('the API takes objects as they come, at once or in parts, from those who ma
   });
   assert.match((await send({ key: 'x' }, unsaid)).body.detail, /Content-Length/);
 
-  // On the wire: a body that is broken off leaves nothing, one that lies is taken at its word.
+  // A truncated body stores nothing. Of a body longer than its Content-Length, the surplus is ignored.
   const wire = (length: number, body: string, end: boolean) =>
     new Promise<string>((resolve, reject) => {
       const { hostname, port } = new URL(cellar.api);

@@ -1,4 +1,4 @@
-// A whole Cellar behind a real Caddy: TLS, what apps see of it, WebSockets, the end.
+// A Cellar with its real Caddy: TLS, what apps see of it, WebSockets, and shutdown.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { type EventEmitter, once } from 'node:events';
@@ -37,7 +37,7 @@ const settings = {
   TEST_NAME_SERVER: '',
 };
 const cellar = new Cellar(settings);
-/** Trusts the authority of this Cellar's Caddy, and knows names below localhost. */
+/** Trusts the certificate authority of this Cellar's Caddy, and resolves names below localhost. */
 let agent: Agent;
 let rootCertificate: string;
 const ids = new Map<string, string>();
@@ -63,7 +63,7 @@ before(async () => {
     ['chat', await cellar.checkout('chat')],
   ] as const) {
     ids.set(slug, await cellar.create(slug));
-    // Stock git does not know the authority; the API's port on loopback serves git too.
+    // Stock git does not trust that authority, so it uses the API's loopback port.
     const remote = `http://git:${cellar.key}@${new URL(cellar.api).host}/v1/git/${slug}`;
     const { code, stderr } = await cellar.git(work, 'push', remote, 'HEAD:main');
     assert.equal(code, 0, stderr);
@@ -75,8 +75,8 @@ after(async () => {
   if (skip === false) nameServer.close();
 });
 
-/** The first event of a kind. Rejects with an error of the WebSocket or TLS socket, or after a while. */
-async function heard(
+/** Resolves with the next event of a kind. Rejects at an error of the WebSocket or TLS socket, or after a timeout. */
+async function nextEvent(
   from: EventTarget | EventEmitter,
   event: string,
 ): Promise<{ data: string; code: number }> {
@@ -87,7 +87,7 @@ async function heard(
   return first;
 }
 
-/** Asks a host below localhost over HTTPS. */
+/** Sends a request to a host below localhost over HTTPS. */
 async function get(name: string, path = '/', headers: Record<string, string> = {}) {
   const response = await fetch(`https://${name}.localhost:${cellar.edgePort}${path}`, {
     dispatcher: agent,
@@ -97,7 +97,7 @@ async function get(name: string, path = '/', headers: Record<string, string> = {
   return { status: response.status, headers: response.headers, text: await response.text() };
 }
 
-test('an app answers over HTTPS, knows it, and is told who called', { skip }, async () => {
+test('an app answers over HTTPS, and sees the TLS version and the client address', { skip }, async () => {
   const { status, text, headers } = await get('echo', '/path?q=1', {
     'x-forwarded-for': '6.6.6.6',
     'x-cellar-client-tls': 'tls1.2 FORGED',
@@ -116,12 +116,12 @@ test('an app answers over HTTPS, knows it, and is told who called', { skip }, as
   assert.equal((await get('api', '/ready')).status, 200);
 });
 
-test('X-Forwarded-For ends with the client, and not with Caddy', { skip }, async () => {
+test('X-Forwarded-For ends with the address of the client, not of Caddy', { skip }, async () => {
   const { text } = await get('echo', '/', { 'x-forwarded-for': '6.6.6.6' });
   assert.equal(text.split('\n')[5], '127.0.0.1');
 });
 
-test('HTTP/2 is spoken, and text is compressed for those who take it', { skip }, async () => {
+test('Caddy speaks HTTP/2, and compresses text for clients that accept it', { skip }, async () => {
   const socket = connect({
     port: cellar.edgePort,
     host: '127.0.0.1',
@@ -129,7 +129,7 @@ test('HTTP/2 is spoken, and text is compressed for those who take it', { skip },
     ca: rootCertificate,
     ALPNProtocols: ['h2'],
   });
-  await heard(socket, 'secureConnect');
+  await nextEvent(socket, 'secureConnect');
   assert.equal(socket.alpnProtocol, 'h2');
   socket.destroy();
   assert.equal(
@@ -142,7 +142,7 @@ test('HTTP/2 is spoken, and text is compressed for those who take it', { skip },
   );
 });
 
-test('a name that nothing answers to gets no certificate', { skip }, async () => {
+test('an unknown host name gets no certificate', { skip }, async () => {
   await assert.rejects(get('nobody'), (error: Error) => /alert|SSL|TLS/i.test(String(error.cause)));
 });
 
@@ -150,7 +150,7 @@ test('a WebSocket stays open while another app is stopped and started', { skip }
   const socket = new WebSocket(`wss://chat.localhost:${cellar.edgePort}/rooms/lobby/socket`, {
     dispatcher: agent,
   });
-  await heard(socket, 'open');
+  await nextEvent(socket, 'open');
   const codes: number[] = [];
   socket.addEventListener('close', ({ code }) => codes.push(code));
   for (const [desired_state, status] of [
@@ -160,16 +160,16 @@ test('a WebSocket stays open while another app is stopped and started', { skip }
     assert.equal((await cellar.call('PATCH', `/v1/apps/${ids.get('echo')}`, { desired_state })).status, 200);
     assert.equal((await get('echo')).status, status);
   }
-  const message = heard(socket, 'message');
+  const message = nextEvent(socket, 'message');
   socket.send(JSON.stringify({ text: 'still here' }));
   const { data } = await message;
   assert.match(String(data), /still here/);
   assert.deepEqual(codes, []);
   socket.close();
-  await heard(socket, 'close');
+  await nextEvent(socket, 'close');
 });
 
-test('a custom hostname gets a certificate and the app once its DNS proves it, and neither before', {
+test('a custom hostname gets a certificate and serves the app only after DNS has proved it', {
   skip,
 }, async () => {
   const path = `/v1/apps/${ids.get('echo')}/domains`;
@@ -195,13 +195,13 @@ test('a custom hostname gets a certificate and the app once its DNS proves it, a
   assert.equal(await visit(), 404);
 });
 
-test('a Caddy that is killed comes back, and meanwhile the host says that it is not ready', {
+test('the host restarts a killed Caddy, and is not ready meanwhile', {
   skip,
 }, async () => {
   const caddy = () => descendants(cellar.pid).find(({ command }) => command[0]!.endsWith('/caddy'));
   const { pid } = caddy()!;
   await eventually(async () => {
-    // It is back soon, perhaps sooner than this looks: then it is killed again.
+    // A fast restart may be missed: then Caddy is killed again.
     const running = caddy();
     if (running) process.kill(running.pid, 'SIGKILL');
     return JSON.stringify((await cellar.call('GET', '/ready')).body.failing) === '["caddy"]';
@@ -211,14 +211,14 @@ test('a Caddy that is killed comes back, and meanwhile the host says that it is 
   assert.equal((await get('echo')).status, 200);
 });
 
-test('at the end a WebSocket is closed with 1012, new requests are told to come again, and no Caddy is left', {
+test('a shutdown closes WebSockets with 1012, answers new requests with Retry-After, and ends Caddy', {
   skip,
 }, async () => {
   const socket = new WebSocket(`wss://chat.localhost:${cellar.edgePort}/rooms/lobby/socket`, {
     dispatcher: agent,
   });
-  await heard(socket, 'open');
-  const closed = heard(socket, 'close');
+  await nextEvent(socket, 'open');
+  const closed = nextEvent(socket, 'close');
   const children = descendants(cellar.pid).filter(({ command }) => command[0]!.endsWith('/caddy'));
   assert.equal(children.length, 1);
   const holder = new AbortController();

@@ -1,4 +1,4 @@
-// Apps' processes under users of their own, on a real host: it needs root to start them.
+// Apps' processes under separate system users, on a real host, which needs root for them.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
@@ -28,7 +28,7 @@ before(async () => {
 });
 after(() => cellar[Symbol.asyncDispose]());
 
-/** The user of an app's one process, as the kernel has it. */
+/** Returns the user of an app's only process, from `/proc`. */
 function userOf(appId: string): User & { status: string } {
   const [cell, ...others] = cells(appId);
   assert.ok(cell && others.length === 0);
@@ -41,7 +41,7 @@ function userOf(appId: string): User & { status: string } {
   return { uid: id('Uid'), gid: id('Gid'), status };
 }
 
-/** What `user` may do with each path: letters of `r`, `w`, `x`, by path. */
+/** Returns the rights of `user` by path: some of the letters `r`, `w`, `x`. */
 function rights(user: User, paths: string[]): Record<string, string> {
   const ask = 'for p; do r=; for a in r w x; do [ -$a "$p" ] && r=$r$a; done; echo "$p=$r"; done';
   const [file, ...words] = asUser(user);
@@ -58,7 +58,7 @@ function rights(user: User, paths: string[]): Record<string, string> {
 }
 
 test(
-  "an app's process has a user of its own, and reaches its release and storage alone",
+  "an app's process has its own user, which can access only its release and storage",
   NEEDS_USERS,
   async () => {
     const [id, other] = await Promise.all(
@@ -105,7 +105,7 @@ test(
 );
 
 test(
-  "storage and releases from before apps had users become the app's own at its start",
+  "at its start an app's user becomes the owner of storage and releases that belong to root",
   NEEDS_USERS,
   async () => {
     const id = await cellar.deploy('older', 'hello', COUNTER);
@@ -124,14 +124,14 @@ test(
 );
 
 test(
-  'what an app’s user still runs ends when the app is stopped or deleted, and when the host starts',
+  'orphaned processes of an app’s user are killed when the app is stopped or deleted, and when the host starts',
   NEEDS_USERS,
   async () => {
     const id = await cellar.deploy('stray', 'hello', COUNTER);
     assert.equal((await cellar.get('stray')).text, '1');
     const [file, ...words] = asUser(userOf(id));
-    /** Runs `act` while such a process runs, and resolves when that has ended. */
-    const outlived = async (act: () => Promise<unknown>) => {
+    /** Asserts that `act` kills such a process. */
+    const assertKills = async (act: () => Promise<unknown>) => {
       const stray = spawn(file!, [...words, 'sleep', '600'], { detached: true, cwd: '/', stdio: 'ignore' });
       const exit = once(stray, 'exit', { signal: AbortSignal.timeout(60_000) });
       await once(stray, 'spawn');
@@ -139,19 +139,19 @@ test(
       assert.deepEqual(await exit, [null, 'SIGKILL']);
     };
     const want = (desired_state: string) => cellar.call('PATCH', `/v1/apps/${id}`, { desired_state });
-    await outlived(() => want('stopped'));
+    await assertKills(() => want('stopped'));
     await want('running');
     assert.equal((await cellar.call('POST', `/v1/apps/${id}/sleep`)).body.status, 'sleeping');
-    await outlived(() => want('stopped'));
-    await outlived(async () => {
+    await assertKills(() => want('stopped'));
+    await assertKills(async () => {
       await cellar.stop('SIGKILL');
       await cellar.start();
     });
-    await outlived(() => cellar.call('DELETE', `/v1/apps/${id}`));
+    await assertKills(() => cellar.call('DELETE', `/v1/apps/${id}`));
   },
 );
 
-test("nobody but the app's own user reads its environment", NEEDS_USERS, async () => {
+test("only the app's own user can read the environment of its process", NEEDS_USERS, async () => {
   const id = await cellar.deploy('private', 'hello', COUNTER);
   await rpc('secrets.set', { id, name: 'TOKEN', value: 'to-be-kept' });
   const environment = `/proc/${cells(id)[0]!.pid}/environ`;
@@ -164,7 +164,7 @@ test("nobody but the app's own user reads its environment", NEEDS_USERS, async (
 });
 
 test(
-  'the user of a preview has the copy that it begins with, and reads nothing of its app, nor of Cellar',
+  'the user of a preview owns its copy of the storage, and cannot read files of its app or of Cellar',
   NEEDS_USERS,
   async () => {
     const id = await cellar.deploy('walled', 'hello', COUNTER);

@@ -1,4 +1,4 @@
-// What an earlier start has compiled of Cellar's code: the next one uses it, compiles anew what is damaged, and runs nobody else's.
+// The compile cache of Cellar's code: the next start uses it, replaces damaged entries, and trusts no files of others.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {
@@ -18,11 +18,11 @@ import { descendants, eventually } from '../support/e2e/processes.ts';
 import { snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-// What all files of a run of the tests have in common would be used instead.
+// The compile cache of the test run would be used instead.
 delete process.env.NODE_COMPILE_CACHE;
 
-test('the next start finds what was compiled, also after a kill; what is damaged is compiled anew', async () => {
-  // Node says what it reads from there.
+test('the next start uses the compile cache, also after a kill, and compiles damaged entries again', async () => {
+  // With this variable Node prints which cache entries it reads.
   await using cellar = new Cellar({ NODE_DEBUG_NATIVE: 'COMPILE_CACHE' });
   const directory = join(cellar.data, 'compiled');
   const ofOtherNode = join(directory, 'v25.0.0-x64-1234');
@@ -36,7 +36,7 @@ test('the next start finds what was compiled, also after a kill; what is damaged
       .map(([, source]) => source!)
       .sort();
 
-  // What Node says comes by another pipe than the word that Cellar is ready, and may be read after that.
+  // Node prints to another pipe than Cellar's ready message, so its lines may arrive later.
   await cellar.start();
   for (const source of ['runtime/main.ts', 'runtime/host.ts', 'runtime/telemetry/thread.ts'])
     await eventually(() => stripped(cellar.output).includes(source), `${source} was compiled`);
@@ -55,8 +55,8 @@ test('the next start finds what was compiled, also after a kill; what is damaged
   assert.equal(statSync(directory).mode & 0o777, 0o700);
 });
 
-/** Where a host's bundler keeps compiled code, as its environment says. */
-async function bundlersPlace(cellar: Cellar): Promise<string | undefined> {
+/** Returns the compile cache of a host's bundler, read from the environment of its process. */
+async function bundlerCache(cellar: Cellar): Promise<string | undefined> {
   await cellar.deploy('hello', 'hello');
   const bundler = descendants(cellar.pid).find(({ command }) =>
     command.some((word) => word.endsWith('/bundler/helper.ts')),
@@ -65,27 +65,27 @@ async function bundlersPlace(cellar: Cellar): Promise<string | undefined> {
   return environment.find((each) => each.startsWith('NODE_COMPILE_CACHE='))?.split('=')[1];
 }
 
-test('the bundler and what is bundled are kept where the start has found a good place, and only there', async () => {
+test('the bundler and its bundles are cached only in a directory that no other user can write', async () => {
   using snapshots = snapshotDirectory();
   await using cellar = new Cellar({ RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' });
   const directory = join(cellar.data, 'compiled');
   mkdirSync(directory, { recursive: true });
   chmodSync(directory, 0o777);
   await cellar.start();
-  assert.equal(await bundlersPlace(cellar), undefined);
+  assert.equal(await bundlerCache(cellar), undefined);
   await snapshot(cellar);
   await cellar.stop();
   assert.deepEqual(readdirSync(directory), []);
-  // What others may have written there is not good at the next start either.
+  // The mode stays, so that the next start does not trust files that others may have written.
   assert.equal(statSync(directory).mode & 0o777, 0o777);
 
   await using good = new Cellar();
   await good.start();
-  assert.equal(await bundlersPlace(good), join(good.data, 'compiled'));
+  assert.equal(await bundlerCache(good), join(good.data, 'compiled'));
   assert.ok(existsSync(join(good.data, 'compiled', 'handlers.js')));
 });
 
-test('code in a place where others can write, or which is somewhere else, is not run', (t) => {
+test('a compile cache that others can write, or that is a symbolic link, is not used', (t) => {
   const start = (data: string) => {
     const env = { PATH: process.env.PATH, RUNNER_DATA_DIR: data, RUNNER_PORT: 'none' };
     const { stderr } = spawnSync(process.execPath, ['runtime/start.js'], {

@@ -1,4 +1,4 @@
-// A copy of the data directory of a running Cellar, started beside it, and one that was moved.
+// A Cellar that runs on a copy of another's data directory, and one whose data directory was moved.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -16,13 +16,13 @@ const COUNTER = {
   'package.json': '{"scripts": {"build": "true"}}',
 };
 
-/** The pids of the processes of a Cellar's apps. */
+/** Returns the pids of all processes of a Cellar's apps. */
 const cellsOf = ({ data }: Cellar): number[] =>
   processes()
     .filter(({ command }) => command.some((word) => word.includes(`=unix:${data}/run/`)))
     .map(({ pid }) => pid);
 
-test('a copy ends nothing of the original, and serves from its own storage', async () => {
+test('a Cellar on a copied data directory serves from the copy, and ends no process of the original', async () => {
   await using original = await new Cellar().start();
   const [first, second] = [
     await original.deploy('first', 'hello', COUNTER),
@@ -33,7 +33,7 @@ test('a copy ends nothing of the original, and serves from its own storage', asy
   assert.equal(pids.length, 2);
 
   await using copy = new Cellar();
-  // The host removes what builds have left while `cp` reads: that copy is not whole.
+  // `cp` fails when the host removes files of builds meanwhile: then copy again.
   await eventually(() => {
     rmSync(copy.data, { recursive: true, force: true });
     return spawnSync('cp', ['-a', original.data, copy.data]).status === 0;
@@ -52,7 +52,7 @@ test('a copy ends nothing of the original, and serves from its own storage', asy
   for (const slug of ['first', 'second']) assert.equal((await original.get(slug)).text, '2');
 });
 
-test('a data directory that was moved, behind a symbolic link, builds and serves on', async () => {
+test('a Cellar whose data directory was moved behind a symbolic link builds and serves', async () => {
   await using cellar = await new Cellar().start();
   await cellar.deploy('moved', 'hello', COUNTER);
   assert.equal((await cellar.get('moved')).text, '1');

@@ -1,11 +1,11 @@
-// What the API says of apps whose processes end by themselves, are ended for what they do, or do not start. Of one in an
-// endless loop, which takes long to be found, `hostile-apps.test.ts` tries this, too.
+// What the API reports of apps whose processes crash, are killed for their memory use, or do not start. For an endless
+// loop, which takes long to detect, `hostile-apps.test.ts` checks the same.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, eventually } from '../support/e2e/processes.ts';
 
-/** It takes more memory than it may, but not without end. */
+/** A Worker that exceeds its memory limit, but only by a bounded amount. */
 const WORKER = `const kept = [];
 export default { async fetch(request) {
   const { pathname } = new URL(request.url);
@@ -48,7 +48,7 @@ async function rpc<Result>(method: string, params: Record<string, unknown>): Pro
   return body.result;
 }
 
-/** The group whose message is like this, once it is there. */
+/** Waits for the error group whose message matches. */
 async function grouped(message: RegExp): Promise<Group> {
   let found: Group | undefined;
   await eventually(async () => {
@@ -67,7 +67,7 @@ async function serves(): Promise<void> {
   );
 }
 
-/** What is known of every process that ended. */
+/** Asserts the fields that the error of every crash has. */
 async function assertCrash({ kind, mechanism, place, handler, last_release }: Group): Promise<void> {
   const { live_deploy_id } = await cellar.app(id);
   assert.deepEqual(
@@ -76,7 +76,7 @@ async function assertCrash({ kind, mechanism, place, handler, last_release }: Gr
   );
 }
 
-test('a process that is killed is an error of its app, one for all times that it happens', async () => {
+test('kills of the process count as one error of the app', async () => {
   for (const count of [1, 2]) {
     await serves();
     const [cell] = cells(id);
@@ -96,7 +96,7 @@ test('a process that is killed is an error of its app, one for all times that it
   );
 });
 
-test('a process that uses too much memory is an error that names the limit', async () => {
+test('a process that exceeds its memory causes an error that names the limit', async () => {
   await serves();
   const eating = cellar.get('crashing', '/eat').catch(() => null);
   const group = await grouped(/memory/);
@@ -105,7 +105,7 @@ test('a process that uses too much memory is an error that names the limit', asy
   await eating;
 });
 
-test('a release that does not load is an error with the place in its source, of that release', async () => {
+test('a release that does not load causes an error with the release and the source position', async () => {
   await serves();
   const { live_deploy_id: live } = await cellar.app(id);
   const config = `name = "crashing"\nmain = "main.ts"\ncompatibility_date = "2026-10-01"\n`;

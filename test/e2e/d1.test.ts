@@ -1,4 +1,4 @@
-// SQL that people send to D1's HTTP API, by themselves and by Wrangler, beside Miniflare's D1.
+// D1's HTTP API, called directly and by Wrangler, compared with Miniflare's D1.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -12,7 +12,7 @@ import { Project } from '../support/wrangler/wrangler.ts';
 
 const cellar = sharedCellar('storage');
 
-/** SQLite's words for a deferred foreign key that is broken at the commit. */
+/** SQLite's message for a deferred foreign key that fails at commit. */
 const BROKEN_KEY =
   'FOREIGN KEY constraint failed: SQLITE_CONSTRAINT (extended: SQLITE_CONSTRAINT_FOREIGNKEY)';
 
@@ -31,7 +31,7 @@ interface Envelope {
   result: any;
 }
 
-/** A pushed app whose database has its name. @param more of the binding's configuration */
+/** Pushes an app with a database of the same name. @param more configuration of the binding */
 async function pushed(slug: string, more = '', files: Record<string, string> = {}) {
   const id = await cellar.create(slug);
   const work = await cellar.checkout('hello');
@@ -53,7 +53,7 @@ async function pushed(slug: string, more = '', files: Record<string, string> = {
   const printed = await push();
   assert.match(printed, /serves this push/, printed);
   const { owner } = await cellar.app(id);
-  /** Asks D1's API. */
+  /** Calls D1's API. */
   const ask = async (path: string, body: unknown) => {
     const url = `${cellar.api}/client/v4/accounts/${owner}/d1/database/${slug}/${path}`;
     const headers = { authorization: `Bearer ${cellar.key}`, 'content-type': 'application/json' };
@@ -82,9 +82,9 @@ test('D1’s HTTP API answers generated requests as Miniflare’s D1 does', asyn
 
 type Ask = Awaited<ReturnType<typeof pushed>>['ask'];
 
-/** What is answered to statements, in one of the forms that a request and its answer may have. */
+/** Runs statements in one of the forms of a request, chosen by `n`, and returns the answer. */
 async function answered(ask: Ask, statements: Statement[], n: number) {
-  // A name without its end takes in what follows.
+  // An unterminated name would include the statements after it.
   const isText = statements.every(({ sql, params }) => params.length === 0 && !sql.includes('"no such'));
   const one = statements.length === 1 ? statements[0] : { batch: statements };
   const body = isText ? { sql: statements.map(({ sql }) => sql).join('\n;\n') } : one;
@@ -103,12 +103,12 @@ async function answered(ask: Ask, statements: Statement[], n: number) {
 
 function expected(theirs: Answered[] | { failed: string }) {
   if (Array.isArray(theirs)) return theirs.map(compared);
-  // Miniflare keeps to itself why a commit fails: only a foreign key can make it.
+  // Miniflare does not report why a commit fails. Only a foreign key can make it fail.
   const isCommit = theirs.failed.startsWith('internal error');
   return { failed: isCommit ? BROKEN_KEY : theirs.failed.replace('D1_ERROR: ', '') };
 }
 
-/** Without what says by whom and how fast it was served. */
+/** Returns the fields that must be equal, without server and duration. */
 function compared({ results, meta }: { results: unknown; meta: object }) {
   const {
     served_by: _,
@@ -120,7 +120,7 @@ function compared({ results, meta }: { results: unknown; meta: object }) {
   return { results, figures };
 }
 
-test('a request is one transaction, whatever its statements are and however they come', async () => {
+test('all statements of a request run in one transaction', async () => {
   const { ask, rows } = await pushed('d1-whole');
   await rows(
     'CREATE TABLE t (id INTEGER PRIMARY KEY, a); CREATE TABLE child (p REFERENCES t (id) ON DELETE CASCADE)',
@@ -139,7 +139,7 @@ test('a request is one transaction, whatever its statements are and however they
   const deferred = 'PRAGMA defer_foreign_keys = on; INSERT INTO child VALUES (5);';
   assert.deepEqual((await ask('query', { sql: deferred })).errors, [{ code: 7500, message: BROKEN_KEY }]);
   assert.equal((await ask('query', { sql: `${deferred} INSERT INTO t (id) VALUES (5)` })).success, true);
-  // As in migrations, which Wrangler sends this way.
+  // The form in which Wrangler sends migrations.
   const rebuild = `PRAGMA foreign_keys = off; CREATE TABLE new_t (id INTEGER PRIMARY KEY, a); INSERT INTO new_t SELECT * FROM t;
     DROP TABLE t; ALTER TABLE new_t RENAME TO t; PRAGMA foreign_keys = on`;
   assert.equal((await ask('query', { sql: rebuild })).success, true);
@@ -155,7 +155,7 @@ test('a request is one transaction, whatever its statements are and however they
   );
 });
 
-test('values, columns and figures arrive as D1’s API has them', async () => {
+test('values, columns and metadata have the format of D1’s API', async () => {
   const { ask, id } = await pushed('d1-values');
   const sql = "SELECT ?1 AS a, ?2 AS b, ?3 AS a, ?4 AS d, x'00ff' AS e, 9007199254740993 AS f, 9e999 AS g";
   const params = ['1', true, [0, 255], null];
@@ -187,7 +187,7 @@ test('values, columns and figures arrive as D1’s API has them', async () => {
   assert.equal('rows' in (await write({ sql: 'DELETE FROM t' })).body, false);
 });
 
-test('what D1’s API cannot do is refused with the field or the limit', async () => {
+test('unsupported requests are refused with the field or the limit', async () => {
   const { ask } = await pushed('d1-refused');
   const refused = async (body: unknown, status = 400) => {
     const answer = await ask('query', body);

@@ -1,4 +1,4 @@
-// A damaged snapshot through the real host: who is told of it, and how the rest of it is restored.
+// A damaged snapshot through the real host: how it is reported, and how its undamaged part is restored.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { Cellar } from '../support/e2e/cellar.ts';
 import { restore, rpc, snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
 import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
 
-/** Two packs and a little: one of them has nothing else. */
+/** A little more than two packs, so that one pack has only these bytes. */
 const LARGE = 33 * 2 ** 20;
 
 test('damage is reported, the next snapshot is whole, and the damaged app can be left out of a restore', async () => {
@@ -56,7 +56,7 @@ test('damage is reported, the next snapshot is whole, and the damaged app can be
   assert.equal(refused.code, 'snapshot_unusable');
   assert.match(refused.detail!, new RegExp(`cannot restore the app shop: ${pack} is damaged`));
 
-  // As the disk had it: the same bytes come of the same data, so that a copy of the damaged store is kept for a restore.
+  // The next snapshot repairs the pack: the damaged bytes are saved for the restore below.
   const damaged = Buffer.from(bytes);
   const next = await snapshot(before);
   assert.deepEqual(await ready(), { status: 'ready' });
@@ -80,7 +80,7 @@ test('damage is reported, the next snapshot is whole, and the damaged app can be
   assert.deepEqual(await readData(after, 'shop'), expectedData(1));
 });
 
-/** A pack that one app alone needs. */
+/** Returns a pack that only one app uses. */
 async function packOfAlone(directory: string, key: string, app: string): Promise<string> {
   const { parts } = await readManifest(new DirectoryStore(directory), key);
   const others = new Set(parts.filter(({ id }) => id !== app).flatMap((part) => [...packsOf(part)]));

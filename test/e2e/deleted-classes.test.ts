@@ -1,4 +1,4 @@
-// A class that a project deletes loses its data when the deploy is live, never before, and after a snapshot.
+// The data of a deleted Durable Object class is removed only when the deploy is live, and after a snapshot.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ async function push(slug: string, code: string, config: string): Promise<string>
   return (await cellar.push(work, slug, '--force')).stderr;
 }
 
-/** The log of the app's last deploy, once it says this. */
+/** Waits until the log of the app's last deploy matches, and returns it. */
 async function logWith(id: string, expected: RegExp): Promise<string> {
   const { body } = await cellar.call('GET', `/v1/apps/${id}/deploys`);
   const read = async () =>
@@ -72,7 +72,7 @@ test('the data of a deleted class goes to the trash, and the log says so; a fail
   assert.deepEqual(readdirSync(join(cellar.data, 'trash', place)), [storageId]);
   assert.doesNotMatch(await push('counter', PLAIN, DELETED), /is deleted/);
 
-  // Code that goes back finds the class empty, and what it keeps then stays.
+  // After a rollback of the code the class is empty, and data that it stores then stays.
   const { body } = await cellar.call('GET', `/v1/apps/${id}/deploys`);
   const first = body.items.at(-1).id;
   const asked = await cellar.call('POST', `/v1/apps/${id}/rollback`, { deploy_id: first });
@@ -93,7 +93,7 @@ test('the data of a deleted class goes to the trash, and the log says so; a fail
   assert.equal((await cellar.get('counter')).text, '3');
 });
 
-test('without a snapshot the data goes to the trash all the same, and the log says so', async () => {
+test('without a snapshot the data goes to the trash too, and the log says so', async () => {
   const id = await cellar.create('full');
   await push('full', COUNTING, COUNTER_CONFIG);
   assert.equal((await cellar.get('full')).text, '1');

@@ -1,4 +1,4 @@
-// The edge of a real Cellar: limits, the access log.
+// The edge of a real Cellar: rate limits and the access log.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,16 +21,16 @@ before(async () => {
 });
 after(() => cellar[Symbol.asyncDispose]());
 
-/** Statuses of `count` requests of one visitor. */
+/** Returns the statuses of `count` requests from one client. */
 function ask(slug: string, client: string, count: number, path = '/'): Promise<number[]> {
   const headers = { 'x-forwarded-for': client };
-  // At once: one after another may take so long that each has its turn.
+  // In parallel: sequential requests may be slow enough to stay below the limit.
   const asked = Array.from({ length: count }, () => cellar.get(slug, path, { headers }));
   return Promise.all(asked.map(async (answer) => (await answer).status));
 }
 const admitted = (statuses: number[]) => statuses.filter((status) => status !== 429).length;
 
-/** Asserts that of these requests as many were admitted as a limit of `rpm` lets through at once, and in the time they took. */
+/** Asserts that as many requests were admitted as a limit of `rpm` allows: its burst and its refill meanwhile. */
 async function assertLimited(rpm: number, requests: () => Promise<number[]>): Promise<void> {
   const begun = performance.now();
   const statuses = await requests();
@@ -46,12 +46,12 @@ async function rpc(method: string, params: object) {
   return body.result;
 }
 
-test('each visitor has a limit of its own on each site, and the loopback API has none', async () => {
+test('each client has a separate rate limit on each site, and the loopback API has none', async () => {
   await assertLimited(60, () => ask('hello', '192.0.2.1', 14));
   await assertLimited(60, () => ask('hello', '192.0.2.2', 14));
   await assertLimited(60, () => ask('api', '192.0.2.1', 14, '/health'));
   await assertLimited(120, () => ask('git', '192.0.2.1', 30, '/hello/info/refs?service=git-upload-pack'));
-  // All unknown hosts together are the fallback page's.
+  // All unknown hosts share the limit of the fallback page.
   await assertLimited(60, async () => [
     ...(await ask('nobody', '192.0.2.1', 7)),
     ...(await ask('no-one', '192.0.2.1', 7)),
@@ -59,9 +59,9 @@ test('each visitor has a limit of its own on each site, and the loopback API has
   for (let i = 0; i < 30; i++) assert.equal((await cellar.call('GET', '/health')).status, 200);
 });
 
-test('git tells its user that a limit is reached, and for how long', async () => {
+test('git shows its user that the rate limit is reached, and when to retry', async () => {
   const visitor = ['-c', 'http.extraHeader=X-Forwarded-For: 192.0.2.9'];
-  // Between the requests and git a place may become free: then again.
+  // The limit may refill before git starts: then retry.
   await eventually(async () => {
     await ask('git', '192.0.2.9', 20, '/hello/info/refs?service=git-upload-pack');
     const remote = cellar.remote('hello');
@@ -70,7 +70,7 @@ test('git tells its user that a limit is reached, and for how long', async () =>
   }, 'git says that the limit is reached');
 });
 
-test('requests that git makes to be asked for credentials do not use up the limit of the operation', async () => {
+test('requests of git without credentials do not use up the rate limit of its operations', async () => {
   const challenged = await ask('git', '192.0.2.10', 19, '/hello/info/refs?service=git-upload-pack');
   assert.deepEqual(challenged, Array(19).fill(401));
   const visitor = ['-c', 'http.extraHeader=X-Forwarded-For: 192.0.2.10'];
@@ -79,7 +79,7 @@ test('requests that git makes to be asked for credentials do not use up the limi
   assert.equal(code, 0, stderr);
 });
 
-test('an operation of git that has begun is not cut by the limit', async () => {
+test('the rate limit does not interrupt a git operation that has begun', async () => {
   const headers = {
     'x-forwarded-for': '192.0.2.11',
     authorization: `Basic ${Buffer.from(`git:${cellar.key}`).toString('base64')}`,
@@ -96,7 +96,7 @@ test('an operation of git that has begun is not cut by the limit', async () => {
   };
   await eventually(async () => (await begin()) === 429, 'the limit is reached');
   assert.equal(await goOn('hello'), 200);
-  // They have a limit too, which no operation reaches.
+  // Later requests of an operation have a higher limit, which no operation reaches.
   await eventually(async () => {
     const statuses = await Promise.all(Array.from({ length: 30 }, () => goOn('nobody')));
     return statuses.includes(429) && statuses.every((status) => [404, 429].includes(status));
@@ -112,7 +112,7 @@ test('an operation of git that has begun is not cut by the limit', async () => {
   }
 });
 
-test("an app's own limits count at once, and null goes back to the default", async () => {
+test("an app's own rate limits apply at once, and null restores the default", async () => {
   const defaults = { clientRpm: 60, appRpm: 0 };
   assert.deepEqual(await rpc('limits.get', { id: app }), { clientRpm: null, appRpm: null, defaults });
   await rpc('limits.set', { id: app, clientRpm: 18 });
@@ -124,13 +124,13 @@ test("an app's own limits count at once, and null goes back to the default", asy
     ...(await ask('hello', '198.51.100.2', 3)),
     ...(await ask('hello', '198.51.100.3', 3)),
   ]);
-  // Health is not the app's traffic.
+  // Health checks do not count as traffic of the app.
   assert.deepEqual(await ask('hello', '198.51.100.2', 2, '/.well-known/fleet/health'), [200, 200]);
   await rpc('limits.set', { id: app, appRpm: null });
   await assertLimited(60, () => ask('hello', '198.51.100.4', 14));
 });
 
-test('every request at the edge is one line of the access log, written at the latest when the host ends', async () => {
+test('every request at the edge is one line of the access log, written at the latest when the host stops', async () => {
   const trace = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
   const headers = { 'x-forwarded-for': '203.0.113.77', traceparent: trace, 'user-agent': 'test/1' };
   const { headers: answered } = await cellar.get('hello', '/logged?token=secret', { headers });
@@ -159,6 +159,6 @@ test('every request at the edge is one line of the access log, written at the la
     statuses.sort(),
   );
   assert.doesNotMatch(text, /secret|203\.0\.113\.77/);
-  // The push of this file's start, by its host and site.
+  // The push in `before` is logged too.
   assert.ok(lines.some(({ site, request }) => site === 'git' && request.uri === '/hello/git-receive-pack'));
 });

@@ -1,4 +1,4 @@
-// Why does my app answer 500? What the API says of the errors of a pushed app, thrown in each place where its code runs.
+// What the API reports of errors of a pushed app, thrown in each place where its code runs.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../support/e2e/processes.ts';
@@ -25,7 +25,7 @@ queue = "orders"
 max_batch_timeout = 0
 max_retries = 0
 `;
-/** The line that throws is the third, in this file too when another has been bundled before it. */
+/** Line 3 throws. */
 const USERS = `interface User { name: string }
 export function loadUser(id: string): User {
   throw new TypeError('no user ' + id);
@@ -87,7 +87,7 @@ interface Occurrence extends Omit<Group, 'count'> {
 }
 
 const cellar = sharedCellar('running');
-/** The app, which the first test deploys. */
+/** The app's id, set by the first test. */
 let id: string;
 const files = (minify = false) => ({ 'wrangler.toml': CONFIG(minify), 'main.ts': MAIN, 'users.ts': USERS });
 
@@ -103,7 +103,7 @@ async function rpc<Result>(method: string, params: Record<string, unknown> = {})
 }
 const list = async (status = 'open') => (await rpc<{ items: Group[] }>('errors.list', { status })).items;
 
-/** The last occurrence of the group with a message, once it is there. */
+/** Waits for the error group with a message, and returns its last occurrence. */
 async function occurred(message: string): Promise<Occurrence & { group: Group }> {
   const find = async () => (await list()).find((each) => each.message === message);
   await eventually(async () => (await find()) !== undefined, `it is listed: ${message}`);
@@ -114,13 +114,13 @@ async function occurred(message: string): Promise<Occurrence & { group: Group }>
   return { ...occurrences[0]!, group };
 }
 
-test('why an app answers 500 is said in one call: place, request, release, trace and log', async () => {
+test('one call returns why an app answered 500: source position, request, release, trace and log', async () => {
   id = await cellar.deploy('shop', 'hello', files());
   const answer = await cellar.get('shop', '/user?secret=1');
   assert.equal(answer.status, 500);
   assert.equal(answer.text, 'Internal Server Error');
   await occurred('no user 17');
-  // Its line of the log comes the same way.
+  // The log lines arrive later than the error.
   await eventually(async () => (await occurred('no user 17')).log.length === 2, 'the log is there');
   const { group, stack, log, ...rest } = await occurred('no user 17');
   assert.match(
@@ -144,7 +144,7 @@ test('why an app answers 500 is said in one call: place, request, release, trace
     [group.kind, group.count, group.status, group.place],
     ['TypeError', 1, 'open', 'users.ts:3:9'],
   );
-  // What workerd says of it comes before that of another exception.
+  // workerd's own message about the exception arrives before that of the next one.
   await cellar.get('shop', '/user');
   await eventually(async () => (await occurred('no user 17')).group.count === 2, 'it is there again');
   const { body } = await cellar.call('GET', `/v1/apps/${id}/logs?search=no%20user%2017`);
@@ -167,7 +167,7 @@ for (const [path, message, expected] of [
   ['/reject', 'nobody cares', { mechanism: 'unhandledrejection', path: '/reject' }],
   ['/log', 'only printed', { mechanism: 'console', path: '/log' }],
 ] as const) {
-  test(`an error at ${path} is told with its place and what called it`, async () => {
+  test(`an error at ${path} is reported with its source position and its handler`, async () => {
     const { headers } = await cellar.get('shop', path);
     await eventually(async () => {
       const found = await occurred(message);
@@ -180,7 +180,7 @@ for (const [path, message, expected] of [
   });
 }
 
-test('an error for want of a binding says which the app lacks, in its stack and in the log', async () => {
+test('an error from a missing binding names the binding in its stack and in the log', async () => {
   await cellar.get('shop', '/unbound');
   const { stack } = await occurred("Cannot read properties of undefined (reading 'get')");
   assert.match(
@@ -198,7 +198,7 @@ for (const [path, message] of [
   ['/hangs', /had hung and would never generate a response/],
   ['/breaks', 'cut short'],
 ] as const) {
-  test(`an answer that never comes whole, as at ${path}, is an error, though the app throws none`, async () => {
+  test(`an incomplete response at ${path} is an error, though the app throws none`, async () => {
     await cellar.get('shop', path);
     const isIt = (group: Group) =>
       typeof message === 'string' ? group.message === message : message.test(group.message);
@@ -208,7 +208,7 @@ for (const [path, message] of [
   });
 }
 
-test('errors are followed as they occur, soon, and after a break from there on', async () => {
+test('a stream has each error within 10 s, and resumes after its last event', async () => {
   const open = (headers: Record<string, string> = {}) =>
     EventReader.open(`${cellar.api}/v1/apps/${id}/errors/stream?status=open`, {
       headers: { authorization: `Bearer ${cellar.token}`, ...headers },
@@ -225,13 +225,13 @@ test('errors are followed as they occur, soon, and after a break from there on',
   const again = await open({ 'last-event-id': event.id! });
   const next = async () => JSON.parse((await again.take(1))[0]!.data!) as Group;
   let missed = await next();
-  // The app's cron has its own minute.
+  // The error of the app's cron may come in between.
   if (missed.message === 'too early') missed = await next();
   assert.deepEqual([missed.message, missed.count], ['no user 17', 3]);
   again.close();
 });
 
-test('what is resolved comes back with a newer release that still has it, also one made small', async () => {
+test('a resolved error opens again when a newer release throws it, also a minified one', async () => {
   const { group } = await occurred('no user 17');
   const { fingerprint } = group;
   await rpc('errors.set_status', { fingerprint, status: 'resolved' });
@@ -248,7 +248,7 @@ test('what is resolved comes back with a newer release that still has it, also o
   assert.match(stack!, /at loadUser \(users\.ts:4:/);
 });
 
-test('errors that are not there, and statuses that are none, are refused', async () => {
+test('unknown errors and invalid statuses are refused', async () => {
   const { body: unknown } = await cellar.call('POST', '/rpc', {
     jsonrpc: '2.0',
     id: 1,

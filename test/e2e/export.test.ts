@@ -1,4 +1,4 @@
-// Databases of pushed apps as SQL: out of one app and into another.
+// Export and import of databases of pushed apps as SQL.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -59,7 +59,7 @@ DELETE FROM "odd "" name" WHERE b = 10;
 `;
 const LONG = `it's "long" \n é `.repeat(20_000);
 
-test('a database goes from one app to another as SQL, and nothing of it is other than it was', async () => {
+test('a database that is exported as SQL and imported into another app is unchanged', async () => {
   const [one, two] = [await pushed('one'), await pushed('two')];
   assert.deepEqual(await exported(one), { sql: '' }, 'it was never used');
   const first = await imported(one, SCHEMA);
@@ -106,7 +106,7 @@ test('a database goes from one app to another as SQL, and nothing of it is other
     assert.ok(rows.length > 0, query);
     assert.deepEqual(await rowsOf(two, query), rows, query);
   }
-  // NUL is in it, and what is no UTF-8, and what was counted goes on.
+  // With NUL characters, invalid UTF-8, and continued AUTOINCREMENT counters.
   assert.deepEqual(await rowsOf(two, `SELECT hex(a) FROM "odd "" name" WHERE b IN (7, 8)`), [
     ['610062'],
     ['FF27FE'],
@@ -114,7 +114,7 @@ test('a database goes from one app to another as SQL, and nothing of it is other
   assert.deepEqual(await rowsOf(two, 'SELECT seq FROM sqlite_sequence'), [[14]]);
 });
 
-test('a file of which one statement fails changes nothing, and what no export can have is refused in words', async () => {
+test('an import with a failing statement changes nothing, and an impossible export is refused with the reason', async () => {
   const id = await pushed('failing');
   const failed = await imported(
     id,
@@ -155,7 +155,7 @@ test('a file of which one statement fails changes nothing, and what no export ca
   assert.equal((await rpc('storage.d1.import', { ...nowhere, sql: 'SELECT 1' })).code, 'storage_not_found');
 });
 
-test('files of sqlite3, and of D1 that insert rows before the table that they refer to, are imported', async () => {
+test('dumps of sqlite3 are imported, and dumps of D1 that insert rows before the tables they reference', async () => {
   const id = await pushed('from-elsewhere');
   const dump = `PRAGMA foreign_keys=OFF;
 BEGIN TRANSACTION;

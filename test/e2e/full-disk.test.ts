@@ -1,4 +1,4 @@
-// A disk without a byte left: the host lives, boots, serves, and goes on by itself when there is room.
+// A full disk: the host keeps running, boots, serves, and recovers by itself when there is space.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { cells, eventually } from '../support/e2e/processes.ts';
 import { DISK_KINDS, SmallDisk } from '../support/small-disk.ts';
 
 for (const kind of DISK_KINDS) {
-  test(`on a full disk (${kind}) the host lives through its rounds, stops, boots and serves`, async (t) => {
+  test(`on a full disk (${kind}) the host keeps running, stops, boots and serves`, async (t) => {
     const cellar = new Cellar({
       RUNNER_BUILD_MAX_MB: '16',
       RUNNER_DISK_FLOOR_MB: '40',
@@ -23,7 +23,7 @@ for (const kind of DISK_KINDS) {
     const answers = async () => (await cellar.get('hello')).status === 200;
     disk.fill();
 
-    // It hibernates, wakes, and is used: the host has much to write down, and cannot.
+    // The app hibernates, wakes and serves, so the host has writes that fail.
     for (let round = 0; round < 2; round++) {
       await eventually(() => cells(id).length === 0, 'the app hibernates');
       assert.ok(await answers());
@@ -52,14 +52,14 @@ for (const kind of DISK_KINDS) {
   });
 }
 
-test('a start on a full disk says what it waits for and what helps, and goes on when there is room', async (t) => {
+test('a start on a full disk says that it waits for space and what helps, and continues when there is space', async (t) => {
   const cellar = new Cellar({ RUNNER_BUILD_MAX_MB: '16', RUNNER_DISK_FLOOR_MB: '40' });
   await using _ = cellar;
   using disk = SmallDisk.mount(cellar.data, 200);
   if (disk === null) return t.skip(SmallDisk.why);
   await cellar.start();
   await cellar.stop();
-  // An earlier shortage has used up the reserve.
+  // As if an earlier shortage had used up the disk reserve.
   rmSync(join(cellar.data, 'ballast'), { force: true });
   disk.fill();
   const from = cellar.output.length;

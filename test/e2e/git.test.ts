@@ -1,4 +1,4 @@
-// Git as its users have it: the whole way from stock git through the edge and the control plane to the repository.
+// Stock git through the edge and the control plane to the repository.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ const cellar = new Cellar();
 before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 
-/** Size of the pack of random bytes, in MB: more than the host may grow by. 300 was tried by hand: the memory it takes is the same. */
+/** Size of the pack of random bytes, in MB: more than the host's memory may grow. A pack of 300 MB takes the same memory. */
 const PACK_MB = 60;
 
 async function rpc(method: string, params: object) {
@@ -19,21 +19,21 @@ async function rpc(method: string, params: object) {
   return body.result;
 }
 
-/** Makes an account with a role on an app and answers its key. */
+/** Makes an account with a role on an app and returns its key. */
 async function member(app: string, name: string, role: string): Promise<string> {
   const { id: account } = await rpc('accounts.create', { name, email: `${name}@example.com` });
   await rpc('collaborators.set', { id: app, account, role });
   return (await rpc('keys.create', { account })).key;
 }
 
-/** A repository without anything to deploy in it. */
+/** Makes a repository that has nothing to deploy. */
 async function emptyRepository(): Promise<string> {
   const work = mkdtempSync(join(cellar.directory, 'work-'));
   await cellar.git(work, 'init', '--quiet', '--initial-branch=main');
   return work;
 }
 
-test('each role may do over git what it says, and no more', async () => {
+test('each role allows exactly its operations over git', async () => {
   const id = await cellar.create('roles');
   const keys = {
     view: await member(id, 'viewer', 'view'),
@@ -81,7 +81,7 @@ test('each role may do over git what it says, and no more', async () => {
   assert.equal((await git('ls-remote', cellar.remote('roles'))).stdout, '');
 });
 
-test('git tells its user why a key or a slug is refused', async () => {
+test('git shows its user why a key or a slug is refused', async () => {
   await cellar.create('asked');
   const work = await emptyRepository();
   const ask = async (slug: string, key: string) =>
@@ -93,7 +93,7 @@ test('git tells its user why a key or a slug is refused', async () => {
   );
 });
 
-test('the commands that git-remote gives clone and push once the key is filled in', async () => {
+test('the commands of git-remote clone and push once the key is filled in', async () => {
   const id = await cellar.create('pasted');
   const { clone, push } = (await cellar.call('POST', `/v1/apps/${id}/git-remote`)).body;
   const paste = (directory: string, command: string) =>
@@ -106,7 +106,7 @@ test('the commands that git-remote gives clone and push once the key is filled i
   assert.match((await paste(work, push)).stderr, /serves this push/);
 });
 
-test('of many refs in one push, main deploys', async () => {
+test('a push of many refs deploys only main', async () => {
   const id = await cellar.create('many');
   const work = await cellar.checkout('hello');
   const branches = Array.from({ length: 200 }, (_, n) => `HEAD:refs/heads/branch-${n}`);
@@ -130,7 +130,7 @@ test('of many refs in one push, main deploys', async () => {
   assert.equal((await cellar.get('many')).status, 200);
 });
 
-test('clones of every kind, pushes from them, and pushes at once go the whole way', async () => {
+test('clones of every kind, pushes from them, and concurrent pushes succeed', async () => {
   const id = await cellar.create('kinds');
   const key = await member(id, 'kinds-pusher', 'push');
   const remote = cellar.remote('kinds', key);
@@ -151,7 +151,7 @@ test('clones of every kind, pushes from them, and pushes at once go the whole wa
     return directory;
   };
 
-  // Forty wants are sent gzipped.
+  // git compresses a request with 40 wants.
   for (const version of ['0', '1', '2']) {
     const copy = await clone(`version-${version}`, `--config=protocol.version=${version}`);
     assert.equal((await git(copy, 'branch', '--remotes')).stdout.trim().split('\n').length, 41);
@@ -176,11 +176,11 @@ test('clones of every kind, pushes from them, and pushes at once go the whole wa
   for (const { code, stderr } of results) if (code !== 0) assert.match(stderr, /! \[(remote )?rejected\]/);
 });
 
-test(`a pack of ${PACK_MB} MB goes the whole way in a host that stays small`, async () => {
+test(`a push and a clone of ${PACK_MB} MB hardly increase the host's memory`, async () => {
   const id = await cellar.create('large');
   const key = await member(id, 'large-pusher', 'push');
   const work = await emptyRepository();
-  // Random bytes: the client need not try to make them smaller.
+  // Random bytes do not compress.
   await cellar.git(work, 'config', 'core.compression', '0');
   await cellar.git(work, 'config', 'core.bigFileThreshold', '1m');
   const push = async (megabytes: number) => {
@@ -190,7 +190,7 @@ test(`a pack of ${PACK_MB} MB goes the whole way in a host that stays small`, as
     const pushed = await cellar.git(work, 'push', cellar.remote('large', key), 'HEAD:side');
     assert.equal(pushed.code, 0, pushed.stderr);
   };
-  // What any stream costs the first time is not the pack's.
+  // A first push takes memory that does not depend on the pack.
   await push(10);
   const before = residentBytes();
   let peak = before;
@@ -202,16 +202,16 @@ test(`a pack of ${PACK_MB} MB goes the whole way in a host that stays small`, as
   const grown = Math.round((peak - before) / 1e6);
   assert.ok(grown < 50, `the host grew by ${grown} MB`);
   const refused = await cellar.git(work, 'push', cellar.remote('large', key), 'HEAD:refused', ':side');
-  assert.match(refused.stderr, /remote rejected/, 'the refusal is heard');
+  assert.match(refused.stderr, /remote rejected/, 'git shows the refusal');
   writeFileSync(join(work, 'more.bin'), randomBytes(20_000_000));
   await cellar.commit(work, 'more');
   const refusedLarge = await cellar.git(work, 'push', cellar.remote('large', key), 'HEAD:refused', ':side');
-  assert.match(refusedLarge.stderr, /remote rejected/, 'the refusal of a large pack is heard');
+  assert.match(refusedLarge.stderr, /remote rejected/, 'git shows the refusal of a large pack');
   const clone = await cellar.git(work, 'clone', '--quiet', '--bare', cellar.remote('large', key), 'copy.git');
   assert.equal(clone.code, 0, clone.stderr);
 });
 
-/** Memory of the host's own process that is in RAM. */
+/** Returns the resident memory of the host's process. */
 function residentBytes(): number {
   const [, kilobytes] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${cellar.pid}/status`, 'utf8'))!;
   return Number(kilobytes) * 1024;

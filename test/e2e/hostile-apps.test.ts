@@ -1,4 +1,4 @@
-// One app does its worst, another answers as before, and the host is well.
+// Hostile apps: other apps and the host keep working.
 import assert from 'node:assert/strict';
 import { globSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -88,14 +88,14 @@ after(async () => {
 const loopDelay = async () =>
   (await cellar.call('GET', '/v1/admin/stats')).body.host.event_loop_delay as Record<string, number>;
 
-/** How many run for each processor: where others use them too, all takes so much longer. */
-const crowd = () => Math.max(1, loadavg()[0]! / availableParallelism());
+/** Load per processor, at least 1. Time limits are multiplied by it. */
+const load = () => Math.max(1, loadavg()[0]! / availableParallelism());
 
-/** No answer may take longer. A good app that waits for the other's end would be answered after that, or not at all. */
+/** Longest answer time of the good app, in ms. If it waited for the hostile app's end, it would take longer. */
 const SLOWEST_MS = 5_000;
 
-/** What the greedy app tells. Its process may be starting: it may have had to go for the memory that it took before. */
-async function greedyTells(path: string) {
+/** Returns the greedy app's JSON answer. Retries: its process may restart because it exceeded its memory before. */
+async function askGreedy(path: string) {
   let text = '';
   await eventually(
     async () => {
@@ -108,7 +108,7 @@ async function greedyTells(path: string) {
   return JSON.parse(text);
 }
 
-/** Asks the good app for so long; its slowest answer, in ms. */
+/** Sends requests to the good app for `forMs`. Returns its slowest answer time, in ms. */
 async function slowestAnswer(forMs: number): Promise<number> {
   let slowest = 0;
   for (const end = performance.now() + forMs; performance.now() < end; await sleep(20)) {
@@ -119,32 +119,32 @@ async function slowestAnswer(forMs: number): Promise<number> {
   return slowest;
 }
 
-test('a flood of log lines', async (t) => {
+test('a flood of log lines slows neither the host nor other apps', async (t) => {
   const flood = cellar.get('hostile', '/flood');
   const slowest = await slowestAnswer(2_000);
   assert.equal((await flood).status, 200);
   const delays = await loopDelay();
   t.diagnostic(`slowest answer ${slowest.toFixed(0)} ms, loop ${JSON.stringify(delays)}`);
-  assert.ok(delays.p99_ms! <= 100 * crowd(), JSON.stringify(delays));
-  assert.ok(slowest < SLOWEST_MS * crowd(), `${slowest} ms`);
-  const told = async () => {
+  assert.ok(delays.p99_ms! <= 100 * load(), JSON.stringify(delays));
+  assert.ok(slowest < SLOWEST_MS * load(), `${slowest} ms`);
+  const isReported = async () => {
     const { body } = await cellar.call('GET', `/v1/apps/${hostile}/logs?search=lines%20were%20dropped`);
     return body.items.length > 0;
   };
-  await eventually(told, 'the app is told that lines were dropped');
+  await eventually(isReported, 'the log says that lines were dropped');
 });
 
-test('a process that eats memory', async () => {
+test('a process that exhausts its memory does not slow other apps', async () => {
   const eating = cellar.get('hostile', '/eat').catch(() => null);
   await cellar.waitFor(/more (memory )?than RUNNER_CELL_MAX_MB \(128\) allows/);
   await eating;
-  assert.ok((await slowestAnswer(500)) < SLOWEST_MS * crowd());
+  assert.ok((await slowestAnswer(500)) < SLOWEST_MS * load());
   await eventually(async () => (await cellar.get('hostile')).status === 200, 'it serves again');
 });
 
-test('an endless loop', async () => {
+test('an endless loop does not slow other apps', async () => {
   const looping = cellar.get('hostile', '/loop');
-  assert.ok((await slowestAnswer(1_000)) < SLOWEST_MS * crowd());
+  assert.ok((await slowestAnswer(1_000)) < SLOWEST_MS * load());
   const { status, text } = await looping;
   assert.deepEqual([status, JSON.parse(text).code], [503, 'app_unavailable']);
   assert.match(JSON.parse(text).detail, /exceeded its limit of CPU time \(limits\.cpu_ms\)/);
@@ -158,7 +158,7 @@ test('an endless loop', async () => {
   }, 'it is an error of its app that says so');
 });
 
-test('an app that computes for two seconds has its time, and one that asks for more than there is is warned', async () => {
+test('an app can compute for two seconds, and an app that configures more CPU time than the limit is warned', async () => {
   const code = `export default { fetch() {
     for (let left = 4e8; left > 0; left--) Math.random();
     return new Response('computed');
@@ -181,7 +181,7 @@ test('an app that computes for two seconds has its time, and one that asks for m
   assert.ok(performance.now() - from > 1_500, `${performance.now() - from} ms`);
 });
 
-test('no way out leads to this machine, to what the AI server has besides models, or to its key', async (t) => {
+test('an app reaches no address of this machine, no route of the AI server besides models, and not its key', async (t) => {
   const own = Object.values(networkInterfaces()).flatMap((list) => list?.map(({ address }) => address) ?? []);
   const names = [
     ...own,
@@ -200,22 +200,22 @@ test('no way out leads to this machine, to what the AI server has besides models
     ...places.map((place) => ['to', place]),
     ...sockets.map((socket) => ['socket', socket]),
   ]);
-  const { tried, reached, said } = await greedyTells(`/out?${query}`);
+  const { tried, reached, said } = await askGreedy(`/out?${query}`);
   t.diagnostic(`${tried} ways`);
   assert.deepEqual(reached, []);
   assert.ok(!said.join().includes(AI_KEY));
-  // The server was asked for models alone, with its own key.
+  // The AI server got only requests for models, with its own key.
   assert.ok(ai.asked.length > 0);
   for (const { path, authorization } of ai.asked)
     assert.deepEqual([path, authorization], ['/v1/chat/completions', `Bearer ${AI_KEY}`]);
   assert.equal((await cellar.get('neighbour', '/nothing.txt')).status, 404, 'the neighbour serves');
 });
 
-test('a service binding gives what was declared, whoever comes by its socket, and nothing of an app of another account', async () => {
-  const { tried, found } = await greedyTells('/trespass');
+test('a service binding allows only its declared calls, also over its socket, and none to apps of another account', async () => {
+  const { tried, found } = await askGreedy('/trespass');
   assert.equal(tried, 2 * 9 * 3 + 9);
   assert.deepEqual(found, []);
-  // As somebody who got out of workerd: the app's own socket, and every number and header that it may be told.
+  // An attacker who has escaped from workerd can use the app's socket with any number and header.
   const path = join(cellar.data, 'run', greedy, 'services.sock');
   assert.equal(statSync(path).mode & 0o777, 0o600);
   const ask = (head: string): Promise<string> =>
@@ -241,10 +241,10 @@ test('a service binding gives what was declared, whoever comes by its socket, an
     'fetch 1e9',
   ];
   for (const calling of forged) {
-    const told = await ask(
+    const answer = await ask(
       `POST / HTTP/1.1\r\nhost: neighbour.localhost\r\nx-cellar-calling: ${calling}\r\nx-cellar-call: {"entrypoint":"CellarState","kind":"fetch"}`,
     );
-    assert.match(told, /^(HTTP\/1\.1 403 |$)/, `${calling}: ${told}`);
+    assert.match(answer, /^(HTTP\/1\.1 403 |$)/, `${calling}: ${answer}`);
   }
   const two = 'host: x\r\nx-cellar-calling: fetch 7\r\nx-cellar-calling: fetch 0';
   assert.match(await ask(`GET / HTTP/1.1\r\n${two}`), /^(HTTP\/1\.1 40|$)/);
@@ -254,20 +254,20 @@ test('a service binding gives what was declared, whoever comes by its socket, an
     ),
     /^(HTTP\/1\.1 405 |$)/,
   );
-  assert.ok((await slowestAnswer(300)) < SLOWEST_MS * crowd());
+  assert.ok((await slowestAnswer(300)) < SLOWEST_MS * load());
 });
 
-test('a cache is the app’s own, and has an end', async () => {
+test('each app has a separate cache of limited size', async () => {
   const answer = await cellar.get('greedy', `/cache?name=${neighbour}&name=good&name=neighbour.localhost`);
-  // Its process may have to go for the memory that it takes.
+  // The process may be ended for its memory use: then there is no JSON with these fields.
   const { found = [], kept = 1 } = JSON.parse(answer.text);
   assert.deepEqual(found, []);
   assert.ok(kept > 0 && kept < 64, `${kept} MiB are kept`);
-  assert.ok((await slowestAnswer(300)) < SLOWEST_MS * crowd());
+  assert.ok((await slowestAnswer(300)) < SLOWEST_MS * load());
 });
 
-test('no e-mail goes to or from anybody but whom a binding names, and no more than an app may send', async (t) => {
-  const { tried, said } = await greedyTells('/mail?to=victim@example.net');
+test('an app sends e-mails only from and to the addresses of its bindings, and within its rate limit', async (t) => {
+  const { tried, said } = await askGreedy('/mail?to=victim@example.net');
   t.diagnostic(`${tried} e-mails, ${inbox.received.length} were sent`);
   assert.ok(tried > 200);
   assert.ok(inbox.received.length > 0 && inbox.received.length <= 2 * 120, `${inbox.received.length}`);
@@ -277,10 +277,10 @@ test('no e-mail goes to or from anybody but whom a binding names, and no more th
   }
   assert.ok(!said.join().includes(PASSWORD));
   assert.match(said.join(), /E_|may send 8 e-mails at a time|120 e-mails a minute/);
-  assert.ok((await slowestAnswer(300)) < SLOWEST_MS * crowd());
+  assert.ok((await slowestAnswer(300)) < SLOWEST_MS * load());
 });
 
-test('a bucket used 300 times at once, and keys that name what is another app’s', async (t) => {
+test('an app with 300 concurrent bucket calls slows no other app, and no key reaches another app’s files', async (t) => {
   const kept = () => cellar.get('neighbour', '/kept.txt');
   assert.equal((await cellar.get('neighbour', '/kept.txt', { method: 'PUT', body: 'mine' })).status, 200);
   const places = join(cellar.data, 'buckets', neighbour);
@@ -288,7 +288,7 @@ test('a bucket used 300 times at once, and keys that name what is another app’
   const names = ['kept.txt', `${neighbour}/index.sqlite`, `${places}/index.sqlite`, ...blobs].map(
     encodeURIComponent,
   );
-  const { tried, found } = await greedyTells(`/steal?${names.map((name) => `name=${name}`).join('&')}`);
+  const { tried, found } = await askGreedy(`/steal?${names.map((name) => `name=${name}`).join('&')}`);
   assert.equal(tried, 7 * names.length);
   assert.deepEqual(found, []);
   assert.equal((await kept()).text, 'mine');
@@ -304,22 +304,22 @@ test('a bucket used 300 times at once, and keys that name what is another app’
     count++;
   }
   t.diagnostic(`${count} answers, the slowest after ${slowest.toFixed(0)} ms`);
-  assert.ok(slowest < 2 * SLOWEST_MS * crowd(), `${slowest} ms`);
-  assert.ok((await slowestAnswer(500)) < SLOWEST_MS * crowd());
+  assert.ok(slowest < 2 * SLOWEST_MS * load(), `${slowest} ms`);
+  assert.ok((await slowestAnswer(500)) < SLOWEST_MS * load());
   await cellar.call('PATCH', `/v1/apps/${greedy}`, { desired_state: 'stopped' });
   await harm;
   assert.equal((await kept()).text, 'mine');
 });
 
-test('a Workflow of the same name in another app is out of reach, and one without an end harms nobody', async (t) => {
+test('an app reaches no Workflow of another app, and endless Workflows do not slow others', async (t) => {
   const kept = async (method = 'GET') =>
     JSON.parse((await cellar.get('waiting', '/', { method })).text).status;
   await kept('POST');
-  // The test before has stopped it.
+  // The test before has stopped the app.
   await cellar.call('PATCH', `/v1/apps/${greedy}`, { desired_state: 'running' });
   await eventually(async () => (await kept()) === 'waiting', 'it waits');
   const names = ['kept', waiting, `${waiting}/kept`].map((name) => `name=${encodeURIComponent(name)}`);
-  const { tried, found, made, huge } = await greedyTells(`/instances?${names.join('&')}`);
+  const { tried, found, made, huge } = await askGreedy(`/instances?${names.join('&')}`);
   t.diagnostic(`${tried} ways; instances of its own: ${made}; huge parameters: ${huge.slice(0, 100)}`);
   assert.deepEqual(found, []);
   assert.match(huge, /^failed: /);
@@ -328,10 +328,10 @@ test('a Workflow of the same name in another app is out of reach, and one withou
   const flows = cellar.get('greedy', '/flows').catch(() => null);
   const slowest = await slowestAnswer(3_000);
   t.diagnostic(`slowest answer beside them ${slowest.toFixed(0)} ms`);
-  assert.ok(slowest < SLOWEST_MS * crowd(), `${slowest} ms`);
+  assert.ok(slowest < SLOWEST_MS * load(), `${slowest} ms`);
   assert.equal(await kept(), 'waiting');
   const delays = await loopDelay();
-  assert.ok(delays.p99_ms! <= 100 * crowd(), JSON.stringify(delays));
+  assert.ok(delays.p99_ms! <= 100 * load(), JSON.stringify(delays));
   await cellar.call('PATCH', `/v1/apps/${greedy}`, { desired_state: 'stopped' });
   await flows;
 });

@@ -1,5 +1,5 @@
-// An attacker who got out of workerd's sandbox leaves files to harm whoever looks into the app, and whoever may ask asks
-// for more than is theirs: nothing of another app or of the host comes out, and a neighbour serves all the while.
+// An attacker who has escaped from workerd plants files for the host's storage readers, and callers of the API ask for data
+// of others. Nothing of another app or the host leaks, and another app keeps serving.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -76,7 +76,7 @@ before(async () => {
     let answers = 0;
     for (; serving; answers++) {
       assert.equal((await cellar.get('neighbour')).text, 'served');
-      // Without a pause the questions would take the processor that the readers need.
+      // Without a pause the requests would take the CPU time that the readers need.
       await sleep(20);
     }
     return answers;
@@ -90,8 +90,8 @@ const objects = (directory: string) =>
     .filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))
     .map((name) => join(directory, name));
 
-/** The ways to look into the app, by operation. None of the answers may have what is not the app's. */
-async function lookAround(ways: RegExp): Promise<void> {
+/** Calls the storage operations whose names match `ways`. Asserts that no answer contains a secret of others. */
+async function assertNoLeak(ways: RegExp): Promise<void> {
   const id = hostile;
   const rows = ['t', 'neighbours', 'looping'];
   const calls: [string, object][] = [
@@ -129,8 +129,8 @@ async function lookAround(ways: RegExp): Promise<void> {
   }
 }
 
-/** Puts something in place of a file, and puts that back afterwards. */
-async function instead(path: string, ways: RegExp, make: (path: string) => void): Promise<void> {
+/** Replaces a file by what `make` creates, checks for leaks, and restores the file. */
+async function withReplaced(path: string, ways: RegExp, make: (path: string) => void): Promise<void> {
   const files = ['', '-wal', '-shm'].map((suffix) => path + suffix);
   for (const file of files) rmSync(`${file}.kept`, { recursive: true, force: true });
   const moved = files.filter((file) =>
@@ -141,7 +141,7 @@ async function instead(path: string, ways: RegExp, make: (path: string) => void)
     make(path);
     const owner = `${ownerOf(dirname(path))}`;
     execFileSync('chown', ['-h', '-R', owner, path]);
-    await lookAround(ways);
+    await assertNoLeak(ways);
   } finally {
     for (const file of files) rmSync(file, { recursive: true, force: true });
     for (const file of moved) renameSync(`${file}.kept`, file);
@@ -152,7 +152,7 @@ function ownerOf(path: string): string {
   return execFileSync('stat', ['-c', '%u:%g', path], { encoding: 'utf8' }).trim();
 }
 
-test('files made to lead a reader elsewhere, or to keep it, give nothing away', NEEDS_USERS, async () => {
+test('planted links, pipes and databases make no storage reader leak data or hang', NEEDS_USERS, async () => {
   const own = objects(data(hostile, 'do', 'D1Database'))[0]!;
   const theirs = objects(data(neighbour, 'do', 'D1Database'))[0]!;
   const [object] = readdirSync(data(hostile, 'do'))
@@ -166,27 +166,27 @@ test('files made to lead a reader elsewhere, or to keep it, give nothing away', 
     [namespace, keys],
   ] as const) {
     const alsoExported = ways === databases ? /overview|d1/ : ways;
-    await instead(path, alsoExported, (at) => symlinkSync(theirs, at));
-    await instead(path, ways, (at) => symlinkSync(join(cellar.data, 'host.sqlite'), at));
-    await instead(path, ways, (at) => execFileSync('mkfifo', [at]));
-    await instead(path, ways, (at) => mkdirSync(at));
-    await instead(path, ways, (at) => writeFileSync(at, 'SQLite format 3\0'.repeat(4_000)));
+    await withReplaced(path, alsoExported, (at) => symlinkSync(theirs, at));
+    await withReplaced(path, ways, (at) => symlinkSync(join(cellar.data, 'host.sqlite'), at));
+    await withReplaced(path, ways, (at) => execFileSync('mkfifo', [at]));
+    await withReplaced(path, ways, (at) => mkdirSync(at));
+    await withReplaced(path, ways, (at) => writeFileSync(at, 'SQLite format 3\0'.repeat(4_000)));
   }
-  // Not its file but the directory above leads elsewhere.
-  await instead(dirname(own), databases, (at) => symlinkSync(dirname(theirs), at));
-  await instead(own, /d1/, (at) => {
+  // Here the parent directory is a link.
+  await withReplaced(dirname(own), databases, (at) => symlinkSync(dirname(theirs), at));
+  await withReplaced(own, /d1/, (at) => {
     const database = new DatabaseSync(at);
     database.exec(`CREATE TABLE t (a); CREATE VIEW neighbours AS SELECT readfile('${theirs}') AS a`);
     database.close();
   });
-  await instead(object!, rooms, (at) => {
+  await withReplaced(object!, rooms, (at) => {
     const database = new DatabaseSync(at);
     database.exec(
       `CREATE VIEW _cf_KV AS SELECT 'key' AS key, (${ENDLESS}) AS value; CREATE VIEW t AS ${ENDLESS}`,
     );
     database.close();
   });
-  await instead(join(dirname(object!), 'metadata.sqlite'), rooms, (at) => {
+  await withReplaced(join(dirname(object!), 'metadata.sqlite'), rooms, (at) => {
     const database = new DatabaseSync(at);
     database.exec(
       `CREATE VIEW _cf_ALARM AS SELECT (${ENDLESS}) AS actor_id, 1 AS scheduled_time, 'x' AS actor_name`,
@@ -195,45 +195,41 @@ test('files made to lead a reader elsewhere, or to keep it, give nothing away', 
   });
 });
 
-test(
-  'rows of KV that name files elsewhere, and values that are too much, give nothing away',
-  NEEDS_USERS,
-  async () => {
-    const path = objects(data(hostile, 'do', 'KVNamespace'))[0]!;
-    const id = path.slice(-71, -7);
-    const large = readdirSync(data(neighbour, 'kv'), { recursive: true, encoding: 'utf8' }).find((name) =>
-      /\/b\/[0-9a-f]+$/.test(name),
-    )!;
-    const database = new DatabaseSync(path);
-    const name = (blob: string) =>
-      database.prepare("INSERT OR REPLACE INTO entries (key, blob) VALUES ('outside', ?)").run(blob);
-    for (const blob of [
-      '../../../../token',
-      join(cellar.data, 'token'),
-      `${'0'.repeat(64)}/b/../../../token`,
-    ]) {
-      name(blob);
-      await lookAround(/kv/);
-    }
-    name(`${id}/b/abcd`);
-    const link = data(hostile, 'kv', id, 'b', 'abcd');
-    for (const target of [
-      join(cellar.data, 'token'),
-      data(neighbour, 'kv', large),
-      '/dev/zero',
-      '/etc/shadow',
-    ]) {
-      symlinkSync(target, link);
-      await lookAround(/kv/);
-      rmSync(link);
-    }
-    execFileSync('mkfifo', [link]);
-    await lookAround(/kv/);
-    database.close();
-  },
-);
+test('rows of KV that name files of others, and endless values, leak nothing', NEEDS_USERS, async () => {
+  const path = objects(data(hostile, 'do', 'KVNamespace'))[0]!;
+  const id = path.slice(-71, -7);
+  const large = readdirSync(data(neighbour, 'kv'), { recursive: true, encoding: 'utf8' }).find((name) =>
+    /\/b\/[0-9a-f]+$/.test(name),
+  )!;
+  const database = new DatabaseSync(path);
+  const name = (blob: string) =>
+    database.prepare("INSERT OR REPLACE INTO entries (key, blob) VALUES ('outside', ?)").run(blob);
+  for (const blob of [
+    '../../../../token',
+    join(cellar.data, 'token'),
+    `${'0'.repeat(64)}/b/../../../token`,
+  ]) {
+    name(blob);
+    await assertNoLeak(/kv/);
+  }
+  name(`${id}/b/abcd`);
+  const link = data(hostile, 'kv', id, 'b', 'abcd');
+  for (const target of [
+    join(cellar.data, 'token'),
+    data(neighbour, 'kv', large),
+    '/dev/zero',
+    '/etc/shadow',
+  ]) {
+    symlinkSync(target, link);
+    await assertNoLeak(/kv/);
+    rmSync(link);
+  }
+  execFileSync('mkfifo', [link]);
+  await assertNoLeak(/kv/);
+  database.close();
+});
 
-test('statements that reach for other files are refused, for reading and for writing', async () => {
+test('SQL statements that open other files are refused, for reads and writes', async () => {
   const theirs = data(neighbour, 'do', 'D1Database');
   const file = objects(theirs)[0]!;
   for (const sql of [
@@ -253,35 +249,31 @@ test('statements that reach for other files are refused, for reading and for wri
     const imported = await rpc('storage.d1.import', { id: hostile, database_id: 'DB', sql });
     assert.ok(!JSON.stringify(imported).includes(OWN), sql);
     if (!/^(?:PRAGMA|SELECT readfile)/.test(sql)) assert.equal(imported.code, 'query_failed', sql);
-    // `PRAGMA database_list` gives no rows through a write.
+    // `PRAGMA database_list` returns no rows in a write.
     if (!sql.startsWith('PRAGMA')) assert.equal(written.code, 'query_failed', sql);
   }
   for (const database_id of ['../DB', neighbour, `../../${neighbour}`])
     assert.equal((await rpc('storage.d1.get', { id: hostile, database_id })).code, 'storage_not_found');
 });
 
-test(
-  'a schema that its app has written by hand is exported as text, and comes into no other file',
-  NEEDS_USERS,
-  async () => {
-    const own = objects(data(hostile, 'do', 'D1Database'))[0]!;
-    const theirs = objects(data(neighbour, 'do', 'D1Database'))[0]!;
-    await instead(own, /d1/, (at) => {
-      const database = new DatabaseSync(at);
-      const named = `"x"; ATTACH '${theirs}' AS other; SELECT * FROM other.t; --`;
-      database.exec(`CREATE TABLE t (a); CREATE TABLE [${named}] (a); INSERT INTO t VALUES ('own')`);
-      database.close();
-    });
-    const sql = `CREATE TABLE "x'; ATTACH '${theirs}' AS other; --" (a);
+test('a forged schema is exported as text, and its import writes to no other file', NEEDS_USERS, async () => {
+  const own = objects(data(hostile, 'do', 'D1Database'))[0]!;
+  const theirs = objects(data(neighbour, 'do', 'D1Database'))[0]!;
+  await withReplaced(own, /d1/, (at) => {
+    const database = new DatabaseSync(at);
+    const named = `"x"; ATTACH '${theirs}' AS other; SELECT * FROM other.t; --`;
+    database.exec(`CREATE TABLE t (a); CREATE TABLE [${named}] (a); INSERT INTO t VALUES ('own')`);
+    database.close();
+  });
+  const sql = `CREATE TABLE "x'; ATTACH '${theirs}' AS other; --" (a);
     CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT readfile('${theirs}'); END; INSERT INTO t VALUES ('x')`;
-    const imported = await rpc('storage.d1.import', { id: hostile, database_id: 'DB', sql });
-    assert.equal(imported.code, 'query_failed', JSON.stringify(imported));
-    const { sql: whole } = await rpc('storage.d1.export', { id: hostile, database_id: 'DB' });
-    assert.ok(!whole.includes('ATTACH') && !whole.includes(OWN), whole);
-  },
-);
+  const imported = await rpc('storage.d1.import', { id: hostile, database_id: 'DB', sql });
+  assert.equal(imported.code, 'query_failed', JSON.stringify(imported));
+  const { sql: whole } = await rpc('storage.d1.export', { id: hostile, database_id: 'DB' });
+  assert.ok(!whole.includes('ATTACH') && !whole.includes(OWN), whole);
+});
 
-test('an app with the same bindings reaches nothing of its neighbour by names of keys, by SQL or in its environment', async () => {
+test('an app with the same bindings reaches no data of another app by keys, SQL or its environment', async () => {
   const config = JSON.parse(readFileSync(new URL('../apps/hostile/wrangler.jsonc', import.meta.url), 'utf8'));
   const same = { kv_namespaces: [{ binding: 'KV', id: 'KV' }], d1_databases: [{ binding: 'DB' }] };
   const { main, compatibility_date, durable_objects, migrations, workflows } = config;
@@ -299,7 +291,7 @@ test('an app with the same bindings reaches nothing of its neighbour by names of
   assert.deepEqual((await rpc('storage.d1.get', read)).rows, [[OWN]]);
 });
 
-test('another account, a stranger and the app itself learn and change nothing by export, import, alerts, snapshots and figures', async () => {
+test('export, import, alerts, snapshots and figures are closed to other accounts, strangers and the app itself', async () => {
   const { id: account } = await rpc('accounts.create', { name: 'Mallory', email: 'mallory@example.com' });
   const { key } = await rpc('keys.create', { account });
   const calls: [string, object][] = [
@@ -326,7 +318,7 @@ test('another account, a stranger and the app itself learn and change nothing by
   const asked = async (headers: Record<string, string>) =>
     (await fetch(`${cellar.api}/metrics`, { headers })).status;
   assert.deepEqual([await asked({ authorization: `Bearer ${key}` }), await asked({})], [403, 401]);
-  // The host name of an app leads to the app, whatever the path.
+  // All paths of an app's host name go to the app.
   assert.equal((await cellar.get('hostile', '/metrics')).text, 'served');
   const { rows } = await rpc('storage.d1.get', {
     id: neighbour,
@@ -336,7 +328,7 @@ test('another account, a stranger and the app itself learn and change nothing by
   assert.deepEqual(rows, [[1]]);
 });
 
-test('no visitor reaches the entry that writes, and names of secrets mean nothing to programs', async () => {
+test('no visitor reaches the entrypoint that writes, and names of secrets do not affect programs', async () => {
   const body = JSON.stringify({
     kind: 'd1',
     binding: 'DB',
@@ -359,19 +351,19 @@ test('no visitor reaches the entry that writes, and names of secrets mean nothin
   assert.ok(!readdirSync(cellar.directory).includes('made'));
 });
 
-test('a reader that is killed leaves nothing stuck', async () => {
+test('later reads succeed after the storage readers were killed', async () => {
   const asked = rpc('storage.d1.get', { id: hostile, database_id: 'DB', sql: ENDLESS });
   let isAnswered = false;
   void asked.then(() => {
     isAnswered = true;
   });
-  // Those too that wait for a next question.
+  // Idle readers too.
   await eventually(() => {
     for (const { pid } of readers(cellar.pid)) {
       try {
         process.kill(pid, 'SIGKILL');
       } catch {
-        // It has ended since.
+        // The process has ended meanwhile.
       }
     }
     return isAnswered;
@@ -382,7 +374,7 @@ test('a reader that is killed leaves nothing stuck', async () => {
   await eventually(() => readers(cellar.pid).length === 0, 'no reader is left');
 });
 
-test('the neighbour served all the while', async () => {
+test('the neighbour has served during all tests', async () => {
   serving = false;
   assert.ok((await watched) > 10);
 });

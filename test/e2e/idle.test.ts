@@ -1,4 +1,4 @@
-// What an app sees of hibernation through the real gateway: nothing, but for the first answer's time.
+// Hibernation through the real gateway: clients notice only a slower first answer.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
@@ -6,8 +6,9 @@ import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, descendants, eventually } from '../support/e2e/processes.ts';
 
 const IDLE_S = 1;
-/** An alarm is set so far ahead that its app is at rest by then, and may be so late on a machine with much to do. */
+/** Alarms are set this far ahead, in ms, so that the app hibernates before. */
 const AHEAD_MS = 5_000;
+/** Tolerated delay of an alarm on a busy machine, in ms. */
 const LATE_MS = 20_000;
 const cellar = new Cellar({ RUNNER_FLEET_IDLE_EVICT_S: String(IDLE_S) });
 before(() => cellar.start());
@@ -55,11 +56,11 @@ tag = "v1"
 new_sqlite_classes = ["Clock"]
 `;
 
-/** A sample's files that make a `Clock` of it. */
+/** Files that turn a sample into a `Clock`. */
 const clock = { 'index.js': CLOCK, 'wrangler.toml': CONFIG };
 const gone = (id: string) => eventually(() => cells(id).length === 0, `the process of ${id} goes`);
 
-test('an idle app’s process goes, it still reads as running, and it answers without the control plane', async () => {
+test('the process of an idle app ends, its status stays running, and it answers without the control plane', async () => {
   const id = await cellar.deploy('quiet', 'hello');
   assert.equal((await cellar.get('quiet')).status, 200);
   await gone(id);
@@ -78,7 +79,7 @@ test('an idle app’s process goes, it still reads as running, and it answers wi
   }
 });
 
-test('an open WebSocket keeps its app’s process while another app’s goes', async () => {
+test('an open WebSocket keeps its app’s process while another app’s ends', async () => {
   const [chat, quiet] = await Promise.all([cellar.deploy('chat', 'chat'), cellar.deploy('other', 'hello')]);
   const socket = cellar.webSocket('chat', '/rooms/lobby/socket');
   await once(socket, 'open', { signal: AbortSignal.timeout(60_000) });
@@ -91,12 +92,12 @@ test('an open WebSocket keeps its app’s process while another app’s goes', a
   await gone(chat);
 });
 
-test('requests at any moment of hibernating and waking are answered, and every write counts', async () => {
+test('requests while an app hibernates or wakes are answered, and no write is lost', async () => {
   const id = await cellar.deploy('count', 'hello', clock);
   const counts: number[] = [];
   for (let round = 0; round < 4; round++) {
     const [last] = cells(id);
-    // From just before the process goes until after the next one serves.
+    // The requests come while the process ends and until the next one serves.
     await eventually(() => !cells(id).some(({ pid }) => pid === last?.pid), 'the process goes');
     const burst = await Promise.all(Array.from({ length: 10 }, () => cellar.get('count')));
     for (const { status, text } of burst) {
@@ -111,7 +112,7 @@ test('requests at any moment of hibernating and waking are answered, and every w
   );
 });
 
-test('an alarm runs in time though its app hibernates, and the process goes again', async () => {
+test('an alarm of a hibernating app runs in time, and the process ends again', async () => {
   const id = await cellar.deploy('clock', 'hello', clock);
   const at = Number((await cellar.get('clock', `/set?${AHEAD_MS}`)).text);
   await gone(id);
@@ -122,7 +123,7 @@ test('an alarm runs in time though its app hibernates, and the process goes agai
   assert.ok(ran[0]! >= at && ran[0]! - at < LATE_MS, `${ran[0]! - at} ms late`);
 });
 
-test('an alarm of a sleeping app runs in time, and the app reads as sleeping all the while', async () => {
+test('an alarm of a sleeping app runs in time, and the status stays sleeping', async () => {
   const id = await cellar.deploy('asleep-clock', 'hello', clock);
   const read = async () => (await cellar.call('GET', `/v1/apps/${id}`)).body;
   const at = Number((await cellar.get('asleep-clock', `/set?${AHEAD_MS}`)).text);
@@ -139,7 +140,7 @@ test('an alarm of a sleeping app runs in time, and the app reads as sleeping all
   assert.ok(ran[0]! >= at && ran[0]! - at < LATE_MS, `${ran[0]! - at} ms late`);
 });
 
-test('short of memory, hibernated apps are refused with a time to come again, and running ones answer', async () => {
+test('over the memory limit a hibernated app is refused with Retry-After, and the host warns the operator', async () => {
   await using host = new Cellar({ RUNNER_FLEET_IDLE_EVICT_S: '1', RUNNER_FLEET_MAX_RSS_MB: '1' });
   await host.start();
   const id = await host.deploy('full', 'hello');
@@ -149,6 +150,5 @@ test('short of memory, hibernated apps are refused with a time to come again, an
   assert.equal(refused.status, 503);
   assert.ok(Number(refused.headers.get('retry-after')) > 0);
   assert.equal(JSON.parse(refused.text).code, 'app_unavailable');
-  // The operator is told.
   await host.waitFor(/RUNNER_FLEET_MAX_RSS_MB.* used_mb=\d+ limit_mb=1$/m);
 });

@@ -1,4 +1,4 @@
-// How an app without commits gets its first ones without git at hand: from a template, or from a public repository.
+// First commits of an app without local git: from a template, or from a public repository.
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -13,16 +13,16 @@ import { commit } from '../support/builds/projects.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 
-/** A key and a certificate of `localhost`, for tests alone. */
+/** A key and a certificate for `localhost`, only for tests. */
 const CERTIFICATE = join(import.meta.dirname, '../support/git/localhost.pem');
-/** The first deploy of a Cellar looks up the addresses of registries, which may take its time. */
+/** Timeout in ms. The first deploy of a Cellar resolves the registries' addresses, which may be slow. */
 const DEPLOY_MS = 120_000;
 const WORKER = 'export default { fetch: () => new Response("imported") };\n';
 
 const cellar = new Cellar({ RUNNER_EGRESS_ALLOW: '127.0.0.1', SSL_CERT_FILE: CERTIFICATE });
-/** Serves each repository below its name, and leads `/elsewhere/…` away. */
+/** Repositories by the first part of the path. `/elsewhere/…` redirects to another. */
 const repositories = new Map<string, string>();
-/** `silent`: somebody asks for a repository that does not answer, with the response. */
+/** `silent`: a request for the repository that never answers, with its response. */
 const arrivals = new EventEmitter();
 const pem = readFileSync(CERTIFICATE);
 const server = createServer({ key: pem, cert: pem }, (request, response) => {
@@ -55,7 +55,7 @@ async function rpc(method: string, params: object, key?: string): Promise<any> {
   return (await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params }, key)).body;
 }
 
-/** Waits for the end of a deploy and answers it. */
+/** Waits for the end of a deploy and returns it. */
 // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
 async function ended(id: string, deployId: string): Promise<any> {
   let found: { finished_at: string | null } | undefined;
@@ -112,7 +112,7 @@ test('a public repository is imported once, with its history, and deployed', asy
   );
 });
 
-test('what is no public repository is refused with the reason, and leaves the app empty', async () => {
+test('an import from anything but a public repository is refused with the reason, and leaves the app empty', async () => {
   const id = await cellar.create('refused');
   const refused: [string, string, RegExp][] = [
     [`https://127.0.0.2:${port}/good`, 'import_failed', /127\.0\.0\.2 is no public address/],
@@ -134,7 +134,7 @@ test('what is no public repository is refused with the reason, and leaves the ap
   assert.equal((await cellar.call('GET', `/v1/apps/${id}/tree`)).body.sha, null);
 });
 
-test("one account's imports wait for each other, and not another's for them", async () => {
+test('imports of one account run one after another, and do not delay those of another account', async () => {
   const { repository, sha } = commit(cellar.directory, { 'index.js': WORKER });
   repositories.set('other', repository);
   const importSilent = async (slug: string) => {

@@ -1,4 +1,4 @@
-// What is left when the control plane, or the host, is killed at a bad moment.
+// Kills of the control plane or the host at a bad moment.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
@@ -17,7 +17,7 @@ const controlPlane = () =>
 const answers = async () => (await cellar.call('GET', '/v1/apps').catch(() => null))?.status === 200;
 beforeEach(() => eventually(answers, 'the control plane is back'));
 
-test('a control plane that dies again while it starts comes back', async () => {
+test('the host restarts a control plane that dies again during its start', async () => {
   const first = controlPlane()!.pid;
   process.kill(first, 'SIGKILL');
   const isNew = (found: Process | undefined): found is Process => found !== undefined && found.pid !== first;
@@ -26,11 +26,11 @@ test('a control plane that dies again while it starts comes back', async () => {
   await eventually(answers, 'it answers');
 });
 
-test('a control plane whose process ends before it has read its configuration, or cannot be made, comes back', async () => {
+test('the host restarts a control plane that dies before it reads its configuration, or whose program is missing', async () => {
   const program = join(cellar.data, 'control/workerd');
   const [kept, ran] = [`${program}.kept`, join(cellar.data, 'control/ran')];
   renameSync(program, kept);
-  // Whoever has its standard input still open keeps it from breaking.
+  // The background `sleep` keeps the pipe of standard input open, so that the host's write does not fail with EPIPE.
   const script = `#!/bin/sh\nexec 4<&0; sleep 1 <&4 & : > ${ran}; kill -9 $$\n`;
   writeFileSync(program, script, { mode: 0o700 });
   process.kill(controlPlane()!.pid, 'SIGKILL');
@@ -42,18 +42,18 @@ test('a control plane whose process ends before it has read its configuration, o
   await eventually(answers, 'it answers');
 });
 
-test('a control plane that dies while it is probed is started once', async () => {
+test('a control plane that dies during a probe is restarted only once', async () => {
   process.kill(controlPlane()!.pid, 'SIGSTOP');
   const from = cellar.output.length;
   const printed = (text: string) => cellar.output.includes(text, from);
-  // The next probe is under way from then on.
+  // From now on the next probe is in progress.
   await eventually(() => printed('did not answer'), 'a probe is missed');
   process.kill(controlPlane()!.pid, 'SIGKILL');
   await eventually(answers, 'it answers');
   assert.ok(!printed('has gone'), cellar.output.slice(from));
 });
 
-test('what was written when the control plane died, and not sent, is brought about as soon as it is back', async () => {
+test('a wanted state that the control plane stored and could not send is applied after its restart', async () => {
   const id = await cellar.create('written');
   assert.equal((await cellar.push(await cellar.checkout('hello'), 'written')).code, 0);
   const { pid } = controlPlane()!;
@@ -74,7 +74,7 @@ test('what was written when the control plane died, and not sent, is brought abo
   await eventually(async () => (await cellar.get('written')).status === 503, 'the app is stopped');
 });
 
-test('a host that is killed in the middle of a push leaves no git behind', async () => {
+test('a host that is killed during a push leaves no git process', async () => {
   await cellar.create('pushing');
   const line = `${'0'.repeat(40)} ${'a'.repeat(40)} refs/heads/main\0report-status`;
   const commands = `${(line.length + 4).toString(16).padStart(4, '0')}${line}0000`;
@@ -98,7 +98,7 @@ test('a host that is killed in the middle of a push leaves no git behind', async
   await cellar.start();
 });
 
-test('an app’s process is not forked from the host, and is started again when what forked it is killed', async () => {
+test('an app’s process is not a fork of the host, and is restarted when its spawner is killed', async () => {
   const spawner = () =>
     processes().find(
       ({ parent, command }) =>

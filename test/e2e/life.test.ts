@@ -1,4 +1,4 @@
-// An app's life on a real Cellar: requests, sleeps, wakes, stops, pushes and kills at once, in random programs.
+// Random programs of requests, sleeps, wakes, stops, pushes and kills on one app of a real Cellar.
 import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -6,7 +6,7 @@ import { AppLife } from '../support/e2e/life-model.ts';
 import { programs } from '../support/e2e/life-programs.ts';
 import { randomCases } from '../support/random.ts';
 
-// A sweep each second, for which a second is quiet: it comes at any time of a program.
+// The sweep runs each second and puts apps to sleep that were unused for a second, so it may hit any step.
 const cellar = new Cellar({
   RUNNER_SLEEP_AFTER_H: '0.0003',
   RUNNER_SLEEP_SWEEP_S: '1',
@@ -15,7 +15,7 @@ const cellar = new Cellar({
 before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 
-test('whatever happens to an app at once, it answers or says why not, and no write is lost', async () => {
+test('an app answers or says why not under any concurrent actions, and no write is lost', async () => {
   const life = new AppLife(cellar);
   await life.deploy();
   const property = fc.asyncProperty(programs, async (program) => {
@@ -24,6 +24,6 @@ test('whatever happens to an app at once, it answers or says why not, and no wri
       throw new Error(`the host printed:\n${cellar.output.slice(from)}`, { cause: error });
     });
   });
-  // Time is part of what is tested: the same program may come to something else, so none is made shorter.
+  // No shrinking: the outcome depends on timing, so a shorter program may not fail again.
   await fc.assert(property, { ...randomCases(5), endOnFailure: true });
 });

@@ -1,4 +1,4 @@
-// An app's log through the real host: what it prints is listed and streamed soon, and so is what is said of it.
+// An app's log through the real host: its output and the host's events are listed and streamed soon.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HostStats } from '../../handlers/contract/admin.ts';
@@ -22,7 +22,7 @@ export default {
 };
 `;
 
-/** Much more than a line takes, for machines with much else to do. */
+/** Longest delay of a line, in ms. Much more than usual, for busy machines. */
 const SOON_MS = 10_000;
 
 interface Line {
@@ -54,7 +54,7 @@ const follow = (query = '', headers: Record<string, string> = {}) =>
   });
 const print = (text: string) => cellar.get('talking', `/print?text=${encodeURIComponent(text)}`);
 
-test('what an app prints is in its log soon, and not in the host’s', async () => {
+test('the output of an app is in its log soon, and not in the host’s', async () => {
   await print('a first word');
   const asked = performance.now();
   await eventually(async () => (await list('search=first%20WORD')).length === 1, 'the line is listed');
@@ -71,14 +71,14 @@ test('what an app prints is in its log soon, and not in the host’s', async () 
   );
 });
 
-test('lines that are long or have control characters are bounded and harmless', async () => {
+test('long lines are cut, and control characters are removed', async () => {
   await cellar.get('talking', '/raw');
   await eventually(async () => (await list('search=red&level=warn')).length === 1, 'the line is listed');
   const [{ text }] = (await list('search=red')) as [Line];
   assert.ok(/^red x+/.test(text) && !text.includes('\u0000') && text.length < 17_000, text.slice(0, 100));
 });
 
-test('a list ends where its filters say, and refuses what is wrong', async () => {
+test('a list applies its filters, and refuses invalid ones', async () => {
   await print('now');
   await eventually(async () => (await list('search=now')).length > 0, 'the line is listed');
   const now = encodeURIComponent(new Date().toISOString());
@@ -128,7 +128,7 @@ test('a stream has each line soon, and resumes without a gap or a repeat', async
   );
 });
 
-test('over RPC each event is a notification', async () => {
+test('over RPC each log event is a notification', async () => {
   const reader = await EventReader.open(`${cellar.api}/rpc`, {
     method: 'POST',
     headers: { authorization: `Bearer ${cellar.token}`, 'content-type': 'application/json' },
@@ -142,12 +142,12 @@ test('over RPC each event is a notification', async () => {
   reader.close();
 });
 
-test('an app that floods its log is told so, and its neighbour loses nothing', async () => {
+test('the log of an app that floods it says how many lines were dropped, and another app loses none', async () => {
   const other = await cellar.deploy('neighbour', 'hello', { 'index.js': WORKER });
   const flood = cellar.get('talking', '/flood');
   for (let i = 0; i < 20; i++) await cellar.get('neighbour', '/count');
   assert.equal((await flood).text, 'done');
-  await eventually(async () => (await list('search=were%20dropped')).length > 0, 'the app is told');
+  await eventually(async () => (await list('search=were%20dropped')).length > 0, 'the log says so');
   assert.match((await list('search=were%20dropped'))[0]!.text, /^\d+ lines were dropped: /);
   await eventually(
     async () => (await list('search=count&limit=200', other)).length === 200,
@@ -155,7 +155,7 @@ test('an app that floods its log is told so, and its neighbour loses nothing', a
   );
 });
 
-test('listeners that leave make room for others', async () => {
+test('closed streams make room for new ones', async () => {
   const all = await Promise.all(Array.from({ length: 100 }, () => follow()));
   const refused = await follow();
   assert.equal(refused.response.status, 429);
@@ -168,7 +168,7 @@ test('listeners that leave make room for others', async () => {
   await eventually(another, 'one more may listen');
 });
 
-test('the host’s figures are as the contract says, and count wakes', async () => {
+test('the host’s figures match the contract, and count wakes', async () => {
   await cellar.call('POST', `/v1/apps/${id}/sleep`);
   await cellar.get('talking');
   const stats = async () => HostStats.parse((await cellar.call('GET', '/v1/admin/stats')).body.host);
@@ -180,7 +180,7 @@ test('the host’s figures are as the contract says, and count wakes', async () 
   assert.deepEqual((await stats()).control_plane, { answers: true, restarts: 0 });
 });
 
-test('what is done to an app is in its log', async () => {
+test('actions on an app are in its log', async () => {
   const said = async (source: string, text: RegExp, level: string) =>
     (await list('limit=200')).some(
       (line) => line.source === source && line.level === level && text.test(line.text),
@@ -193,7 +193,7 @@ test('what is done to an app is in its log', async () => {
   await eventually(() => said('supervisor', /^a process runs after/, 'info'), 'the wake is in the log');
 });
 
-test('at the host’s stop a stream ends at once, and the log is there again after the start', async () => {
+test('a stop of the host ends streams at once, and the log is complete after the start', async () => {
   await print('before the stop');
   await eventually(async () => (await list('search=before%20the%20stop')).length === 1, 'the line is listed');
   const reader = await follow();
@@ -208,7 +208,7 @@ test('at the host’s stop a stream ends at once, and the log is there again aft
   assert.equal((await list('search=before%20the%20stop')).length, 1);
 });
 
-test('the log of a deleted app has gone, and its streams have ended', async () => {
+test('deleting an app removes its log and ends its streams', async () => {
   const gone = await cellar.deploy('gone', 'hello', { 'index.js': WORKER });
   const reader = await EventReader.open(`${cellar.api}/v1/apps/${gone}/logs/stream`, {
     headers: { authorization: `Bearer ${cellar.token}` },
@@ -218,7 +218,7 @@ test('the log of a deleted app has gone, and its streams have ended', async () =
   assert.equal((await cellar.call('GET', `/v1/apps/${gone}/logs`)).status, 404);
 });
 
-test("what an app prints is in its log when Node's console and process are polyfills, too", async () => {
+test("the output of an app is in its log also when Node's console and process are polyfills", async () => {
   const polyfilled = await cellar.deploy('polyfilled', 'hello', {
     'wrangler.json': JSON.stringify({
       name: 'x',

@@ -1,4 +1,4 @@
-// E-mails that apps send: by a pushed app, through the mail service, to a real SMTP server.
+// E-mails from a pushed app through the mail service to a real SMTP server.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -37,7 +37,7 @@ const raw = (head: Record<string, string>, body = 'Hello\n') =>
     .map(([name, value]) => `${name}: ${value}\n`)
     .join('')}\n${body}`;
 const head = { From: 'Shop <shop@example.com>', To: 'bob@example.net', Subject: 'Raw' };
-/** What is refused, and not sent. */
+/** Asserts that a message is refused and not sent. */
 const refuses = async (binding: string, way: string, message: unknown, code: string, why: RegExp) => {
   const before = inbox.received.length;
   const answer = await send(binding, way, message);
@@ -47,7 +47,7 @@ const refuses = async (binding: string, way: string, message: unknown, code: str
   assert.equal(inbox.received.length, before);
 };
 
-test('an app sends an e-mail of fields, with copies and files', async () => {
+test('an app sends an e-mail from fields, with copies and attachments', async () => {
   const { messageId, message } = await send('ANY', 'fields', {
     ...fields,
     from: { email: 'shop@example.com', name: 'The Shöp' },
@@ -110,7 +110,7 @@ test('an app sends a raw e-mail, as a string or a stream', async () => {
   assert.match(inbox.received.at(-1)!.text, new RegExp(`^Message-ID: ${messageId}$`, 'm'));
 });
 
-test('a binding sends from and to whom it may', async () => {
+test('a binding sends only from and to its allowed addresses', async () => {
   const none = { ...fields, to: undefined };
   assert.ok((await send('ONE', 'fields', none)).messageId);
   assert.deepEqual(inbox.received.at(-1)!.to, ['bob@example.net']);
@@ -198,19 +198,19 @@ test('no part of a message adds a sender, a recipient, a header or a second e-ma
     'E_VALIDATION_ERROR',
     /attachments\[0\].content/,
   );
-  // A text that names a file is a text, and a subject that breaks the line is one line.
-  const told = await send('ANY', 'fields', {
+  // A text that names a file stays a text, and a line break in a subject adds no header.
+  const result = await send('ANY', 'fields', {
     ...fields,
     subject: 'a\r\nBcc: eve@example.net\r\n\r\nb',
     attachments: [{ ...file, content: 'AAEC' }],
   });
-  assert.ok(told.messageId, String(told.message));
+  assert.ok(result.messageId, String(result.message));
   const { to, text } = inbox.received.at(-1)!;
   assert.deepEqual(to, ['bob@example.net']);
   assert.doesNotMatch(text, /^Bcc|root:/m);
 });
 
-test('what is missing, too much or refused by the mail server is said', async () => {
+test('missing fields, exceeded limits and refusals of the mail server are reported', async () => {
   await refuses('ANY', 'fields', { ...fields, to: undefined }, 'E_FIELD_MISSING', /"to" is missing/);
   await refuses('ANY', 'fields', { ...fields, subject: undefined }, 'E_FIELD_MISSING', /"subject"/);
   const many = Array.from({ length: 51 }, (_, n) => `n${n}@example.net`);
@@ -242,7 +242,7 @@ test('what is missing, too much or refused by the mail server is said', async ()
   assert.match(some.message!, /sent, but not to 1 of 2 recipients: .*no such mailbox/);
 });
 
-test('an app that sends without end is stopped, and nobody else is', async () => {
+test('the rate limit stops an app that sends endlessly, and no other app', async () => {
   const fifty = Array.from({ length: 50 }, (_, n) => `n${n}@example.net`);
   await rpcOf(cellar)('previews.set', { id: 'mails', branches: true });
   const work = await cellar.checkout('mail');

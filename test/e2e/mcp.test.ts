@@ -1,4 +1,4 @@
-// Agents, by the official client of their protocol: the tools they are given, and an app made, broken, mended and gone back.
+// The MCP server with the protocol's official client: its tools, and an app that is made, broken, fixed and rolled back.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -7,7 +7,7 @@ import { AGENT_ANSWER_CHARACTERS } from '../../handlers/contract/sizes.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 
-/** What the list of tools may take of an agent's attention. Three characters of JSON are at most one token. */
+/** Largest list of tools, in tokens. One token is at least three characters of JSON. */
 const TOOL_TOKENS = 12_000;
 const CHARACTERS_OF_A_TOKEN = 3;
 
@@ -17,7 +17,7 @@ after(() => cellar[Symbol.asyncDispose]());
 
 type Mode = 'legacy' | 'auto';
 
-/** An agent. @param mode `legacy`: by a protocol of 2025, `auto`: by the newest one */
+/** Connects an agent. @param mode `legacy`: a protocol version of 2025, `auto`: the newest */
 async function agent(mode: Mode, token = cellar.key, query = ''): Promise<Client> {
   const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } });
   const url = new URL(`${cellar.api}/mcp${query}`);
@@ -26,7 +26,7 @@ async function agent(mode: Mode, token = cellar.key, query = ''): Promise<Client
   return client;
 }
 
-/** The texts of a tool's answer. */
+/** Calls a tool and returns the texts of its answer. */
 async function texts(
   client: Client,
   name: string,
@@ -45,7 +45,7 @@ async function call(client: Client, name: string, given: object = {}): Promise<a
 }
 
 for (const mode of ['legacy', 'auto'] as const) {
-  test(`an agent of the ${mode} protocol makes an app, sees it fail, mends it and goes back`, async () => {
+  test(`an agent with the ${mode} protocol makes an app, sees it fail, fixes it and rolls it back`, async () => {
     const client = await agent(mode);
     const slug = `made-${mode}`;
     const app = await call(client, 'apps_create', { slug });
@@ -103,7 +103,7 @@ for (const mode of ['legacy', 'auto'] as const) {
   });
 }
 
-test('the tools are pinned, each says whether it reads or destroys, and all of them are little to read', async () => {
+test('the tools are as recorded, each says whether it only reads or destroys, and their list is short', async () => {
   const client = await agent('auto');
   const { tools } = await client.listTools();
   const tokens = Math.ceil(JSON.stringify(tools).length / CHARACTERS_OF_A_TOKEN);
@@ -142,7 +142,7 @@ test('the tools are pinned, each says whether it reads or destroys, and all of t
   await client.close();
 });
 
-test('operations without a tool of their own are found, described and run; a refusal is an answer', async () => {
+test('operations without a tool are found, described and run; a refusal is a result, not a protocol error', async () => {
   const client = await agent('auto');
   assert.match((await texts(client, 'api_operations')).texts[0]!, /^collaborators\.set \(changes\): /m);
   const described = await call(client, 'api_describe', { name: 'limits.set' });
@@ -171,7 +171,7 @@ test('operations without a tool of their own are found, described and run; a ref
   await client.close();
 });
 
-test('an answer that is too long is a shorter page, or cut, and says how to go on', async () => {
+test('an answer that is too long becomes a shorter page or is cut, and says how to continue', async () => {
   const client = await agent('auto');
   await cellar.create('wordy');
   const files = [{ path: 'long.txt', content: 'x'.repeat(60_000) }];
@@ -197,7 +197,7 @@ test('an answer that is too long is a shorter page, or cut, and says how to go o
   await client.close();
 });
 
-test('an agent that only reads has no other tools; a wrong token, host or origin is refused', async () => {
+test('a read-only agent has only tools that read; a wrong token, host or origin is refused', async () => {
   const reader = await agent('auto', cellar.token, '?read_only=true');
   const { tools } = await reader.listTools();
   assert.ok(tools.every(({ annotations }) => annotations?.readOnlyHint === true));

@@ -1,4 +1,4 @@
-// What the API says of an app's requests, through the real host.
+// Metrics of an app's requests in the API, through the real host.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -20,7 +20,7 @@ const WORKER = `export default {
   },
 };
 `;
-/** What a host that is killed may lose. */
+/** Age of the metrics that a killed host may lose, in ms. */
 const LOST_MS = 2_000;
 
 interface Sums {
@@ -32,7 +32,7 @@ interface Sums {
   bytes_out: number;
 }
 
-/** The steps of an app's last hours, added up. */
+/** Returns the sums over all steps of an app's last hours. */
 async function sums(cellar: Cellar, id: string, hours = 2): Promise<Sums> {
   const { status, body } = await cellar.call('GET', `/v1/apps/${id}/metrics?hours=${hours}`);
   assert.equal(status, 200, JSON.stringify(body));
@@ -81,7 +81,7 @@ test('each request counts exactly once, through wakes, deploys, sleeps and resta
   assert.equal(refused.status, 503);
   expected.requests++;
   expected.errors++;
-  // Whether a process is well is no use of the app.
+  // Health checks do not count.
   await cellar.get('counted', '/.well-known/fleet/health');
 
   await eventually(async () => (await sums(cellar, id)).requests >= expected.requests, 'all are counted');
@@ -112,7 +112,7 @@ const cellar = new Cellar();
 before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 
-test('devices, paths, referrers and spans tell what was asked, and nothing of who asked', async () => {
+test('devices, paths, referrers and spans describe the requests, and contain no personal data', async () => {
   const id = await cellar.deploy('told', 'hello', { 'index.js': WORKER });
   const agent =
     'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/143.0.0.0 Safari/537.36';
@@ -156,7 +156,7 @@ test('devices, paths, referrers and spans tell what was asked, and nothing of wh
     assert.doesNotMatch(JSON.stringify(answer), /secret|alice|127\.0\.0|143\.0/);
 });
 
-test('a range that is none is refused, and so is an app that is none', async () => {
+test('invalid ranges and unknown apps are refused', async () => {
   const id = await cellar.create('ranges');
   for (const what of ['metrics', 'devices', 'paths', 'refs', 'spans']) {
     for (const hours of ['0', '-1', '1e9', '721', 'abc', '1.5', 'NaN', '%00']) {
@@ -173,7 +173,7 @@ test('a range that is none is refused, and so is an app that is none', async () 
   assert.ok(items.every((item: Sums) => item.requests === 0));
 });
 
-test('a host that is killed loses two seconds at most, and nothing stays of an app that was deleted', async () => {
+test('a killed host loses at most two seconds of metrics, and no metrics of a deleted app stay', async () => {
   const id = await cellar.deploy('killed', 'hello', { 'index.js': WORKER });
   const ask = (count: number) =>
     Promise.all(Array.from({ length: count }, () => cellar.get('killed', '/boom')));
@@ -185,12 +185,12 @@ test('a host that is killed loses two seconds at most, and nothing stays of an a
     const { items } = (await cellar.call('POST', '/rpc', message)).body.result;
     return items.find((item: { id: string }) => item.id === id).figures.memory_bytes;
   };
-  await eventually(async () => (await memory()) > 0, 'its memory is told');
+  await eventually(async () => (await memory()) > 0, 'its memory is reported');
   await cellar.stop('SIGKILL');
   await cellar.start();
   const { requests } = await sums(cellar, id);
   assert.ok(requests >= 40 && requests <= 60, `${requests} requests`);
-  // An app without a process uses none, whatever its last minutes had.
+  // An app without a process has no memory value, whatever its last minutes had.
   assert.equal((await cellar.call('POST', `/v1/apps/${id}/sleep`)).status, 200);
   assert.equal(await memory(), null);
 
@@ -200,7 +200,7 @@ test('a host that is killed loses two seconds at most, and nothing stays of an a
   await cellar.stop();
   await cellar.start();
   await eventually(async () => (await sums(cellar, other)).requests === 1, 'it is counted');
-  // What the end cut short is removed at the start.
+  // If the host stopped before it removed the deleted app's metrics, the next start removes them.
   const kept = async () => {
     await cellar.stop();
     const store = new Store(join(cellar.data, 'telemetry'));

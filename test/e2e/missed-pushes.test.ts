@@ -1,4 +1,4 @@
-// A push that git took and nobody deployed: as a host leaves it that ends between the two.
+// A push that git accepted and that was not deployed, as when the host is killed in between.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { eventually } from '../support/e2e/processes.ts';
 
 const worker = (text: string) => `export default { fetch: () => new Response('${text}') };\n`;
 
-/** Writes a commit into the app's repository behind the host's back. */
+/** Pushes a commit into the app's repository without notifying the host. */
 async function pushUnseen(cellar: Cellar, id: string, work: string, text: string): Promise<string> {
   writeFileSync(join(work, 'index.js'), worker(text));
   await cellar.commit(work, text);
@@ -30,7 +30,7 @@ const deploysOf = async (cellar: Cellar, id: string) =>
     finished_at: string | null;
   }[];
 
-test('a missed push is deployed at the next start or look, once, and a rollback is not undone', async () => {
+test('a missed push is deployed once, at the next start or poll, and a poll does not undo a rollback', async () => {
   await using cellar = await new Cellar({ RUNNER_FLEET_DEPLOY_POLL_S: '1' }).start();
   const id = await cellar.create('missed');
   const work = await cellar.checkout('hello');
@@ -52,7 +52,7 @@ test('a missed push is deployed at the next start or look, once, and a rollback 
   const back = await cellar.call('POST', `/v1/apps/${id}/rollback`, { deploy_id: first!.id });
   assert.equal(back.status, 202);
   await eventually(async () => (await cellar.get('missed')).text === 'one', 'the rollback is served');
-  // A look that finds the newer app's push has been at this one before.
+  // A poll that deploys the newer app has checked this app before.
   const probe = await cellar.create('probe');
   await pushUnseen(cellar, probe, work, 'probe');
   await eventually(async () => (await deploysOf(cellar, probe)).length > 0, 'another look');

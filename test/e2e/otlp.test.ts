@@ -1,4 +1,4 @@
-// Telemetry that is sent by OTLP/HTTP, as its receiver gets it.
+// Telemetry that is sent by OTLP/HTTP.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
@@ -16,7 +16,7 @@ interface Attribute {
 // biome-ignore lint/suspicious/noExplicitAny: OTLP as JSON
 type Json = any;
 
-/** Keeps what is sent to it, by path. */
+/** Records received messages by path. */
 class Receiver {
   readonly got = new Map<string, Json[]>();
   headers: IncomingHttpHeaders = {};
@@ -39,7 +39,7 @@ class Receiver {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/otlp`;
   }
 
-  /** Every span, with the attributes of its service. */
+  /** Returns all spans, with the attributes of their service. */
   spans() {
     return (this.got.get('/otlp/v1/traces') ?? []).flatMap(({ resourceSpans }) =>
       resourceSpans.flatMap(({ resource, scopeSpans }: Json) =>
@@ -54,7 +54,7 @@ class Receiver {
     );
   }
 
-  /** Every record of a log, with the attributes of its service. */
+  /** Returns all log records, with the attributes of their service. */
   logs() {
     return (this.got.get('/otlp/v1/logs') ?? []).flatMap(({ resourceLogs }) =>
       resourceLogs.flatMap(({ resource, scopeLogs }: Json) =>
@@ -69,7 +69,7 @@ class Receiver {
     );
   }
 
-  /** The data points of a figure, of all deliveries. */
+  /** Returns the data points of a metric, from all deliveries. */
   points(name: string) {
     return (this.got.get('/otlp/v1/metrics') ?? []).flatMap(({ resourceMetrics }) =>
       resourceMetrics.flatMap(({ scopeMetrics }: Json) =>
@@ -94,7 +94,7 @@ function valuesOf(attributes: Attribute[]): Record<string, unknown> {
   return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
 }
 
-test('each request is a span of its app, joined with its caller and its process, and counts in the figures', async () => {
+test('each request is a span of its app, linked to its caller and its process, and counts in the metrics', async () => {
   await using receiver = await Receiver.start();
   await using cellar = await new Cellar({
     OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
@@ -137,7 +137,7 @@ test('each request is a span of its app, joined with its caller and its process,
   const line = receiver.logs().find(({ body }) => body.stringValue.includes('/broken'));
   assert.equal(line.service['service.name'], 'traced');
   assert.equal(line.traceId, '0af7651916cd43dd8448eb211c80319c');
-  // A record says its trace. The app does not say in which span it logged.
+  // A record has its trace id. The span is not known.
   assert.equal(line.spanId ?? '', '');
   assert.equal(line.severityText, 'info');
   assert.equal(line.attributes['cellar.source'], 'app');
@@ -153,7 +153,7 @@ test('each request is a span of its app, joined with its caller and its process,
   assert.ok(receiver.points('cellar.app.memory.usage').length > 0);
 });
 
-test('an endpoint that refuses, or is not there, harms nothing and what it misses is counted', async () => {
+test('an endpoint that refuses or is down does not affect apps, and dropped records are counted', async () => {
   const receiver = await Receiver.start();
   receiver.status = 400;
   await using cellar = await new Cellar({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url }).start();

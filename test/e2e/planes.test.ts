@@ -1,4 +1,4 @@
-// Where both planes meet: what one of them makes is taken by the other, however large or odd it is.
+// The interface between host and control plane: each accepts what the other sends, however large or unusual.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ after(() => cellar[Symbol.asyncDispose]());
 const deploys = async (id: string) => (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
 const ready = async () => (await cellar.call('GET', '/ready')).body;
 
-test('a subject and a crash that end in the middle of a character are told whole', async () => {
+test('the subject and the error of a deploy are cut to whole characters', async () => {
   const id = await cellar.create('emoji');
   const work = await cellar.checkout('hello');
   const subject = `${'a'.repeat(299)}😀 and more`;
@@ -54,7 +54,7 @@ test('a push wakes its sleeping app before it builds', async () => {
   assert.ok(woke_at > asleep.asleep_since && woke_at < begun, `${woke_at} is not before ${begun}`);
 });
 
-test('an app with all the variables it may have is stopped, started, put to sleep and renamed', async () => {
+test('an app with the largest allowed variables is stopped, started, put to sleep and renamed', async () => {
   const id = await cellar.deploy('laden', 'hello');
   const value = '\u0001'.repeat(ENV_VALUE_BYTES - 3);
   for (let n = 0; n < ENV_BYTES / ENV_VALUE_BYTES; n++) {
@@ -75,7 +75,7 @@ test('an app with all the variables it may have is stopped, started, put to slee
   assert.equal((await cellar.get('laden-2')).status, 200);
 });
 
-test('handlers and UI are loaded again under their users, and apps run on', async () => {
+test('handlers and UI are reloaded while they are used, and apps keep running', async () => {
   const id = await cellar.deploy('runs-on', 'hello');
   const [before] = cells(id);
   let answers = 0;
@@ -87,7 +87,7 @@ test('handlers and UI are loaded again under their users, and apps run on', asyn
     }
   })();
   cellar.reload('control');
-  // Held until the new ones are there, whatever it comes upon.
+  // The call waits until the new handlers are loaded.
   await cellar.waitFor(/loaded again part=control ms=\d+/);
   assert.equal((await cellar.call('GET', '/v1/apps/runs-on')).body.id, id);
   cellar.reload('ui');
@@ -104,7 +104,7 @@ test('handlers and UI are loaded again under their users, and apps run on', asyn
   assert.deepEqual(reloadsFor(['test/e2e/planes.test.ts', 'README.md']), []);
 });
 
-test('a fact that the control plane cannot apply stays and shows in /ready, and other apps go on', async () => {
+test('a fact that the control plane cannot apply stays in the outbox, shows in /ready, and does not block other apps', async () => {
   const id = await cellar.create('refused');
   const fact = { type: 'deploy', deploy: { app_id: id, id: 'without-anything-else' } };
   await cellar.stop();

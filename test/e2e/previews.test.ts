@@ -1,4 +1,4 @@
-// Previews of branches: an address and storage of their own, promoted, deleted, over after a week, and whole whatever dies.
+// Previews of branches: separate address and storage, promotion, deletion, expiry after a week, and killed hosts.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ const CONFIG = `${COUNTER_CONFIG}
 [triggers]
 crons = ["0 3 * * *"]
 `;
-/** Says which branch it is of, what it was given, and how often it was asked. */
+/** A Worker that returns its branch's text, its count of requests, and its secret. */
 const worker = (text: string) => `${COUNTER_CLASS}
 export default {
   async fetch(request, env) {
@@ -28,7 +28,7 @@ export default {
   scheduled() {},
 };`;
 
-/** A project that an app was deployed from, with previews on. */
+/** Deploys an app with previews on, and returns its working copy. */
 async function deployed(slug: string): Promise<{ id: string; work: string }> {
   const id = await cellar.create(slug);
   const work = await cellar.checkout('hello');
@@ -44,22 +44,22 @@ const write = (work: string, text: string) => writeFileSync(join(work, 'index.js
 const pushTo = (work: string, slug: string, ...branches: string[]) =>
   cellar.git(work, 'push', cellar.remote(slug), ...branches.map((branch) => `HEAD:refs/heads/${branch}`));
 
-/** Pushes another text to a branch. Answers what the pusher reads. */
+/** Pushes another text to a branch. Returns git's output. */
 async function change(work: string, slug: string, branch: string, text: string): Promise<string> {
   write(work, text);
   await cellar.commit(work, text);
   return (await pushTo(work, slug, branch)).stderr;
 }
 
-/** The ids of apps, previews among them, that have something in the data directory. */
+/** Returns the ids of all apps and previews with files in the data directory. */
 function kept(): Set<string> {
   const folders = ['data', 'run', 'releases', 'caches', 'buckets'].map((name) => join(cellar.data, name));
   return new Set(folders.filter((path) => existsSync(path)).flatMap((path) => readdirSync(path)));
 }
 
-const isSame = (a: Set<string>, b: Set<string>) => a.size === b.size && [...a].every((id) => b.has(id));
+const areEqual = (a: Set<string>, b: Set<string>) => a.size === b.size && [...a].every((id) => b.has(id));
 
-/** Changes what the host has written down, while there is no host. */
+/** Changes the host's database while the host is stopped. */
 function whileDown<T>(change: (database: Database.Database) => T): T {
   const database = new Database(join(cellar.data, 'host.sqlite'));
   try {
@@ -69,7 +69,7 @@ function whileDown<T>(change: (database: Database.Database) => T): T {
   }
 }
 
-test('a branch is previewed on storage of its own, with the secrets of the app and without its crons, promoted and deleted', async () => {
+test('a preview has its own storage, the secrets of its app and no crons, and is promoted and deleted', async () => {
   const { id, work } = await deployed('shop');
   const before = kept();
   await rpc('previews.set', { id, branches: false });
@@ -105,11 +105,11 @@ test('a branch is previewed on storage of its own, with the secrets of the app a
   assert.ok(weekMs > 6.9 * 86_400_000 && weekMs <= 7 * 86_400_000, preview.expires_at);
   const { log } = await rpc('previews.log', { id, preview: 'feature-login' });
   assert.match(log, /▸ start: the first release/);
-  // The deploys of the app are its own.
+  // The app's deploys do not include those of the preview.
   assert.equal((await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items.length, 1);
   assert.deepEqual(cronsOf(preview.deploy.id), []);
 
-  // Its log and errors are its own.
+  // The preview has a separate log and separate errors.
   const lines = async (of: object) =>
     (await rpc('logs.list', { id, ...of })).items.map(({ text }: { text: string }) => text).join('\n');
   await eventually(
@@ -121,7 +121,7 @@ test('a branch is previewed on storage of its own, with the secrets of the app a
   assert.deepEqual((await rpc('errors.list', { id, preview: 'feature-login' })).items, []);
   assert.equal((await rpc('errors.list', { id, preview: 'nobody' })).code, 'preview_not_found');
 
-  // A second push keeps what the preview keeps; the app is as it was.
+  // A second push keeps the preview's storage, and does not change the app.
   await change(work, 'shop', 'feature/Login', 'better');
   assert.equal((await cellar.get('feature-login--shop')).text, 'better 2 abc');
   assert.equal((await cellar.get('shop')).text, 'main 3 abc');
@@ -132,10 +132,10 @@ test('a branch is previewed on storage of its own, with the secrets of the app a
   assert.equal(promoted.trigger, 'promote');
   await eventually(async () => (await cellar.get('shop')).text.startsWith('better'), 'the promoted release');
   const newest = async () => (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items[0];
-  await eventually(async () => (await newest()).status === 'live', 'the deploy is told');
+  await eventually(async () => (await newest()).status === 'live', 'the deploy is reported');
   assert.deepEqual([(await newest()).id, (await newest()).message], [promoted.id, 'better']);
   assert.deepEqual(cronsOf(promoted.id), ['0 3 * * *']);
-  // On what the app kept, which the preview has not: it was asked twice.
+  // The promoted release runs on the app's storage: the preview itself has counted only two requests.
   assert.ok(Number((await cellar.get('shop')).text.split(' ')[1]) > 4);
   assert.match((await cellar.get('feature-login--shop')).text, /^better/);
 
@@ -157,7 +157,7 @@ test('a branch is previewed on storage of its own, with the secrets of the app a
   assert.equal((await rpc('previews.delete', { id, preview: 'feature-login' })).code, 'preview_not_found');
 });
 
-test('a preview begins with a copy of what its app keeps, where that is wanted, and changes only that', async () => {
+test('a preview can start with a copy of its app’s storage, and changes only the copy', async () => {
   const { id, work } = await deployed('copied');
   writeFileSync(
     join(work, 'wrangler.toml'),
@@ -194,11 +194,11 @@ export default {
   assert.deepEqual(await get('same--copied'), [2, 'from 1', 'file of 1']);
   assert.deepEqual(await post('same--copied'), [3, 'from 3', 'file of 3']);
   assert.deepEqual(await get('copied'), [2, 'from 1', 'file of 1']);
-  // What it keeps by now stays when its branch is pushed again.
+  // A further push of the branch keeps the preview's storage.
   await cellar.commit(work, 'again');
   assert.doesNotMatch((await pushTo(work, 'copied', 'same')).stderr, /copying/);
   assert.deepEqual(await get('same--copied'), [4, 'from 3', 'file of 3']);
-  // Nothing of a preview is in a snapshot.
+  // Snapshots do not include previews.
   await cellar.call('POST', '/v1/admin/snapshot');
   const { items } = await rpc('snapshots.list', {});
   assert.equal(items[0].apps, (await cellar.call('GET', '/v1/apps')).body.items.length);
@@ -212,7 +212,7 @@ function cronsOf(deployId: string): string[] {
   return JSON.parse(readFileSync(release!, 'utf8')).triggers.crons;
 }
 
-test('a host that is killed leaves no preview half done, and one whose week is over goes', async () => {
+test('a killed host leaves no incomplete preview, and a preview is deleted after a week', async () => {
   const { id, work } = await deployed('killed');
   const before = kept();
   await change(work, 'killed', 'over', 'over');
@@ -233,7 +233,7 @@ test('a host that is killed leaves no preview half done, and one whose week is o
       (name) =>
         database.prepare<[string], { id: string }>('SELECT id FROM previews WHERE name = ?').get(name)!.id,
     );
-    // As when it was killed while it deleted one.
+    // As if the host was killed while it deleted one.
     database.prepare('UPDATE apps SET deleted_at = ? WHERE id = ?').run(new Date().toISOString(), gone);
     return [over!, gone!];
   });
@@ -248,17 +248,17 @@ test('a host that is killed leaves no preview half done, and one whose week is o
   assert.equal((await cellar.get('gone--killed')).status, 404);
   assert.match((await cellar.get('killed')).text, /^main/);
 
-  // The next host knows it as it was.
+  // The next start keeps this state.
   await cellar.stop();
   await cellar.start();
   assert.equal((await cellar.get('cut--killed')).text, 'cut 2 undefined');
   await cellar.git(work, 'push', cellar.remote('killed'), '--delete', 'cut');
   await eventually(async () => (await cellar.get('cut--killed')).status === 404, 'its branch was deleted');
-  await eventually(() => isSame(kept(), before), 'nothing of it is left');
+  await eventually(() => areEqual(kept(), before), 'nothing of it is left');
   await cellar.call('DELETE', `/v1/apps/${id}`);
 });
 
-test('a thousand branches pushed at once make ten previews, and harmful names none of harm', async () => {
+test('a push of a thousand branches makes ten previews, and hostile branch names do no harm', async () => {
   const id = await cellar.create('many');
   const work = await cellar.checkout('hello');
   assert.equal((await cellar.push(work, 'many')).code, 0);
@@ -282,7 +282,7 @@ test('a thousand branches pushed at once make ten previews, and harmful names no
     assert.match(name, /^[a-z0-9](-?[a-z0-9])+$/);
     assert.equal((await cellar.get(`${name}--many`)).status, 200, url);
   }
-  // One more takes the place of the one that was deployed longest ago.
+  // One more replaces the preview that was deployed longest ago.
   assert.match((await pushTo(work, 'many', 'one/more')).stderr, /one-more--many\S* shows this push/);
   await eventually(async () => (await rpc('previews.list', { id })).items.length === 10, 'one has gone');
   assert.equal((await rpc('previews.list', { id })).items[0].branch, 'one/more');

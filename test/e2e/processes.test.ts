@@ -1,13 +1,13 @@
-// The tests' own eyes: what they say of processes must be so.
+// The function by which tests list processes.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { processes } from '../support/e2e/processes.ts';
 
-test('a process that becomes another program is seen all the while', async () => {
+test('processes() lists a process at every moment of its execve calls', async () => {
   const mark = `mark-${process.pid}`;
-  // As cells start, but many times over: each setpriv becomes the next program.
+  // Each `setpriv` replaces itself by the next program, as in the start of a cell, but 200 times.
   const again = Array.from({ length: 200 }, () => ['setpriv', '--no-new-privs', '--']).flat();
   const child = spawn('setpriv', [
     '--no-new-privs',

@@ -1,4 +1,4 @@
-// Projects that say in other places than a Worker's configuration what they are: each as its author pushes it.
+// Pushed projects that are configured in other ways than by a Worker's configuration.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdtempSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { sharedCellar } from '../support/e2e/shared.ts';
 
 const cellar = sharedCellar('code');
 
-/** Pushes files to an app that there is, and returns what its author reads. */
+/** Pushes files to an existing app, and returns git's output. */
 async function push(slug: string, files: Files): Promise<string> {
   const work = mkdtempSync(join(cellar.directory, `${slug}-`));
   writeFiles(work, files);
@@ -21,7 +21,7 @@ async function push(slug: string, files: Files): Promise<string> {
 
 const body = async (slug: string, path: string) => (await cellar.get(slug, path)).text.trim();
 
-test('a Pages project answers by its functions where they have a path, and else by its files', async () => {
+test('a Pages project answers by its functions, and at other paths by its files', async () => {
   await cellar.deploy('pages', 'pages');
   const put = await cellar.get('pages', '/api/notes/one', { method: 'PUT', body: 'a note' });
   assert.deepEqual([put.status, put.headers.get('x-middleware')], [201, 'api']);
@@ -37,7 +37,7 @@ test('a Pages project answers by its functions where they have a path, and else 
   assert.deepEqual([nowhere.status, nowhere.text.trim()], [404, '<h1>Not here</h1>']);
 });
 
-test('a Pages project in advanced mode has its Worker among the files its build wrote, and its routes', async () => {
+test('a Pages project in advanced mode runs the Worker and uses the routes that its build wrote', async () => {
   await cellar.create('advanced');
   const worker = `import { word } from './word.js';
     export default { fetch(request, env) {
@@ -62,7 +62,7 @@ test('a Pages project in advanced mode has its Worker among the files its build 
   assert.doesNotMatch(await body('advanced', '/_routes.json'), /include/);
 });
 
-test('a Worker that nothing calls is refused by name, one without fetch() is deployed and says that it answers nothing', async () => {
+test('a push refuses a Worker without handlers by name, and deploys one without fetch(), which says that it has none', async () => {
   await cellar.create('called');
   const refused = await push('called', { 'index.js': 'export default { featch() {} };' });
   assert.match(
@@ -83,7 +83,7 @@ test('a Worker that nothing calls is refused by name, one without fetch() is dep
   );
 });
 
-test('a Worker in the syntax of service workers has its bindings as globals', async () => {
+test('a Worker in service worker syntax has its bindings as globals', async () => {
   await cellar.create('listens');
   await push('listens', {
     'wrangler.toml': `name = "listens"
@@ -108,7 +108,7 @@ async function answer() {
   assert.equal(await body('listens', '/'), 'last');
 });
 
-test('modules that a Worker finds by name while it runs lie beside it as they are', async () => {
+test('modules that a Worker imports dynamically by name are deployed unbundled', async () => {
   await cellar.create('finds');
   await push('finds', {
     'wrangler.jsonc': JSON.stringify({
@@ -164,7 +164,7 @@ test('an app is built in the folder that its settings name, from the next deploy
   assert.equal(await body('repository', '/'), '<h1>Web</h1>');
 });
 
-test('an entry that only the script `deploy` names is deployed as it says', async () => {
+test('an entry that only the script `deploy` names is deployed with the script’s options', async () => {
   await cellar.create('scripted');
   const log = await push('scripted', {
     'package.json': JSON.stringify({
@@ -187,7 +187,7 @@ test('an entry that only the script `deploy` names is deployed as it says', asyn
   assert.equal(await body('scripted', '/made.txt'), 'made');
 });
 
-test('what the script `deploy` says beside a configuration counts, and a missing program is named', async () => {
+test('options of the script `deploy` override the configuration, and a missing program is named', async () => {
   await cellar.create('beside');
   const files = (deploy: string) => ({
     'package.json': JSON.stringify({ scripts: { deploy } }),
@@ -218,7 +218,7 @@ test('what the script `deploy` says beside a configuration counts, and a missing
   assert.equal(await body('beside-pages', '/'), '<h1>Site</h1>');
 });
 
-test('a class that gets another name without a migration is told to leave its objects behind', async () => {
+test('a push warns that a class renamed without a migration loses its objects', async () => {
   await cellar.create('rooms');
   const files = (name: string, migrations: object[]) => ({
     'wrangler.json': JSON.stringify({
@@ -233,16 +233,16 @@ export class ${name} extends DurableObject {}
 export default { fetch: () => new Response('${name}') };`,
   });
   const made = { tag: 'v1', new_sqlite_classes: ['Room'] };
-  const told =
+  const warning =
     /warning: (\w+) begins without objects, and those of (\w+), which .* say so by "renamed_classes"/;
-  assert.doesNotMatch(await push('rooms', files('Room', [made])), told);
-  const [, begins, left] = told.exec(await push('rooms', files('Hall', [made]))) ?? [];
+  assert.doesNotMatch(await push('rooms', files('Room', [made])), warning);
+  const [, begins, left] = warning.exec(await push('rooms', files('Hall', [made]))) ?? [];
   assert.deepEqual([begins, left], ['Hall', 'Room']);
   const renamed = { tag: 'v2', renamed_classes: [{ from: 'Hall', to: 'Foyer' }] };
-  assert.doesNotMatch(await push('rooms', files('Foyer', [made, renamed])), told);
+  assert.doesNotMatch(await push('rooms', files('Foyer', [made, renamed])), warning);
 });
 
-test('the pages that Next.js made at build time are in its cache before it serves, and a rollback leaves them', async () => {
+test('pages that Next.js has prerendered are in its cache before it serves, and a rollback keeps them', async () => {
   const { id } = (await cellar.call('POST', '/v1/apps', { slug: 'next-cache' })).body;
   const key = createHash('sha256').update('/hello').digest('hex');
   const next = (name: string, cache: string, config: object) => ({

@@ -13,7 +13,7 @@ import { eventually } from '../support/e2e/processes.ts';
 const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
 const hasPrometheus = spawnSync('prometheus', ['--version']).error === undefined;
 
-/** A real Prometheus that reads a Cellar's figures every second. */
+/** Starts a real Prometheus that scrapes a Cellar every second. */
 async function startPrometheus({ api, token, directory }: Cellar) {
   const config = {
     global: { scrape_interval: '1s', scrape_timeout: '1s' },
@@ -25,7 +25,7 @@ async function startPrometheus({ api, token, directory }: Cellar) {
       },
     ],
   };
-  // JSON is YAML, too.
+  // JSON is valid YAML.
   const file = join(directory, 'prometheus.json');
   writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
   const child = spawn(
@@ -49,7 +49,7 @@ async function startPrometheus({ api, token, directory }: Cellar) {
     lines.on('close', () => reject(new Error(`Prometheus ended:\n${printed}`)));
   });
   return {
-    /** The value of a query, as text; undefined while there is none. */
+    /** Returns the value of a query as text; undefined while there is none. */
     async ask(query: string): Promise<string | undefined> {
       const answer = await fetch(`http://${address}/api/v1/query?query=${encodeURIComponent(query)}`);
       // biome-ignore lint/suspicious/noExplicitAny: Prometheus' own format
@@ -63,7 +63,7 @@ async function startPrometheus({ api, token, directory }: Cellar) {
   };
 }
 
-test('every request of an app is counted, for the runner token alone', async (t) => {
+test('the metrics count every request of an app, and need the runner token', async (t) => {
   await using cellar = await new Cellar().start();
   await cellar.deploy('counted', 'hello', {
     'index.js': `export default { fetch: (request) => new Response('', { status: Number(request.url.split('/').at(-1)) }) }`,

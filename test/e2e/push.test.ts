@@ -1,4 +1,4 @@
-// What a new user does first: create an app, push to it, follow that, see it answer, push again.
+// First steps of a new user: create an app, push, follow the deploy, get an answer, push again.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -9,10 +9,10 @@ import { eventually, processes } from '../support/e2e/processes.ts';
 import { sharedCellar } from '../support/e2e/shared.ts';
 import { EventReader, type SentEvent } from '../support/handlers/events-source.ts';
 
-// More apps than a person has.
+// The files of this group make more apps than the default quota allows.
 const cellar = sharedCellar('code');
 
-/** Enters a chat room. `next` resolves with the first message, old or new, that matches. */
+/** Opens a WebSocket to a chat room. `next` resolves with the first message, old or new, that matches. */
 async function enter(room: string) {
   const socket = cellar.webSocket('chat', `/rooms/${room}/socket`);
   const messages: string[] = [];
@@ -157,29 +157,29 @@ test('a single-page app is built, serves its page at any path, and its Worker an
   assert.match((await cellar.get('spa', '/api/time')).headers.get('content-type')!, /json/);
 });
 
-test('a Worker is told which version it is of', async () => {
+test('a Worker gets its version from the version binding', async () => {
   const id = await cellar.create('bindings');
   const work = await cellar.checkout('bindings');
   const pushed = await cellar.push(work, 'bindings');
   assert.equal(pushed.code, 0, pushed.stderr);
-  const told = async () => JSON.parse((await cellar.get('bindings', '/version')).text);
+  const version = async () => JSON.parse((await cellar.get('bindings', '/version')).text);
   const live = async () => {
     const [newest] = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
     assert.equal(newest.status, 'live');
     return newest.version.id;
   };
-  const first = await told();
+  const first = await version();
   assert.deepEqual(first, { id: uuidOf(await live()), tag: '', timestamp: first.timestamp });
   assert.ok(Math.abs(Date.now() - Date.parse(first.timestamp)) < 120_000, first.timestamp);
   await cellar.commit(work, 'again');
   await cellar.push(work, 'bindings');
-  const second = await told();
+  const second = await version();
   assert.equal(second.id, uuidOf(await live()));
   assert.notEqual(second.id, first.id);
   assert.ok(second.timestamp > first.timestamp);
 });
 
-test('a rate limit lets a key through as often as it says, over bindings of the same namespace', async () => {
+test('a rate limit counts a key over all bindings of the same namespace', async () => {
   const limit = async (binding: string, key: string) => {
     const answer = await cellar.get('bindings', `/limit/${binding}?${key}`);
     return JSON.parse(answer.text).success;
@@ -199,7 +199,7 @@ test('a rate limit lets a key through as often as it says, over bindings of the 
   assert.equal(await limit('OLDER', 'a'), true);
 });
 
-test('the pusher, the log and the stream have each line as it comes, and the stream resumes among them', async () => {
+test('git, the log and the stream show each line at once, and the stream resumes after its last event', async () => {
   const id = await cellar.create('followed');
   const work = await cellar.checkout('hello');
   const build = 'echo before; while [ ! -e go ]; do sleep 0.02; done; seq 300; echo after';
@@ -228,7 +228,7 @@ test('the pusher, the log and the stream have each line as it comes, and the str
   assert.doesNotMatch((await log()).log, /^after$/m);
   await eventually(() => /^remote: before/m.test(readFileSync(printed, 'utf8')), 'the pusher reads the line');
 
-  // A build sees only its own directories.
+  // The sandbox of a build has only the build's own directories.
   const [project] = globSync(join(cellar.data, 'builds/*/**/package.json'));
   writeFileSync(join(dirname(project!), 'go'), '');
   await readUntil(
@@ -246,7 +246,7 @@ test('the pusher, the log and the stream have each line as it comes, and the str
   assert.equal(lines.map((line) => `${line}\n`).join(''), (await log()).log);
 });
 
-test('an app that asks for what the operator has not set is deployed, and told what to set', async () => {
+test('a push deploys an app whose binding needs an operator setting, and names the setting', async () => {
   await cellar.deploy('asks', 'ai');
   const asked = await cellar.get('asks', '/run/any', { method: 'POST', body: '{"prompt":"a"}' });
   assert.match(JSON.parse(asked.text).message, /^3043: This Cellar has no AI server\. .*RUNNER_AI_URL/);
@@ -256,7 +256,7 @@ test('an app that asks for what the operator has not set is deployed, and told w
   assert.match(JSON.parse(sent.text).message, /names one with RUNNER_SMTP_URL and RUNNER_SMTP_FROM/);
 });
 
-test('deleting an app ends its build, and leaves no process and no file of it', async () => {
+test('deleting an app ends its build, and leaves no process and no file', async () => {
   const id = await cellar.create('leaving');
   const work = await cellar.checkout('hello');
   const build =

@@ -1,15 +1,15 @@
-// The reference of the API: its page, with its files out of the package, and nothing from other hosts.
+// The API reference: its page loads its files from the package and nothing from other hosts.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { request } from 'undici';
 import { sharedCellar } from '../support/e2e/shared.ts';
 
-/** What a browser loads for it, compressed. */
+/** Largest size of all compressed files that a browser loads. */
 const MOST_BYTES = 512 * 1024;
 
 const cellar = sharedCellar('running');
 
-test('the page loads its viewer from here alone, without a token, in half a MiB', async () => {
+test('the page loads its viewer from the same origin, without a token, in half a MiB', async () => {
   const page = await fetch(`${cellar.api}/docs`);
   assert.equal(page.status, 200);
   assert.match(page.headers.get('content-security-policy')!, /default-src 'none'; script-src 'self'/);
@@ -18,7 +18,7 @@ test('the page loads its viewer from here alone, without a token, in half a MiB'
   assert.deepEqual(files, ['/docs/viewer.css', '/docs/viewer.js', '/docs/start.js']);
   let bytes = 0;
   for (const path of files) {
-    // As it is sent: not decompressed.
+    // This client does not decompress.
     const { statusCode, body } = await request(cellar.api + path);
     assert.equal(statusCode, 200, path);
     const { byteLength } = await body.arrayBuffer();

@@ -1,4 +1,4 @@
-// Going back to an earlier release: without a build, and only as far as releases are kept.
+// Rollback to an earlier release: without a build, and only while the release is kept.
 import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ async function deploysOf(id: string): Promise<any[]> {
   return (await cellar.call('GET', `/v1/apps/${id}/deploys?limit=200`)).body.items;
 }
 
-/** Pushes a Worker that answers `text`, or the given source, and answers the deploy. */
+/** Pushes a Worker that answers `text`, or the given source, and returns the deploy. */
 async function deploy(id: string, work: string, slug: string, text: string, source?: string) {
   writeFileSync(
     join(work, 'index.js'),
@@ -24,7 +24,7 @@ async function deploy(id: string, work: string, slug: string, text: string, sour
   return (await deploysOf(id))[0];
 }
 
-/** Rolls back and waits for the end of it. */
+/** Rolls back and waits until the deploy has ended. */
 async function rollback(id: string, deployId: string) {
   const { status, body } = await cellar.call('POST', `/v1/apps/${id}/rollback`, { deploy_id: deployId });
   assert.equal(status, 202, JSON.stringify(body));
@@ -36,7 +36,7 @@ async function rollback(id: string, deployId: string) {
   return { asked: body, ended };
 }
 
-test('a rollback is a deploy of its own that serves an earlier release, without a build, also after a restart', async () => {
+test('a rollback is a new deploy that serves an earlier release without a build, also after a restart', async () => {
   const id = await cellar.create('back');
   const work = await cellar.checkout('hello');
   const one = await deploy(id, work, 'back', 'one');
@@ -72,7 +72,7 @@ test('a rollback is a deploy of its own that serves an earlier release, without 
   assert.equal((await cellar.get('back')).text, 'one');
 });
 
-test('an unknown deploy is 404, one that never went live 409, and neither makes a deploy', async () => {
+test('a rollback to an unknown deploy is 404, to one that never went live 409, and neither makes a deploy', async () => {
   const id = await cellar.create('refused');
   const work = await cellar.checkout('hello');
   await deploy(id, work, 'refused', 'good');
@@ -95,7 +95,7 @@ test('an unknown deploy is 404, one that never went live 409, and neither makes 
   assert.equal((await deploysOf(id)).length, 2);
 });
 
-test('the release that serves and the five before it are kept, and a rolled back one counts by when it went live', async () => {
+test('the serving release and the five before it are kept, ordered by when they last went live', async () => {
   const id = await cellar.create('kept');
   const work = await cellar.checkout('hello');
   const first = await deploy(id, work, 'kept', 'first');
@@ -124,7 +124,7 @@ test('the release that serves and the five before it are kept, and a rolled back
   assert.equal((await cellar.get('kept')).text, 'second');
 });
 
-test('a rollback of a stopped app starts nothing until the app is started', async () => {
+test('a rollback of a stopped app does not start it', async () => {
   const id = await cellar.create('stopped');
   const work = await cellar.checkout('hello');
   const one = await deploy(id, work, 'stopped', 'one');
@@ -136,7 +136,7 @@ test('a rollback of a stopped app starts nothing until the app is started', asyn
   assert.equal((await cellar.get('stopped')).text, 'one');
 });
 
-test('a deploy is made again and cancelled over RPC, by name of who did it', async () => {
+test('a deploy is repeated and cancelled over RPC, and a cancelled one names who cancelled it', async () => {
   const id = await cellar.create('again');
   // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
   const rpc = async (method: string, params: object): Promise<any> =>

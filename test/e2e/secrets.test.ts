@@ -1,4 +1,4 @@
-// Secrets of Workers, through the whole of a Cellar: set by RPC, given to the process, and nowhere in the clear.
+// Secrets of Workers through a whole Cellar: set by RPC, passed to the process, and never stored unencrypted.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { sharedCellar } from '../support/e2e/shared.ts';
 
 const cellar = sharedCellar('code');
 
-/** Answers what it was given, at its start and with the request. `/slow` takes a while. */
+/** A Worker that returns its variables as seen at its start and at the request. `/slow` takes a while. */
 const CODE = `
 import { env as atStart } from 'cloudflare:workers';
 if (atStart.TOKEN?.includes('wrong')) throw new Error('refused the token ' + atStart.TOKEN);
@@ -29,23 +29,23 @@ compatibility_date = "2026-10-01"
 MODE = "from the file"
 `;
 
-/** Between two requests of a client. Without a pause all of the processor would go into them. */
+/** Pause between two requests of a client, in ms, so that they do not use all CPU time. */
 const PAUSE_MS = 5;
 const rpc = rpcOf(cellar);
 const seen = async (slug: string) => JSON.parse((await cellar.get(slug)).text);
 
 let pushed = 0;
-/** Pushes these files in place of what the app had. Answers what the pusher reads. */
+/** Pushes these files as the whole project. Returns git's output. */
 async function push(slug: string, files: Record<string, string> = {}): Promise<string> {
   const work = await cellar.checkout('hello');
   const all = { 'index.js': CODE, 'wrangler.toml': CONFIG, ...files };
   for (const [name, text] of Object.entries(all)) writeFileSync(join(work, name), text);
-  // Two commits of one second that differ in nothing are the same.
+  // Two equal commits in the same second would have the same id.
   await cellar.commit(work, `change ${++pushed}`);
   return (await cellar.push(work, slug, '--force')).stderr;
 }
 
-/** The files below a directory that have a text in the clear. A running host removes some meanwhile. */
+/** Returns the files below a directory that contain a text. Ignores files that the host removes meanwhile. */
 function filesWith(directory: string, text: string): string[] {
   const { stdout } = spawnSync(
     'grep',
@@ -64,7 +64,7 @@ function filesWith(directory: string, text: string): string[] {
   return stdout.split('\n').filter((line) => line !== '');
 }
 
-test('a secret reaches the Worker at the next start, which follows at once and drops no request', async () => {
+test('a new secret restarts the Worker at once, without a failed request', async () => {
   const id = await cellar.create('given');
   assert.match(await push('given'), /serves this push/);
   assert.deepEqual(await seen('given'), { MODE: 'from the file', TOKEN: null, node: null });
@@ -96,7 +96,7 @@ test('a secret reaches the Worker at the next start, which follows at once and d
   assert.equal((await rpc('secrets.delete', { id, name: 'TOKEN' })).code, 'secret_not_found');
 });
 
-test('deploys and rollbacks keep secrets, and one wins over a variable of the same name', async () => {
+test('deploys and rollbacks keep secrets, and a secret overrides a variable of the same name', async () => {
   const id = await cellar.create('kept');
   await rpc('secrets.set', { id, name: 'TOKEN', value: 'before the first deploy' });
   await rpc('secrets.set', { id, name: '$_', value: 'a name no shell knows' });
@@ -113,7 +113,7 @@ test('deploys and rollbacks keep secrets, and one wins over a variable of the sa
   assert.deepEqual([TOKEN, MODE], ['before the first deploy', 'from the secret']);
 });
 
-test('a secret that the release does not start with leaves what ran before running', async () => {
+test('if the release does not start with a new secret, the process before it keeps running', async () => {
   const id = await cellar.create('refusing');
   await rpc('secrets.set', { id, name: 'TOKEN', value: 'right' });
   await push('refusing');
@@ -125,7 +125,7 @@ test('a secret that the release does not start with leaves what ran before runni
   assert.equal((await seen('refusing')).TOKEN, 'right again');
 });
 
-test('an app that sleeps or is stopped is not started, and has the secret when it runs', async () => {
+test('a new secret does not start a sleeping or stopped app, which gets it at its next start', async () => {
   const id = await cellar.create('resting');
   await push('resting');
   for (const [at, state] of [
@@ -157,7 +157,7 @@ test('secrets.required: a missing one fails the deploy and is named; .dev.vars i
   assert.match(await push('needy', { 'wrangler.toml': config }), /serves this push/);
 });
 
-test('values of variables and secrets are hidden in the log of a build, also when they come in pieces', async () => {
+test('values of variables and secrets are masked in the log of a build, also when split over several writes', async () => {
   const id = await cellar.create('masked');
   await cellar.call('POST', `/v1/apps/${id}/env`, {
     name: 'API_KEY',
@@ -179,7 +179,7 @@ setTimeout(() => { console.log('the-build', TINY); console.log(API_KEY); console
   assert.ok(!JSON.stringify(body).includes('known-secret'));
 });
 
-test('a value lies nowhere in the clear, and no answer or record has it', async () => {
+test('no file, answer or record contains the value of a secret', async () => {
   const id = await cellar.create('sealed');
   const value = 'a-value-to-be-looked-for';
   await push('sealed');
@@ -198,7 +198,7 @@ test('a value lies nowhere in the clear, and no answer or record has it', async 
   assert.ok(readFileSync(`/proc/${pid}/environ`, 'utf8').includes(value));
 });
 
-test('a repeated deletion of a secret gets its first answer, also after its app has gone', async () => {
+test('a repeated deletion of a secret gets the same answer, also after its app was deleted', async () => {
   const id = await cellar.create('gone-again');
   await rpc('secrets.set', { id, name: 'TOKEN', value: 'one' });
   const headers = { 'idempotency-key': 'remove-secret' };

@@ -42,7 +42,7 @@ const json = async (path: string, init = {}) => {
 const config = (services: object[], more: object = {}) =>
   JSON.stringify({ name: 'x', main: 'index.js', compatibility_date: '2026-10-01', services, ...more });
 
-test('a request goes to the other app as it is, and counts as one of its own', async () => {
+test('a request reaches the other app unchanged, and counts as a request of that app', async () => {
   const traceparent = '00-0123456789abcdef0123456789abcdef-0123456789abcdef-01';
   const seen = await json('/OTHER/fetch/a/b?c=d', {
     method: 'POST',
@@ -69,7 +69,7 @@ test('a request goes to the other app as it is, and counts as one of its own', a
   }, 'the requests count');
 });
 
-test('a WebSocket of the other app', async () => {
+test('an app opens a WebSocket to the other app', async () => {
   const socket = cellar.webSocket('caller', '/OTHER/fetch/socket');
   const emitter = socket as unknown as EventEmitter;
   const deadline = { signal: AbortSignal.timeout(30_000) };
@@ -81,7 +81,7 @@ test('a WebSocket of the other app', async () => {
   socket.close();
 });
 
-test('headers that the host writes cannot be written by an app', async () => {
+test('an app cannot set the headers that the host sets', async () => {
   const seen = await json('/OTHER/headers');
   assert.equal(seen.url, 'https://inner.example/path?q=1');
   assert.equal(seen.props, undefined);
@@ -96,7 +96,7 @@ test("the header that names an account reaches the API, for the runner's token, 
   assert.equal((await json('/OTHER/fetch/a', { headers })).headers['x-cellar-account'], undefined);
 });
 
-test('methods of the other app', async () => {
+test('an app calls methods of the other app', async () => {
   const trace = 'fedcba9876543210fedcba9876543210';
   const headers = { traceparent: `00-${trace}-0123456789abcdef-01` };
   assert.equal(await json('/OTHER/add?[1,2]', { headers }), 3);
@@ -119,7 +119,7 @@ test('methods of the other app', async () => {
   assert.match((await json('/OTHER/nothing')).thrown, /does not implement the method "nothing"/);
 });
 
-test('entrypoints of the other app, with props', async () => {
+test('an app calls entrypoints of the other app, with props', async () => {
   const seen = await json('/ADMIN/fetch/x');
   assert.deepEqual([new URL(seen.url).pathname, seen.props], ['/x', { for: 'ünser caller' }]);
   assert.equal(seen.headers['x-cellar-call'], undefined);
@@ -138,14 +138,14 @@ test('an app calls itself', async () => {
   assert.equal(await json('/OWN/twice?[4]'), 8);
 });
 
-test("a sleeping app wakes for a call; one that is stopped, deleted or another owner's refuses it", async () => {
+test('a call wakes a sleeping app, survives a deploy of it, and fails while it is stopped', async () => {
   for (const path of ['/OTHER/add?[2,2]', '/OTHER/fetch/woken']) {
     assert.equal((await cellar.call('POST', `/v1/apps/${called}/sleep`)).body.status, 'sleeping');
     await eventually(() => cells(called).length === 0, 'its process has gone');
     assert.ok(await json(path));
-    await eventually(async () => (await cellar.app(called)).status === 'running', 'its owner is told');
+    await eventually(async () => (await cellar.app(called)).status === 'running', 'its status is running');
   }
-  // One call, and requests that come during the swap.
+  // A method call and a request during the swap to a new release.
   const calls = [json('/OTHER/slowly?[7]'), cellar.get('caller', '/OTHER/fetch/slow')];
   await cellar.deployAgain('called', 'called', { 'more.txt': 'another release' });
   assert.deepEqual([await calls[0], ((await calls[1]) as { status: number }).status], [7, 200]);
@@ -164,7 +164,7 @@ test("a sleeping app wakes for a call; one that is stopped, deleted or another o
   assert.equal(await json('/OTHER/add?[3,3]'), 6);
 });
 
-test('a deploy names the service that is not there, and one of another owner is not there', async () => {
+test('a push refuses a binding to a missing service or to an app of another owner, and names it', async () => {
   const eve = await rpc('accounts.create', { name: 'Eve', email: 'eve@example.com' });
   assert.equal((await cellar.call('POST', '/v1/apps', { slug: 'eves', owner: eve.id })).status, 201);
   await cellar.create('lonely');
@@ -181,7 +181,7 @@ test('a deploy names the service that is not there, and one of another owner is 
   }
 });
 
-test('apps that call each other in a circle are stopped', async () => {
+test('calls between apps in a circle fail', async () => {
   const CODE = `export default { async fetch(request, env) {
     const { pathname } = new URL(request.url);
     return pathname === '/once' ? new Response('once') : env.NEXT.fetch(request);
@@ -200,7 +200,7 @@ test('apps that call each other in a circle are stopped', async () => {
   assert.equal((await cellar.get('ping', '/once')).text, 'once');
 });
 
-test('a message to the queue of another app is kept from the moment it was acknowledged, and wakes that app', async () => {
+test('an acknowledged message to the queue of another app survives a kill, and wakes that app', async () => {
   const SENDER = `export default { async fetch(request, env) {
     try {
       await env.JOBS.send({ said: new URL(request.url).pathname });
@@ -238,8 +238,8 @@ test('a message to the queue of another app is kept from the moment it was ackno
 
   assert.equal((await cellar.call('POST', `/v1/apps/${consumer}/sleep`)).body.status, 'sleeping');
   assert.equal((await cellar.get('sender', '/b')).text, 'sent');
-  await eventually(async () => (await cellar.app(consumer)).status === 'running', 'its owner is told');
-  // Its batch is not full, and waits.
+  await eventually(async () => (await cellar.app(consumer)).status === 'running', 'its status is running');
+  // The message waits, because its batch is not full.
   await cellar.stop('SIGKILL');
   await cellar.start();
   await eventually(async () => (await bodies()).includes('/b'), 'the message is consumed after the kill');
@@ -249,7 +249,7 @@ test('a message to the queue of another app is kept from the moment it was ackno
   assert.equal((await cellar.get('sender', '/c')).status, 500);
 });
 
-test('what an app has cached outlives its sleep, and is in no other app', async () => {
+test('the cache of an app survives its sleep, and is separate from other apps', async () => {
   const code = `export default { async fetch(request) {
     const key = 'https://site.example/';
     if (request.method === 'PUT') await caches.default.put(key, new Response('mine'));

@@ -1,4 +1,4 @@
-// A disk with less room than must stay free: what takes more is refused with words, and the rest goes on.
+// A disk below its free-space floor: operations that need space are refused with the reason, others continue.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ const MB = Buffer.alloc(2 ** 20, 'x');
 
 const ready = async (cellar: Cellar) => (await cellar.call('GET', '/ready')).body.failing ?? [];
 
-test('below the floor pushes and commits are refused and say why, apps answer, and all goes on when there is room', async (t) => {
+test('below the floor writes are refused with the reason, apps answer, and all works again with free space', async (t) => {
   const cellar = new Cellar({ ...SETTINGS, RUNNER_APP_MAX_MB: '8' });
   await using _ = cellar;
   using disk = SmallDisk.mount(cellar.data, 200);
@@ -34,7 +34,7 @@ test('below the floor pushes and commits are refused and say why, apps answer, a
   assert.equal(tooMuch.status, 403, tooMuch.text);
   assert.match(tooMuch.text, /\(RUNNER_APP_MAX_MB\)\.".*quota_exceeded/);
   assert.equal((await put(1)).status, 200);
-  await eventually(() => existsSync(join(cellar.data, 'ballast')), 'the ballast is there');
+  await eventually(() => existsSync(join(cellar.data, 'ballast')), 'the disk reserve is there');
   assert.deepEqual(await ready(cellar), []);
 
   disk.fill(FLOOR_MB / 2);
@@ -56,13 +56,13 @@ test('below the floor pushes and commits are refused and say why, apps answer, a
   assert.equal(refused.status, 507);
   assert.equal(refused.body.code, 'insufficient_storage');
   assert.match(refused.body.detail, /^The disk of this machine has \d+ MiB free/);
-  // The service of buckets looks at the disk once a second.
-  let noRoom = { status: 0, text: '' };
+  // The bucket service checks the disk once a second.
+  let refusedPut = { status: 0, text: '' };
   await eventually(async () => {
-    noRoom = await put(1);
-    return noRoom.status === 507;
+    refusedPut = await put(1);
+    return refusedPut.status === 507;
   }, 'objects are refused, too');
-  assert.match(noRoom.text, /\(RUNNER_DISK_FLOOR_MB is 40\)\.".*insufficient_storage/);
+  assert.match(refusedPut.text, /\(RUNNER_DISK_FLOOR_MB is 40\)\.".*insufficient_storage/);
 
   disk.clear();
   await eventually(async () => (await ready(cellar)).length === 0, '/ready answers 200 again');
@@ -70,7 +70,7 @@ test('below the floor pushes and commits are refused and say why, apps answer, a
   assert.match(again.stderr, /serves this push/);
 });
 
-test('a push that had no room to be built is deployed by itself when there is room', async (t) => {
+test('a push that failed for lack of disk space is deployed by itself when there is space', async (t) => {
   const cellar = new Cellar({ ...SETTINGS, RUNNER_FLEET_DEPLOY_POLL_S: '1' });
   await using _ = cellar;
   using disk = SmallDisk.mount(cellar.data, 200);
@@ -86,7 +86,7 @@ test('a push that had no room to be built is deployed by itself when there is ro
   disk.fill(FLOOR_MB + 8);
   const { stderr } = await cellar.push(work, 'hello');
   assert.match(stderr, /deploy failed: the disk of this machine has \d+ MiB free. A build may need 16/);
-  // It fails too, at a look that comes by the other app.
+  // The missed push fails too. The poll that finds it has also checked the other app.
   await cellar.git(work, 'push', join(cellar.data, 'repos', `${ids.missed}.git`), 'HEAD:main');
   await eventually(async () => (await deploys('missed')).join() === 'failed', 'a look has come by');
   assert.deepEqual(await deploys('hello'), ['failed'], 'nothing is tried again without room');
@@ -97,7 +97,7 @@ test('a push that had no room to be built is deployed by itself when there is ro
   }
 });
 
-test('when room is short the oldest trash goes first, then build caches, and no more than has to', async (t) => {
+test('below the floor the host deletes the oldest trash first, then build caches, and no more than needed', async (t) => {
   const cellar = new Cellar(SETTINGS);
   await using _ = cellar;
   using disk = SmallDisk.mount(cellar.data, 200);
@@ -130,11 +130,11 @@ test('writes of the control plane on a full disk are refused with 507, reads are
   await cellar.start();
   const id = await cellar.create('there');
   const create = (slug: string) => cellar.call('POST', '/v1/apps', { slug });
-  await eventually(() => existsSync(join(cellar.data, 'ballast')), 'the ballast is there');
+  await eventually(() => existsSync(join(cellar.data, 'ballast')), 'the disk reserve is there');
   disk.fill();
-  // The reserve is given up, and goes too.
-  await eventually(() => !existsSync(join(cellar.data, 'ballast')), 'the ballast is given up');
-  // What the database has already on the disk may take a write or two.
+  // The host frees the disk reserve, and the next fill takes that space too.
+  await eventually(() => !existsSync(join(cellar.data, 'ballast')), 'the disk reserve is freed');
+  // Space that the database already owns may take a write or two.
   let made = 0;
   let refused = { status: 0, body: { code: '' } };
   await eventually(async () => {
@@ -153,7 +153,7 @@ test('writes of the control plane on a full disk are refused with 507, reads are
     params: { slug: 'first' },
   });
   assert.equal(rpc.body.error.data.code, 'insufficient_storage');
-  // A write that fails ends the object that has the database, with what others read there at that moment.
+  // A failed write aborts the database's Durable Object with its concurrent reads; the API must still answer them.
   const headers = { authorization: `Bearer ${cellar.key}` };
   const read = async () => (await fetch(`${cellar.api}/v1/apps/${id}`, { headers })).status;
   for (let round = 0; round < 5; round++) {
@@ -168,5 +168,5 @@ test('writes of the control plane on a full disk are refused with 507, reads are
   disk.clear();
   assert.equal((await create('second')).status, 201);
   assert.doesNotMatch(cellar.output, /was started again|does not start/);
-  await eventually(() => existsSync(join(cellar.data, 'ballast')), 'the ballast is made again');
+  await eventually(() => existsSync(join(cellar.data, 'ballast')), 'the disk reserve is made again');
 });

@@ -1,14 +1,14 @@
-// SIGTERM with everything under way: what is in flight gets its time, and all ends in time.
+// SIGTERM during requests, builds and deploys: requests may finish, and the host ends within its drain time.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, descendants, eventually, processes } from '../support/e2e/processes.ts';
 
 const DRAIN_S = 6;
-/** What a loaded machine may add. A trial that is waited for would take 30 seconds. */
+/** Tolerance in ms for a loaded machine. A host that waited for a trial would take 30 s. */
 const SLACK_MS = 16_000;
 
-/** Answers `/` at once, and the rest of `/slow` after a second; `/never` has none. */
+/** Answers `/` at once and `/slow` after a second; `/never` does not end its body. */
 const WORKER = `export default {
   async fetch(request) {
     const { pathname } = new URL(request.url);
@@ -28,14 +28,14 @@ const WORKER = `export default {
 };
 `;
 
-/** Sends SIGTERM and answers how the host ended and how long that took, in ms. */
+/** Sends SIGTERM. Returns the host's exit code and how long it took to end, in ms. */
 async function stopTimed(cellar: Cellar): Promise<{ code: number | null; tookMs: number }> {
   const begun = performance.now();
   const { code } = await cellar.stop();
   return { code, tookMs: performance.now() - begun };
 }
 
-/** Pushes a change that does not come to an end, and waits until it is where it does not end. */
+/** Pushes a change whose deploy never ends, and waits until `isThere`. */
 async function pushEndless(
   cellar: Cellar,
   slug: string,
@@ -56,7 +56,7 @@ async function pushEndless(
 const deploysOf = async (cellar: Cellar, id: string): Promise<{ status: string; error: string | null }[]> =>
   (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
 
-test('a SIGTERM gives up builds and trials, lets requests end, and they are taken up again', async () => {
+test('SIGTERM interrupts builds and trials, lets requests finish, and the next start repeats the deploys', async () => {
   await using cellar = await new Cellar({ RUNNER_DRAIN_S: String(DRAIN_S) }).start();
   const ids: Record<string, string> = {};
   for (const slug of ['serves', 'builds', 'tried'])
@@ -88,13 +88,13 @@ test('a SIGTERM gives up builds and trials, lets requests end, and they are take
   }
 });
 
-test('what never ends is cut in time, also when the control plane hangs', async () => {
+test('a response that never ends is cut within the drain time, also when the control plane hangs', async () => {
   await using cellar = await new Cellar({ RUNNER_DRAIN_S: String(DRAIN_S) }).start();
   const id = await cellar.deploy('serves', 'hello', { 'index.js': WORKER });
   const never = await cellar.open('serves', '/never');
   const control = descendants(cellar.pid).find(({ command }) => command.includes('--binary'))!;
   process.kill(control.pid, 'SIGSTOP');
-  // Its end is a fact that is told the control plane from now on.
+  // From now on the host tries to report the crash to the stopped control plane.
   process.kill(cells(id)[0]!.pid, 'SIGKILL');
   await assert.rejects(never.text());
   await eventually(async () => (await cellar.get('serves')).text === 'here', 'the app is back');
@@ -105,12 +105,12 @@ test('what never ends is cut in time, also when the control plane hangs', async 
   await assert.rejects(again.text());
 });
 
-test('a rollback that a SIGTERM cuts is taken up again', async () => {
+test('a rollback that SIGTERM interrupts is repeated at the next start', async () => {
   await using cellar = await new Cellar({ RUNNER_DRAIN_S: String(DRAIN_S) }).start();
   const id = await cellar.deploy('back', 'hello', { 'index.js': WORKER });
   const [first] = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
   await cellar.deployAgain('back', 'hello', { 'index.js': WORKER.replace("'here'", "'there'") });
-  // The process that serves has requests in flight to end, so the rollback does not come to its end.
+  // The serving process has a request in flight, which delays the end of the rollback.
   const never = await cellar.open('back', '/never');
   const { status } = await cellar.call('POST', `/v1/apps/${id}/rollback`, { deploy_id: first.id });
   assert.equal(status, 202);
@@ -133,7 +133,7 @@ test('a rollback that a SIGTERM cuts is taken up again', async () => {
   assert.match(before.error, /interrupted/);
 });
 
-test('a stream of events of the API ends at once, and whole', async () => {
+test('SIGTERM ends an event stream of the API at once, after a complete event', async () => {
   const drainS = 30;
   await using cellar = await new Cellar({ RUNNER_DRAIN_S: String(drainS) }).start();
   const id = await cellar.create('followed');

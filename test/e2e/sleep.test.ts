@@ -1,4 +1,4 @@
-// Sleep and wake as people see them, through the whole of a Cellar.
+// Sleep and wake through a whole Cellar.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -12,12 +12,12 @@ const cellar = new Cellar();
 before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 
-/** A request is served before the control plane has written that its app runs. */
+/** Waits until the status is running: the control plane stores it after the request was served. */
 const runs = (id: string) =>
   eventually(async () => (await cellar.app(id)).status === 'running', `${id} reads as running`);
 const gone = (id: string) => eventually(() => cells(id).length === 0, `the process of ${id} goes`);
 const sleep = (id: string) => cellar.call('POST', `/v1/apps/${id}/sleep`);
-/** Asks as a proxy does before it passes a request on. */
+/** Calls the wake hop, as a proxy does before it forwards a request. */
 const hop = async (host: string) => {
   const response = await fetch(`${cellar.api}/v1/edge/wake`, {
     headers: { 'x-forwarded-host': host },
@@ -27,7 +27,7 @@ const hop = async (host: string) => {
   return { status: response.status, body };
 };
 
-/** The memory of a process that is in use, in MiB. */
+/** Returns the resident memory of a process, in MiB. */
 const residentMiB = (pid: number) =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024;
 const opened = (socket: EventTarget) => once(socket, 'open', { signal: AbortSignal.timeout(60_000) });
@@ -43,7 +43,7 @@ const COUNTER = {
 };`,
 };
 
-test('a sleeping app has no process and says so; its next request wakes it, with its data', async () => {
+test('a sleeping app has no process and the status sleeping; its next request wakes it with its data', async () => {
   const id = await cellar.deploy('sleeper', 'hello', COUNTER);
   assert.equal((await cellar.get('sleeper')).text, '1 0');
   const { status, body } = await sleep(id);
@@ -61,7 +61,7 @@ test('a sleeping app has no process and says so; its next request wakes it, with
   await cellar.waitFor(/app goes to sleep app=sleeper\n[\s\S]*app wakes app=sleeper\n/);
 });
 
-test('a thousand first requests share one wake, and a large upload waits for it whole', async () => {
+test('a thousand requests share one wake, and a large upload waits for it and arrives complete', async () => {
   const id = await cellar.deploy('crowded', 'hello', COUNTER);
   await sleep(id);
   const before = residentMiB(cellar.pid);
@@ -84,7 +84,7 @@ test('a thousand first requests share one wake, and a large upload waits for it 
   assert.ok(grown < 90, `the host grew by ${grown} MiB for an upload of 100 MiB and a thousand connections`);
 });
 
-test('an app whose wake fails answers 503 with Retry-After, sleeps on, and wakes when it can', async () => {
+test('an app whose wake fails answers 503 with Retry-After, stays asleep, and wakes once it can start', async () => {
   const id = await cellar.deploy('fragile', 'hello', COUNTER);
   await sleep(id);
   const at = join(cellar.data, 'releases', id, (await cellar.app(id)).live_deploy_id);
@@ -105,7 +105,7 @@ test('an app whose wake fails answers 503 with Retry-After, sleeps on, and wakes
   await eventually(async () => (await cellar.app(id)).last_error === null, 'the error is over');
 });
 
-test('the wake hop wakes by slug and by domain, and lets everything else pass or be unknown', async () => {
+test('the wake hop wakes apps by slug and domain, answers 200 for other sites, and refuses unknown hosts', async () => {
   const id = await cellar.deploy('hopped', 'hello');
   await cellar.call('POST', `/v1/apps/${id}/domains`, { hostname: 'hopped.example' });
   for (const host of ['hopped.localhost', 'hopped.localhost:8787', 'HOPPED.example']) {
@@ -119,7 +119,7 @@ test('the wake hop wakes by slug and by domain, and lets everything else pass or
   assert.equal((await hop('nobody.example')).body.code, 'unknown_host');
   const rpc = rpcOf(cellar);
   const unknown = await rpc('domains.check', { id, hostname: 'other.example' });
-  assert.equal(unknown.code, 'domain_not_found', 'what is none of the app is not looked up');
+  assert.equal(unknown.code, 'domain_not_found', 'a hostname of no app is not looked up');
   const { items } = await rpc('admin.settings', {});
   const port = items.find(({ name }: { name: string }) => name === 'RUNNER_EDGE_PORT');
   assert.equal(port.from, 'environment');
@@ -137,7 +137,7 @@ test('a push to a sleeping app wakes it and is served', async () => {
   assert.equal((await cellar.get('pushed')).text, '1 0');
 });
 
-test('a sleep of one app leaves the WebSockets of others open, and closes its own for a restart', async () => {
+test('the sleep of an app closes its WebSockets with the code for a restart, and leaves those of others open', async () => {
   const [chat, other] = [await cellar.deploy('talking', 'chat'), await cellar.deploy('nearby', 'chat')];
   const own = cellar.webSocket('talking', '/rooms/one/socket');
   const others = cellar.webSocket('nearby', '/rooms/one/socket');
@@ -154,7 +154,7 @@ test('a sleep of one app leaves the WebSockets of others open, and closes its ow
   assert.equal(cells(other).length, 1);
 });
 
-test('a sleeping app wakes while the control plane is stuck, and while it is dead', async () => {
+test('a sleeping app wakes while the control plane hangs, and while it is dead', async () => {
   const id = await cellar.deploy('unlucky', 'hello', COUNTER);
   const control = () =>
     processes().find(({ parent, command }) => parent === cellar.pid && command.includes('--binary'))!;

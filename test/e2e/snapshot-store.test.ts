@@ -1,4 +1,4 @@
-// Where snapshots are kept: what is damaged, cut or another Cellar's, a store that speaks S3, and what goes when it is old.
+// The snapshot store: damaged, interrupted and foreign snapshots, S3, and removal of old ones.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -72,7 +72,7 @@ test('a snapshot that is damaged, foreign or newer is refused, and nothing chang
   renameSync(`${packs[0]!}-aside`, packs[0]!);
 });
 
-test('a place that cannot be used is named with the reason, by the API and in the figures', async () => {
+test('the API and the figures name an unusable snapshot store and the reason', async () => {
   const aside = `${directory}-aside`;
   renameSync(directory, aside);
   writeFileSync(directory, '');
@@ -88,7 +88,7 @@ test('a place that cannot be used is named with the reason, by the API and in th
   await snapshot(cellar);
 });
 
-test('a snapshot of another Cellar is refused, and its place is left alone', async () => {
+test('a snapshot of another Cellar is refused, and its store is not changed', async () => {
   const { key } = await snapshot(cellar);
   await using other = await new Cellar({
     RUNNER_SNAPSHOT_URL: directory,
@@ -103,7 +103,7 @@ test('a snapshot of another Cellar is refused, and its place is left alone', asy
   assert.match(restored.detail!, /of another Cellar/);
 });
 
-test('a whole Cellar is restored into an empty directory only', async () => {
+test('a whole Cellar is restored only into an empty directory', async () => {
   const settings = { RUNNER_SNAPSHOT_URL: directory };
   const { key } = await snapshot(cellar);
   const inUse = restore(key, cellar.data, settings);
@@ -119,7 +119,7 @@ test('a whole Cellar is restored into an empty directory only', async () => {
   assert.equal(restore('latest', empty, settings).status, 0);
 });
 
-test('a host that is killed while it takes a snapshot has the ones before, and takes the next', async () => {
+test('a host that is killed during a snapshot keeps the earlier ones, and takes the next', async () => {
   const had = await readData(cellar, 'safe');
   const { key } = await snapshot(cellar);
   const mark = join(directory, 'unfinished', 'mark');
@@ -138,7 +138,7 @@ test('a host that is killed while it takes a snapshot has the ones before, and t
   assert.deepEqual(await readData(cellar, 'safe'), had);
 });
 
-test('snapshots are kept in a store that speaks S3, and restored from there', async () => {
+test('snapshots are stored in S3, and restored from there', async () => {
   await using store = await startS3();
   const settings = { ...store.settings, RUNNER_SNAPSHOT_EVERY_H: '0' };
   await using before = await new Cellar(settings).start();
@@ -158,13 +158,13 @@ test('snapshots are kept in a store that speaks S3, and restored from there', as
   await using after = new Cellar(settings);
   const wrong = restore('latest', after.data, { ...settings, RUNNER_SNAPSHOT_SECRET_KEY: 'another' });
   assert.match(wrong.stderr, /GET http:\/\/\S+\/snapshots: answered 403: SignatureDoesNotMatch/);
-  // The newest was taken before the restore.
+  // The newest snapshot is that before the restore.
   assert.equal(restore('latest', after.data, settings).status, 0);
   await after.start();
   assert.deepEqual(await readData(after, 'far'), expectedData(1, 2));
 });
 
-test('old snapshots go with what only they needed, and what was cut is swept', async () => {
+test('old snapshots are deleted with their unshared packs, and files of interrupted snapshots are removed', async () => {
   const id = await cellar.deploy('kept', 'hello', STORAGE_APP);
   const packs = () => readdirSync(join(directory, 'packs'));
   const keys: string[] = [];
@@ -179,10 +179,10 @@ test('old snapshots go with what only they needed, and what was cut is swept', a
   const { body } = await cellar.call('GET', '/v1/admin/stats');
   assert.equal(body.host.snapshots.problem, null);
 
-  // As a host leaves it that is killed in the middle.
+  // As a host leaves it that is killed during a snapshot.
   await cellar.stop('SIGKILL');
-  const litter = 'a'.repeat(64);
-  writeFileSync(join(directory, 'packs', litter), 'half');
+  const orphan = 'a'.repeat(64);
+  writeFileSync(join(directory, 'packs', orphan), 'half');
   mkdirSync(join(directory, 'unfinished'), { recursive: true });
   writeFileSync(join(directory, 'unfinished', 'mark'), '');
   await cellar.start();
@@ -190,7 +190,7 @@ test('old snapshots go with what only they needed, and what was cut is swept', a
   await snapshot(cellar);
   await eventually(
     () =>
-      !packs().includes(litter) &&
+      !packs().includes(orphan) &&
       readdirSync(join(directory, 'unfinished')).length === 0 &&
       !readdirSync(cellar.data).some((name) => /snapshotting|restoring/.test(name)),
     'what was cut is swept',

@@ -1,4 +1,4 @@
-// Snapshots of a real Cellar, and what is restored from them.
+// Snapshots of a real Cellar, and restores from them.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,11 +8,11 @@ import { Cellar } from '../support/e2e/cellar.ts';
 import { restore, rpc, snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
 import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
 
-test('a whole Cellar comes back from a snapshot that was taken while its apps served', async () => {
+test('a whole Cellar is restored from a snapshot that was taken while its apps served', async () => {
   using snapshots = snapshotDirectory();
   const settings = { RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' };
   await using before = await new Cellar(settings).start();
-  // With a build, so that there is a user for it.
+  // With a build, so that the app has a build user.
   const built = { ...STORAGE_APP, 'package.json': '{"scripts": {"build": "true"}}' };
   const awake = await before.deploy('awake', 'hello', built);
   const asleep = await before.deploy('asleep', 'hello', STORAGE_APP);
@@ -28,7 +28,7 @@ test('a whole Cellar comes back from a snapshot that was taken while its apps se
   await before.stop();
 
   await using after = new Cellar(settings);
-  // A start that its settings stopped leaves this.
+  // A start that fails at its settings leaves this directory.
   mkdirSync(join(after.data, 'compiled'), { recursive: true, mode: 0o700 });
   const restored = restore(key, after.data, settings);
   assert.equal(restored.status, 0, restored.stderr);
@@ -39,7 +39,7 @@ test('a whole Cellar comes back from a snapshot that was taken while its apps se
   assert.equal((await after.call('GET', `/v1/apps/${awake}/env`)).body.items[0].value, 'blue');
   const history = await after.git(work, 'fetch', after.remote('awake'), 'main');
   assert.equal(history.code, 0, history.stderr);
-  // It goes on from there: deploys, and snapshots in the same place.
+  // The restored Cellar can deploy, and takes snapshots in the same store.
   await after.deployAgain('awake', 'hello', STORAGE_APP);
   await storeData(after, 'awake', 4);
   assert.deepEqual(await readData(after, 'awake'), expectedData(1, 2, 4));
@@ -47,7 +47,7 @@ test('a whole Cellar comes back from a snapshot that was taken while its apps se
   assert.ok(next.key > key);
 });
 
-test("an app's storage, or one database of it, goes back to a snapshot while the others serve", async () => {
+test("an app's storage, or one of its databases, is restored from a snapshot while other apps serve", async () => {
   await using cellar = await new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' }).start();
   const id = await cellar.deploy('back', 'hello', STORAGE_APP);
   await cellar.deploy('other', 'hello', STORAGE_APP);
@@ -61,13 +61,13 @@ test("an app's storage, or one database of it, goes back to a snapshot while the
   assert.deepEqual(await readData(cellar, 'other'), expectedData(1, 2));
   assert.equal((await cellar.app(id)).status, 'running');
 
-  // What was before is in a snapshot too. Of that one, only the database.
+  // The state before the restore is in a snapshot too. Restores only the database from that one.
   await rpc(cellar, 'admin.restore', { snapshot: whole.before!, app: id, database: 'notes' });
   const now = (await readData(cellar, 'back')) as { notes: string[]; values: string[]; count: number };
   assert.deepEqual(now.notes, ['note 1', 'note 2']);
   assert.deepEqual([now.values.length, now.count], [2, 1]);
 
-  // A state that cannot be read any more is in no snapshot, and no reason not to restore.
+  // Unreadable storage has no snapshot before the restore, but can be restored.
   await cellar.call('POST', `/v1/apps/${id}/sleep`);
   const databases = join(cellar.data, 'data', id, 'do/D1Database');
   const [damaged] = readdirSync(databases).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name));
@@ -77,7 +77,7 @@ test("an app's storage, or one database of it, goes back to a snapshot while the
   assert.deepEqual([mended.snapshot, mended.before], [key, null]);
   assert.deepEqual(((await readData(cellar, 'back')) as { notes: string[] }).notes, ['note 1']);
 
-  // An app that sleeps sleeps on.
+  // A sleeping app stays asleep.
   await cellar.call('POST', `/v1/apps/${id}/sleep`);
   await rpc(cellar, 'admin.restore', { snapshot: whole.before!, app: id });
   assert.equal((await cellar.app(id)).status, 'sleeping');

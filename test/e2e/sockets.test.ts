@@ -1,4 +1,4 @@
-// What a running Cellar listens on, and what that gives to others on the machine: the users of apps and of builds.
+// The sockets of a running Cellar, and what other users of the machine reach there: users of apps and builds.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -16,12 +16,12 @@ import { cells, descendants, eventually } from '../support/e2e/processes.ts';
 import { type Listening, listeningSockets } from '../support/e2e/sockets.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 
-/** Tells what a Worker is told of whoever asks. */
+/** A Worker that returns `request.cf`. */
 const CF_WORKER = 'export default { fetch: ({ cf }) => Response.json(cf ?? null) };';
-/** With a build, so that there is a user for it. */
+/** With a build, so that the app has a build user. */
 const FILES = { 'index.js': CF_WORKER, 'package.json': '{"scripts": {"build": "true"}}' };
 
-/** With everything that has a socket: buckets, the AI service, e-mails, another app, a queue, a Workflow. */
+/** With every binding that has a socket: buckets, the AI service, e-mails, another app, a queue, a Workflow. */
 const CONNECTED = {
   'index.js': `
     import { WorkflowEntrypoint } from 'cloudflare:workers';
@@ -58,7 +58,7 @@ before(async () => {
   other = await cellar.deploy('other', 'hello', { 'index.js': CF_WORKER });
   connected = await cellar.deploy('connected', 'hello', CONNECTED);
   for (const slug of ['mine', 'other', 'connected']) assert.equal((await cellar.get(slug)).status, 200);
-  // The control UI's server begins with its first visit.
+  // The first visit starts the control UI's server.
   const ui = await fetch(`http://localhost:${cellar.edgePort}/`, { headers: { accept: 'text/html' } });
   assert.equal(ui.status, 200);
   await ui.body?.cancel();
@@ -72,7 +72,7 @@ const isPath = ({ at }: Listening): boolean => 'path' in at;
 const pathOf = ({ at }: Listening): string => ('path' in at ? at.path : '');
 const portOf = ({ at }: Listening): number => ('port' in at ? at.port : 0);
 
-/** Where sockets are found: some were made elsewhere, and moved. */
+/** Returns the paths of all socket files. Some sockets were bound to another path and moved. */
 function socketFiles(): string[] {
   const entries = readdirSync(cellar.data, { recursive: true, withFileTypes: true });
   return entries
@@ -85,7 +85,7 @@ function sockets(): Listening[] {
   return listeningSockets([cellar.pid, ...descendants(cellar.pid).map(({ pid }) => pid)]);
 }
 
-test('Cellar listens on its two public ports, a port of Miniflare’s and unix sockets in its data directory', async () => {
+test('Cellar listens only on its two public ports, a port of Miniflare and unix sockets in its data directory', async () => {
   const ports = sockets().filter((socket) => !isPath(socket));
   const known = [Number(new URL(cellar.api).port), cellar.edgePort];
   assert.deepEqual(
@@ -108,10 +108,10 @@ test('Cellar listens on its two public ports, a port of Miniflare’s and unix s
   ];
   const more = ['ai', 'mail', 'queues', 'services'].map((name) => `run/${connected}/${name}.sock`);
   const files = below(...control, ...own, ...more, `buckets/${connected}/r2.sock`);
-  // A process that tried a release may still be going.
+  // The process of a trial may still be ending.
   await eventually(() => socketFiles().length === files.length, 'no other socket is left');
   assert.deepEqual(socketFiles(), files);
-  // Nobody listens at a place that no file shows, but where sockets are made before they are moved.
+  // The kernel reports the path of `bind`, which differs from the file's path for moved sockets. There are no others.
   const made = [...control, `run/${connected}/services.sock`, ...Array<string>(3).fill('doors/s')];
   const moved = [...own, `run/${connected}/queues.sock`].map((name) =>
     join(dirname(name), 'new', basename(name)),
@@ -119,7 +119,7 @@ test('Cellar listens on its two public ports, a port of Miniflare’s and unix s
   assert.deepEqual(sockets().filter(isPath).map(pathOf).toSorted(), below(...made, ...moved));
 });
 
-test('Miniflare’s port answers nobody without its secret, and takes few connections', async () => {
+test('Miniflare’s port refuses requests without its secret, and limits connections', async () => {
   const miniflare = sockets().find(({ pids, at }) => {
     return (
       'port' in at && pids[0] === cellar.pid && !`${cellar.api} :${cellar.edgePort}`.includes(`:${at.port}`)
@@ -140,13 +140,13 @@ test('Miniflare’s port answers nobody without its secret, and takes few connec
   assert.ok(refused >= 60, `${refused} of 100 connections were refused`);
 });
 
-test("an app's Worker is told nothing of the host's process", async () => {
-  const told = '{"httpProtocol":"HTTP/1.1","colo":"CEL"}';
-  assert.equal((await cellar.get('mine')).text, told);
-  assert.equal((await cellar.get('mine', '/', { headers: { 'x-cellar-cf': '{"a":1}' } })).text, told);
+test("an app's Worker gets no data about the host's process", async () => {
+  const expected = '{"httpProtocol":"HTTP/1.1","colo":"CEL"}';
+  assert.equal((await cellar.get('mine')).text, expected);
+  assert.equal((await cellar.get('mine', '/', { headers: { 'x-cellar-cf': '{"a":1}' } })).text, expected);
 });
 
-test('the routes of the edge are the same however their path is written', async () => {
+test('the edge routes a path the same in all its spellings', async () => {
   const { port } = new URL(cellar.api);
   const ask = async (path: string): Promise<[number, string]> => {
     const headers = { host: 'localhost', 'x-forwarded-host': 'mine.localhost' };
@@ -167,7 +167,7 @@ test('the routes of the edge are the same however their path is written', async 
     assert.equal((await ask(path))[0], 401, path);
 });
 
-test('nothing is written to the home of whoever starts Cellar', () => {
+test('Cellar writes nothing to the home directory of the user who starts it', () => {
   assert.deepEqual(
     readdirSync(home).filter((name) => name !== '.npm'),
     [],
@@ -175,7 +175,7 @@ test('nothing is written to the home of whoever starts Cellar', () => {
 });
 
 test(
-  'the users of apps and builds reach no unix socket but an app its own, and no more than strangers at a port',
+  'users of apps and builds reach no unix socket of others, and no more than strangers at a port',
   NEEDS_USERS,
   () => {
     const uidOf = (app: string) =>
@@ -188,7 +188,7 @@ test(
     const ports = sockets().filter((socket) => !isPath(socket));
     const routes = ['/v1/apps', '/internal/reconcile', '/cdn-cgi/local/r2/s3/control/x'];
     for (const uid of uids) {
-      // An app's process may talk to itself, and to what answers this app alone.
+      // An app's process may connect to itself, and to the sockets of its own services.
       const others = [...files].filter((path) => !apps[uid] || !path.includes(`/${apps[uid]}/`));
       const asked = [
         ...others.map((path) => ({ at: { path }, path: '/', answer: /^(EACCES|ENOENT)$/ })),
@@ -196,7 +196,7 @@ test(
           routes.map((path) => ({
             at: { port: portOf(socket) },
             path,
-            // Where the packet filter may be set, they do not even get there.
+            // With packet filter rules, they cannot even connect.
             answer: /^HTTP\/1\.1 40[134] |^ECONNREFUSED$/,
           })),
         ),
@@ -208,20 +208,20 @@ test(
   },
 );
 
-/** Connects; resolves once it is known whether the server keeps the connection. */
+/** Connects. Resolves once it is known whether the server keeps the connection open. */
 function open(port: number): Promise<{ refused: boolean; close: () => void }> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');
     const close = () => socket.destroy();
     socket.on('error', () => {});
     socket.on('close', () => resolve({ refused: true, close }));
-    // Refused ones are closed at once; one that is kept gets an answer to a request that is none.
+    // A refused connection is closed at once; an accepted one gets an answer to an invalid request.
     socket.on('data', () => resolve({ refused: false, close }));
     socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
   });
 }
 
-/** What a user gets for each request at a socket: the answer's head and the beginning of its body, or the error's code. */
+/** Sends requests as a user. Returns for each the head and the start of the body, or the error code. */
 function askAs(user: User, asked: { at: { path: string } | { port: number }; path: string }[]): string[] {
   const script = `
     const asked = ${JSON.stringify(asked)};

@@ -1,4 +1,4 @@
-// An app's source through the API: listed, read, compared, and changed by a commit that deploys.
+// An app's source in the API: lists, files, diffs, and commits that deploy.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ const cellar = sharedCellar('code');
 
 const worker = (text: string) => `export default { fetch: () => new Response('${text}') };\n`;
 
-/** An app with files pushed, to main or another branch. */
+/** Creates an app and pushes files, to main or another branch. */
 async function withFiles(slug: string, files: Record<string, string | Buffer>, branch = 'main') {
   const id = await cellar.create(slug);
   const work = await cellar.checkout('hello');
@@ -43,7 +43,7 @@ const AUTHOR = { message: 'from the browser', author_email: 'ada@example.com' };
 const commit = (id: string, files: object[], more: object = {}) =>
   cellar.call('POST', `/v1/apps/${id}/source/commit`, { ...AUTHOR, files, ...more });
 
-/** Waits for the end of a deploy and answers it. */
+/** Waits for the end of a deploy and returns it. */
 async function ended(id: string, deployId: string) {
   let found: { status: string; trigger: string; sha: string } | undefined;
   await eventually(async () => {
@@ -57,7 +57,7 @@ async function ended(id: string, deployId: string) {
 
 const paths = (items: { path: string }[]) => items.map(({ path }) => path);
 
-test('the tree is listed by directory or whole, at any ref, in pages that stay at one commit', async () => {
+test('the tree is listed by directory or recursively, at any ref, in pages of one commit', async () => {
   const { id, sha, push } = await withFiles('listed', {
     'src/a.txt': 'a',
     'src/deep/b.txt': 'bb',
@@ -118,7 +118,7 @@ test('the tree is listed by directory or whole, at any ref, in pages that stay a
   assert.equal((await get('0123456789abcdef', 'tree')).body.code, 'app_not_found');
 });
 
-test('before the first push there is an empty tree and no file, and nothing differs', async () => {
+test('before the first push the tree and the diff are empty, and no file is found', async () => {
   const id = await cellar.create('empty');
   assert.deepEqual((await get(id, 'tree')).body, { sha: null, items: [], next_cursor: null });
   assert.equal((await read(id, 'index.js')).status, 404);
@@ -131,7 +131,7 @@ test('before the first push there is an empty tree and no file, and nothing diff
   });
 });
 
-test('a file is read raw, in ranges, and not again when it is known', async () => {
+test('a file is read raw, in ranges, and answered with 304 when the client has it', async () => {
   const large = randomBytes(700_000);
   const { id } = await withFiles('read', {
     'dir/page.html': '<script>alert(1)</script>\n',
@@ -185,7 +185,7 @@ test('a file is read raw, in ranges, and not again when it is known', async () =
   assert.equal(part.content_base64, large.subarray(5, 7).toString('base64'));
 });
 
-test('a diff is from what serves to main, and between any two commits', async () => {
+test('a diff compares the serving commit with main, or any two commits', async () => {
   const { id, sha, work, push } = await withFiles('differs', {
     'index.js': worker('one'),
     'old.txt': 'line 1\nline 2\nline 3\n',
@@ -223,7 +223,7 @@ test('a diff is from what serves to main, and between any two commits', async ()
   assert.ok(huge.files.some(({ path }: { path: string }) => path === 'huge.txt'));
 });
 
-test('a commit adds, changes, renames and deletes, moves main and deploys', async () => {
+test('a commit adds, changes, renames and deletes files, moves main and deploys', async () => {
   const { id, sha, work } = await withFiles('changed', {
     'index.js': worker('before'),
     'run.sh': 'echo\n',
@@ -276,7 +276,7 @@ test('a commit adds, changes, renames and deletes, moves main and deploys', asyn
   await ended(id, kept.body.deploy_id);
 });
 
-test('the first commit of an app may come through the API, and a git push goes on from it', async () => {
+test('the API can make the first commit of an app, and a git push can follow it', async () => {
   const id = await cellar.create('born');
   const first = await commit(id, [{ path: 'index.js', content: worker('born') }], {
     author_email: 'root@localhost',
@@ -295,7 +295,7 @@ test('the first commit of an app may come through the API, and a git push goes o
   assert.equal((await cellar.get('born')).text, 'pushed');
 });
 
-test('a commit is refused when main is elsewhere, and of commits at once on one parent one wins', async () => {
+test('a commit is refused when main has moved, and only one of concurrent commits on one parent succeeds', async () => {
   const { id, sha } = await withFiles('raced', { 'index.js': worker('one') }, 'main');
   const file = (n: number) => [{ path: `file-${n}.txt`, content: `${n}` }];
   const answers = await Promise.all([1, 2, 3].map((n) => commit(id, file(n), { parent: sha })));
@@ -309,7 +309,7 @@ test('a commit is refused when main is elsewhere, and of commits at once on one 
   assert.equal((await commit(nothing, file(1), { parent: sha })).status, 409);
 });
 
-test('paths that leave the repository, name .git or clash, and changes of what is not there, are refused', async () => {
+test('paths outside the repository, in .git or in conflict, and changes of missing files are refused', async () => {
   const { id, sha, work } = await withFiles('guarded', { 'dir/file.txt': 'x' });
   const bad = [
     '',
@@ -374,7 +374,7 @@ test('paths that leave the repository, name .git or clash, and changes of what i
   assert.equal(stdout.slice(0, 40), sha, 'main has not moved');
 });
 
-test('a commit of 17 MB is taken, one over the limit is 413', async () => {
+test('a commit of 17 MB is accepted, one over the limit is 413', async () => {
   const { id } = await withFiles('heavy', { 'index.js': worker('heavy') });
   const content_base64 = randomBytes(17_000_000).toString('base64');
   const taken = await commit(id, [{ path: 'heavy.bin', content_base64 }]);

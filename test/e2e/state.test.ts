@@ -1,4 +1,4 @@
-// What survives: restarts, SIGKILL of the host, the loss of the control plane, SIGTERM with work in flight, a newer Cellar.
+// State after restarts, SIGKILL of the host, loss of the control plane, SIGTERM with work in flight, and a newer Cellar.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -31,7 +31,7 @@ const WORKER = `${COUNTER_CLASS}export default {
 `;
 
 const cellar = new Cellar();
-/** Of the app `counter`, which lives through all tests. */
+/** Id of the app `counter`, which all tests use. */
 let id = '';
 let acknowledged = 0;
 before(async () => {
@@ -43,15 +43,15 @@ after(() => cellar[Symbol.asyncDispose]());
 const deployCounter = (slug: string) =>
   cellar.deploy(slug, 'hello', { 'index.js': WORKER, 'wrangler.toml': COUNTER_CONFIG });
 
-/** What a counter says, or nothing while it says nothing. */
+/** Returns the answer of a counter, or '' when the connection fails. */
 const answer = (slug: string) =>
   cellar.get(slug).then(
     ({ text }) => text,
     () => '',
   );
 
-/** The counter goes on from what it has acknowledged. */
-async function goesOn(): Promise<void> {
+/** Asserts that the counter continues from the last acknowledged value. */
+async function assertContinues(): Promise<void> {
   assert.equal((await cellar.get('counter')).text, String(++acknowledged));
 }
 
@@ -59,7 +59,7 @@ const cellsOf = (id: string) =>
   processes().filter(({ command }) => command.some((word) => word.includes(`${cellar.data}/run/${id}/`)));
 
 test('SIGKILL of the host leaves no process, and the next start serves what was acknowledged', async () => {
-  await goesOn();
+  await assertContinues();
   const left = descendants(cellar.pid);
   assert.ok(left.length >= 2, 'an app and the control plane run');
   await cellar.stop('SIGKILL');
@@ -67,7 +67,7 @@ test('SIGKILL of the host leaves no process, and the next start serves what was 
   await eventually(() => !processes().some(({ pid }) => pids.has(pid)), 'every child of the host has gone');
 
   await cellar.start();
-  await goesOn();
+  await assertContinues();
   assert.equal((await cellar.call('GET', `/v1/apps/${id}`)).body.status, 'running');
 });
 
@@ -102,7 +102,7 @@ test('killing the control plane fails no request to an app, and it comes back', 
   assert.ok(answered > 0);
 });
 
-test('a SIGTERM lets requests in flight finish, also with a second one', async () => {
+test('SIGTERM lets requests in flight finish, also after a second SIGTERM', async () => {
   const response = await cellar.open('counter', '/slow');
   const reader = response.body!.getReader();
   assert.match(new TextDecoder().decode((await reader.read()).value), /begun/);
@@ -175,7 +175,7 @@ test('deleting an app ends its process, frees its slug and moves its data to the
   await cellar.create('deleted');
 });
 
-test('an app is deleted at once while a release of it loops in its trial', async () => {
+test('an app is deleted at once while its new release loops in a trial', async () => {
   const id = await cellar.create('looping');
   const work = await cellar.checkout('hello');
   writeFileSync(join(work, 'index.js'), 'for (;;);\nexport default { fetch: () => new Response() };\n');
@@ -189,13 +189,13 @@ test('an app is deleted at once while a release of it loops in its trial', async
   }, 'the release is tried');
   const begun = performance.now();
   assert.equal((await cellar.call('DELETE', `/v1/apps/${id}`)).status, 204);
-  // The trial alone would go on for 30 seconds.
+  // The trial alone would take 30 s.
   assert.ok(performance.now() - begun < 25_000);
   assert.equal((await push).code, 0);
   await eventually(() => cellsOf(id).length === 0, 'no process of it is left');
 });
 
-test('a build cut by SIGKILL of the host is recorded as interrupted and begun again', async () => {
+test('a build interrupted by SIGKILL of the host is recorded as interrupted and repeated', async () => {
   const id = await cellar.create('slow');
   const work = await cellar.checkout('hello');
   writeFileSync(
@@ -223,7 +223,7 @@ test('a build cut by SIGKILL of the host is recorded as interrupted and begun ag
   assert.equal((await cellar.call('DELETE', `/v1/apps/${id}`)).status, 204);
 });
 
-/** The file of the control plane's D1 database. */
+/** Returns the path of the control plane's D1 database. */
 function controlDatabase(): string {
   const directory = join(cellar.data, 'control/d1');
   const names = readdirSync(directory, { recursive: true, encoding: 'utf8' });
@@ -244,20 +244,20 @@ test('a control database with a newer schema stops the boot, and the message say
   database.close();
   await cellar.stop();
   await cellar.start();
-  await goesOn();
+  await assertContinues();
 });
 
-test('a lost control database deletes nothing: the app serves on, and new ones can be made', async () => {
-  await goesOn();
+test('after the loss of the control database no app is deleted, apps serve, and new ones can be made', async () => {
+  await assertContinues();
   await cellar.stop();
   rmSync(join(cellar.data, 'control'), { recursive: true });
   await cellar.start();
-  await goesOn();
+  await assertContinues();
   assert.deepEqual((await cellar.call('GET', '/v1/apps')).body.items, []);
   await cellar.create('another');
   await cellar.stop();
   await cellar.start();
-  await goesOn();
+  await assertContinues();
   assert.equal((await cellar.call('GET', '/v1/apps')).body.items.length, 1);
 });
 
@@ -268,8 +268,8 @@ test('apps are served while the control plane cannot start', async () => {
       writeFileSync(join(cellar.data, 'control', path), 'no database '.repeat(1000));
   }
   const starting = cellar.start().catch((error: Error) => error);
-  await eventually(() => cellar.output.includes('the control plane does not start'), 'the failure is told');
-  await goesOn();
+  await eventually(() => cellar.output.includes('the control plane does not start'), 'the failure is logged');
+  await assertContinues();
   assert.deepEqual(await cellar.stop(), { code: 0, signal: null });
   assert.ok((await starting) instanceof Error);
 });

@@ -1,4 +1,4 @@
-// Apps that fill the disk: they are stopped and told why, and nobody else is.
+// Apps that exceed their storage limit or fill the disk are stopped with a reason; others are not.
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -6,7 +6,7 @@ import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, eventually } from '../support/e2e/processes.ts';
 import { DISK_KINDS, SmallDisk } from '../support/small-disk.ts';
 
-/** `/keep?N` keeps N MiB and `/drop` none; `/fill` writes until it is ended. */
+/** A Worker: `/keep?N` stores N MiB, `/drop` deletes all, `/fill` writes until it is killed. */
 const HOARDER = `
 import { DurableObject } from 'cloudflare:workers';
 const MB = new Uint8Array(1_000_000).fill(7);
@@ -45,7 +45,7 @@ const hoarder = { 'index.js': HOARDER, 'wrangler.toml': CONFIG };
 const FLOOR_MB = 64;
 const SETTINGS = { RUNNER_BUILD_MAX_MB: '16', RUNNER_DISK_FLOOR_MB: String(FLOOR_MB) };
 
-test('an app over its limit is stopped and says why, may tidy up when it is started, and is let go', async (t) => {
+test('an app over its storage limit is stopped with the reason, and can delete data after a start', async (t) => {
   const cellar = new Cellar({ ...SETTINGS, RUNNER_APP_MAX_MB: '30' });
   await using _ = cellar;
   using disk = SmallDisk.mount(cellar.data, 400, 'ext4');
@@ -69,7 +69,7 @@ test('an app over its limit is stopped and says why, may tidy up when it is star
   assert.equal((await cellar.get('good')).status, 200);
   assert.equal((await cellar.call('GET', '/ready')).status, 200);
 
-  // It stays so over a restart.
+  // The stop survives a restart of the host.
   await cellar.stop('SIGKILL');
   await cellar.start();
   assert.equal((await cellar.get('hoard')).status, 503);
@@ -121,11 +121,11 @@ for (const kind of DISK_KINDS) {
       '/ready names the disk',
     );
 
-    // With no room at all that takes until the host has made some.
+    // On a full disk this can be stored only after the host has freed space.
     if (cellar.output.includes('the list of stopped apps could not be stored'))
       await cellar.waitFor(/the list of stopped apps is stored again/);
 
-    // Killed while it is short of room, and full: it comes back as it was.
+    // A host that is killed on a full disk restores the same state.
     disk.fill();
     await cellar.stop('SIGKILL');
     disk.fill();

@@ -1,4 +1,4 @@
-// Looking into what a pushed app keeps, over REST and RPC: while it runs, hibernates and sleeps.
+// Reads and writes of a pushed app's storage over REST and RPC, while it runs, hibernates and sleeps.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import { DurableObject } from 'cloudflare:workers';
 export class Room extends DurableObject {
   async fill(alarm) {
     await this.ctx.storage.put({ n: 1, when: new Date(0), map: new Map([['a', 2n]]), '': 'no name' });
-    // Errors, and objects of its own, workerd writes in a form of its own.
+    // workerd serializes errors and its own objects in a special format.
     const late = new DOMException('é', 'TimeoutError');
     const failed = Object.assign(new TypeError('bad', { cause: new Error('inner') }), { code: 42 });
     class Refused extends Error { name = 'Refused' }
@@ -81,7 +81,7 @@ async function push(slug: string, config = CONFIG): Promise<void> {
   assert.match(stderr, /serves this push/, stderr);
 }
 
-/** What is there to be read, in every state of the app. */
+/** Asserts that all storage can be read. Holds in every state of the app. */
 async function assertReadable(id: string): Promise<void> {
   const get = async (path: string) => {
     const { status, body } = await cellar.call('GET', `/v1/apps/${id}/storage${path}`);
@@ -183,7 +183,7 @@ async function assertReadable(id: string): Promise<void> {
   assert.deepEqual([await value('small'), (await value('dir/large')).length], ['é', 100_000]);
 }
 
-test('all that an app keeps is read while it runs, and while it sleeps no process is started', async () => {
+test('all storage of an app can be read while it runs, and while it sleeps without starting it', async () => {
   const id = await cellar.create('keeping');
   await push('keeping');
   assert.equal((await cellar.get('keeping')).text, 'filled');
@@ -204,14 +204,14 @@ test('all that an app keeps is read while it runs, and while it sleeps no proces
   assert.equal(JSON.parse((await cellar.get('keeping', '/read')).text).people.length, 3);
 });
 
-/** Time of processors that a process has taken, in hundredths of a second. */
+/** Returns the CPU time of a process, in hundredths of a second. */
 function ticksOf(pid: number): number {
   const [, fields] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ');
   const [user, system] = fields!.split(' ').slice(11, 13);
   return Number(user) + Number(system);
 }
 
-test('a write goes through a process of the app, as one transaction, and a sleeping app sleeps on', async () => {
+test('a write runs in a process of the app as one transaction, and a sleeping app stays asleep', async () => {
   const id = await cellar.create('writing');
   await push('writing');
   await cellar.get('writing');
@@ -272,7 +272,7 @@ test('a write goes through a process of the app, as one transaction, and a sleep
     assert.equal((await rpc('storage.kv.get', entry)).code, 'storage_not_found');
   };
   await writeAll();
-  // As the refusal of a rounded number says.
+  // The form that the refusal of a rounded number recommends.
   const large = await write({
     sql: 'INSERT INTO people (id, name) VALUES (CAST(? AS INTEGER), ?)',
     params: ['9007199254740993', 'large'],
@@ -302,7 +302,7 @@ test('a write goes through a process of the app, as one transaction, and a sleep
   assert.equal((await cellar.get('writing')).status, 503);
 });
 
-test("a value of KV's largest size goes through Cloudflare's API as an app's own put does", async () => {
+test("Cloudflare's API stores a value of KV's largest size as an app's own put does", async () => {
   const code = `
   const bytes = (size) => new Uint8Array(size).map((_, at) => at * 31);
   export default { async fetch(request, { KV }) {
@@ -387,7 +387,7 @@ test("a value of KV's largest size goes through Cloudflare's API as an app's own
   const broken = fetch(`${cellar.api}/client/v4/accounts/${owner}/storage/kv/namespaces/large/values/raw`, {
     method: 'PUT',
     headers: { authorization: `Bearer ${cellar.token}`, 'content-length': String(MOST) },
-    // Left when its first part is on its way.
+    // Disconnects after the first part.
     body: new ReadableStream({
       pull(controller) {
         if (parts++ > 0) left.abort();
@@ -401,7 +401,7 @@ test("a value of KV's largest size goes through Cloudflare's API as an app's own
   assert.equal(JSON.parse(await own('raw')).digest, expected.digest);
 });
 
-test('what is not there, not allowed or not to be read has a clear answer', async () => {
+test('missing, forbidden and unreadable storage is refused with the reason', async () => {
   const id = await cellar.create('refused');
   const get = async (path: string) => {
     const { status, body } = await cellar.call('GET', `/v1/apps/${id}/storage${path}`);
@@ -410,7 +410,7 @@ test('what is not there, not allowed or not to be read has a clear answer', asyn
   const empty = { databases: [], classes: [], namespaces: [], queues: [], buckets: [] };
   assert.deepEqual((await cellar.call('GET', `/v1/apps/${id}/storage`)).body, empty);
   await push('refused');
-  // Nothing was kept so far.
+  // Nothing was stored so far.
   assert.deepEqual((await cellar.call('GET', `/v1/apps/${id}/storage/d1/people`)).body.tables, []);
   assert.deepEqual((await cellar.call('GET', `/v1/apps/${id}/storage/do/Room`)).body.items, []);
   assert.deepEqual((await rpc('storage.kv.list', { id, namespace_id: 'KV' })).items, []);
@@ -438,7 +438,7 @@ test('what is not there, not allowed or not to be read has a clear answer', asyn
   assert.deepEqual((await rpc('storage.d1.get', reading, { key })).rows, [[1]]);
 });
 
-test('endless reads of one account leave a turn to others, and end when their askers leave', async () => {
+test('endless reads of one account do not block others, and end when their clients disconnect', async () => {
   const id = await cellar.create('endless');
   await push('endless');
   const { id: account } = await rpc('accounts.create', { name: 'Ann', email: 'ann@example.com' });
@@ -484,7 +484,7 @@ export default {
   },
 };`;
 
-test('every list goes on behind the longest keys that there may be', async () => {
+test('every list continues after keys of the largest size', async () => {
   const id = await cellar.deploy('long-keys', 'hello', {
     'index.js': LONG_KEYS,
     'wrangler.toml': `${CONFIG.slice(0, CONFIG.indexOf('[[queues'))}[[r2_buckets]]\nbinding = "FILES"\nbucket_name = "files"\n`,

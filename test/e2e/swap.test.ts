@@ -1,5 +1,5 @@
-// Deploys of an app that is in use: nobody is turned away, nothing acknowledged is lost, and no two processes ever
-// have its storage.
+// Deploys of an app under load: no request fails, no acknowledged write is lost, and no two processes have its storage
+// open at once.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,10 +11,10 @@ import { watchStorage } from '../support/e2e/storage-watch.ts';
 
 const DEPLOYS = 10;
 const CLIENTS = 4;
-/** Between two requests of a client: many come in each moment of a deploy. */
+/** Pause between two requests of a client, in ms: short, so that many requests come during a deploy. */
 const PAUSE_MS = 5;
 
-/** Counts each request in a Durable Object, then keeps the number in D1, then acknowledges it. */
+/** A Worker that counts each request in a Durable Object, stores the number in D1, and then answers with it. */
 const worker = (version: number) => `
 import { DurableObject } from 'cloudflare:workers';
 export class Counter extends DurableObject {
@@ -81,7 +81,7 @@ test(`${DEPLOYS} deploys under load fail no request, lose no acknowledged write,
         failures.push(String((error as Error).cause ?? error));
       }
       longestMs = Math.max(longestMs, performance.now() - from);
-      // The deploys need processors, too.
+      // The deploys need CPU time too.
       await sleep(PAUSE_MS);
     }
   });

@@ -1,4 +1,4 @@
-// The sweep, with a window of a second: who sleeps by itself, and who does not.
+// The sweep with a window of one second: which apps it puts to sleep.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
@@ -11,7 +11,7 @@ after(() => cellar[Symbol.asyncDispose]());
 
 const status = async (id: string) => (await cellar.app(id)).status;
 
-test('the sweep puts to sleep what nobody uses; an open WebSocket, a stop and no release keep an app from it', async () => {
+test('the sweep puts unused apps to sleep, but none that is stopped, has an open WebSocket or has no release', async () => {
   const talking = await cellar.deploy('talking', 'chat');
   const socket = cellar.webSocket('talking', '/rooms/one/socket');
   await once(socket, 'open', { signal: AbortSignal.timeout(60_000) });

@@ -1,4 +1,4 @@
-// Queues and cron triggers of a pushed project, through the whole of a Cellar.
+// Queues and cron triggers of a pushed project, through a whole Cellar.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { sharedCellar } from '../support/e2e/shared.ts';
 
 const cellar = sharedCellar('running');
 
-/** `/send?text` puts a message into the queue; everything else answers what was consumed: text and time, of each. */
+/** A Worker: `/send?text` sends a message to the queue; other paths return text and time of all consumed messages. */
 const CODE = `
 export default {
   async fetch(request, env) {
@@ -53,7 +53,7 @@ async function push(slug: string, config: string): Promise<string> {
   return stderr;
 }
 
-test('a message is consumed in time though its app sleeps, and the app reads as sleeping all the while', async () => {
+test('a message to a sleeping app is consumed in time, and the status stays sleeping', async () => {
   const id = await cellar.create('jobs');
   const read = async () => (await cellar.call('GET', `/v1/apps/${id}`)).body;
   assert.match(await push('jobs', CONFIG('0 0 1 1 *')), /serves this push/);
@@ -73,7 +73,7 @@ test('a message is consumed in time though its app sleeps, and the app reads as 
   assert.ok(late > -1_000 && late < 20_000, `${late} ms late`);
 });
 
-test('a cron expression that nobody understands fails the deploy, and what served before serves on', async () => {
+test('an invalid cron expression fails the deploy, and the release before keeps serving', async () => {
   await cellar.create('crons');
   assert.match(await push('crons', CONFIG('0 0 1 1 *')), /serves this push/);
   const refused = await push('crons', CONFIG('0 25 * * *'));
@@ -81,7 +81,7 @@ test('a cron expression that nobody understands fails the deploy, and what serve
   assert.equal((await cellar.get('crons')).text, '[]');
 });
 
-test('a cron is run now while its app sleeps; its runs are listed and in the log', async () => {
+test('a cron of a sleeping app can be run now, and its runs are listed and logged', async () => {
   const id = await cellar.create('runs');
   assert.match(await push('runs', CONFIG('0 0 1 1 *')), /serves this push/);
   const call = (method: string, params: object) => rpcOf(cellar)(method, { id: 'runs', ...params });
@@ -107,9 +107,9 @@ test('a cron is run now while its app sleeps; its runs are listed and in the log
   const log = async () =>
     (await cellar.call('GET', `/v1/apps/${id}/logs?trace_id=${ran.trace_id}`)).body.items;
   await eventually(async () => (await log()).length === 2, 'both lines of the first run');
-  const [told, said] = await log();
+  const [event, said] = await log();
   assert.match(said.text, /^scheduled for \d+$/);
-  assert.deepEqual([told.fields.trigger, told.fields.outcome], ['manual', 'ok']);
+  assert.deepEqual([event.fields.trigger, event.fields.outcome], ['manual', 'ok']);
 
   assert.equal((await call('crons.run', { cron: '* * * * *' })).code, 'cron_not_found');
   await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });

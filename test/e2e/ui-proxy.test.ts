@@ -1,4 +1,4 @@
-// The control UI behind another proxy, which speaks HTTPS with the world.
+// The control UI behind another proxy that terminates TLS.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -25,7 +25,7 @@ before(async () => {
 });
 after(() => cellar[Symbol.asyncDispose]());
 
-/** Somebody at an address, whose requests the proxy passes on. */
+/** Returns a visitor with a client address, behind the proxy. */
 function at(address: string, from = origin): Visitor {
   return new Visitor(cellar, from, {
     'x-forwarded-proto': 'https',
@@ -34,7 +34,7 @@ function at(address: string, from = origin): Visitor {
   });
 }
 
-test('the link is for the public origin; unused, it is printed again after a SIGKILL, and is the same', async () => {
+test('the welcome link has the public origin, and an unused one is printed again unchanged after a SIGKILL', async () => {
   const token = await welcomeOf(cellar);
   assert.ok(cellar.output.includes(`${origin}/welcome?token=${token}`));
   const from = cellar.output.length;
@@ -43,7 +43,7 @@ test('the link is for the public origin; unused, it is printed again after a SIG
   assert.equal(await welcomeOf(cellar, from), token);
 });
 
-test('cookies are for this very host over HTTPS alone', async () => {
+test('cookies are valid only for this host and over HTTPS', async () => {
   const ada = at('192.0.2.1');
   const { status, headers } = await ada.ask('POST', '/welcome', { ...ADA, token: await welcomeOf(cellar) });
   assert.equal(status, 200);
@@ -52,30 +52,30 @@ test('cookies are for this very host over HTTPS alone', async () => {
   const { body } = await ada.ask('GET', '/session');
   assert.equal(body.account.email, ADA.email);
   assert.equal(body.urls.api, origin.replace('://', '://api.'));
-  // What an app of the parent domain can set has not this name.
+  // An app cannot set a cookie with this name prefix for the parent domain.
   const value = ada.cookies.get(SESSION);
   const tossed = { cookie: `cellar.session_token=${value}; session_token=${value}` };
   assert.equal(await ada.account(tossed), null);
 });
 
-test('a change comes from the public origin, whatever the proxy and the edge speak with each other', async () => {
+test('changes need the public origin, whatever protocol the proxy uses to the edge', async () => {
   const inner = at('192.0.2.2', `http://cellar.localhost:${cellar.edgePort}`);
   assert.equal(await inner.signIn(ADA.email, ADA.password), 403);
   assert.equal(await at('192.0.2.2').signIn(ADA.email, ADA.password), 200);
 });
 
-test('limits count the forwarded address, not the proxy', async () => {
+test('rate limits count the forwarded address, not that of the proxy', async () => {
   const eve = at('192.0.2.3');
   for (let n = 0; n < 5; n++) assert.equal(await eve.signIn(`nobody-${n}@example.com`, 'x'), 401);
   const { status, headers } = await eve.ask('POST', '/api/auth/sign-in/email', ADA);
   assert.equal(status, 429);
   assert.ok(Number(headers.get('retry-after')) >= 1);
-  // Another class of routes, and another address.
+  // Another class of routes, and another address, have separate limits.
   assert.equal((await eve.ask('POST', '/invites/look', { token: 'x' })).status, 404);
   assert.equal(await at('192.0.2.4').signIn(ADA.email, ADA.password), 200);
 });
 
-test('an outside control UI has the base domain: there is no process and no link', async () => {
+test('with an outside control UI there is no process of the control UI and no welcome link', async () => {
   await using other = await new Cellar({ RUNNER_UI_URL: 'https://ui.example.com' }).start();
   const response = await new Visitor(other).page('/apps');
   assert.deepEqual([response.status, response.headers.get('location')], [302, 'https://ui.example.com']);

@@ -1,4 +1,4 @@
-// The control UI's server, through the gateway: the first visit, who is signed in, and what each may do.
+// The control UI's server through the gateway: the first visit, sign-in, sessions and permissions.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { SecurityKey, totp } from '../support/e2e/authenticators.ts';
@@ -12,7 +12,7 @@ const cellar = new Cellar({ RUNNER_SMTP_URL: inbox.url, RUNNER_SMTP_FROM: 'cella
 const ADA = { name: 'Ada', email: 'ada@example.com', password: 'a long enough password' };
 let ada: Visitor;
 
-/** The process of the control UI. */
+/** Returns the processes of the control UI. */
 const uiProcesses = () =>
   descendants(cellar.pid).filter(({ command }) => command.some((word) => word.endsWith('/ui/ui.capnp')));
 
@@ -25,11 +25,11 @@ after(async () => {
   await inbox.close();
 });
 
-test('nobody looks: there is no process', () => {
+test('without a visit the control UI has no process', () => {
   assert.deepEqual(uiProcesses(), []);
 });
 
-test('the first visit starts it, and gets the page with a strict policy; every address is the page', async () => {
+test('the first visit starts the server; every address returns the page, with a strict security policy', async () => {
   const page = await ada.page('/');
   assert.equal(page.status, 200);
   assert.match(page.headers.get('content-type')!, /^text\/html/);
@@ -51,7 +51,7 @@ test('the first visit starts it, and gets the page with a strict policy; every a
   assert.equal(again.status, 304);
 });
 
-test('scripts and styles are packed, kept for ever, and no page for whoever asks for another', async () => {
+test('scripts and styles are compressed and cacheable for ever, and a missing file does not return the page', async () => {
   const { text } = await ada.page('/');
   const [, script] = /<script type="module" src="([^"]+)"/.exec(text)!;
   const packed = await ada.open('GET', script!, undefined, { 'accept-encoding': 'gzip, br' });
@@ -65,7 +65,7 @@ test('scripts and styles are packed, kept for ever, and no page for whoever asks
   assert.equal((await ada.ask('GET', '/assets/nothing.js')).status, 404);
 });
 
-test('nobody is signed in, and an API key or the runner token is nothing here', async () => {
+test('a visitor is not signed in, and an API key or the runner token does not change that', async () => {
   for (const secret of [cellar.token, cellar.key]) {
     const headers = { authorization: `Bearer ${secret}` };
     assert.equal((await ada.ask('GET', '/v1/apps', undefined, headers)).status, 401);
@@ -77,7 +77,7 @@ test('nobody is signed in, and an API key or the runner token is nothing here', 
   assert.equal((await ada.ask('POST', '/api/auth/sign-up/email', ADA)).status, 404);
 });
 
-test('what a stranger has the library complain about is one line of the log, now and then', async () => {
+test('errors that strangers cause in the auth library make few log lines, each on one line', async () => {
   const stranger = new Visitor(cellar);
   const from = cellar.output.length;
   const complain = (n: number) => {
@@ -89,7 +89,7 @@ test('what a stranger has the library complain about is one line of the log, now
     });
   };
   for (const n of [1, 2, 3]) assert.equal((await complain(n)).status, 403);
-  // Once it has ended, all that it printed was read.
+  // When the process has ended, all its output was read.
   process.kill(uiProcesses()[0]!.pid, 'SIGKILL');
   await cellar.waitFor(/the process of the control UI ended.*\n/, from);
   const lines = cellar.output.slice(from).split('\n');
@@ -101,7 +101,7 @@ test('what a stranger has the library complain about is one line of the log, now
   await eventually(async () => (await stranger.page('/')).status === 200, 'another process answers');
 });
 
-test('the link of the first start makes the first person the admin of the first account, once', async () => {
+test('the welcome link makes one person the admin of the first account, once', async () => {
   const token = await welcomeOf(cellar);
   const purpose = await ada.ask('POST', '/invites/look', { token });
   assert.deepEqual([purpose.body.kind, purpose.body.role], ['welcome', 'admin']);
@@ -110,7 +110,7 @@ test('the link of the first start makes the first person the admin of the first 
     'invite_not_found',
   );
   assert.equal((await ada.ask('POST', '/welcome', { ...ADA, token, password: 'short' })).status, 400);
-  // Two at once: one of them is refused, and the other's password counts.
+  // Of two concurrent requests one is refused, and the other's password is set.
   const eve = new Visitor(cellar);
   const [first, second] = await Promise.all([
     ada.ask('POST', '/welcome', { ...ADA, token }),
@@ -135,7 +135,7 @@ test('the link of the first start makes the first person the admin of the first 
   assert.deepEqual([items.length, items[0].role, items[0].id], [1, 'owner', body.account.id]);
 });
 
-test('the cookie is for this origin alone, and for no script', async () => {
+test('the session cookie is valid only for this origin, and hidden from scripts', async () => {
   const visitor = new Visitor(cellar);
   const { headers } = await visitor.ask('POST', '/api/auth/sign-in/email', ADA);
   const cookie = headers.getSetCookie().find((line) => line.startsWith('cellar.session_token='))!;
@@ -159,7 +159,7 @@ test('calls, REST and streams go to the API as the signed-in account', async () 
   ending.abort();
 });
 
-test('what another origin sends is refused, and a change of which nobody says where it comes from', async () => {
+test('requests from another origin are refused, and changes without an origin', async () => {
   const call = { jsonrpc: '2.0', id: 1, method: 'apps.list', params: {} };
   const from = (headers: Record<string, string>) => ada.ask('POST', '/rpc', call, headers);
   assert.equal((await from({})).status, 200);
@@ -180,14 +180,14 @@ test('what another origin sends is refused, and a change of which nobody says wh
   assert.match(
     refused.body.detail,
     /the API at http:/,
-    'a program that came to the wrong address is told the right one',
+    'the refusal names the address of the API for programs',
   );
   assert.equal((await ada.ask('GET', '/v1/apps', undefined, { 'sec-fetch-site': 'same-site' })).status, 403);
   assert.equal((await ada.ask('POST', '/api/auth/sign-out', {}, { origin: 'http://evil.test' })).status, 403);
   assert.ok(await ada.account());
 });
 
-test('the API answers with data alone: nothing that a browser would run or embed, here and at its own address', async () => {
+test('no answer of the API can be run or embedded by a browser, here and at its own address', async () => {
   const app = await ada.rpc('apps.get_by_slug', { slug: 'by-ada' });
   const destinations = {
     script: 403,
@@ -227,7 +227,7 @@ test('the API answers with data alone: nothing that a browser would run or embed
   assert.equal(wake.status, 200, 'proxies pass on what browsers say of requests to apps');
 });
 
-/** Has Ada invite somebody, who is then signed in. */
+/** Makes Ada invite a person, who accepts and is signed in. */
 async function newcomer(name: string, params: object = {}): Promise<{ visitor: Visitor; id: string }> {
   const { url } = await ada.rpc('invites.create', params);
   assert.ok(url.startsWith(`${ada.origin}/invite?token=`));
@@ -240,7 +240,7 @@ async function newcomer(name: string, params: object = {}): Promise<{ visitor: V
   return { visitor, id: body.account.id };
 }
 
-test('whoever is invited for one app has that, until the account is deleted: then the session ends', async () => {
+test('an invite for one app gives access to that app, and deleting the account ends the session', async () => {
   const app = await ada.rpc('apps.get_by_slug', { slug: 'by-ada' });
   const { visitor, id } = await newcomer('bob', { app: { id: app.id, role: 'view' } });
   assert.equal((await visitor.account()).role, 'member');
@@ -254,7 +254,7 @@ test('whoever is invited for one app has that, until the account is deleted: the
   assert.equal(await visitor.signIn('bob@example.com', 'the password of bob'), 401);
 });
 
-test('an invite is sent to its address; where that fails, whoever invites is told, and has the link', async () => {
+test('an invite is sent by e-mail; if that fails, the inviter sees the error and the link', async () => {
   const made = await ada.rpc('invites.create', { email: 'mia@example.com', role: 'admin' });
   assert.deepEqual(made.mail, { to: 'mia@example.com', problem: null });
   assert.deepEqual(inbox.linksTo('mia@example.com'), [made.url]);
@@ -269,7 +269,7 @@ test('an invite is sent to its address; where that fails, whoever invites is tol
   assert.equal((await ada.rpc('invites.create', {})).mail, null);
 });
 
-test('a link for a forgotten password goes to the account alone; nobody is told whether there is one', async () => {
+test('a reset link is sent only to the account’s address, and the answer does not reveal whether it exists', async () => {
   const { visitor, id } = await newcomer('nora');
   const enabled = await visitor.ask('POST', '/api/auth/two-factor/enable', {
     password: 'the password of nora',
@@ -294,12 +294,12 @@ test('a link for a forgotten password goes to the account alone; nobody is told 
       (each: { account: string }) => each.account !== id,
     ),
   );
-  // The third in an hour is the last: Ada's comes after those that are left out.
+  // At most three e-mails an hour: Nora's further ones are dropped, and Ada's arrives after them.
   for (let i = 0; i < 3; i++) assert.equal((await forgot('nora@example.com')).status, 200);
   await forgot('ada@example.com');
   await eventually(() => inbox.linksTo('ada@example.com').length === 1, 'the e-mail to Ada has come');
   assert.equal(links().length, 3);
-  // After some for one address, whoever it is of, the next has to wait.
+  // Requests for one address are rate limited, whether it has an account or not.
   await eventually(async () => (await forgot('nora@example.com')).status === 429, 'one more has to wait');
 
   const [token, other] = links().map((link) => new URL(link).searchParams.get('token'));
@@ -313,7 +313,7 @@ test('a link for a forgotten password goes to the account alone; nobody is told 
   });
   assert.deepEqual(used.body.account, { id, name: 'nora', email: 'nora@example.com', role: 'member' });
   assert.equal(await visitor.account(), null);
-  // An e-mail alone is no second factor.
+  // An e-mail does not replace the second factor.
   assert.equal(await again.account(), null);
   const code = await again.ask('POST', '/api/auth/two-factor/verify-totp', { code: totp(factor) });
   assert.equal(code.status, 200);
@@ -321,7 +321,7 @@ test('a link for a forgotten password goes to the account alone; nobody is told 
   assert.equal((await again.ask('POST', '/invites/look', { token: other })).body.code, 'invite_not_found');
 });
 
-test('who signs out is out: the cookie of before is worth nothing', async () => {
+test('signing out makes the old cookie invalid', async () => {
   const { visitor } = await newcomer('carol');
   const kept = new Map(visitor.cookies);
   assert.equal((await visitor.ask('POST', '/api/auth/sign-out', {})).status, 200);
@@ -331,7 +331,7 @@ test('who signs out is out: the cookie of before is worth nothing', async () => 
   assert.equal(await visitor.rpc('apps.list', {}), 'unauthorized');
 });
 
-test('sessions are listed and ended; a changed password ends the others', async () => {
+test('sessions are listed and can be ended; a changed password ends all others', async () => {
   const { visitor } = await newcomer('dora');
   const elsewhere = new Visitor(cellar);
   assert.equal(await elsewhere.signIn('dora@example.com', 'the password of dora'), 200);
@@ -355,7 +355,7 @@ test('sessions are listed and ended; a changed password ends the others', async 
   assert.equal(await elsewhere.signIn('dora@example.com', 'another password of dora'), 200);
 });
 
-test('a second factor is asked for; a link for the account takes it away, and ends sessions', async () => {
+test('a sign-in asks for the second factor; a recovery link removes it and ends sessions', async () => {
   const { visitor, id } = await newcomer('erin');
   const password = 'the password of erin';
   const { body } = await visitor.ask('POST', '/api/auth/two-factor/enable', { password });
@@ -377,7 +377,7 @@ test('a second factor is asked for; a link for the account takes it away, and en
   const trusted = { code: code(), trustDevice: true };
   assert.equal((await elsewhere.ask('POST', '/api/auth/two-factor/verify-totp', trusted)).status, 200);
   assert.ok(await elsewhere.account());
-  // Whoever saw the code typed cannot use it again.
+  // A code cannot be used twice.
   const thief = new Visitor(cellar);
   await thief.ask('POST', '/api/auth/sign-in/email', { email: 'erin@example.com', password });
   const copied = await thief.ask('POST', '/api/auth/two-factor/verify-totp', trusted);
@@ -395,7 +395,7 @@ test('a second factor is asked for; a link for the account takes it away, and en
   assert.equal(await elsewhere.account(), null);
   assert.equal(await visitor.account(), null);
 
-  // The browser that was trusted before is asked for the new factor.
+  // A browser that was trusted before must enter the new factor.
   const { password: renewed } = used;
   const anew = (await again.ask('POST', '/api/auth/two-factor/enable', { password: renewed })).body;
   const verified = { code: totp(anew.totpURI) };
@@ -404,7 +404,7 @@ test('a second factor is asked for; a link for the account takes it away, and en
   assert.equal((await elsewhere.ask('POST', '/api/auth/sign-in/email', back)).body.twoFactorRedirect, true);
 });
 
-test('a passkey signs in, at this origin alone', async () => {
+test('a passkey signs in only at this origin', async () => {
   const { visitor, id } = await newcomer('fred');
   const key = new SecurityKey();
   const path = '/api/auth/passkey';
@@ -424,7 +424,7 @@ test('a passkey signs in, at this origin alone', async () => {
     const { status } = await elsewhere.ask('POST', `${path}/verify-authentication`, body);
     return { status, account: await elsewhere.account() };
   };
-  // An app of this site may ask the key in our name, but not from our origin.
+  // An app on the same site can request our passkey, but its origin differs.
   const foreign = await signIn(`http://by-ada.localhost:${cellar.edgePort}`);
   assert.notEqual(foreign.status, 200);
   assert.equal(foreign.account, null);
@@ -433,18 +433,18 @@ test('a passkey signs in, at this origin alone', async () => {
   assert.equal(account.id, id);
 });
 
-test('cookies that an app sets for the parent domain sign nobody in', async () => {
+test('cookies that an app sets for the parent domain do not sign a visitor in', async () => {
   const { visitor } = await newcomer('gina');
   const own = visitor.cookies.get('cellar.session_token')!;
   const send = (cookie: string) => visitor.account({ cookie });
   assert.ok(await send(`cellar.session_token=${own}`));
-  // Two of one name: nobody can tell which is ours, and the app's may be a session of the app's owner.
+  // Of two cookies with one name, the server cannot tell which is its own. The app's may be a session of the app's owner.
   for (const pair of [`cellar.session_token=x; cellar.session_token=${own}`, `cellar.session_token=${own}x`])
     assert.equal(await send(pair), null);
   assert.ok(await send(`other=1; cellar.theme=x; cellar.session_token=${own}`));
 });
 
-test('killed, it is back with the next visit, and whoever was signed in still is', async () => {
+test('the next visit restarts a killed server, and sessions stay valid', async () => {
   const { pid } = uiProcesses()[0]!;
   process.kill(pid, 'SIGKILL');
   const isBack = async () =>
@@ -452,7 +452,7 @@ test('killed, it is back with the next visit, and whoever was signed in still is
   await eventually(isBack, 'a new process answers');
 });
 
-test('a host that was killed leaves no process; after it, sessions go on and no link is printed', async () => {
+test('a killed host leaves no process of the control UI; after its start sessions stay valid and no link is printed', async () => {
   const { pid } = uiProcesses()[0]!;
   const from = cellar.output.length;
   await cellar.stop('SIGKILL');

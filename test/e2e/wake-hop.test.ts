@@ -1,4 +1,4 @@
-// The wake hop as other proxies take it: Caddy and nginx as `docs/proxies.md` sets them up, in front of a whole Cellar.
+// The wake hop with other proxies: Caddy and nginx, configured as in `docs/proxies.md`, in front of a whole Cellar.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -27,7 +27,7 @@ const COUNTER = {
 const BODY_BYTES = 5 * 1024 * 1024;
 
 const cellar = new Cellar({ RUNNER_TRUSTED_PROXIES: '127.0.0.1' });
-/** The id of the app that sleeps and wakes. */
+/** Id of the app that sleeps and wakes. */
 let counter: string;
 let count = 0;
 
@@ -41,7 +41,7 @@ after(() => cellar[Symbol.asyncDispose]());
 for (const { name, start, skip } of PROXIES) {
   describe(name, { skip }, () => {
     let proxy: OtherProxy;
-    /** Tells of each request that reached the edge whether the app ran by then. */
+    /** Records for each request at the edge whether the app was running. */
     let watch: EdgeWatch;
     before(async () => {
       watch = new EdgeWatch(cellar.edgePort, () => hasProcess());
@@ -68,7 +68,7 @@ for (const { name, start, skip } of PROXIES) {
       assert.deepEqual(JSON.parse(text), { count: ++count, bytes });
     };
 
-    test('a first request waits at the proxy for the wake and is served, an upload whole', async () => {
+    test('a first request waits at the proxy for the wake and is served, also an upload', async () => {
       const upload = { method: 'POST', body: Buffer.alloc(BODY_BYTES, 'x') };
       for (const [init, bytes] of [[{}, 0] as const, [upload, BODY_BYTES] as const]) {
         await sleep();
@@ -97,13 +97,13 @@ for (const { name, start, skip } of PROXIES) {
       await eventually(async () => (await cellar.call('GET', path)).status === 200, 'it is back');
     });
 
-    test('a host that nobody has is told so', async () => {
+    test('an unknown host gets an error that says so', async () => {
       const { status, text } = await get('nobody');
       assert.equal(status, 404);
       assert.equal(JSON.parse(text).code, 'unknown_host');
     });
 
-    test('a stopped app says that it is stopped', async () => {
+    test('a request to a stopped app gets an error that says so', async () => {
       await desire('stopped');
       const { status, headers, text } = await get('counter');
       assert.equal(status, 503);
@@ -113,7 +113,7 @@ for (const { name, start, skip } of PROXIES) {
       await served({}, 0);
     });
 
-    test('a wake that fails is a 503 with Retry-After, for an upload too', async () => {
+    test('a failed wake answers 503 with Retry-After, also to an upload', async () => {
       await sleep();
       const release = join(cellar.data, 'releases', counter, (await app()).live_deploy_id);
       const [module, kept] = [join(release, 'modules/index.js'), join(release, 'kept.js')];
@@ -133,26 +133,26 @@ for (const { name, start, skip } of PROXIES) {
       count++;
     });
 
-    test("a WebSocket through it stays open over another app's sleep and wake", async () => {
+    test('a WebSocket through the proxy stays open while another app sleeps and wakes', async () => {
       const socket = new WebSocket(`ws://chat.localhost:${proxy.port}/rooms/one/socket`, {
         dispatcher: LOCALHOST,
       });
-      await heard(socket, 'open');
+      await nextEvent(socket, 'open');
       const closes: unknown[] = [];
       socket.addEventListener('close', (event) => closes.push(event.code));
       await sleep();
       await served({}, 0);
-      const message = heard(socket, 'message');
+      const message = nextEvent(socket, 'message');
       socket.send(JSON.stringify({ name: 'a', text: 'still here' }));
       assert.match(String((await message).data), /still here/);
       assert.deepEqual(closes, []);
       socket.close();
-      await heard(socket, 'close');
+      await nextEvent(socket, 'close');
     });
   });
 }
 
-test('while Cellar drains, new requests through any of them are told to come again', async () => {
+test('while Cellar drains, new requests through each proxy are answered with Retry-After', async () => {
   const behind = {
     apiPort: Number(new URL(cellar.api).port),
     edgePort: cellar.edgePort,
@@ -191,7 +191,7 @@ function whyNot(program: string, argument: string): string | false {
     : false;
 }
 
-/** The counting app as the API has it. */
+/** Reads the counting app from the API. */
 async function app() {
   return cellar.app(counter);
 }
@@ -211,8 +211,8 @@ function hasProcess(): boolean {
   return cells(counter).length > 0;
 }
 
-/** The first event of a kind; rejects with an error of the WebSocket, or after a while. */
-async function heard(socket: WebSocket, event: string): Promise<{ data: unknown }> {
+/** Resolves with the next event of a kind. Rejects at an error of the WebSocket, or after a timeout. */
+async function nextEvent(socket: WebSocket, event: string): Promise<{ data: unknown }> {
   const deadline = { signal: AbortSignal.timeout(60_000) };
   const failed = once(socket, 'error', deadline).then(([error]) => Promise.reject(error.error ?? error));
   const [first] = await Promise.race([once(socket, event, deadline), failed]);

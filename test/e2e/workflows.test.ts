@@ -1,4 +1,4 @@
-// Workflows of a pushed project, through the whole of a Cellar: the API, Wrangler, sleep and kill -9.
+// Workflows of a pushed project through a whole Cellar: the API, Wrangler, sleep and kill -9.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { Project } from '../support/wrangler/wrangler.ts';
 
 const cellar = sharedCellar('running');
 
-/** What `run()` does is in its parameters: `work` and `sleep` in ms, whether it waits for an event or fails. */
+/** A Workflow controlled by its parameters: `work` and `sleep` in ms, and whether it waits for an event or fails. */
 const CODE = `
 import { WorkflowEntrypoint } from 'cloudflare:workers';
 export class Order extends WorkflowEntrypoint {
@@ -58,7 +58,7 @@ async function push(slug: string): Promise<string> {
   return id;
 }
 
-test('an app with Workflows sleeps through a long wait, and what is kept of it is read meanwhile', async () => {
+test('an app with Workflows sleeps during a long wait, and its instances can be read meanwhile', async () => {
   const id = await push('store');
   assert.equal((await cellar.get('store', '/asked')).text, 'made');
   await hasEnded('asked');
@@ -107,7 +107,7 @@ test('an app with Workflows sleeps through a long wait, and what is kept of it i
   assert.equal((await cellar.app(id)).status, 'sleeping');
 });
 
-test('instances are made and changed by their app’s people, and nobody else’s are', async () => {
+test('only people of an app can make and change its instances', async () => {
   await call('create', { instance: 'one', params: { waits: true } });
   await eventually(async () => (await get('one')).status === 'waiting', 'it waits');
   assert.equal((await call('pause', { instance: 'one' })).status, 'paused');
@@ -156,7 +156,7 @@ test('instances are made and changed by their app’s people, and nobody else’
     );
 });
 
-test('Wrangler deploys a project with Workflows, and drives its instances', async () => {
+test('Wrangler deploys a project with Workflows, and controls its instances', async () => {
   const project = new Project(cellar, {
     'wrangler.json': JSON.stringify({
       ...JSON.parse(CONFIG('drive')),
@@ -204,7 +204,7 @@ test('Wrangler deploys a project with Workflows, and drives its instances', asyn
   assert.equal(await status(), undefined);
 });
 
-test('kill -9 of everything: what slept ends in time, and a step that ran runs again', async () => {
+test('after kill -9 of everything a sleeping instance ends in time, and an interrupted step runs again', async () => {
   await push('lasting');
   const create = (instance: string, params: object) =>
     rpc('workflows.instances.create', { id: 'lasting', workflow: 'orders', instance, params });
