@@ -1,4 +1,4 @@
-// People who invite each other, and come back in, in a real Chromium.
+// Invites, sign-in and password reset in a real Chromium.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -30,7 +30,7 @@ after(async () => {
   await inbox.close();
 });
 
-/** Somebody with an account, signed in. */
+/** Makes an account and returns the signed-in person. */
 async function member(name: string): Promise<Person> {
   const { url } = await rpc('invites.create', {});
   const person = await browser.person(originOf(cellar));
@@ -38,7 +38,7 @@ async function member(name: string): Promise<Person> {
   return person;
 }
 
-/** Has Bob invite an address. @returns the link that came by e-mail */
+/** Makes Bob invite an address. @returns the link from the e-mail */
 async function invite(email: string, role: string): Promise<string> {
   const { page } = bob;
   await page.getByRole('button', { name: 'Invite somebody' }).click();
@@ -77,14 +77,14 @@ test(
     await bob.page.reload();
     await bob.page.getByLabel('Role of Carol').waitFor();
     await bob.page.getByText('carol@example.com').waitFor();
-    // The link is used.
+    // The link can be used only once.
     carol.expect(/404/);
     await carol.page.goto(link);
     await carol.page.getByText('This link leads nowhere any more').waitFor();
   },
 );
 
-test('whoever has an account signs in, and accepts', NEEDS_CHROMIUM, async () => {
+test('an invited person with an account signs in and accepts', NEEDS_CHROMIUM, async () => {
   const dora = await member('Dora');
   await dora.page.context().clearCookies();
   await bob.page.goto('/apps/of-bob/collaborators');
@@ -98,7 +98,7 @@ test('whoever has an account signs in, and accepts', NEEDS_CHROMIUM, async () =>
   assert.deepEqual(await dora.findings(), []);
   await dora.page.getByRole('button', { name: 'Accept' }).click();
   await dora.page.waitForURL('**/apps/of-bob');
-  // Who may only look is shown nothing to invite with.
+  // The role view sees no form for invites.
   await dora.page.goto('/apps/of-bob/collaborators');
   await dora.page.getByText('dora@example.com').waitFor();
   const sections = dora.page.getByRole('navigation').getByRole('link');
@@ -112,7 +112,7 @@ test('whoever has an account signs in, and accepts', NEEDS_CHROMIUM, async () =>
   assert.equal(await dora.page.getByRole('button', { name: 'Invite somebody' }).count(), 0);
 });
 
-test('a forgotten password is set anew by a link in an e-mail', NEEDS_CHROMIUM, async () => {
+test('a link in an e-mail resets a forgotten password', NEEDS_CHROMIUM, async () => {
   const { page } = await browser.person(originOf(cellar), { viewport: { width: 360, height: 740 } });
   await page.goto('/');
   await page.getByRole('button', { name: 'I forgot my password' }).click();

@@ -1,5 +1,5 @@
-// What a person does with a new machine, in a real Chromium through the gateway: the first account, an app brought live, a
-// deploy that fails, mended in the editor and rolled back, a friend with another role, and what goes wrong on the way.
+// First steps on a new machine, in a real Chromium through the gateway: the first account, an app brought live, a failed
+// deploy fixed in the editor and rolled back, errors, and a hostile app.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ after(async () => {
   await cellar[Symbol.asyncDispose]();
 });
 
-/** Pushes a Worker that answers `text`, or other code, and answers what the pusher reads. */
+/** Pushes a Worker that answers `text`, or other code. Returns git's output. */
 async function push(text: string, code = `export default { fetch: () => new Response('${text}') };\n`) {
   writeFileSync(join(work, 'index.js'), code);
   await cellar.commit(work, text);
@@ -38,7 +38,7 @@ const answers = (text: string) =>
   eventually(async () => (await cellar.get('shop')).text === text, `the app answers ${text}`);
 
 test(
-  'the link of the first start makes the first account, and an app that is pushed turns up live',
+  'the welcome link makes the first account, and a pushed app appears as live',
   NEEDS_CHROMIUM,
   async () => {
     const { page } = ada;
@@ -52,7 +52,7 @@ test(
     await page.getByRole('button', { name: 'Make the app' }).click();
     await page.getByRole('heading', { name: 'shop', level: 1 }).waitFor();
     assert.match(await push('first'), /serves this push/);
-    // The page turns into the first deploy by itself.
+    // The page shows the first deploy without a reload.
     await page.getByRole('heading', { name: 'first', level: 1 }).waitFor();
     await page.locator('.screen-head').getByText('live', { exact: true }).waitFor();
     await page.goto('/apps/shop');
@@ -67,7 +67,7 @@ test(
   },
 );
 
-test('where an app is and how it is built is set among its settings', NEEDS_CHROMIUM, async () => {
+test('the settings of an app change its location and its build', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   await page.goto('/apps/shop/settings');
   const folder = page.getByLabel('Root directory');
@@ -88,50 +88,54 @@ test('where an app is and how it is built is set among its settings', NEEDS_CHRO
   browser.assertQuiet();
 });
 
-test('why a deploy failed is read, mended in the editor, and rolled back', NEEDS_CHROMIUM, async () => {
-  const { page } = ada;
-  assert.match(
-    await push('broken', 'export default {\n  fetch() { return new Response( }\n};\n'),
-    /deploy failed/,
-  );
-  await page.goto('/apps/shop/deploys');
-  await page.getByRole('link', { name: 'broken' }).click();
-  await page
-    .getByRole('link', { name: /index\.js:2/ })
-    .first()
-    .click();
-  // The link leads to the source as it was deployed; what is edited is main.
-  await page.waitForURL(/\/source\/index\.js/);
-  await page.goto('/apps/shop/source/index.js');
-  const editor = page.locator('.cm-content');
-  // Chromium itself gives what replaces a selection a style for a moment.
-  ada.expect(/Applying inline style violates/);
-  await editor.click();
-  await page.keyboard.press('Control+a');
-  await page.keyboard.insertText("export default { fetch: () => new Response('mended') };\n");
-  await page.getByRole('button', { name: 'Commit 1 change' }).click();
-  const dialog = page.getByRole('dialog');
-  const changed = dialog.getByRole('region', { name: 'What is committed' });
-  await changed.getByText('fetch() { return new Response( }').waitFor();
-  assert.equal(await changed.locator('tr.removed').count(), 3);
-  await changed.locator('tr.added').getByText("new Response('mended')").waitFor();
-  await dialog.getByLabel('Message').fill('mended');
-  await dialog.getByRole('button', { name: /^Commit/ }).click();
-  await answers('mended');
-  await page.goto('/apps/shop/deploys');
-  await page.getByRole('link', { name: 'first', exact: true }).click();
-  await page.getByRole('button', { name: 'Roll back to this' }).click();
-  await answers('first');
-  await page.getByText('Ada rolled back').waitFor();
-  // The list goes forward again.
-  await page.goto('/apps/shop/deploys');
-  await page.getByRole('button', { name: 'Roll back to this' }).first().click();
-  await answers('mended');
-  browser.assertQuiet();
-});
+test(
+  'the cause of a failed deploy is shown, fixed in the editor, and rolled back',
+  NEEDS_CHROMIUM,
+  async () => {
+    const { page } = ada;
+    assert.match(
+      await push('broken', 'export default {\n  fetch() { return new Response( }\n};\n'),
+      /deploy failed/,
+    );
+    await page.goto('/apps/shop/deploys');
+    await page.getByRole('link', { name: 'broken' }).click();
+    await page
+      .getByRole('link', { name: /index\.js:2/ })
+      .first()
+      .click();
+    // The link shows the deployed source; the editor changes main.
+    await page.waitForURL(/\/source\/index\.js/);
+    await page.goto('/apps/shop/source/index.js');
+    const editor = page.locator('.cm-content');
+    // Chromium briefly sets an inline style on text that replaces a selection.
+    ada.expect(/Applying inline style violates/);
+    await editor.click();
+    await page.keyboard.press('Control+a');
+    await page.keyboard.insertText("export default { fetch: () => new Response('mended') };\n");
+    await page.getByRole('button', { name: 'Commit 1 change' }).click();
+    const dialog = page.getByRole('dialog');
+    const changed = dialog.getByRole('region', { name: 'What is committed' });
+    await changed.getByText('fetch() { return new Response( }').waitFor();
+    assert.equal(await changed.locator('tr.removed').count(), 3);
+    await changed.locator('tr.added').getByText("new Response('mended')").waitFor();
+    await dialog.getByLabel('Message').fill('mended');
+    await dialog.getByRole('button', { name: /^Commit/ }).click();
+    await answers('mended');
+    await page.goto('/apps/shop/deploys');
+    await page.getByRole('link', { name: 'first', exact: true }).click();
+    await page.getByRole('button', { name: 'Roll back to this' }).click();
+    await answers('first');
+    await page.getByText('Ada rolled back').waitFor();
+    // Rolls forward from the list.
+    await page.goto('/apps/shop/deploys');
+    await page.getByRole('button', { name: 'Roll back to this' }).first().click();
+    await answers('mended');
+    browser.assertQuiet();
+  },
+);
 
 test(
-  'a machine whose control plane starts again loses nobody, and a page says that there is no answer',
+  'a restart of the control plane keeps sessions, and the page says that the server does not answer',
   NEEDS_CHROMIUM,
   async () => {
     const { page } = ada;
@@ -147,24 +151,20 @@ test(
   },
 );
 
-test(
-  'a session that ends asks for the password, and comes back to where one was',
-  NEEDS_CHROMIUM,
-  async () => {
-    const { page } = ada;
-    await page.goto('/apps/shop/deploys');
-    await page.getByRole('link', { name: 'mended' }).first().waitFor();
-    ada.expect(/status of 401/);
-    await page.context().clearCookies();
-    await page.reload();
-    await page.getByLabel('E-mail').fill('ada@example.com');
-    await page.getByLabel('Password').fill(PASSWORD);
-    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
-    await page.getByRole('link', { name: 'mended' }).first().waitFor();
-    assert.match(page.url(), /\/apps\/shop\/deploys$/);
-    browser.assertQuiet();
-  },
-);
+test('an ended session asks for the password, and returns to the same page', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  await page.goto('/apps/shop/deploys');
+  await page.getByRole('link', { name: 'mended' }).first().waitFor();
+  ada.expect(/status of 401/);
+  await page.context().clearCookies();
+  await page.reload();
+  await page.getByLabel('E-mail').fill('ada@example.com');
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await page.getByRole('link', { name: 'mended' }).first().waitFor();
+  assert.match(page.url(), /\/apps\/shop\/deploys$/);
+  browser.assertQuiet();
+});
 
 const EVIL = (
   origin: string,

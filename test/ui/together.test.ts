@@ -1,4 +1,4 @@
-// The control UI in a real Chromium where it is hard: large files, a connection that breaks, several people at once.
+// Difficult cases of the control UI in a real Chromium: large files, broken connections, several people at once.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
@@ -30,7 +30,7 @@ after(async () => {
   await cellar[Symbol.asyncDispose]();
 });
 
-/** The token in the link of an invite that gives the role `view` on the app. */
+/** Makes an invite with the role `view` on the app, and returns its token. */
 async function invited(email: string): Promise<string> {
   const { url } = await rpc('invites.create', { email, app: { id, role: 'view' } });
   return new URL(url).searchParams.get('token')!;
@@ -59,7 +59,7 @@ test('axe finds nothing on the public pages, in either theme', NEEDS_CHROMIUM, a
 });
 
 test(
-  "an app's object is data to a browser: no script, worker, style or frame of the control UI",
+  "a browser does not load an app's object as script, worker, style or frame of the control UI",
   NEEDS_CHROMIUM,
   async () => {
     const path = `/v1/apps/${id}/storage/r2/files/raw?key=evil.js`;
@@ -78,7 +78,7 @@ test(
     await person.page.getByRole('link', { name: 'shop' }).first().waitFor();
     const url = originOf(cellar) + path;
     assert.equal(await person.evaluate(`fetch('${url}').then((answer) => answer.text())`), script);
-    /** Whether an element that takes the object was loaded. */
+    /** Returns a script that resolves with whether an element with the object's URL was loaded. */
     const load = (tag: string, more: object) => `new Promise((resolve) => {
     const element = Object.assign(document.createElement('${tag}'), ${JSON.stringify(more)});
     element.onload = () => resolve('loaded');
@@ -100,7 +100,7 @@ test(
     for (const [name, attempt] of Object.entries(attempts))
       assert.equal(await person.evaluate(attempt), 'refused', name);
     assert.equal(await person.evaluate("'ran' in globalThis"), false);
-    // The page of an app, a neighbour on the same site, cannot take it either.
+    // The page of an app, on the same site, cannot load it either.
     await person.page.goto(`http://shop.localhost:${cellar.edgePort}/`);
     for (const name of ['script', 'module'] as const)
       assert.equal(await person.evaluate(attempts[name]), 'refused', name);
@@ -109,7 +109,7 @@ test(
 );
 
 test(
-  'a large file is uploaded in parts, goes on where the connection broke, and is dropped when it is cancelled',
+  'a large file is uploaded in parts, resumes after a broken connection, and is removed when cancelled',
   NEEDS_CHROMIUM,
   async () => {
     const { page } = ada;
@@ -182,7 +182,7 @@ test(
 );
 
 test(
-  'one who may only look sees what another does as it happens, may not do it, and sees nothing once removed',
+  'the role view sees changes of others live, cannot make them, and loses access when removed',
   NEEDS_CHROMIUM,
   async () => {
     await using grace = await browser.person(originOf(cellar));
@@ -213,7 +213,7 @@ test(
 );
 
 test(
-  'on a slow network a skeleton appears after 300 ms and not before, and nothing jumps',
+  'on a slow network a skeleton appears only after 300 ms, and the layout does not shift',
   NEEDS_CHROMIUM,
   async () => {
     await using guest = await browser.person(originOf(cellar), {
@@ -231,7 +231,7 @@ test(
         const found = document.querySelector('.skeleton');
         if (found === null || window.skeleton) return;
         window.skeleton = true;
-        // Its animation begins with the first frame after it, however late a busy browser paints that.
+        // The animation starts at the first frame, which a busy browser may paint late.
         let first;
         const look = (now) => {
           if (!found.isConnected) return;
@@ -263,35 +263,40 @@ test(
   },
 );
 
-test('a line that comes between an empty log and its stream is shown, once', NEEDS_CHROMIUM, async () => {
-  const code = "export default { fetch() { console.log('heard at last'); return new Response('said'); } };\n";
-  await cellar.deploy('talker', 'hello', { 'index.js': code });
-  const { page } = ada;
-  const gate = Promise.withResolvers<void>();
-  const asked = Promise.withResolvers<void>();
-  await page.route('**/rpc', async (route) => {
-    if (route.request().postData()?.includes('"logs.stream"')) {
-      asked.resolve();
-      await gate.promise;
-    }
-    await route.continue();
-  });
-  await page.goto('/apps/talker/logs?q=heard');
-  await asked.promise;
-  await cellar.get('talker', '/');
-  await eventually(
-    async () => (await rpc('logs.list', { id: 'talker', search: 'heard', limit: 5 })).items.length === 1,
-    'the line is kept',
-  );
-  gate.resolve();
-  await page.locator('.log-line').first().waitFor();
-  await cellar.get('talker', '/');
-  await page.locator('.log-line').nth(1).waitFor();
-  assert.equal(await page.locator('.log-line').count(), 2);
-  await page.unroute('**/rpc');
-});
+test(
+  'a log line between the empty list and the start of its stream is shown once',
+  NEEDS_CHROMIUM,
+  async () => {
+    const code =
+      "export default { fetch() { console.log('heard at last'); return new Response('said'); } };\n";
+    await cellar.deploy('talker', 'hello', { 'index.js': code });
+    const { page } = ada;
+    const gate = Promise.withResolvers<void>();
+    const asked = Promise.withResolvers<void>();
+    await page.route('**/rpc', async (route) => {
+      if (route.request().postData()?.includes('"logs.stream"')) {
+        asked.resolve();
+        await gate.promise;
+      }
+      await route.continue();
+    });
+    await page.goto('/apps/talker/logs?q=heard');
+    await asked.promise;
+    await cellar.get('talker', '/');
+    await eventually(
+      async () => (await rpc('logs.list', { id: 'talker', search: 'heard', limit: 5 })).items.length === 1,
+      'the line is kept',
+    );
+    gate.resolve();
+    await page.locator('.log-line').first().waitFor();
+    await cellar.get('talker', '/');
+    await page.locator('.log-line').nth(1).waitFor();
+    assert.equal(await page.locator('.log-line').count(), 2);
+    await page.unroute('**/rpc');
+  },
+);
 
-test('from the sign-in to a rollback by the keyboard alone', NEEDS_CHROMIUM, async () => {
+test('the keyboard alone is enough from sign-in to rollback', NEEDS_CHROMIUM, async () => {
   const answers = async () => (await cellar.get('shop', '/nothing')).text;
   const before = await answers();
   const code = "export default { fetch: () => new Response('newer') };\n";

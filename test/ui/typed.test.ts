@@ -1,4 +1,4 @@
-// What people type into the control UI, in a real Chromium: no key is taken for a shortcut, and no text is lost unasked.
+// Typing in the control UI, in a real Chromium: text triggers no shortcut, and unsaved text is not lost without a question.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Locator } from 'playwright-core';
@@ -7,7 +7,7 @@ import { becomeFirst, originOf } from '../support/ui/accounts.ts';
 import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
 import { makeShop, pathOf, settled, views } from '../support/ui/views.ts';
 
-/** Each shortcut of the page is in it. */
+/** Contains the keys of all shortcuts. */
 const PARAGRAPH = 'jog / g e? g d go: k';
 
 const cellar = new Cellar();
@@ -29,18 +29,18 @@ after(async () => {
   await cellar[Symbol.asyncDispose]();
 });
 
-/** Fields that take any text, in every open shadow root. */
+/** Selector of fields for any text, also in open shadow roots. */
 const FIELDS = ['text', 'search', 'email', 'url', 'password']
   .map((type) => `main input[type=${type}]`)
   .concat('main input:not([type])', 'main textarea', 'main [contenteditable=true]')
   .join(', ');
 
-/** The text in a field. */
+/** Returns the text of a field. */
 function textIn(field: Locator): Promise<string> {
   return field.evaluate((element) => ('value' in element ? String(element.value) : element.textContent));
 }
 
-/** Types into all fields of a view, once the one with this name is there. @returns how many it has */
+/** Types into all fields of a view, after the field `name` is there. @returns the number of fields */
 async function typeEverywhere(at: string, name?: string): Promise<number> {
   const { page } = ada;
   await page.goto(at);
@@ -58,36 +58,35 @@ async function typeEverywhere(at: string, name?: string): Promise<number> {
     await page.keyboard.type(PARAGRAPH);
     assert.equal(new URL(page.url()).pathname, pathname, `${where} leads elsewhere`);
     assert.equal(await page.locator('dialog[open]').count(), 0, `${where} opens a window`);
-    // The field of a slug takes small letters alone.
-    // A field for a slug makes its dashes of spaces.
+    // A field for a slug turns spaces into dashes.
     assert.equal((await textIn(field)).replaceAll('-', ' '), PARAGRAPH, `${where} holds the text`);
   }
   return count;
 }
 
-test('text in any field of any view is no shortcut', NEEDS_CHROMIUM, async () => {
+test('text in any field of any view triggers no shortcut', NEEDS_CHROMIUM, async () => {
   let count = 0;
   for (const view of views) count += await typeEverywhere(path(view));
   assert.ok(count > 20, `${count} fields were found`);
 });
 
-test('what one types into a filter leaves no stream open', NEEDS_CHROMIUM, async () => {
+test('typing into a filter leaves no stream open', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   await page.goto(path('events'));
   await settled(ada);
   await page.getByPlaceholder('Of one user: its id').focus();
   await page.keyboard.type('u-'.repeat(50));
-  // A browser has six connections to one server: with a stream left open for each text, none is free.
+  // A browser opens at most six connections to a server: leaked streams would use all of them.
   await page.goto(path('users'));
   await settled(ada);
 });
 
-test('text in the source editor is no shortcut', NEEDS_CHROMIUM, async () => {
+test('text in the source editor triggers no shortcut', NEEDS_CHROMIUM, async () => {
   const at = path('source', { path: 'main.ts' });
   assert.equal(await typeEverywhere(at, 'main.ts'), 2);
 });
 
-test('keys that an input method takes choose nothing and close nothing', NEEDS_CHROMIUM, async () => {
+test('keys for an input method choose nothing and close nothing', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   await page.goto(path('overview'));
   await settled(ada);
@@ -117,7 +116,7 @@ test('keys that an input method takes choose nothing and close nothing', NEEDS_C
   await field.waitFor({ state: 'detached' });
 });
 
-/** Answers the questions of the page. @returns asserts how many there were since, and of which kind */
+/** Answers dialogs of the page. @returns a function that asserts the kinds of dialogs since its last call */
 function answering(accept: () => boolean): (kinds: string[], when: string) => void {
   const asked: string[] = [];
   ada.page.on('dialog', (dialog) => {
@@ -127,58 +126,62 @@ function answering(accept: () => boolean): (kinds: string[], when: string) => vo
   return (kinds, when) => assert.deepEqual(asked.splice(0), kinds, when);
 }
 
-test('edits of rows, and statements, stay while one goes elsewhere', NEEDS_CHROMIUM, async () => {
-  const { page } = ada;
-  page.removeAllListeners('dialog');
-  await page.goto(path('database'));
-  await settled(ada);
-  let accepts = false;
-  const assertAsked = answering(() => accepts);
-  const button = (name: string | RegExp) => page.getByRole('button', { name, exact: true });
-  const table = button(/^orders/);
-  await page.getByRole('gridcell', { name: 'Ada', exact: true }).dblclick();
-  await page.keyboard.type('Lovelace g d /');
-  await page.keyboard.press('Enter');
-  const isKept = async (when: string) => {
-    await button('Write 1 change').waitFor();
-    await page.getByRole('gridcell', { name: 'Lovelace g d /', exact: true }).waitFor();
-    assertAsked([], when);
-  };
-  await isKept('at once');
-  await page.getByLabel('Only rows where').fill('id < 3');
-  await button('Filter').click();
-  await page.getByText('2 rows').waitFor();
-  await isKept('after a filter');
-  await button(/^customer/).click();
-  await page.locator('th[aria-sort=ascending]').waitFor();
-  await isKept('in another order');
-  await button('SQL console').click();
-  const statement = page.getByPlaceholder(/^SELECT/);
-  await statement.fill('SELECT 1 / 2');
-  await page.getByText('1 to write').waitFor();
-  await table.click();
-  await isKept('after another table');
-  await button('SQL console').click();
-  assert.equal(await statement.inputValue(), 'SELECT 1 / 2');
-  await page.getByRole('navigation', { name: 'Sections' }).getByRole('link', { name: 'Deploys' }).click();
-  await page.getByRole('heading', { name: 'Deploys', level: 1 }).waitFor();
-  await page.goBack();
-  assert.equal(await statement.inputValue(), 'SELECT 1 / 2');
-  await table.click();
-  await isKept('after another screen');
-  await page.reload({ timeout: 2_000 }).catch(() => {});
-  assertAsked(['beforeunload'], 'before the page goes');
-  await isKept('after a page that was not left');
-  await button('Write 1 change').click();
-  await page.getByText('1 row written').waitFor();
-  await button('SQL console').click();
-  await statement.fill('');
-  await page.reload();
-  assertAsked([], 'with all of it written');
-  accepts = true;
-});
+test(
+  'unsaved edits of rows and SQL statements stay while the person visits other views',
+  NEEDS_CHROMIUM,
+  async () => {
+    const { page } = ada;
+    page.removeAllListeners('dialog');
+    await page.goto(path('database'));
+    await settled(ada);
+    let accepts = false;
+    const assertAsked = answering(() => accepts);
+    const button = (name: string | RegExp) => page.getByRole('button', { name, exact: true });
+    const table = button(/^orders/);
+    await page.getByRole('gridcell', { name: 'Ada', exact: true }).dblclick();
+    await page.keyboard.type('Lovelace g d /');
+    await page.keyboard.press('Enter');
+    const isKept = async (when: string) => {
+      await button('Write 1 change').waitFor();
+      await page.getByRole('gridcell', { name: 'Lovelace g d /', exact: true }).waitFor();
+      assertAsked([], when);
+    };
+    await isKept('at once');
+    await page.getByLabel('Only rows where').fill('id < 3');
+    await button('Filter').click();
+    await page.getByText('2 rows').waitFor();
+    await isKept('after a filter');
+    await button(/^customer/).click();
+    await page.locator('th[aria-sort=ascending]').waitFor();
+    await isKept('in another order');
+    await button('SQL console').click();
+    const statement = page.getByPlaceholder(/^SELECT/);
+    await statement.fill('SELECT 1 / 2');
+    await page.getByText('1 to write').waitFor();
+    await table.click();
+    await isKept('after another table');
+    await button('SQL console').click();
+    assert.equal(await statement.inputValue(), 'SELECT 1 / 2');
+    await page.getByRole('navigation', { name: 'Sections' }).getByRole('link', { name: 'Deploys' }).click();
+    await page.getByRole('heading', { name: 'Deploys', level: 1 }).waitFor();
+    await page.goBack();
+    assert.equal(await statement.inputValue(), 'SELECT 1 / 2');
+    await table.click();
+    await isKept('after another screen');
+    await page.reload({ timeout: 2_000 }).catch(() => {});
+    assertAsked(['beforeunload'], 'before the page goes');
+    await isKept('after a page that was not left');
+    await button('Write 1 change').click();
+    await page.getByText('1 row written').waitFor();
+    await button('SQL console').click();
+    await statement.fill('');
+    await page.reload();
+    assertAsked([], 'with all of it written');
+    accepts = true;
+  },
+);
 
-test('a form with unsaved text asks before it goes', NEEDS_CHROMIUM, async () => {
+test('a form with unsaved text asks before it closes', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   page.removeAllListeners('dialog');
   await page.goto(path('variables'));
@@ -230,7 +233,7 @@ test('a form with unsaved text asks before it goes', NEEDS_CHROMIUM, async () =>
 });
 
 test(
-  'what the API refuses about a field is shown there, and the field has the focus',
+  'an error of the API about a field is shown at the field, which gets the focus',
   NEEDS_CHROMIUM,
   async () => {
     const { page } = ada;

@@ -1,5 +1,5 @@
-// Every view of the control UI in a real Chromium, with data of apps that were pushed: nothing fails, the console says
-// nothing, axe finds nothing serious in either theme, and nothing scrolls sideways on a small screen.
+// Every view of the control UI in a real Chromium, with data of pushed apps: no errors, an empty console, no serious finding
+// of axe in either theme, and no sideways scrolling on a small screen.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -13,7 +13,7 @@ const cellar = new Cellar();
 const rpc = acceptedRpcOf(cellar);
 let browser: UiBrowser;
 let ada: Person;
-/** What the paths of the views catch. */
+/** Values for the parameters in the views' paths. */
 const params: Record<string, string> = {};
 const pathOf = (name: string) => viewPath(name, params);
 
@@ -31,7 +31,7 @@ after(async () => {
 });
 
 for (const name of views)
-  test(`the view ${name} shows what there is, to everybody`, NEEDS_CHROMIUM, async () => {
+  test(`the view ${name} shows its data without errors, and is accessible`, NEEDS_CHROMIUM, async () => {
     const { page } = ada;
     await page.setViewportSize({ width: 1280, height: 800 });
     await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
@@ -49,24 +49,20 @@ for (const name of views)
     browser.assertQuiet();
   });
 
-test(
-  'on a small screen the sections are a menu, which can be read from its beginning to its end',
-  NEEDS_CHROMIUM,
-  async () => {
-    const { page } = ada;
-    await page.setViewportSize({ width: 360, height: 640 });
-    await page.goto(pathOf('overview'));
-    await settled(ada);
-    await page.getByRole('button', { name: 'Menu', exact: true }).click();
-    const top = async (element: string) => (await page.locator(element).first().boundingBox())!.y;
-    const { height } = (await page.locator('.bar').boundingBox())!;
-    assert.ok((await top('.nav h2')) >= height, 'its beginning is below the bar');
-    await page.getByRole('navigation').getByRole('link', { name: 'Collaborators' }).click();
-    await page.getByRole('heading', { name: 'Collaborators', level: 1 }).waitFor();
-  },
-);
+test('on a small screen the sections are a menu that scrolls to both ends', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  await page.setViewportSize({ width: 360, height: 640 });
+  await page.goto(pathOf('overview'));
+  await settled(ada);
+  await page.getByRole('button', { name: 'Menu', exact: true }).click();
+  const top = async (element: string) => (await page.locator(element).first().boundingBox())!.y;
+  const { height } = (await page.locator('.bar').boundingBox())!;
+  assert.ok((await top('.nav h2')) >= height, 'its beginning is below the bar');
+  await page.getByRole('navigation').getByRole('link', { name: 'Collaborators' }).click();
+  await page.getByRole('heading', { name: 'Collaborators', level: 1 }).waitFor();
+});
 
-test('the longest name that an app can have fits on a small screen', NEEDS_CHROMIUM, async () => {
+test('the longest possible app name fits on a small screen', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   const app = 'w'.repeat(40);
   await cellar.create(app);
@@ -85,7 +81,7 @@ test('the longest name that an app can have fits on a small screen', NEEDS_CHROM
   assert.deepEqual(await ada.overflowingElements(), [], 'the question scrolls sideways');
 });
 
-test('what is done without a connection is not said to be tried again', NEEDS_CHROMIUM, async () => {
+test('a failed action without a connection does not claim to be retried', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   await page.setViewportSize({ width: 1280, height: 800 });
   await page.goto(pathOf('settings'));
@@ -97,7 +93,7 @@ test('what is done without a connection is not said to be tried again', NEEDS_CH
   await page.unroute('**/rpc');
 });
 
-test('a window gives the focus back to what opened it', NEEDS_CHROMIUM, async () => {
+test('a closed dialog returns the focus to the element that opened it', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   await page.setViewportSize({ width: 1280, height: 800 });
   await page.goto(pathOf('variables'));
@@ -110,12 +106,12 @@ test('a window gives the focus back to what opened it', NEEDS_CHROMIUM, async ()
     if (close === 'Escape') await page.keyboard.press('Escape');
     else await dialog.getByRole('button', { name: close }).click();
     await dialog.waitFor({ state: 'detached' });
-    // It has the focus a moment after the window has gone.
+    // The focus moves a moment after the dialog has closed.
     await opener.and(page.locator(':focus')).waitFor();
   }
 });
 
-test('the finder reaches what the app keeps, by its name', NEEDS_CHROMIUM, async () => {
+test('the finder finds the storage of an app by name', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   await page.setViewportSize({ width: 1280, height: 800 });
   await page.goto(pathOf('overview'));
@@ -133,43 +129,39 @@ test('the finder reaches what the app keeps, by its name', NEEDS_CHROMIUM, async
   }
 });
 
-test(
-  'back leads to where one was, and without a connection what was read stays',
-  NEEDS_CHROMIUM,
-  async () => {
-    const { page } = ada;
-    await page.setViewportSize({ width: 1280, height: 800 });
-    await page.goto(pathOf('overview'));
-    const heading = (name: string) => page.getByRole('heading', { name, level: 1, exact: true }).waitFor();
-    await heading(SHOP);
-    const sections = page.getByRole('navigation', { name: 'Sections' });
-    await sections.getByRole('link', { name: 'Deploys' }).click();
-    await heading('Deploys');
-    await page.getByRole('link', { name: 'change 1', exact: true }).click();
-    await heading('change 1');
-    await page.goBack();
-    await heading('Deploys');
-    await page.goBack();
-    await heading(SHOP);
+test('back returns to the last view, and without a connection its data stays', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.goto(pathOf('overview'));
+  const heading = (name: string) => page.getByRole('heading', { name, level: 1, exact: true }).waitFor();
+  await heading(SHOP);
+  const sections = page.getByRole('navigation', { name: 'Sections' });
+  await sections.getByRole('link', { name: 'Deploys' }).click();
+  await heading('Deploys');
+  await page.getByRole('link', { name: 'change 1', exact: true }).click();
+  await heading('change 1');
+  await page.goBack();
+  await heading('Deploys');
+  await page.goBack();
+  await heading(SHOP);
 
-    const figure = page.getByRole('button', { name: /^Requests/ });
-    await figure.waitFor();
-    ada.expect(/ERR_INTERNET_DISCONNECTED/);
-    await page.context().setOffline(true);
-    await page.getByLabel('Range').getByText('1h', { exact: true }).click();
-    await page.getByText(/^No connection for/).waitFor();
-    assert.ok(await figure.isVisible());
-    await sections.getByRole('link', { name: 'Events' }).click();
-    await page.getByRole('heading', { name: 'No connection' }).waitFor();
-    await page.context().setOffline(false);
-    await page.getByText('Ordered').waitFor();
-    await page.getByText(/^No connection for/).waitFor({ state: 'detached' });
-    browser.assertQuiet();
-  },
-);
+  const figure = page.getByRole('button', { name: /^Requests/ });
+  await figure.waitFor();
+  ada.expect(/ERR_INTERNET_DISCONNECTED/);
+  await page.context().setOffline(true);
+  await page.getByLabel('Range').getByText('1h', { exact: true }).click();
+  await page.getByText(/^No connection for/).waitFor();
+  assert.ok(await figure.isVisible());
+  await sections.getByRole('link', { name: 'Events' }).click();
+  await page.getByRole('heading', { name: 'No connection' }).waitFor();
+  await page.context().setOffline(false);
+  await page.getByText('Ordered').waitFor();
+  await page.getByText(/^No connection for/).waitFor({ state: 'detached' });
+  browser.assertQuiet();
+});
 
 test(
-  'what the views show is changed there: rows, keys, variables, errors, the state of an app',
+  'the views change their data: rows, keys, variables, errors, the state of an app',
   NEEDS_CHROMIUM,
   async () => {
     const { page } = ada;
@@ -216,7 +208,7 @@ test(
     await button('Add').click();
     await page.getByRole('cell', { name: 'REGION', exact: true }).waitFor();
 
-    // The list is live: it counts while one looks.
+    // The list is live: its counts change without a reload.
     await page.goto(pathOf('errors'));
     const times = page.locator('tbody td.number span[title]').first();
     await times.waitFor();
@@ -247,7 +239,7 @@ test(
   },
 );
 
-test('an app is made from a template, and deleted with its name typed', NEEDS_CHROMIUM, async () => {
+test('an app is made from a template, and deleted after its name was typed', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   await page.goto('/new');
   await page.getByLabel('Name', { exact: true }).fill('templated');
@@ -267,9 +259,9 @@ test('an app is made from a template, and deleted with its name typed', NEEDS_CH
   browser.assertQuiet();
 });
 
-// Last: what is promoted has none of the data that the views show.
+// Last, because the promoted release has none of the data that the views show.
 test(
-  'a preview shows its log, is promoted, and deleted; the settings switch previews off',
+  'a preview shows its log, is promoted and deleted, and the settings switch previews off',
   NEEDS_CHROMIUM,
   async () => {
     const { page } = ada;

@@ -1,4 +1,4 @@
-// What the list of apps says of them.
+// The list of apps.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
@@ -31,7 +31,7 @@ function app(changes: object): App {
   return { slug: 'shop', status: 'running', figures, last_deploy: deploy, ...changes } as App;
 }
 
-test('an app needs attention when it crashed, did not deploy, or has open errors', () => {
+test('an app needs attention when it crashed, failed to deploy, or has open errors', () => {
   assert.equal(attention(app({})), null);
   assert.equal(attention(app({ status: 'crashed' })), 'crashed');
   assert.equal(attention(app({ last_deploy: { ...deploy, status: 'failed' } })), 'its last deploy failed');
@@ -40,25 +40,25 @@ test('an app needs attention when it crashed, did not deploy, or has open errors
   assert.equal(attention(app({ figures: null, last_deploy: null })), null);
 });
 
-test('the rate of errors is of all requests, and nothing without any', () => {
+test('the error rate is that of all requests, and null without requests', () => {
   assert.equal(errorRate({ ...figures, errors: 24 }), 0.1);
   assert.equal(errorRate({ ...figures, requests: figures.requests.map(() => 0) }), null);
   assert.equal(errorRate(null), null);
 });
 
-test('an app without a process is idle, whatever it was told to be', () => {
+test('an app without a process is idle, whatever its wanted state', () => {
   const resting = { ...figures, memory_bytes: null };
   assert.ok(isIdle(app({ figures: resting })));
   for (const other of [app({}), app({ figures: null }), app({ figures: resting, status: 'crashed' })])
     assert.ok(!isIdle(other));
 });
 
-test('the filter looks at name, status and last deploy', () => {
+test('the filter searches name, status and last deploy', () => {
   for (const typed of ['', 'sho', 'runn', 'tea', 'ada']) assert.ok(matches(app({}), typed), typed);
   assert.ok(!matches(app({}), 'coffee'));
 });
 
-test('sums leave out what is not known', () => {
+test('sums skip unknown values', () => {
   const items = [
     app({}),
     app({ figures: { ...figures, memory_bytes: null } }),

@@ -1,4 +1,4 @@
-// What is read out of deploys: the steps of a log, the places that a failure names, a diff.
+// Parsing of deploys: the steps of a log, source positions in a failure, a diff.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { joinLines, linesOf, parseLog } from '../../../ui/models/deploys/deploy-log.ts';
@@ -20,7 +20,7 @@ deploy failed: src/index.ts:8:15: Expected ";"
 deploy a stays live
 `;
 
-test('a log is cut into its steps and its end, without the words that stand beside them', () => {
+test('a log is split into its steps and its end, without their markers', () => {
   const { before, steps, end } = parseLog(linesOf(LOG));
   assert.deepEqual(before, []);
   assert.deepEqual(
@@ -36,14 +36,14 @@ test('a log is cut into its steps and its end, without the words that stand besi
   assert.deepEqual(parseLog(['… (earlier lines are not kept)', 'x']).before.length, 2);
 });
 
-test('lines that a stream brought are joined with a log that has some of them', () => {
+test('lines of a stream are merged with a log that has some of them', () => {
   assert.deepEqual(joinLines(['a', 'b', 'c'], ['b', 'c', 'd']), ['a', 'b', 'c', 'd']);
   assert.deepEqual(joinLines(['a', 'b'], ['c']), ['a', 'b', 'c']);
   assert.deepEqual(joinLines([], ['c']), ['c']);
   assert.deepEqual(joinLines(['a'], ['a']), ['a']);
 });
 
-test('a text is cut at the places in the project that it names', () => {
+test('a text is split at the source positions that it names', () => {
   const places = (text: string) =>
     findPlaces(text)
       .filter(({ path }) => path)
@@ -61,7 +61,7 @@ test('a text is cut at the places in the project that it names', () => {
   );
 });
 
-test('a diff is read with the numbers of its lines', () => {
+test('a diff is parsed with its line numbers', () => {
   const [one, two] = parseDiff(`diff --git a/src/a.ts b/src/a.ts
 index 1..2 100644
 --- a/src/a.ts
@@ -90,7 +90,7 @@ Binary files a/b.png and b/b.png differ
 
 const deploy = (id: string, more: Partial<Deploy> = {}) => ({ id, status: 'building', ...more }) as Deploy;
 
-test('a deploy that a stream tells of takes its place among the others, newest first', () => {
+test('a deploy from a stream is merged into the list, newest first', () => {
   const { all, added } = mergeDeploys(
     [deploy('b'), deploy('a')],
     [deploy('c'), deploy('b', { status: 'live' })],
@@ -106,7 +106,7 @@ test('a deploy that a stream tells of takes its place among the others, newest f
   assert.deepEqual(added, ['c']);
 });
 
-test('a deploy has taken the time since it began, or until it ended', () => {
+test('the duration of a deploy is from its start until its end, or until now', () => {
   const started_at = '2026-11-22T07:00:00.000Z';
   assert.equal(tookMs(deploy('a', { started_at: null, finished_at: null }), 0), null);
   assert.equal(tookMs(deploy('a', { started_at, finished_at: '2026-11-22T07:00:02.000Z' }), 0), 2_000);

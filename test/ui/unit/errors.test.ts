@@ -1,11 +1,11 @@
-// Errors and requests: stacks, the lines around a place, what the time of a request went to.
+// Errors and requests: stacks, the lines around a source position, the stages of a request.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type GroupedError, mergeErrors } from '../../../ui/models/telemetry/errors.ts';
 import { around, hintIn, parseStack } from '../../../ui/models/telemetry/stack.ts';
 import { type Span, stagesOf } from '../../../ui/models/telemetry/traces.ts';
 
-test('a stack is read with the frames of the project told from others', () => {
+test('a parsed stack marks the frames of the project', () => {
   const frames = parseStack(`TypeError: no user
     at loadUser (src/user.ts:12:5)
     at async Object.fetch (./src/index.ts:3:1)
@@ -25,7 +25,7 @@ test('a stack is read with the frames of the project told from others', () => {
   );
 });
 
-test('around a place there are two lines before and two after, as far as the file goes', () => {
+test('the context of a line is two lines before and two after, within the file', () => {
   const text = ['a', 'b', 'c', 'd', 'e', 'f'].join('\n');
   assert.deepEqual(
     around(text, 4).map(({ number, text, isNamed }) => [number, text, isNamed]),
@@ -44,7 +44,7 @@ test('around a place there are two lines before and two after, as far as the fil
   assert.deepEqual(around(text, 9), []);
 });
 
-test('a group that is seen again comes first, one with another status by now is gone', () => {
+test('an error group that is seen again comes first, one with another status is removed', () => {
   const group = (fingerprint: string, last_seen_at: string, status = 'open') =>
     ({ fingerprint, last_seen_at, status }) as GroupedError;
   const list = [group('a', '2026-01-02'), group('b', '2026-01-01')];
@@ -55,7 +55,7 @@ test('a group that is seen again comes first, one with another status by now is 
   );
 });
 
-test('the time of a request is that of the gateway, of the start and of the app', () => {
+test('the time of a request is split into gateway, start and app', () => {
   const span = { duration_ms: 100, held_ms: 60, wake_ms: 50, refused: null } as Span;
   assert.deepEqual(
     stagesOf(span).map(({ kind, from, ms }) => [kind, from, ms]),
@@ -71,7 +71,7 @@ test('the time of a request is that of the gateway, of the start and of the app'
   );
 });
 
-test('what an author may have forgotten is told apart from the frames and from what the app says', () => {
+test('the hint about a missing binding is separated from the frames and from the app’s message', () => {
   const hint = 'The app has no binding, variable or secret DB: add it';
   const stack = (second: string) =>
     `TypeError: nothing (The app is odd)\n${second}\n    at fetch (main.ts:1:2)`;

@@ -1,4 +1,4 @@
-// What is found by typing.
+// The finder's search.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { search } from '../../../ui/models/find.ts';
@@ -13,23 +13,23 @@ const items = [
 ];
 const found = (typed: string) => search(items, typed).map(({ group, text }) => `${group} ${text}`);
 
-test('every word has to be there, in the text, its group or what else it is called', () => {
+test('every word must be in the text, its group or its aliases', () => {
   assert.deepEqual(found('shop log'), ['shop Logs']);
   assert.deepEqual(found('create'), ['Cellar New app']);
   assert.deepEqual(found('shop blog'), []);
 });
 
-test('a beginning comes before a middle, and the order holds between equals', () => {
+test('matches at the beginning come first, and equal matches keep their order', () => {
   assert.deepEqual(found('log'), ['shop Logs', 'blog Logs', 'app blog']);
   assert.equal(found('admin')[0], 'app shop-admin');
 });
 
-test('what is of the app that one is in comes first', () => {
+test('items of the current app come first', () => {
   const near = items.map((item) => ({ ...item, near: item.group === 'blog' }));
   assert.equal(search(near, 'log')[0]!.group, 'blog');
 });
 
-test('with nothing typed all of it is there, and signs of patterns are only signs', () => {
+test('an empty search returns all items, and pattern characters are literal', () => {
   assert.equal(found('  ').length, items.length);
   assert.deepEqual(found('(.*'), []);
 });

@@ -13,24 +13,24 @@ import {
   plural,
 } from '../../../ui/parts/format.ts';
 
-/** With plain spaces, so that they can be read here. */
+/** Replaces special spaces by plain ones. */
 const plain = (text: string | null) => text?.replaceAll(/[\u00a0\u2009\u202f]/g, ' ') ?? null;
 
-test('says counts with at most three digits', () => {
+test('formats counts with at most three digits', () => {
   const said = [0, 7, 999, 1_000, 1_234, 12_345, 999_499, 999_500, 3_400_000, null].map((n) =>
     plain(count(n)),
   );
   assert.deepEqual(said, ['0', '7', '999', '1 k', '1.23 k', '12.3 k', '999 k', '1 M', '3.4 M', '–']);
 });
 
-test('says sizes in multiples of 1,024', () => {
+test('formats sizes in multiples of 1,024', () => {
   const said = [0, 512, 1024, 1536, 999 * 1024, 1000 * 1024, 64 * 2 ** 20, 2 ** 40].map((n) =>
     plain(bytes(n)),
   );
   assert.deepEqual(said, ['0 B', '512 B', '1 KiB', '1.5 KiB', '999 KiB', '0.98 MiB', '64 MiB', '1 TiB']);
 });
 
-test('says durations', () => {
+test('formats durations', () => {
   const said = [0.42, 12.34, 999.4, 999.6, 59_900, 60_000, 125_000, 3_600_000, 12_000_000, 4 * 86_400_000];
   assert.deepEqual(
     said.map((ms) => plain(duration(ms))),
@@ -38,7 +38,7 @@ test('says durations', () => {
   );
 });
 
-test('says shares and changes', () => {
+test('formats shares and changes', () => {
   assert.deepEqual([0, 0.0004, 0.012, 0.5, 1].map(percent).map(plain), [
     '0 %',
     '< 0.1 %',
@@ -65,7 +65,7 @@ test('says how long ago something was', () => {
     '5 days ago',
   ]);
   assert.equal(ago(now + 7_200_000, now), 'in 2 h');
-  // The day that it is where the reader is.
+  // The day in the reader's time zone.
   assert.equal(ago(new Date(2025, 2, 4, 12).toISOString(), now), '4 Mar 2025');
 });
 
@@ -75,14 +75,14 @@ test('says how long something lasts', () => {
   assert.deepEqual(said, ['a moment', '14 s', '3 min', '2 h', '3 days']);
 });
 
-test('says how many there are of something', () => {
+test('says how many there are, in singular or plural', () => {
   assert.deepEqual(
     [0, 1, 12_345].map((n) => plain(plural(n, 'app'))),
     ['0 apps', '1 app', '12 345 apps'],
   );
 });
 
-test('says whom git names without the address', () => {
+test('names the author of a commit without the e-mail address', () => {
   const said = ['Ada Lovelace <ada@example.com>', 'Ada', '<ada@example.com>'].map(person);
   assert.deepEqual(said, ['Ada Lovelace', 'Ada', '<ada@example.com>']);
 });

@@ -1,4 +1,4 @@
-// What differs between two texts.
+// Line diffs between two texts.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
@@ -9,7 +9,7 @@ const SIGNS = { same: ' ', added: '+', removed: '-', hunk: '@' };
 const shown = (was: string | null, is: string | null) =>
   diffLines(was, is).lines.map(({ kind, text }) => SIGNS[kind] + text);
 
-test('shows lines that are added and removed, with three around them', () => {
+test('shows added and removed lines with three lines of context', () => {
   const was = 'a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n';
   assert.deepEqual(shown(was, was.replace('e', 'E')), ['@', ' b', ' c', ' d', '-e', '+E', ' f', ' g', ' h']);
   assert.deepEqual(shown(was, `0\n${was}k\n`), ['+0', ' a', ' b', ' c', '@', ' h', ' i', ' j', '+k']);
@@ -24,14 +24,14 @@ test('shows lines that are added and removed, with three around them', () => {
   );
 });
 
-test('a file that is new or goes is all added or all removed', () => {
+test('all lines of a new file are added, all lines of a deleted file are removed', () => {
   assert.deepEqual(shown(null, 'a\nb'), ['+a', '+b']);
   assert.deepEqual(shown('a\nb\n', null), ['-a', '-b']);
   assert.deepEqual(shown(null, ''), []);
   assert.deepEqual(shown('a', 'a\n'), []);
 });
 
-test('what is removed and what stays is the text before, what is added and stays the text after', () => {
+test('removed and common lines form the old text, added and common lines the new text', () => {
   const text = fc.array(fc.constantFrom('a', 'b', 'c', ''), { maxLength: 12 });
   const property = fc.property(text, text, (...texts) => {
     const [was, is] = texts.map((lines) => [...lines, 'end']) as [string[], string[]];
@@ -48,7 +48,7 @@ test('what is removed and what stays is the text before, what is added and stays
   fc.assert(property, randomCases(300));
 });
 
-test('texts that have little in common are compared quickly', () => {
+test('very different texts are compared quickly', () => {
   const lines = (of: string) => Array.from({ length: 50_000 }, (_, n) => `${of} ${n}`).join('\n');
   const from = performance.now();
   const { additions, deletions, isCut } = diffLines(lines('a'), lines('b'));

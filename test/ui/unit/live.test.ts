@@ -1,4 +1,4 @@
-// Live lists: rows that are kept, streams that go on where they were, and reading again.
+// Live lists: the newest rows, streams that resume, and polling.
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -9,7 +9,7 @@ import { pages } from '../../../ui/models/pages.ts';
 
 type Line = Result<'logs.stream'>;
 
-/** What a page has: a document that is shown or hidden, and addresses without an origin. */
+/** Fakes of a page's globals: a document that is shown or hidden, and URLs without an origin. */
 const page = Object.assign(new EventTarget(), { visibilityState: 'visible' });
 const show = (state: 'visible' | 'hidden') => {
   page.visibilityState = state;
@@ -48,7 +48,7 @@ after(() => {
   server.close();
 });
 
-test('a live list keeps the newest rows, and counts those that it let go of', () => {
+test('a live list keeps the newest rows, and counts the dropped ones', () => {
   const { rows, dropped, add, addOlder, replace } = liveRows<number>(5);
   add([4, 5, 6]);
   addOlder([1, 2, 3]);
@@ -59,7 +59,7 @@ test('a live list keeps the newest rows, and counts those that it let go of', ()
   assert.deepEqual([rows.value, dropped.value], [[1], 0]);
 });
 
-test('a stream that breaks goes on after the last event, and rests while the page is hidden', {
+test('a broken stream resumes after the last event, and pauses while the page is hidden', {
   timeout: 20_000,
 }, async () => {
   const seen: string[] = [];
@@ -93,7 +93,7 @@ test('a stream that breaks goes on after the last event, and rests while the pag
   }
 });
 
-test('what was read stays when reading it again fails', async () => {
+test('the last result stays when a reload fails', async () => {
   let answers = [async () => 1, async () => Promise.reject(new Error('no answer'))];
   const read = resource(() => answers.shift()!());
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -107,7 +107,7 @@ test('what was read stays when reading it again fails', async () => {
   read.close();
 });
 
-test('a page that nobody touches for half a minute reads a sixth as often', async (t) => {
+test('a page without input for half a minute polls six times less often', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let reads = 0;
   const own = resource(async () => ++reads, { everyMs: 1_000 });
@@ -126,7 +126,7 @@ test('a page that nobody touches for half a minute reads a sixth as often', asyn
   assert.equal(await after(1_000), 4);
 });
 
-test('a list that grows keeps the pages beyond the first when that is read again', async () => {
+test('a list keeps its further pages when the first is reloaded', async () => {
   const rows = Array.from({ length: 5 }, (_, i) => 5 - i);
   const list = pages<number>(
     async (cursor) => {
@@ -143,7 +143,7 @@ test('a list that grows keeps the pages beyond the first when that is read again
   rows.unshift(6);
   await list.refresh();
   assert.deepEqual(list.items.value, [6, 5, 4, 3, 2]);
-  // It goes on where it was, and shows nothing twice although rows have come.
+  // The next page follows without duplicates, although rows were added.
   await list.more();
   assert.deepEqual(list.items.value, [6, 5, 4, 3, 2, 1]);
   assert.equal(list.hasMore.value, false);

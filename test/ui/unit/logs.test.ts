@@ -1,4 +1,4 @@
-// Lines of a log: what they say, and which are wanted.
+// Log lines: parsing and filters.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isWanted, type LogLine, readLine } from '../../../ui/models/telemetry/log-line.ts';
@@ -15,7 +15,7 @@ const line = (more: Partial<LogLine>): LogLine => ({
   ...more,
 });
 
-test('a line of JSON is its message and its other fields, any other is as it is', () => {
+test('a JSON line is split into its message and its other fields, any other line is unchanged', () => {
   const fields = { level: 'info', msg: 'done', order: 42, by: '{"a":1}' };
   assert.deepEqual(
     readLine(line({ text: '{"level":"info","msg":"done","order":42,"by":{"a":1}}', fields })),
@@ -33,7 +33,7 @@ test('a line of JSON is its message and its other fields, any other is as it is'
   assert.deepEqual(readLine(line({ fields: { n: 1 } })).fields, [['n', '1']]);
 });
 
-test('a line is wanted by its level or above, its request, and a text in it or its fields', () => {
+test('a filter matches lines by minimum level, request, and a text in the line or its fields', () => {
   const all = { search: '', level: '', trace: '' } as const;
   assert.ok(isWanted(line({}), all));
   assert.ok(isWanted(line({ level: 'error' }), { ...all, level: 'warn' }));

@@ -1,4 +1,4 @@
-// The machine in words: what uses its memory, and what needs somebody to look after it.
+// The view of the machine: memory use and warnings.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { browserOf } from '../../../ui/models/account/account.ts';
@@ -38,7 +38,7 @@ const stats = (changes: Partial<HostStats> | null): Stats => ({
   host: changes === null ? null : host(changes),
 });
 
-test('the parts of the bar add up to what is in use, and the threshold stands in it', () => {
+test('the parts of the bar add up to the used memory, and the bar shows the threshold', () => {
   const { parts, total } = memoryParts(host());
   assert.deepEqual(
     parts.map(({ name, bytes }) => [name, bytes / MB]),
@@ -52,7 +52,7 @@ test('the parts of the bar add up to what is in use, and the threshold stands in
   assert.ok(total > 1000 * MB);
 });
 
-test('many apps end in one part for the others, and more than is allowed makes the bar longer', () => {
+test('beyond a number of apps the others share one part, and memory above the limit makes the bar longer', () => {
   const apps = Array.from({ length: 12 }, (_, i) => app(`app-${i}`, 10 * MB));
   const cells = { running: 12, memory_bytes: 120 * MB, open_streams: 0 };
   const memory = { used_bytes: 3000 * MB, limit_bytes: 1000 * MB, over: true };
@@ -68,7 +68,7 @@ test('many apps end in one part for the others, and more than is allowed makes t
   assert.equal(total, 3000 * MB);
 });
 
-test('says what needs somebody to look after it, and nothing when all is well', () => {
+test('lists the problems of the machine, and nothing without problems', () => {
   assert.deepEqual(attention(stats({})), []);
   assert.equal(attention(stats(null)).length, 1);
   assert.match(
@@ -81,7 +81,7 @@ test('says what needs somebody to look after it, and nothing when all is well', 
   assert.match(attention(stats({ snapshots: damaged })).join(), /The newest snapshot is damaged/);
 });
 
-test('names browsers as people do', () => {
+test('names browsers from their user agents', () => {
   const linux = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0';
   const mac =
     'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36';

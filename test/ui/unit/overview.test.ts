@@ -1,4 +1,4 @@
-// What the overview of an app makes of its figures.
+// The figures in the overview of an app.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { commands } from '../../../ui/models/start.ts';
@@ -27,7 +27,7 @@ function step(minutesAgo: number, changes: object = {}) {
   return { at, requests: 0, wakes: 0, held_ms: 0, memory_bytes: null, ...none, ...times, ...changes };
 }
 
-test('the range is read from the query, and nonsense is a day', () => {
+test('the range is read from the query, and an invalid one is a day', () => {
   assert.deepEqual(spanOf('7d', '', '', now), { hours: 168, from: null, to: null });
   assert.deepEqual(spanOf('nonsense', 'x', 'y', now), { hours: 24, from: null, to: null });
   const [from, to] = [now - 90 * 60_000, now - 30 * 60_000];
@@ -36,7 +36,7 @@ test('the range is read from the query, and nonsense is a day', () => {
   assert.equal(spanOf('24h', String(now - 5000 * HOUR_MS), String(now), now).hours, 720);
 });
 
-test('a part that was dragged over has the steps that touch it', () => {
+test('a selected part contains the steps that it touches', () => {
   const items = [4, 3, 2, 1, 0].map((minutes) => step(minutes));
   const found = stepsIn(
     { step_s: 60, items, next_cursor: null },
@@ -48,7 +48,7 @@ test('a part that was dragged over has the steps that touch it', () => {
   );
 });
 
-test('latencies count as much as their step had requests, and steps without any do not', () => {
+test('latencies are weighted by the requests of their step', () => {
   const { requests, errors, p50, p99 } = summary([
     step(2, { requests: 3, errors: 1, duration_ms_p50: 10, duration_ms_p99: 100 }),
     step(1),
@@ -58,7 +58,7 @@ test('latencies count as much as their step had requests, and steps without any 
   assert.deepEqual(summary([step(0)]), { requests: 0, errors: 0, wakes: 0, p50: null, p99: null });
 });
 
-test('commands have the key only once there is one', () => {
+test('commands contain the key only when there is one', () => {
   const remote = {
     url: 'http://git.localhost/shop',
     url_with_key: 'http://git:<API_KEY>@git.localhost/shop',

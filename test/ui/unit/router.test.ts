@@ -1,11 +1,11 @@
-// Addresses and routes: what is printed is read as the same.
+// The router: parsing and printing of addresses.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { href, parseRoute, paths, type Route, type RouteName } from '../../../ui/router.ts';
 import { randomCases } from '../../support/random.ts';
 
-test('reads the address of a screen, with what it catches decoded', () => {
+test('parses the address of a view, and decodes its parameters', () => {
   assert.deepEqual(parseRoute('/'), { name: 'apps' });
   assert.deepEqual(parseRoute('/apps/shop'), { name: 'overview', app: 'shop' });
   assert.deepEqual(parseRoute('/apps/shop/'), { name: 'overview', app: 'shop' });
@@ -18,12 +18,12 @@ test('reads the address of a screen, with what it catches decoded', () => {
   assert.deepEqual(parseRoute('/apps/shop/source'), { name: 'source', app: 'shop', path: '' });
 });
 
-test('knows no other address', () => {
+test('parses no other address', () => {
   for (const path of ['/apps', '/apps/', '/apps/shop/nothing', '/nothing', '/apps/%ff', '/new/more'])
     assert.equal(parseRoute(path), null, path);
 });
 
-test('reads every route that it prints', () => {
+test('parses every route that it prints', () => {
   const segment = fc
     .string({ minLength: 1, unit: 'grapheme' })
     .filter((text) => text !== '.' && text !== '..');
@@ -44,7 +44,7 @@ test('reads every route that it prints', () => {
   );
 });
 
-test('leaves empty values out of the query', () => {
+test('omits empty values from the query', () => {
   assert.equal(href({ name: 'apps' }, { q: '' }), '/');
   assert.equal(
     href({ name: 'logs', app: 'shop' }, { q: 'a b', level: null, n: 3 }),

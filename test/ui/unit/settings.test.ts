@@ -1,16 +1,16 @@
-// What one types into the settings of an app, and lists that are read a page at a time.
+// Input in the settings of an app, and paged lists.
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { pages } from '../../../ui/models/pages.ts';
 import { publicAddress, rpmOf, variablesOf } from '../../../ui/models/settings.ts';
 
 before(() => {
-  // What a model needs of a page: whether it is shown.
+  // Models need only the page's visibility.
   const page = { visibilityState: 'visible', addEventListener() {}, removeEventListener() {} };
   Object.assign(globalThis, { document: page });
 });
 
-test('reads the lines of a .env file: comments, export, quotes and escapes', () => {
+test('parses a .env file: comments, export, quotes and escapes', () => {
   const text = `# a comment
 A=1
 export B = two words # and a comment
@@ -27,12 +27,12 @@ E=`;
   ]);
 });
 
-test('reads requests a minute: nothing is the default, 0 is off, anything else is refused', () => {
+test('parses requests per minute: empty is the default, 0 is off, invalid text is refused', () => {
   assert.deepEqual([rpmOf(' '), rpmOf('0'), rpmOf('1800')], [null, 0, 1800]);
   for (const text of ['-1', '1.5', 'many', '10000001', '1e3']) assert.equal(rpmOf(text), undefined, text);
 });
 
-test('reads a list a page at a time, and shows what is taken away as gone until it is taken back', async () => {
+test('reads a list in pages, and hides a row until it is unhidden', async () => {
   const asked: (string | undefined)[] = [];
   const list = pages(
     async (cursor) => {
@@ -54,7 +54,7 @@ test('reads a list a page at a time, and shows what is taken away as gone until 
   list.close();
 });
 
-test('names an address that others can reach for DNS, and none where only private ones are known', () => {
+test('names a public address for DNS records, and none where only private ones are known', () => {
   assert.equal(publicAddress(['10.0.0.1', '2001:db8::1', '203.0.113.5']), '203.0.113.5');
   assert.equal(publicAddress(['192.168.1.2', '2001:db8::1']), '2001:db8::1');
   assert.equal(publicAddress(['172.20.0.1', '127.0.0.1', 'fd00::1', '100.64.0.1']), null);

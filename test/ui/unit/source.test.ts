@@ -1,4 +1,4 @@
-// The source of an app: its files as a tree, and changes that are not committed.
+// The source of an app: its tree of files, and uncommitted changes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { changeOf, draftsOf, hasDrafts } from '../../../ui/models/drafts.ts';
@@ -13,7 +13,7 @@ import { type Session, session } from '../../../ui/session.ts';
 
 const files = ['b.ts', 'a/z.ts', 'a/b/c.ts', 'a.ts'].map((path) => ({ path, size: 1 }));
 
-test('files make a tree: folders first, then by name', () => {
+test('files are sorted as a tree: folders first, then by name', () => {
   const names = (nodes: TreeNode[]): unknown[] =>
     nodes.map(({ name, children }) => (children === null ? name : [name, names(children)]));
   assert.deepEqual(names(buildTree(files)), [['a', [['b', ['c.ts']], 'z.ts']], 'a.ts', 'b.ts']);
@@ -24,13 +24,13 @@ test('files make a tree: folders first, then by name', () => {
   );
 });
 
-test('a new file has a path that is free', () => {
+test('a new file needs a path that is free', () => {
   assert.equal(pathFault('a/new.ts', files), null);
   for (const path of ['', '/a', 'a/', 'a//b', '../x', '.git/x', 'b.ts', 'a', 'b.ts/x'])
     assert.notEqual(pathFault(path, files), null, path);
 });
 
-test('what is typed is a draft until it is as it was, and is told by what it does', () => {
+test('a draft has the kind of its change, and ends when the text is as before', () => {
   const drafts = draftsOf('shop');
   drafts.write('a.ts', 'new', 'old');
   drafts.write('b.ts', '', null);
@@ -50,7 +50,7 @@ test('what is typed is a draft until it is as it was, and is told by what it doe
   assert.ok(!hasDrafts());
 });
 
-test('drafts stay while the same person signs in again, and are gone for somebody else', () => {
+test('drafts stay when the same person signs in again, and are removed for another person', () => {
   const signIn = (id: string) => {
     session.value = { account: { id } } as Session;
   };

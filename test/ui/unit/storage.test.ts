@@ -1,4 +1,4 @@
-// What storage keeps, in words, and changes to rows as SQL.
+// Display of stored values, and changes of rows as SQL.
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
@@ -15,7 +15,7 @@ const column = (name: string, type: string, primary_key = 0): TableColumn => ({
   generated: false,
 });
 
-test('shows the tables that tools keep for themselves behind the others', () => {
+test('lists internal tables of tools after the others', () => {
   const named = (...names: string[]) => names.map((name) => ({ name }));
   assert.deepEqual(
     ownFirst(named('_cf_KV', 'd1_migrations', 'entries', 'sqlite_sequence', 'orders')),
@@ -23,7 +23,7 @@ test('shows the tables that tools keep for themselves behind the others', () => 
   );
 });
 
-test('tells NULL from an empty text, and bytes from a text', () => {
+test('distinguishes NULL from an empty text, and bytes from a text', () => {
   assert.deepEqual(cellOf(null), { kind: 'null', text: 'NULL' });
   assert.deepEqual(cellOf(''), { kind: 'empty', text: 'empty' });
   assert.deepEqual(cellOf('NULL'), { kind: 'text', text: 'NULL' });
@@ -31,7 +31,7 @@ test('tells NULL from an empty text, and bytes from a text', () => {
   assert.deepEqual(cellOf({ $bigint: '9007199254740993' }), { kind: 'number', text: '9007199254740993' });
 });
 
-test('takes what was typed as the type of the column has it', () => {
+test('converts input to the type of the column', () => {
   assert.equal(typed('12', 'INTEGER'), 12);
   assert.equal(typed('12', 'TEXT'), '12');
   assert.equal(typed('1.5e3', 'REAL'), 1500);
@@ -40,7 +40,7 @@ test('takes what was typed as the type of the column has it', () => {
   assert.deepEqual(typed('9007199254740993', 'BIGINT'), { $bigint: '9007199254740993' });
 });
 
-test('writes what objects keep as one would in code', () => {
+test('prints the stored values of objects as in code', () => {
   const value = {
     when: { $date: '2026-11-22T07:00:00.000Z' },
     'two words': { $map: [['a', { $set: [1, 'b'] }]] },
@@ -62,7 +62,7 @@ test('writes what objects keep as one would in code', () => {
   assert.equal(written([1, [2]]), '[1, [2]]');
 });
 
-test('knows text from bytes, and JSON from text', () => {
+test('distinguishes text from bytes, and JSON from text', () => {
   const of = (text: string) => new TextEncoder().encode(text);
   assert.equal(textIn(of('wörld\n')), 'wörld\n');
   assert.equal(textIn(new Uint8Array([0, 1])), null);
@@ -72,7 +72,7 @@ test('knows text from bytes, and JSON from text', () => {
   assert.equal(base64Of(of('x'.repeat(20_000))), Buffer.from('x'.repeat(20_000)).toString('base64'));
 });
 
-test('changes, deletions and new rows do to a table what was asked, in one go', () => {
+test('changed, deleted and new rows are applied to a table in one batch', () => {
   const database = new DatabaseSync(':memory:');
   database.exec('CREATE TABLE "odd "" name" (id INTEGER PRIMARY KEY, name TEXT, n REAL)');
   database.exec(`INSERT INTO "odd "" name" VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)`);
@@ -131,7 +131,7 @@ test('a row without a primary key, or with NULL in it, cannot be changed', () =>
   assert.equal(changeSet('t', [column('a', 'TEXT', 1)]).canChange(['x']), true);
 });
 
-test('knows statements that only read', () => {
+test('recognizes statements that only read', () => {
   for (const sql of [
     'SELECT 1',
     '  -- why\nselect 1',

@@ -1,9 +1,9 @@
-// A stream of the API as the browser reads it.
+// The browser's reader of the API's event streams.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { type Streamed, stream } from '../../../ui/api.ts';
 
-/** Answers every `fetch` with these parts of an event stream. */
+/** Answers every `fetch` with an event stream in these chunks. */
 function answerWith(t: TestContext, parts: string[]) {
   t.mock.method(globalThis, 'fetch', async () => {
     const body = new Blob(parts).stream();
@@ -18,7 +18,7 @@ async function read(): Promise<Streamed<unknown>[][]> {
   return all;
 }
 
-test('events are the params of notifications, comments are none, and the beginning is told once', async (t) => {
+test('the reader returns the params of notifications, ignores comments, and reports the beginning once', async (t) => {
   const event = (id: number, params: object) =>
     `id: ${id}\ndata: ${JSON.stringify({ jsonrpc: '2.0', method: 'deploys.stream', params })}\n\n`;
   answerWith(t, [
