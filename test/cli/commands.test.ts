@@ -1,4 +1,4 @@
-// Every command against a real Cellar: what it prints as JSON has the contract's shape, and it ends as its table says.
+// Every command against a real Cellar: its JSON output has the contract's shape, and its exit codes are as documented.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -101,7 +101,7 @@ interface Ended {
   said: string;
 }
 
-/** Runs one command line as a program would: without a terminal. */
+/** Runs one command line without a terminal, as a program would. */
 async function cli(
   line: string | readonly string[],
   options: {
@@ -139,11 +139,11 @@ async function cli(
   return { code, out, said };
 }
 
-/** Commands whose JSON was parsed. */
+/** Commands whose JSON output was checked. */
 const parsed = new Set<Command>();
 
-/** Runs a command with `--json` and parses what it prints by the operation that it names. */
-// biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the schema checks
+/** Runs a command with `--json`, and parses its output with the schema of its operation. */
+// biome-ignore lint/suspicious/noExplicitAny: the schema checks the answer's shape
 async function json(words: string, more: readonly string[] = [], input?: string): Promise<any> {
   const command = commands.find((each) => each.words === words)!;
   const ended = await cli([...words.split(' '), ...more, '--json'], input === undefined ? {} : { input });
@@ -152,7 +152,7 @@ async function json(words: string, more: readonly string[] = [], input?: string)
   return operationsByName.get(command.answers!)!.output.parse(JSON.parse(ended.out));
 }
 
-test('an app is made, deployed from a folder that is no repository, and answers', async () => {
+test('an app is made, deployed from a folder without a repository, and answers', async () => {
   const missing = await cli('deploy --app shop');
   assert.equal(missing.code, 4, missing.said);
   assert.match(missing.said, /There is no app shop that you may deploy to\.\nNext: cellar create shop/);
@@ -163,19 +163,18 @@ test('an app is made, deployed from a folder that is no repository, and answers'
   assert.equal(made.slug, 'shop');
   const deployed = await cli('deploy');
   assert.equal(deployed.code, 0, deployed.said);
-  assert.match(deployed.said, /▸ bundle/, 'the steps are told');
+  assert.match(deployed.said, /▸ bundle/, 'the steps are printed');
   assert.match(deployed.out, /live/);
   assert.equal((await cellar.get('shop')).text, 'first');
 });
 
-test('a repository is pushed as it is committed; a deploy that fails ends with 1 and says where', async (t) => {
+test('deploy pushes the commits of a repository, and exits with 1 and the source position when the deploy fails', async (t) => {
   const remote = await json('init', ['shop']);
   assert.equal(readGit('config', 'remote.cellar.url'), remote.url);
-  // What the loose folder was deployed as is behind it.
+  // The remote has the commit of the deployed folder.
   const fetched = await cellar.git(folder, 'fetch', cellar.remote('shop'), 'main');
   assert.equal(fetched.code, 0, fetched.stderr);
   assert.equal(readGit('ls-tree', '-r', '--name-only', 'FETCH_HEAD'), 'index.js\nwrangler.toml');
-  // A repository is pushed as it is committed.
   for (const name of ['.dev.vars', 'node_modules']) rmSync(join(folder, name), { recursive: true });
   await cellar.git(folder, 'reset', '--soft', 'FETCH_HEAD');
   writeFileSync(join(folder, 'index.js'), 'export default {\n  fetch: () => new Response("x" };\n');
@@ -185,20 +184,20 @@ test('a repository is pushed as it is committed; a deploy that fails ends with 1
   await cellar.commit(folder, 'broken');
   const failed = await cli('deploy --json');
   assert.deepEqual([failed.code, failed.out], [1, '']);
-  // By git as the push goes, and at the end; what served still does, so nothing is to be rolled back.
+  // The position is printed by git and at the end. The release before still serves, so there is no hint to roll back.
   assert.equal(failed.said.match(/index\.js:2/g)?.length, 2, failed.said);
   const [, id] =
     /The release before it still serves\.\nNext: cellar deploys log (\w+)\n$/.exec(failed.said) ?? [];
   assert.ok(id, failed.said);
   const { out } = await cli('status');
-  const told = out.split('\n').slice(-3).join('\n');
+  const end = out.split('\n').slice(-3).join('\n');
   assert.match(
-    told,
+    end,
     new RegExp(`^The last deploy failed \\d+ s ago: index\\.js:2.*\nIts log: cellar deploys log ${id}\n$`),
   );
   writeFileSync(join(folder, 'index.js'), CODE.replace("'first'", "'second'"));
   await cellar.commit(folder, 'mended');
-  // The runner token is no password for git: a key is made for the push, and revoked. So is one that was left long ago.
+  // git does not accept the runner token: the push makes a temporary key and revokes it. It revokes an orphaned one too.
   await json('keys create', ['cellar deploy (temporary)']);
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() + 7 * 3_600_000 });
   assert.equal((await json('deploy')).status, 'live');
@@ -210,7 +209,7 @@ test('a repository is pushed as it is committed; a deploy that fails ends with 1
   );
 });
 
-test('a folder is deployed by upload: bundled here, with its crons, migrations and the assets that are new', async () => {
+test('deploy by upload bundles locally, and sends crons, migrations and only new assets', async () => {
   const plain = join(cellar.directory, 'plain');
   const files = {
     'wrangler.toml': `name = "plain"\nmain = "index.js"\ncompatibility_date = "2026-10-01"\nassets = { directory = "site", binding = "ASSETS" }\nd1_databases = [{ binding = "DB", database_name = "words" }]\ntriggers = { crons = ["0 0 1 1 *"] }\n`,
@@ -253,7 +252,7 @@ test('a folder is deployed by upload: bundled here, with its crons, migrations a
   assert.equal((await cellar.get('plain')).text, '[["one"]]');
 });
 
-test('every command that answers an operation prints what the contract says', async () => {
+test('every command for an operation prints JSON that matches the contract', async () => {
   await eventually(async () => (await cellar.get('shop', '/boom')).status === 500, 'the app to fail');
   await json('list');
   await json('status');
@@ -375,7 +374,7 @@ test('every command that answers an operation prints what the contract says', as
   assert.deepEqual(left, ['login']);
 });
 
-/** `cellar dev --remote-data` serves the folder's code on a copy of what the deployed app keeps. */
+/** Asserts that `cellar dev --remote-data` serves the folder's code on a copy of the deployed app's storage. */
 async function servesCopy(): Promise<void> {
   const dev = spawn(join(ROOT, 'cli/cellar'), ['dev', '--remote-data', '--port', '0'], {
     cwd: folder,
@@ -402,14 +401,14 @@ async function servesCopy(): Promise<void> {
   await once(dev, 'exit');
 }
 
-test('people get tables, programs that follow a log get a line of JSON for each line', async () => {
+test('a terminal gets tables, and a followed log is one line of JSON for each log line', async () => {
   await cellar.deploy('talker', 'hello', {
     'index.js': 'export default { fetch({ url }) { console.log("said", url); return new Response("ok"); } };',
   });
   const shown = await cli('list');
   assert.match(shown.out, /^APP +STATUS +DEPLOYED +URL\ntalker +running/);
   assert.match((await cli('logs --app talker')).said, /^There are no such lines/);
-  // There is no line yet; then there are lines, and none that fits.
+  // No line yet; then lines, but none that matches.
   for (const [path, more] of [
     ['/first', ''],
     ['/second', ' --json'],
@@ -433,7 +432,7 @@ test('people get tables, programs that follow a log get a line of JSON for each 
   assert.equal(JSON.parse(called.out).slug, 'talker');
 });
 
-test('what goes wrong ends with the code of its table, and names the next command', async () => {
+test('an error exits with its documented code, and names the next command', async () => {
   const ends = async (line: string | readonly string[], code: number, said: RegExp, options = {}) => {
     const ended = await cli(line, options);
     assert.deepEqual([ended.code, ended.out], [code, ''], `${line}: ${ended.said}`);
@@ -463,7 +462,7 @@ test('what goes wrong ends with the code of its table, and names the next comman
   await ends('init UPPER', 2, /lower-case/);
 });
 
-test('a folder with a configuration keeps it, however that is written', async (t) => {
+test('init keeps the configuration of a folder in every format', async (t) => {
   const project = temporaryDirectory(t);
   const path = join(project, 'wrangler.jsonc');
   for (const text of ['{ "name": "one-line", "main": "index.js" }', '{"main":"index.js"}', '// none']) {
@@ -477,7 +476,7 @@ test('a folder with a configuration keeps it, however that is written', async (t
   }
 });
 
-test('a copy of what an app keeps is for those who may push alone', async () => {
+test('a copy of an app’s storage needs the role push', async () => {
   const call = async (method: string, params: object) =>
     JSON.parse((await cli(['call', method, JSON.stringify(params)])).out);
   const { id: account } = await call('accounts.create', { name: 'Eve', email: 'eve@example.com' });
@@ -495,7 +494,7 @@ test('a copy of what an app keeps is for those who may push alone', async () => 
   assert.equal(await statusOf(key), 200);
 });
 
-test('the program itself: its version, its help, an address where nobody listens, completions that shells take', () => {
+test('the program prints its version and help, names an unreachable or invalid address, and completes words in bash', () => {
   const program = join(ROOT, 'cli/cellar');
   const env = {
     ...COMPILE_CACHE_ENV,
@@ -541,7 +540,7 @@ test('the program itself: its version, its help, an address where nobody listens
   assert.equal(asked('completion', 'z'), 'zsh');
 });
 
-/** What a shell's own completion offers behind each of these lines. */
+/** The words that completion must offer after each line. */
 const offered: [line: string, words: string[]][] = [
   ['cellar depl', ['deploy', 'deploys']],
   ['cellar env s', ['set']],
@@ -553,25 +552,25 @@ const offered: [line: string, words: string[]][] = [
 ];
 const isThere = (shell: string) => spawnSync(shell, ['-c', 'true']).status === 0;
 
-test('zsh takes its completion', {
+test('zsh completes words', {
   skip: !isThere('zsh') && 'zsh is not installed: apt-get install zsh',
 }, () => {
   for (const [line, words] of offered) {
     const given = line.split(' ').map((word) => `'${word}'`);
-    // Of the real shell all but the editor that would call it: it is told the words, and says what it would show.
+    // The real shell without its line editor: the script sets the words, and stubs print the completions.
     const script = `compdef() { :; }; _files() { :; }
 _describe() { local each; for each in "\${(@P)2}"; do [[ $each == \${words[CURRENT]}* ]] && print -r -- "\${each%%:*}"; done }
-source ${JSON.stringify(kept('zsh'))}; words=(${given.join(' ')}); CURRENT=${given.length}; _cellar; true`;
+source ${JSON.stringify(completionFile('zsh'))}; words=(${given.join(' ')}); CURRENT=${given.length}; _cellar; true`;
     const { stdout, stderr } = spawnSync('zsh', ['-f', '-c', script], { encoding: 'utf8' });
     assert.deepEqual([stdout.split('\n').filter(Boolean), stderr], [words, ''], line);
   }
 });
 
-test('fish takes its completion', {
+test('fish completes words', {
   skip: !isThere('fish') && 'fish is not installed: apt-get install fish',
 }, () => {
   for (const [line, words] of offered) {
-    const script = `source ${JSON.stringify(kept('fish'))}; complete -C '${line}'`;
+    const script = `source ${JSON.stringify(completionFile('fish'))}; complete -C '${line}'`;
     const env = { ...process.env, HOME: home };
     const { stdout, stderr } = spawnSync('fish', ['--no-config', '-c', script], { encoding: 'utf8', env });
     const found = stdout.split('\n').filter(Boolean);
@@ -579,8 +578,8 @@ test('fish takes its completion', {
   }
 });
 
-/** A file with the completion of a shell. */
-function kept(shell: 'zsh' | 'fish'): string {
+/** Writes the completion of a shell to a file and returns its path. */
+function completionFile(shell: 'zsh' | 'fish'): string {
   const file = join(home, `completion.${shell}`);
   writeFileSync(file, completion(shell, commands));
   return file;

@@ -1,4 +1,4 @@
-// `cellar dev` as a person runs it: in a folder, from a shell, without any Cellar.
+// `cellar dev` as a person runs it: in a folder, from a shell, without a Cellar.
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -61,18 +61,18 @@ const WORD = (word: string) => `export function word(of) {
 }
 `;
 
-// Longer than a path to a socket may be.
+// Longer than the path of a unix socket may be.
 const folder = join(mkdtempSync(join(tmpdir(), 'cellar-dev-test-')), 'a-project-'.repeat(8));
 let dev: Running;
 
-/** A `cellar dev` that runs. */
+/** A running `cellar dev`. */
 class Running {
   readonly child: ChildProcess;
-  /** What it prints to. */
+  /** The file with its output. */
   readonly #printed: string;
   readonly #port: number | null;
 
-  /** @param printed a path from the folder */
+  /** @param printed path of the output file, relative to the folder */
   constructor(
     words: string[] = [],
     printed = '../printed',
@@ -118,15 +118,15 @@ class Running {
     }
   }
 
-  /** Interrupts it as a terminal does. */
+  /** Sends SIGINT, as a terminal does. */
   async end(): Promise<void> {
     this.child.kill('SIGINT');
     await eventually(() => this.child.exitCode !== null || this.child.signalCode !== null, 'it to end');
   }
 }
 
-/** Ends it as `end` does, and waits until nothing of it is left. */
-async function ends(end: () => unknown): Promise<void> {
+/** Runs `end`, and waits until no process of it is left. */
+async function endsAfter(end: () => unknown): Promise<void> {
   const below = descendants(dev.child.pid!).map(({ pid }) => pid);
   assert.ok(below.length >= 3, 'its process, a cell and the bundler');
   await end();
@@ -137,13 +137,13 @@ function write(path: string, text: string): void {
   writeFileSync(join(folder, path), text);
 }
 
-/** Short paths to what is kept in the folder. */
+/** Returns the symbolic links with short paths to the folder's data. */
 function shortcuts(): string[] {
   const links = globSync(join(tmpdir(), 'cellar-dev-*/d'));
   return links.filter((link) => readlinkSync(link).startsWith(folder));
 }
 
-/** Writes a file, and waits until it serves. */
+/** Writes a file, and waits until the new version serves. */
 async function save(path: string, text: string): Promise<void> {
   const versions = () => dev.said.split('serves the saved change').length;
   const before = versions();
@@ -168,7 +168,7 @@ after(async () => {
 
 const answer = async () => JSON.parse((await dev.get()).text);
 
-test('the app serves, and what is saved serves soon after', async () => {
+test('the app serves, and a saved change serves soon after', async () => {
   assert.deepEqual(await answer(), {
     word: 'first',
     greeting: 'from the configuration',
@@ -179,7 +179,7 @@ test('the app serves, and what is saved serves soon after', async () => {
   await eventually(async () => (await answer()).word === 'second', 'what was saved');
 });
 
-test('a version that cannot be built or started says where, and the one before answers until it is mended', async () => {
+test('a build or start that fails names the source position, and the version before serves until it is fixed', async () => {
   write('src/word.js', 'export function word( {\n');
   await eventually(() => /the build failed: src\/word\.js:2:1: /.test(dev.said), 'the error');
   assert.equal((await answer()).word, 'second');
@@ -190,12 +190,12 @@ test('a version that cannot be built or started says where, and the one before a
   await eventually(async () => (await answer()).word === 'mended', 'the mended version');
 });
 
-test('.dev.vars has the secrets, also when it changes', async () => {
+test('secrets are read from .dev.vars, also after it changes', async () => {
   write('.dev.vars', 'GREETING="a secret"\n');
   await eventually(async () => (await answer()).greeting === 'a secret', 'the secret');
 });
 
-test('a version that serves here and would be refused by a deploy says so', async () => {
+test('a version that serves locally and that a deploy would refuse prints a warning', async () => {
   write('wrangler.toml', `${CONFIG}[triggers]\ncrons = ["0 0 1 1 *"]\n`);
   await eventually(() => /a deploy of this fails: .*no handler scheduled\(\)/.test(dev.said), 'the warning');
   assert.equal((await dev.get()).status, 200);
@@ -213,7 +213,7 @@ test('a version that serves here and would be refused by a deploy says so', asyn
   await save('wrangler.toml', CONFIG);
 });
 
-test('errors of the app are told with their places in its files', async () => {
+test('errors of the app are printed with their source positions', async () => {
   assert.equal((await dev.get('/boom')).status, 500);
   await eventually(
     () => /TypeError: no word\n\s+at word \(src\/word\.js:2:\d+\)\n\s+at .*src\/index\.js:5/.test(dev.said),
@@ -221,7 +221,7 @@ test('errors of the app are told with their places in its files', async () => {
   );
 });
 
-test('a browser’s page loads again after a change, and nothing else is added to', async () => {
+test('a page in a browser reloads after a change, and other responses are unchanged', async () => {
   assert.equal((await dev.get('/page.html')).status, 307);
   assert.equal((await dev.get('/page')).text, '<h1>A page</h1>');
   const shown = await dev.get('/page', { 'sec-fetch-dest': 'document' });
@@ -232,19 +232,19 @@ test('a browser’s page loads again after a change, and nothing else is added t
     method: 'GET',
     headers: { host: 'localhost' },
   });
-  let told = '';
+  let events = '';
   body.setEncoding('utf8').on('data', (text: string) => {
-    told += text;
+    events += text;
   });
   body.on('error', () => {});
-  await eventually(() => told.split('data: ').length === 2, 'the version');
+  await eventually(() => events.split('data: ').length === 2, 'the version');
   write('public/page.html', '<h1>Another</h1>');
-  await eventually(() => told.split('data: ').length === 3, 'the next one');
+  await eventually(() => events.split('data: ').length === 3, 'the next one');
   assert.equal((await dev.get('/page')).text, '<h1>Another</h1>');
   await client.destroy();
 });
 
-test('only this machine’s names lead to it, pages of others reach no debugger, and git does not see what is kept', async () => {
+test('only local host names are answered, other sites cannot reach the debugger, and git ignores the data', async () => {
   const host = async (name: string) => (await dev.get('/', { host: name })).status;
   assert.deepEqual(
     await Promise.all(
@@ -272,14 +272,14 @@ test('only this machine’s names lead to it, pages of others reach no debugger,
   assert.equal((await dev.get('/.cellar/.gitignore')).status, 200, 'the Worker answers, no file');
 });
 
-test('a second one in the folder is refused; an interrupt leaves no process, and what is kept is there again', async () => {
+test('a second one in the folder is refused; an interrupt leaves no process, and the next start has the same data', async () => {
   await dev.get('/add');
   const second = new Running([], '../printed by the second');
   await eventually(() => second.child.exitCode !== null, 'the second one to end');
   assert.equal(second.child.exitCode, 1);
   assert.match(second.said, /another `cellar dev`, process \d+, has this folder/);
   assert.deepEqual(shortcuts().length, 1, 'of the first one');
-  await ends(() => dev.end());
+  await endsAfter(() => dev.end());
   assert.deepEqual(shortcuts(), []);
   assert.ok(existsSync(join(folder, '.cellar/dev')));
   dev = await new Running().ready();
@@ -288,12 +288,12 @@ test('a second one in the folder is refused; an interrupt leaves no process, and
 });
 
 test('it ends with the process that started it', async () => {
-  await ends(() => dev.child.kill('SIGKILL'));
+  await endsAfter(() => dev.child.kill('SIGKILL'));
   dev = await new Running().ready();
   assert.equal((await answer()).visits, 1);
 });
 
-test('a build runs once for each save, whatever it writes and wherever the terminal goes, and what is missing is told', async () => {
+test('a build runs once for each save, whatever files it and the terminal write, and missing bindings are named', async () => {
   const built = join(folder, '../built');
   mkdirSync(join(built, 'src'), { recursive: true });
   const files = {
@@ -326,7 +326,7 @@ test('a build runs once for each save, whatever it writes and wherever the termi
   const code = `import { cpSync, rmSync } from 'node:fs';
 rmSync('dist', { recursive: true, force: true });
 cpSync('src', 'dist', { recursive: true });
-// Longer than a change waits for others.
+// Longer than the debounce of changes.
 setTimeout(() => {}, 100);`;
   writeFileSync(join(built, 'build.mjs'), code);
   const running = await new Running([], 'printed', built, {
@@ -351,11 +351,11 @@ setTimeout(() => {}, 100);`;
   }
 });
 
-test('requests wait until the first version serves, or has failed', async () => {
+test('requests wait until the first version serves or has failed', async () => {
   const project = join(folder, '..', 'waits');
   mkdirSync(project);
   const put = (path: string, text: string) => writeFileSync(join(project, path), text);
-  // The build says that it runs, and goes on when a file is there.
+  // The build writes a file when it starts, and waits for another file.
   const build = `const { existsSync, writeFileSync } = require('node:fs');
 writeFileSync('../begun', '');
 setInterval(() => existsSync('../go') && process.exit(), 20);`;
@@ -368,8 +368,8 @@ setInterval(() => existsSync('../go') && process.exit(), 20);`;
   );
   const begun = join(project, '../begun');
   const go = join(project, '../go');
-  /** Starts it, and asks while the first version is built. */
-  const asked = async (): Promise<{ status: number; text: string }> => {
+  /** Starts it, and sends a request while the first version is built. */
+  const askEarly = async (): Promise<{ status: number; text: string }> => {
     for (const path of [begun, go]) rmSync(path, { force: true });
     const waiting = new Running([], '../printed-waits', project, {}, ownPort());
     try {
@@ -395,14 +395,14 @@ setInterval(() => existsSync('../go') && process.exit(), 20);`;
       await waiting.end();
     }
   };
-  assert.deepEqual(await asked(), { status: 200, text: 'got this' });
+  assert.deepEqual(await askEarly(), { status: 200, text: 'got this' });
   put('index.js', 'export default {');
-  const failed = await asked();
+  const failed = await askEarly();
   assert.equal(failed.status, 500);
   assert.match(failed.text, /Nothing serves yet.*index\.js/s);
 });
 
-test('functions/ of a Pages project are compiled, at each save too', async () => {
+test('functions/ of a Pages project are compiled at the start and at each save', async () => {
   const pages = join(folder, '../pages');
   mkdirSync(join(pages, 'functions'), { recursive: true });
   writeFileSync(join(pages, 'index.html'), 'the page');

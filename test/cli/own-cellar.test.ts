@@ -1,4 +1,4 @@
-// The command line of a clone finds the Cellar of that clone, and sends its token to no other server.
+// The command line in a clone finds the clone's Cellar, and sends its token to no other server.
 import assert from 'node:assert/strict';
 import { cpSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -13,7 +13,7 @@ const cellar = new Cellar();
 before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 
-/** Runs a command line in a clone, by somebody who names no Cellar. */
+/** Runs a command line in a clone without an address of a Cellar. */
 async function inClone(words: string[], root: string, input = '') {
   const called: string[] = [];
   let said = '';
@@ -36,7 +36,7 @@ async function inClone(words: string[], root: string, input = '') {
   return { code, said, called };
 }
 
-/** A clone whose data directory is that of the Cellar, by a link or as a copy of its small files. */
+/** Makes a clone with the Cellar's data directory, as a link or as a copy of its small files. */
 function clone(name: string, kind: 'link' | 'copy'): string {
   const root = join(cellar.directory, name);
   mkdirSync(root);
@@ -50,7 +50,7 @@ function clone(name: string, kind: 'link' | 'copy'): string {
   return root;
 }
 
-test('it finds the Cellar of its clone at the port where that listens', async () => {
+test('the command line finds the port of its clone’s Cellar', async () => {
   const root = clone('found', 'link');
   assert.deepEqual(await inClone(['list'], root), { code: 0, said: '', called: [cellar.api] });
   const { code, called } = await inClone(['login'], root, cellar.token);
@@ -80,7 +80,7 @@ test('a server at the port of a Cellar that was killed, or at the usual port, ge
   assert.deepEqual(got, []);
 });
 
-test('a Cellar that has ended leaves no address', async () => {
+test('a stopped Cellar leaves no address', async () => {
   const address = join(cellar.data, 'api-address');
   assert.ok(existsSync(address));
   await cellar.stop();

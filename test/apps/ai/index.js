@@ -1,5 +1,5 @@
-// `/chat?q` answers a question, `/stream?q` as it comes; `/similar?a&b` says how alike two texts are. `/run/MODEL` runs
-// what it is sent, and tells what came of it.
+// `/chat?q` answers a question, `/stream?q` streams the answer; `/similar?a&b` returns how similar two texts are.
+// `/run/MODEL` runs a model with the request's body as input, and returns its result or error.
 const CHAT = '@cf/meta/llama-3.1-8b-instruct';
 const EMBEDDINGS = '@cf/baai/bge-base-en-v1.5';
 

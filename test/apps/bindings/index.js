@@ -1,4 +1,4 @@
-// `/version` answers which deploy this is, `/limit/BINDING?key` whether the key stays within a rate limit.
+// `/version` returns the version of the deploy, `/limit/BINDING?key` whether the key is within a rate limit.
 export default {
   async fetch(request, env) {
     const { pathname, search } = new URL(request.url);

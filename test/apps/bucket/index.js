@@ -1,4 +1,4 @@
-// Keeps what is PUT under a path, and gives it back.
+// Stores the body of a PUT under its path, and returns it.
 export default {
   async fetch(request, { FILES }) {
     const { pathname, searchParams } = new URL(request.url);

@@ -1,4 +1,4 @@
-// An app that others call: requests to its default export and to `Admin`, methods of both, a WebSocket.
+// An app that others call: by requests and methods of its default export and of `Admin`, and by a WebSocket.
 import { RpcTarget, WorkerEntrypoint } from 'cloudflare:workers';
 
 class Basket extends RpcTarget {

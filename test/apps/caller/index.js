@@ -18,11 +18,11 @@ async function special(name, service) {
   }
   if (name === 'pipelined') return Response.json(await service.basket().put('fig'));
   if (name === 'each') {
-    const told = [];
+    const values = [];
     await service.each([1, 2, 3], (value) => {
-      told.push(value);
+      values.push(value);
     });
-    return Response.json(told);
+    return Response.json(values);
   }
   if (name === 'page') return service.page('a page');
   if (name === 'headers')

@@ -1,5 +1,5 @@
-// Asks a PostgreSQL server to let it in, by the protocol itself: `/` answers with the first byte of what the server says, or
-// with why there is none. `/parts` answers with the parts of the connection string.
+// Sends a startup message to a PostgreSQL server: `/` returns the first byte of the server's answer, or the error.
+// `/parts` returns the parts of the connection string.
 export default {
   async fetch(request, { DB }) {
     try {
@@ -19,7 +19,7 @@ export default {
   },
 };
 
-/** The first message of a client, of version 3 of the protocol. */
+/** Returns the startup message of protocol version 3. */
 function startup(settings) {
   const text = `${Object.entries(settings).flat().join('\0')}\0\0`;
   const bytes = new Uint8Array(8 + text.length);

@@ -1,4 +1,4 @@
-// An app that does its worst, for tests and `npm run bench -- hostile`. Each path is one way to harm the others.
+// A hostile app, for tests and `npm run bench -- hostile`. Each path is one attack on other apps or the host.
 import { connect } from 'cloudflare:sockets';
 import { DurableObject, env as everything, WorkflowEntrypoint } from 'cloudflare:workers';
 
@@ -36,7 +36,7 @@ const ways = {
     });
     return new Response(null, { status: 101, webSocket: client });
   },
-  /** Puts, lists and half uploads, hundreds at a time. */
+  /** Endless puts, lists and unfinished uploads, 300 at a time. */
   async '/bucket'(_, { BUCKET }) {
     const body = new Uint8Array(MB);
     const again = async (n) => {
@@ -50,7 +50,7 @@ const ways = {
     };
     await Promise.all(Array.from({ length: 300 }, (_, n) => again(n).catch(() => {})));
   },
-  /** Looks for what is another app's, by every name that might lead there. */
+  /** Looks for another app's objects, by every key that might lead there. */
   async '/steal'(request, { BUCKET }) {
     const { searchParams } = new URL(request.url);
     const keys = searchParams.getAll('name').flatMap(spellings);
@@ -65,8 +65,8 @@ const ways = {
     return Response.json({ tried: keys.length, found });
   },
   /**
-   * Looks for what is another app's (`name`: its files, keys and ids) through KV and SQL, and in its own environment.
-   * `said`: all that it was answered.
+   * Looks for another app's data (`name`: its files, keys and ids) through KV, SQL and its own environment.
+   * `said`: all answers.
    */
   async '/reach'(request, { KV, DB }) {
     const names = new URL(request.url).searchParams.getAll('name');
@@ -99,8 +99,8 @@ const ways = {
     return Response.json({ tried: ways.length, said });
   },
   /**
-   * Looks for ways out: to addresses (`to`, as host:port) and sockets (`socket`) that are not for apps, by itself and through
-   * the AI server; to what that server has besides models; to its key. `said`: all that the AI binding answered.
+   * Tries to reach addresses (`to`, as host:port) and sockets (`socket`) that are closed to apps, directly and through the
+   * AI server; other routes of that server; and its key. `said`: all answers of the AI binding.
    */
   async '/out'(request, { AI }) {
     const { searchParams } = new URL(request.url);
@@ -126,9 +126,9 @@ const ways = {
     const said = await Promise.all(ai.map((way) => attempt(async () => textOf(await way()))));
     const ways = [
       ...places.map((place) => async () => (await fetch(`http://${place}/`)).text()),
-      ...places.map((place) => () => askedBySocket(place)),
+      ...places.map((place) => () => askBySocket(place)),
       ...sockets.map((socket) => async () => (await fetch(socket)).text()),
-      ...sockets.map((socket) => () => askedBySocket(socket)),
+      ...sockets.map((socket) => () => askBySocket(socket)),
     ];
     const found = await Promise.all(ways.map((way) => attempt(way)));
     return Response.json({
@@ -137,7 +137,7 @@ const ways = {
       said: [...said, JSON.stringify(process.env), Object.keys(everything).join()],
     });
   },
-  /** Asks another app for more than its binding gives, by every header, name and method that might do so. */
+  /** Calls another app beyond what the binding allows, by every header, name and method that might work. */
   async '/trespass'(_, { FRIEND, PEEK, METHODS }) {
     const headers = [
       {},
@@ -164,19 +164,19 @@ const ways = {
           tried++;
           const method = body === undefined || given.upgrade ? 'GET' : 'POST';
           const init = { method, headers: given, ...(method === 'POST' && { body }) };
-          const told = await Promise.race([
+          const answer = await Promise.race([
             late(),
             service.fetch('http://friend/?import=KV', init).then(
-              async (answer) => `${answer.status} ${(await answer.text()).trim()}`,
+              async (response) => `${response.status} ${(await response.text()).trim()}`,
               (error) => `thrown ${error.message}`,
             ),
           ]);
-          if (!/^200 Hello from friend$|^404 |^thrown /.test(told))
-            found.push(`${JSON.stringify(given)} ${body}: ${told}`);
+          if (!/^200 Hello from friend$|^404 |^thrown /.test(answer))
+            found.push(`${JSON.stringify(given)} ${body}: ${answer}`);
         }
     for (const method of ['write', 'call', 'constructor', 'fetch2', 'env', 'ctx', '__proto__', 'd1', 'kv']) {
       tried++;
-      const told = await Promise.race([
+      const answer = await Promise.race([
         late(),
         Promise.resolve()
           .then(() => METHODS[method]('x'))
@@ -185,11 +185,11 @@ const ways = {
             (error) => `thrown ${error.message}`,
           ),
       ]);
-      if (!told.startsWith('thrown ')) found.push(`${method}: ${told}`);
+      if (!answer.startsWith('thrown ')) found.push(`${method}: ${answer}`);
     }
     return Response.json({ tried, found });
   },
-  /** Fills the cache, and looks in it for what others keep. */
+  /** Fills the cache, and looks in it for entries of other apps. */
   async '/cache'(request) {
     const names = new URL(request.url).searchParams.getAll('name');
     const found = [];
@@ -209,7 +209,7 @@ const ways = {
     for (let n = 0; n < 80; n++) if ((await caches.default.match(`https://fill/${n}`)) !== undefined) kept++;
     return Response.json({ found, kept });
   },
-  /** Looks for other apps' instances (`name`), by every id that might lead to one. `sent`: own ids that it asked for. */
+  /** Looks for other apps' instances (`name`), by every id that might lead to one. `made`: ids of instances that it made. */
   async '/instances'(request, { FLOW }) {
     const names = new URL(request.url).searchParams.getAll('name');
     const ids = names.flatMap((name) => [
@@ -224,21 +224,21 @@ const ways = {
         async () => (await FLOW.get(id)).sendEvent({ type: 'go', payload: 'stolen' }),
         async () => (await FLOW.get(id)).terminate(),
       ]) {
-        const told = await attempt(way);
-        if (!told.startsWith('failed: ')) found.push(`${String(id)}: ${told}`);
+        const answer = await attempt(way);
+        if (!answer.startsWith('failed: ')) found.push(`${String(id)}: ${answer}`);
       }
     const made = [];
     for (const id of ids) {
-      const told = await attempt(async () => (await FLOW.create({ id, params: { way: 'end' } })).id);
-      if (!told.startsWith('failed: ')) made.push(told);
+      const answer = await attempt(async () => (await FLOW.create({ id, params: { way: 'end' } })).id);
+      if (!answer.startsWith('failed: ')) made.push(answer);
     }
-    // What is too much for one instance.
+    // Parameters that are too large for an instance.
     const huge = await attempt(
       async () => (await FLOW.create({ params: { way: 'end', x: 'x'.repeat(32 * MB) } })).id,
     );
     return Response.json({ tried: 3 * ids.length, found, made, huge });
   },
-  /** Steps without an end, sleeps of a moment without an end, and instances without an end. */
+  /** Creates endless instances: some with endless steps, some with endless short sleeps. */
   async '/flows'(_, { FLOW }) {
     await FLOW.create({ params: { way: 'steps' } });
     for (let n = 0; ; n++) {
@@ -247,8 +247,8 @@ const ways = {
     }
   },
   /**
-   * Sends e-mails to whom its binding does not name (`to`), and from whom it may not: by fields, by raw text, with what the
-   * binding relies on changed under it, and by the binding's own way to the mail service.
+   * Tries to send e-mails to an address that its binding forbids (`to`), and from forbidden senders: by fields, by raw text,
+   * with patched built-ins that the binding uses, and by direct requests to the mail service.
    */
   async '/mail'(request, { MAIL, FRIEND }) {
     const { EmailMessage } = await import('cloudflare:email');
@@ -327,7 +327,7 @@ const ways = {
   },
 };
 
-/** A name, written so that it might lead elsewhere. */
+/** Returns spellings of a name that might lead to another directory. */
 function spellings(name) {
   const before = ['', '../', '../../', '/', '%2e%2e/', '..\u0000/'];
   return [...before.map((each) => each + name), `${name}\u0000`];
@@ -345,7 +345,7 @@ function textOf(answer) {
   return answer instanceof Response ? answer.text() : JSON.stringify(answer);
 }
 
-async function askedBySocket(place) {
+async function askBySocket(place) {
   const socket = connect(place);
   const writer = socket.writable.getWriter();
   await writer.write(new TextEncoder().encode('GET / HTTP/1.0\r\n\r\n'));
@@ -354,7 +354,7 @@ async function askedBySocket(place) {
   return new TextDecoder().decode(value);
 }
 
-/** Does what `way` says: ends, steps without an end, or sleeps without an end. */
+/** By `way`: ends at once, or runs endless steps or endless sleeps. */
 export class Flow extends WorkflowEntrypoint {
   async run({ payload }, step) {
     if (payload.way === 'end') return;
@@ -364,7 +364,7 @@ export class Flow extends WorkflowEntrypoint {
   }
 }
 
-/** Keeps writing to its storage. */
+/** Writes to its storage endlessly. */
 export class Hoard extends DurableObject {
   async write() {
     this.ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS hoard (bytes BLOB)');

@@ -1,5 +1,5 @@
-// Sends e-mails: `/BINDING/fields` those of the object in the body, with bytes for the texts of attachments that begin with
-// `bytes:`; `/BINDING/raw` and `/BINDING/stream` raw ones, of `{ from, to, raw }`. Answers what `send()` does.
+// Sends e-mails and returns the result of `send()`. `/BINDING/fields` takes the fields; attachment texts that begin with
+// `bytes:` are sent as bytes. `/BINDING/raw` and `/BINDING/stream` take `{ from, to, raw }`.
 import { EmailMessage } from 'cloudflare:email';
 
 const made = {

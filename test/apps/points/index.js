@@ -1,4 +1,4 @@
-// Writes down each visit. `/many` writes more than a data point may have.
+// Writes a data point for each request. `/many` exceeds the limits of a data point.
 export default {
   async fetch(request, { VISITS }) {
     const { pathname, searchParams } = new URL(request.url);

@@ -1,6 +1,6 @@
 import { DurableObject } from 'cloudflare:workers';
 
-/** One chat room: it keeps its messages, and sends each to everybody in it. */
+/** A chat room: stores its messages, and sends each to all connected clients. */
 export class Room extends DurableObject {
   constructor(ctx, env) {
     super(ctx, env);
