@@ -11,7 +11,7 @@ import { Connections } from '../../runtime/edge/connections.ts';
 import { Queue, type Queued } from '../../runtime/edge/upstream/queue.ts';
 import { createSocketServer } from '../../runtime/sockets/gateway-socket.ts';
 
-/** Accepts connections whose request is never complete. Resolves with a function that opens one and sends so many bytes. */
+/** Accepts connections whose request is never complete. Resolves with a function that opens one and sends a number of bytes. */
 async function listen(t: TestContext, keptMax: number) {
   const connections = new Connections(keptMax);
   let kept = 0;

@@ -35,7 +35,7 @@ async function started(resolve?: () => Admission) {
     waiting,
     upstream,
     front,
-    /** Runs the gateway's timeout check as if so many seconds had passed. */
+    /** Runs the gateway's timeout check as if `seconds` had passed. */
     after: (seconds: number) => front.gateway.sweep(performance.now() + seconds * 1000),
     [Symbol.asyncDispose]: async () => {
       await front[Symbol.asyncDispose]();
@@ -182,7 +182,7 @@ test('a client that keeps sending after its last answer is disconnected after tw
   }
 });
 
-/** Opens so many connections, accepted in this order and answered, so that none is closed too soon. */
+/** Opens `count` connections, accepted in this order and answered, so that none is closed too soon. */
 async function openMany(port: number, count: number, localAddress?: string): Promise<Socket[]> {
   const sockets: Socket[] = [];
   while (sockets.length < count) {
@@ -253,7 +253,7 @@ test('a new client does not cost an answer that its client has yet to read', asy
     ),
   );
   await using gateway = await startGatewayProcess(upstream.socketPath);
-  /** Sends so many requests and reads nothing. Resolves when nothing moves any more. */
+  /** Sends the request `times` times and reads nothing. Resolves when nothing moves any more. */
   const ask = async (times: number) => {
     const client = new RawClient(gateway.port);
     client.socket.pause();

@@ -21,7 +21,7 @@ const ANSWER = `HTTP/1.1 200 OK\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}
 test('the rest of an upload may arrive after its complete answer, before the client has read that', async () => {
   await using upstream = await startRawUpstream((_head, socket) => socket.write(ANSWER));
   await using front = await startGateway(upstream.socketPath);
-  /** Sends so many requests, and an upload that lacks its last byte, and reads nothing. */
+  /** Sends `before` requests, and an upload that lacks its last byte, and reads nothing. */
   const send = async (before: number): Promise<RawClient> => {
     const client = new RawClient(front.port);
     client.socket.pause();

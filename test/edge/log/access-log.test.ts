@@ -27,7 +27,7 @@ import {
 } from '../../support/edge/peers.ts';
 import { record } from '../../support/telemetry/records.ts';
 
-/** Reads the existing lines, each of at most so many bytes. */
+/** A line format for strings of at most `lineBytes` bytes. */
 const linesOf = (lineBytes: number): LineFormat<string> => ({
   lineBytes,
   put: (line, bytes, at) => at + bytes.write(line, at),

@@ -6,7 +6,7 @@ import { Backlog } from '../../../runtime/edge/http/body/backlog.ts';
 import { call, RawClient, startGateway, startRawUpstream } from '../../support/edge/peers.ts';
 import { randomCases } from '../../support/random.ts';
 
-/** Returns the CPU time for a head of so many bytes that arrives byte by byte, in µs; the minimum of several runs. */
+/** Returns the CPU time for a head of `bytes` bytes that arrives byte by byte, in µs; the minimum of several runs. */
 function cost(bytes: number): number {
   const runs = Array.from({ length: 5 }, () => {
     const backlog = new Backlog();

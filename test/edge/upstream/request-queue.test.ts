@@ -181,7 +181,7 @@ test('a gateway that closes refuses queued requests in time and asks their clien
   assert.match(await idle.end(), /^HTTP\/1\.1 503 [\s\S]*\r\nconnection: close\r\n/);
 });
 
-/** A request for a site that buffers so many bytes. */
+/** A request for a site that buffers `keptBytes` bytes. */
 function heldRequest(site: string, keptBytes = 0): QueuedRequest & { keptBytes: number } {
   return { backend: { site }, heldSince: null, heldMs: 0, keptBytes, onKept: null, onGone: null };
 }

@@ -53,7 +53,7 @@ test('no request goes to a closed process, though another may listen at its sock
   assert.equal(parts.used.length, 1);
 });
 
-/** Asks `upstream` for so many connections at once, and records who gets one or fails, in order. */
+/** Asks `upstream` for `count` connections at once, and records who gets one or fails, in order. */
 function askFor(upstream: Upstream, count: number) {
   const given: number[] = [];
   const failed: number[] = [];

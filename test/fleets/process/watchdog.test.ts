@@ -101,7 +101,7 @@ test('a process that responds now and then is left alone, however busy it is', a
 
 /**
  * A watchdog that checks a process once a second of a simulated clock.
- * @param pass advances so many seconds; the process uses `cpuMs` of CPU time in each, and responds only if it `answers`
+ * The returned `pass` advances that clock. In each second the process uses `cpuMs` of CPU time. It responds only if it `answers`.
  */
 function clocked(cpuLimitMs: number) {
   let now = 0;
