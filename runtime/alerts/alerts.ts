@@ -45,19 +45,19 @@ export interface AlertEvent {
   once?: boolean;
 }
 
-/** What is said of an app in a message. */
+/** The app's part of a message. */
 export interface AlertedApp {
   id: string;
   slug: string;
-  /** Where it answers; null before the host knows its own address. */
+  /** The app's URL; null until the host knows its own address. */
   url: string | null;
 }
 
 export interface AlertsOptions {
   store: HostStore;
-  /** What the webhooks' keys are made of. */
+  /** Secret from which the webhooks' signing keys are derived. */
   key: string;
-  /** An app as messages show it; null for one that there is no more. */
+  /** Describes an app for messages; null for a deleted app. */
   describe: (appId: string) => AlertedApp | null;
 }
 
@@ -74,7 +74,7 @@ export class Alerts {
     options.store.outbox.listen((fact) => this.#hear(fact));
   }
 
-  /** Whether there are any. */
+  /** Whether there are any alerts. */
   get any(): boolean {
     return this.#byId.size > 0;
   }
@@ -92,7 +92,7 @@ export class Alerts {
   }
 
   /**
-   * Makes an alert.
+   * Creates an alert.
    * @throws {Refusal} `app_not_found`, `quota_exceeded`
    */
   add(appId: string, settings: AlertSettings & { url: string }): Alert {
@@ -121,7 +121,7 @@ export class Alerts {
     );
   }
 
-  /** Forgets the alerts of an app that is deleted. */
+  /** Deletes the alerts of a deleted app. */
   deleteOfApp(appId: string): void {
     this.#options.store.alerts.deleteOfApp(appId);
     for (const { id } of this.list(appId)) this.#byId.delete(id);
@@ -135,18 +135,18 @@ export class Alerts {
     return alert;
   }
 
-  /** An alert by its id alone; undefined when it was deleted. */
+  /** Returns an alert by its id alone; undefined when it was deleted. */
   find(alertId: string): Alert | undefined {
     return this.#byId.get(alertId);
   }
 
-  /** Writes down what became of the last delivery of an alert that is there still. */
+  /** Records the result of an alert's last delivery, unless the alert was deleted. */
   delivered(alertId: string, last_delivery: Alert['last_delivery']): void {
     const alert = this.#byId.get(alertId);
     if (alert) this.#save({ ...alert, last_delivery });
   }
 
-  /** The key that signs what is sent for an alert, 32 bytes. It is made anew each time: nothing keeps it. */
+  /** Derives the key that signs an alert's messages, 32 bytes. It is not stored. */
   secret(alertId: string): Buffer {
     return createHmac('sha256', this.#options.key).update(`alert ${alertId}`).digest();
   }
@@ -174,7 +174,7 @@ export class Alerts {
     const alerts = this.list(appId).filter((alert) => alert.on.includes(happening.kind) && concerns(alert));
     if (alerts.length === 0) return;
     try {
-      // Together: what is written by itself waits for the disk by itself, on the gateway's thread.
+      // In one transaction: each would block the gateway's thread for its own write.
       this.#options.store.transaction(() => {
         for (const alert of alerts) this.#report(alert, happening);
       });
@@ -286,7 +286,7 @@ export class Alerts {
     });
   }
 
-  /** An app that has an error and is about to start again, or does so no more, has crashed. */
+  /** Reports a crash: the app has an error, and starts again or has given up. */
   #hearApp({ id, process_state, last_error, live_deploy_id }: ObservedApp): void {
     if (last_error === null || (process_state !== 'crashed' && process_state !== 'starting')) return;
     this.report(id, {

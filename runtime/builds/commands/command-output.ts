@@ -1,5 +1,5 @@
-// What a command of a build prints, as the author of the project reads it: without the places of this machine, and without
-// what npm says of its own log and options.
+// Filters the output of a build's commands for the project's author: replaces paths of this machine, and drops npm's lines about
+// its log and options.
 import { realpathSync } from 'node:fs';
 
 const NPM = /^npm (?:error|ERR!)/;

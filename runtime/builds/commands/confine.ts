@@ -15,7 +15,7 @@ import type { BuildDirectories } from './environment.ts';
 
 /** Processes and threads of one command. A Node has about ten threads, and frameworks start one process for each core. */
 const MAX_TASKS = 2048;
-/** Of what the container or unit that Cellar runs in may have: four builds run side by side, and as much stays for all the rest. */
+/** Share of the process limit of Cellar's container or unit: four builds run at once, and a fifth is left for everything else. */
 const SHARE_OF_TASKS = 1 / 5;
 /** Error messages for the process limit. `sh` prints only the first. */
 const OUT_OF_TASKS = /cannot fork|resource temporarily unavailable|EAGAIN|uv_thread_create|pthread_create/i;

@@ -1,5 +1,5 @@
-// What the commands of a build see of the machine: a clean environment, and of the host's only what an installer
-// needs to reach its registry.
+// Directories and environment of a build's commands. Of the host's environment they get only what an installer needs to reach
+// its registry.
 import { chmodSync, mkdirSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { isThere } from '../../../bundler/project/path-containment.ts';
@@ -56,7 +56,7 @@ const REGISTRY_FILE_BYTES = 64 * 1024;
 const NAMES_REGISTRY = /^\s*(?:registry|npmRegistryServer)\b/m;
 
 /**
- * The environment of a build's commands.
+ * Returns the environment of a build's commands.
  * @param variables the app's own; the API refuses platform names
  */
 export async function buildEnvironment(
@@ -102,7 +102,7 @@ export async function buildEnvironment(
   };
 }
 
-/** Whether the project's files name a registry for all packages. @param folders where to look, relative to the project */
+/** Returns whether the project's files name a registry for all packages. @param folders where to look, relative to the project */
 function namesRegistry(project: string, folders: string[]): boolean {
   const root = realpathSync(project);
   return ['', ...folders].some((folder) =>

@@ -1,4 +1,4 @@
-// Keeps the packages that an app's last install made for the next build: an install whose inputs have not changed does not run.
+// Caches the packages of an app's last install. The next build skips its install if the inputs have not changed.
 import { createHash } from 'node:crypto';
 import { realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,8 +13,8 @@ import type { PackageManager } from './package-manager.ts';
 const TIMEOUT_MS = 60_000;
 
 /**
- * Moves every folder `node_modules` from the first directory to the second, to the same place below it. `$0` of the inner
- * script is the second. A folder whose place there is a link leads to a failure: the link could leave the directory.
+ * Moves every folder `node_modules` from the first directory to the same path below the second, `$0` of the inner script. Fails
+ * when a target's parent is reached by a symbolic link, because it could lead out of the directory.
  */
 const MOVE = `cd -P -- "$1" && [ "$(pwd -P)" = "$1" ] && find . -type d -name node_modules -prune -exec sh -c '
 for path; do
@@ -23,22 +23,22 @@ for path; do
   [ "$(cd -P -- "$0$place" && pwd -P)" = "$0$place" ] && mv -T -- "$path" "$0$place/node_modules" || exit 1
 done' "$2" {} +`;
 
-/** Prints what changes with every file of two directories but those that an install is expected to write. */
+/** Prints a hash of the names, sizes and ctimes in two directories, without files that an install is expected to write. */
 const FINGERPRINT = `find "$1" "$2" -name node_modules -prune -o -path "$1/.git" -prune -o -path "$2/.npm" -prune -o -path "$2/*/pnpm" -prune \
   -o ! -type d -printf '%p %y %s %C@\\0' | LC_ALL=C sort -z | sha256sum`;
 
 /** The inputs of an install. */
 export interface InstallFacts {
-  /** Of manifests, lock files and settings; see `InstallInputs`. */
+  /** Digest of manifests, lock files and settings; see `InstallInputs`. */
   digest: string;
-  /** The environment of the command, the app's variables among it. */
+  /** The environment of the command, with the app's variables. */
   environment: Record<string, string>;
   manager: PackageManager;
   /** npm's program, which fetches the other package managers. */
   npm: string;
 }
 
-/** The folders `node_modules` of an install, in a build's worktree and kept between builds. */
+/** Moves the folders `node_modules` of an install between a build's worktree and the app's cache. */
 export class InstallCache {
   readonly #project: string;
   readonly #home: string;
@@ -48,7 +48,7 @@ export class InstallCache {
   #before: string | null = null;
   #canBeKept = false;
 
-  /** @param user whose builds they are: all is moved with no more than that user's rights */
+  /** @param user the user of the builds: folders are moved with that user's rights */
   constructor({ project, home, cache }: BuildDirectories, user: User | null, facts: InstallFacts) {
     this.#project = realpathSync(project);
     this.#home = home;
@@ -62,7 +62,7 @@ export class InstallCache {
     return statSync(this.#kept, { throwIfNoEntry: false })?.isDirectory() ?? false;
   }
 
-  /** Puts what was kept into the worktree. @returns whether that is complete; if not, nothing of it is left there */
+  /** Moves the cached folders into the worktree. @returns false after a failure; then none is in the worktree */
   async take(): Promise<boolean> {
     try {
       await this.#move(this.#kept, this.#project, 'no');
@@ -85,17 +85,17 @@ export class InstallCache {
     return this.#canBeKept;
   }
 
-  /** Remembers what there is before the install. */
+  /** Records the state of the files before the install. */
   async before(): Promise<void> {
     this.#before = await this.#fingerprint();
   }
 
-  /** Finds out whether the install wrote packages only: what its scripts wrote elsewhere would be missing next time. */
+  /** Checks whether the install wrote only packages. Other files would be missing in the next build, so it is then not cached. */
   async after(): Promise<void> {
     this.#canBeKept = this.#before !== null && this.#before === (await this.#fingerprint());
   }
 
-  /** Takes the folders out of the worktree of a build that succeeded. */
+  /** Moves the folders from the worktree into the cache. Call it after a successful build. */
   async keep(): Promise<void> {
     await removeTree(this.#all);
     if (this.#canBeKept) await this.#move(this.#project, this.#kept, 'yes');
@@ -112,7 +112,7 @@ export class InstallCache {
     });
   }
 
-  /** `null` when not all can be looked at. */
+  /** Returns the state of the files; `null` when some are unreadable. */
   async #fingerprint(): Promise<string | null> {
     const words = [...limited(), 'sh', '-c', FINGERPRINT, 'sh', this.#project, this.#home];
     const { output, errors } = await runChild(words, { timeoutMs: TIMEOUT_MS });
@@ -128,7 +128,7 @@ function nameOf(project: string, { digest, environment, manager, npm }: InstallF
     Object.entries(environment).sort(([a], [b]) => (a < b ? -1 : 1)),
     [name, version, lockFile, install],
     [program, statSync(program).mtimeMs],
-    // Scripts of packages may compile for this Node, and write where they lie.
+    // Scripts of packages may compile for this Node, and store absolute paths.
     [process.version, process.arch, project],
   ];
   return createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 32);

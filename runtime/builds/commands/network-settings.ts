@@ -6,8 +6,8 @@ import { runChild } from '../../processes/child.ts';
 import { searchPath } from '../../processes/programs.ts';
 
 /**
- * How this machine reaches the network: its proxy and its certificates. Without them no installer works behind a
- * company's proxy; none of them is a secret of the host, unlike the rest of its environment.
+ * Variables for the proxy and the certificates of this machine. Installers behind a company's proxy need them. Unlike the rest of
+ * the host's environment, none is secret.
  */
 const NETWORK_VARIABLES = [
   'HTTP_PROXY',
@@ -39,8 +39,8 @@ export function networkVariables(): Record<string, string> {
 let settings: Promise<Record<string, string>> | undefined;
 
 /**
- * How npm reaches its registry, from the configuration of the user who runs the host, whose home a build does not
- * see. Only addresses and certificates: a token in that file is not for the code of apps.
+ * Reads how npm reaches its registry, from the configuration of the host's user, whose home a build does not see. Takes only
+ * addresses and certificates: the code of apps must not get a token from that file.
  */
 export function npmSettings(): Promise<Record<string, string>> {
   // npm refuses to print a registry with a password, and then prints no other setting.

@@ -8,12 +8,12 @@ import { plainText } from '../../processes/lines.ts';
 /** Maximum characters of one line of output. */
 const LINE_LENGTH = 2000;
 /**
- * Characters of output that are taken at once, and the pause after them, in ms: at most 5 MiB a second. The process
- * serves all apps meanwhile, so a command that prints faster has to wait.
+ * Characters of output between two pauses, and the length of a pause in ms: at most 5 MiB a second. A command that prints faster
+ * has to wait, because this process also serves all apps.
  */
 const OUTPUT_PORTION = 16 * 1024;
 const OUTPUT_PAUSE_MS = 3;
-/** Time that lines take of this thread before a pause, in ms: of an app with many variables each line is searched for all of them. */
+/** Time spent on lines between two pauses, in ms. Each line is searched for all values of the app's variables. */
 const OUTPUT_PORTION_MS = 1;
 /** Characters split into lines at once: a full pipe may hold 64 Ki lines. */
 const CUT_AT_ONCE = 2 * 1024;
@@ -21,17 +21,17 @@ const CUT_AT_ONCE = 2 * 1024;
 const PAUSE_FACTOR = 5;
 /** Cost of a line besides its characters, counted in characters. */
 const LINE_COST = 250;
-/** How long, in all, output is waited for when its command has ended, in ms: a process that left the group may hold it open for ever. */
+/** Total time to wait for output after the command's end, in ms: a process that left the group may keep the pipe open for ever. */
 const GRACE_MS = 500;
-/** Bytes that are taken then: more than what the kernel holds of it. */
+/** Maximum bytes read after the command's end: more than a pipe's buffer. */
 const REST_BYTES = 2 ** 20;
-/** How long lines are handed on then, in ms, and the last characters, which are handed on all the same: they may say what failed. */
+/** Time to pass on lines after the command's end, in ms. After it, only the last characters are passed on: they may show the error. */
 const REST_MS = 2_000;
 const LAST_CHARACTERS = 4 * 1024;
 
 /**
- * Hands each line of `stream` on, free of terminal control, and reads no faster than the log can take it. Resolves at the
- * end of the stream, or some seconds after the command has ended.
+ * Passes on each line of `stream`, without terminal control codes and with backpressure. Resolves at the end of the stream, or
+ * some seconds after the command has ended.
  * @param ended aborted when the command has ended
  */
 export async function readOutput(
@@ -77,7 +77,7 @@ class Chunks {
   readonly #stream: Readable;
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #ended: AbortSignal;
-  /** How long it may still be waited for. Only while somebody waits for it the time passes. */
+  /** Remaining time to wait after the command's end, in ms. Only waiting in `next` uses it up. */
   #graceMs = GRACE_MS;
 
   constructor(stream: Readable, ended: AbortSignal) {
@@ -122,7 +122,7 @@ class Chunks {
 class Lines {
   readonly #emit: (line: string) => void;
   #rest = '';
-  /** The line that has not ended was handed on, as much of it as may be: what follows of it is left out. */
+  /** Whether the current line was too long: its beginning was passed on, and the rest is dropped. */
   #isCut = false;
   /** Characters until the next pause. */
   #portion = OUTPUT_PORTION;
@@ -158,7 +158,7 @@ class Lines {
     if (this.#isSpent) await this.#pause();
   }
 
-  /** From now on only the time that lines take counts: there are not many more. */
+  /** Pauses from now on only for time spent, not for characters: few lines are left. */
   hurry(): void {
     this.#counts = false;
   }
@@ -180,7 +180,7 @@ class Lines {
   }
 }
 
-/** The last characters of an output from where a line begins; where they are all of one line, in pieces that are not too long. */
+/** Returns the last lines of an output, up to `LAST_CHARACTERS`. If these have no line end, splits them into pieces. */
 function lastLines(text: string): string {
   const last = text.slice(-LAST_CHARACTERS);
   const lines = last.replace(/^[^\r\n]*(\r\n|\n|\r)/, '');

@@ -14,7 +14,7 @@ export interface PackageManager {
   version: string | null;
   /** `null`: versions may differ with every build. */
   lockFile: string | null;
-  /** Other lock files, which nothing says are out of date. */
+  /** Other lock files of the project. They may be out of date. */
   unusedLockFiles: string[];
   /** The program and arguments that start it. */
   call: string[];
@@ -91,7 +91,7 @@ function fetchedCommands(
 ): Pick<PackageManager, 'call' | 'install' | 'build'> {
   const isClassic = version.startsWith('1.');
   const source = name === 'yarn' && !isClassic ? '@yarnpkg/cli-dist' : name;
-  // Not by `--package`: what the project's scripts call by npx would take that as meant for them.
+  // Not `--package`: calls of npx in the project's scripts would inherit it.
   const call = ['npm', 'exec', '--yes', '--', `${source}@${version}`];
   const build = [...call, 'run', 'build'];
   const frozen = lockFile === null ? '--no-frozen-lockfile' : '--frozen-lockfile';

@@ -1,5 +1,5 @@
-// Compiles the functions of a Cloudflare Pages project by Wrangler's own compiler: where the project's other commands run, for
-// it reads whatever they import.
+// Compiles the functions of a Cloudflare Pages project with Wrangler. Runs in the sandbox of the project's other commands, because
+// the compiler reads every file that a function imports.
 import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
 import { newestCompatibilityDate } from '../../../bundler/configuration/compatibility-date.ts';
@@ -11,7 +11,7 @@ import type { BuildDirectories } from './environment.ts';
 
 const WRANGLER = dirname(findPackageJSON('wrangler', import.meta.url)!);
 
-/** The command that compiles functions/ in the project's folder, to the path where the bundler expects its Worker. */
+/** Returns the command that compiles functions/ of the project to the path where the bundler expects the Worker. */
 export function functionsCommand({ hasConfig }: Pick<Plan, 'hasConfig'>): {
   title: string;
   arguments: string[];

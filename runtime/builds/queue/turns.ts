@@ -3,7 +3,7 @@ import type { Deploy } from '../deploy/deploy.ts';
 
 /** Maximum concurrent builds. Each may keep a core busy. */
 const BUILDS = 2;
-/** The most builds while the next one's account has no build running, so that the long builds of some hold up nobody else's. */
+/** Maximum concurrent builds when the next build's account has none running. So long builds of others do not delay it. */
 const BUILDS_OF_ALL = 4;
 /** Maximum concurrent rollbacks and uploads, of all accounts and of one: they build nothing. */
 const READY_RELEASES = 4;

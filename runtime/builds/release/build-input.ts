@@ -14,9 +14,9 @@ export const NO_SETTINGS: BuildSettings = {
   output_directory: null,
 };
 
-/** When the registry of an install is asked, and how long it may take to answer. */
+/** When an install's registry is checked, and the timeout of that check. */
 export interface RegistryTimes {
-  /** Time that an install runs before, in ms. */
+  /** Time from the start of the install to the check, in ms. */
   afterMs: number;
   deadlineMs: number;
 }
@@ -62,7 +62,7 @@ export interface BuildInput {
     /** MiB of memory for each command. */
     memoryMb: number;
   };
-  /** When an install's registry is asked; left out: as `registry-check.ts` says. */
+  /** When an install's registry is checked. Default: as in `registry-check.ts`. */
   registryTimes?: RegistryTimes;
   log: DeployLog;
   signal: AbortSignal;

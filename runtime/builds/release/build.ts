@@ -28,9 +28,9 @@ interface Built {
 }
 
 /**
- * Builds a commit. After a success the files in `scratch` stay there, since their removal takes a while.
- * @returns the release that now lies in `releaseDirectory`; the storage names to keep once it is live; and the end of
- * tidying up, which never rejects and after which nothing is logged
+ * Builds a commit. After a success the caller removes the files in `scratch`, which takes a while.
+ * @returns the release, now in `releaseDirectory`; the storage names to keep once it is live; and `tidied`, which settles when
+ * the caches are stored and nothing more is logged, and never rejects
  * @throws {BuildFailure} with a message for the project's author
  * @throws the signal's reason once it is aborted
  */

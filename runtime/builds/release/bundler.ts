@@ -1,5 +1,5 @@
-// The host's side of the bundler's processes: one for each request under way, so that no project waits for another's or
-// fails with it. One stays warm while deploys come.
+// Starts and calls the bundler's processes: one for each concurrent request, so that projects cannot delay or crash each other.
+// An idle one is kept for the next deploy.
 import type { Bundled, BundleOptions } from '../../../bundler/bundle.ts';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import type { Plan, PlanOptions } from '../../../bundler/project/plan.ts';
@@ -47,7 +47,7 @@ export class Bundler {
   }
 
   /**
-   * What has to run in a fresh worktree before `bundle`; see `planBuild`.
+   * Returns what must run in a fresh worktree before `bundle`; see `planBuild`.
    * @throws {BuildFailure} for a fault of the project, or when the bundler crashes or takes longer than `timeoutMs`
    */
   plan(options: PlanOptions, timeoutMs: number): Promise<Plan> {

@@ -9,12 +9,12 @@ import { publish } from '../../disk/publish.ts';
 import { resolveNames, type StorageNames } from '../../storage/names.ts';
 import { BUNDLE_FILE } from '../../uploads/version-files.ts';
 
-/** Bytes of a release's description: the bundle's, with storage names, indented. */
+/** Maximum bytes of a release's description: a bundle's, plus storage names and indentation. */
 const RELEASE_BYTES = 4 * BUNDLE_BYTES;
 
 /**
  * Writes `release.json` into `bundled` and makes it the release in `directory`. Nothing changes it afterwards.
- * @param bundled what lies in its folders is on the disk already
+ * @param bundled the files in its folders must already be synced to the disk
  */
 export async function placeRelease(release: Release, bundled: string, directory: string): Promise<void> {
   await writeFile(join(bundled, RELEASE_FILE), JSON.stringify(release, null, 2));
@@ -22,8 +22,8 @@ export async function placeRelease(release: Release, bundled: string, directory:
 }
 
 /**
- * Gives what a bundle keeps its storage, and makes the bundle the release in `directory`.
- * @param to.version what it is a version of, if it was not built just now
+ * Assigns storage to the bindings of a bundle, and makes it the release in `directory`.
+ * @param to.version the uploaded version that it is; left out for a fresh build
  * @param to.storage the app's storage names until now
  * @param to.isPreview whether it is a preview's, as `placeUpload` says
  * @param bundled the bundle's directory

@@ -1,5 +1,5 @@
-// Takes over a public repository once: stock git fetches it in the sandbox of builds, from the addresses that were looked up
-// and no others, and packs it; the host's own git checks that pack as it checks a push.
+// Imports a public repository. Git fetches and packs it in the sandbox of builds, only from the addresses that DNS returned before.
+// The host's git then checks the pack like a push.
 import { lookup } from 'node:dns/promises';
 import { constants } from 'node:fs';
 import { mkdtemp, open, readdir } from 'node:fs/promises';
@@ -31,13 +31,13 @@ import { run } from '../commands/run.ts';
 import type { BuildInput } from '../release/build-input.ts';
 import { requireDisk, sizeLimits, watchSize } from '../usage/size.ts';
 
-/** Each may use the memory of a build. */
+/** Limits of the queue of imports. Each import may use the memory of a build. */
 const LIMITS = { name: 'imports', running: 2, runningPerOwner: 1, waitingPerOwner: 8 };
 /** Timeout of an import, in ms. */
 const DEADLINE_MS = 300_000;
-/** A server that sends fewer bytes a second than this, for this many seconds, is given up. */
+/** Minimum rate of the server in bytes per second. The fetch is aborted after this many seconds below it. */
 const SLOW = { bytes: 1_000, seconds: 30 };
-/** Matches git's lines that explain a failure. */
+/** Number of git's last lines that are searched for the reason of a failure. */
 const EXPLAINING_LINES = 20;
 const NO_SHA = '0'.repeat(40);
 /** The user that runs the fetch when the host is root. No app uses it. */
@@ -178,7 +178,7 @@ async function addressesOf(url: URL, reachable: PublicAddresses): Promise<string
   return left;
 }
 
-/** Git's own settings: https alone, to these addresses, and nowhere that an answer leads. */
+/** Returns settings for git: HTTPS only, these addresses only, no redirects. */
 function settingsFor(url: URL, addresses: string[]): Record<string, string> {
   const pinned = addresses.map((address) => (isIP(address) === 6 ? `[${address}]` : address)).join(',');
   return {

@@ -1,7 +1,7 @@
-// How much memory the commands of builds may use, and what a failure says about it.
+// Memory limits of build commands, and the messages about exceeding them.
 
 const MB = 2 ** 20;
-/** MiB that a command may use however many run at once, as far as builds may use so much. */
+/** Minimum MiB for each command, however many run at once, up to the limit of all builds. */
 const LEAST_MB = 2048;
 
 /** Returns the MiB of memory that all builds may use by default, on a machine or in a container with `bytes` of it. */
@@ -14,16 +14,16 @@ export function memoryShare(memoryMb: number, commands: number): number {
   return Math.max(Math.min(memoryMb, LEAST_MB), Math.floor(memoryMb / commands));
 }
 
-/** Says that a command used up its memory. @param peakBytes the most that was seen; 0: nothing is known */
+/** Returns the message for a command that used up its memory. @param peakBytes the peak usage; 0: unknown */
 export function tooMuchMemory(memoryMb: number, peakBytes: number): string {
   return `a build may use ${memoryMb} MiB of memory, and that was used up${peak(peakBytes)}: the owner of this Cellar may raise RUNNER_BUILD_MEMORY_MB`;
 }
 
-/** Says what a process was probably killed for, when nobody saw why. */
+/** Returns the message for a process that was killed for an unknown reason. */
 export function killed(memoryMb: number, peakBytes: number): string {
   return `something killed a process of the build, mostly because memory ran out${peak(peakBytes)}; a build may use ${memoryMb} MiB (RUNNER_BUILD_MEMORY_MB)`;
 }
 
 function peak(bytes: number): string {
-  return bytes === 0 ? '' : ` (the most that was seen: ${Math.ceil(bytes / MB)} MiB)`;
+  return bytes === 0 ? '' : ` (peak: ${Math.ceil(bytes / MB)} MiB)`;
 }

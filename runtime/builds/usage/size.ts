@@ -32,8 +32,9 @@ export interface SizeLimits {
 }
 
 /**
- * The limits of a build.
- * @param scratch its own directory, @param cache what it takes over from the last one and leaves to the next
+ * Returns the disk limits of a build.
+ * @param scratch its own directory
+ * @param cache the app's cache, shared with the last and the next build
  */
 export function sizeLimits(
   scratch: string,
@@ -47,7 +48,7 @@ export function sizeLimits(
   return { directories, files: MAX_FILES, freeMb: floorMb };
 }
 
-/** Whether the disk has space for a build that may use `megabytes`, plus the `floorMb` MiB that must stay free. */
+/** Returns whether the disk has space for a build that may use `megabytes`, plus the `floorMb` MiB that must stay free. */
 export function hasDisk(directory: string, megabytes: number, floorMb: number): boolean {
   return freeMegabytes(directory) >= megabytes + floorMb;
 }
@@ -112,8 +113,8 @@ export async function checkSize(limits: SizeLimits, signal: AbortSignal): Promis
 }
 
 /**
- * Refuses a worktree that holds files of others than its build's user. A build could link to a file that it may not
- * read; the bundler, which runs as the host, could.
+ * Refuses a worktree with files of another owner. A build can hard-link a file that it may not read; the bundler, which runs as
+ * the host, could read it.
  * @throws {BuildFailure} naming the first such file
  */
 export async function checkOwner(directory: string, { uid }: User, signal: AbortSignal): Promise<void> {

@@ -6,7 +6,7 @@ import { tooMuchMemory } from './memory-share.ts';
 
 /** Time between two polls, in ms. */
 const LOOK_EVERY_MS = 500;
-/** So many looks in all may find more busy threads than there may be: a build that starts its workers has some for a moment. */
+/** Number of polls that may exceed the limit of busy threads: a build that starts its workers has many for a moment. */
 const BUSY_LOOKS = 4;
 
 /** The limits of a command. */

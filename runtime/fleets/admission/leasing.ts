@@ -11,7 +11,7 @@ import { type Lease, Leases } from './leases.ts';
 
 /** Longest time to wait for a process and use it, in ms. */
 const LEASE_MS = 30_000;
-/** After that, the time that a blocked process has to answer, in ms. */
+/** Time for a blocked process to answer after `LEASE_MS`, in ms. */
 const BLOCKED_MS = 1_000;
 /** Most leases that are waited for or held at once. Each keeps its holder's data in the host's memory. */
 const MOST_LEASES = 16;

@@ -479,7 +479,7 @@ test('the sources of a project are never served as its site', async () => {
 test('the error of a killed build process names the memory setting and the peak memory', async () => {
   await assertFails(
     { 'package.json': '{"scripts": {"build": "sleep 2; exit 137"}}', 'index.js': WORKER },
-    /exit code 137: something killed .* \(the most that was seen: \d+ MiB\).* 2048 MiB \(RUNNER_BUILD_MEMORY_MB\)/,
+    /exit code 137: something killed .* \(peak: \d+ MiB\).* 2048 MiB \(RUNNER_BUILD_MEMORY_MB\)/,
   );
 });
 
