@@ -138,7 +138,7 @@ export const settings = {
   RUNNER_TRUSTED_PROXIES: {
     default: '',
     meaning:
-      'Addresses and CIDR ranges, separated by commas, of proxies whose `X-Forwarded-*` headers are believed. The client is the last address in `X-Forwarded-For` that is none of them.',
+      'Addresses and CIDR ranges, separated by commas, of proxies whose `X-Forwarded-*` headers are believed. The client is the last address in `X-Forwarded-For` that is not among them.',
     schema: addressRanges,
   },
   RUNNER_EGRESS_ALLOW: {

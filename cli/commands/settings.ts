@@ -102,7 +102,7 @@ export const settingCommands: readonly Command[] = [
         name: String(input.name),
         value: await givenValue(session, input),
       }),
-    show: ({ name, problem }) => (problem === null ? `${name} is set` : `${name} is kept. ${problem}`),
+    show: ({ name, problem }) => (problem === null ? `${name} is set` : `${name} is stored. ${problem}`),
   }),
   command({
     words: 'secrets delete',

@@ -172,7 +172,7 @@ export const workflowCommands: readonly Command[] = [
   }),
   command({
     words: 'workflows delete',
-    summary: 'Removes an instance and what is kept of it',
+    summary: 'Deletes an instance and its data',
     ofApp: true,
     arguments: [workflow, instance],
     examples: ['workflows delete orders order-17 --yes'],

@@ -91,7 +91,7 @@ const systemErrors = {
   bad_gateway: { status: 502, meaning: 'The app broke off its answer.' },
   host_unavailable: { status: 503, meaning: 'The host did not answer in time.' },
   app_unavailable: { status: 503, meaning: 'The app is stopped, crashed, or did not start.' },
-  unsupported_http_version: { status: 505, meaning: 'HTTP/1.0 and HTTP/1.1 are understood here.' },
+  unsupported_http_version: { status: 505, meaning: 'Only HTTP/1.0 and HTTP/1.1 are supported.' },
 } as const;
 
 /** Error codes by name, with the HTTP status of each and what it means. */

@@ -126,7 +126,7 @@ class Server {
     if (passed.status === 401) {
       await passed.body?.cancel();
       await this.#account(id);
-      throw new Problem('host_unavailable', 'The API does not take the token of the control UI.');
+      throw new Problem('host_unavailable', "The API refused the control UI's token.");
     }
     const isStream = passed.headers.get('content-type')?.startsWith('text/event-stream');
     const response = isStream ? this.#whileSignedIn(request, passed, execution) : passed;

@@ -12,7 +12,7 @@ export function wholeAnswer(kind: Call['kind'], text: string): string {
   if (kind === 'responses') return text;
   const answer = parse(text);
   const translated = kind === 'chat' ? completion(answer) : embeddings(answer);
-  if (translated === null) throw failedUpstream('The AI server answered with something else.');
+  if (translated === null) throw failedUpstream('The AI server sent an unexpected response.');
   return JSON.stringify(translated);
 }
 

@@ -93,7 +93,7 @@ export class AppServer {
     const model = request.headers['cf-consn-model-id'];
     if (typeof model !== 'string' || model === '') throw invalidInput('The name of a model is missing.');
     if (request.headers['content-type'] !== 'application/json')
-      throw invalidInput('Streams of bytes are no input here: text generation and embeddings take text.');
+      throw invalidInput('The inputs must be JSON: streams of bytes are not supported.');
     const text = await bodyOf(request, {
       bytes: QUESTION_BYTES,
       tooLarge: () => tooLarge(`The inputs may have ${QUESTION_BYTES} bytes.`),

@@ -93,7 +93,9 @@ function chat(model: string, inputs: Json): Call {
 function responses(model: string, { store: _, ...inputs }: Json): Call {
   for (const name of Object.keys(inputs))
     if (!OF_RESPONSES.includes(name))
-      throw invalidInput(`"${cutText(name, 100)}" is not for apps here: nothing is kept on the AI server.`);
+      throw invalidInput(
+        `"${cutText(name, 100)}" is not supported: apps may not store data on the AI server.`,
+      );
   return { kind: 'responses', path: '/responses', body: { ...inputs, model, store: false } };
 }
 
@@ -108,7 +110,9 @@ function asTool(tool: unknown): unknown {
 function requireOwnTools({ tools }: Json): void {
   for (const tool of Array.isArray(tools) ? tools : [])
     if (!isObject(tool) || !OWN_TOOLS.includes(String(tool.type ?? 'function')))
-      throw invalidInput('The tools must be functions of the app: those of the AI server are not for apps.');
+      throw invalidInput(
+        'The tools must be functions of the app: tools that run on the AI server are not allowed.',
+      );
 }
 
 /**
@@ -126,7 +130,7 @@ function requireOwnMedia(inputs: Json): void {
       const each = (value as Json)[name];
       const given = isObject(each) ? each.url : each;
       if (typeof each === 'string' && (name === 'file_id' || (name === 'type' && each === 'item_reference')))
-        throw invalidInput('Files and items that are kept on the AI server are not for apps.');
+        throw invalidInput('Files and items that are stored on the AI server are not allowed.');
       if (/_url$/i.test(name) && typeof given === 'string' && !/^data:/i.test(given))
         throw invalidInput(
           `${cutText(name, 100)} must be a data: URL, with the bytes in it: addresses are not fetched.`,

@@ -62,9 +62,9 @@ async function refusal(response: Response, model: string, key: string): Promise<
   const said = messageOf(await head(response), key);
   // An error about a key may contain parts of it.
   if (status === 401 || status === 403)
-    return notAllowed('The AI server does not take the key that it is asked with (RUNNER_AI_KEY).');
+    return notAllowed('The AI server refused the API key (RUNNER_AI_KEY).');
   if (status === 404) return noSuchModel(`No such model ${model} or task${said === '' ? '' : `: ${said}`}`);
-  if (status === 429) return noCapacity(said || 'The AI server has too much to do; try again.');
+  if (status === 429) return noCapacity(said || 'The AI server is overloaded; try again.');
   if (status >= 400 && status < 500) return invalidInput(said || `The AI server refuses this (${status}).`);
   return failedUpstream(`The AI server answered ${status}${said === '' ? '' : `: ${said}`}`);
 }

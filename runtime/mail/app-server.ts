@@ -100,8 +100,7 @@ export class AppServer {
   /** Reads the e-mail of a request. @throws {MailError} when it is invalid or may not be sent */
   async #read(request: IncomingMessage, held: ReservedMemory): Promise<Message> {
     const binding = request.headers[BINDING_HEADER];
-    if (request.method !== 'POST' || typeof binding !== 'string')
-      throw invalid('Only send() is answered here.');
+    if (request.method !== 'POST' || typeof binding !== 'string') throw invalid('Only send() is supported.');
     const restrictions = readBindingHeader(binding);
     const tooMuch = () => tooLarge(`An e-mail may have ${MESSAGE_BYTES} bytes.`);
     const text = await bodyOf(request, { bytes: ASKED_BYTES, tooLarge: tooMuch, held });
@@ -176,6 +175,6 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw invalid('What is asked is not valid JSON.');
+    throw invalid('The request is not valid JSON.');
   }
 }

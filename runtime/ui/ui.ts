@@ -66,7 +66,7 @@ export class Ui implements Backend {
         status: 503,
         code: 'host_unavailable',
         reason: 'no_answer',
-        detail: 'The control UI does not start. The log of Cellar says why; the API serves on.',
+        detail: "The control UI does not start. Cellar's log says why; the API still works.",
         retryAfterS: restMs / 1000,
       };
     }

@@ -234,7 +234,7 @@ export default { fetch: () => new Response('${name}') };`,
   });
   const made = { tag: 'v1', new_sqlite_classes: ['Room'] };
   const warning =
-    /warning: (\w+) begins without objects, and those of (\w+), which .* say so by "renamed_classes"/;
+    /warning: (\w+) starts without objects, and the objects of (\w+), which .* add "renamed_classes"/;
   assert.doesNotMatch(await push('rooms', files('Room', [made])), warning);
   const [, begins, left] = warning.exec(await push('rooms', files('Hall', [made]))) ?? [];
   assert.deepEqual([begins, left], ['Hall', 'Room']);

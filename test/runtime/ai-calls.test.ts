@@ -49,7 +49,7 @@ test('apps can use neither stored objects nor background work of the AI server',
   ])
     assert.throws(() => callOf('m', { input: 'x', ...more }), {
       status: 400,
-      message: /is not for apps here/,
+      message: /is not supported: apps may not store data/,
     });
   for (const tool of [{ type: 'web_search' }, { type: 'file_search', vector_store_ids: ['vs_1'] }, 'x'])
     for (const asked of [{ input: 'x' }, { prompt: 'x' }])
@@ -59,7 +59,7 @@ test('apps can use neither stored objects nor background work of the AI server',
     { input: [{ role: 'user', content: [{ type: 'input_image', file_id: 'file-1' }] }] },
     { input: [{ type: 'item_reference', id: 'msg_1' }] },
   ])
-    assert.throws(() => callOf('m', asked), { message: /kept on the AI server are not for apps/ });
+    assert.throws(() => callOf('m', asked), { message: /stored on the AI server are not allowed/ });
   // The model must not change the path.
   for (const model of ['../files', '/v1/files', 'http://10.0.0.1/'])
     assert.equal(callOf(model, { input: 'x' }).path, '/responses');

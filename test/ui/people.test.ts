@@ -80,7 +80,7 @@ test(
     // The link can be used only once.
     carol.expect(/404/);
     await carol.page.goto(link);
-    await carol.page.getByText('This link leads nowhere any more').waitFor();
+    await carol.page.getByText('This link is no longer valid').waitFor();
   },
 );
 

@@ -32,10 +32,10 @@ export function LinkForm({ path }: { path: '/welcome' | '/invites/accept' }) {
     const isGone = failure.status === 404 || failure.status === 400;
     return (
       <PublicPage
-        title={isGone ? 'This link leads nowhere any more' : 'This link cannot be read now'}
+        title={isGone ? 'This link is no longer valid' : 'This link cannot be read now'}
         about={
           isGone
-            ? 'It was used or taken back, or is older than seven days. Whoever sent it can make a new one.'
+            ? 'It was used or withdrawn, or is older than seven days. Its sender can make a new one.'
             : failure.message
         }
       >

@@ -52,10 +52,9 @@ export function attention({ host, deploys }: Stats): string[] {
   const said: string[] = [];
   if (host.memory.over)
     said.push(
-      'More memory is in use than may be: apps that must start answer 503. Stop apps that nobody needs, or raise RUNNER_FLEET_MAX_RSS_MB.',
+      'The memory limit is reached: apps that would have to start answer 503. Stop unused apps, or raise RUNNER_FLEET_MAX_RSS_MB.',
     );
-  if (host.disk.short)
-    said.push('The disk is short of room: nothing is deployed or uploaded until there is more.');
+  if (host.disk.short) said.push('Disk space is low: nothing is deployed or uploaded until more is free.');
   if (!host.control_plane.answers) said.push('The control plane does not answer. It is being started again.');
   if (host.snapshots.problem !== null) said.push(`The last snapshot failed: ${host.snapshots.problem}`);
   if (host.snapshots.newest_damaged)

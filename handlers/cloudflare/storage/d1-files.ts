@@ -95,7 +95,11 @@ function partOf(sql: string, noSchema: boolean, noData: boolean): string {
 async function importFile(context: CallContext, database: Kept, asked: z.output<typeof Import>) {
   const { env } = context;
   if (asked.action === 'poll')
-    throw new CloudflareError(400, CODES.BAD_REQUEST, 'An import has ended when it is answered here.');
+    throw new CloudflareError(
+      400,
+      CODES.BAD_REQUEST,
+      'There is no import to poll: each is complete when its request is answered.',
+    );
   if (asked.action === 'init') {
     const filename = await newFile(context, '');
     return {

@@ -55,7 +55,7 @@ export const accounts = [
   }),
   operation({
     name: 'accounts.me',
-    summary: 'Reads the account of whoever calls; of the runner token it is the first account',
+    summary: "Reads the caller's account; for the runner token, the first account",
     method: 'GET',
     needs: 'account',
     input: z.strictObject({}),

@@ -192,7 +192,7 @@ export const workflows = [
   }),
   operation({
     name: 'workflows.instances.delete',
-    summary: 'Removes an instance and what is kept of it; one that runs is ended',
+    summary: 'Deletes an instance and its data; a running one is ended first',
     method: 'DELETE',
     needs: 'push',
     input: z.strictObject(named),

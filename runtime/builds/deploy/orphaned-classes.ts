@@ -20,6 +20,6 @@ export async function reportOrphanedClasses(
   const left = Object.keys(after.classes).filter((name) => !made.includes(name) && !exports.includes(name));
   if (made.length === 0 || left.length === 0) return;
   log.line(
-    `warning: ${made.join(', ')} begins without objects, and those of ${left.join(', ')}, which the Worker does not export any more, stay where they are: if a class has got another name, say so by "renamed_classes" in "migrations"`,
+    `warning: ${made.join(', ')} starts without objects, and the objects of ${left.join(', ')}, which the Worker no longer exports, are unused: if you renamed a class, add "renamed_classes" to "migrations"`,
   );
 }

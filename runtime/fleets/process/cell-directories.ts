@@ -75,5 +75,5 @@ export function takeSocket({ runDirectory, user }: CellPlace, socket: string): v
   const stat = lstatSync(path);
   if (stat.isSocket() && (user === null || stat.uid === user.uid)) return;
   renameSync(path, made);
-  throw new Error(`workerd made something else than a socket: ${made}`);
+  throw new Error(`workerd created a file that is not a socket: ${made}`);
 }

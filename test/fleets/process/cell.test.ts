@@ -83,7 +83,7 @@ test('a file that a process puts in place of its socket is not followed', async 
   );
   const options = await cellOptions(root, directory);
   const start = startCell({ ...options, workerd: `${root}/workerd`, sockets: ['http'] });
-  await assert.rejects(start, /^Error: workerd made something else than a socket/);
+  await assert.rejects(start, /^Error: workerd created a file that is not a socket/);
   await gone(Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10));
 });
 

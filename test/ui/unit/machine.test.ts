@@ -73,7 +73,7 @@ test('lists the problems of the machine, and nothing without problems', () => {
   assert.equal(attention(stats(null)).length, 1);
   assert.match(
     attention(stats({ disk: { free_bytes: 0, floor_bytes: 1, short: true } })).join(),
-    /short of room/,
+    /Disk space is low/,
   );
   const snapshots = { ...host().snapshots, problem: 'the store does not answer' };
   assert.match(attention(stats({ snapshots })).join(), /the store does not answer/);

@@ -118,7 +118,7 @@ function List({ model }: { model: Model }) {
               needs="admin"
               label={`Take ${each.name} off the app`}
               onClick={() =>
-                remove(collaborators, each, `${each.name} has no role any more`, () =>
+                remove(collaborators, each, `${each.name} no longer has a role`, () =>
                   model.remove(each.account),
                 )
               }

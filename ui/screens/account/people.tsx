@@ -170,8 +170,8 @@ function InviteForm({
           onValue={setEmail}
           hint={
             sendsMail.value
-              ? 'The link is sent there. May be left out: then whoever uses the link says it.'
-              : 'May be left out: then whoever uses the link says it.'
+              ? 'The link is sent there. Optional: otherwise the person enters it when using the link.'
+              : 'Optional: otherwise the person enters it when using the link.'
           }
           autocomplete="off"
         />

@@ -27,7 +27,7 @@ export default function Variables({ app }: { app: string }) {
     <>
       <Head
         title="Variables and secrets"
-        about="Variables are there while the app is installed and built, from the next deploy on. Secrets are there while it runs, and nobody can read them out again."
+        about="Variables are set during install and build, from the next deploy on. Secrets are set while the app runs, and cannot be read again."
       />
       <div class="stack loose">
         <section class="panel" aria-labelledby="variables">
@@ -148,8 +148,9 @@ function Editor({
   const { busy, onSubmit } = useSubmit(async () => {
     if (kind === 'secret') {
       const { in_effect, problem } = await model.setSecret(name, value);
-      if (problem !== null) throw new Error(`${name} is kept, but the app did not start with it: ${problem}`);
-      toast(in_effect ? `The app runs with ${name}` : `${name} is there when the app runs next`);
+      if (problem !== null)
+        throw new Error(`${name} is stored, but the app did not start with it: ${problem}`);
+      toast(in_effect ? `The app runs with ${name}` : `${name} is set when the app runs next`);
     } else {
       for (const each of many.length > 0 ? many : [{ name, value }])
         await model.setVariable(each.name, each.value);
