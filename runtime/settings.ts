@@ -288,7 +288,7 @@ export const settings = {
   RUNNER_FLEET_MAX_RSS_MB: {
     default: '0',
     meaning:
-      'Memory that the whole container may use, in MiB. Above it, apps that use more than their share (and 64 MiB) hibernate when others must start, and answer 503 until there is room; where that would not make room, all that must start answer 503. 0: 80 % of the container.',
+      'Memory that the whole container may use, in MiB. Above it, apps that use more than their share (and 64 MiB) hibernate when others must start. They answer 503 until memory is free. If that does not free enough, all apps that must start answer 503. 0: 80 % of the container.',
     schema: integer(0, 16_777_216),
   },
   RUNNER_SLEEP_AFTER_H: {

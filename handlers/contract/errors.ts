@@ -83,7 +83,7 @@ const systemErrors = {
   query_timeout: { status: 504, meaning: 'The reading took longer than it may.' },
   unknown_transfer_encoding: { status: 501, meaning: 'The only transfer coding understood is chunked.' },
   newer_schema: { status: 500, meaning: 'A newer Cellar has used the database; this one leaves it alone.' },
-  insufficient_storage: { status: 507, meaning: 'The disk of this machine has too little room for this.' },
+  insufficient_storage: { status: 507, meaning: 'This machine has too little free disk space.' },
   snapshot_failed: {
     status: 502,
     meaning: 'Snapshots could not be written or read; `detail` says why, and names the address asked.',

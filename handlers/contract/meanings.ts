@@ -9,7 +9,7 @@ export const meanings: Readonly<Record<string, string>> = {
   slug: 'A name of 3 to 40 lower-case letters, digits and single hyphens, which is part of the address.',
   owner: 'The id of the account that owns the app.',
   limit: 'How many entries the answer has at most.',
-  cursor: 'Where to go on: `next_cursor` of the answer before.',
+  cursor: 'Where the page begins: `next_cursor` of the previous response.',
   next_cursor: 'Where the next page begins; null on the last one.',
   desired_state: 'Whether the app is to run, or to answer 503.',
   status: 'Only those in this status.',
