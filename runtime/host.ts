@@ -23,7 +23,7 @@ const RESERVE_MS = 3_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
 /** Disk space that the control plane needs to start, in MiB. */
-const CONTROL_MB = 4;
+const CONTROL_MB = 8;
 
 /** Parts that can be reloaded while apps run. */
 export type Reload = 'control' | 'ui';

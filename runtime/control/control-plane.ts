@@ -1,27 +1,21 @@
-// The control plane: the handlers in workerd under Miniflare, with health probes, and restarts when they hang.
+// The control plane: the handlers in workerd, with health probes, and restarts when they hang.
+import { mkdirSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { keptHandlers } from '../../bundler/modules/handlers.ts';
 import { ACCOUNT_HEADER } from '../../handlers/contract/people/sign-in.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
 import { Upstream } from '../edge/upstream/upstream.ts';
 import { log, reason } from '../log.ts';
+import { controlSocket } from './config.ts';
 import { ControlCalls } from './control-calls.ts';
-import { HandlersThread } from './handlers-thread.ts';
+import { HandlersProcess } from './handlers-process.ts';
 import { HostServer } from './host-server.ts';
-import type { HandlersOptions } from './miniflare.ts';
-import { controlSocket, runtimePid, writeRuntimeProgram } from './runtime-program.ts';
 
 const PROBE_EVERY_MS = 5_000;
 const PROBE_DEADLINE_MS = 5_000;
 /** Consecutive probes without an answer after which the process counts as hung. */
 const PROBES_MISSED_LIMIT = 3;
-/** Wait after the exit of a process, in ms: by then Miniflare has restarted it, or has given up. */
-const RESTART_GRACE_MS = 1_000;
 const CALL_DEADLINE_MS = 60_000;
-/** Start timeout, in ms: a process that does not listen by then is killed and replaced. */
-const START_DEADLINE_MS = 60_000;
 
 /** Options for the handlers and their process. */
 export interface ControlOptions {
@@ -31,7 +25,7 @@ export interface ControlOptions {
   bundles: string | null;
   /** Returns the text bindings, by name. Called at the start, when the ports are known. */
   variables: () => Record<string, string>;
-  /** Authenticates the host to the control plane; new at each boot. */
+  /** Authenticates the host to the control plane. */
   secret: string;
   /** Path of the workerd program. */
   workerd: string;
@@ -60,9 +54,7 @@ export class Control implements Backend {
   readonly streamsForEver = true;
   readonly clientHeader = ACCOUNT_HEADER;
   readonly #options: ControlOptions;
-  #thread: HandlersThread | null = null;
-  /** The handlers, bundled. */
-  #script = '';
+  readonly #process: HandlersProcess;
   readonly #host: HostServer;
   readonly #upstream: Upstream;
   readonly #calls: ControlCalls;
@@ -81,6 +73,8 @@ export class Control implements Backend {
     this.#host = new HostServer(options.directory, options.host);
     this.#upstream = new Upstream({ socketPath });
     this.#calls = new ControlCalls(socketPath, options.secret);
+    const { directory, workerd } = options;
+    this.#process = new HandlersProcess({ directory, workerd, onRestart: () => this.#restarted() });
   }
 
   /** How often its process was restarted. */
@@ -107,9 +101,7 @@ export class Control implements Backend {
   async reload(): Promise<void> {
     await this.#up.promise;
     const script = await keptHandlers(this.#options.bundles);
-    if (this.#ending.signal.aborted) return;
-    this.#script = script;
-    const reloaded = this.#runHandlers();
+    const reloaded = this.#run(script);
     this.#reloading = reloaded
       .catch(() => {})
       .then(() => {
@@ -127,20 +119,12 @@ export class Control implements Backend {
    * @throws {ControlError} when that is rejected; the signal's reason when it is stopped meanwhile
    */
   async start(boot: BootFacts): Promise<BootAnswer> {
-    // The thread loads Miniflare while the handlers are bundled.
-    this.#ensureThread();
-    this.#script = await keptHandlers(this.#options.bundles);
+    const script = await keptHandlers(this.#options.bundles);
     this.#ending.signal.throwIfAborted();
+    mkdirSync(this.#options.directory, { recursive: true, mode: 0o700 });
     await this.#host.listen();
-    let answer: BootAnswer;
-    try {
-      await this.#runHandlers();
-      answer = (await this.call('/internal/boot', boot)) as BootAnswer;
-    } catch (error) {
-      await this.#thread?.end();
-      this.#ending.signal.throwIfAborted();
-      throw error;
-    }
+    await this.#run(script);
+    const answer = (await this.call('/internal/boot', boot)) as BootAnswer;
     this.#isUp = true;
     this.#up.resolve();
     this.#probe = setInterval(() => void this.#check(), PROBE_EVERY_MS);
@@ -161,41 +145,14 @@ export class Control implements Backend {
     this.#ending.abort(new Error('the host is stopping'));
     if (this.#probe) clearInterval(this.#probe);
     this.#upstream.destroy();
-    await this.#thread?.end();
+    await this.#process.end();
     this.#host.close();
   }
 
-  /**
-   * Runs the handlers. Replaces running ones, or leaves them if `unlessRunning`.
-   * @throws {Error} when they do not start; the signal's reason after a stop
-   */
-  async #runHandlers(unlessRunning = false): Promise<void> {
-    this.#ending.signal.throwIfAborted();
-    const thread = this.#ensureThread();
-    const deadline = setTimeout(endRuntime, START_DEADLINE_MS);
-    try {
-      await thread.run(this.#handlers(), unlessRunning);
-    } finally {
-      clearTimeout(deadline);
-    }
-  }
-
-  #ensureThread(): HandlersThread {
-    if (this.#thread !== null && !this.#thread.ended) return this.#thread;
-    const { directory, workerd } = this.#options;
-    this.#thread = new HandlersThread({
-      program: writeRuntimeProgram(directory, workerd),
-      temporary: join(directory, 'tmp'),
-      onRestart: () => this.#restarted(),
-      // Without its thread, workerd could be neither restarted nor stopped.
-      onEnd: endRuntime,
-    });
-    return this.#thread;
-  }
-
-  #handlers(): HandlersOptions {
+  #run(script: string): Promise<void> {
     const { directory, secret, variables } = this.#options;
-    return { script: this.#script, directory, hostSocket: this.#host.path, secret, variables: variables() };
+    const hostSocket = this.#host.path;
+    return this.#process.run({ script, directory, hostSocket, secret, variables: variables() });
   }
 
   async #check(): Promise<void> {
@@ -207,37 +164,16 @@ export class Control implements Backend {
       if (this.#ending.signal.aborted) return;
       this.#missed++;
       log('warn', 'the control plane did not answer', { missed: this.#missed, error: reason(error) });
-      const pid = runtimePid();
-      if (pid === null) await this.#startAgain();
-      else if (this.#missed % PROBES_MISSED_LIMIT === 0) {
-        log('error', 'the control plane hangs; restarting it', { pid });
-        process.kill(pid, 'SIGKILL');
-      }
-    }
-  }
-
-  /** Restarts its process, unless Miniflare has restarted it, or does so now. */
-  async #startAgain(): Promise<void> {
-    await sleep(RESTART_GRACE_MS);
-    if (this.#ending.signal.aborted || runtimePid() !== null) return;
-    log('error', 'the control plane has gone; it is started again');
-    try {
-      await this.#runHandlers(true);
-    } catch (error) {
-      log('error', 'the control plane does not start', { error: reason(error) });
+      const { pid } = this.#process;
+      if (pid === null || this.#missed % PROBES_MISSED_LIMIT !== 0) return;
+      log('error', 'the control plane hangs; restarting it', { pid });
+      this.#process.kill();
     }
   }
 
   #restarted(): void {
-    log('warn', 'the process of the control plane ended and was started again');
     this.#missed = 0;
     this.#restarts++;
-    this.#options.onRestart();
+    if (this.#isUp) this.#options.onRestart();
   }
-}
-
-/** Kills Miniflare's workerd, if it runs. */
-function endRuntime(): void {
-  const pid = runtimePid();
-  if (pid !== null) process.kill(pid, 'SIGKILL');
 }

@@ -78,6 +78,8 @@ export function layoutOf(root: string) {
     secretsKey: join(root, 'secrets-key'),
     /** Signs the sessions of the control UI. */
     signInKey: join(root, 'sign-in-key'),
+    /** Authenticates the host to the control plane and the control UI. */
+    hostSecret: join(root, 'host-secret'),
     database: join(root, 'host.sqlite'),
     control: join(root, 'control'),
     /** The sign-in database. Like the control plane's, it holds data about people. */

@@ -1,5 +1,4 @@
 // The base of every part: the settings, the open data directory, and the users of apps.
-import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import type { Addresses } from '../addresses.ts';
@@ -40,8 +39,8 @@ export function makeBase(config: Config) {
     known,
     /** Null without a bucket. */
     bucket: bucket && new BucketCheck(bucket),
-    /** Authenticates the host to the control plane and the control UI; new at each boot. */
-    secret: randomBytes(32).toString('base64url'),
+    /** Authenticates the host to the control plane and the control UI. */
+    secret: keptSecret(paths.hostSecret),
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
     ...appUsers(paths, store.buildUsers, workerd),
     isolation: new Isolation(paths.machineName, config.RUNNER_CELL_MAX_MB),

@@ -1,10 +1,10 @@
 // The parts around the control plane: its process and its host API, the outbox, and the control UI.
+import { controlSocket } from '../control/config.ts';
 import { Control } from '../control/control-plane.ts';
 import { hostService } from '../control/host-service.ts';
 import type { Outbox } from '../control/outbox.ts';
 import { pushes } from '../control/pushes.ts';
 import { LiveStreams } from '../control/routes/live-streams.ts';
-import { controlSocket } from '../control/runtime-program.ts';
 import { keptSecret } from '../disk/data-directory.ts';
 import { DomainChecks } from '../edge/domain-checks.ts';
 import { Mailer } from '../mail/mail.ts';

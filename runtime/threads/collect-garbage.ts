@@ -7,7 +7,7 @@ import { runInNewContext } from 'node:vm';
 const COLLECT_EVERY_BYTES = 16 * 1024 * 1024;
 
 setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as (options: { type: 'minor' | 'major' }) => void;
+const collect = runInNewContext('gc') as (options: { type: 'minor' }) => void;
 let passed = 0;
 
 /** Counts a chunk that was passed on and is garbage now. Not for chunks that are kept. */
@@ -16,9 +16,4 @@ export function countGarbage(bytes: number): void {
   if (passed < COLLECT_EVERY_BYTES) return;
   passed = 0;
   collect({ type: 'minor' });
-}
-
-/** Collects all garbage of this thread, in some 50 ms. */
-export function collectAll(): void {
-  collect({ type: 'major' });
 }

@@ -108,6 +108,7 @@ function assertEmpty(paths: Layout): void {
     paths.alertKey,
     paths.token,
     paths.apiKey,
+    paths.hostSecret,
   ];
   const names = readdirSync(paths.root).filter((name) => !may.includes(join(paths.root, name)));
   if (names.length > 0)
