@@ -7,17 +7,17 @@ export const exits = {
   done: { code: 0, meaning: 'It was done.' },
   failed: {
     code: 1,
-    meaning: 'It was tried and failed: a deploy that did not go live, a push that was refused.',
+    meaning: 'It failed, such as a deploy that did not go live or a push that was refused.',
   },
   usage: { code: 2, meaning: 'The command line is wrong, or the API refused an argument.' },
-  signIn: { code: 3, meaning: 'No token is known, or the API does not take it.' },
-  notFound: { code: 4, meaning: 'What was named does not exist.' },
-  forbidden: { code: 5, meaning: 'The token may not do it, or a quota is used up.' },
-  conflict: { code: 6, meaning: 'Something stands against it now, such as a name that is taken.' },
-  unavailable: { code: 7, meaning: 'The API cannot be reached, or something failed behind it.' },
+  signIn: { code: 3, meaning: 'There is no token, or the API refuses it.' },
+  notFound: { code: 4, meaning: 'The named app, deploy or other thing does not exist.' },
+  forbidden: { code: 5, meaning: 'The token lacks the permission, or a quota is used up.' },
+  conflict: { code: 6, meaning: 'It conflicts with the current state, such as a name that is taken.' },
+  unavailable: { code: 7, meaning: 'The API cannot be reached, or failed.' },
   unconfirmed: {
     code: 8,
-    meaning: 'It destroys something, and nobody confirmed it: there was no terminal and no `--yes`.',
+    meaning: 'It would destroy something and was not confirmed: there was no terminal and no `--yes`.',
   },
 } as const;
 export type Exit = keyof typeof exits;

@@ -69,7 +69,10 @@ export function addressOf(text: string, name: string): string {
   const isHost = /^[\w.-]+(:\d+)?(\/.*)?$/.test(text);
   const scheme = /^(localhost|127\.|[\w-]+\.localhost)/.test(text) ? 'http' : 'https';
   const meant = isHost ? `${scheme}://${text}` : 'https://api.example.com';
-  throw new Stopped('usage', `${name} is ${text}, which is no address: it needs a scheme, as in ${meant}.`);
+  throw new Stopped(
+    'usage',
+    `${name} is ${text}, which is not an address: it needs a scheme, as in ${meant}.`,
+  );
 }
 
 /** Saves a login for later commands, readable only by its user. @returns the file */

@@ -56,7 +56,7 @@ export class CellarClient {
   }
 
   /**
-   * Runs an operation that is no stream. Without a signal it is given up after the API's own deadlines; where
+   * Runs an operation that is not a stream. Without a signal it is given up after the API's own deadlines; where
    * `RUNNER_WAKE_TIMEOUT_S` is longer than by default, pass one.
    * @throws {Refused} {UnexpectedAnswer} {TypeError} when the API cannot be reached
    */

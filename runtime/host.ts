@@ -168,7 +168,7 @@ export class Host {
     if (disk.freeMb < CONTROL_MB)
       log(
         'warn',
-        'the control plane waits for room on the disk; apps serve meanwhile. Remove files from that disk, or make it larger',
+        'the control plane waits for free disk space; apps serve meanwhile. Remove files from that disk, or enlarge it',
         { free_mb: disk.freeMb, needs_mb: CONTROL_MB, data: paths.root },
       );
     await disk.room(CONTROL_MB, this.#closing.signal);

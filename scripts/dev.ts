@@ -50,7 +50,7 @@ function saved(paths: string[]): void {
 
 start();
 const watch = new Watch(ROOT, saved, (error) =>
-  log('error', 'the sources are not watched any more', { error: error.message }),
+  log('error', 'watching the sources failed', { error: error.message }),
 );
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.on(signal, () => {

@@ -105,7 +105,7 @@ function copyByKey({ root }: Place, from: string, to: string, limitMb: number): 
     const path = relative(from, join(entry.parentPath, entry.name));
     const real = insidePath(root, from, path, CACHE);
     const stats = statSync(real);
-    if (!stats.isFile()) throw new BuildFailure(`${show(root, real)} is no file`);
+    if (!stats.isFile()) throw new BuildFailure(`${show(root, real)} is not a file`);
     bytes += stats.size;
     if (++files > MAX_ENTRIES) throw tooMuch(`${MAX_ENTRIES} files`);
     if (bytes > limitMb * 2 ** 20) throw tooMuch(`the ${limitMb} MiB a build may use`);
@@ -124,7 +124,7 @@ function tooMuch(limit: string): BuildFailure {
 function keyOf(path: string): string {
   const [, fetched, build, key] = /^(__fetch\/)?([^/]+)\/(.+)$/.exec(path) ?? [];
   if (key === undefined || (!fetched && !key.endsWith('.cache')))
-    throw new BuildFailure(`${CACHE}/${path} is no entry of OpenNext's cache`);
+    throw new BuildFailure(`${CACHE}/${path} is not an entry of OpenNext's cache`);
   const hash = createHash('sha256')
     .update(`/${fetched ? key : key.slice(0, -'.cache'.length)}`)
     .digest('hex');

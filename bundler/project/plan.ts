@@ -185,7 +185,7 @@ function findPlace(root: string, settings: BuildSettings): { place: Place; why: 
   const named = deployFolder(scripts);
   const folder = named === null || hasConfig(place) ? null : namedFolder(root, named);
   if (named !== null && folder !== null) {
-    const why = `${folder} is the app: "${named.script}" of package.json names it`;
+    const why = `${folder} is deployed: the script "${named.script}" of package.json names it`;
     return { place: { ...placeOf(root, folder), deployLine: named.line }, why };
   }
   if (findProject(place, null, output) !== null) return asNamed;

@@ -32,7 +32,7 @@ export function readHead(root: string, path: string, bytes: number): Buffer {
   }
   try {
     const stats = fstatSync(file);
-    if (!stats.isFile()) throw new BuildFailure(`${show(root, path)} is no file`);
+    if (!stats.isFile()) throw new BuildFailure(`${show(root, path)} is not a file`);
     const buffer = Buffer.alloc(Math.min(bytes, stats.size));
     let length = 0;
     while (length < buffer.length) {

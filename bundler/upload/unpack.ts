@@ -125,7 +125,7 @@ async function unpackWranglers(
 async function unpackOurs(metadata: Metadata, parts: Parts, options: UnpackOptions): Promise<Bundle> {
   const paths = new Set<string>();
   for (const [name, part] of parts) {
-    if (typeof part === 'string') throw new BuildFailure(`the part ${show(name)} is no file`);
+    if (typeof part === 'string') throw new BuildFailure(`the part ${show(name)} is not a file`);
     const path = moduleName(name);
     if (!/^(?:modules|migrations)\//.test(path))
       throw new BuildFailure(`the part ${show(name)} is neither below modules/ nor below migrations/`);
@@ -186,7 +186,7 @@ async function unpackWorker(
   if (main === undefined) return null;
   const modules: Module[] = [];
   for (const [name, part] of parts) {
-    if (typeof part === 'string') throw new BuildFailure(`the part ${show(name)} is no file`);
+    if (typeof part === 'string') throw new BuildFailure(`the part ${show(name)} is not a file`);
     await writeModule(name, part, out, modules);
   }
   const entry = modules.find(({ name }) => name === moduleName(main));
@@ -206,7 +206,7 @@ async function writeModule(given: string, file: File, out: string, modules: Modu
   const type = Object.hasOwn(MODULE_TYPES, file.type) ? MODULE_TYPES[file.type] : undefined;
   if (type === undefined && file.type !== SOURCE_MAP)
     throw new BuildFailure(
-      `${show(given)} is of type ${show(file.type)}, which is no module that is run here`,
+      `${show(given)} is of type ${show(file.type)}, which is not a supported module type`,
     );
   const path = `${MODULES}/${name}`;
   await writePart(given, path, file, out);

@@ -140,7 +140,7 @@ export const machineCommands: readonly Command[] = [
     arguments: [{ name: 'id', summary: 'its id, as `cellar keys` lists it' }],
     examples: ['keys revoke 0f9q2t6m8r4kx1zb --yes'],
     answers: 'keys.revoke',
-    destroys: ({ id }) => `Revoke the key ${id}? Whoever uses it is shut out at once.`,
+    destroys: ({ id }) => `Revoke the key ${id}? Its users lose access at once.`,
     run: (session, { id }) => session.call('keys.revoke', { id: String(id) }),
   }),
   {

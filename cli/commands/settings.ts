@@ -167,7 +167,7 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'limits set',
-    summary: "Sets an app's limits, in requests a minute; 0 is no limit, `default` is this Cellar's",
+    summary: "Sets an app's limits, in requests a minute; 0: no limit, `default`: this Cellar's",
     ofApp: true,
     options: [
       { flags: '--client-rpm <count>', summary: 'of one visitor' },
@@ -273,7 +273,11 @@ function limitOf(name: 'clientRpm' | 'appRpm', text: string | undefined) {
   if (text === undefined) return {};
   if (text === 'default') return { [name]: null };
   if (/^\d{1,8}$/.test(text)) return { [name]: Number(text) };
-  throw new Stopped('usage', `${text} is no limit: give a number, or default.`, 'cellar limits set --help');
+  throw new Stopped(
+    'usage',
+    `${text} is not a limit: give a number, or default.`,
+    'cellar limits set --help',
+  );
 }
 
 function buildSetting(name: keyof Result<'builds.get'>, text: string | undefined) {

@@ -295,12 +295,12 @@ function notInserted(
   if (refusal === 'guest')
     return new Problem(
       'quota_exceeded',
-      'This account came by the invitation to an app, and owns no apps. Whoever runs this machine can invite it for apps of its own.',
+      'This is a guest account, which cannot own apps. An admin of this machine can send an invite that allows it.',
     );
   if (refusal === 'quota_exceeded')
     return new Problem(
       refusal,
-      `This account may own ${app.quota} apps (RUNNER_MAX_APPS_PER_USER), and there is no room for one more; delete one first.`,
+      `This account may own ${app.quota} apps (RUNNER_MAX_APPS_PER_USER), and has that many; delete one first.`,
     );
   return new Problem(
     refusal,

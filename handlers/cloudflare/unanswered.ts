@@ -215,7 +215,7 @@ export const unanswered: readonly { method?: string; path: string; what: string;
   {
     path: '/accounts/*/workers/scripts/*',
     what: 'downloading scripts, and their usage model',
-    why: 'the source is in the repository, or with whoever uploaded it',
+    why: 'the source is in the repository, or on the machine that uploaded it',
   },
   {
     path: '/accounts/*/workers/services/*',

@@ -94,8 +94,8 @@ export const meanings: Readonly<Record<string, string>> = {
   title: 'The title of the insight.',
   $inc: 'What is added to the number.',
   $bytes: 'Bytes in base64.',
-  clientRpm: "Requests a minute of one visitor; 0 is no limit, null is this Cellar's default.",
-  appRpm: "Requests a minute of all visitors; 0 is no limit, null is this Cellar's default.",
+  clientRpm: "Requests a minute of one visitor; 0: no limit, null: this Cellar's default.",
+  appRpm: "Requests a minute of all visitors; 0: no limit, null: this Cellar's default.",
   root_directory:
     "The folder of the repository with the app, such as apps/web; null is the repository's root.",
   install_command: 'Installs the packages, in the root directory; null is what the lock file says.',
@@ -193,5 +193,5 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   invites: 'Links that make accounts.',
   keys: 'API keys, the passwords for git.',
   collaborators: 'Who else may work on an app.',
-  other: 'Routes that are no operations.',
+  other: 'Routes that are not operations.',
 };

@@ -6,7 +6,7 @@ const STEP_BYTES = 4096;
 /** Reads the next bytes, or null at the end. */
 export type Next = () => Promise<Uint8Array | null>;
 
-/** Returns whether `git http-backend` accepts this content encoding. `null` is none. */
+/** Returns whether `git http-backend` accepts this content encoding; `null`: the body is not encoded. */
 export function isKnownCoding(coding: string | null): boolean {
   return coding === null || isGzip(coding);
 }

@@ -50,7 +50,7 @@ export function refusalsOf({ commands }: Push): Map<string, string> {
   const refusals = commands.flatMap(({ before, after, ref }): [string, string][] => {
     if (isNone(after)) return [[ref, 'deleting needs the role admin']];
     const moves = !isNone(before) && !ref.startsWith('refs/heads/');
-    return moves ? [[ref, 'moving what is no branch needs the role admin']] : [];
+    return moves ? [[ref, 'moving a ref that is not a branch needs the role admin']] : [];
   });
   return new Map(refusals);
 }
@@ -146,7 +146,7 @@ async function parseCommands(reader: ByteReader): Promise<Push> {
     if (/^shallow [0-9a-f]{40}\n?$/.test(line)) continue;
     // The client's capabilities follow a NUL.
     const command = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0\n]+)(?:\n?$|\n?\0([\s\S]*))/.exec(line);
-    if (command === null) throw notUnderstood('it has a line that is no command');
+    if (command === null) throw notUnderstood('it has a line that is not a command');
     commands.push({ before: command[1]!, after: command[2]!, ref: command[3]! });
     capabilities.push(...(command[4]?.trim().split(' ') ?? []));
   }

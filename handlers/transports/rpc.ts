@@ -155,7 +155,7 @@ function readCall(message: unknown): Call | Answer {
   }
   if (jsonrpc !== '2.0') return refuse('needs `"jsonrpc": "2.0"`', id);
   if (typeof method !== 'string') return refuse('needs a method', id);
-  if (typeof params !== 'object' || params === null) return refuse('has params that are no object', id);
+  if (typeof params !== 'object' || params === null) return refuse('has params that are not an object', id);
   return { id, method, params };
 }
 

@@ -118,5 +118,5 @@ function publicOnly(reachable: PublicAddresses): LookupFunction {
 }
 
 function notReachable(host: string): string {
-  return `${host} is no public address; the operator can let webhooks reach it (RUNNER_EGRESS_ALLOW)`;
+  return `${host} is not a public address; the operator can let webhooks reach it (RUNNER_EGRESS_ALLOW)`;
 }

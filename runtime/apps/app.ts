@@ -44,7 +44,7 @@ interface AppParts {
 
 export class App {
   wanted: WantedApp;
-  /** The app and version that a preview shows; null for an app that is no preview. */
+  /** The app and version that a preview shows; null for an app that is not a preview. */
   preview: PreviewRow | null;
   readonly fleet: Fleet;
   /** Reports the state of the process to the control plane. */

@@ -59,7 +59,7 @@ interface Listeners {
   onRest: (rest: { dueAt: number | null } | null) => Promise<void>;
 }
 
-/** @param preview what the preview shows; null for an app that is no preview */
+/** @param preview what the preview shows; null for an app that is not a preview */
 export function fleetOf(
   id: string,
   preview: PreviewRow | null,

@@ -186,7 +186,7 @@ export class Dev {
     this.#watch = new Watch(
       this.#folder,
       (paths) => this.#versions.saved(paths),
-      (error) => this.#terminal.fail(`the folder is not watched any more: ${error.message}`),
+      (error) => this.#terminal.fail(`watching the folder failed: ${error.message}`),
       () => this.#project.hasBuild,
     );
     this.#tick = setInterval(() => {

@@ -90,7 +90,7 @@ export class DiskWatch {
   /** Why deploys and uploads are refused and how to fix it, for the client; null when there is space. */
   get shortage(): string | null {
     if (!this.#short) return null;
-    return `the disk of this machine has ${this.#freeMb} MiB free, and ${this.floorMb} MiB must stay free (RUNNER_DISK_FLOOR_MB): nothing is deployed or uploaded until apps that are not needed are deleted, or the operator has made room; then try again`;
+    return `the disk of this machine has ${this.#freeMb} MiB free, and ${this.floorMb} MiB must stay free (RUNNER_DISK_FLOOR_MB): nothing is deployed or uploaded until apps that are not needed are deleted, or the operator frees space; then try again`;
   }
 
   /** Whether a write may have failed for lack of space. Reads the free space anew. */
@@ -143,7 +143,7 @@ export class DiskWatch {
       for (const resolve of this.#waiting) resolve();
       this.#actions!.onLook();
     } catch (error) {
-      logRarely('error', 'the free room on the disk could not be read', { error: reason(error) });
+      logRarely('error', 'the free disk space could not be read', { error: reason(error) });
     }
     this.#next(this.keen ? KEEN_MS : CALM_MS);
   }
@@ -155,14 +155,14 @@ export class DiskWatch {
     else {
       this.#almostFullSince ??= this.#lookedAt;
       if (this.#lookedAt - this.#almostFullSince >= RESERVE_STAYS_MS && this.#diskReserve.drop())
-        log('warn', 'the disk is almost full: its reserve is given up', { free_mb: free });
+        log('warn', 'the disk is almost full: its reserve is released', { free_mb: free });
     }
     if (!this.#short && free < this.floorMb) {
       this.#short = true;
       this.#warn();
     } else if (this.#short && free >= enoughMb) {
       this.#short = false;
-      log('info', 'the disk has room again', { free_mb: free });
+      log('info', 'the disk has enough free space again', { free_mb: free });
     }
     if (this.#short) this.#begin(MAKE_ROOM_EVERY_MS, () => this.#makeRoom(enoughMb));
     else if (free >= enoughMb + this.#diskReserve.megabytes && !this.#diskReserve.exists)
@@ -170,7 +170,7 @@ export class DiskWatch {
   }
 
   #warn(): void {
-    log('error', 'the disk is short of room: nothing is deployed or uploaded until there is more', {
+    log('error', 'the disk has too little free space: deploys and uploads are refused until it has more', {
       free_mb: this.#freeMb,
       floor_mb: this.floorMb,
     });
@@ -188,7 +188,7 @@ export class DiskWatch {
     this.#busy = true;
     work()
       .catch((error: unknown) =>
-        logRarely('warn', 'room could not be made or kept', { error: reason(error) }),
+        logRarely('warn', 'disk space could not be freed or reserved', { error: reason(error) }),
       )
       .finally(() => {
         this.#busy = false;

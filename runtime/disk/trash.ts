@@ -36,7 +36,7 @@ export async function emptyTrash(trash: string, now = Date.now()): Promise<void>
 export async function emptyTrashUntil(enough: () => Promise<boolean>, trash: string): Promise<void> {
   for (const { name } of await listTrash(trash)) {
     if (await enough()) return;
-    log('warn', 'the disk is short of room: trash is removed before its time', { name });
+    log('warn', 'the disk has too little free space: trash is removed early', { name });
     await removeTrash(trash, name);
   }
 }

@@ -96,7 +96,7 @@ const ADVICE: Record<RefusalReason, Advice> = {
   shed: {
     ...BUSY,
     visitor: SOON,
-    owner: 'Whoever runs this machine can give it more memory, or stop apps that nobody needs.',
+    owner: 'The operator of this machine can give it more memory, or stop apps that are not needed.',
   },
   rate_limited: {
     state: 'Limited',
@@ -113,7 +113,7 @@ const ADVICE: Record<RefusalReason, Advice> = {
   too_many_connections: {
     ...BUSY,
     visitor: SOON,
-    owner: 'Whoever runs this machine finds in its log who has most connections.',
+    owner: 'The operator of this machine can read in its log which clients have the most connections.',
   },
   closing: {
     ...BUSY,
@@ -121,7 +121,7 @@ const ADVICE: Record<RefusalReason, Advice> = {
     colour: 'sleep',
     title: 'Cellar starts again',
     visitor: SOON,
-    owner: 'Whoever runs this machine is stopping Cellar or starting it again. Apps come back by themselves.',
+    owner: 'The operator is stopping or restarting Cellar. Apps start again automatically.',
   },
   no_answer: {
     state: 'No answer',

@@ -114,7 +114,7 @@ export async function listTree(
   const directory = path.replace(/\/+$/, '');
   const entry = directory === '' ? null : await findEntry(repository, commit, directory);
   if (entry && entry.type !== 'tree') {
-    throw new Refusal(404, 'path_not_found', `${directory} is no directory`);
+    throw new Refusal(404, 'path_not_found', `${directory} is not a directory`);
   }
   const words = ['ls-tree', '-z', '--full-tree', ...(recursive ? ['-r'] : []), entry?.sha ?? commit];
   const entries = await listEntries(repository, words, directory === '' ? '' : `${directory}/`);

@@ -130,7 +130,7 @@ export function whyNoUsers(paths: string[]): string | null {
   const all = [...paths, process.execPath, findProgram('npm')].filter((path) => path !== null);
   const last = sameGroup(BUILD_UIDS.first + 2 * BUILD_UIDS.count - 1);
   if (!(['uid_map', 'gid_map'] as const).every((map) => isMapped(map, last.uid))) {
-    return `there is no user ${last.uid} in this container; where it is rootless, give whoever runs it ${last.uid + 1} ids in /etc/subuid and /etc/subgid`;
+    return `this container has no user ${last.uid}; if it is rootless, give the user who runs it ${last.uid + 1} ids in /etc/subuid and /etc/subgid`;
   }
   const [file, ...words] = asUser(last);
   const probe = spawnSync(file!, [...words, 'sh', '-c', PROBE, 'sh', ...all], {

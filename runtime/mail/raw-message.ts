@@ -48,7 +48,7 @@ export function rawMessage(bytes: Buffer, from: string): { raw: Buffer; id: stri
 
 function fieldOf(line: string): { name: string; value: string } {
   const [, name, value] = /^([!-9;-~]{1,100})[ \t]*:(.*)$/s.exec(line) ?? [];
-  if (name === undefined) throw invalid('The raw e-mail has a line in its head that is no header.');
+  if (name === undefined) throw invalid('The raw e-mail has a line in its head that is not a header.');
   return { name: name.toLowerCase(), value: value!.replace(/\r\n/g, '').trim() };
 }
 

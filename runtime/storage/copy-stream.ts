@@ -52,7 +52,7 @@ export async function unpackCopy(
     if (end === true) return { names, files };
     const [folder = '', ...below] = (path ?? '').split('/');
     if (!isFolder(folder) || below.length === 0 || below.some((part) => ['', '.', '..'].includes(part)))
-      throw new Error(`the copy has a file ${JSON.stringify(path)}, which is no place`);
+      throw new Error(`the copy has a file with an invalid path, ${JSON.stringify(path)}`);
     const to = join(places[folder], ...below);
     await mkdir(dirname(to), { recursive: true, mode: 0o700 });
     const file = await open(to, 'wx', 0o600);

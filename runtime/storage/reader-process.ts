@@ -80,7 +80,8 @@ export class ReaderProcess {
   /** @throws {Error} when it ends, or prints an invalid answer */
   async #answer(limitBytes: number): Promise<Answer> {
     const { bytes: size, refused } = JSON.parse(await this.#output.line());
-    if (!Number.isSafeInteger(size) || size < 0 || size > limitBytes) throw new Error('this is no answer');
+    if (!Number.isSafeInteger(size) || size < 0 || size > limitBytes)
+      throw new Error('the answer has no valid size');
     const pieces: Buffer[] = [];
     for await (const piece of this.#output.bytes(size)) pieces.push(piece);
     if (this.#hasMore) throw new Error('it says more than it announced');

@@ -99,7 +99,8 @@ flushCompileCache();
 function take(batch: Batch): void {
   takenSeq = batch.seq;
   const taken: Taken = { ...batch, requests: readRequests(batch.requests) };
-  for (const part of parts) attempt(part, 'what happened could not be taken in', () => part.take?.(taken));
+  for (const part of parts)
+    attempt(part, 'a batch of telemetry could not be processed', () => part.take?.(taken));
 }
 
 function forgetAllBut(known: Set<string>): void {
@@ -141,7 +142,7 @@ function prune(): void {
     if (left) more = true;
     else forgotten.delete(appId);
   }
-  attempt(store, 'room could not be given back', () => store.giveBack());
+  attempt(store, 'unused disk space could not be released', () => store.giveBack());
   pruning = setTimeout(prune, more ? PRUNE_NEXT_MS : PRUNE_AGAIN_MS);
 }
 

@@ -155,7 +155,7 @@ class Thread {
 
   /** Waits for the next job, up to the idle timeout. */
   rest(): void {
-    this.#idle = setTimeout(() => this.end(new Error('nobody needed the thread')), IDLE_MS).unref();
+    this.#idle = setTimeout(() => this.end(new Error('the thread was idle')), IDLE_MS).unref();
   }
 
   /** Ends the thread, and rejects its job with `error`. */

@@ -239,9 +239,7 @@ export class Uploads {
   #tidySoon(): void {
     tidyUploads({ sessions: this.#sessions, versions: this.#versions }, (id) =>
       this.#deploying.has(id),
-    ).catch((error: unknown) =>
-      log('warn', 'what uploads left could not be looked through', { error: reason(error) }),
-    );
+    ).catch((error: unknown) => log('warn', 'old uploads could not be searched', { error: reason(error) }));
   }
 }
 

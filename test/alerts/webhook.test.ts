@@ -46,7 +46,7 @@ test('this machine and its networks cannot be reached, under any name', async ()
   ]) {
     const { status, error } = await send(`http://${host}:${receiver.port}/`, message, strict, signal);
     assert.equal(status, null, host);
-    assert.match(error!, /is no public address; .*RUNNER_EGRESS_ALLOW/, host);
+    assert.match(error!, /is not a public address; .*RUNNER_EGRESS_ALLOW/, host);
   }
   assert.deepEqual(receiver.received, []);
 });

@@ -73,6 +73,6 @@ test('a cache without its binding and a file that is not a cache entry fail by n
   );
   await assert.rejects(
     worktrees.bundle(project(R2, bucket, { '.open-next/cache/notes.txt': '' })),
-    /\.open-next\/cache\/notes\.txt is no entry of OpenNext's cache/,
+    /\.open-next\/cache\/notes\.txt is not an entry of OpenNext's cache/,
   );
 });

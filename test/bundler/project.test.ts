@@ -80,7 +80,7 @@ test('package.json determines what to install and run', () => {
   assert.throws(() => read(`{"x": "${'x'.repeat(3 * 2 ** 20)}"}`), /package\.json has more than 2 MiB/);
   assert.throws(
     () => readPackageJson(worktrees.write({ 'package.json/x': '' })),
-    /^BuildFailure: package\.json is no file/,
+    /^BuildFailure: package\.json is not a file/,
   );
 });
 

@@ -121,6 +121,6 @@ test('an invalid alert is refused with its field, and a webhook to this machine 
   const { id: alert_id } = await rpc(shared, 'alerts.set', { id, url: receiver.url });
   const { status, error } = await rpc(shared, 'alerts.test', { id, alert_id });
   assert.equal(status, null);
-  assert.match(error, /127\.0\.0\.1 is no public address; .*RUNNER_EGRESS_ALLOW/);
+  assert.match(error, /127\.0\.0\.1 is not a public address; .*RUNNER_EGRESS_ALLOW/);
   assert.deepEqual(receiver.received, []);
 });

@@ -222,7 +222,7 @@ test('a push warns when the existing secret of a new Hyperdrive binding is not a
   const { stderr } = await cellar.push(await cellar.checkout('database'), 'early');
   assert.match(
     stderr,
-    /warning: the secret DB is no connection string, so the Hyperdrive binding DB cannot connect: set it with/,
+    /warning: the secret DB is not a connection string, so the Hyperdrive binding DB cannot connect: set it with/,
   );
   assert.doesNotMatch(stderr, /no-connection-at-all/);
 });

@@ -68,7 +68,7 @@ test('each role allows exactly its operations over git', async () => {
   assert.notEqual(moved.code, 0);
   assert.match(
     moved.stderr,
-    /! \[remote rejected\] v1 -> v1 \(moving what is no branch needs the role admin\)/,
+    /! \[remote rejected\] v1 -> v1 \(moving a ref that is not a branch needs the role admin\)/,
   );
   await git('reset', '--quiet', '--hard', 'HEAD~1');
   await cellar.commit(work, 'elsewhere');

@@ -115,8 +115,8 @@ test('a public repository is imported once, with its history, and deployed', asy
 test('an import from anything but a public repository is refused with the reason, and leaves the app empty', async () => {
   const id = await cellar.create('refused');
   const refused: [string, string, RegExp][] = [
-    [`https://127.0.0.2:${port}/good`, 'import_failed', /127\.0\.0\.2 is no public address/],
-    ['https://169.254.169.254/latest', 'import_failed', /no public address/],
+    [`https://127.0.0.2:${port}/good`, 'import_failed', /127\.0\.0\.2 is not a public address/],
+    ['https://169.254.169.254/latest', 'import_failed', /not a public address/],
     ['https://nobody.invalid/x', 'import_failed', /the host nobody\.invalid cannot be found/],
     [`https://localhost:${port}/missing`, 'import_failed', /not found/],
     [`https://localhost:${port}/private`, 'import_failed', /no public repository/],

@@ -158,7 +158,7 @@ test('no part of a message adds a sender, a recipient, a header or a second e-ma
   const sender = raw({ ...head, Sender: 'ceo@bank.example' });
   await refuses('ANY', 'raw', sent(sender), 'E_SENDER_NOT_VERIFIED', /^The sender header/);
   await refuses('ANY', 'raw', sent(raw({ ...head, Received: 'x' })), 'E_HEADER_NOT_ALLOWED', /received/);
-  await refuses('ANY', 'raw', sent('From shop\n\nx'), 'E_VALIDATION_ERROR', /no header/);
+  await refuses('ANY', 'raw', sent('From shop\n\nx'), 'E_VALIDATION_ERROR', /not a header/);
   await refuses('ANY', 'raw', sent('nothing'), 'E_VALIDATION_ERROR', /no empty line/);
   for (const to of ['bob@example.net>\r\nRCPT TO:<eve@example.net', 'a@b, c@d', '"x"@y', 'bob', ''])
     for (const message of [

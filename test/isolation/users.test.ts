@@ -14,5 +14,5 @@ test('a rootless container with too few users says how many it needs', (t) => {
   const script = `import { whyNoUsers } from ${JSON.stringify(MODULE)}; console.log(whyNoUsers([]));`;
   const node = [process.execPath, '--input-type=module', '-e', script];
   const { stdout, stderr } = spawnSync(file!, [...words, ...node], { encoding: 'utf8' });
-  assert.match(stdout, /^there is no user 32199999 in this container; .*subuid/, stderr);
+  assert.match(stdout, /^this container has no user 32199999; .*subuid/, stderr);
 });

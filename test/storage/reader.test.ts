@@ -216,11 +216,11 @@ test('a file that is not a database, is damaged, a link or a pipe is refused', a
   writeFileSync(text, 'not a database, but longer than the head of one would be: '.repeat(50));
   await assert.rejects(look(text), /not a database/);
   symlinkSync(path, `${directory}/link`);
-  await assert.rejects(look(`${directory}/link`), /no file/);
+  await assert.rejects(look(`${directory}/link`), /not a file/);
   execFileSync('mkfifo', [`${directory}/pipe`]);
-  await assert.rejects(look(`${directory}/pipe`), /no file/);
+  await assert.rejects(look(`${directory}/pipe`), /not a file/);
   mkdirSync(`${directory}/directory`);
-  await assert.rejects(look(`${directory}/directory`), /no file/);
+  await assert.rejects(look(`${directory}/directory`), /not a file/);
   truncateSync(path, 12_288);
   await assert.rejects(look(path), /malformed|corrupt|I\/O error/);
 });

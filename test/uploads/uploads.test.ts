@@ -89,7 +89,7 @@ test('modules with impossible names or types are errors of the upload', async (t
   assert.match(await fault({ 'index.js/b.js': module('b.js') }), /"index.js\/b.js" cannot be kept as a file/);
   const long = `${'d'.repeat(300)}/b.js`;
   assert.match(await fault({ [long]: module('b.js') }), /cannot be kept as a file: ENAMETOOLONG/);
-  assert.match(await fault({ 'b.js': module('b.js', 'constructor') }), /no module that is run here/);
+  assert.match(await fault({ 'b.js': module('b.js', 'constructor') }), /not a supported module type/);
 });
 
 test('assets for an unknown session are refused before their body is read', async (t) => {

@@ -51,5 +51,5 @@ export function OpenInvites({
 }
 
 function forWhom({ email, account }: Invite): string {
-  return account !== null ? 'A new password' : (email ?? 'Whoever has the link');
+  return account !== null ? 'A new password' : (email ?? 'Anyone with the link');
 }

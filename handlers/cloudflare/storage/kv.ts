@@ -243,7 +243,7 @@ function parsed(metadata: string): unknown {
   try {
     return JSON.parse(metadata);
   } catch {
-    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The metadata is no JSON.');
+    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The metadata is not JSON.');
   }
 }
 

@@ -174,7 +174,7 @@ interface StreamQuestion {
 
 /**
  * By method and path. `:id` and `:deploy` are ids, `:sha` is a full commit hash, `:refs` and `:service` are git's path
- * segments. `null` is no body, and a 204 as a response.
+ * segments. `null`: no body; as a response, a 204.
  */
 export interface HostCalls extends TelemetryCalls {
   /** `tail`: with what Wrangler's tail shows besides. */

@@ -38,7 +38,7 @@ export function inviteMail(
   return {
     to,
     subject: `You are invited to ${host}`,
-    text: `${from ?? 'Whoever runs the machine'} invites you to ${what}.
+    text: `${from ?? 'The operator'} invites you to ${what}.
 
 Open this link. It works once, until ${day(expiresAt)}:
 

@@ -87,7 +87,7 @@ async function kilobytesOf(paths: string[]): Promise<Map<string, number>> {
   const output = await runChild([...limited(), 'du', '-sk', '--', ...paths], { timeoutMs: TIMEOUT_MS }).then(
     (result) => result.output.toString('utf8'),
     (error: unknown) => {
-      // A missing path is no error here; a timeout is.
+      // A timeout is an error here; a missing path is not.
       if (!(error instanceof ChildError) || error.exitCode === null) throw error;
       return error.output;
     },

@@ -98,7 +98,7 @@ export class DeployRequests {
     const sha = await resolveCommit(paths.repository(appId), earlier?.sha ?? DEPLOY_REF);
     if (sha === null) {
       const missing = earlier
-        ? `the repository has no commit ${earlier.sha} any more`
+        ? `the repository no longer has commit ${earlier.sha}`
         : 'main has no commit yet';
       throw new Refusal(404, 'ref_not_found', missing);
     }

@@ -42,7 +42,7 @@ export async function checkSecrets(
       );
     else if (!isConnectionString(secrets[name]!))
       log.line(
-        `warning: the secret ${name} is no connection string, so the Hyperdrive binding ${name} cannot connect: ${howToSet(name)}, to a value such as ${CONNECTION_STRING}`,
+        `warning: the secret ${name} is not a connection string, so the Hyperdrive binding ${name} cannot connect: ${howToSet(name)}, to a value such as ${CONNECTION_STRING}`,
         'warn',
       );
   }

@@ -173,7 +173,7 @@ async function addressesOf(url: URL, reachable: PublicAddresses): Promise<string
   const left = found.map(({ address }) => address).filter((address) => reachable.has(address));
   if (left.length === 0)
     throw new BuildFailure(
-      `${host} is no public address; the operator can let imports reach it (RUNNER_EGRESS_ALLOW)`,
+      `${host} is not a public address; the operator can let imports reach it (RUNNER_EGRESS_ALLOW)`,
     );
   return left;
 }

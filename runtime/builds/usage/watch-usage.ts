@@ -19,7 +19,7 @@ export interface MostUsage {
 }
 
 /**
- * Polls the usage of a process and its descendants, until `ended`. A per-process kernel limit is no substitute:
+ * Polls the usage of a process and its descendants, until `ended`. A per-process kernel limit cannot replace this:
  * Node reserves half a gigabyte for each of its threads and uses little of it.
  * @throws {BuildFailure} when they exceed a limit
  */

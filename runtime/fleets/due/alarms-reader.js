@@ -25,7 +25,7 @@ function query(path, sql, parameters = []) {
     for (const suffix of files.slice(0, 2)) {
       const stat = lstatSync(path + suffix, { throwIfNoEntry: false });
       if (stat === undefined) continue;
-      if (!stat.isFile()) throw new Error(`${path}${suffix} is no file`);
+      if (!stat.isFile()) throw new Error(`${path}${suffix} is not a file`);
       if (stat.size > MAX_BYTES) throw new Error(`${path}${suffix} has more than ${MAX_BYTES} bytes`);
       copyFileSync(path + suffix, copy + suffix);
     }

@@ -48,7 +48,7 @@ export class IdleCheck {
   #endStuck(cell: Cell, why: Stuck): void {
     const { phase } = this.#process;
     if (why === 'silent') {
-      cell.kill('the process did not answer any more, and used no CPU time');
+      cell.kill('the process stopped answering, and used no CPU time');
       return;
     }
     if (phase.name === 'running') phase.upstream.refusal = EXCEEDED_CPU;

@@ -86,7 +86,7 @@ function databaseFile({ databases = {} }: Partial<StorageNames>, key: string): s
 function databaseMoves(files: string, data: string, file: string, aside: string): Move[] {
   // None of the app's processes runs, but they may have left links that lead elsewhere.
   for (const path of [join(data, dirname(dirname(file))), join(data, dirname(file))])
-    if (!lstatSync(path).isDirectory()) throw new Error(`${path} is no directory`);
+    if (!lstatSync(path).isDirectory()) throw new Error(`${path} is not a directory`);
   const away = ['-wal', '-shm', '-journal'].map((suffix) => `${file}${suffix}`);
   return [
     ...[...away, 'migrations.json'].map((name) => ({

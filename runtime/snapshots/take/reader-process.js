@@ -41,7 +41,7 @@ function say(head) {
 }
 
 function requireFile(stat) {
-  if (!stat.isFile()) throw new Error('it is no file');
+  if (!stat.isFile()) throw new Error('it is not a file');
   const kept = stat.blocks * BLOCK;
   if (stat.size > LARGE && kept < stat.size * SHARE)
     throw new Error(`its ${stat.size} bytes are holes but for ${kept}`);

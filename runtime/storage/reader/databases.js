@@ -52,7 +52,8 @@ export function open(path, ownTables = false) {
   for (const suffix of ['', '-wal', '-shm']) {
     const stat = lstatSync(path + suffix, { throwIfNoEntry: false });
     if (stat === undefined && suffix === '') return null;
-    if (stat !== undefined && !stat.isFile()) throw new Refusal('storage_unreadable', 'its file is no file');
+    if (stat !== undefined && !stat.isFile())
+      throw new Refusal('storage_unreadable', 'its path is not a file');
   }
   const database = new DatabaseSync(path, {
     readOnly: true,

@@ -17,7 +17,7 @@ export function sizeOf(path) {
 export function* objectsIn(directory) {
   const stat = lstatSync(directory, { throwIfNoEntry: false });
   if (stat === undefined) return;
-  if (!stat.isDirectory()) throw new Refusal('storage_unreadable', 'its directory is no directory');
+  if (!stat.isDirectory()) throw new Refusal('storage_unreadable', 'its path is not a directory');
   const entries = opendirSync(directory);
   try {
     for (let entry = entries.readSync(); entry !== null; entry = entries.readSync()) {

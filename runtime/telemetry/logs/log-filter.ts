@@ -23,7 +23,7 @@ export class LogFilter {
     for (const directive of text.split(',').map((part) => part.trim())) {
       const [word, level, ...more] = directive.split('=').map((part) => part.trim());
       if (directive === '' || more.length > 0)
-        throw new Error(`${JSON.stringify(directive)} is no level and no target=level`);
+        throw new Error(`${JSON.stringify(directive)} is neither a level nor target=level`);
       if (level === undefined) {
         if (rest !== null) throw new Error('it has two levels without a target');
         rest = leastOf(word!);
@@ -52,5 +52,5 @@ function leastOf(word: string): number {
   if (level === 'trace') return 0;
   const index = (LEVELS as readonly string[]).indexOf(level);
   if (index !== -1) return index;
-  throw new Error(`${word} is no level; the levels are off, error, warn, info, debug and trace`);
+  throw new Error(`${word} is not a level; the levels are off, error, warn, info, debug and trace`);
 }

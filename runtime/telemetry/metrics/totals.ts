@@ -219,7 +219,7 @@ function hostFamilies(stats: HostStats): Family[] {
     {
       name: 'cellar_telemetry_dropped_total',
       type: 'counter',
-      help: 'What telemetry had no room for.',
+      help: 'Telemetry that was dropped, because a limit was reached.',
       samples: Object.entries(telemetry.dropped).map(([what, value]) => ({
         labels: labelsText({ what }),
         value,

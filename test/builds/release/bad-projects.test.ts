@@ -104,7 +104,7 @@ const projects: Project[] = [
     make: (work) => {
       script(work, 'rm package.json index.js && mkfifo package.json');
     },
-    says: /deploy failed: package\.json is no file/,
+    says: /deploy failed: package\.json is not a file/,
   },
   {
     what: 'a build that leaves directories nobody may enter',

@@ -344,7 +344,7 @@ test('the folder that the root `deploy` script names is the app', async () => {
   ]) {
     const { folder, notes } = await plan(bundler, worktrees.write(inFolders(script)));
     assert.equal(folder, 'apps/site', script);
-    assert.deepEqual(notes, ['apps/site is the app: "deploy" of package.json names it'], script);
+    assert.deepEqual(notes, ['apps/site is deployed: the script "deploy" of package.json names it'], script);
   }
   const line = inFolders('cd apps/site && node make.js && wrangler deploy --env production');
   const { deployLine, build } = await plan(bundler, worktrees.write(line));

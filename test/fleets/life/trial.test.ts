@@ -154,8 +154,8 @@ test('a Worker that nothing would call fails the trial, which names its file and
       'export default class { fetch() {} }',
       'is a class that does not extend WorkerEntrypoint, and nothing calls it',
     ],
-    ['export default "text"', 'is no object with handlers'],
-    ['export default null', 'is no object with handlers'],
+    ['export default "text"', 'is not an object with handlers'],
+    ['export default null', 'is not an object with handlers'],
     ['export default Promise.resolve({ fetch() {} })', 'has no handler, so'],
   ];
   for (const [i, [code, why]] of useless.entries()) {

@@ -26,11 +26,11 @@ test("a level without a target applies to the other targets, at any position; an
 });
 
 for (const [filter, message] of [
-  ['', /"" is no level/],
-  ['error,', /"" is no level/],
-  ['loud', /loud is no level; the levels are off, error/],
-  ['celld=', / is no level/],
-  ['celld=warn=info', /"celld=warn=info" is no level/],
+  ['', /"" is neither a level/],
+  ['error,', /"" is neither a level/],
+  ['loud', /loud is not a level; the levels are off, error/],
+  ['celld=', / is not a level/],
+  ['celld=warn=info', /"celld=warn=info" is neither a level/],
   ['cell=warn', /no target cell; the targets are celld, workerd, build/],
   ['toString=warn', /no target toString/],
   ['error,warn', /two levels without a target/],

@@ -37,7 +37,7 @@ export function signInModel() {
       attempt(async () => {
         await serverRoute('/forgot', { email });
         step.value = 'sent';
-      }, 'This is no e-mail address.'),
+      }, 'This is not an e-mail address.'),
     /** @param isTrusted this browser needs no second factor for 30 days */
     byCode: (code: string, isTrusted: boolean) =>
       attempt(async () => {

@@ -21,11 +21,11 @@ export const statuses = ['open', 'resolved', 'ignored'] as const satisfies reado
 /** How an error was caught, in words. */
 export const mechanisms: Record<string, string> = {
   uncaught: 'was thrown and not caught',
-  unhandledrejection: 'a promise was rejected and nobody waited for it',
+  unhandledrejection: 'was an unhandled promise rejection',
   waitUntil: 'was thrown in waitUntil',
   console: 'was printed with console.error',
   load: 'was thrown while the app loaded',
-  crash: 'the process ended',
+  crash: 'ended the process',
 };
 
 /** Returns the status in the query. */

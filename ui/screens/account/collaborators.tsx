@@ -171,7 +171,7 @@ function Invites({ app }: { app: string }) {
       {link && (
         <LinkDialog
           link={link}
-          about="Whoever has this link can use it, once, for 7 days. It is shown this once."
+          about="Anyone with this link can use it once, within 7 days. It is shown only now."
           onClose={() => setLink(null)}
         />
       )}
@@ -205,7 +205,9 @@ function InviteForm({
           required
         />
         <Select label="Role" value={given} onValue={setGiven} options={APP_ROLES} />
-        <p class="muted">Whoever has no account gets one as a guest, who works on this app and owns none.</p>
+        <p class="muted">
+          A person without an account gets a guest account, which works on this app and cannot own apps.
+        </p>
         <footer>
           <Button onClick={onClose}>Cancel</Button>
           <Button look="primary" type="submit" disabled={busy}>

@@ -116,7 +116,7 @@ export default function People() {
             setInviting(false);
             setLink({
               ...made,
-              about: 'Whoever has this link can use it, once, for 7 days. It is shown this once.',
+              about: 'Anyone with this link can use it once, within 7 days. It is shown only now.',
             });
           }}
           onClose={() => setInviting(false)}

@@ -51,8 +51,8 @@ function ByPassword({ model }: { model: Model }) {
         </Button>
       )}
       <p class="small muted">
-        No account, or no way in? Whoever runs this machine can send you a link. The very first one is printed
-        when Cellar starts.
+        No account, or cannot sign in? The operator of this machine can send you a link. The very first one is
+        printed when Cellar starts.
       </p>
     </PublicPage>
   );

@@ -21,7 +21,7 @@ const KINDS: readonly (readonly [Kind, string])[] = [
   ['error_rate', 'Too many requests fail'],
   ['crash', 'The app crashes'],
   ['deploy', 'A deploy fails'],
-  ['disk', 'The disk of the machine is short of room'],
+  ['disk', 'The disk of the machine has too little free space'],
   ['certificate', 'A domain gets no certificate'],
   ['snapshot', 'A snapshot of the app is damaged'],
 ];

@@ -178,7 +178,7 @@ function Value({
         )}
         {isBytes ? (
           <p>
-            {bytes(kept.length)} that are no text: <code>{hex(kept, 32)}</code>
+            {bytes(kept.length)} that are not text: <code>{hex(kept, 32)}</code>
           </p>
         ) : (
           <TextArea

@@ -109,7 +109,7 @@ function Shown({
         )}
         <Figures app={app} group={group} />
         {occurrence === null ? (
-          <Notice>No occurrence of it is kept any more.</Notice>
+          <Notice>All its occurrences have been removed.</Notice>
         ) : (
           <>
             <Picker model={model} occurrences={group.occurrences} />

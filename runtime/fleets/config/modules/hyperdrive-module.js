@@ -20,7 +20,9 @@ class Hyperdrive {
     const url = URL.canParse(this.#given) ? new URL(this.#given) : null;
     // The message must not contain the secret.
     if (url === null || !Object.hasOwn(PORTS, url.protocol) || url.hostname === '')
-      throw new Error(`The secret ${this.#binding} is no connection string of PostgreSQL or MySQL: ${how}`);
+      throw new Error(
+        `The secret ${this.#binding} is not a connection string of PostgreSQL or MySQL: ${how}`,
+      );
     return url;
   }
 

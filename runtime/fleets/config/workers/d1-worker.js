@@ -273,6 +273,6 @@ function withBound(sql) {
 }
 
 function bytesOf(hex) {
-  if (!/^(?:[0-9a-f]{2})*$/i.test(hex)) throw new Error('the file has bytes that are no hexadecimal digits');
+  if (!/^(?:[0-9a-f]{2})*$/i.test(hex)) throw new Error('the file has bytes that are not hexadecimal digits');
   return Uint8Array.fromHex(hex).buffer;
 }

@@ -56,7 +56,7 @@ function whyUseless() {
       : 'a function';
     return `the default export is ${what}, and nothing calls it: ${ADVICE}`;
   }
-  if (!isObject(main)) return `the default export is no object with handlers: ${ADVICE}`;
+  if (!isObject(main)) return `the default export is not an object with handlers: ${ADVICE}`;
   const names = Object.keys(main).map((name) => name.slice(0, NAME_LENGTH));
   const given = names.length === 0 ? '' : ` (it has ${names.slice(0, NAMED).join(', ')})`;
   return `the default export has no handler${given}, so it would answer nothing: ${ADVICE}`;
