@@ -36,7 +36,7 @@ export class UnexpectedAnswer extends Error {
   }
 }
 
-/** What comes of a stream: an event, or that events were dropped and the list has to be read again. */
+/** An item of a stream: an event, or a reset: events were dropped and the list must be read again. */
 export type StreamedEvent<Data> =
   | { reset: false; id: string | null; data: Data }
   | { reset: true; reason: string };

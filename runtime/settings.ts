@@ -66,7 +66,7 @@ export const settings = {
   RUNNER_DRAIN_S: {
     default: '10',
     meaning:
-      'After a SIGTERM Cellar ends within so many seconds. Requests in flight get all of them but the last three, and half at least.',
+      'Seconds from a SIGTERM until Cellar ends. Requests in flight get this time minus three seconds, but at least half of it.',
     schema: integer(1, 3600),
   },
   RUNNER_BASE_DOMAIN: {
@@ -83,7 +83,7 @@ export const settings = {
   RUNNER_PUBLIC_ORIGIN: {
     default: '',
     meaning:
-      'Scheme and port of printed URLs when another proxy stands in front, such as `https://example.com`. Empty: those of the edge.',
+      'Scheme and port of printed URLs when another proxy is in front of Cellar, such as `https://example.com`. Empty: those of the edge.',
     schema: origin,
   },
   RUNNER_TOKEN: {
@@ -217,7 +217,7 @@ export const settings = {
   RUNNER_DISK_FLOOR_MB: {
     default: '1024',
     meaning:
-      'MiB that must stay free on the disk of the data directory. With less, deploys and uploads are refused with 507, and what can be done without is removed.',
+      'MiB that must stay free on the disk of the data directory. With less, deploys and uploads are refused with 507, and caches and other files that Cellar can do without are removed.',
     schema: integer(1, 1_048_576),
   },
   RUNNER_APP_MAX_MB: {
@@ -235,7 +235,7 @@ export const settings = {
   RUNNER_BUILD_MAX_MB: {
     default: '2048',
     meaning:
-      'The files of a build, its caches aside, may have so many MiB, and so much and `RUNNER_DISK_FLOOR_MB` more must be free on the disk; else it is ended.',
+      'MiB that the files of a build may have, without its caches. A build also needs this much free disk space in addition to `RUNNER_DISK_FLOOR_MB`. Otherwise it is ended.',
     schema: integer(1, 1_048_576),
   },
   RUNNER_BUILD_CACHE_MB: {
@@ -258,19 +258,19 @@ export const settings = {
   RUNNER_FLEET_DEPLOY_POLL_S: {
     default: '300',
     meaning:
-      'Each app is looked at so often, in seconds, and at the start, for a push that was taken and never deployed, or failed for want of room on the disk.',
+      'Seconds between checks of each app for a push that was accepted and never deployed, or whose deploy failed because the disk was full. The first check is at the start.',
     schema: integer(1, 86_400),
   },
   RUNNER_FLEET_IDLE_EVICT_S: {
     default: '120',
     meaning:
-      'An app hibernates after so many seconds without an open request or WebSocket: its process goes, and the next request starts it. 0: never.',
+      'Seconds without an open request or WebSocket after which an app hibernates: its process ends, and the next request starts it. 0: never.',
     schema: integer(0, 31_536_000),
   },
   RUNNER_FLEET_LOG: {
     default: 'error,celld=warn',
     meaning:
-      "Which of Cellar's own words come into an app's log: a level (`off`, `error`, `warn`, `info`, `debug`), and others for single targets: `celld` (the supervisor of its process), `workerd` (what runs it) and `build` (its deploys).",
+      "Which of Cellar's own lines appear in an app's log: a level (`off`, `error`, `warn`, `info`, `debug`), and others for single targets: `celld` (the supervisor of its process), `workerd` (what runs it) and `build` (its deploys).",
     schema: logFilter,
   },
   RUNNER_CELL_MAX_MB: {
@@ -293,12 +293,12 @@ export const settings = {
   },
   RUNNER_SLEEP_AFTER_H: {
     default: '24',
-    meaning: 'Hours without a request after which an app is put to sleep; a fraction will do. 0: never.',
+    meaning: 'Hours without a request after which an app is put to sleep; may be a fraction. 0: never.',
     schema: decimal(0, 8_760),
   },
   RUNNER_SLEEP_SWEEP_S: {
     default: '3600',
-    meaning: 'Apps to put to sleep are looked for so often, in seconds.',
+    meaning: 'Seconds between searches for apps to put to sleep.',
     schema: integer(1, 86_400),
   },
   RUNNER_BUCKET: {
@@ -330,13 +330,13 @@ export const settings = {
   },
   RUNNER_SNAPSHOT_EVERY_H: {
     default: '24',
-    meaning: 'Hours between snapshots that are taken without being asked for; a fraction will do. 0: none.',
+    meaning: 'Hours between automatic snapshots; may be a fraction. 0: none.',
     schema: decimal(0, 8_760),
   },
   RUNNER_SNAPSHOT_VERIFY_H: {
     default: '168',
     meaning:
-      'Hours between verifications that read all that snapshots need; a fraction will do. Each reads the whole store once. 0: none.',
+      'Hours between verifications, which read everything that snapshots need; may be a fraction. Each reads the whole store once. 0: none.',
     schema: decimal(0, 8_760),
   },
   RUNNER_SNAPSHOT_URL: {
@@ -370,12 +370,12 @@ export const settings = {
   RUNNER_SNAPSHOT_KEEP: {
     default: '14',
     meaning:
-      'Snapshots that are kept: older ones are removed. Those taken before deleted classes lose their data are counted by themselves: as many of them are kept besides.',
+      'Number of snapshots that are kept; older ones are removed. Snapshots taken before deleted classes lose their data are counted separately, with the same limit.',
     schema: integer(1, 10_000),
   },
   RUNNER_SNAPSHOT_KEEP_DAYS: {
     default: '0',
-    meaning: 'Snapshots older than so many days are removed, but never the newest. 0: no limit.',
+    meaning: 'Days after which snapshots are removed; the newest is never removed. 0: no limit.',
     schema: integer(0, 36_500),
   },
   RUNNER_TELEMETRY_RETENTION_DAYS: {
@@ -386,12 +386,12 @@ export const settings = {
   },
   RUNNER_WAKE_CONCURRENCY: {
     default: '4',
-    meaning: 'Apps that start at the same time; the others wait for their turn.',
+    meaning: 'Maximum number of apps that start at the same time; others wait.',
     schema: integer(1, 1_000),
   },
   RUNNER_WAKE_TIMEOUT_S: {
     default: '120',
-    meaning: 'A request waits so many seconds for its app to start, then gets 503.',
+    meaning: 'Seconds that a request waits for its app to start; then it gets 503.',
     schema: integer(1, 3_600),
   },
 } as const satisfies Record<string, Setting>;

@@ -27,7 +27,7 @@ try {
   if (leftOut.length > 0) process.exitCode = 3;
   for (const path of missingAfter(paths))
     console.log(
-      `No snapshot has ${path}, the key of the apps' secrets: put your copy of it there before you start Cellar, or set the secrets anew.`,
+      `No snapshot has ${path}, the key of the apps' secrets: put your copy of it there before you start Cellar, or set the secrets again.`,
     );
 } catch (error) {
   console.error(`restore: ${reason(error)}`);

@@ -88,7 +88,7 @@ async function send(path: string, init: RequestInit): Promise<Response> {
 /** Records that the server did not respond. */
 function unreachable(): Failure {
   lostSince.value ??= Date.now();
-  return new Failure('Cellar cannot be reached. This page tries again by itself.', 'offline', 0);
+  return new Failure('Cellar cannot be reached. This page retries automatically.', 'offline', 0);
 }
 
 /** @throws {Failure} for every unexpected response */

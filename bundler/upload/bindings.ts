@@ -123,7 +123,7 @@ function inherited(name: string, { live, secrets, keys }: LiveBindings): Binding
   const found = live && liveBinding(name, live, keys);
   if (!found)
     throw new BuildFailure(
-      `the binding ${name} is to be taken over, and the app has no such secret or binding`,
+      `the upload inherits the binding ${name}, but the app has no such secret or binding`,
     );
   return [found];
 }

@@ -66,7 +66,7 @@ const MigrationStep = z.object({
   deleted_classes: z.array(name).optional(),
   transferred_classes: z
     .array(z.unknown())
-    .max(0, 'classes of another Worker cannot be taken over')
+    .max(0, 'classes of another Worker cannot be transferred')
     .optional(),
 });
 

@@ -43,9 +43,9 @@ export const previewCommands: readonly Command[] = [
   command({
     words: 'previews on',
     summary:
-      'Has pushes to other branches make previews, which begin with nothing, or with a copy of what the app keeps',
+      "Makes previews from pushes to other branches; their storage starts empty, or as a copy of the app's",
     ofApp: true,
-    options: [{ flags: '--copy', summary: 'begin with a copy of what the app keeps' }],
+    options: [{ flags: '--copy', summary: "start with a copy of the app's storage" }],
     examples: ['previews on', 'previews on --copy'],
     answers: 'previews.set',
     run: (session, { copy }) =>
@@ -98,7 +98,7 @@ export const previewCommands: readonly Command[] = [
     examples: ['previews delete feature-login --yes'],
     answers: 'previews.delete',
     destroys: ({ preview }, session) =>
-      `Delete the preview ${preview} of the app ${session.app()}, with all that it keeps?`,
+      `Delete the preview ${preview} of the app ${session.app()}, with its storage?`,
     run: (session, { preview }) =>
       session.call('previews.delete', { id: session.app(), preview: String(preview) }),
   }),
@@ -107,6 +107,6 @@ export const previewCommands: readonly Command[] = [
 function shownSettings({ branches, storage }: { branches: boolean; storage: 'empty' | 'copy' }): string {
   return fields([
     ['branches', branches ? 'a push to another branch makes a preview' : 'only main is deployed'],
-    ['storage', storage === 'copy' ? 'a copy of what the app keeps' : 'empty'],
+    ['storage', storage === 'copy' ? "a copy of the app's storage" : 'empty'],
   ]);
 }

@@ -194,7 +194,7 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'builds set',
-    summary: 'Sets where an app is and how it is built, from the next deploy on; `default` is what is found',
+    summary: 'Sets where an app is and how it is built, from the next deploy on; `default`: detected',
     ofApp: true,
     options: [
       { flags: '--root-directory <folder>', summary: 'its folder in the repository' },
@@ -231,11 +231,11 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'collaborators set',
-    summary: 'Gives an account a role on an app, in place of the one it has',
+    summary: 'Sets the role of an account on an app',
     ofApp: true,
     arguments: [
       { name: 'account', summary: "the account's id" },
-      { name: 'role', summary: 'what it may do', choices: roles },
+      { name: 'role', summary: 'its permissions', choices: roles },
     ],
     examples: ['collaborators set 0f9q2t6m8r4kx1zb push'],
     answers: 'collaborators.set',
@@ -287,9 +287,12 @@ function buildSetting(name: keyof Result<'builds.get'>, text: string | undefined
 function shownBuilds(builds: Result<'builds.get'>): string {
   return fields([
     ['root directory', builds.root_directory ?? 'the repository, or the one folder with a project'],
-    ['install', builds.install_command ?? 'what the lock file says'],
+    ['install', builds.install_command ?? 'the package manager of the lock file'],
     ['build', builds.build_command ?? "build.command of Wrangler, or package.json's script build"],
-    ['output directory', builds.output_directory ?? 'what the project says, or the build writes'],
+    [
+      'output directory',
+      builds.output_directory ?? 'as the project configures it, or the folder that the build writes',
+    ],
   ]);
 }
 

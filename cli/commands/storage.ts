@@ -5,7 +5,7 @@ import { Stopped } from '../exit.ts';
 import { ago, bytes, many, plain, table } from '../show.ts';
 
 const database = { name: 'database', summary: 'its name, binding or id, as `cellar storage` lists them' };
-const prefix = { name: 'prefix', summary: 'what the keys begin with', optional: true } as const;
+const prefix = { name: 'prefix', summary: 'prefix of the keys', optional: true } as const;
 const PAGE = 200;
 
 export const storageCommands: readonly Command[] = [

@@ -93,7 +93,7 @@ export const workflowCommands: readonly Command[] = [
   }),
   command({
     words: 'workflows show',
-    summary: 'Shows an instance: its steps, and what it gave',
+    summary: 'Shows an instance: its steps and its result',
     ofApp: true,
     arguments: [workflow, instance],
     examples: ['workflows show orders order-17'],
@@ -156,7 +156,7 @@ export const workflowCommands: readonly Command[] = [
       workflow,
       instance,
       { name: 'type', summary: 'the type that it waits for' },
-      { name: 'payload', summary: 'what the event brings along, as JSON', optional: true },
+      { name: 'payload', summary: 'data of the event, as JSON', optional: true },
     ],
     examples: [`workflows send orders order-17 paid '{"amount": 3}'`],
     answers: 'workflows.instances.send_event',

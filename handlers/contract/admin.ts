@@ -94,7 +94,7 @@ export type HostStats = z.output<typeof HostStats>;
 export const admin = [
   operation({
     name: 'admin.stats',
-    summary: 'Counts what is here',
+    summary: 'Counts apps, accounts and other things of this Cellar',
     method: 'GET',
     path: '/v1/admin/stats',
     needs: 'runner',
@@ -165,7 +165,7 @@ export const admin = [
   }),
   operation({
     name: 'snapshots.verify',
-    summary: 'Reads all that snapshots need, and says what is missing or damaged',
+    summary: 'Reads all data of snapshots, and reports what is missing or damaged',
     method: 'POST',
     needs: 'runner',
     input: z.strictObject({}),

@@ -15,7 +15,7 @@ const REQUEST_MB = 4;
 export async function readFetch(request: Request): Promise<Blob> {
   const coding = request.headers.get('content-encoding');
   if (!isKnownCoding(coding))
-    throw new Problem('unsupported_media_type', `The content coding ${coding} is not taken; use gzip.`);
+    throw new Problem('unsupported_media_type', `The content coding ${coding} is not supported; use gzip.`);
   if (request.body === null) return new Blob([]);
   const reader = request.body.getReader();
   const next = decoded(async () => (await reader.read()).value ?? null, coding);
@@ -40,7 +40,7 @@ export async function readFetch(request: Request): Promise<Blob> {
 
 function tooLarge(): Problem {
   const what = `A fetch may name ${REQUEST_MB} MiB of commits and refs, decompressed`;
-  return new Problem('body_too_large', `${what}; clone the repository anew, or fetch fewer refs at once.`);
+  return new Problem('body_too_large', `${what}; clone the repository again, or fetch fewer refs at once.`);
 }
 
 /** Returns a refusal as an `ERR` line of the protocol, the only text that git shows at this point. */

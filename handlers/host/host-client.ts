@@ -159,7 +159,7 @@ export class HostClient {
   }
 }
 
-/** What the host's error is to the caller. */
+/** Translates an error of the host to one for the caller. */
 function problemOf(name: HostCall, status: number, text: string, { refusals = [] }: CallRule): Error {
   const { code, detail } = errorOf(text);
   const refusal = [NO_ROOM, ...refusals].find((each) => each === code);

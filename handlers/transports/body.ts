@@ -82,7 +82,7 @@ function requireJsonType(headers: Headers): void {
   if (encoding !== null && encoding !== 'identity') {
     throw new Problem(
       'unsupported_media_type',
-      `The content-encoding ${encoding} is not taken; send the body as it is, without one.`,
+      `The content-encoding ${encoding} is not supported; send the body without one.`,
     );
   }
   const type = headers.get('content-type') ?? '';
@@ -176,7 +176,7 @@ function faultOfNames(text: string): string | null {
 
 function faultOfName(written: string, names: Set<unknown>): string | null {
   const name: unknown = JSON.parse(written);
-  if (name === '__proto__') return 'An object has the name "__proto__", which is not taken.';
+  if (name === '__proto__') return 'An object has the name "__proto__", which is not allowed.';
   const shown = cutText(written, 100, '…');
   if (names.has(name)) return `An object has the name ${shown} twice.`;
   names.add(name);

@@ -33,7 +33,7 @@ export async function invoke(
   const { checked, requireApp } = await admit(context, operation, operation.input, input);
   const implementation = implementations[operation.name]!;
   const run = async (context: Context): Promise<Answered> => {
-    // Not before `once`: the repeat of a deletion has no app any more.
+    // Must follow `once`: a repeated deletion finds no app.
     if (operation.name in servicesOfHost) await requireApp();
     const answered = await implementation(context, checked, from.transport);
     const output =

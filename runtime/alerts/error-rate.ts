@@ -4,7 +4,7 @@ import { logRarely, reason } from '../log.ts';
 import type { Alerts } from './alerts.ts';
 
 const EVERY_MS = 60_000;
-/** So much of the past is looked at. The minute under way counts as far as it goes. */
+/** Length of the window, in minutes. It includes the current, incomplete minute. */
 const MINUTES = 5;
 /** Minimum requests for a result. */
 const ENOUGH = 20;

@@ -100,7 +100,7 @@ export class StorageLimits {
       for (const app of apps) if (this.#held.get(app.id)?.cause === 'disk') this.#letGo(app, 'room is back');
   }
 
-  /** Resolves when no measurement runs any more. */
+  /** Resolves when all running measurements have ended. */
   async stop(): Promise<void> {
     this.#ending.abort();
     await this.#measuring;

@@ -219,7 +219,7 @@ export function writeUnlessSame(path: string, content: string, mode: number): vo
   try {
     if (readFileSync(path, 'utf8') === content && (statSync(path).mode & 0o777) === mode) return;
   } catch {
-    // It is not there, or not to be read: it is written anew.
+    // It is missing or unreadable: write it.
   }
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   writeAtomic(path, content, mode);

@@ -93,7 +93,7 @@ export class DiskWatch {
     return `the disk of this machine has ${this.#freeMb} MiB free, and ${this.floorMb} MiB must stay free (RUNNER_DISK_FLOOR_MB): nothing is deployed or uploaded until apps that are not needed are deleted, or the operator frees space; then try again`;
   }
 
-  /** Whether a write may have failed for lack of space. Reads the free space anew. */
+  /** Whether a write may have failed for lack of space. Reads the free space again. */
   async isFull(): Promise<boolean> {
     return (await readFreeMegabytes(this.#directory)) < FULL_MB;
   }

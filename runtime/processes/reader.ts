@@ -34,7 +34,7 @@ export function readerProgram(url: URL): string {
       else imported.set(from, new Set([...(imported.get(from) ?? []), ...names.match(/\w+/g)!]));
       return '';
     });
-    // An import stands before its importer.
+    // Reinserts the file, so that it comes after the files that it imports.
     files.delete(file.href);
     files.set(file.href, own.replace(/^export /gm, ''));
   };

@@ -63,7 +63,7 @@ async function openStream(id, descriptor) {
     const label = `${id} ${descriptor}`.padEnd(LABEL_BYTES);
     socket.write(label, (error) => (error ? reject(error) : resolve()));
   });
-  // Programs expect streams that wait. Of those up to standard error Node sees to that, of others nobody.
+  // Programs expect blocking streams. Node makes only descriptors 0 to 2 blocking.
   socket._handle.setBlocking(true);
   return socket;
 }

@@ -29,7 +29,7 @@ export class MinimumCpuShare {
   #starved = false;
   #pid: number | null = null;
 
-  /** @param atLowPriority the words before a command that have it give way */
+  /** @param atLowPriority returns the arguments before a command that run it at low priority */
   constructor(atLowPriority: () => string[], times: typeof TIMES = TIMES) {
     this.#atLowPriority = atLowPriority;
     this.#times = times;

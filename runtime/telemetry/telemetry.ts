@@ -171,7 +171,7 @@ export class Telemetry {
     return answer;
   }
 
-  /** Figures of telemetry itself. Dropped items count since the host's start; `files` is null while unknown. */
+  /** Returns figures of telemetry itself. `dropped` counts items since the start of the host; `files` is null while unknown. */
   async stats(): Promise<{
     dropped: Record<string, number>;
     waiting: Record<Kind, number>;

@@ -105,7 +105,7 @@ function take(batch: Batch): void {
 
 function forgetAllBut(known: Set<string>): void {
   for (const part of parts) {
-    attempt(part, 'deleted apps could not be looked for', () => {
+    attempt(part, 'deleted apps could not be searched', () => {
       for (const appId of part.apps?.() ?? []) if (!known.has(appId)) forgotten.add(appId);
     });
   }

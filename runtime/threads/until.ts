@@ -7,11 +7,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
  * @throws what `holds` throws
  */
 export async function until(
-  requestQueues: () => boolean | Promise<boolean>,
+  holds: () => boolean | Promise<boolean>,
   { everyMs, timeoutMs }: { everyMs: number; timeoutMs: number },
 ): Promise<boolean> {
   const deadline = performance.now() + timeoutMs;
-  while (!(await requestQueues())) {
+  while (!(await holds())) {
     if (performance.now() > deadline) return false;
     await sleep(everyMs);
   }

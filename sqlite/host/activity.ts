@@ -5,7 +5,7 @@ import type { Database } from 'better-sqlite3';
 export interface ActivityRow {
   /** The last minute with a request. */
   lastRequestAt: number | null;
-  /** Whether its process was ended because nobody needed it. Only then `dueAt` is valid. */
+  /** Whether its process was ended because it was idle. Only then `dueAt` is valid. */
   resting: boolean;
   /** When it has work to do; null: never. */
   dueAt: number | null;
@@ -42,7 +42,7 @@ export function activityQueries(database: Database) {
             { lastRequestAt: row.last_request_at, resting: row.resting === 1, dueAt: row.due_at },
           ]),
       ),
-    /** Records that nobody needs an app's process before `dueAt`; a `state` of null: that it is needed again. */
+    /** Records that an app needs no process before `dueAt`; with `state` null, that it needs one again. */
     setRest: (appId: string, state: { dueAt: number | null } | null): void => {
       rest.run(appId, state === null ? 0 : 1, state?.dueAt ?? null);
     },

@@ -8,7 +8,7 @@ export interface Person {
 }
 
 /**
- * Sets a password by a link, which works once. Ends all sessions, and no browser may skip the second factor any more.
+ * Sets a password by a link, which works once. Ends all sessions; every browser must pass the second factor again.
  * @param link SHA-256 of the link's secret, hexadecimal
  * @param password.id a new id for its row
  * @param keepsFactors whether passkeys and the second factor stay

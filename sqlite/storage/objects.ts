@@ -184,20 +184,20 @@ function objectQueries(database: Database.Database) {
     object: (bucket: string, key: Buffer): ObjectRow | undefined => object.get(bucket, key),
     /** Returns objects from a key on, in the order of the keys' bytes. */
     page: (bucket: string, from: Buffer, limit: number): ObjectRow[] => page.all(bucket, from, limit),
-    /** Adds or replaces an object. @returns the files that are not needed any more */
+    /** Adds or replaces an object. @returns the files that are no longer needed */
     putObject: (row: ObjectRow): string[] => {
       const before = deleteObject.get(row.bucket, row.key);
       addObject.run(row);
       return before ? files(deleteBlobs.all(before.version)) : [];
     },
-    /** @returns the files that are not needed any more */
+    /** @returns the files that are no longer needed */
     deleteObject: (bucket: string, key: Buffer): string[] => {
       const before = deleteObject.get(bucket, key);
       return before ? files(deleteBlobs.all(before.version)) : [];
     },
     /** Returns the blobs of an object's version or of an upload, in order. */
     blobs: (owner: string): BlobRow[] => blobs.all(owner),
-    /** Adds or replaces a part. @returns the replaced file, which is not needed any more */
+    /** Adds or replaces a part. @returns the replaced file, which is no longer needed */
     putBlob: (row: BlobRow): string[] => {
       const before = files(deleteBlob.all(row.owner, row.part));
       addBlob.run(row);
@@ -205,7 +205,7 @@ function objectQueries(database: Database.Database) {
     },
     /** Moves a part from an upload to an object. */
     giveBlob: (from: string, part: number, to: string): void => void giveBlob.run(to, from, part),
-    /** @returns the files that are not needed any more */
+    /** @returns the files that are no longer needed */
     deleteBlobs: (owner: string): string[] => files(deleteBlobs.all(owner)),
     hasFile: (file: string): boolean => blobOfFile.get(file) !== undefined,
     upload: (id: string): UploadRow | undefined => upload.get(id),

@@ -139,7 +139,7 @@ test(
       await eventually(async () => (await sent()) > 9 * MIB, 'the second part is on its way');
       ada.expect(/ERR_INTERNET_DISCONNECTED/);
       await network(true, -1);
-      await page.getByText('The connection broke off. It goes on by itself.').waitFor();
+      await page.getByText('The connection was lost. The upload resumes automatically.').waitFor();
       assert.ok((await sent()) >= 8 * MIB);
       await network(false, -1);
       await page.getByRole('button', { name: 'film.bin', exact: true }).waitFor();

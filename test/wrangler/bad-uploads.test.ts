@@ -80,7 +80,7 @@ test('an upload that cannot run gets the reason, and no app is made', async () =
   assert.match(await fault('broken', form(main, { 'index.js': 'export const a = 1;' })), /no default export/);
   assert.match(await fault('broken', form(main, { '../index.js': WORKER })), /is not a module name/);
   const inherit = { ...main, bindings: [{ type: 'inherit', name: 'SECRET' }] };
-  assert.match(await fault('broken', form(inherit, { 'index.js': WORKER })), /SECRET is to be taken over/);
+  assert.match(await fault('broken', form(inherit, { 'index.js': WORKER })), /inherits the binding SECRET/);
   assert.deepEqual(kept(), { incoming: 0, versions: 0 });
 });
 

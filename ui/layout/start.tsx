@@ -29,10 +29,7 @@ export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string)
   return (
     <section class="stack" aria-label="Bring code">
       <p class="waiting" role="status">
-        <Status
-          of="starting"
-          word="Waiting for code. This page goes on by itself as soon as there is some."
-        />
+        <Status of="starting" word="Waiting for code. This page continues automatically when code arrives." />
       </p>
       <div class="ways">
         <div class="panel way">

@@ -48,7 +48,7 @@ export function memoryParts({ apps, cells, rss_bytes, memory }: HostStats): { pa
 /** Returns what needs attention on the machine, in sentences. */
 export function attention({ host, deploys }: Stats): string[] {
   if (host === null)
-    return ['The host does not answer. Apps that are awake go on; this page tries again by itself.'];
+    return ['The host does not answer. Running apps are not affected; this page retries automatically.'];
   const said: string[] = [];
   if (host.memory.over)
     said.push(
@@ -58,7 +58,7 @@ export function attention({ host, deploys }: Stats): string[] {
   if (!host.control_plane.answers) said.push('The control plane does not answer. It is being started again.');
   if (host.snapshots.problem !== null) said.push(`The last snapshot failed: ${host.snapshots.problem}`);
   if (host.snapshots.newest_damaged)
-    said.push('The newest snapshot is damaged. Take another one: it writes what is damaged anew.');
+    said.push('The newest snapshot is damaged. Take another one: it writes the damaged data again.');
   if (host.queues.outbox_refused > 0)
     said.push('The control plane refuses facts of an app; the log of Cellar says which.');
   if (host.queues.starts_waiting > 0 && deploys.unfinished === 0 && host.queues.starts_waiting > 20)

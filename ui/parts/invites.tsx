@@ -39,8 +39,8 @@ export function OpenInvites({
           silent: true,
           cell: (invite) => (
             <RemoveButton
-              label={`Take back the invite: ${forWhom(invite)}`}
-              onClick={() => remove(of, invite, 'The invite is taken back', () => revoke(invite.id))}
+              label={`Revoke the invite: ${forWhom(invite)}`}
+              onClick={() => remove(of, invite, 'The invite was revoked', () => revoke(invite.id))}
             />
           ),
         },

@@ -126,7 +126,7 @@ export const apps = [
   }),
   operation({
     name: 'apps.figures',
-    summary: 'Reads what an app did in the last 24 hours, and whether a process of it runs now',
+    summary: 'Reads the figures of an app for the last 24 hours, and whether its process runs now',
     method: 'GET',
     needs: 'view',
     input: z.strictObject({ id: reference }),

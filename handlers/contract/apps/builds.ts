@@ -53,7 +53,7 @@ export const builds = [
   operation({
     name: 'builds.set',
     summary:
-      'Sets where an app is and how it is built, from the next deploy on; what is left out stays as it is',
+      'Sets where an app is and how it is built, from the next deploy on; omitted fields do not change',
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({

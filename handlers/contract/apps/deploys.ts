@@ -69,7 +69,7 @@ export const deploys = [
   }),
   operation({
     name: 'deploys.log',
-    summary: 'Reads the log of a deploy, as far as it has come',
+    summary: 'Reads the log of a deploy, up to now',
     method: 'GET',
     path: '/v1/apps/:id/deploys/:deploy_id/log',
     needs: 'view',
@@ -79,8 +79,7 @@ export const deploys = [
   }),
   operation({
     name: 'deploys.stream',
-    summary:
-      'Streams deploys, each as a whole every time it changes, and the lines of their logs as they come',
+    summary: 'Streams changed deploys, each with all its fields, and new lines of their logs',
     method: 'GET',
     path: '/v1/apps/:id/deploys/stream',
     needs: 'view',
@@ -113,7 +112,7 @@ export const deploys = [
   }),
   operation({
     name: 'deploys.cancel',
-    summary: 'Ends a deploy that waits or builds; what served before it still serves',
+    summary: 'Cancels a deploy that is queued or building; the live release does not change',
     method: 'POST',
     needs: 'push',
     input: z.strictObject({ id: reference, deploy_id: reference }),

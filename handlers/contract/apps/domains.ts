@@ -92,7 +92,7 @@ export type DomainState = z.output<typeof DomainState>;
 export const domains = [
   operation({
     name: 'domains.check',
-    summary: "Looks up where an app's hostname leads, and has it served when that proves it",
+    summary: "Looks up the DNS of an app's hostname, and serves the hostname if the DNS proves its ownership",
     method: 'GET',
     needs: 'view',
     input: z.strictObject({ id: reference, hostname: reference }),

@@ -25,7 +25,7 @@ export const limits = [
   }),
   operation({
     name: 'limits.set',
-    summary: "Sets an app's edge limits; one left out stays as it is",
+    summary: "Sets an app's edge limits; omitted fields do not change",
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({

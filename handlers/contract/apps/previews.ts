@@ -45,7 +45,7 @@ const one = { id: reference, preview: reference };
 export const previews = [
   operation({
     name: 'previews.get',
-    summary: 'Says whether pushes to other branches make previews, and what new ones keep',
+    summary: 'Reads whether pushes to other branches make previews, and how their storage starts',
     method: 'GET',
     needs: 'view',
     input: z.strictObject({ id: reference }),
@@ -53,7 +53,8 @@ export const previews = [
   }),
   operation({
     name: 'previews.set',
-    summary: 'Sets what is made of pushes to other branches; what is left out stays as it is',
+    summary:
+      'Sets whether pushes to other branches make previews, and their storage; omitted fields do not change',
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({ id: reference, ...PreviewSettings.partial().shape }),
@@ -71,7 +72,7 @@ export const previews = [
   }),
   operation({
     name: 'previews.log',
-    summary: "Reads the log of a preview's newest deploy, as far as it has come",
+    summary: "Reads the log of a preview's newest deploy, up to now",
     method: 'GET',
     needs: 'view',
     input: z.strictObject(one),
@@ -80,7 +81,7 @@ export const previews = [
   }),
   operation({
     name: 'previews.promote',
-    summary: 'Deploys to the app what a preview shows, without a build; wakes a sleeping app first',
+    summary: 'Deploys the release of a preview to the app, without a build; wakes a sleeping app first',
     method: 'POST',
     needs: 'push',
     input: z.strictObject(one),
@@ -90,7 +91,7 @@ export const previews = [
   }),
   operation({
     name: 'previews.delete',
-    summary: 'Deletes a preview with all that it keeps; the branch or version stays',
+    summary: 'Deletes a preview and its storage; the branch or version stays',
     method: 'DELETE',
     needs: 'push',
     input: z.strictObject(one),

@@ -149,7 +149,7 @@ export const source = [
   }),
   operation({
     name: 'source.diff',
-    summary: 'Shows what main has that the live deploy has not, or what differs between two commits',
+    summary: 'Compares main with the live deploy, or two commits',
     method: 'GET',
     path: '/v1/apps/:id/diff',
     needs: 'view',
@@ -199,7 +199,7 @@ export const source = [
   operation({
     name: 'source.import',
     summary:
-      'Takes over the default branch of a public Git repository, once, into an app without commits, and deploys it',
+      'Imports the default branch of a public Git repository once, into an app without commits, and deploys it',
     method: 'POST',
     needs: 'push',
     input: z.strictObject({ id: reference, url: repositoryUrl }),

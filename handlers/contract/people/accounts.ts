@@ -125,7 +125,7 @@ export const collaborators = [
   }),
   operation({
     name: 'collaborators.set',
-    summary: 'Gives an account a role on an app, in place of the one it has',
+    summary: 'Sets the role of an account on an app',
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({ id: reference, account: reference, role: collaboratorRole }),
@@ -134,7 +134,7 @@ export const collaborators = [
   }),
   operation({
     name: 'collaborators.remove',
-    summary: "Takes an account's role on an app",
+    summary: "Removes an account's role on an app",
     method: 'DELETE',
     needs: 'admin',
     input: z.strictObject({ id: reference, account: reference }),

@@ -108,7 +108,7 @@ export const buckets = [
   }),
   operation({
     name: 'storage.r2.put',
-    summary: 'Puts one object, in the place of the one before',
+    summary: 'Creates or replaces one object',
     method: 'POST',
     needs: 'push',
     destroys: true,
@@ -135,7 +135,7 @@ export const buckets = [
   }),
   operation({
     name: 'storage.r2.complete_upload',
-    summary: 'Makes the parts of an upload one object, in the place of the one before',
+    summary: 'Joins the parts of an upload to one object, which replaces an existing one',
     method: 'POST',
     needs: 'push',
     destroys: true,
@@ -158,7 +158,7 @@ export const buckets = [
   }),
   operation({
     name: 'storage.r2.abort_upload',
-    summary: 'Ends an upload in parts and drops what came of it',
+    summary: 'Aborts an upload in parts, and removes its parts',
     method: 'POST',
     needs: 'push',
     input: z.strictObject({ id: reference, bucket: reference, key: objectKey, upload_id: uploadId }),

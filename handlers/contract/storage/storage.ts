@@ -186,7 +186,7 @@ export const storage = [
   }),
   operation({
     name: 'storage.do.get',
-    summary: 'Lists the objects of a class, or reads what one of them keeps',
+    summary: 'Lists the objects of a class, or reads the storage of one',
     method: 'GET',
     path: '/v1/apps/:id/storage/do/:class_name',
     needs: 'push',
@@ -260,7 +260,7 @@ export const storage = [
   }),
   operation({
     name: 'storage.kv.delete',
-    summary: 'Deletes a key; one that is not there is deleted already',
+    summary: 'Deletes a key; succeeds for a missing key',
     method: 'DELETE',
     needs: 'push',
     input: z.strictObject({ id: reference, namespace_id: reference, key: kvKey }),

@@ -122,7 +122,7 @@ export const workflows = [
   }),
   operation({
     name: 'workflows.instances.get',
-    summary: 'Shows an instance: its parameters, its steps, and what it gave',
+    summary: 'Shows an instance: its parameters, its steps and its result',
     method: 'GET',
     needs: 'push',
     input: z.strictObject(named),
@@ -146,7 +146,7 @@ export const workflows = [
     errors: writeErrors,
   }),
   change('pause', 'Pauses an instance: a step that runs ends first'),
-  change('resume', 'Has a paused instance go on'),
+  change('resume', 'Resumes a paused instance'),
   operation({
     name: 'workflows.instances.terminate',
     summary: 'Ends an instance',

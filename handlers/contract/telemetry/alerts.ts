@@ -72,7 +72,7 @@ export const ALERT_DEFAULTS = { on: [...alertKind.options], error_rate: ERROR_RA
 export const alerts = [
   operation({
     name: 'alerts.list',
-    summary: "Lists an app's alerts, and what became of the last delivery of each",
+    summary: "Lists an app's alerts, each with the result of its last delivery",
     method: 'GET',
     needs: 'admin',
     input: z.strictObject({ id: reference, ...page }),
@@ -82,7 +82,7 @@ export const alerts = [
   operation({
     name: 'alerts.set',
     summary:
-      'Makes an alert; with `alert_id` changes one, and what is left out stays. `secret` is shown when it is made',
+      'Makes an alert, or changes the one in `alert_id`; omitted fields do not change. `secret` is shown only once, when it is made',
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({
@@ -97,7 +97,7 @@ export const alerts = [
   }),
   operation({
     name: 'alerts.delete',
-    summary: 'Deletes an alert, and what is still to be delivered for it',
+    summary: 'Deletes an alert and its undelivered messages',
     method: 'DELETE',
     needs: 'admin',
     input: z.strictObject({ id: reference, alert_id: reference }),
@@ -106,7 +106,7 @@ export const alerts = [
   }),
   operation({
     name: 'alerts.test',
-    summary: 'Sends a test to the webhook once, now, and answers what became of it',
+    summary: 'Sends a test to the webhook once, and returns the result',
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({ id: reference, alert_id: reference }),

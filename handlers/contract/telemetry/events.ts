@@ -116,7 +116,7 @@ export const users = [
   }),
   operation({
     name: 'users.identify',
-    summary: 'Adds to what is known of a user; null removes a property',
+    summary: 'Adds properties of a user; null removes one',
     method: 'POST',
     path: '/v1/apps/:id/identify',
     needs: 'push',
@@ -128,7 +128,7 @@ export const users = [
   }),
   operation({
     name: 'users.props',
-    summary: 'Reads what is known of a user',
+    summary: 'Reads the properties of a user',
     method: 'GET',
     path: '/v1/apps/:id/users/:user_id/props',
     needs: 'push',

@@ -56,7 +56,7 @@ export const metrics = [
   }),
   operation({
     name: 'metrics.version',
-    summary: 'Says which schema the metrics have and how far they reach',
+    summary: 'Reads the schema version of the metrics, and the time of the last figure',
     method: 'GET',
     path: '/v1/apps/:id/metrics/version',
     needs: 'view',

@@ -1,4 +1,4 @@
-// Workflows of an app: what is kept of their instances is read as all storage is, and processes of the app change them.
+// Workflows of an app. Stored instances are read like other storage; only the app's process changes them.
 import type { Context } from '../../context.ts';
 import type { WorkflowAction } from '../../contract/host/host-storage.ts';
 import { decodeCursor, encodeCursor } from '../cursor.ts';

@@ -21,7 +21,7 @@ export function cacheDirectories(cache: string) {
 
 /**
  * Drops whole caches, the largest first, until the rest fits: a part of a package manager's cache is of no use. Other files
- * that a build has left there are removed at once. To be called when no process of the build runs any more.
+ * that a build has left there are removed at once. Call it after all processes of the build have ended.
  * @param limitMb MiB of all caches together; 0 disables the cache
  * @returns the names of the dropped caches
  */

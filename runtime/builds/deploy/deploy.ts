@@ -24,7 +24,7 @@ const ERROR_LENGTH = 4_000;
 /** The failure of a deploy that was interrupted because the host stopped. */
 export const INTERRUPTED = 'interrupted: the host was stopped; a push is deployed again when it is back';
 
-/** Whether a release was made just now. What an earlier one put into the app's cache is there, and may be newer by now. */
+/** Whether the release is new. An earlier release has filled the app's cache already, perhaps with newer entries. */
 function isNew({ kind }: DeploySource): boolean {
   return kind !== 'release' && kind !== 'triggers';
 }

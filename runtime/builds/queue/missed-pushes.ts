@@ -42,7 +42,7 @@ export class MissedDeploys {
     this.#timer = setInterval(() => this.#look(), this.#options.everyMs);
   }
 
-  /** Resolves when no check runs any more. */
+  /** Resolves when all running checks have ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearInterval(this.#timer);

@@ -29,7 +29,7 @@ export interface CommitRequest {
 /** What requests need from the rest of the host. */
 export type RequestOptions = Pick<DeployOptions, 'store' | 'paths' | 'apps'>;
 
-/** Asks the queue for deploys, of all apps. */
+/** Records deploys of all apps, and adds them to the queue. */
 export class DeployRequests {
   readonly #queue: DeployQueue;
   readonly #options: RequestOptions;
@@ -106,8 +106,8 @@ export class DeployRequests {
   }
 
   /**
-   * Records a deploy of a version that was uploaded, and runs it when its turn comes. The first deploy of a version has its
-   * id, those of previews aside.
+   * Records a deploy of an uploaded version, and runs it when its turn comes. The first deploy of a version in an app has the
+   * version's id; deploys of previews never do.
    * @throws {Error} while the host is stopping
    */
   upload(
@@ -126,9 +126,9 @@ export class DeployRequests {
   }
 
   /**
-   * Records a deploy of what a preview of the app shows, and runs it when its turn comes.
-   * @param preview.directory of its release
-   * @param preview.versionId the uploaded version that it is
+   * Records a deploy of the release of a preview, and runs it when its turn comes.
+   * @param preview.directory directory of its release
+   * @param preview.versionId id of the uploaded version; null for a branch
    * @param by the commit, author and version that the deploy shows
    * @throws {Error} while the host is stopping
    */
@@ -160,7 +160,7 @@ export class DeployRequests {
     );
   }
 
-  /** The id of a version's deploy: that of the version, if no other deploy has it. */
+  /** Returns the id for a version's deploy: the version's id, or a new one for a preview or if a deploy has it already. */
   #idOf(appId: string, versionId: string): string {
     const { apps, store } = this.#options;
     const isPreview = apps.originOf(appId) !== appId;

@@ -16,8 +16,8 @@ interface Owned {
 
 /**
  * Finds the other apps that a configuration or a release names.
- * @returns the apps that consume its queues of others, by queue; `undefined`: nobody yet
- * @throws {BuildFailure} naming each binding to an app that is not there, and each queue that no app consumes, or several
+ * @returns the consuming app of each queue of other apps; `undefined`: no app consumes it yet
+ * @throws {BuildFailure} naming each binding to a missing app, and each queue with no consumer or with several
  */
 export function requireServices(
   named: NamedOutside,
@@ -59,7 +59,7 @@ export async function checkServices(release: string, owned: Owned, log: DeployLo
   for (const [queue, consumer] of requireServices(described, owned))
     log.line(
       consumer === undefined
-        ? `queues: nobody consumes ${queue} yet; until then nothing can be sent to it`
+        ? `queues: no app consumes ${queue} yet; sending to it fails until one does`
         : `queues: ${queue} is consumed by the app ${consumer}`,
     );
   return described.triggers?.consumers.map(({ queue }) => queue) ?? [];

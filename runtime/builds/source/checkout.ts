@@ -36,15 +36,15 @@ interface Paths {
 export interface InstallInputs {
   /** Paths of all package.json files. */
   manifests: string[];
-  /** Changes with manifests, lock files and settings of package managers; `null` when an install depends on more than these. */
+  /** Digest of manifests, lock files and settings of package managers; `null` when an install depends on other files too. */
   digest: string | null;
 }
 
-/** What a commit has. */
+/** Facts about the files of a commit. */
 interface Contents {
   megabytes: number;
   submodules: Paths;
-  /** Whether a file of it is called `.gitattributes`. */
+  /** Whether it has a `.gitattributes` file. */
   attributed: boolean;
   install: InstallInputs;
 }
@@ -74,10 +74,10 @@ export async function checkout(options: Checkout): Promise<InstallInputs> {
     signal,
     onLine,
   });
-  mention(submodules, 'is a submodule, and left empty: submodules are not fetched', onLine);
+  mention(submodules, 'is a submodule and stays empty: submodules are not fetched', onLine);
   // Few projects have such a file, and a search needs a process.
   if (!attributed) return install;
-  const lfs = 'gives files to Git LFS, and they are left as pointers: LFS objects are not fetched';
+  const lfs = 'assigns files to Git LFS; they stay pointers: LFS objects are not fetched';
   mention(await lfsAttributes(sha, listing), lfs, onLine);
   return install;
 }
@@ -89,7 +89,7 @@ export function tooLarge(megabytes: number, limit: number): BuildFailure {
   );
 }
 
-/** Stops reading at the limit: a tree may contain itself many times over, so few bytes may name very many files. */
+/** Lists a commit's files, up to the limit: a tree may repeat a subtree, so few bytes may name very many files. */
 async function readContents(sha: string, listing: Listing): Promise<Contents> {
   const words = ['ls-tree', '-r', '-t', '-l', '-z', '--full-tree', sha];
   const submodules: Paths = { named: [], count: 0 };
@@ -114,14 +114,14 @@ async function readContents(sha: string, listing: Listing): Promise<Contents> {
 /** Names of the files that determine an install, apart from sources that its scripts may read. */
 const INSTALL_FILE =
   /^(?:package\.json|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|pnpm-workspace\.yaml|\.pnpmfile\.[cm]?js|yarn\.lock|\.yarnrc(?:\.yml)?|bun\.lockb?|bunfig\.toml|\.npmrc)$/;
-/** Folders whose files an install may take as they are. */
+/** Folders with files that an install may use. */
 const INSTALL_FOLDER = /(?:^|\/)(?:patches|\.yarn)\//;
 const INSTALLED = /(?:^|\/)node_modules(?:\/|$)/;
 const SYMBOLIC_LINK = '120000';
-/** Manifests that are looked at: a repository of more packages is installed anew each time. */
+/** Most manifests that the digest covers. A repository with more of them runs an install for each deploy. */
 const MANIFESTS = 500;
 
-/** Takes from a commit's listing what an install goes by: the objects' names stand for their contents. */
+/** Computes the inputs of an install from a commit's listing. Object ids identify the contents, so no file is read. */
 class InputsReader {
   readonly #hash = createHash('sha256');
   readonly #manifests: string[] = [];
@@ -144,7 +144,7 @@ class InputsReader {
   }
 }
 
-/** The `.gitattributes` files that give files to Git LFS. */
+/** Returns the `.gitattributes` files that assign files to Git LFS. */
 async function lfsAttributes(sha: string, listing: Listing): Promise<Paths> {
   const pattern = ['--fixed-strings', '-e', 'filter=lfs'];
   const words = ['grep', '-l', '-z', ...pattern, sha, '--', ':(glob)**/.gitattributes'];

@@ -36,12 +36,12 @@ export class Tunnel implements TrackedTunnel {
     this.#join(client, upstream);
     this.#join(upstream, client);
     client.on('close', () => {
-      // If the client broke off, the process need not receive the rest.
+      // If the client aborted, the process need not receive the rest.
       if (client.readableEnded) upstream.destroySoon();
       else upstream.destroy();
       this.#closed();
     });
-    // The client still gets what the process sent, even when the process broke off.
+    // The client still gets what the process sent, even when the process aborted.
     upstream.on('close', () => {
       client.destroySoon();
       this.#closed();

@@ -49,7 +49,7 @@ export function queueWorker(consumers: QueueConsumer[], target: string): Fields 
 }
 
 /**
- * Each expression has its own schedule, named after it: no cron waits for another's run, and a changed one starts anew. A
+ * Each expression has its own schedule, named after it: no cron waits for another's run, and a changed one starts a new schedule. A
  * schedule's name is also a binding's name.
  * @param target the service that is called
  */

@@ -124,7 +124,7 @@ function mainService({ assets }: Release): string {
   return assets === null ? 'app' : 'assets';
 }
 
-/** Stands before the app and adds the reload script to its pages. */
+/** Receives requests before the app, and adds the reload script to its pages. */
 function reloadWorker(release: Release): Fields {
   return {
     modules: [{ name: RELOAD.name, esModule: embed(RELOAD.name) }],

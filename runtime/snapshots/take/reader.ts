@@ -51,7 +51,7 @@ export class Reader {
 
   /**
    * Reads a file, or a consistent copy of a database.
-   * @returns its size and content, which must be read to the end; null when it does not exist any more
+   * @returns its size and content, which must be read to the end; null when it no longer exists
    * @throws {Error} when it cannot be read
    */
   async read({

@@ -218,7 +218,7 @@ async function whole(response: IncomingMessage): Promise<string> {
   return bytes.toString('utf8');
 }
 
-/** Returns what an error of the service is to the control plane. */
+/** Translates an error of the service to a refusal for the control plane. */
 function refusalOf(
   { status, code, message: sentence }: Pick<R2Error, 'status' | 'code' | 'message'>,
   endsUpload: boolean,

@@ -1,7 +1,7 @@
 // Filters Cellar's own lines in an app's log: `RUNNER_FLEET_LOG`, such as `error,celld=warn`.
 import { LEVELS, type Level, type Source } from './log-lines.ts';
 
-/** Sources in an app's log besides the app, by their names in a filter. */
+/** Maps the target in a filter to the source of lines in the log. */
 const TARGETS: Record<string, Source> = { celld: 'supervisor', workerd: 'workerd', build: 'build' };
 
 /** The least level of each source. The app's own lines always pass. */

@@ -18,7 +18,7 @@ export class UncaughtLines {
 
   /** Records an error that an app's entry has reported. */
   add(appId: string, { type, message }: ReportedError): void {
-    // A custom error name stands before the message.
+    // A custom error name precedes the message.
     const named = message === '' ? type : `${type}: ${message}`;
     for (const words of [message, named, ...(type === 'object' ? [AN_OBJECT] : [])])
       this.#reported.set(appId, beginningOf(words), true);

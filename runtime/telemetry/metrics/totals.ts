@@ -118,7 +118,7 @@ export class Totals implements Part {
       {
         name: 'cellar_app_memory_bytes',
         type: 'gauge',
-        help: 'Private memory of its process when it was last looked at.',
+        help: 'Private memory of its process at the last sample.',
         samples: apps.map(({ labels, total }) => ({ labels, value: total.memoryBytes })),
       },
       {

@@ -58,7 +58,7 @@ const projects: Project[] = [
       await cellar.git(work, 'update-index', '--add', '--cacheinfo', `160000,${stdout.trim()},lib`);
       mkdirSync(join(work, 'lib'));
     },
-    says: /lib is a submodule, and left empty[\s\S]*left as pointers[\s\S]*serves this push/,
+    says: /lib is a submodule and stays empty[\s\S]*stay pointers[\s\S]*serves this push/,
     answers: /Hello/,
   },
   {
@@ -150,7 +150,7 @@ const projects: Project[] = [
         '.gitattributes': '*.js filter=lfs\n',
         'index.js': `version https://git-lfs.github.com/spec/v1\noid sha256:${'0'.repeat(64)}\nsize 1\n`,
       }),
-    says: /left as pointers: LFS objects are not fetched[\s\S]*deploy failed: index\.js:1:9[\s\S]*git-lfs/,
+    says: /stay pointers: LFS objects are not fetched[\s\S]*deploy failed: index\.js:1:9[\s\S]*git-lfs/,
   },
   {
     what: 'a site with names that differ in case only',

@@ -86,7 +86,7 @@ test('the log names a few of very many submodules and counts the others', async 
   const tree = repository.tree('160000 commit', 'a'.repeat(40), 500);
   await repository.checkout(repository.commit(tree));
   assert.equal(repository.lines.length, 21);
-  assert.match(repository.lines[0]!, /^entry-0 is a submodule, and left empty/);
+  assert.match(repository.lines[0]!, /^entry-0 is a submodule and stays empty/);
   assert.equal(repository.lines.at(-1), 'the same is true of 480 more');
 });
 

@@ -161,7 +161,7 @@ async function withRetries<T>(id: number, signal: AbortSignal, work: () => Promi
         error instanceof Failure &&
         (RETRYABLE_CODES.includes(error.code) || RETRYABLE_STATUSES.includes(error.status));
       if (signal.aborted || !isRetryable) throw error;
-      const words = error.code === 'offline' ? 'The connection broke off.' : error.message;
+      const words = error.code === 'offline' ? 'The connection was lost.' : error.message;
       change(id, { state: 'broken', words });
       await rest(id, wait, signal);
       signal.throwIfAborted();

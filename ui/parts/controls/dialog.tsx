@@ -14,7 +14,7 @@ export function showModal(dialog: HTMLDialogElement): () => void {
   dialog.showModal();
   return () => {
     dialog.close();
-    // Only when nothing else has the focus, such as a screen opened from the dialog.
+    // Keeps the focus of another element, such as one on a screen that the dialog has opened.
     if (document.activeElement === document.body && opener instanceof HTMLElement) opener.focus();
   };
 }

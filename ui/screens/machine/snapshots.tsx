@@ -28,7 +28,7 @@ export default function Snapshots() {
     <>
       <Head
         title="Snapshots"
-        about="Each holds everything of this Cellar as it was at one moment. They are taken by themselves, and before what cannot be taken back."
+        about="Each contains all data of this Cellar at one moment. Cellar takes them automatically, and before changes that cannot be undone."
       >
         <Button
           disabled={model.verifying.value}
@@ -59,7 +59,7 @@ export default function Snapshots() {
           <Notice look="warn" icon={IconTriangleAlert}>
             {plural(state.verified.damaged.length, 'snapshot')} cannot restore all.{' '}
             {state.newest_damaged
-              ? 'The newest is one of them: take another one, which writes what is damaged anew.'
+              ? 'The newest is one of them: take another one, which writes the damaged data again.'
               : 'The newest is intact.'}
           </Notice>
         )}

@@ -53,9 +53,7 @@ export default function Apps() {
               <div class="panel">
                 {shown.value.length === 0 ? (
                   <Empty title={`Nothing fits “${queryOf('q')}”`}>
-                    <p>
-                      Names, states and last deploys of {plural(items.length, 'app')} were looked through.
-                    </p>
+                    <p>Searched the names, states and last deploys of {plural(items.length, 'app')}.</p>
                   </Empty>
                 ) : (
                   <Table label="Apps" columns={columns} rows={shown.value} keyOf={({ id }) => id} />

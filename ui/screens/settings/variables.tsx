@@ -163,7 +163,7 @@ function Editor({
       ? 'Add a secret'
       : 'Add variables'
     : kind === 'secret'
-      ? `Set ${name} anew`
+      ? `Set ${name} again`
       : `Change ${name}`;
   /** Imports a whole `.env` file that is pasted into the name. */
   const onPaste = (event: ClipboardEvent) => {

@@ -204,7 +204,7 @@ function OneUpload({ upload: { id, file, sent, state, words }, name }: { upload:
           </span>
         </>
       )}
-      {state === 'broken' && <span class="warn small">{words} It goes on by itself.</span>}
+      {state === 'broken' && <span class="warn small">{words} The upload resumes automatically.</span>}
       {state === 'failed' && <span class="danger small">{words}</span>}
       {(state === 'failed' || state === 'broken') && (
         <Button short onClick={() => goOn(id)}>

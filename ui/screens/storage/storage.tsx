@@ -31,10 +31,7 @@ export default function Storage({ app }: { app: string }) {
   const { overview } = useModel(() => overviewModel(app));
   return (
     <>
-      <Head
-        title="Storage"
-        about="What the app keeps. It can be looked at while the app sleeps, and nothing is started for it."
-      />
+      <Head title="Storage" about="The stored data of the app. Reading it does not start a sleeping app." />
       <Loaded of={overview}>
         {({ databases, classes, namespaces, queues, buckets, workflows }) => {
           const groups = [

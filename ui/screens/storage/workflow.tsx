@@ -25,7 +25,7 @@ export default function Workflow(props: Props) {
     <>
       <Head
         title={props.workflow}
-        about="Its instances, newest first. They can be looked at while the app sleeps."
+        about="Its instances, newest first. You can read them while the app sleeps."
       >
         <Select
           label="Status"

@@ -8,7 +8,7 @@ const TRAILER_BYTES = 8 * 1024;
 /** Most digits of a chunk's size, which allow 2^48 bytes. */
 const SIZE_DIGITS = 12;
 
-/** Rejects blanks around extension names, though they are legal: nobody sends them, and Node rejects them too. */
+/** Rejects blanks around extension names. They are legal, but clients do not send them, and Node rejects them too. */
 const SIZE_LINE =
   /^([0-9A-Fa-f]+)(?:;[!#$%&'*+\-.^`|~\w]+(?:=(?:[!#$%&'*+\-.^`|~\w]+|"(?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"))?)*$/;
 /** Most digits of a size on the fast path without a regular expression. */

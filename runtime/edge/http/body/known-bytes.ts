@@ -3,7 +3,7 @@ import { isInReadBuffer } from '../../../sockets/gateway-socket.ts';
 
 export class KnownBytes {
   readonly bytes: Buffer;
-  /** Where they were last looked for, and the slice there. */
+  /** The chunk and position of the last comparison, and the slice there. */
   #chunk: Buffer | null = null;
   #at = 0;
   #there: Buffer | null = null;

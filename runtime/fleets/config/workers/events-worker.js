@@ -29,7 +29,7 @@ class PooledFrame {
   #event = null;
   #bound = null;
   #boundAt = 0;
-  /** Number of users: the handler until it has answered, and each task after the answer. */
+  /** Reference count: one for the handler until it has answered, and one for each later task. */
   #needs = 0;
 
   get isFree() {

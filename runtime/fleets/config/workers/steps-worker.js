@@ -36,7 +36,7 @@ export function withSteps(main, begin) {
         try {
           return await run.call(this, event, stepsOf(step, work, this.constructor.name));
         } catch (error) {
-          // Nobody waits for this run any more, and it has not failed.
+          // The engine has ended this run, which is not a failure.
           if (error?.remote !== true || !ENDED.test(`${error.name}: ${error.message}`)) throw error;
         } finally {
           work.end();
@@ -47,7 +47,7 @@ export function withSteps(main, begin) {
   return main;
 }
 
-/** Tracks whether a run is at work: unless it waits for steps of which none runs the app's code. */
+/** Tracks whether a run executes the app's code. It does not while it only waits for steps, such as a sleep. */
 class Work {
   #begin;
   #steps = 0;

@@ -1,5 +1,5 @@
-// Commits changes of a bucket's index to disk before they are answered. Removes dropped files afterwards, when nobody reads
-// them any more.
+// Commits changes of a bucket's index to disk before they are answered. Removes dropped files afterwards, when no
+// reader uses them.
 import type { ObjectIndex } from '../../../../sqlite/storage/objects.ts';
 import type { Blobs } from '../bytes/blobs.ts';
 import type { Sync } from '../bytes/sync.ts';
