@@ -16,6 +16,7 @@ import { discard } from './transports/body.ts';
 import { allow, allowedOrigin, preflight } from './transports/cors.ts';
 import { requireDataDestination } from './transports/destination.ts';
 import { failure } from './transports/failure.ts';
+import { releaseBody } from './transports/large-bodies.ts';
 import { openapi } from './transports/openapi.ts';
 import { api } from './transports/rest.ts';
 import { rpc } from './transports/rpc.ts';
@@ -50,6 +51,8 @@ async function answer(received: Request, context: RequestContext): Promise<Respo
     const problem = await failure(error, context);
     if (request.body && !request.bodyUsed) await discard(request.body);
     return problemResponse(problem, challenge(problem));
+  } finally {
+    releaseBody(request);
   }
 }
 

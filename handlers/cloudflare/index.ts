@@ -12,6 +12,7 @@ import { Problem } from '../problem.ts';
 import { discard, readBytes, requireModerate } from '../transports/body.ts';
 import { requireDataDestination } from '../transports/destination.ts';
 import { failure } from '../transports/failure.ts';
+import { holdBody } from '../transports/large-bodies.ts';
 import { invalidInput } from '../transports/validate.ts';
 import { accountCalls } from './accounts.ts';
 import { type Call, type CallContext, Page } from './call.ts';
@@ -86,7 +87,7 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
   const app = words.script === undefined ? null : await appOf(acting, call, account, words.script);
   const needs = call.needs === 'none' ? 'account' : call.needs;
   const asked: CallContext = { ...acting, request, url, account, words, needs };
-  const result = await call.answer(asked, await bodyOf(request, call), app);
+  const result = await call.answer(asked, await bodyOf(asked, call), app);
   if (result instanceof Response) return result;
   const info =
     result instanceof Page ? { result: result.items, result_info: result.info } : { result: result ?? null };
@@ -140,9 +141,11 @@ function notThere({ path }: Call, name: string): CloudflareError {
   );
 }
 
-async function bodyOf(request: Request, { body, bodyLimit = BODY_BYTES }: Call): Promise<unknown> {
+async function bodyOf(context: CallContext, { body, bodyLimit }: Call): Promise<unknown> {
   if (body === undefined) return undefined;
-  const bytes = await readBytes(request, bodyLimit);
+  const { request } = context;
+  if (bodyLimit !== undefined) holdBody(request, context);
+  const bytes = await readBytes(request, bodyLimit ?? BODY_BYTES);
   const result = body.safeParse(parse(new TextDecoder().decode(bytes)));
   if (result.success) return result.data;
   const { path, message } = result.error.issues[0]!;

@@ -11,6 +11,7 @@ import { Problem } from '../problem.ts';
 import { readJson } from './body.ts';
 import { type Answered, idempotencyKey } from './idempotency.ts';
 import { admit, invoke } from './invoke.ts';
+import { holdBody } from './large-bodies.ts';
 import { OBJECT_BYTES, putObject } from './object-bytes.ts';
 import { invalidInput } from './validate.ts';
 
@@ -24,7 +25,7 @@ for (const operation of declared) {
   if (operation.path === null) continue;
   const method = operation.method.toLowerCase() as 'get' | 'post' | 'patch' | 'delete';
   router[method](operation.path, async ({ params }, request, context) => {
-    const input = withPath(await inputOf(operation, request), params);
+    const input = withPath(await inputOf(operation, request, context), params);
     const key = operation.method === 'GET' ? null : idempotencyKey(request.headers);
     const answered = await invoke(operation, context, input, { transport: 'rest', key });
     return unlessKnown(answer(answered), request);
@@ -57,9 +58,9 @@ export async function api(request: Request, context: Context): Promise<Response>
   return new Response(null, response);
 }
 
-async function inputOf(operation: Operation, request: Request): Promise<Input> {
+async function inputOf(operation: Operation, request: Request, context: Context): Promise<Input> {
   const reads = operation.method === 'GET' || operation.method === 'DELETE';
-  return reads ? queryInput(operation, request) : bodyInput(operation, request);
+  return reads ? queryInput(operation, request) : bodyInput(operation, request, context);
 }
 
 /** Adds the path's parameters to an input. @throws {Problem} when the input has one of them too */
@@ -71,13 +72,14 @@ function withPath(input: Input, params: Record<string, string | undefined>): Inp
   return { ...input, ...decodeParams(params) };
 }
 
-async function bodyInput(operation: Operation, request: Request): Promise<Input> {
+async function bodyInput(operation: Operation, request: Request, context: Context): Promise<Input> {
   const [unexpected] = new URL(request.url).searchParams.keys();
   if (unexpected !== undefined) {
     throw invalidInput([
       { path: unexpected, message: 'unknown field: this route takes its input as a JSON body' },
     ]);
   }
+  if (operation.bodyLimit !== undefined) holdBody(request, context);
   const body = await readJson(request, operation.bodyLimit);
   if (body === undefined) return {};
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {

@@ -4,6 +4,7 @@ import { splitStatements } from '../../../sqlite/statements.js';
 import { D1_SQL_BYTES } from '../../contract/sizes.ts';
 import { runFile } from '../../services/storage/sql.ts';
 import { readBytes } from '../../transports/body.ts';
+import { holdBody } from '../../transports/large-bodies.ts';
 import { type CallContext, call, openCall, run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 import { requireBody } from '../workers/assets.ts';
@@ -42,9 +43,11 @@ export const databaseFileCalls = [
   openCall({
     method: 'PUT',
     path: '/files/:file',
-    answer: async ({ env, request, words }) => {
+    answer: async (context) => {
+      const { env, request, words } = context;
       const name = FOLDER + words.file;
       requireBody(request);
+      holdBody(request, context, name);
       requireFresh(await env.BUCKET.head(name));
       const sql = await readBytes(request, D1_SQL_BYTES);
       await env.BUCKET.put(name, sql);

@@ -9,6 +9,7 @@ import { putValue } from '../../services/storage/storage.ts';
 import { UNTRUSTED } from '../../services/untrusted.ts';
 import { readBytes } from '../../transports/body.ts';
 import { admit } from '../../transports/invoke.ts';
+import { holdBody } from '../../transports/large-bodies.ts';
 import { type CallContext, call, Page, run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 import { findKept, keptOf, nameOfNew, numberedPage } from './kept.ts';
@@ -96,7 +97,7 @@ export const namespaceCalls = [
     as: 'storage.kv.put',
     answer: async (context) => {
       const { searchParams } = context.url;
-      const { value, metadata } = await bodyOf(context.request);
+      const { value, metadata } = await bodyOf(context);
       const entry = {
         key: context.words.key!,
         expiration: numberOf(searchParams.get('expiration')),
@@ -149,12 +150,21 @@ export const namespaceCalls = [
     body: z.object({ keys: z.array(z.string()).max(100) }),
     answer: async (context, { keys }) => {
       const values: Record<string, string | null> = {};
+      let left = KV_VALUE_BYTES;
       for (const key of keys) {
         const found = await readValue(context, key).catch((error: unknown) => {
           if (error instanceof CloudflareError && error.code === CODES.KEY_NOT_FOUND) return null;
           throw error;
         });
-        values[key] = found && new TextDecoder().decode(fromBase64(found.value_base64));
+        const value = found && fromBase64(found.value_base64);
+        left -= value?.length ?? 0;
+        if (left < 0)
+          throw new CloudflareError(
+            413,
+            CODES.BAD_REQUEST,
+            `The values have over ${KV_VALUE_BYTES} bytes together. Ask for fewer keys.`,
+          );
+        values[key] = value && new TextDecoder().decode(value);
       }
       return { values };
     },
@@ -217,10 +227,13 @@ interface KvBody {
 }
 
 /** Returns the value of a raw body, or of the form fields `value` and `metadata`. */
-async function bodyOf(request: Request): Promise<KvBody> {
+async function bodyOf(context: CallContext): Promise<KvBody> {
+  const { request } = context;
   const type = request.headers.get('content-type') ?? '';
-  if (type.startsWith('multipart/form-data')) return formOf(request, type);
   const length = request.headers.get('content-length');
+  const isForm = type.startsWith('multipart/form-data');
+  if (isForm || length === null) holdBody(request, context);
+  if (isForm) return formOf(request, type);
   if (length === null) return { value: new Blob([await readBytes(request, KV_VALUE_BYTES)]) };
   if (Number(length) > KV_VALUE_BYTES) throw tooLarge();
   const body = request.body ?? new Blob([]).stream();

@@ -1,0 +1,39 @@
+// Limits the large bodies that the control plane has in memory at once.
+import type { Context } from '../context.ts';
+import { BODY_BYTES } from '../contract/sizes.ts';
+import { Problem } from '../problem.ts';
+
+/** Large bodies at once, of one account and of all. A body of 36 MiB takes 200 MB while it is parsed and checked. */
+const MOST_PER_ACCOUNT = 2;
+const MOST = 8;
+
+/** The account of each large body, by its request. */
+const held = new Map<Request, string>();
+
+/**
+ * Counts a request's body, unless it is known to be small. Call it before the body is read into memory, and `releaseBody` when
+ * the request is answered.
+ * @param account whose body it is. Default: the caller's
+ * @throws {Problem} `rate_limited` when there are too many
+ */
+export function holdBody(
+  request: Request,
+  { actor }: Context,
+  account = actor.kind === 'account' ? actor.id : actor.kind,
+): void {
+  const length = request.headers.get('content-length');
+  if (length !== null && Number(length) <= BODY_BYTES) return;
+  const own = [...held.values()].filter((each) => each === account).length;
+  if (own >= MOST_PER_ACCOUNT || held.size >= MOST) {
+    const [count, whose] = own >= MOST_PER_ACCOUNT ? [own, 'of yours'] : [held.size, 'of all accounts'];
+    throw new Problem(
+      'rate_limited',
+      `${count} bodies ${whose} over ${BODY_BYTES} bytes are being read now. Send them in turn.`,
+    );
+  }
+  held.set(request, account);
+}
+
+export function releaseBody(request: Request): void {
+  held.delete(request);
+}

@@ -1,0 +1,75 @@
+// Concurrent large bodies: each account has a limit, and a client that disconnects frees its place.
+import assert from 'node:assert/strict';
+import { type ClientRequest, type IncomingMessage, request } from 'node:http';
+import { test } from 'node:test';
+import { until } from '../../../runtime/threads/until.ts';
+import { API_KEY, TestControl, TOKEN } from '../../support/handlers/control.ts';
+
+const BYTES = 2 * 2 ** 20;
+const call = (method: string, params: object) =>
+  JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }).padEnd(BYTES);
+const CALL = call('apps.list', {});
+
+/** Sends the start of a large call, and returns the answer when there is one. */
+function open(url: string, key: string, text = CALL): { sent: ClientRequest; status: Promise<number> } {
+  const headers = {
+    authorization: `Bearer ${key}`,
+    'content-type': 'application/json',
+    'content-length': BYTES,
+  };
+  const sent = request(`${url}/rpc`, { method: 'POST', headers, agent: false });
+  const status = new Promise<number>((resolve, reject) => {
+    sent.on('error', reject).on('response', (response: IncomingMessage) => {
+      response.resume();
+      resolve(response.statusCode!);
+    });
+  });
+  status.catch(() => {});
+  sent.write(text.slice(0, BYTES / 2));
+  return { sent, status };
+}
+
+/** Sends a whole large call. */
+function whole(url: string, key: string): Promise<number> {
+  const { sent, status } = open(url, key);
+  sent.end(CALL.slice(BYTES / 2));
+  return status;
+}
+
+test('an account has at most two large bodies at once, and clients that disconnect free their places', async (t) => {
+  const control = await TestControl.start();
+  t.after(() => control.stop());
+  assert.equal(await whole(control.url, API_KEY), 200);
+  const slow = [open(control.url, API_KEY), open(control.url, API_KEY)];
+  const refused = async () => (await whole(control.url, API_KEY)) === 429;
+  assert.ok(await until(refused, { everyMs: 20, timeoutMs: 30_000 }), 'a third body is refused');
+  assert.equal(await whole(control.url, TOKEN), 200, 'another caller is answered');
+  const [finished, left] = slow as [(typeof slow)[0], (typeof slow)[0]];
+  finished.sent.end(CALL.slice(BYTES / 2));
+  assert.equal(await finished.status, 200);
+  assert.equal(await whole(control.url, API_KEY), 200);
+  open(control.url, API_KEY);
+  assert.ok(await until(refused, { everyMs: 20, timeoutMs: 30_000 }), 'both places are taken again');
+  left.sent.destroy();
+  const free = async () => (await whole(control.url, API_KEY)) === 200;
+  assert.ok(await until(free, { everyMs: 20, timeoutMs: 30_000 }), 'the place of a lost client is free');
+});
+
+test('a client that disconnects while its call runs frees its place when the call ends', async (t) => {
+  const control = await TestControl.start();
+  t.after(() => control.stop());
+  const { promise, resolve } = Promise.withResolvers<void>();
+  control.host.held = promise;
+  for (const slug of ['one', 'two']) {
+    const text = call('apps.create', { slug });
+    const { sent } = open(control.url, API_KEY, text);
+    sent.end(text.slice(BYTES / 2));
+    const isAsked = async () =>
+      control.host.sent.some(({ method, body }) => method === 'PUT' && body.includes(slug));
+    assert.ok(await until(isAsked, { everyMs: 10, timeoutMs: 30_000 }), 'the host is asked');
+    sent.destroy();
+  }
+  resolve();
+  const free = async () => (await whole(control.url, API_KEY)) === 200;
+  assert.ok(await until(free, { everyMs: 20, timeoutMs: 10_000 }), 'the places are free');
+});
