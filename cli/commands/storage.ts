@@ -21,10 +21,10 @@ export const storageCommands: readonly Command[] = [
         kind: string,
         name: string | null,
         binding: string | null,
-        requestQueues: string,
+        contents: string,
         size: number,
         id = '-',
-      ) => [kind, name ?? '-', binding ?? '-', requestQueues, bytes(size), id];
+      ) => [kind, name ?? '-', binding ?? '-', contents, bytes(size), id];
       return table(
         ['KIND', 'NAME', 'BINDING', 'HOLDS', 'SIZE', 'ID'],
         [

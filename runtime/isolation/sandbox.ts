@@ -217,9 +217,8 @@ exec "$@"`;
 function entries(view: View): Entry[] {
   const all: Entry[] = [];
   const add = (how: Entry['how'], from: string, to = from) => {
-    const requestQueues = ({ how: outer, to: path }: Entry) =>
-      outer === how && `${to}/`.startsWith(`${path}/`);
-    if (!all.some(requestQueues)) all.push({ how, from, to });
+    const covers = ({ how: outer, to: path }: Entry) => outer === how && `${to}/`.startsWith(`${path}/`);
+    if (!all.some(covers)) all.push({ how, from, to });
   };
   for (const path of SYSTEM.filter(existsSync)) {
     if (lstatSync(path).isSymbolicLink()) add('link', readlinkSync(path), path);

@@ -188,8 +188,8 @@ test('many errors at once with many alerts block the thread for moments only', a
     longest = Math.max(longest, performance.now() - last);
     last = performance.now();
   };
-  const storageQueries = setInterval(look);
-  t.after(() => clearInterval(storageQueries));
+  const timer = setInterval(look);
+  t.after(() => clearInterval(timer));
   await it.alerts.reportErrors(groups);
   look();
   assert.ok(longest < 400, `${longest} ms`);

@@ -95,11 +95,11 @@ test('buckets are held only while their index is read, and not when nothing has 
   const packs = new PackWriter(new DirectoryStore(temporaryDirectory(t)), []);
   let before: Part[] = [];
   const holdsOfCapture = async () => {
-    const requestQueues: boolean[] = [];
-    const hold = async (_app: string, isHeld: boolean) => void requestQueues.push(isHeld);
+    const holds: boolean[] = [];
+    const hold = async (_app: string, isHeld: boolean) => void holds.push(isHeld);
     const app = { id: APP_ID, slug: 'a', liveDeployId: null, user: null };
     before = [await new Capture(paths, packs, hold, before).app(app)];
-    return requestQueues;
+    return holds;
   };
   assert.deepEqual(await holdsOfCapture(), [true, false]);
   // Files that were written a moment ago are read again.

@@ -16,7 +16,7 @@ export default function Limits({ app }: { app: string }) {
     <>
       <Head
         title="Limits"
-        about="Requests a minute. Beyond them the edge answers 429 with the time to come again, and the app is left alone."
+        about="Requests a minute. Beyond them the edge answers 429 with the time to retry, and the request does not reach the app."
       />
       <div class="panel">
         <Loaded of={model.limits}>

@@ -38,13 +38,13 @@ async function call(context, service, name, values) {
   if (!socket) throw new Error(await whyNot(answer));
   socket.accept();
   const session = new RpcSession(new WebSocketTransport(socket));
-  let requestQueues = false;
+  let isReferenced = false;
   try {
     const result = await session.getRemoteMain().call(name, values);
-    requestQueues = holdsOn(result);
+    isReferenced = hasReferences(result);
     return result;
   } finally {
-    if (requestQueues) context.waitUntil(closeAfterUse(session, socket));
+    if (isReferenced) context.waitUntil(closeAfterUse(session, socket));
     else socket.close(1000);
   }
 }
@@ -55,7 +55,7 @@ async function whyNot(answer) {
 }
 
 /** Whether a result still refers to the other app: by a stub, function or stream. */
-function holdsOn(result) {
+function hasReferences(result) {
   const left = [result];
   for (let looked = 0; left.length > 0; looked++) {
     const value = left.pop();

@@ -13,13 +13,10 @@ export function requireCondition(
   condition: Condition | undefined,
   object: { etag: string; uploaded: number } | undefined,
 ): void {
-  if (condition !== undefined && !requestQueues(condition, object)) throw preconditionFailed();
+  if (condition !== undefined && !isMet(condition, object)) throw preconditionFailed();
 }
 
-function requestQueues(
-  condition: Condition,
-  object: { etag: string; uploaded: number } | undefined,
-): boolean {
+function isMet(condition: Condition, object: { etag: string; uploaded: number } | undefined): boolean {
   const { etagMatches, etagDoesNotMatch, uploadedBefore, uploadedAfter } = condition;
   if (object === undefined) return etagMatches === undefined && uploadedAfter === undefined;
   const time = (ms: number) => (condition.secondsGranularity ? Math.floor(ms / 1000) : ms);
