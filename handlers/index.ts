@@ -17,7 +17,7 @@ import { allow, allowedOrigin, preflight } from './transports/cors.ts';
 import { requireDataDestination } from './transports/destination.ts';
 import { failure } from './transports/failure.ts';
 import { releaseBody } from './transports/large-bodies.ts';
-import { openapi } from './transports/openapi.ts';
+import { openapi } from './transports/openapi/openapi.ts';
 import { api } from './transports/rest.ts';
 import { rpc } from './transports/rpc.ts';
 

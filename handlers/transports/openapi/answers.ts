@@ -1,7 +1,7 @@
 // Responses in the OpenAPI document: an operation's successes and errors.
-import { type ErrorCode, errorCodes } from '../contract/errors.ts';
-import type { Operation } from '../contract/operation.ts';
-import { type Json, only, outputSchema } from './schemas.ts';
+import { type ErrorCode, errorCodes } from '../../contract/errors.ts';
+import type { Operation } from '../../contract/operation.ts';
+import { type Json, only, outputSchema } from '../schemas.ts';
 
 /** Error codes of every operation. */
 const COMMON: readonly ErrorCode[] = ['invalid_input', 'unauthorized', 'forbidden', 'internal_error'];

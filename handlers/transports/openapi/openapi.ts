@@ -1,12 +1,12 @@
 // Generates the OpenAPI 3.1 document from the contract.
-import { errorCodes } from '../contract/errors.ts';
-import { operations } from '../contract/index.ts';
-import { tagMeanings } from '../contract/meanings.ts';
-import { type Operation, pathNames } from '../contract/operation.ts';
-import { type OtherRoute, otherRoutes } from '../contract/other-routes.ts';
-import { IDEMPOTENCY_KEY } from './idempotency.ts';
-import { failures, problemSchema, problems, rpcFailure, successes, WITH_BODY } from './openapi-answers.ts';
-import { components, examples, inputSchema, type Json, only, outputSchema } from './schemas.ts';
+import { errorCodes } from '../../contract/errors.ts';
+import { operations } from '../../contract/index.ts';
+import { tagMeanings } from '../../contract/meanings.ts';
+import { type Operation, pathNames } from '../../contract/operation.ts';
+import { type OtherRoute, otherRoutes } from '../../contract/other-routes.ts';
+import { IDEMPOTENCY_KEY } from '../idempotency.ts';
+import { components, examples, inputSchema, type Json, only, outputSchema } from '../schemas.ts';
+import { failures, problemSchema, problems, rpcFailure, successes, WITH_BODY } from './answers.ts';
 
 const declared: readonly Operation[] = operations;
 
