@@ -229,7 +229,7 @@ export const settings = {
   RUNNER_FLEET_ASSET_CACHE_MB: {
     default: '64',
     meaning:
-      'MiB of responses that the Cache API (`caches`) keeps for each app on the disk. Those that were not asked for longest go first. 0: it keeps nothing.',
+      'MiB of responses that the Cache API (`caches`) keeps for each app on the disk. The least recently used are removed first. 0: nothing is cached.',
     schema: integer(0, 1_048_576),
   },
   RUNNER_BUILD_MAX_MB: {
@@ -241,7 +241,7 @@ export const settings = {
   RUNNER_BUILD_CACHE_MB: {
     default: '1024',
     meaning:
-      "What builds of an app keep for the next one, in MiB: package managers' caches, and what was installed. After a build that leaves more, whole caches are dropped, the largest first. 0 keeps none.",
+      'MiB of caches that builds of an app keep for the next one: those of package managers, and installed packages. After a build that leaves more, whole caches are dropped, the largest first. 0 keeps none.',
     schema: integer(0, 1_048_576),
   },
   RUNNER_BUILD_MEMORY_MB: {

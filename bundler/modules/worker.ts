@@ -129,7 +129,7 @@ export async function bundleWorker(
   if (compatibilityFlags.includes('nodejs_als')) nodeUsed.delete('node:async_hooks');
   if (!nodeEnabled && nodeUsed.size > 0) {
     warnings.push(
-      `${[...nodeUsed].join(', ')}: not there at compatibility date ${compatibilityDate} unless "nodejs_compat" is among the compatibility_flags`,
+      `${[...nodeUsed].join(', ')}: not available at compatibility date ${compatibilityDate} unless compatibility_flags has "nodejs_compat"`,
     );
   }
   const modules = [entry, ...files, ...(beside?.modules ?? [])];

@@ -100,7 +100,7 @@ export const appCommands: readonly Command[] = [
     ofApp: true,
     examples: ['delete --app shop --yes'],
     answers: 'apps.delete',
-    destroys: (_, session) => `Delete the app ${session.app()} and all it keeps?`,
+    destroys: (_, session) => `Delete the app ${session.app()} and its storage?`,
     run: (session) => session.call('apps.delete', { id: session.app() }),
   }),
 ];

@@ -39,7 +39,7 @@ export const localCommands: readonly Command[] = [
   command({
     words: 'init',
     summary:
-      'Links the folder to an app, which is made if it is not there: a git remote, and a Wrangler configuration',
+      'Links the folder to an app, which is created if it is missing: a git remote, and a Wrangler configuration',
     arguments: [{ name: 'slug', summary: "the app; the project's name by default", optional: true }],
     options: [{ flags: '--print', summary: 'print what to do instead; nothing is changed' }],
     examples: ['init', 'init shop --print'],

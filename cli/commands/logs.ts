@@ -106,7 +106,7 @@ export const logCommands: readonly Command[] = [
       ]);
     },
   }),
-  setsStatus('resolve', 'Marks a grouped error as resolved; it opens again when it comes back', 'resolved'),
+  setsStatus('resolve', 'Marks a grouped error as resolved; it reopens when it occurs again', 'resolved'),
   setsStatus('ignore', 'Ignores a grouped error from now on', 'ignored'),
   setsStatus('reopen', 'Opens a grouped error again', 'open'),
 ];

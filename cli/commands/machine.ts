@@ -60,7 +60,7 @@ export const machineCommands: readonly Command[] = [
   }),
   command({
     words: 'snapshots verify',
-    summary: 'Reads all that snapshots need, and fails when something is damaged; needs the runner token',
+    summary: 'Reads all data of snapshots, and fails when something is damaged; needs the runner token',
     examples: ['snapshots verify'],
     answers: 'snapshots.verify',
     run: async (session) => {

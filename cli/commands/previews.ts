@@ -92,7 +92,7 @@ export const previewCommands: readonly Command[] = [
   }),
   command({
     words: 'previews delete',
-    summary: 'Deletes a preview with all that it keeps',
+    summary: 'Deletes a preview and its storage',
     ofApp: true,
     arguments: [name],
     examples: ['previews delete feature-login --yes'],

@@ -40,7 +40,7 @@ export const storageCommands: readonly Command[] = [
             row('bucket', each.bucket, each.binding, many(each.objects, 'object'), each.bytes),
           ),
         ],
-        'The app keeps nothing.',
+        'The app has no storage.',
       );
     },
   }),

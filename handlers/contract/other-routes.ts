@@ -138,7 +138,7 @@ export const otherRoutes: readonly OtherRoute[] = [
     method: 'GET',
     path: '/v1/apps/{id}/storage/copy',
     summary:
-      'Copies all that an app keeps, each database as of one moment: lines of JSON, each followed by the bytes of its file; needs the role push',
+      'Copies the whole storage of an app, each database as of one moment: lines of JSON, each followed by the bytes of its file; needs the role push',
     auth: 'token',
     answers: 'application/octet-stream',
     errors: [

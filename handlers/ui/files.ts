@@ -42,7 +42,7 @@ export async function file(request: Request, path: string, env: Env): Promise<Re
   if (encoding !== null) headers.set('content-encoding', encoding);
   const name = encoding === null ? path : path + ENCODINGS[encoding];
   const { ok, body, headers: of } = await env.DISK.fetch(`http://disk${name}`, { method: request.method });
-  if (!ok) throw new Error(`the file ${name} is not there`);
+  if (!ok) throw new Error(`the file ${name} is missing`);
   const length = of.get('content-length');
   if (length !== null) headers.set('content-length', length);
   return new Response(body, { headers, encodeBody: 'manual' });

@@ -199,7 +199,7 @@ export class Dev {
       this.#versions.failure === null
         ? `after ${took(performance.now() - from)}`
         : 'serves as soon as a save mends this, and says what is wrong until then';
-    this.#terminal.say(`${url} ${state}; Ctrl-C ends it, and what the app keeps stays in .cellar/`, 'bold');
+    this.#terminal.say(`${url} ${state}; Ctrl-C ends it; the app's storage stays in .cellar/`, 'bold');
     if (inspector !== null)
       this.#terminal.say(`a debugger finds it at 127.0.0.1:${inspector} (chrome://inspect, or your editor)`);
     return url;

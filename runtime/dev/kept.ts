@@ -14,12 +14,9 @@ export function keptDirectory(folder: string, name: string): string {
     mkdirSync(kept, { recursive: true, mode: 0o700 });
     if (!existsSync(ignored)) writeFileSync(ignored, '*\n');
   } catch (error) {
-    throw new Error(
-      `what the app keeps lies in ${all}, which cannot be written: ${(error as Error).message}`,
-      {
-        cause: error,
-      },
-    );
+    throw new Error(`the app's storage is in ${all}, which cannot be written: ${(error as Error).message}`, {
+      cause: error,
+    });
   }
   return kept;
 }

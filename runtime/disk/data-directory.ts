@@ -179,7 +179,7 @@ function ownerOf(paths: Layout): string {
   }
 }
 
-/** Returns the directories in which each app has one for its users. */
+/** Returns the parent directories of the directories that belong to apps' users. */
 export function directoriesOfUsers(paths: Layout): string[] {
   return ['buckets', 'builds', 'caches', 'data', 'releases', 'run'].map((name) => join(paths.root, name));
 }

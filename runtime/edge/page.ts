@@ -60,7 +60,7 @@ const ADVICE: Record<RefusalReason, Advice> = {
     shape: 'dashed',
     colour: 'muted',
     title: 'Nothing here yet',
-    visitor: 'Come back later: the app exists, but nothing has been deployed to it yet.',
+    visitor: 'Try again later: the app exists, but nothing has been deployed to it yet.',
     owner: 'Push to the branch main. If you have pushed, the log of the deploy in Cellar says why it failed.',
     again: true,
   },

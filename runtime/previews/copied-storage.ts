@@ -43,7 +43,7 @@ export async function copyIntoPreview(
   if (parent?.previews?.storage !== 'copy' || !isNew) return;
   const names = store.apps.storageNames(parent.id);
   requireRoom(options, parent.id);
-  log('copying what the app keeps');
+  log("copying the app's storage");
   const work = join(paths.restoring, `${id}-${Date.now()}`);
   const of = { id: parent.id, slug: parent.slug, liveDeployId: null, user: users(parent.id).cell };
   try {
@@ -74,8 +74,8 @@ function requireRoom({ apps, paths, sizeOf, limits }: CopiedStorageOptions, pare
   const total = size + family.reduce((sum, id) => sum + megabytes(id), 0);
   if (limits.maxMb > 0 && total > limits.maxMb)
     throw new BuildFailure(
-      `with a copy of the ${shown} that the app keeps, it and its previews would keep more than RUNNER_APP_MAX_MB (${limits.maxMb}); ${INSTEAD}`,
+      `with a copy of the ${shown} of storage, the app and its previews would exceed RUNNER_APP_MAX_MB (${limits.maxMb}); ${INSTEAD}`,
     );
   if (freeMegabytes(paths.root) - limits.floorMb < 2 * size)
-    throw new BuildFailure(`the disk has no room for a copy of the ${shown} that the app keeps; ${INSTEAD}`);
+    throw new BuildFailure(`the disk has too little space for a copy of the ${shown} of storage; ${INSTEAD}`);
 }

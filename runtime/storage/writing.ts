@@ -108,7 +108,7 @@ function bound(found: Stored | undefined, what: string): Stored {
   if (found.binding !== null) return found;
   throw new ReadingRefused(
     'storage_not_found',
-    `the live release has no binding to the ${what}, and only it can write`,
+    `the live release has no binding to the ${what}: only bound storage can be written`,
   );
 }
 

@@ -40,7 +40,7 @@ export async function tidyUploads(
     if (isDeploying(id)) continue;
     const version = await readVersion(versions, id);
     const appId = version?.app_id ?? null;
-    // The account of a version without an app: the app may never have been created.
+    // Counts versions without an app by account: their apps may never have been created.
     const whose = appId ?? accountOf(version?.owner ?? '');
     const count = (kept.get(whose) ?? 0) + 1;
     kept.set(whose, count);

@@ -134,7 +134,7 @@ test('a Node module that an old compatibility date does not offer is mentioned',
   };
   const { notes } = await worktrees.bundle(wranglerProject({ compatibility_date: '2024-01-01' }, files));
   assert.ok(
-    notes.some((note) => /^warning: node:fs: not there at compatibility date 2024-01-01/.test(note)),
+    notes.some((note) => /^warning: node:fs: not available at compatibility date 2024-01-01/.test(note)),
     String(notes),
   );
   const als = {

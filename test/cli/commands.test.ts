@@ -268,7 +268,7 @@ test('every command for an operation prints JSON that matches the contract', asy
   assert.match(stderr, /draft--shop\S* shows this push/);
   assert.equal((await json('previews list')).items[0].name, 'draft');
   assert.match((await cli('previews')).out, /^PREVIEW .*\ndraft /, 'the group lists, too');
-  assert.match((await json('previews log', ['draft'])).log, /copying what the app keeps/);
+  assert.match((await json('previews log', ['draft'])).log, /copying the app's storage/);
   assert.equal((await json('previews promote', ['draft'])).status, 'live');
   assert.equal(await json('previews delete', ['draft', '--yes']), null);
   await json('previews off');

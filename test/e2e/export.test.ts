@@ -175,7 +175,7 @@ CREATE TABLE ${table}_b (id INTEGER PRIMARY KEY);
 ${last}`;
   assert.equal((await imported(id, ofD1('a', 'INSERT INTO "a_b" ("id") VALUES(1);'))).changes, 2);
   const without = await imported(id, ofD1('c', ''));
-  assert.match(without.detail, /row 1 of c refers to a row of c_b that is not there/);
+  assert.match(without.detail, /row 1 of c refers to a missing row of c_b/);
   assert.match(
     (await imported(id, ofD1('d', 'INSERT INTO nowhere VALUES (1);'))).detail,
     /nowhere.*\(line 5\)/,

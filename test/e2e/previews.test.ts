@@ -189,7 +189,7 @@ export default {
   await rpc('previews.set', { id, storage: 'copy' });
   assert.deepEqual(await rpc('previews.get', { id }), { branches: true, storage: 'copy' });
   const { stderr } = await pushTo(work, 'copied', 'same');
-  assert.match(stderr, /copying what the app keeps/);
+  assert.match(stderr, /copying the app's storage/);
   const get = async (slug: string) => JSON.parse((await cellar.get(slug)).text);
   assert.deepEqual(await get('same--copied'), [2, 'from 1', 'file of 1']);
   assert.deepEqual(await post('same--copied'), [3, 'from 3', 'file of 3']);

@@ -214,7 +214,7 @@ export async function runInProject(
     const why = signal.aborted ? null : ((await confined.explain(reason(error))) ?? output.error);
     if (why !== null) throw new BuildFailure(`${reason(error)}: ${why}`);
     if (!(command.mayFail && error instanceof CommandFailure)) throw error;
-    log.line(`warning: ${error.message}; what is deployed is there without it, so the deploy goes on`);
+    log.line(`warning: ${error.message}; the files to deploy exist without it, so the deploy continues`);
   } finally {
     await registry;
     await confined.end();

@@ -65,5 +65,5 @@ async function ask(place: ConfineOptions, ended: AbortSignal, deadlineMs: number
   clearTimeout(deadline);
   await confined.end();
   if (host === undefined || why === undefined) return null;
-  return `the package registry ${host} cannot be reached (${why}): the install goes on with what its cache has`;
+  return `the package registry ${host} cannot be reached (${why}): the install continues with its cache`;
 }

@@ -91,7 +91,7 @@ async function ask(question: string, { user, scratch, signal }: AlarmsOwner): Pr
   }
 }
 
-/** The paths that exist, null for the others. */
+/** Returns the paths, with null in place of each missing one. */
 function existing(paths: string[]): Promise<(string | null)[]> {
   return Promise.all(
     paths.map((path) =>

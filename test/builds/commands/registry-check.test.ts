@@ -61,7 +61,7 @@ async function reported(deadlineMs: number): Promise<string> {
 }
 
 test('the log names a registry that never answers or refuses connections', async () => {
-  const goesOn = 'the install goes on with what its cache has';
+  const goesOn = 'the install continues with its cache';
   assert.equal(
     await reported(2_000),
     `the package registry 127.0.0.1:${port} cannot be reached (timeout, no answer within 2 s): ${goesOn}`,

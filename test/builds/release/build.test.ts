@@ -299,7 +299,7 @@ test('a failing build script is only reported if the deploy does not need its ou
   const at = lines.indexOf('broken here');
   assert.equal(
     lines[at + 1],
-    'warning: `npm run build` failed with exit code 7; what is deployed is there without it, so the deploy goes on',
+    'warning: `npm run build` failed with exit code 7; the files to deploy exist without it, so the deploy continues',
   );
 });
 

@@ -208,12 +208,12 @@ test('migrations with foreign keys off that orphan a row are rolled back and nam
   const lost = rebuild('PRAGMA foreign_keys=OFF;', 'WHERE id = 1');
   await assert.rejects(
     apply({ '1.sql': FAMILY, '2.sql': 'CREATE TABLE a(x)', '3.sql': lost }),
-    /migration of DB failed at 3\.sql: FOREIGN KEY constraint failed: row 20 of posts refers to a row of users that is not there/,
+    /migration of DB failed at 3\.sql: FOREIGN KEY constraint failed: row 20 of posts refers to a missing row of users/,
   );
   const likes = 'PRAGMA foreign_keys=OFF; DELETE FROM posts WHERE id = 10;';
   await assert.rejects(
     apply({ '1.sql': FAMILY, '2.sql': likes }),
-    /: a row of likes refers to a row of posts/,
+    /: a row of likes refers to a missing row of posts/,
   );
   assert.equal(await query('SELECT count(*) AS n FROM users'), '[{"n":2}]');
   assert.equal(await query('SELECT name FROM d1_migrations'), '[{"name":"1.sql"}]');

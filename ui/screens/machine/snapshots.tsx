@@ -185,11 +185,11 @@ function Restore({
         />
         {databases.length > 0 && (
           <Select
-            label="What of it"
+            label="Storage to restore"
             value={database}
             onValue={setDatabase}
             options={[
-              ['', 'All that it keeps'],
+              ['', 'All its storage'],
               ...databases.map((name) => [name, `The database ${name} alone`] as const),
             ]}
           />

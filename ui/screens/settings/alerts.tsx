@@ -17,7 +17,7 @@ import { Listed, remove } from '../../parts/tables/pages.tsx';
 
 type Kind = Alert['on'][number];
 const KINDS: readonly (readonly [Kind, string])[] = [
-  ['error', 'A new error, or one that comes back'],
+  ['error', 'A new error, or a resolved one that occurs again'],
   ['error_rate', 'Too many requests fail'],
   ['crash', 'The app crashes'],
   ['deploy', 'A deploy fails'],

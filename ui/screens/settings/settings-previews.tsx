@@ -58,12 +58,12 @@ function Form({
         onValue={setBranches}
       />
       <Select
-        label="A new preview keeps at its beginning"
+        label="Storage of a new preview"
         value={storage}
         onValue={setStorage}
         options={[
-          ['empty', 'nothing'],
-          ['copy', 'a copy of what the app keeps'],
+          ['empty', 'empty'],
+          ['copy', "a copy of the app's storage"],
         ]}
       />
       <div>

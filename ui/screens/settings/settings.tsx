@@ -77,7 +77,7 @@ export default function Settings({ app: slug }: { app: string }) {
                 </Button>
               </header>
               <p class="body muted">
-                It stops answering at once. What it keeps lies in the trash for 7 days, and in the snapshots
+                It stops answering at once. Its storage stays in the trash for 7 days, and in the snapshots
                 that have it; its repository goes too.
               </p>
             </section>

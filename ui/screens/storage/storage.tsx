@@ -81,7 +81,7 @@ export default function Storage({ app }: { app: string }) {
           if (groups.length === 0)
             return (
               <div class="panel">
-                <Empty title="The app keeps nothing" icon={IconDatabase}>
+                <Empty title="The app has no storage" icon={IconDatabase}>
                   <p>
                     Bind a D1 database, a KV namespace, an R2 bucket, a Durable Object or a Workflow in the
                     Wrangler configuration; it is there with the next deploy.

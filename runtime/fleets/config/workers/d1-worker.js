@@ -169,7 +169,7 @@ export class D1Database extends Database {
         const { table, rowid, parent } = missing;
         const row = rowid === null ? 'a row' : `row ${rowid}`;
         throw new Error(
-          `FOREIGN KEY constraint failed: ${row} of ${table} refers to a row of ${parent} that is not there`,
+          `FOREIGN KEY constraint failed: ${row} of ${table} refers to a missing row of ${parent}`,
         );
       });
     } finally {
