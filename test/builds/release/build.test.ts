@@ -392,7 +392,7 @@ test('the log mentions submodules and files in Git LFS', async () => {
   const first = await build({ 'index.js': WORKER, '.gitattributes': '*.sh eol=lf', ...attributes });
   await first.result;
   assert.deepEqual(
-    first.lines.filter((line) => line.includes('LFS')).map((line) => line.split(' gives')[0]),
+    first.lines.filter((line) => line.includes('LFS')).map((line) => line.split(' assigns')[0]),
     ['ä b/.gitattributes'],
   );
   const { repository, sha: parent } = first.input;
