@@ -64,3 +64,15 @@ test('each file, folder and function that a comment or a page names is there', (
     [],
   );
 });
+
+test('a job for a thread is named as the function of its type', () => {
+  const JOB = /\brun<typeof (?:\w+\.)?(\w+)>\(\s*[^,]+,\s*'(\w+)'/g;
+  const jobs = files
+    .filter((file) => file.startsWith('runtime/'))
+    .flatMap((file) => [...readFileSync(file, 'utf8').matchAll(JOB)]);
+  assert.ok(jobs.length > 10, 'the jobs are found');
+  assert.deepEqual(
+    jobs.filter(([, type, name]) => type !== name).map(([job]) => job),
+    [],
+  );
+});

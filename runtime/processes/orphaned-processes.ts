@@ -2,7 +2,7 @@
 // files of builds.
 import { readFile, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type * as litter from '../disk/orphaned-files.ts';
+import type * as orphans from '../disk/orphaned-files.ts';
 import { runAs, type User } from '../isolation/users.ts';
 import { log, reason } from '../log.ts';
 import { threads } from '../threads/worker.ts';
@@ -14,9 +14,9 @@ const GONE_TIMEOUT_MS = 20_000;
 const GONE_POLL_MS = 5;
 /** Timeout of the kill command, in ms. */
 const KILL_TIMEOUT_MS = 2_000;
-const LITTER = new URL('../disk/orphaned-files.ts', import.meta.url);
+const ORPHANS = new URL('../disk/orphaned-files.ts', import.meta.url);
 /** Timeout for removing the files of a build, in ms. */
-const LITTER_TIMEOUT_MS = 60_000;
+const ORPHANS_TIMEOUT_MS = 60_000;
 /** Number of remaining processes whose session is looked up. */
 const HASTENED_BY = 10;
 /** Number of process ids that an error message names. */
@@ -74,8 +74,8 @@ export async function endProcessesOf(user: User): Promise<void> {
 /** Removes the files that a build left in world-writable directories. All its processes must have ended. Never rejects. */
 export async function removeOrphanedFiles({ uid }: User): Promise<void> {
   await threads
-    .run<typeof litter.removeOrphanedFiles>(LITTER, 'removeLitter', [OPEN_DIRECTORIES, uid], {
-      deadlineMs: LITTER_TIMEOUT_MS,
+    .run<typeof orphans.removeOrphanedFiles>(ORPHANS, 'removeOrphanedFiles', [OPEN_DIRECTORIES, uid], {
+      deadlineMs: ORPHANS_TIMEOUT_MS,
     })
     .catch((error: unknown) =>
       log('warn', 'files of a build could not be removed', { uid, error: reason(error) }),

@@ -3,12 +3,17 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { chownSync, existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { endProcesses, stillRunningMessage } from '../../runtime/processes/orphaned-processes.ts';
+import {
+  endProcesses,
+  removeOrphanedFiles,
+  stillRunningMessage,
+} from '../../runtime/processes/orphaned-processes.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
+import { NEEDS_USERS } from '../support/users.ts';
 
 /** The freezer of cgroup version 1: a frozen process ends only when it is thawed, like one that gets no CPU time. */
 const FREEZER = '/sys/fs/cgroup/freezer';
@@ -64,3 +69,16 @@ test('a message about processes that do not end names a few of them', () => {
     '2047 processes were killed and do not end: 1000, 1001, 1002, 1003, 1004 and 2042 more',
   );
 });
+
+test(
+  'the files of a user in world-writable directories are removed, and those of others stay',
+  NEEDS_USERS,
+  async (t) => {
+    const [own, other] = [temporaryDirectory(t), temporaryDirectory(t)];
+    const uid = 2_000_000_000 + process.pid;
+    writeFileSync(join(own, 'file'), '');
+    chownSync(own, uid, uid);
+    await removeOrphanedFiles({ uid, gid: uid });
+    assert.deepEqual([existsSync(own), existsSync(other)], [false, true]);
+  },
+);
