@@ -36,7 +36,7 @@ async function open(t: TestContext) {
   const send = async (
     body: NonNullable<RequestInit['body']>,
     work: Work,
-    signal = AbortSignal.timeout(30_000),
+    signal = AbortSignal.timeout(180_000),
   ) => {
     works.push(work);
     const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, {
