@@ -80,7 +80,7 @@ async function measureByHand(cellar: Cellar, id: string): Promise<number> {
   return kb;
 }
 
-/** Prints the private memory of awake idle apps, beside workerd by hand on the same config. */
+/** Prints the private memory of awake idle apps, and its ratio to `byHandKb`: workerd by hand with the same config. */
 async function reportAwake(cellar: Cellar, copies: Copies, byHandKb: number): Promise<void> {
   for (const count of AWAKE) {
     copies.make(count, 'awake');

@@ -1,7 +1,7 @@
 // Maps sources to the parts of a running Cellar that must be reloaded.
 import type { Reload } from '../runtime/host.ts';
 
-/** By path prefix; the first match wins. No entry: a running Cellar does not read the file. */
+/** What to reload, by path prefix; the first match wins. A running Cellar reads no file that matches none. */
 const RULES: readonly [begins: string, reloads: readonly (Reload | 'host')[]][] = [
   // The host and both Workers import it.
   ['handlers/contract/', ['host']],

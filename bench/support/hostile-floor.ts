@@ -9,7 +9,7 @@ import { HAPROXY, startProxy } from './proxies.ts';
 /** The good app, the same as in the Cellar beside it. */
 const GOOD = new URL('../../test/apps/hello/index.js', import.meta.url);
 
-/** The good app run by hand. `port` is HAProxy's. */
+/** The good app, served without Cellar. `port` is that of HAProxy in front of it. */
 export interface ByHand extends AsyncDisposable {
   port: number;
 }

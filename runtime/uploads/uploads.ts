@@ -243,7 +243,7 @@ export class Uploads {
   }
 }
 
-/** The project's names of each storage, by storage id. */
+/** Returns the name that the project gives each database, namespace and bucket, by storage id. */
 function keysOf({
   databases = {},
   namespaces = {},
