@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { writeAtomic } from '../disk/data-directory.ts';
 import { dieWithParent } from '../isolation/users.ts';
-import { ChildError, runChild } from '../processes/child.ts';
+import { runChild } from '../processes/child.ts';
 import { quote } from '../processes/shell.ts';
 import { compileCache } from '../threads/compile-cache.ts';
 import type { HandlersOptions } from './miniflare.ts';
@@ -68,25 +68,15 @@ async function make(handlers: HandlersOptions, path: string, signal: AbortSignal
     PATH: process.env.PATH ?? '',
     TMPDIR: temporary,
     MINIFLARE_WORKERD_PATH: store,
+    CONFIG: path,
   };
   const words = [...dieWithParent(), process.execPath, PROGRAM];
   const input = JSON.stringify(handlers);
-  // It ends by a signal.
-  const failed = await runChild(words, {
-    title: 'Miniflare',
-    environment,
-    input,
-    timeoutMs: TIMEOUT_MS,
-    signal,
-  }).then(
-    () => null,
-    (error: unknown) => error,
-  );
-  if (existsSync(path)) return;
-  signal.throwIfAborted();
-  throw failed instanceof ChildError && failed.killedBy === null
-    ? failed
-    : new Error('Miniflare made no config');
+  const options = { title: 'Miniflare', environment, input, timeoutMs: TIMEOUT_MS, signal };
+  await runChild(words, options).catch((error: unknown) => {
+    // The program ends itself by a signal when the config is complete.
+    if (!existsSync(path)) throw error;
+  });
 }
 
 /** Returns the command that runs the config. The kernel kills the process when the host ends, however it ends. */

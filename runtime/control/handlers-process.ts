@@ -1,5 +1,6 @@
 // The workerd process of the handlers: starts it, and restarts it when it ends by itself.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { listening } from '../fleets/process/start-cell.ts';
 import { log, reason } from '../log.ts';
 import { Backoff } from '../processes/backoff.ts';
 import { type Child, startChild } from '../processes/child.ts';
@@ -101,7 +102,11 @@ export class HandlersProcess {
     const printed = logOutput(child);
     const timeout = setTimeout(() => child.end(), START_DEADLINE_MS);
     try {
-      await Promise.race([serving(child), ended(child, printed), aborted(signal)]);
+      await Promise.race([
+        listening(child.channel, new Set([SERVING]), null),
+        ended(child, printed),
+        aborted(signal),
+      ]);
     } catch (error) {
       await this.#stop();
       throw error;
@@ -134,16 +139,6 @@ export class HandlersProcess {
       }
     });
   }
-}
-
-/** Resolves when the handlers serve. */
-function serving({ channel }: Child): Promise<void> {
-  return new Promise((resolve) => {
-    const lines = new LineReader((line) => {
-      if (line.includes('"listen"') && line.includes(JSON.stringify(SERVING))) resolve();
-    });
-    channel.on('data', (chunk: Buffer) => lines.write(chunk));
-  });
 }
 
 /** What a process printed: its last error, or else its first line. */

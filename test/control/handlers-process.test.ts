@@ -94,6 +94,17 @@ test('a program that cannot be run is an error with the reason', async (t) => {
   await assert.rejects(run(handlers('never')), /\/nonexistent\/workerd/);
 });
 
+test('a config that Miniflare cannot make is an error with the reason', async (t) => {
+  const { running, run } = handlersProcess(t);
+  const options = optionsOf(handlers('never'), join(temporaryDirectory(t), 'control'));
+  mkdirSync(options.directory);
+  await assert.rejects(
+    running.run({ ...options, variables: { A: 1 as unknown as string } }),
+    /Miniflare failed: .*value/s,
+  );
+  await run(handlers('yes'));
+});
+
 test('a start ends with the process', async (t) => {
   const { running, run } = handlersProcess(t);
   const starting = assert.rejects(run(handlers('never')), /the host is stopping/);

@@ -144,7 +144,7 @@ function startWorkerd(options: CellOptions): Promise<Job> {
 }
 
 /** Resolves when each of `sockets` has been reported on the control pipe. */
-function listening(
+export function listening(
   control: Readable,
   sockets: Set<string>,
   onInspector: CellOptions['onInspector'],
