@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
 import { Backoff } from '../processes/backoff.ts';
 import type { S3Place } from './place.ts';
+import type { UnusableStore } from './probe.ts';
 
 /** A larger difference from the bucket's clock is a warning, in ms. */
 const CLOCK_WARNING_MS = 1_000;
@@ -28,9 +29,8 @@ export class BucketCheck {
    * @throws {UnusableStore} for a store that no further probe would accept
    */
   async start(): Promise<void> {
-    const { UnusableStore } = await import('./probe.ts');
-    await this.#probe().catch((error: unknown) => {
-      if (!(error instanceof UnusableStore && error.isAway)) throw error;
+    await this.#probe().catch((error: Partial<UnusableStore>) => {
+      if (!error.isAway) throw error;
       void this.#retry(error);
     });
   }

@@ -1,7 +1,8 @@
 // Checks that a store keeps what the engine and Cellar rely on: conditional writes, ranges, and lists that are up to date.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AwsClient } from 'aws4fetch';
+import type { AwsClient } from 'aws4fetch';
+import { bucketUrl, s3Client } from './client.ts';
 import type { S3Place } from './place.ts';
 
 /** Concurrent writers of one name. */
@@ -75,16 +76,10 @@ class ProbedStore {
   readonly #folder: string;
   readonly #deadline = AbortSignal.timeout(CHECKS_MS);
 
-  constructor({ endpoint, region, bucket, prefix, accessKey, secretKey }: S3Place) {
-    this.#client = new AwsClient({
-      accessKeyId: accessKey,
-      secretAccessKey: secretKey,
-      service: 's3',
-      region,
-      retries: 0,
-    });
-    this.#base = `${endpoint.replace(/\/$/, '')}/${bucket}`;
-    this.#folder = `${prefix}probe/${randomUUID()}/`;
+  constructor(place: S3Place) {
+    this.#client = s3Client(place, { retries: 0 });
+    this.#base = bucketUrl(place);
+    this.#folder = `${place.prefix}probe/${randomUUID()}/`;
   }
 
   name(last: string): string {

@@ -1,7 +1,8 @@
 // Stores snapshots in any service with the S3 API.
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AwsClient } from 'aws4fetch';
+import type { AwsClient } from 'aws4fetch';
+import { bucketUrl, s3Client } from '../../bucket/client.ts';
 import type { S3Place } from '../../bucket/place.ts';
 import { reason } from '../../log.ts';
 import { Backoff } from '../../processes/backoff.ts';
@@ -19,15 +20,10 @@ export class S3Store implements Store {
   readonly #bucket: string;
   readonly #prefix: string;
 
-  constructor({ endpoint, region, bucket, prefix, accessKey, secretKey }: S3Place) {
-    this.#client = new AwsClient({
-      accessKeyId: accessKey,
-      secretAccessKey: secretKey,
-      service: 's3',
-      region,
-    });
-    this.#bucket = `${endpoint.replace(/\/$/, '')}/${bucket}`;
-    this.#prefix = prefix;
+  constructor(place: S3Place) {
+    this.#client = s3Client(place);
+    this.#bucket = bucketUrl(place);
+    this.#prefix = place.prefix;
   }
 
   async list(folder: string): Promise<Stored[]> {
