@@ -165,7 +165,7 @@ export const admin = [
   }),
   operation({
     name: 'snapshots.verify',
-    summary: 'Reads all data of snapshots, and reports what is missing or damaged',
+    summary: 'Reads every byte of the snapshots, and lists missing and damaged ones',
     method: 'POST',
     needs: 'runner',
     input: z.strictObject({}),
