@@ -1,0 +1,168 @@
+// The process that reaches the bucket for the processes of apps, and the only one of theirs that has its keys. The host holds
+// the socket, so requests wait while the process is started again.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { asUser, dieWithParent, type User } from '../../isolation/users.ts';
+import { log, logRarely, reason } from '../../log.ts';
+import { Backoff } from '../../processes/backoff.ts';
+import { type Child, cleanEnvironment, startChild } from '../../processes/child.ts';
+import { LineReader } from '../../processes/lines.ts';
+import { withDataLimit } from '../../resources/process-limits.ts';
+import { compileCache } from '../../threads/compile-cache.ts';
+import type { Counts, Report, Setup } from './messages.ts';
+import { noCounts } from './reports.ts';
+import { makeTcpSocket, sendable, type TcpSocket } from './tcp-socket.ts';
+
+const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
+/** Memory limits. Node reserves 560 MiB of the first. */
+const MEMORY_BYTES = 2 * 2 ** 30;
+const HEAP_MB = 256;
+/** Longest restart delay, in ms: all apps wait for it, however often it ended. */
+const LONGEST_DELAY_MS = 5_000;
+/** Longest start, in ms. It takes about 200. */
+const START_MS = 10_000;
+
+export interface BucketProxyOptions extends Setup {
+  /** Default: any free port. */
+  port?: number;
+  /** The user that runs it; `null`: the host's own user. */
+  user: () => User | null;
+  /** Called at most once a second for an app that has used the bucket, with its totals since this object was made. */
+  onCounts: (appId: string, counts: Counts) => void;
+  /** Called when the store no longer answers, with the reason, and with null once it does. */
+  onAway: (reason: string | null) => void;
+}
+
+export class BucketProxy {
+  readonly #options: BucketProxyOptions;
+  readonly #totals = new Map<string, Counts>();
+  readonly #backoff = new Backoff();
+  readonly #closing = new AbortController();
+  #socket: TcpSocket | null = null;
+  #child: Child | null = null;
+  #isAway = false;
+
+  constructor(options: BucketProxyOptions) {
+    this.#options = options;
+  }
+
+  /** The process id, while it runs. */
+  get pid(): number | null {
+    return this.#child?.pid ?? null;
+  }
+
+  /**
+   * Makes the socket, on 127.0.0.1.
+   * @returns its port
+   * @throws {Error} when the port cannot be had
+   */
+  listen(): number {
+    this.#socket ??= makeTcpSocket(this.#options.port ?? 0);
+    return this.#socket.port;
+  }
+
+  /**
+   * Starts the process, and starts it again whenever it ends, until `close`. Resolves when it listens.
+   * @throws {Error} when the first one does not; others follow
+   */
+  async start(): Promise<void> {
+    this.listen();
+    await this.#start();
+  }
+
+  /** Ends the process and all requests. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    const child = this.#child;
+    child?.end();
+    await child?.exited;
+    this.#socket?.handle.close();
+    this.#socket = null;
+  }
+
+  async #start(): Promise<void> {
+    const from = performance.now();
+    let child: Child;
+    try {
+      child = await this.#spawn();
+    } catch (error) {
+      void this.#again(reason(error), 0);
+      throw error;
+    }
+    const listening = new Promise<void>((resolve) => {
+      child.process.on('message', (report: Report) => {
+        if (report.type === 'listening') resolve();
+        else this.#hear(report);
+      });
+    });
+    // A message may fail while the process is ending.
+    child.process.on('error', () => {});
+    const ended = child.exited.then(({ code, killedBy }) => {
+      child.end();
+      this.#child = null;
+      const how = killedBy ?? `exit code ${code}`;
+      void this.#again(how, performance.now() - from);
+      return `it ended (${how})`;
+    });
+    const { place, clusterKey } = this.#options;
+    const setup: Setup = { place, clusterKey };
+    child.process.send(setup, sendable(this.#socket!));
+    const late = sleep(START_MS, `it does not listen after ${START_MS / 1000} s`, { ref: false });
+    const failure = await Promise.race([listening, ended, late]);
+    if (failure === undefined) return;
+    child.end();
+    throw new Error(`the bucket proxy did not start: ${failure}`);
+  }
+
+  async #spawn(): Promise<Child> {
+    const user = this.#options.user();
+    const bound = user === null ? dieWithParent() : asUser(user);
+    const limits = [...withDataLimit(MEMORY_BYTES), process.execPath, `--max-old-space-size=${HEAP_MB}`];
+    const child = await startChild([...bound, ...limits, '--no-warnings', PROGRAM], {
+      title: 'bucket proxy',
+      // Another user cannot read the data directory.
+      environment: { ...cleanEnvironment(), ...(user === null ? compileCache() : {}) },
+      stdin: 'ignore',
+      messages: true,
+    });
+    if (this.#closing.signal.aborted) {
+      child.end();
+      throw new Error('the bucket proxy is closed');
+    }
+    const lines = new LineReader((line) => logRarely('warn', 'the bucket proxy says', { line }));
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => lines.write(chunk));
+    this.#child = child;
+    return child;
+  }
+
+  async #again(how: string, livedMs: number): Promise<void> {
+    const { signal } = this.#closing;
+    if (signal.aborted) return;
+    const delayMs = Math.min(this.#backoff.next(livedMs).delayMs, LONGEST_DELAY_MS);
+    log('error', 'the bucket proxy ended and is started again', { how, delay_ms: delayMs });
+    await sleep(delayMs, undefined, { signal }).catch(() => {});
+    if (signal.aborted) return;
+    await this.#start().catch((error: unknown) =>
+      log('error', 'the bucket proxy does not serve', { error: reason(error) }),
+    );
+  }
+
+  #hear(report: Exclude<Report, { type: 'listening' }>): void {
+    if (report.type === 'away') {
+      this.#tellAway(report.reason);
+      return;
+    }
+    for (const [appId, counts] of report.apps) {
+      const totals = this.#totals.get(appId) ?? noCounts();
+      for (const name of Object.keys(totals) as (keyof Counts)[]) totals[name] += counts[name];
+      this.#totals.set(appId, totals);
+      this.#options.onCounts(appId, { ...totals });
+    }
+  }
+
+  #tellAway(why: string | null): void {
+    if (this.#isAway === (why !== null)) return;
+    this.#isAway = why !== null;
+    this.#options.onAway(why);
+  }
+}

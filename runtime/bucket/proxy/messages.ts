@@ -1,0 +1,25 @@
+// Messages between the host and the process of the proxy.
+import type { S3Place } from '../place.ts';
+
+/** The first message, with the listening socket. The secrets are in no file, command line or environment. */
+export interface Setup {
+  place: S3Place;
+  clusterKey: string;
+}
+
+/** What an app has asked of the bucket. Lists are writes, as in the price lists of stores. */
+export interface Counts {
+  writes: number;
+  reads: number;
+  deletes: number;
+  /** Bytes of bodies that the app has sent, and that it was answered. */
+  bytesIn: number;
+  bytesOut: number;
+}
+
+export type Report =
+  | { type: 'listening' }
+  /** What apps have done since their last report. */
+  | { type: 'counts'; apps: [appId: string, counts: Counts][] }
+  /** Why the store does not answer; null: it answers again. */
+  | { type: 'away'; reason: string | null };

@@ -1,0 +1,25 @@
+// The process of the proxy. The host gives it the bucket's keys and the socket at which it listens.
+import { flushCompileCache } from 'node:module';
+import { log } from '../../log.ts';
+import type { Report, Setup } from './messages.ts';
+import { Reports } from './reports.ts';
+import { ProxyServer } from './server.ts';
+
+const report = (report: Report) => process.send?.(report);
+
+process.once('message', (setup: Setup, listener: unknown) => {
+  const { server } = new ProxyServer(setup, new Reports(report));
+  server.on('error', (error) => {
+    log('error', 'the socket of the bucket proxy failed', { error: error.message });
+    process.exit(1);
+  });
+  server.listen(listener as object, () => {
+    report({ type: 'listening' });
+    // The process is always killed, never exits in order: save its compile cache now.
+    flushCompileCache();
+  });
+});
+// The process ends with the host.
+process.on('disconnect', () => process.exit());
+// An error of one request must not end the others.
+process.on('uncaughtException', (error) => log('error', 'the bucket proxy erred', { error: error.stack }));

@@ -1,0 +1,280 @@
+// The server of the proxy: lets each app reach its own names in the bucket, and nothing else.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Dispatcher } from 'undici';
+import { reason } from '../../log.ts';
+import type { Setup } from './messages.ts';
+import { errorXml, Refused } from './refused.ts';
+import type { Reports } from './reports.ts';
+import { Store } from './store.ts';
+import { type Operation, operationOf, readTarget, type Target } from './target.ts';
+import { type Sender, verify } from './verify.ts';
+import { Watch } from './watch.ts';
+
+/** Concurrent requests of one app, and of all. */
+const RUNNING = { app: 64, all: 512 };
+const HEAD_BYTES = 16 * 1024;
+/** Timeout of the head of a request, of a connection without one, and of a whole request, in ms. */
+const HEAD_MS = 10_000;
+const IDLE_MS = 60_000;
+const REQUEST_MS = 60 * 60_000;
+const CHECK_MS = 1_000;
+/** A body of a refused request that is longer is not read: the connection ends. */
+const SKIPPED_BYTES = 64 * 1024;
+/** Most bytes of an error of the store that are read. */
+const ERROR_BYTES = 64 * 1024;
+
+/** Headers that are passed on, beside those of `META`. Only these change what the store does. */
+const PASSED = ['content-length', 'content-md5', 'content-type', 'if-match', 'if-none-match', 'range'];
+/** The other `x-amz-` headers of a request. */
+const OWN = ['x-amz-content-sha256', 'x-amz-date'];
+const META = 'x-amz-meta-';
+const ANSWERED = [
+  'accept-ranges',
+  'content-length',
+  'content-range',
+  'content-type',
+  'date',
+  'etag',
+  'last-modified',
+  'retry-after',
+];
+
+type Answer = Dispatcher.ResponseData;
+
+export class ProxyServer {
+  readonly server: Server;
+  readonly #setup: Setup;
+  readonly #reports: Reports;
+  readonly #store: Store;
+  /** Requests of each app that are running. */
+  readonly #running = new Map<string, number>();
+  #all = 0;
+
+  constructor(setup: Setup, reports: Reports) {
+    this.#setup = setup;
+    this.#reports = reports;
+    this.#store = new Store(setup.place, RUNNING.all);
+    this.server = createServer(
+      {
+        maxHeaderSize: HEAD_BYTES,
+        headersTimeout: HEAD_MS,
+        keepAliveTimeout: IDLE_MS,
+        requestTimeout: REQUEST_MS,
+        connectionsCheckingInterval: CHECK_MS,
+      },
+      (request, response) => void this.#answer(request, response),
+    );
+  }
+
+  /** Never rejects. */
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const watch = new Watch();
+    request.on('error', () => {});
+    response.on('error', () => {});
+    response.on('close', () => {
+      if (!response.writableFinished) watch.abort('the client has left');
+    });
+    try {
+      await this.#serve(request, response, watch);
+    } catch (error) {
+      if (response.headersSent) response.destroy();
+      else if (error instanceof Refused) refuse(request, response, error);
+      else refuse(request, response, new Refused('SlowDown', 'the store of the bucket does not answer'));
+    } finally {
+      watch.end();
+    }
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse, watch: Watch): Promise<void> {
+    const { place, clusterKey } = this.#setup;
+    const headers = headersOf(request);
+    const target = readTarget(request.url!);
+    const method = request.method!;
+    const sender = verify({ method, ...target, headers }, clusterKey, Date.now());
+    requireKnown(headers);
+    const operation = operationOf(method, target, place, sender.appId);
+    requireBody(headers, method, operation);
+    const leave = this.#enter(sender.appId);
+    try {
+      const answer = await this.#send(request, { sender, target, operation, headers, watch });
+      if (isError(answer.statusCode)) await this.#fail(answer, response, method, watch);
+      else {
+        this.#reports.storeIsAway(null);
+        await this.#pass(answer, response, sender.appId, watch);
+      }
+    } finally {
+      leave();
+    }
+  }
+
+  /** Takes a place among the running requests. @returns gives it back */
+  #enter(appId: string): () => void {
+    const own = this.#running.get(appId) ?? 0;
+    if (own >= RUNNING.app || this.#all >= RUNNING.all)
+      throw new Refused('SlowDown', `at most ${RUNNING.app} requests of an app run at a time`);
+    this.#running.set(appId, own + 1);
+    this.#all++;
+    return () => {
+      const left = this.#running.get(appId)! - 1;
+      if (left === 0) this.#running.delete(appId);
+      else this.#running.set(appId, left);
+      this.#all--;
+    };
+  }
+
+  /** @throws {Error} when the store does not answer, or the client leaves */
+  async #send(request: IncomingMessage, verified: Verified): Promise<Answer> {
+    const { sender, target, operation, headers, watch } = verified;
+    const passed = [...headers].filter(([name]) => PASSED.includes(name) || name.startsWith(META));
+    const hasBody = operation.mostBytes > 0;
+    if (!hasBody) watch.awaitsHead();
+    this.#reports.count(sender.appId, operation.counts);
+    try {
+      return await this.#store.send(
+        {
+          method: request.method!,
+          path: operation.path,
+          query: target.query,
+          headers: Object.fromEntries(passed.filter(([name]) => hasBody || name !== 'content-length')),
+          bodyHash: sender.bodyHash,
+          body: hasBody ? Readable.from(this.#bodyOf(request, sender.appId, watch)) : null,
+        },
+        watch.signal,
+      );
+    } catch (error) {
+      // The client is to blame for a body that ends or pauses.
+      if (!watch.signal.aborted || watch.isStoreLate) this.#reports.storeIsAway(causeOf(error));
+      throw error;
+    }
+  }
+
+  async *#bodyOf(request: IncomingMessage, appId: string, watch: Watch): AsyncGenerator<Buffer> {
+    watch.moves();
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      this.#reports.count(appId, 'bytesIn', chunk.length);
+      yield chunk;
+      watch.moves();
+    }
+    watch.awaitsHead();
+  }
+
+  async #pass(answer: Answer, response: ServerResponse, appId: string, watch: Watch): Promise<void> {
+    const passed = Object.entries(answer.headers).filter(
+      ([name]) => ANSWERED.includes(name) || name.startsWith(META),
+    );
+    response.writeHead(answer.statusCode, Object.fromEntries(passed));
+    watch.moves();
+    const reports = this.#reports;
+    await pipeline(
+      answer.body,
+      async function* (chunks: AsyncIterable<Buffer>) {
+        for await (const chunk of chunks) {
+          reports.count(appId, 'bytesOut', chunk.length);
+          yield chunk;
+          watch.moves();
+        }
+      },
+      response,
+      { signal: watch.signal },
+    );
+  }
+
+  /** Answers an error of the store in words of its own: those of the store may show the real keys. */
+  async #fail(answer: Answer, response: ServerResponse, method: string, watch: Watch): Promise<void> {
+    const { statusCode: status } = answer;
+    watch.moves();
+    const code = /<Code>(\w{1,64})<\/Code>/.exec(await startOf(answer))?.[1] ?? `Status${status}`;
+    // The keys that the store refuses are not the app's.
+    const isAway = status >= 500 || status === 401 || status === 403 || status < 400;
+    this.#reports.storeIsAway(isAway ? `the store answered ${status} ${code}` : null);
+    if (isAway) throw new Refused('SlowDown', 'the store of the bucket does not serve requests now');
+    const { date } = answer.headers;
+    if (typeof date === 'string') response.setHeader('date', date);
+    sendError(response, method, status, code, `the store answered ${status}`);
+  }
+}
+
+/** A request with all that was verified of it. */
+interface Verified {
+  sender: Sender;
+  target: Target;
+  operation: Operation;
+  headers: ReadonlyMap<string, string>;
+  watch: Watch;
+}
+
+/** @throws {Refused} when a header is there twice: readers differ in which of them counts */
+function headersOf(request: IncomingMessage): Map<string, string> {
+  const headers = new Map<string, string>();
+  const { rawHeaders } = request;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]!.toLowerCase();
+    if (headers.has(name)) throw new Refused('InvalidRequest', `the header ${name} is there twice`);
+    headers.set(name, rawHeaders[at + 1]!);
+  }
+  return headers;
+}
+
+/** @throws {Refused} for a header that could make the store do something else */
+function requireKnown(headers: ReadonlyMap<string, string>): void {
+  for (const name of headers.keys())
+    if (name.startsWith('x-amz-') && !OWN.includes(name) && !name.startsWith(META))
+      throw new Refused('AccessDenied', `the header ${name} is not served`);
+}
+
+/** @throws {Refused} unless the length of the body is known and allowed */
+function requireBody(headers: ReadonlyMap<string, string>, method: string, { mostBytes }: Operation): void {
+  if (headers.has('transfer-encoding'))
+    throw new Refused('MissingContentLength', 'a body needs the header content-length');
+  const length = headers.get('content-length');
+  if (length === undefined && mostBytes > 0)
+    throw new Refused('MissingContentLength', `${method} needs the header content-length`);
+  if (Number(length ?? 0) > mostBytes)
+    throw new Refused('EntityTooLarge', `the body of this request has at most ${mostBytes} bytes`);
+}
+
+function isError(status: number): boolean {
+  return status >= 300 && status !== 304;
+}
+
+/** Returns the start of an answer's body, and leaves the rest. */
+async function startOf({ body }: Answer): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > ERROR_BYTES) break;
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function refuse(request: IncomingMessage, response: ServerResponse, refused: Refused): void {
+  const { 'content-length': length = '0', 'transfer-encoding': encoding } = request.headers;
+  const isLong = encoding !== undefined || Number(length) > SKIPPED_BYTES;
+  if (isLong && !request.complete) response.setHeader('connection', 'close');
+  sendError(response, request.method!, refused.status, refused.code, refused.message);
+}
+
+function sendError(
+  response: ServerResponse,
+  method: string,
+  status: number,
+  code: string,
+  message: string,
+): void {
+  const text = errorXml(code, message);
+  response.writeHead(status, {
+    'content-type': 'application/xml',
+    'content-length': Buffer.byteLength(text),
+  });
+  response.end(method === 'HEAD' ? undefined : text);
+}
+
+/** Returns the innermost message of an error. A name with several addresses fails once for each. */
+function causeOf(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return causeOf(error.errors[0]);
+  return error instanceof Error && error.cause !== undefined ? causeOf(error.cause) : reason(error);
+}
