@@ -99,6 +99,7 @@ export function shownApp(app: App): string {
     ['status', status(app.status)],
     ['url', app.url],
     ['git', app.git_url],
+    ['data', app.storage === 'bucket' ? 'In the bucket' : 'On this machine'],
     ['deployed', app.deployed_at && ago(app.deployed_at)],
     ['asleep since', app.asleep_since && ago(app.asleep_since)],
     ['last error', app.last_error && plain(app.last_error)],

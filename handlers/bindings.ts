@@ -35,4 +35,8 @@ export interface Bindings {
   MAIL: string;
   /** `on` or `off`: whether a push to an unused slug creates the app. */
   RUNNER_PUSH_TO_CREATE: string;
+  /** Where new apps keep their data. */
+  RUNNER_STORAGE: 'local' | 'bucket';
+  /** Whether the host has a bucket. */
+  HAS_BUCKET: 'true' | 'false';
 }

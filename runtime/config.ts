@@ -65,6 +65,9 @@ function contradictions(config: Partial<Config>): string[] {
   ) {
     problems.push('RUNNER_BUCKET_ACCESS_KEY and RUNNER_BUCKET_SECRET_KEY must be set when RUNNER_BUCKET is');
   }
+  if (config.RUNNER_STORAGE === 'bucket' && config.RUNNER_BUCKET === '') {
+    problems.push('RUNNER_BUCKET must be set when RUNNER_STORAGE is bucket');
+  }
   if (config.RUNNER_SMTP_URL && config.RUNNER_SMTP_FROM === '') {
     problems.push('RUNNER_SMTP_FROM must be set when RUNNER_SMTP_URL is, such as cellar@example.com');
   }

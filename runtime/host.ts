@@ -78,10 +78,12 @@ export class Host {
     rounds.startTicking();
     disk.start({ makeRoom: (enough) => this.#makeRoom(enough), onLook: () => storage.look() });
     const users = hasUsers ? apps.memories().map(({ id }) => this.#parts.users(id)) : null;
-    const network = { egress: this.config.RUNNER_EGRESS_ALLOW, ownPorts: [api, edge] };
+    const openPorts = this.#parts.bucket ? [this.#parts.bucket.port] : [];
+    const network = { egress: this.config.RUNNER_EGRESS_ALLOW, ownPorts: [api, edge], openPorts };
     await isolation.open(users, paths.builds, registryEndpoints, network);
     await this.#spawner.open();
     buckets.warm();
+    await this.#parts.bucket?.serve();
     await apps.resume();
     await bucket;
     if (this.#closed) return known.addresses;
@@ -220,11 +222,11 @@ export class Host {
       closing.step('missed deploys', () => missed.stop()),
     ];
     geo.close();
-    this.#parts.bucket?.close();
     await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));
     await closing.step('control UI', () => ui?.close());
     await closing.step('access log', () => accessLog.close());
     await closing.step('apps', () => apps.close());
+    await closing.step('bucket', () => this.#parts.bucket?.close());
     await closing.step('telemetry', () => telemetry.close());
     await closing.step('storage readers', () => readers.close());
     await closing.step('buckets', () => buckets.close());

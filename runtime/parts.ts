@@ -40,6 +40,7 @@ export function assemble(config: Config) {
     onFacts,
   });
   const { apps } = appParts;
+  if (base.bucket) base.bucket.onBack = () => apps.bucketIsBack();
   const deploys = makeDeploys(base, observability, appParts, onFacts);
   const controlParts = makeControl(
     base,
@@ -61,6 +62,7 @@ export function assemble(config: Config) {
   const rounds = new PeriodicJobs({
     control,
     trash: paths.trash,
+    removeFolders: async () => base.bucket?.removals.run(),
     tick,
     sweep: () => apps.sweep(config.RUNNER_SLEEP_AFTER_H * HOUR_MS),
     sweepEveryMs: config.RUNNER_SLEEP_AFTER_H === 0 ? null : config.RUNNER_SLEEP_SWEEP_S * 1000,

@@ -75,6 +75,12 @@ export const token = z.union([
 const S3_URL = /^s3:\/\/[\w.-]+(\/[\w.-]+)*\/?$/;
 export const s3Url = z.string().regex(S3_URL, 'must be s3://bucket/prefix');
 export const region = z.string().regex(/^[\w-]+$/, 'must be like us-east-1');
+export const clusterKey = z
+  .string()
+  .regex(
+    /^([0-9a-f]{64})?$/i,
+    'must have 64 hexadecimal characters (32 bytes); `openssl rand -hex 32` makes one',
+  );
 export const accessKey = z.string().max(256, 'must have at most 256 characters');
 export const snapshotPlace = z.union([
   z.literal(''),

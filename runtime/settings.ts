@@ -6,6 +6,7 @@ import {
   addressRanges,
   aiModels,
   appSenderList,
+  clusterKey,
   dataDirectory,
   decimal,
   domain,
@@ -327,6 +328,19 @@ export const settings = {
     default: '',
     meaning: 'The secret of that key.',
     schema: accessKey,
+  },
+  RUNNER_STORAGE: {
+    default: 'local',
+    meaning:
+      'Where new apps keep their data, unless their creation says it: `local` on this machine, `bucket` in `RUNNER_BUCKET`.',
+    schema: z.enum(['local', 'bucket'], 'must be local or bucket'),
+  },
+  RUNNER_CLUSTER_KEY: {
+    secret: true,
+    default: '',
+    meaning:
+      'Key that every secret of apps in the bucket is derived from: 64 hexadecimal characters. Every machine of one bucket needs the same. Empty: made at the first start, kept in `<data>/cluster-key`.',
+    schema: clusterKey,
   },
   RUNNER_SNAPSHOT_EVERY_H: {
     default: '24',

@@ -52,6 +52,8 @@ function shared(config: Config, { api, git, app, ui }: Addresses, token: string)
     PUBLIC_GIT_URL: git,
     PUBLIC_APP_URL: app,
     PUBLIC_UI_URL: ui,
+    RUNNER_STORAGE: config.RUNNER_STORAGE,
+    HAS_BUCKET: config.RUNNER_BUCKET ? 'true' : 'false',
     MAIL: config.RUNNER_SMTP_URL === null ? 'off' : 'on',
   };
 }

@@ -1,19 +1,24 @@
 // Kills the host, the control plane, the app's process, the bucket service and readers at random moments, while an app writes
 // to all of its storage: `npm run chaos`. `npm run chaos -- 100` sets the number of kills, `npm run chaos -- 100 cell,host`
-// kills only these. Reports lost writes.
-import { cpSync } from 'node:fs';
+// kills only these. With `--bucket` the app keeps its data in a bucket; then its data on the disk is lost too, again and again.
+// Reports lost writes.
+import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { layout } from '../runtime/disk/data-directory.ts';
 import { workflowKey } from '../runtime/fleets/config/workflows.ts';
 import { readAlarms } from '../runtime/fleets/due/alarms.ts';
+import { MemoryStore } from '../test/support/bucket/memory-store.ts';
+import { bucketSettings } from '../test/support/bucket/settings.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { cells, descendants, eventually, readers } from '../test/support/e2e/processes.ts';
 import { rpcOf } from '../test/support/e2e/rpc.ts';
 
-const ROUNDS = Number(process.argv[2] ?? 10);
+const IN_BUCKET = process.argv.includes('--bucket');
+const WORDS = process.argv.slice(2).filter((word) => word !== '--bucket');
+const ROUNDS = Number(WORDS[0] ?? 10);
 /** Names of the processes to kill; default: all. */
-const ONLY = process.argv[3]?.split(',');
+const ONLY = WORDS[1]?.split(',');
 /** Longest time of writing before a kill, in ms. A kill may interrupt a write anywhere. */
 const LONGEST_LIFE_MS = 1_000;
 /** Timeout for recovery after a kill, in ms. */
@@ -27,8 +32,10 @@ const ANSWER_MS = 5_000;
 /** Interval between instances of a Workflow, in ms: each uses some memory for seconds. */
 const INSTANCE_EVERY_MS = 100;
 
-const KINDS = ['d1', 'kv', 'r2', 'queue', 'do', 'workflow', 'cache'] as const;
-type Kind = (typeof KINDS)[number];
+type Kind = 'd1' | 'kv' | 'r2' | 'queue' | 'do' | 'workflow' | 'cache';
+const KINDS: Kind[] = ['d1', 'kv', 'r2', 'queue', 'do', 'workflow'];
+// Beside data in the bucket, the cache is in the memory of the process.
+if (!IN_BUCKET) KINDS.push('cache');
 
 const APP = {
   'wrangler.toml': `name = "writer"
@@ -130,7 +137,11 @@ export default {
 `,
 };
 
-const cellar = new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' });
+const store = IN_BUCKET ? await new MemoryStore().start() : null;
+const cellar = new Cellar({
+  RUNNER_SNAPSHOT_EVERY_H: '0',
+  ...(store && { ...bucketSettings(store.place('chaos/')), RUNNER_STORAGE: 'bucket' }),
+});
 const acknowledged = Object.fromEntries(KINDS.map((kind) => [kind, new Set()])) as Record<Kind, Set<number>>;
 const problems: string[] = [];
 const neighbour = { answers: 0, failures: 0 };
@@ -142,7 +153,9 @@ let ending = false;
 try {
   await cellar.start();
   const id = await cellar.deploy('writer', 'hello', APP);
-  await cellar.deploy('neighbour', 'hello');
+  // Its data is on this machine.
+  await cellar.call('POST', '/v1/apps', { slug: 'neighbour', storage: 'local' });
+  await cellar.deployAgain('neighbour', 'hello');
   const clients = [
     ...KINDS.map((kind) => whileRunning(() => write(kind), kind === 'workflow' ? INSTANCE_EVERY_MS : 5)),
     whileRunning(askNeighbour),
@@ -158,6 +171,7 @@ try {
 } finally {
   ending = true;
   await cellar[Symbol.asyncDispose]();
+  await store?.[Symbol.asyncDispose]();
 }
 process.exitCode = problems.length === 0 ? 0 : 1;
 
@@ -196,15 +210,22 @@ async function readDatabase(id: string): Promise<boolean> {
 async function killAgainAndAgain(id: string): Promise<Map<string, number>> {
   const below = (word: string) =>
     descendants(cellar.pid).filter(({ command }) => command.some((part) => part.includes(word)));
+  const killHost = async (meanwhile = () => {}) => {
+    hostRuns = false;
+    hostKills += 1;
+    await cellar.stop('SIGKILL');
+    meanwhile();
+    await cellar.start();
+    hostRuns = true;
+    return true;
+  };
+  const data = layout(cellar.data).data(id);
+  const ofBucket: Record<string, () => Promise<boolean>> = {
+    'bucket proxy': async () => kill(below('bucket/proxy/program.ts').at(-1)?.pid),
+    disk: () => killHost(() => rmSync(data, { recursive: true, force: true })),
+  };
   const victims: Record<string, () => Promise<boolean>> = {
-    host: async () => {
-      hostRuns = false;
-      hostKills += 1;
-      await cellar.stop('SIGKILL');
-      await cellar.start();
-      hostRuns = true;
-      return true;
-    },
+    host: () => killHost(),
     'control plane': async () => kill(below('--binary').find(({ parent }) => parent === cellar.pid)?.pid),
     cell: async () => kill(cells(id)[0]?.pid),
     'bucket service': async () => kill(below('storage/r2/program.ts').at(-1)?.pid),
@@ -216,6 +237,7 @@ async function killAgainAndAgain(id: string): Promise<Map<string, number>> {
       }, 'there is a reader').catch(() => {});
       return kill(pid);
     },
+    ...(IN_BUCKET && ofBucket),
   };
   const names = Object.keys(victims).filter((name) => ONLY?.includes(name) ?? true);
   const kills = new Map(names.map((name) => [name, 0]));

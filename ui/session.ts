@@ -11,6 +11,9 @@ export interface Session {
   version: string;
   /** Whether sign-in needs a code besides the password. */
   second_factor: boolean;
+  /** Whether the machine has a bucket, and where new apps keep their data. */
+  bucket: boolean;
+  storage: 'local' | 'bucket';
 }
 
 /** `null`: not signed in. `undefined`: not known yet. */

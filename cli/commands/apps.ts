@@ -6,14 +6,26 @@ import { whole } from '../session.ts';
 import { ago, shownApp, shownFailure, status, table } from '../show.ts';
 import { newestDeploy } from './deploys.ts';
 
+const STORAGE = ['local', 'bucket'] as const;
+
 export const appCommands: readonly Command[] = [
   command({
     words: 'create',
     summary: 'Makes an app',
     arguments: [{ name: 'slug', summary: 'its name, which is part of its address' }],
-    examples: ['create shop'],
+    options: [
+      {
+        flags: '--storage <place>',
+        summary: "where it keeps its data; by default the host's RUNNER_STORAGE",
+        choices: STORAGE,
+      },
+    ],
+    examples: ['create shop', 'create shop --storage bucket'],
     answers: 'apps.create',
-    run: (session, { slug }) => session.call('apps.create', { slug: String(slug) }),
+    run: (session, { slug, storage }) => {
+      const place = STORAGE.find((each) => each === storage);
+      return session.call('apps.create', { slug: String(slug), ...(place && { storage: place }) });
+    },
     show: shownApp,
   }),
   command({

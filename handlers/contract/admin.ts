@@ -88,6 +88,16 @@ export const HostStats = z.strictObject({
     /** Whether the newest snapshot is damaged. */
     newest_damaged: z.boolean(),
   }),
+  /** Null without a bucket. Requests since the host's start, as stores count them: lists are writes. */
+  bucket: z
+    .strictObject({
+      problem: z.string().nullable(),
+      /** The 200 apps with most requests. */
+      apps: z.array(
+        z.strictObject({ id, slug: z.string(), writes: z.int(), reads: z.int(), deletes: z.int() }),
+      ),
+    })
+    .nullable(),
 });
 export type HostStats = z.output<typeof HostStats>;
 

@@ -12,6 +12,8 @@ export const meanings: Readonly<Record<string, string>> = {
   cursor: 'Where the page begins: `next_cursor` of the previous response.',
   next_cursor: 'Where the next page begins; null on the last one.',
   desired_state: 'Whether the app is to run, or to answer 503.',
+  'apps.create.storage':
+    'Where the app keeps its data: `local` on the machine, `bucket` in RUNNER_BUCKET. Default: RUNNER_STORAGE.',
   status: 'Only those in this status.',
   'errors.set_status.status': 'The status that it gets.',
   deploy_id: 'The id of a deploy of the app.',
@@ -125,6 +127,7 @@ export const answerMeanings: Readonly<Record<string, Readonly<Record<string, str
     slug: 'Its name, which is part of its address.',
     owner: 'The id of the account that owns it.',
     desired_state: 'Whether it is to run.',
+    storage: 'Where it keeps its data: `local` on the machine, `bucket` in the bucket. It never changes.',
     status: 'Its current status.',
     asleep_since: 'The time since which it sleeps; null while it is awake.',
     woke_at: 'When it woke last.',

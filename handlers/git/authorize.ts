@@ -106,7 +106,14 @@ async function createForPush(
     throw new Problem('app_not_found', `There is no app ${slug}. ${how}; then push again.`);
   }
   const id = newId();
-  const made = await app(id).create({ id, slug, owner, quota: Number(env.RUNNER_MAX_APPS_PER_USER), at });
+  const made = await app(id).create({
+    id,
+    slug,
+    owner,
+    quota: Number(env.RUNNER_MAX_APPS_PER_USER),
+    storage: env.RUNNER_STORAGE,
+    at,
+  });
   // A concurrent push may have created it.
   if (!made.ok && (await findAppBySlug(db, slug)) === null) throw new Problem(made.code, made.detail);
 }

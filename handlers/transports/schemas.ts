@@ -51,6 +51,7 @@ export const examples: Readonly<Record<string, Json>> = {
     slug: 'shop',
     owner: '0f9q1a2b3c4d5e6f',
     desired_state: 'running',
+    storage: 'local',
     status: 'running',
     asleep_since: null,
     woke_at: AT,

@@ -26,6 +26,10 @@ export interface Env {
   VERSION: string;
   /** `on` or `off`: whether e-mails can be sent. */
   MAIL: string;
+  /** Where new apps keep their data. */
+  RUNNER_STORAGE: 'local' | 'bucket';
+  /** Whether the host has a bucket. */
+  HAS_BUCKET: 'true' | 'false';
   /** Requests per minute for each client and class of routes; 0 is off. */
   SERVICE_RATE_LIMIT_RPM: string;
   /** Requests per minute and client to the library; 0 is off. */

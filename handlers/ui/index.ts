@@ -112,7 +112,15 @@ class Server {
       const { id, hasSecondFactor, headers } = await this.#whoIs(request);
       const account = await this.#account(id);
       const urls = { api: env.PUBLIC_API_URL, git: env.PUBLIC_GIT_URL, app: env.PUBLIC_APP_URL };
-      const answer = { account, urls, version: env.VERSION, second_factor: hasSecondFactor, mail };
+      const answer = {
+        account,
+        urls,
+        version: env.VERSION,
+        second_factor: hasSecondFactor,
+        bucket: env.HAS_BUCKET === 'true',
+        storage: env.RUNNER_STORAGE,
+        mail,
+      };
       return Response.json(answer, { headers });
     } catch (error) {
       if (!(error instanceof Problem) || error.code !== 'unauthorized') throw error;

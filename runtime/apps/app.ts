@@ -2,6 +2,7 @@
 import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { SleepMarker } from '../../sqlite/host/apps.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
+import type { AppCluster } from '../bucket/app-cluster.ts';
 import type { Fleet, ReleaseRef } from '../fleets/life/fleet.ts';
 import { log, reason } from '../log.ts';
 import { SerialQueue } from '../queues/serial-queue.ts';
@@ -36,6 +37,8 @@ interface AppParts {
   wanted: WantedApp;
   preview: PreviewRow | null;
   fleet: Fleet;
+  /** Set for an app in the bucket. */
+  cluster: AppCluster | null;
   /** Options for reports of its state to the control plane. */
   reports: ReportOptions;
   /** Returns the directory of a release. */
@@ -47,6 +50,8 @@ export class App {
   /** The app and version that a preview shows; null for an app that is not a preview. */
   preview: PreviewRow | null;
   readonly fleet: Fleet;
+  /** Set for an app that keeps its data in the bucket. */
+  readonly cluster: AppCluster | null;
   /** Reports the state of the process to the control plane. */
   readonly report: StateReport;
   readonly #releaseDirectory: (deployId: string) => string;
@@ -58,10 +63,11 @@ export class App {
   /** Tail of the work queue: settles when all earlier work has ended. */
   readonly #work = new SerialQueue();
 
-  constructor({ wanted, preview, fleet, reports, releaseDirectory }: AppParts) {
+  constructor({ wanted, preview, fleet, cluster, reports, releaseDirectory }: AppParts) {
     this.wanted = wanted;
     this.preview = preview;
     this.fleet = fleet;
+    this.cluster = cluster;
     this.report = new StateReport(reports, this);
     this.#releaseDirectory = releaseDirectory;
   }

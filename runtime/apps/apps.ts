@@ -4,8 +4,10 @@ import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-c
 import type { AppRow } from '../../sqlite/host/apps.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
+import type { AppCluster } from '../bucket/app-cluster.ts';
+import type { Bucket } from '../bucket/bucket.ts';
 import { removeTree } from '../disk/remove.ts';
-import { moveToTrash } from '../disk/trash.ts';
+import { KEPT_MS, moveToTrash } from '../disk/trash.ts';
 import type { LeasedCell, LeaseOptions } from '../fleets/admission/leasing.ts';
 import type { FleetUsage } from '../fleets/life/fleet.ts';
 import { createRepository } from '../git/repository.ts';
@@ -32,6 +34,8 @@ export class StaleGeneration extends Error {}
 /** What `Apps` needs of the rest of the host. */
 export interface AppsOptions extends FleetsOptions {
   store: HostStore;
+  /** Null without a bucket. */
+  bucket: Bucket | null;
   baseDomain: string;
   /** Sends a message about an app to its owner. */
   say: (id: string, level: Level, words: string) => void;
@@ -106,11 +110,16 @@ export class Apps extends KnownApps {
 
   /** Returns each app's storage, with functions to stop it. */
   storages(): LimitedApp[] {
-    return [...this.apps].map(([id, { wanted, fleet, preview }]) => ({
+    return [...this.apps].map(([id, { wanted, fleet, preview, cluster }]) => ({
       id,
       slug: wanted.slug,
       countedWith: preview === null ? [] : this.#family(preview.parentId).filter((other) => other !== id),
-      directories: [this.#options.paths.data(id), this.#options.paths.buckets(id)],
+      directories: [
+        // What the disk has of data in the bucket is a copy.
+        ...(cluster ? [] : [this.#options.paths.data(id)]),
+        this.#options.paths.buckets(id),
+      ],
+      ...(cluster && { bytesInBucket: () => cluster.bytes() }),
       pid: fleet.pid,
       writtenBytes: fleet.writtenBytes,
       isHeld: fleet.isHeld,
@@ -155,6 +164,8 @@ export class Apps extends KnownApps {
     store.transaction(() => {
       store.apps.delete(id, generation, new Date().toISOString());
       store.secrets.deleteAll(id);
+      if (app?.cluster)
+        store.folderRemovals.add(id, new Date(Date.now() + (isKept ? KEPT_MS : 0)).toISOString());
     });
     this.#activity.delete(id);
     if (app) {
@@ -180,7 +191,9 @@ export class Apps extends KnownApps {
       releases: paths.releases(id),
       run: paths.run(id),
     });
-    if (!isKept) await removeTree(place);
+    if (isKept) return;
+    await removeTree(place);
+    await this.#options.bucket?.removals.run();
   }
 
   /**
@@ -333,6 +346,12 @@ export class Apps extends KnownApps {
     this.#openPreview(this.apps.get(row.parentId)!.wanted, row);
   }
 
+  /** The bucket answers again: apps that could not run without it may. */
+  bucketIsBack(): void {
+    for (const { cluster, fleet } of this.apps.values())
+      if (cluster !== null) fleet.bucketIsBack().catch(() => {});
+  }
+
   /** Drains and stops every fleet. */
   async close(): Promise<void> {
     for (const app of this.apps.values()) this.#reportUsage(app);
@@ -357,7 +376,8 @@ export class Apps extends KnownApps {
 
   #make(wanted: WantedApp, preview: PreviewRow | null): App {
     const { id } = wanted;
-    const fleet = fleetOf(id, preview, this.#activity, this.#options, {
+    const cluster = wanted.storage === 'bucket' ? this.#clusterFor(id) : null;
+    const fleet = fleetOf({ id, preview, cluster }, this.#activity, this.#options, {
       owner: () => this.ownerOf(id),
       say: (level, words) => this.#say(id, level, words),
       onState: (state) => this.apps.get(id)?.report.changed(state),
@@ -373,7 +393,17 @@ export class Apps extends KnownApps {
       },
     });
     const releaseDirectory = (deployId: string) => this.#options.paths.release(id, deployId);
-    return new App({ wanted, preview, fleet, reports: this.#options, releaseDirectory });
+    return new App({ wanted, preview, fleet, cluster, reports: this.#options, releaseDirectory });
+  }
+
+  /** @throws {Error} when the host has no bucket any more */
+  #clusterFor(id: string): AppCluster {
+    const { bucket } = this.#options;
+    if (bucket === null)
+      throw new Error(
+        `app ${id} keeps its data in a bucket: start Cellar with RUNNER_BUCKET and the settings of that bucket`,
+      );
+    return bucket.cluster(id, (words) => this.#say(id, 'warn', words));
   }
 
   #openPreview(parent: WantedApp, row: PreviewRow): App {

@@ -1,6 +1,7 @@
 // Creates the fleet of an app: the user, directories, secrets and services of its process.
 import type { ProcessState } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
+import type { AppCluster } from '../bucket/app-cluster.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import type { MemoryGauge } from '../fleets/admission/memory.ts';
 import type { Slots } from '../fleets/admission/slots.ts';
@@ -59,10 +60,17 @@ interface Listeners {
   onRest: (rest: { dueAt: number | null } | null) => Promise<void>;
 }
 
-/** @param preview what the preview shows; null for an app that is not a preview */
+/** The app of a fleet. */
+interface FleetApp {
+  id: string;
+  /** What the preview shows; null for an app that is not a preview. */
+  preview: PreviewRow | null;
+  /** Set for an app that keeps its data in the bucket. */
+  cluster: AppCluster | null;
+}
+
 export function fleetOf(
-  id: string,
-  preview: PreviewRow | null,
+  { id, preview, cluster }: FleetApp,
   activity: StoredActivity,
   options: FleetsOptions,
   listeners: Listeners,
@@ -88,6 +96,7 @@ export function fleetOf(
       owner: listeners.owner(),
     })),
     egress: options.egress,
+    ...(cluster && { cluster }),
     uiUrl: options.uiUrl,
     wakes: options.wakes,
     output: (deployId) => options.output(id, deployId),

@@ -1,6 +1,7 @@
 // Lookups of apps: by id, slug or host name, and by the queues that they consume.
 import type { ObservedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
+import type { AppCluster } from '../bucket/app-cluster.ts';
 import type { Fleet } from '../fleets/life/fleet.ts';
 import type { App } from './app.ts';
 import { HostNames } from './host-names.ts';
@@ -42,6 +43,11 @@ export abstract class KnownApps {
   /** Returns the account of an app, for scheduling that is fair between accounts. An app without an account counts as one. */
   ownerOf(id: string): string {
     return this.apps.get(id)?.wanted.owner ?? id;
+  }
+
+  /** Returns the cluster of an app in the bucket; null for one that keeps its data on this machine. */
+  clusterOf(id: string): AppCluster | null {
+    return this.apps.get(id)?.cluster ?? null;
   }
 
   /** Whether an app of that slug has the same owner as the app `id`. */

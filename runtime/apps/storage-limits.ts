@@ -110,7 +110,7 @@ export class StorageLimits {
     const everyMs = this.#options.disk.keen ? FAST_MS : CALM_MS;
     const isDue = (app: LimitedApp) =>
       app.isHeld
-        ? this.#held.get(app.id)?.cause === 'limit'
+        ? this.#held.get(app.id)?.cause === 'limit' && this.#isHeldDue(app, now)
         : this.#use.isDue(app, now, everyMs, this.#ceiling(app.id) - this.#besides(app));
     const due = apps.filter(isDue);
     if (due.length === 0) return;
@@ -123,6 +123,11 @@ export class StorageLimits {
       const measured = new Set(due.map(({ id }) => id));
       for (const app of this.#options.apps()) if (measured.has(app.id)) this.#judge(app);
     });
+  }
+
+  /** A stopped app may shrink by itself on the disk. In the bucket a measurement costs requests, so it is rare. */
+  #isHeldDue({ id, bytesInBucket }: LimitedApp, now: number): boolean {
+    return bytesInBucket === undefined || now - this.#use.measuredAt(id) >= CALM_MS;
   }
 
   #judge(app: LimitedApp): void {

@@ -17,6 +17,8 @@ export interface Storage {
   pid: number | null;
   /** Bytes that this process has written since its start, as the kernel counts them. Some file systems do not support it. */
   writtenBytes: number;
+  /** Counts the bytes of its data in the bucket, which costs requests there. Left out for data on this machine. */
+  bytesInBucket?: () => Promise<number>;
 }
 
 /** A measured value at a time, in MiB and ms. */
@@ -94,6 +96,11 @@ export class StorageUse {
     return this.#known.get(id)?.size?.megabytes ?? null;
   }
 
+  /** Returns when an app was measured last, as `performance.now()`; long ago before that. */
+  measuredAt(id: string): number {
+    return this.#known.get(id)?.size?.at ?? Number.NEGATIVE_INFINITY;
+  }
+
   /** Returns the MiB by which an app's writes or storage have grown in the window. */
   growth(id: string): number {
     const known = this.#known.get(id);
@@ -104,11 +111,19 @@ export class StorageUse {
    * Whether an app should be measured: it never was; or it may have changed since, and `everyMs` are over or its writes
    * since then may have reached `limitMb`.
    */
-  isDue({ id, writtenBytes }: Storage, now: number, everyMs: number, limitMb: number): boolean {
+  isDue(
+    { id, pid, writtenBytes, bytesInBucket }: Storage,
+    now: number,
+    everyMs: number,
+    limitMb: number,
+  ): boolean {
     const known = this.#of(id);
+    // Data in the bucket is counted only while a process may write it.
+    if (bytesInBucket && pid === null) return false;
     if (known.size === null) return true;
     if (!known.stale) return false;
     const since = writtenBytes / BYTES_IN_MB - known.writtenAtMeasure;
+    if (bytesInBucket && since === 0) return false;
     return now - known.size.at >= everyMs || known.size.megabytes + since >= limitMb;
   }
 
@@ -120,11 +135,15 @@ export class StorageUse {
       const sizes = await count(paths, signal);
       if (signal.aborted) return;
       const at = performance.now();
-      for (const { id, directories, pid, writtenBytes } of portion) {
+      for (const { id, directories, pid, writtenBytes, bytesInBucket } of portion) {
         const known = this.#of(id);
+        const inBucket = bytesInBucket ? await bytesInBucket().catch(() => null) : 0;
+        if (inBucket === null) continue;
         // A missing directory stores nothing.
         const counted = directories.flatMap((path) => sizes.get(path) ?? []);
-        const megabytes = counted.length > 0 ? counted.reduce((a, b) => a + b) : (known.size?.megabytes ?? 0);
+        const local = counted.reduce((a, b) => a + b, 0);
+        const isKnown = counted.length > 0 || bytesInBucket;
+        const megabytes = isKnown ? local + inBucket / BYTES_IN_MB : (known.size?.megabytes ?? 0);
         known.size = { at, megabytes };
         known.kept.add(known.size, this.#windowMs);
         known.writtenAtMeasure = writtenBytes / BYTES_IN_MB;

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
 import { Backoff } from '../processes/backoff.ts';
+import type { BucketOwner } from './owner.ts';
 import type { S3Place } from './place.ts';
 import type { UnusableStore } from './probe.ts';
 
@@ -12,11 +13,14 @@ const CLOCK_PROBLEM_MS = 2_000;
 
 export class BucketCheck {
   readonly #place: S3Place;
+  readonly #owner: () => Promise<BucketOwner>;
   readonly #closing = new AbortController();
   #problem: string | null = null;
 
-  constructor(place: S3Place) {
+  /** @param owner returns this Cellar, once its id is on the disk */
+  constructor(place: S3Place, owner: () => Promise<BucketOwner>) {
     this.#place = place;
+    this.#owner = owner;
   }
 
   /** Why the bucket cannot be used; null when nothing is known to be wrong. */
@@ -57,7 +61,9 @@ export class BucketCheck {
 
   async #probe(): Promise<void> {
     const { probe } = await import('./probe.ts');
+    const { claimBucket } = await import('./owner.ts');
     const { clockMs } = await probe(this.#place);
+    await claimBucket(this.#place, await this.#owner());
     const difference = Math.abs(clockMs);
     const isProblem = difference > CLOCK_PROBLEM_MS;
     this.#problem = isProblem

@@ -4,6 +4,7 @@ import type { HostOverview } from '../../handlers/contract/host/host-routes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { StorageLimits } from '../apps/storage-limits.ts';
+import type { Bucket } from '../bucket/bucket.ts';
 import type { DeployQueue } from '../builds/queue/queue.ts';
 import type { DiskWatch } from '../disk/disk-watch.ts';
 import type { MemoryGauge } from '../fleets/admission/memory.ts';
@@ -28,6 +29,8 @@ export interface StatsOptions {
   slots: Slots;
   wakes: WakeFigures;
   snapshots: Snapshots;
+  /** Null without a bucket. */
+  bucket: Bucket | null;
   /** Returns whether the control plane's process answers, and how often it was restarted. */
   controlPlane: () => { answers: boolean; restarts: number };
 }
@@ -89,7 +92,18 @@ export async function hostStats(parts: StatsOptions): Promise<HostStats> {
     },
     control_plane: parts.controlPlane(),
     snapshots: parts.snapshots.state,
+    bucket: bucketStats(parts),
   };
+}
+
+function bucketStats({ bucket, apps }: StatsOptions): HostStats['bucket'] {
+  if (bucket === null) return null;
+  const counted = [...bucket.counts].flatMap(([id, { writes, reads, deletes }]) => {
+    const slug = apps.get(id)?.wanted.slug;
+    return slug === undefined ? [] : [{ id, slug, writes, reads, deletes }];
+  });
+  const all = counted.toSorted((a, b) => b.writes + b.reads - (a.writes + a.reads));
+  return { problem: bucket.problem, apps: all.slice(0, APPS_SHOWN) };
 }
 
 /** Returns the apps that use most memory; of equal ones, those that use most disk. */

@@ -13,6 +13,8 @@ export interface PeriodicJobsOptions {
   control: Control;
   /** Directory of deleted files. */
   trash: string;
+  /** Removes the folders of deleted apps from the bucket. Must not reject. */
+  removeFolders: () => Promise<void>;
   /** Checks the apps and the memory. */
   tick: () => void;
   /** Puts unused apps to sleep. */
@@ -43,7 +45,7 @@ export class PeriodicJobs {
 
   /** Reconciles, then starts the jobs that need the control plane. */
   async start(): Promise<void> {
-    const { trash } = this.#options;
+    const { trash, removeFolders } = this.#options;
     await this.reconcile();
     this.#every(RECONCILE_EVERY_MS, () => {
       void this.reconcile();
@@ -53,6 +55,7 @@ export class PeriodicJobs {
         'pending hostnames were not looked up; it is tried again in a minute',
       );
       void this.#call('/internal/prune', {}, 'old records stay; it is tried again in a minute');
+      void removeFolders();
       emptyTrash(trash).catch((error: unknown) => log('warn', 'trash stays', { error: reason(error) }));
     });
   }

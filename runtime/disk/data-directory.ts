@@ -80,6 +80,8 @@ export function layoutOf(root: string) {
     signInKey: join(root, 'sign-in-key'),
     /** Authenticates the host to the control plane and the control UI. */
     hostSecret: join(root, 'host-secret'),
+    /** Secrets of apps in the bucket are derived from it. */
+    clusterKey: join(root, 'cluster-key'),
     database: join(root, 'host.sqlite'),
     control: join(root, 'control'),
     /** The sign-in database. Like the control plane's, it holds data about people. */
@@ -96,6 +98,8 @@ export function layoutOf(root: string) {
     allBuckets: join(root, 'buckets'),
     /** An app's buckets and their socket. */
     buckets: (appId: string) => `${root}/buckets/${appId}`,
+    /** Data of an app, from a snapshot, that is to replace what is in the bucket. */
+    importing: (appId: string) => `${root}/importing/${appId}`,
     /** The listening sockets of app services are created here. */
     serviceSockets: join(root, 'doors'),
     /** The socket for the streams of children. */
@@ -202,14 +206,14 @@ export function openToUsers(paths: Layout): void {
 }
 
 /** Returns the secret in `path`. Makes it (256 bits, with `prefix`) when it is missing. Mode 0600. */
-export function keptSecret(path: string, prefix = ''): string {
+export function keptSecret(path: string, prefix = '', encoding: 'base64url' | 'hex' = 'base64url'): string {
   try {
     const kept = readFileSync(path, 'utf8').trim();
     if (kept !== '') return kept;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
-  const made = prefix + randomBytes(32).toString('base64url');
+  const made = prefix + randomBytes(32).toString(encoding);
   writeAtomic(path, `${made}\n`);
   return made;
 }

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { log, reason } from '../log.ts';
 import { removeTree } from './remove.ts';
 
-const KEPT_MS = 7 * 24 * 60 * 60_000;
+/** How long files of a deleted app are kept, in ms. */
+export const KEPT_MS = 7 * 24 * 60 * 60_000;
 
 /**
  * Moves an app's files into the trash. Skips missing ones.

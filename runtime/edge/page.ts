@@ -74,6 +74,16 @@ const ADVICE: Record<RefusalReason, Advice> = {
       'Start the app on its page in Cellar. If you did not stop it, its last error there says why it was stopped.',
     again: false,
   },
+  bucket_away: {
+    state: 'Waiting',
+    shape: 'half',
+    colour: 'sleep',
+    title: "The app's data is out of reach",
+    visitor: SOON,
+    owner:
+      'The bucket with the data of the app does not answer this host. The app starts again by itself once it does.',
+    again: true,
+  },
   crashed: {
     state: 'Crashed',
     shape: 'filled',

@@ -9,6 +9,7 @@ export type RefusalReason =
   | 'crashed'
   | 'wake_failed'
   | 'shed'
+  | 'bucket_away'
   | 'rate_limited'
   | 'held_too_long'
   | 'too_many_held'

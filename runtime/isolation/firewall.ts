@@ -14,6 +14,8 @@ export interface CellNetwork {
   egress: readonly string[];
   /** Ports of this Cellar, closed to apps on every address of this machine. */
   ownPorts: readonly number[];
+  /** Ports on loopback that apps may connect to: that of the bucket proxy. */
+  openPorts: readonly number[];
 }
 
 /** An endpoint on a private network that builds need. */
@@ -75,7 +77,7 @@ export class Firewall {
 export async function openFirewall(
   name: string,
   users: AppUsers[],
-  { egress, ownPorts }: CellNetwork = { egress: [], ownPorts: [] },
+  { egress, ownPorts, openPorts }: CellNetwork = { egress: [], ownPorts: [], openPorts: [] },
 ): Promise<Firewall | string> {
   const table = name.replaceAll('-', '_');
   const cells = users.flatMap(({ cell }) => (cell === null ? [] : [cell.uid]));
@@ -89,6 +91,7 @@ export async function openFirewall(
         allowed(table, 'resolvers', nameServers()),
         opened(table, new Egress(egress)),
         add(table, 'own_ports', [...ownPorts]),
+        add(table, 'open_ports', [...openPorts]),
       ].join(''),
     );
     return new Firewall(table);
@@ -113,6 +116,7 @@ function rules(table: string): string {
   set registries4 { type ipv4_addr . inet_service; }
   set registries6 { type ipv6_addr . inet_service; }
   set own_ports { type inet_service; }
+  set open_ports { type inet_service; }
   set named4 { type ipv4_addr; flags interval; auto-merge; }
   set named6 { type ipv6_addr; flags interval; auto-merge; }
   set opened4 { type ipv4_addr; flags interval; auto-merge; }
@@ -146,6 +150,7 @@ function rules(table: string): string {
   }
   chain cells {
     jump resolvers
+    ip daddr 127.0.0.1 tcp dport @open_ports accept
     fib daddr type local th dport @own_ports goto refuse
     ip daddr @named4 accept
     ip6 daddr @named6 accept

@@ -3,6 +3,7 @@ import { Apps } from '../apps/apps.ts';
 import { OutwardServices } from '../apps/outward-services.ts';
 import { Services } from '../apps/services.ts';
 import { StorageLimits } from '../apps/storage-limits.ts';
+import { bucketPlace } from '../bucket/place.ts';
 import { isLocal } from '../config.ts';
 import type { Gateway } from '../edge/gateway.ts';
 import { MemoryGauge } from '../fleets/admission/memory.ts';
@@ -64,6 +65,7 @@ export function makeApps(
   });
   const apps = new Apps({
     store,
+    bucket: base.bucket,
     paths,
     workerd: base.workerd,
     users,
@@ -105,6 +107,7 @@ export function makeApps(
     store,
     paths,
     place,
+    bucket: bucketPlace(config),
     keep: {
       count: config.RUNNER_SNAPSHOT_KEEP,
       days: config.RUNNER_SNAPSHOT_KEEP_DAYS,

@@ -3,7 +3,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import type { Addresses } from '../addresses.ts';
 import { Secrets } from '../apps/secrets.ts';
-import { BucketCheck } from '../bucket/bucket-check.ts';
+import { Bucket } from '../bucket/bucket.ts';
 import { bucketPlace } from '../bucket/place.ts';
 import type { Config } from '../config.ts';
 import { claim, keptSecret, type Layout, layout } from '../disk/data-directory.ts';
@@ -25,7 +25,8 @@ export function makeBase(config: Config) {
   const paths = layout(config.RUNNER_DATA_DIR);
   const { release, disk, token, store } = openDataDirectory(config, paths);
   const workerd = workerdPath();
-  const bucket = bucketPlace(config);
+  const place = bucketPlace(config);
+  const people = appUsers(paths, store.buildUsers, workerd);
   /** Null until the ports are known. */
   const known: { addresses: Addresses | null } = { addresses: null };
   return {
@@ -38,11 +39,24 @@ export function makeBase(config: Config) {
     workerd,
     known,
     /** Null without a bucket. */
-    bucket: bucket && new BucketCheck(bucket),
+    bucket:
+      place &&
+      new Bucket({
+        place,
+        clusterKey: (config.RUNNER_CLUSTER_KEY || keptSecret(paths.clusterKey, '', 'hex')).toLowerCase(),
+        owner: async () => {
+          const cellar = store.snapshots.cellar();
+          await store.synced();
+          return { cellar, hasApps: store.apps.all().some(({ wanted }) => wanted.storage === 'bucket') };
+        },
+        user: () => people.users('bucket-proxy').cell,
+        importing: paths.importing,
+        removals: store.folderRemovals,
+      }),
     /** Authenticates the host to the control plane and the control UI. */
     secret: keptSecret(paths.hostSecret),
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
-    ...appUsers(paths, store.buildUsers, workerd),
+    ...people,
     isolation: new Isolation(paths.machineName, config.RUNNER_CELL_MAX_MB),
     /** The addresses that the host may connect to for a tenant. */
     reachable: new PublicAddresses(config.RUNNER_EGRESS_ALLOW),

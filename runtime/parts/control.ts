@@ -52,6 +52,7 @@ export function makeControl(
       streams: new LiveStreams(),
       controlPlane: () => ({ answers: control.answers, restarts: control.restarts }),
       outbox,
+      bucket: base.bucket,
       storageLimits: storage,
       domains: new DomainChecks({
         baseDomain: config.RUNNER_BASE_DOMAIN,

@@ -45,13 +45,21 @@ export async function copyIntoPreview(
   requireRoom(options, parent.id);
   log("copying the app's storage");
   const work = join(paths.restoring, `${id}-${Date.now()}`);
-  const of = { id: parent.id, slug: parent.slug, liveDeployId: null, user: users(parent.id).cell };
+  const isInBucket = apps.clusterOf(parent.id) !== null;
+  const of = {
+    id: parent.id,
+    slug: parent.slug,
+    liveDeployId: null,
+    user: users(parent.id).cell,
+    isInBucket,
+  };
   try {
     await snapshots.copy(of, work, apps.ownerOf(parent.id), signal);
     signal.throwIfAborted();
     for (const [from, to] of [
       [join(work, 'data'), paths.data(id)],
       [join(work, 'buckets'), paths.buckets(id)],
+      [join(work, 'importing'), paths.importing(id)],
     ] as const) {
       if (!existsSync(from)) continue;
       // Left by an interrupted copy.

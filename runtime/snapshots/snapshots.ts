@@ -2,6 +2,7 @@
 import { rm } from 'node:fs/promises';
 import type { HostStats, Verified } from '../../handlers/contract/admin.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
+import type { S3Place } from '../bucket/place.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { log, reason } from '../log.ts';
 import { FairQueue } from '../queues/fair-queue.ts';
@@ -31,6 +32,8 @@ export interface SnapshotsOptions {
   store: HostStore;
   paths: Layout;
   place: StorePlace;
+  /** Where apps in the bucket have their data; null without a bucket. */
+  bucket: S3Place | null;
   keep: Keep;
   /** Time between snapshots, in ms; null: no schedule. */
   everyMs: number | null;
@@ -112,11 +115,20 @@ export class Snapshots {
    */
   take(why: string): Promise<Taken> {
     return this.#next(async () => {
-      const { paths, place, keep, hasUsers } = this.#options;
+      const { paths, place, bucket, keep, hasUsers } = this.#options;
       const begun = performance.now();
       try {
         const of = await this.#name();
-        const job = { kind: 'take', root: paths.root, store: place, of, why, keep, hasUsers } as const;
+        const job = {
+          kind: 'take',
+          root: paths.root,
+          store: place,
+          of,
+          why,
+          keep,
+          hasUsers,
+          bucket,
+        } as const;
         const taken = await this.#jobs.run<'take'>(job, this.#ending.signal);
         this.#remember(taken.head);
         this.#newest = taken.head.id;
@@ -171,7 +183,8 @@ export class Snapshots {
    * @throws {Error} then there is no such directory; {QueueFull}; the reason of `left`, which ends the copy or its wait
    */
   copy(app: CapturedApp, into: string, owner: string, left: AbortSignal): Promise<Copied> {
-    const job = { kind: 'copy', root: this.#options.paths.root, app, into } as const;
+    const { paths, bucket } = this.#options;
+    const job = { kind: 'copy', root: paths.root, app, bucket, into } as const;
     const signal = AbortSignal.any([this.#ending.signal, left]);
     return this.#queue.run({ owner, signal }, () => this.#jobs.run<'copy'>(job, signal));
   }

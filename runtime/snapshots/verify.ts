@@ -1,12 +1,12 @@
 // Verifies that the store has all packs that snapshots need, undamaged.
 import { hash } from 'node:crypto';
 import type { Verified } from '../../handlers/contract/admin.ts';
+import { MissingObject, type Store } from '../bucket/store.ts';
 import { NotThere, Unusable } from './errors.ts';
 import { listSnapshots, manifestName, type Part, readManifest } from './store/manifest.ts';
 import { requireOwn } from './store/owner.ts';
 import { packName } from './store/packs.ts';
 import { openStore, type StorePlace } from './store/place.ts';
-import { MissingObject, type Store } from './store/store.ts';
 
 export interface VerifyJob {
   kind: 'verify';

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Release } from '../../bundler/release.ts';
+import type { AppCluster } from '../bucket/app-cluster.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { moveToTrash } from '../disk/trash.ts';
 import type { StorageNames } from './names.ts';
@@ -16,19 +17,21 @@ export interface DeletedClass {
 /**
  * Returns the remaining data of deleted classes that the live release lacks. If a killed host did not move it, the next
  * deploy finds it again.
- * @param release the live one
+ * @param of.release the live one
+ * @param of.cluster set for an app in the bucket
  */
-export function findDeletedClasses(
+export async function findDeletedClasses(
   { data }: Pick<Layout, 'data'>,
   appId: string,
-  { deletedClasses = {} }: Pick<StorageNames, 'deletedClasses'>,
-  release: Release,
-): DeletedClass[] {
-  const serving = new Set(release.classes.map(({ storageId }) => storageId));
-  return Object.entries(deletedClasses)
+  of: { storage: Pick<StorageNames, 'deletedClasses'>; release: Release; cluster: AppCluster | null },
+): Promise<DeletedClass[]> {
+  const serving = new Set(of.release.classes.map(({ storageId }) => storageId));
+  const classes = Object.entries(of.storage.deletedClasses ?? {})
     .filter(([id]) => !serving.has(id))
-    .map(([id, className]) => ({ id, className, path: join(data(appId), 'do', id) }))
-    .filter(({ path }) => existsSync(path));
+    .map(([id, className]) => ({ id, className, path: join(data(appId), 'do', id) }));
+  if (of.cluster === null || classes.length === 0) return classes.filter(({ path }) => existsSync(path));
+  const stored = await of.cluster.objects(classes.map(({ id }) => id));
+  return classes.filter(({ id }) => Object.keys(stored[id]!).length > 0);
 }
 
 /** Moves the data of an app's deleted classes to the trash. */

@@ -11,3 +11,10 @@ export function objectId(uniqueKey: string, name: string): string {
   const first = sign(name);
   return Buffer.concat([first, sign(first)]).toString('hex');
 }
+
+/** Whether an id is one of this namespace: its second half is a signature of the first. */
+export function isIdOf(uniqueKey: string, id: string): boolean {
+  const key = createHash('sha256').update(uniqueKey).digest();
+  const signature = createHmac('sha256', key).update(Buffer.from(id.slice(0, 2 * HALF), 'hex'));
+  return signature.digest('hex').startsWith(id.slice(2 * HALF));
+}

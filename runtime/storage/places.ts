@@ -1,5 +1,4 @@
 // Maps the owner's names of storage to workerd's files.
-import { createHash, createHmac } from 'node:crypto';
 import { join } from 'node:path';
 import type { QueueConsumer, Release, Workflow } from '../../bundler/release.ts';
 import type { StorageNames } from './names.ts';
@@ -66,12 +65,4 @@ export function find(all: Stored[], asked: string): Stored | undefined {
 /** Returns the file of an object. @param data the app's data directory */
 export function objectFile(data: string, uniqueKey: string, objectId: string): string {
   return join(data, 'do', uniqueKey, `${objectId}.sqlite`);
-}
-
-/** Returns the id of an object created by name, as workerd computes it. */
-export function objectId(uniqueKey: string, name: string): string {
-  const key = createHash('sha256').update(uniqueKey).digest();
-  const half = (of: string | Buffer) => createHmac('sha256', key).update(of).digest().subarray(0, 16);
-  const first = half(name);
-  return Buffer.concat([first, half(first)]).toString('hex');
 }

@@ -75,6 +75,7 @@ export class StorageReaders {
   /**
    * Returns the answer to a query, as unparsed JSON.
    * @param settled resolves when no operation on the app's process runs: stopping it ends all processes of its user
+   * @param within runs the reading in its turn, when the files can be read
    * @throws {ReadingRefused}, and the signal's reason when it aborts first
    */
   async ask(
@@ -82,11 +83,12 @@ export class StorageReaders {
     user: User | null,
     question: Question,
     settled: () => Promise<void> = () => Promise.resolve(),
+    within: (read: () => Promise<Buffer>) => Promise<Buffer> = (read) => read(),
   ): Promise<Buffer> {
     const { appId, owner, signal } = clientInfo;
     try {
       return await this.#queue.run({ owner, key: appId, signal }, () =>
-        this.#inTurn(clientInfo, user, question, settled),
+        within(() => this.#inTurn(clientInfo, user, question, settled)),
       );
     } catch (error) {
       if (!(error instanceof QueueFull)) throw error;

@@ -11,12 +11,16 @@ import type {
 import { INSTANCE_STATUSES } from '../../handlers/contract/storage/workflows.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
+import type { ObjectSizes } from '../bucket/app-folder.ts';
 import { readRelease } from '../builds/release/release.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { workflowKey } from '../fleets/config/workflows.ts';
 import type { AppUsers } from '../isolation/users.ts';
+import { reason } from '../log.ts';
+import { loadNeeded, type Needed } from './loading.ts';
 import { emptyNames } from './names.ts';
-import { find, objectFile, objectId, type Places, placesOf, type Stored } from './places.ts';
+import { objectId } from './object-id.ts';
+import { find, objectFile, type Places, placesOf, type Stored } from './places.ts';
 import { type ClientInfo, ReadingRefused, type StorageReaders } from './reading.ts';
 
 /** Unique keys of the data of workerd's own services. */
@@ -48,28 +52,45 @@ export class StorageQueries {
     const { appId } = looker;
     const { databases, namespaces, classes, queues } = await this.places(appId);
     const named = ({ id, binding }: Stored) => ({ id, binding });
-    return this.#ask(looker, {
-      kind: 'overview',
-      databases: databases.map((each) => ({
-        ...named(each),
-        name: each.name,
-        path: this.#file(appId, DATABASE_KEY, each),
-      })),
-      namespaces: namespaces.map((each) => ({ ...named(each), ...this.#namespace(appId, each) })),
-      classes: classes.map(({ className, storageId }) => ({
-        class_name: className,
-        directory: this.#directory(appId, storageId),
-      })),
-      queues,
-      queueDirectory: this.#directory(appId, QUEUE_KEY),
-    });
+    const sizes = await this.#sizes(looker, [NAMESPACE_KEY, ...classes.map(({ storageId }) => storageId)]);
+    return this.#ask(
+      looker,
+      {
+        kind: 'overview',
+        databases: databases.map((each) => ({
+          ...named(each),
+          name: each.name,
+          path: this.#file(appId, DATABASE_KEY, each),
+        })),
+        namespaces: namespaces.map((each) => ({
+          ...named(each),
+          ...this.#namespace(appId, each),
+          counted: sizes?.[NAMESPACE_KEY]?.[objectId(NAMESPACE_KEY, each.storageId)] ?? null,
+        })),
+        classes: classes.map(({ className, storageId }) => ({
+          class_name: className,
+          directory: this.#directory(appId, storageId),
+          counted: sizes === null ? null : totalOf(sizes[storageId]!),
+        })),
+        queues,
+        queueDirectory: this.#directory(appId, QUEUE_KEY),
+      },
+      {
+        objects: {
+          [DATABASE_KEY]: databases.map(({ storageId }) => objectId(DATABASE_KEY, storageId)),
+          [NAMESPACE_KEY]: namespaces.map(({ storageId }) => objectId(NAMESPACE_KEY, storageId)),
+          [QUEUE_KEY]: queues.length === 0 ? [] : 'all',
+        },
+      },
+    );
   }
 
   async database(looker: StorageReader, { database, ...asked }: DatabaseQuestion): Promise<Buffer> {
     const { appId } = looker;
     const { databases } = await this.places(appId);
     const found = required(find(databases, database), `no database ${database}`);
-    return this.#ask(looker, { kind: 'database', path: this.#file(appId, DATABASE_KEY, found), ...asked });
+    const path = this.#file(appId, DATABASE_KEY, found);
+    return this.#ask(looker, { kind: 'database', path, ...asked }, databaseOf(found));
   }
 
   /** A database's schema and rows as SQL, or only some tables. */
@@ -77,7 +98,8 @@ export class StorageQueries {
     const { appId } = looker;
     const { databases } = await this.places(appId);
     const found = required(find(databases, database), `no database ${database}`);
-    return this.#ask(looker, { kind: 'export', path: this.#file(appId, DATABASE_KEY, found), tables });
+    const path = this.#file(appId, DATABASE_KEY, found);
+    return this.#ask(looker, { kind: 'export', path, tables }, databaseOf(found));
   }
 
   async objects(
@@ -92,10 +114,22 @@ export class StorageQueries {
     );
     const id = object ?? (name === null ? null : objectId(storageId, name));
     const directory = this.#directory(appId, storageId);
-    if (id === null) return this.#ask(looker, { kind: 'objects', directory, ...asked });
+    const sizes = await this.#sizes(looker, [storageId]);
+    const alarms = await this.#alarms(looker, storageId);
+    if (id === null) {
+      const { after, limit } = asked;
+      const page = Object.keys(sizes?.[storageId] ?? {})
+        .filter((each) => after === null || each > after)
+        .sort()
+        // One more tells whether another page follows.
+        .slice(0, limit + 1);
+      const needed = { objects: { [storageId]: page } };
+      return this.#ask(looker, { kind: 'objects', directory, alarms, ...asked }, needed);
+    }
     if (!/^[0-9a-f]{64}$/.test(id))
       throw new ReadingRefused('storage_not_found', 'the class has no such object');
-    return this.#ask(looker, { kind: 'object', directory, object: id, name, ...asked });
+    const needed = { objects: { [storageId]: [id] } };
+    return this.#ask(looker, { kind: 'object', directory, alarms, object: id, name, ...asked }, needed);
   }
 
   /** The keys of a namespace, or one value. */
@@ -104,7 +138,12 @@ export class StorageQueries {
     const { namespaces } = await this.places(appId);
     const found = required(find(namespaces, namespace), `no namespace ${namespace}`);
     const kind = asked.key === null ? 'keys' : 'key';
-    return this.#ask(looker, { kind, ...this.#namespace(appId, found), ...asked });
+    const { storageId } = found;
+    const needed = {
+      objects: { [NAMESPACE_KEY]: [objectId(NAMESPACE_KEY, storageId)] },
+      ...(asked.key !== null && { value: { namespace: storageId, key: asked.key } }),
+    };
+    return this.#ask(looker, { kind, ...this.#namespace(appId, found), ...asked }, needed);
   }
 
   /** The Workflows of the live release, with their instances' storage. */
@@ -112,33 +151,50 @@ export class StorageQueries {
     const { appId } = looker;
     const { workflows } = await this.places(appId);
     if (workflows.length === 0) return Buffer.from('[]');
-    return this.#ask(looker, {
-      kind: 'workflows',
-      workflows: workflows.map(({ name, className, binding }) => ({
-        name,
-        class_name: className,
-        binding,
-        directory: this.#directory(appId, workflowKey(name)),
-      })),
-    });
+    const sizes = await this.#sizes(
+      looker,
+      workflows.map(({ name }) => workflowKey(name)),
+    );
+    return this.#ask(
+      looker,
+      {
+        kind: 'workflows',
+        workflows: workflows.map(({ name, className, binding }) => ({
+          name,
+          class_name: className,
+          binding,
+          directory: this.#directory(appId, workflowKey(name)),
+          counted: sizes === null ? null : totalOf(sizes[workflowKey(name)]!),
+        })),
+      },
+      { objects: {} },
+    );
   }
 
   async instances(looker: StorageReader, { workflow, ...asked }: InstancesQuestion): Promise<Buffer> {
     const { appId } = looker;
     const { name } = await this.workflow(appId, workflow);
-    return this.#ask(looker, {
-      kind: 'instances',
-      directory: this.#directory(appId, workflowKey(name)),
-      statuses: INSTANCE_STATUSES,
-      ...asked,
-    });
+    const key = workflowKey(name);
+    return this.#ask(
+      looker,
+      {
+        kind: 'instances',
+        directory: this.#directory(appId, key),
+        statuses: INSTANCE_STATUSES,
+        isLoaded: this.#options.apps.clusterOf(appId) !== null,
+        ...asked,
+      },
+      { objects: { [key]: 'all' } },
+    );
   }
 
   async instance(looker: StorageReader, asked: { workflow: string; instance: string }): Promise<Buffer> {
     const { appId } = looker;
     const key = workflowKey((await this.workflow(appId, asked.workflow)).name);
-    const path = objectFile(this.#options.paths.data(appId), key, objectId(key, asked.instance));
-    return this.#ask(looker, { kind: 'instance', path, statuses: INSTANCE_STATUSES });
+    const id = objectId(key, asked.instance);
+    const path = objectFile(this.#options.paths.data(appId), key, id);
+    const needed = { objects: { [key]: [id] } };
+    return this.#ask(looker, { kind: 'instance', path, statuses: INSTANCE_STATUSES }, needed);
   }
 
   /** Finds a Workflow of the live release by name or binding. */
@@ -158,13 +214,51 @@ export class StorageQueries {
     return placesOf({ ...emptyNames(), ...store.apps.storageNames(appId) }, release);
   }
 
-  #ask(
+  /** @param needed what must be on the disk first, for an app in the bucket */
+  async #ask(
     { appId, signal }: StorageReader,
     question: { kind: string } & Record<string, unknown>,
+    needed: Needed,
   ): Promise<Buffer> {
     const { users, readers, apps } = this.#options;
-    return readers.ask({ appId, owner: apps.ownerOf(appId), signal }, users(appId).cell, question, () =>
-      apps.settled(appId),
+    const cluster = apps.clusterOf(appId);
+    // An app that never had a process has stored nothing.
+    const isLocal = cluster === null || apps.get(appId)?.liveDeployId === null;
+    const load = (read: () => Promise<Buffer>) =>
+      apps
+        .withCell(appId, 'a reading of its storage', async (cell) => {
+          await loadNeeded(cluster!, cell, needed);
+          return read();
+        })
+        .catch((error: unknown) => {
+          if (error instanceof ReadingRefused || signal?.aborted) throw error;
+          throw new ReadingRefused('app_unavailable', reason(error));
+        });
+    const clientInfo = { appId, owner: apps.ownerOf(appId), signal };
+    const settled = () => apps.settled(appId);
+    return readers.ask(clientInfo, users(appId).cell, question, settled, isLocal ? undefined : load);
+  }
+
+  /** The bytes of each object of the namespaces; null for an app that keeps its data on this machine. */
+  async #sizes(
+    { appId, signal }: StorageReader,
+    keys: string[],
+  ): Promise<Record<string, ObjectSizes> | null> {
+    const cluster = this.#options.apps.clusterOf(appId);
+    return cluster === null ? null : cluster.objects(keys, signal);
+  }
+
+  /** The alarms of a namespace by object id, in ms since 1970; null where they are on the disk. */
+  async #alarms(
+    { appId, signal = new AbortController().signal }: StorageReader,
+    uniqueKey: string,
+  ): Promise<Record<string, { name: string; alarm: number | null }> | null> {
+    const cluster = this.#options.apps.clusterOf(appId);
+    if (cluster === null) return null;
+    const request = { earliest: [], named: [uniqueKey], before: Number.MAX_SAFE_INTEGER };
+    const { alarms } = await cluster.readAlarms(request, signal);
+    return Object.fromEntries(
+      alarms.flat().map(({ name, time }) => [objectId(uniqueKey, name), { name, alarm: time }]),
     );
   }
 
@@ -176,14 +270,27 @@ export class StorageQueries {
     return objectFile(this.#options.paths.data(appId), uniqueKey, objectId(uniqueKey, storageId));
   }
 
-  #namespace(appId: string, namespace: Stored): { path: string; blobs: string } {
+  #namespace(appId: string, namespace: Stored): { path: string; blobs: string; cache: string } {
     const id = objectId(NAMESPACE_KEY, namespace.storageId);
     const blobs = join(this.#options.paths.data(appId), 'kv');
-    return { path: this.#file(appId, NAMESPACE_KEY, namespace), blobs: join(blobs, id, 'b') };
+    return {
+      path: this.#file(appId, NAMESPACE_KEY, namespace),
+      blobs: join(blobs, id, 'b'),
+      cache: join(blobs, 'c'),
+    };
   }
 }
 
 function required<Value>(value: Value | undefined, missing: string): Value {
   if (value === undefined) throw new ReadingRefused('storage_not_found', `the app has ${missing}`);
   return value;
+}
+
+function databaseOf({ storageId }: Stored): Needed {
+  return { objects: { [DATABASE_KEY]: [objectId(DATABASE_KEY, storageId)] } };
+}
+
+function totalOf(sizes: ObjectSizes): { objects: number; bytes: number } {
+  const all = Object.values(sizes);
+  return { objects: all.length, bytes: all.reduce((sum, bytes) => sum + bytes, 0) };
 }

@@ -19,6 +19,7 @@ import warnings from './migrations/0016_warnings.sql';
 import domainProof from './migrations/0017_domain_proof.sql';
 import guestInvites from './migrations/0018_guest_invites.sql';
 import versions from './migrations/0019_versions.sql';
+import storage from './migrations/0020_storage.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -41,6 +42,7 @@ const migrations: Migration[] = [
   { name: '0017_domain_proof.sql', sql: domainProof },
   { name: '0018_guest_invites.sql', sql: guestInvites },
   { name: '0019_versions.sql', sql: versions },
+  { name: '0020_storage.sql', sql: storage },
 ];
 
 /**

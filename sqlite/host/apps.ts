@@ -76,7 +76,7 @@ export function appQueries(database: Database) {
     /** Returns every app that is not deleted, by id, without previews: those are not in the control plane. */
     all: (): AppRow[] =>
       all.all().map((row) => ({
-        wanted: JSON.parse(row.wanted) as WantedApp,
+        wanted: { storage: 'local', ...(JSON.parse(row.wanted) as WantedApp) },
         liveDeployId: row.live_deploy_id,
         deployedAt: row.deployed_at,
         consumes: JSON.parse(row.consumes) as string[],

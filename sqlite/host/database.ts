@@ -132,6 +132,13 @@ const MIGRATIONS = [
   ALTER TABLE apps ADD COLUMN woke_at TEXT;
   UPDATE apps SET asleep_since = strftime('%Y-%m-%dT%H:%M:%fZ') WHERE wanted ->> 'asleep' = 1;
   `,
+  // Deleted apps whose folder is still in the bucket.
+  `
+  CREATE TABLE folder_removals (
+    app_id TEXT PRIMARY KEY,
+    due_at TEXT NOT NULL                  -- ISO 8601
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 /** A commit that makes the log this long (64 MiB) runs a checkpoint, however slow the disk is. */

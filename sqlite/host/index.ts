@@ -5,6 +5,7 @@ import { appQueries } from './apps.ts';
 import { buildUserQueries } from './build-users.ts';
 import { openHostDatabase } from './database.ts';
 import { deployQueries } from './deploys.ts';
+import { folderRemovalQueries } from './folder-removals.ts';
 import { heldQueries } from './held.ts';
 import { outboxQueries } from './outbox.ts';
 import { previewQueries } from './previews.ts';
@@ -25,6 +26,7 @@ export function openHostStore(path: string) {
     apps: appQueries(database),
     buildUsers: buildUserQueries(database),
     deploys: deployQueries(database),
+    folderRemovals: folderRemovalQueries(database),
     held: heldQueries(database),
     outbox: outboxQueries(database),
     previews: previewQueries(database),

@@ -33,6 +33,8 @@ export interface CopiedApp {
   storageNames: string;
   /** The user of its process, if the host gives apps users; else null. */
   uid: number | null;
+  /** Whether its data is in the bucket. */
+  isInBucket: boolean;
 }
 
 interface Row {
@@ -54,13 +56,17 @@ export function appsOfCopy(path: string): CopiedApp[] {
          WHERE deleted_at IS NULL AND id NOT IN (SELECT id FROM previews) ORDER BY id`,
       )
       .all();
-    return rows.map(({ id, wanted, live_deploy_id, storage_names, uid }) => ({
-      id,
-      slug: (JSON.parse(wanted) as WantedApp).slug,
-      liveDeployId: live_deploy_id,
-      storageNames: storage_names,
-      uid: uid === null ? null : uid + BUILD_UIDS.count,
-    }));
+    return rows.map(({ id, wanted, live_deploy_id, storage_names, uid }) => {
+      const { slug, storage } = JSON.parse(wanted) as WantedApp;
+      return {
+        id,
+        slug,
+        liveDeployId: live_deploy_id,
+        storageNames: storage_names,
+        uid: uid === null ? null : uid + BUILD_UIDS.count,
+        isInBucket: storage === 'bucket',
+      };
+    });
   } finally {
     database.close();
   }

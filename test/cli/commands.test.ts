@@ -156,7 +156,11 @@ test('an app is made, deployed from a folder without a repository, and answers',
   const missing = await cli('deploy --app shop');
   assert.equal(missing.code, 4, missing.said);
   assert.match(missing.said, /There is no app shop that you may deploy to\.\nNext: cellar create shop/);
-  const made = await json('create', ['shop']);
+  const refused = await cli('create shop --storage bucket');
+  assert.equal(refused.code, 2, refused.said);
+  assert.match(refused.said, /storage.*set RUNNER_BUCKET on the host/);
+  const made = await json('create', ['shop', '--storage', 'local']);
+  assert.equal(made.storage, 'local');
   writeFileSync(join(folder, '.dev.vars'), 'SECRET=of this machine');
   mkdirSync(join(folder, 'node_modules'));
   writeFileSync(join(folder, 'node_modules', 'package.js'), '');
@@ -165,6 +169,7 @@ test('an app is made, deployed from a folder without a repository, and answers',
   assert.equal(deployed.code, 0, deployed.said);
   assert.match(deployed.said, /▸ bundle/, 'the steps are printed');
   assert.match(deployed.out, /live/);
+  assert.match((await cli('status')).out, /On this machine/);
   assert.equal((await cellar.get('shop')).text, 'first');
 });
 

@@ -19,7 +19,11 @@ test('unread copies of one account leave a place to another account, and wait fo
   const routes = copyRoutes({
     paths,
     snapshots,
-    apps: { get: (id: string) => ({ wanted: apps.get(id) }), ownerOf: (id: string) => apps.get(id)!.owner },
+    apps: {
+      get: (id: string) => ({ wanted: apps.get(id) }),
+      ownerOf: (id: string) => apps.get(id)!.owner,
+      clusterOf: () => null,
+    },
     disk: { shortage: null },
     storageLimits: { sizeOf: () => 0 },
     storageNames: () => ({}),

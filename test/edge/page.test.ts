@@ -13,6 +13,7 @@ const REASONS: RefusalReason[] = [
   'crashed',
   'wake_failed',
   'shed',
+  'bucket_away',
   'rate_limited',
   'held_too_long',
   'too_many_held',

@@ -19,7 +19,7 @@ const users = (n: number): AppUsers => ({
   build: { uid: 100_000 + n, gid: 100_000 + n },
   cell: { uid: 110_000 + n, gid: 110_000 + n },
 });
-const NOTHING: CellNetwork = { egress: [], ownPorts: [] };
+const NOTHING: CellNetwork = { egress: [], ownPorts: [], openPorts: [] };
 
 async function open(t: TestContext, all: AppUsers[], network = NOTHING): Promise<Firewall> {
   const firewall = await openFirewall(RULES, all, network);
@@ -108,16 +108,31 @@ test(
 test('an app reaches the addresses that the operator opens, and builds do not', NEEDS_RULES, async (t) => {
   const { build, cell } = users(1);
   const [port, own] = [await listen(t), await listen(t)];
-  await open(t, [users(1)], { egress: ['127.0.0.1'], ownPorts: [own] });
+  await open(t, [users(1)], { egress: ['127.0.0.1'], ownPorts: [own], openPorts: [] });
   const script = `return Promise.all([get('127.0.0.1', ${port}), get('127.0.0.1', ${own}), get('127.0.0.2', ${port})]);`;
   const refused = 'ECONNREFUSED';
   assert.deepEqual(await as(cell!, script), ['reached', refused, refused], 'its own ports stay closed');
   assert.deepEqual(await as(build!, script), [refused, refused, refused]);
 });
 
+test('an app reaches open ports, on one address, and builds do not', NEEDS_RULES, async (t) => {
+  const { build, cell } = users(1);
+  const [port, other] = [await listen(t), await listen(t)];
+  // The filter for the host's own ports does not close the open one.
+  await open(t, [users(1)], { egress: [], ownPorts: [port, other], openPorts: [port] });
+  const hosts = ['127.0.0.2', '::1', ...ownAddresses.filter((address) => address !== '127.0.0.1')];
+  const script = `return Promise.all([
+    get('127.0.0.1', ${port}), get('127.0.0.1', ${other}),
+    ...${JSON.stringify(hosts)}.map((host) => get(host, ${port})),
+  ]);`;
+  const refused = ['ECONNREFUSED', ...hosts.map(() => 'ECONNREFUSED')];
+  assert.deepEqual(await as(cell!, script), ['reached', ...refused]);
+  assert.deepEqual(await as(build!, script), ['ECONNREFUSED', ...refused]);
+});
+
 test('an opened range does not open this machine or metadata to an app', NEEDS_RULES, async (t) => {
   const port = await listen(t);
-  await open(t, [users(1)], { egress: ['0.0.0.0/0'], ownPorts: [] });
+  await open(t, [users(1)], { egress: ['0.0.0.0/0'], ownPorts: [], openPorts: [] });
   const held = `return Promise.all([get('127.0.0.1', ${port}), get('169.254.169.254', 80)]);`;
   assert.deepEqual(await as(users(1).cell!, held), ['ECONNREFUSED', 'ECONNREFUSED']);
 });

@@ -39,6 +39,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
   const store = openHostStore(paths.database);
   const users = () => ({ build: null, cell: null });
   const apps = new Apps({
+    bucket: null,
     onUsage: () => {},
     onNamed: () => {},
     onDeleted: () => {},

@@ -26,6 +26,15 @@ test('trusted proxies are a list of addresses and ranges', () => {
   assert.deepEqual(readConfig({}).RUNNER_TRUSTED_PROXIES, []);
 });
 
+test('apps are in the bucket only where there is one', () => {
+  assert.equal(readConfig({}).RUNNER_STORAGE, 'local');
+  assert.deepEqual(refused({ RUNNER_STORAGE: 'bucket' }), [
+    'RUNNER_BUCKET must be set when RUNNER_STORAGE is bucket',
+  ]);
+  const RUNNER_CLUSTER_KEY = '0aF1'.repeat(16);
+  assert.equal(readConfig({ RUNNER_CLUSTER_KEY }).RUNNER_CLUSTER_KEY, RUNNER_CLUSTER_KEY);
+});
+
 test('an empty text means the default', () => {
   assert.equal(readConfig({ RUNNER_PORT: '' }).RUNNER_PORT, 8080);
 });
@@ -56,6 +65,9 @@ for (const [name, value] of [
   ['RUNNER_TRUSTED_PROXIES', 'localhost'],
   ['SERVICE_EDGE_RPM', '-1'],
   ['RUNNER_BUILD_TIMEOUT_S', '0'],
+  ['RUNNER_STORAGE', 'disk'],
+  ['RUNNER_CLUSTER_KEY', 'a'.repeat(63)],
+  ['RUNNER_CLUSTER_KEY', 'g'.repeat(64)],
 ] as const) {
   test(`${name}=${value.slice(0, 30)} is refused`, () => {
     const problems = refused({ [name]: value, RUNNER_TOKEN: 'x'.repeat(32) });
@@ -97,7 +109,7 @@ test('each setting is shown with its source, and secrets are not shown', () => {
   for (const { name, secret } of shown)
     assert.equal(
       secret,
-      /TOKEN|SECRET|PASSWORD|HEADERS|SMTP_URL|AI_KEY/.test(name),
+      /TOKEN|SECRET|PASSWORD|HEADERS|SMTP_URL|AI_KEY|CLUSTER_KEY/.test(name),
       `${name} is a secret or is not`,
     );
 });

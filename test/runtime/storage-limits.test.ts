@@ -136,3 +136,25 @@ test('on a nearly full disk the growing app is stopped, another is not, and both
   await quiet.until(() => ++looks > 20, 'it is looked at');
   assert.ok(!quiet.app.isHeld);
 });
+
+test('data in the bucket is counted while its process writes, and costs no request otherwise', async (t) => {
+  const { app, told, limits, until } = world(t, 10);
+  let [bytes, counted] = [0, 0];
+  Object.assign(app, {
+    pid: null,
+    bytesInBucket: async () => {
+      counted++;
+      return bytes;
+    },
+  });
+  for (let look = 0; look < 5; look++) limits.look();
+  assert.deepEqual([counted, limits.sizeOf('app')], [0, null], 'it sleeps');
+  app.pid = 1;
+  await until(() => limits.sizeOf('app') !== null, 'it is measured once it runs');
+  for (let look = 0; look < 5; look++) limits.look();
+  assert.equal(counted, 1, 'it has written nothing since');
+  bytes = 20 * 2 ** 20;
+  app.writtenBytes = bytes;
+  await until(() => app.isHeld, 'it is over its limit');
+  assert.match(told[0]!, /it keeps 2[01] MiB/);
+});

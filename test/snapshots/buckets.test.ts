@@ -53,8 +53,8 @@ test("each object in a snapshot's index is complete, even if it was added, chang
     }
     return chunk;
   };
-  const part = await new Capture(paths, packs, hold, []).app({
-    ...{ id: APP_ID, slug: 'a', liveDeployId: null, user: null },
+  const part = await new Capture({ paths, packs, bucket: null, holdBuckets: hold, before: [] }).app({
+    ...{ id: APP_ID, slug: 'a', liveDeployId: null, user: null, isInBucket: false },
   });
   await packs.finish();
   assert.deepEqual(seen, ['held true', 'index', 'held false']);
@@ -97,8 +97,8 @@ test('buckets are held only while their index is read, and not when nothing has 
   const holdsOfCapture = async () => {
     const holds: boolean[] = [];
     const hold = async (_app: string, isHeld: boolean) => void holds.push(isHeld);
-    const app = { id: APP_ID, slug: 'a', liveDeployId: null, user: null };
-    before = [await new Capture(paths, packs, hold, before).app(app)];
+    const app = { id: APP_ID, slug: 'a', liveDeployId: null, user: null, isInBucket: false };
+    before = [await new Capture({ paths, packs, bucket: null, holdBuckets: hold, before }).app(app)];
     return holds;
   };
   assert.deepEqual(await holdsOfCapture(), [true, false]);

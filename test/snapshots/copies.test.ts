@@ -14,7 +14,7 @@ test("an account's copies do not wait for all of another's, and a client that di
   for (const [at, id] of IDS.entries()) addApp(id, `app-${at}`, 1_000);
   const ended: string[] = [];
   const copy = async (at: number, owner: string, name: string, left = new AbortController().signal) => {
-    const of = { id: IDS[at]!, slug: `app-${at}`, liveDeployId: null, user: null };
+    const of = { id: IDS[at]!, slug: `app-${at}`, liveDeployId: null, user: null, isInBucket: false };
     await snapshots.copy(of, join(root, name), owner, left);
     ended.push(name);
   };

@@ -113,14 +113,14 @@ test('a restore of everything names the damaged app, and can leave it out', asyn
   const { root, store, first, pack, blog } = await oneSnapshot(t);
   rmSync(join(root, 'snapshots', pack));
   const target = layout(join(root, 'target'));
-  await assert.rejects(restoreWhole(store, first, target), (error: Error) => {
+  await assert.rejects(restoreWhole(store, first, target, [], null), (error: Error) => {
     assert.match(error.message, new RegExp(`cannot restore shop \\(${pack} is missing\\)`));
     assert.match(error.message, new RegExp(`npm run restore -- ${first} --without shop`));
     return true;
   });
   assert.equal(existsSync(fileOf(target.root, BLOG)), false);
-  await assert.rejects(restoreWhole(store, first, target, ['nobody']), /has no app nobody/);
-  const { leftOut } = await restoreWhole(store, first, target, ['shop']);
+  await assert.rejects(restoreWhole(store, first, target, ['nobody'], null), /has no app nobody/);
+  const { leftOut } = await restoreWhole(store, first, target, ['shop'], null);
   assert.deepEqual(leftOut, ['shop']);
   assert.ok(readFileSync(fileOf(target.root, BLOG)).equals(blog));
   assert.equal(existsSync(fileOf(target.root, SHOP)), false);

@@ -4,8 +4,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { MissingObject } from '../../runtime/bucket/store.ts';
 import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
-import { MissingObject } from '../../runtime/snapshots/store/store.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('entries that are not files are neither listed nor waited for', { timeout: 10_000 }, async (t) => {

@@ -73,8 +73,8 @@ function prepared(t: TestContext): Prepared {
   return {
     ...{ user, storage, secret },
     async read() {
-      const capture = new Capture(paths, packs, async () => {}, []);
-      return capture.app({ id: ID, slug: 'a', liveDeployId: null, user });
+      const capture = new Capture({ paths, packs, bucket: null, holdBuckets: async () => {}, before: [] });
+      return capture.app({ id: ID, slug: 'a', liveDeployId: null, user, isInBucket: false });
     },
     async contents({ files }) {
       await packs.finish();

@@ -59,6 +59,8 @@ export function attention({ host, deploys }: Stats): string[] {
   if (host.snapshots.problem !== null) said.push(`The last snapshot failed: ${host.snapshots.problem}`);
   if (host.snapshots.newest_damaged)
     said.push('The newest snapshot is damaged. Take another one: it writes the damaged data again.');
+  if (host.bucket !== null && host.bucket.problem !== null)
+    said.push(`The bucket cannot be used, so apps with data there do not answer: ${host.bucket.problem}`);
   if (host.queues.outbox_refused > 0)
     said.push('The control plane refuses facts of an app; the log of Cellar says which.');
   if (host.queues.starts_waiting > 0 && deploys.unfinished === 0 && host.queues.starts_waiting > 20)

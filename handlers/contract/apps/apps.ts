@@ -14,6 +14,9 @@ export const slug = z
 
 export const desiredState = z.enum(['running', 'stopped']);
 
+/** Where an app keeps its data: on the machine or in the host's bucket. */
+export const appStorage = z.enum(['local', 'bucket']);
+
 /** Derived by `statusOf` in the services: the first status that applies. */
 export const appStatus = z.enum([
   'created',
@@ -31,6 +34,7 @@ export const App = z.strictObject({
   /** An account's id. */
   owner: id,
   desired_state: desiredState,
+  storage: appStorage,
   status: appStatus,
   asleep_since: time.nullable(),
   woke_at: time.nullable(),
@@ -102,7 +106,7 @@ export const apps = [
     method: 'POST',
     path: '/v1/apps',
     needs: 'account',
-    input: z.strictObject({ slug, owner: reference.optional() }),
+    input: z.strictObject({ slug, owner: reference.optional(), storage: appStorage.optional() }),
     output: App,
     status: 201,
     errors: ['quota_exceeded', 'account_not_found', 'slug_taken', 'transition_conflict', 'host_unavailable'],

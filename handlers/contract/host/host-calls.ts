@@ -38,6 +38,8 @@ export interface WantedApp {
   limits: { clientRpm: number | null; appRpm: number | null };
   /** Left out by states that an older control plane sent. */
   previews?: PreviewSettings;
+  /** Where it keeps its data. Left out by states that an older control plane sent: `local`. */
+  storage?: 'local' | 'bucket';
 }
 
 /** `branches`: whether pushes to other branches make previews. `storage`: a new preview's storage starts empty or as a copy. */

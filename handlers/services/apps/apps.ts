@@ -36,15 +36,20 @@ const overview: Service<'apps.overview'> = async ({ reads, env, actor, host }) =
   return { items, more: next !== null, memory: figures?.memory ?? null };
 };
 
-const create: Service<'apps.create'> = async (context, { slug, owner }) => {
+const create: Service<'apps.create'> = async (context, { slug, owner, storage }) => {
   const id = newId();
   if (owner !== undefined) requireOwnAccount(context.actor, owner);
+  if (storage === 'bucket' && context.env.HAS_BUCKET !== 'true') {
+    const message = 'needs a bucket; set RUNNER_BUCKET on the host';
+    throw new Problem('invalid_input', `storage ${message}`, [{ path: 'storage', message }]);
+  }
   const quota = Number(context.env.RUNNER_MAX_APPS_PER_USER);
   const row = await context.app(id).create({
     id,
     slug,
     owner: owner ?? accountOf(context.actor),
     quota,
+    storage: storage ?? context.env.RUNNER_STORAGE,
     at: context.at,
   });
   return toApp(unwrap(row), context.env);
@@ -129,6 +134,7 @@ function toApp(row: AppRow, env: Env): App {
     deployed_at: row.deployed_at,
     last_error: row.last_error,
     warnings: JSON.parse(row.warnings),
+    storage: row.storage,
     created_at: row.created_at,
   };
 }

@@ -1,5 +1,7 @@
-// Trashes the data of deleted classes, after a snapshot, once no live release has these classes.
+// Trashes the data of deleted classes, after a snapshot, once no live release has these classes. In the bucket, where nothing
+// is trash, the data is removed.
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
+import type { KnownApps } from '../../apps/known-apps.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { log, reason } from '../../log.ts';
 import { type DeletedClass, findDeletedClasses, trashDeletedClasses } from '../../storage/deleted-classes.ts';
@@ -8,6 +10,7 @@ import type { DeployLog } from './deploy-log.ts';
 
 interface DeletedClassOptions {
   paths: Layout;
+  apps: Pick<KnownApps, 'clusterOf'>;
   /** Takes a snapshot of the app. @returns its key */
   snapshot: (appId: string) => Promise<string>;
 }
@@ -31,15 +34,17 @@ export class DeletedClassData {
 
   /** Finds the data to delete, once the deploy's release is live. Never rejects. */
   async find(storage: object): Promise<void> {
-    const { paths } = this.#options;
+    const { paths, apps } = this.#options;
     const { id, app_id } = this.#deploy;
     try {
       const release = await readRelease(paths.release(app_id, id));
       if (release === null) return;
-      this.#classes = findDeletedClasses(paths, app_id, storage, release);
+      const cluster = apps.clusterOf(app_id);
+      this.#classes = await findDeletedClasses(paths, app_id, { storage, release, cluster });
+      const then = cluster ? 'is removed from the bucket' : "lies in Cellar's trash for 7 days";
       for (const { className } of this.#classes)
         this.#log.line(
-          `class ${className} is deleted: what its objects kept is snapshotted now, then lies in Cellar's trash for 7 days`,
+          `class ${className} is deleted: what its objects kept is snapshotted now, then ${then}`,
         );
     } catch (error) {
       const why = reason(error);
@@ -47,20 +52,34 @@ export class DeletedClassData {
     }
   }
 
-  /** Snapshots the data and moves it to the trash. If `signal` aborts that, the next deploy does it. Never rejects. */
+  /** Snapshots the data, and moves it to the trash or removes it. If `signal` aborts that, the next deploy does it. Never rejects. */
   async throwAway(signal: AbortSignal): Promise<void> {
     const names = this.#classes.map(({ className }) => className).join(', ');
     try {
       const key = await this.#snapshot(signal);
       signal.throwIfAborted();
-      trashDeletedClasses(this.#options.paths, this.#deploy.app_id, this.#classes);
       const kept =
         key === null ? "no snapshot could be taken (Cellar's log says why)" : `snapshot ${key} has it`;
-      this.#log.line(`data of deleted classes (${names}): ${kept}, and it lies in Cellar's trash for 7 days`);
+      const now = await this.#dispose(key !== null);
+      this.#log.line(`data of deleted classes (${names}): ${kept}, and it ${now}`);
     } catch (error) {
       const why = reason(error);
       this.#log.line(`data of deleted classes (${names}) is not moved; the next deploy does that: ${why}`);
     }
+  }
+
+  /** @returns what became of the data, for messages */
+  async #dispose(isSnapshotted: boolean): Promise<string> {
+    const { paths, apps } = this.#options;
+    const { app_id } = this.#deploy;
+    const cluster = apps.clusterOf(app_id);
+    if (cluster === null) {
+      trashDeletedClasses(paths, app_id, this.#classes);
+      return "lies in Cellar's trash for 7 days";
+    }
+    if (!isSnapshotted) return 'stays in the bucket until the next deploy';
+    await cluster.removeObjects(this.#classes.map(({ id }) => id));
+    return 'is removed from the bucket';
   }
 
   /** @returns null when the snapshot fails */

@@ -63,6 +63,12 @@ async function sendCopy(
   // The app may have been deleted while the copy was queued.
   const app = apps.get(id)?.wanted;
   if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+  if (apps.clusterOf(id) !== null)
+    throw new Refusal(
+      409,
+      'transition_conflict',
+      'The app keeps its data in the bucket, which cannot be copied to another machine; run `cellar dev` without --remote-data',
+    );
   requireRoom(disk);
   const megabytes = Math.ceil((storageLimits.sizeOf(id) ?? 0) / BYTES_IN_MB);
   // Twice the size, because the copy is packed before it is written.
@@ -71,7 +77,7 @@ async function sendCopy(
   const work = join(paths.restoring, `${id}-read-${Date.now()}`);
   try {
     const names = storageNames(id);
-    const of = { id, slug: app.slug, liveDeployId: null, user: users(id).cell };
+    const of = { id, slug: app.slug, liveDeployId: null, user: users(id).cell, isInBucket: false };
     await snapshots.copy(of, work, apps.ownerOf(id), left);
     response.writeHead(200, { 'content-type': 'application/octet-stream' });
     const signal = AbortSignal.any([left, AbortSignal.timeout(READ_MS)]);

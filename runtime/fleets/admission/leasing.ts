@@ -3,6 +3,7 @@
 import { reason } from '../../log.ts';
 import { aborted } from '../../threads/aborted.ts';
 import { DATABASE_SOCKET } from '../config/cell-config.ts';
+import { LOAD_SOCKET } from '../config/cluster/loading.ts';
 import { stop } from '../life/ending.ts';
 import type { Leased, Running } from '../life/phase.ts';
 import { NO_MEMORY, type Supervisor } from '../life/supervisor.ts';
@@ -22,6 +23,8 @@ export interface LeasedCell {
   socketPath: string;
   /** The socket where the app's databases answer the host. Nothing listens there when the live release has none. */
   databasePath: string;
+  /** The socket that loads objects from the bucket. Nothing listens there for an app that keeps its data on this machine. */
+  loadPath: string;
   /** Aborted when the lease ends before its holder is done. */
   signal: AbortSignal;
 }
@@ -154,6 +157,7 @@ function leasedCell(cell: Cell, signal: AbortSignal): LeasedCell {
   return {
     socketPath: cell.socketPath('health'),
     databasePath: cell.socketPath(DATABASE_SOCKET),
+    loadPath: cell.socketPath(LOAD_SOCKET),
     signal,
   };
 }

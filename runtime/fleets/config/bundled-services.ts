@@ -2,6 +2,7 @@
 // is stored: changing one loses access to existing data.
 import type { QueueConsumer } from '../../../bundler/release.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
+import { LARGE_VALUES } from './cluster/cluster.ts';
 import { textOf } from './texts.ts';
 
 /** RPC needs 2024-04-03 or later. */
@@ -21,11 +22,18 @@ export function d1Worker(own: Fields[] = []): Fields {
   return { ...worker, modules: [...own, ...(worker.modules as Fields[])] };
 }
 
-/** Large values are on the disk `kv`. */
-export function kvWorker(): Fields {
+/** Large values are on the disk `kv`, or in the bucket, with the disk as a cache. */
+export function kvWorker(isClustered: boolean): Fields {
+  const values = isClustered
+    ? [
+        { name: 'BLOBS', service: LARGE_VALUES },
+        { name: 'BLOB_CACHE', service: 'kv' },
+        { name: 'CLUSTERED', json: 'true' },
+      ]
+    : [{ name: 'BLOBS', service: 'kv' }];
   return bundledWorker('kv.js', 'KVNamespace', [
     { name: 'SHARD', durableObjectNamespace: 'KVNamespace' },
-    { name: 'BLOBS', service: 'kv' },
+    ...values,
   ]);
 }
 

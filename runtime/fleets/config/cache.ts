@@ -1,5 +1,5 @@
 // The Cache API of an app whose code uses it: a service in the cell, and a disk of its own.
-import type { CapnpValue } from './capnp.ts';
+import { type CapnpValue, VOID } from './capnp.ts';
 import { textOf } from './texts.ts';
 
 const CACHE_WORKER = textOf('./workers/cache-worker.js');
@@ -13,11 +13,19 @@ export function mayUseCaches(text: string): boolean {
   return /\bcaches\b/.test(text);
 }
 
-/** Config entries of the cache. @param cacheMb limit of cached responses, in MiB; 0: no such service */
-export function cacheServices(cacheMb: number): CapnpValue[] {
+/** Most MiB of a cache in memory. */
+const MEMORY_MB = 16;
+
+/**
+ * Config entries of the cache.
+ * @param cacheMb limit of cached responses, in MiB; 0: no such service
+ * @param isClustered whether the app's data is in the bucket: a cache on the disk would be there too, so it is in memory
+ */
+export function cacheServices(cacheMb: number, isClustered: boolean): CapnpValue[] {
   if (cacheMb === 0) return [];
+  const limitMb = isClustered ? Math.min(cacheMb, MEMORY_MB) : cacheMb;
   return [
-    { name: CACHE_DISK, disk: { writable: true } },
+    ...(isClustered ? [] : [{ name: CACHE_DISK, disk: { writable: true } }]),
     {
       name: CACHE_SERVICE,
       worker: {
@@ -28,10 +36,10 @@ export function cacheServices(cacheMb: number): CapnpValue[] {
         compatibilityDate: '2026-01-01',
         bindings: [
           { name: 'STORE', durableObjectNamespace: 'CacheStore' },
-          { name: 'MAX_BYTES', json: String(cacheMb * 2 ** 20) },
+          { name: 'MAX_BYTES', json: String(limitMb * 2 ** 20) },
         ],
         durableObjectNamespaces: [{ className: 'CacheStore', uniqueKey: 'CacheStore', enableSql: true }],
-        durableObjectStorage: { localDisk: CACHE_DISK },
+        durableObjectStorage: isClustered ? { inMemory: VOID } : { localDisk: CACHE_DISK },
       },
     },
   ];

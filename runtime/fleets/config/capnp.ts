@@ -18,6 +18,9 @@ export function embed(path: string): Expression {
   return new Expression(`embed ${quote(path)}`);
 }
 
+/** The value of a field without content. */
+export const VOID = new Expression('void');
+
 /** One value as text, on one line. */
 export function capnp(value: CapnpValue): string {
   if (typeof value === 'string') return quote(value);

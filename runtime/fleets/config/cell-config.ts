@@ -7,6 +7,8 @@ import { CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts
 import { cronWorker, QUEUE_ENTRYPOINT, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
+import { type ClusterSettings, clusterField } from './cluster/cluster.ts';
+import { LOAD_SOCKET, loadService } from './cluster/loading.ts';
 import { RELOAD } from './entry.ts';
 import { heapFlags } from './heap.ts';
 import { internetService } from './network.ts';
@@ -71,6 +73,8 @@ export interface ConfigOptions {
   importsEmail: boolean;
   /** Private addresses and CIDR ranges that the app may reach. */
   egress: readonly string[];
+  /** The app's cluster, which keeps its data in the bucket; null for an app that keeps it on this machine. */
+  cluster: ClusterSettings | null;
 }
 
 /**
@@ -83,6 +87,7 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
   const extensions = [...rateLimitModules(release), ...outwardModules(release, options.importsEmail)];
   const config: Fields = {
     structuredLogging: true,
+    ...clusterField(options.cluster),
     v8Flags: heapFlags(options.heapMb),
     services: services(release, options),
     ...(extensions.length > 0 && { extensions: [{ modules: extensions }] }),
@@ -102,6 +107,7 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
         service: release.worker === null ? 'health' : { name: 'app', entrypoint: 'CellarState' },
       },
       ...(options.isTrial ? [] : storageSockets(release)),
+      ...(options.cluster === null ? [] : [{ name: LOAD_SOCKET, http: {}, service: 'load' }]),
     ],
   };
   return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
@@ -134,18 +140,19 @@ function reloadWorker(release: Release): Fields {
 }
 
 /** Names of the sockets of a release's process. */
-export function socketsOf({ triggers, databases }: Release): string[] {
+export function socketsOf({ triggers, databases }: Release, isClustered: boolean): string[] {
   return [
     'http',
     'health',
     ...(databases.length > 0 ? [DATABASE_SOCKET] : []),
     ...(triggers && usesQueues(triggers) ? [QUEUE_SOCKET] : []),
+    ...(isClustered ? [LOAD_SOCKET] : []),
   ];
 }
 
 /** Sockets that lead directly to the app's storage services, past its code. */
 function storageSockets(release: Release): CapnpValue[] {
-  const sockets = socketsOf(release);
+  const sockets = socketsOf(release, false);
   const socket = (name: string, service: string, entrypoint: string) =>
     sockets.includes(name) ? [{ name, http: {}, service: { name: service, entrypoint } }] : [];
   return [
@@ -175,9 +182,10 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   }
   if (assets !== null) list.push({ name: 'assets', assets: assetsService(release, assets, options) });
   if (options.reloads) list.push({ name: 'reload', worker: reloadWorker(release) });
-  list.push(...storageServices(release, options.bucketSocket));
+  list.push(...storageServices(release, options.bucketSocket, options.cluster !== null));
   list.push(...serviceServices(release, options.serviceSocket));
-  list.push(...cacheServices(options.cacheMb));
+  list.push(...cacheServices(options.cacheMb, options.cluster !== null));
+  if (options.cluster !== null) list.push(loadService(release));
   list.push(...outwardServices(release, options.outwardSockets));
   if (triggers && usesQueues(triggers)) {
     list.push({ name: 'queue-service', worker: queueWorker(triggers.consumers, 'app') });

@@ -3,6 +3,7 @@ import type { Release } from '../../../bundler/release.ts';
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { d1Worker, kvWorker } from './bundled-services.ts';
 import { type CapnpValue, embed, type Fields } from './capnp.ts';
+import { LARGE_VALUES_SERVICE } from './cluster/cluster.ts';
 import { D1_MODULES } from './entry.ts';
 
 /** The bindings of the app's Worker. */
@@ -30,8 +31,12 @@ export function storageBindings(release: Release): CapnpValue[] {
   ];
 }
 
-/** The services behind the bindings. @param bucketSocket this app's own socket of the host's bucket service */
-export function storageServices(release: Release, bucketSocket: string): Fields[] {
+/**
+ * The services behind the bindings.
+ * @param bucketSocket this app's own socket of the host's bucket service
+ * @param isClustered whether the app's data is in the bucket
+ */
+export function storageServices(release: Release, bucketSocket: string, isClustered: boolean): Fields[] {
   const { databases, namespaces, buckets = [] } = release;
   // Two bindings may use one bucket.
   const bucketIds = new Set(buckets.map(({ storageId }) => storageId));
@@ -44,8 +49,16 @@ export function storageServices(release: Release, bucketSocket: string): Fields[
           },
         ]
       : []),
-    ...(namespaces.length > 0 ? [{ name: 'kv-service', worker: kvWorker() }] : []),
+    ...(namespaces.length > 0 ? kvServices(isClustered) : []),
     ...[...bucketIds].map((storageId) => bucketService(storageId, bucketSocket)),
+  ];
+}
+
+/** The service behind all namespaces, and where it stores large values. */
+export function kvServices(isClustered: boolean): Fields[] {
+  return [
+    { name: 'kv-service', worker: kvWorker(isClustered) },
+    ...(isClustered ? [LARGE_VALUES_SERVICE] : []),
   ];
 }
 

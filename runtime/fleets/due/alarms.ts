@@ -40,6 +40,45 @@ export interface AlarmsAsked {
   before: number;
 }
 
+/** Which alarms to read, by the unique keys of their namespaces. */
+export interface AlarmsRequest {
+  /** Namespaces whose earliest alarm is wanted. */
+  earliest: string[];
+  /** Namespaces whose alarms are wanted with their names, latest first: 1,000 of each at most. */
+  named: string[];
+  /** Only named alarms up to this time, in ms since 1970. */
+  before: number;
+}
+
+/** Reads alarms wherever an app keeps them. The answer is that of `readAlarms`. */
+export type AlarmsReader = (request: AlarmsRequest, signal: AbortSignal) => ReturnType<typeof readAlarms>;
+
+/**
+ * Returns a reader of alarms on this disk.
+ * @param data the app's data directory
+ */
+export function alarmsOnDisk(
+  data: string,
+  { owner, user, scratch = join(data, 'alarms') }: DiskOwner,
+): AlarmsReader {
+  const metadata = (key: string) => join(data, 'do', key, 'metadata.sqlite');
+  return ({ earliest, named, before }, signal) =>
+    readAlarms(
+      { earliest: earliest.map(metadata), named: named.map(metadata), before },
+      { owner: owner(), user, scratch, signal },
+    );
+}
+
+/** Whose files `alarmsOnDisk` reads. */
+interface DiskOwner {
+  /** Returns the app's account. */
+  owner: () => string;
+  /** The user who reads the files. */
+  user: User | null;
+  /** This reader's own directory, for copies. Default: in the data directory. */
+  scratch?: string;
+}
+
 /** Whose alarms are read. */
 export interface AlarmsOwner {
   /** The account. Accounts take turns. */

@@ -1,11 +1,9 @@
 // Finds when an app without a process has work to do. workerd keeps alarms on disk, and runs overdue ones as soon as it
 // starts.
-import { join } from 'node:path';
-import type { User } from '../../isolation/users.ts';
 import { SerialQueue } from '../../queues/serial-queue.ts';
 import { CRON_KEY } from '../config/bundled-services.ts';
 import type { DueWork } from '../process/write-cell-files.ts';
-import { type Alarm, type AlarmsAsked, readAlarms } from './alarms.ts';
+import type { Alarm, AlarmsReader } from './alarms.ts';
 
 /** How far ahead the Workflows engine sets a working instance's alarm, with a margin, in ms. */
 const AT_WORK_MS = 11 * 60 * 1000;
@@ -73,16 +71,9 @@ export class RestRecord {
 }
 
 export interface DueReaderOptions {
-  /** Returns the app's account. */
-  owner: () => string;
-  /** The user who reads the files. */
-  user: User | null;
-  /** The app's data directory. */
-  data: string;
   /** Returns the parts of a release that have work to do, by its directory. */
   workOf: (release: string) => Promise<DueWork>;
-  /** This reader's own directory, for copies. Default: in the data directory. */
-  scratch?: string;
+  readAlarms: AlarmsReader;
 }
 
 /** Reads one app's next work from its storage. */
@@ -116,9 +107,9 @@ export class DueReader {
     return this.#queue.run(async () => {
       const { workflows } = await this.#options.workOf(release);
       if (workflows.length === 0) return {};
-      const named = workflows.map(({ key }) => this.#metadata(key));
+      const named = workflows.map(({ key }) => key);
       const before = Date.now() + AT_WORK_MS;
-      const { alarms } = await this.#ask({ earliest: [], named, before }, signal);
+      const { alarms } = await this.#options.readAlarms({ earliest: [], named, before }, signal);
       return Object.fromEntries(
         workflows.map(({ binding }, n) => [binding, alarms[n]!.slice(0, RESUMED).map(({ name }) => name)]),
       );
@@ -152,21 +143,12 @@ export class DueReader {
     signal: AbortSignal,
   ): Promise<{ times: (number | null)[]; alarms: Alarm[] }> {
     const asked = {
-      earliest: keys.map((key) => this.#metadata(key)),
-      named: crons.length === 0 ? [] : [this.#metadata(CRON_KEY)],
+      earliest: keys,
+      named: crons.length === 0 ? [] : [CRON_KEY],
       before: Number.POSITIVE_INFINITY,
     };
-    const { times, alarms } = await this.#ask(asked, signal);
+    const { times, alarms } = await this.#options.readAlarms(asked, signal);
     return { times, alarms: alarms.flat() };
-  }
-
-  #metadata(key: string): string {
-    return join(this.#options.data, 'do', key, 'metadata.sqlite');
-  }
-
-  #ask(asked: AlarmsAsked, signal: AbortSignal): ReturnType<typeof readAlarms> {
-    const { owner, user, data, scratch = join(data, 'alarms') } = this.#options;
-    return readAlarms(asked, { owner: owner(), user, scratch, signal });
   }
 }
 

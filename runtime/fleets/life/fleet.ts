@@ -181,6 +181,16 @@ export class Fleet implements Backend {
     });
   }
 
+  /** The bucket answers again: the next request or due work starts an app that crashed without it. */
+  bucketIsBack(): Promise<void> {
+    return this.#process.operations.run(async () => {
+      if (this.#process.phase.name !== 'crashed') return;
+      this.#process.forgive();
+      this.#process.cancelRestart();
+      void this.#process.goIdle();
+    });
+  }
+
   /** Lets the next request or due work start a held app. Other apps are left as they are. */
   letGo(): Promise<void> {
     return this.#process.operations.run(async () => {

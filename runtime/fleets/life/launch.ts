@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import type { Release } from '../../../bundler/release.ts';
 import type { HostServiceAccess } from '../../app-services/app-service.ts';
+import type { AppCluster } from '../../bucket/app-cluster.ts';
 import type { User } from '../../isolation/users.ts';
 import type { OutputSink } from '../../processes/output-sink.ts';
 import { CACHE_DISK } from '../config/cache.ts';
@@ -47,6 +48,8 @@ export interface Place {
   buckets?: HostServiceAccess;
   /** The app's access to other apps. Left out without other apps. */
   services?: ServiceAccess;
+  /** The app's cluster. Left out for an app that keeps its data on this machine. */
+  cluster?: AppCluster | undefined;
   /** Private addresses and CIDR ranges that the app may reach. Default: none. */
   egress?: readonly string[];
   /** The app's access to each running outward service. */
@@ -80,12 +83,14 @@ export class Launcher {
       services,
       outward,
       egress = [],
+      cluster,
       uiUrl,
       development,
       cacheMb,
     } = place;
     const around = {
       egress,
+      cluster: cluster?.settings ?? null,
       ...(buckets && { bucketSocket: buckets.socket }),
       ...(services && { serviceSocket: services.socket }),
       outwardSockets: { ai: outward?.ai?.socket, send_email: outward?.send_email?.socket },
@@ -105,8 +110,8 @@ export class Launcher {
    * @param log gets the migrations' messages
    */
   async launch(release: ReleaseRef, log: (line: string) => void, start: Start): Promise<Cell> {
-    const { workerd, user, memoryMb, directories, output, buckets, services, outward, development } =
-      this.#place;
+    const { workerd, user, memoryMb, directories, output, buckets, services, outward } = this.#place;
+    const { cluster, development } = this.#place;
     const secrets = this.#place.secrets();
     const files = await this.#migrate(release, secrets, log, start.signal);
     const { config, hasBuckets, outwardServices, hasWorker, hasCache, sockets, calls, cpuMs } = files;
@@ -137,6 +142,7 @@ export class Launcher {
         ...(sockets.includes(QUEUE_SOCKET) && { queues: QUEUE_SOCKET }),
       },
       ownsStorage: true,
+      cluster,
       onInspector: development?.onInspector ?? null,
       output: output(release.deployId),
       ...start,
@@ -157,7 +163,7 @@ export class Launcher {
     log: (line: string) => void,
     signal: AbortSignal,
   ): Promise<CellFiles> {
-    const { workerd, user, memoryMb, directories } = this.#place;
+    const { workerd, user, memoryMb, directories, cluster } = this.#place;
     const files = await this.#files.of(directory, Object.keys(secrets));
     if (files.config === this.#migrated) return files;
     await migrate({
@@ -168,6 +174,7 @@ export class Launcher {
       directory,
       dataDirectory: directories.data,
       runDirectory: directories.run,
+      cluster,
       log,
       signal,
     });
@@ -181,7 +188,7 @@ export class Launcher {
     filled: NonNullable<Release['prefill']>,
     signal: AbortSignal,
   ): Promise<void> {
-    const { workerd, user, memoryMb, directories, buckets } = this.#place;
+    const { workerd, user, memoryMb, directories, buckets, cluster } = this.#place;
     if (filled.kind === 'bucket') await buckets?.open();
     await prefill({
       workerd,
@@ -190,6 +197,7 @@ export class Launcher {
       directory,
       dataDirectory: directories.data,
       runDirectory: directories.run,
+      cluster,
       prefill: filled,
       bucketSocket: buckets?.socket ?? NO_SOCKET,
       signal,

@@ -42,6 +42,13 @@ const STOPPED_RETRY_AFTER_S = 60;
 /** Memory is sampled each second, and is freed as others hibernate. */
 const OVERLOADED_RETRY_AFTER_S = 5;
 
+/** The bucket is asked again each second. */
+const AWAY_RETRY_AFTER_S = 2;
+
+/** Why an app in the bucket has no process. */
+export const BUCKET_AWAY =
+  "The bucket with the app's data does not answer; the app starts again by itself once it does";
+
 /** Returns the phase in the API's terms. A sleeping app counts as stopped, even if it has a process for due work. */
 export function processState(phase: Phase, asleep: boolean): ProcessState {
   if (asleep && phase.name !== 'crashed') return 'stopped';
@@ -92,6 +99,11 @@ export function admission(phase: Phase, asleep: boolean, coming: Promise<void> |
 export function overloaded(): Refused {
   const detail = 'This host is short of memory and starts no more apps for now.';
   return unavailable('shed', detail, OVERLOADED_RETRY_AFTER_S);
+}
+
+/** Refuses a request that needs a new process while the bucket with the app's data does not answer. */
+export function bucketAway(): Refused {
+  return unavailable('bucket_away', `${BUCKET_AWAY}.`, AWAY_RETRY_AFTER_S);
 }
 
 function unavailable(reason: RefusalReason, detail: string, retryAfterS: number): Refused {

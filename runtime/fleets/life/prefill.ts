@@ -1,9 +1,9 @@
 // Fills an app's cache with pages from its build: Next.js reads them from a bucket or a namespace, never from the release.
 import { readFileSync } from 'node:fs';
 import type { Release } from '../../../bundler/release.ts';
-import { kvWorker, SERVICE_DATE } from '../config/bundled-services.ts';
+import { SERVICE_DATE } from '../config/bundled-services.ts';
 import type { Fields } from '../config/capnp.ts';
-import { bucketService, bucketServiceName } from '../config/storage.ts';
+import { bucketService, bucketServiceName, kvServices } from '../config/storage.ts';
 import { type TaskPlace, withTask } from '../process/task-cell.ts';
 
 /** What to fill, and where. */
@@ -30,7 +30,7 @@ export async function prefill({ prefill, bucketSocket, signal, ...place }: Prefi
   const task = {
     name: 'prefill',
     what,
-    services: services(isBucket, storageId, bucketSocket),
+    services: services(isBucket, storageId, bucketSocket, place.cluster !== undefined),
     disks: isBucket ? [] : ['do', 'kv'],
     signal: AbortSignal.any([deadline, signal]),
   };
@@ -49,12 +49,17 @@ export async function prefill({ prefill, bucketSocket, signal, ...place }: Prefi
   }
 }
 
-function services(isBucket: boolean, storageId: string, bucketSocket: string): Fields[] {
+function services(
+  isBucket: boolean,
+  storageId: string,
+  bucketSocket: string,
+  isClustered: boolean,
+): Fields[] {
   const cache = isBucket
     ? { r2Bucket: bucketServiceName(storageId) }
     : { kvNamespace: { name: 'kv-service', props: { json: JSON.stringify({ namespace: storageId }) } } };
   return [
-    isBucket ? bucketService(storageId, bucketSocket) : { name: 'kv-service', worker: kvWorker() },
+    ...(isBucket ? [bucketService(storageId, bucketSocket)] : kvServices(isClustered)),
     {
       name: 'app',
       worker: {

@@ -8,13 +8,13 @@ import { Leases } from '../admission/leases.ts';
 import type { MemoryGauge, MemoryUser } from '../admission/memory.ts';
 import { type Slots, type StartingApp, StartRefused } from '../admission/slots.ts';
 import { Activity } from '../due/activity.ts';
-import type { Alarm } from '../due/alarms.ts';
+import { type Alarm, type AlarmsReader, alarmsOnDisk } from '../due/alarms.ts';
 import { DueReader, type RestingApp, RestRecord } from '../due/due.ts';
 import type { Cell, CellExit } from '../process/cell.ts';
 import { CoreUse } from '../process/core-use.ts';
 import { Launcher, type Place, type ReleaseRef } from './launch.ts';
 import { Operations } from './operations.ts';
-import { type Phase, processState } from './phase.ts';
+import { BUCKET_AWAY, type Phase, processState } from './phase.ts';
 import { resumeWorkflows } from './resume.ts';
 
 /** Why a process does not run. `load`: it did not start; `crash`: it ended by itself. */
@@ -100,9 +100,12 @@ export class Supervisor implements StartingApp {
   }
 
   get #due(): DueReader {
-    const { owner, user, directories } = this.options;
+    const { owner, user, directories, cluster } = this.options;
+    const readAlarms: AlarmsReader = cluster
+      ? (request, signal) => cluster.readAlarms(request, signal)
+      : alarmsOnDisk(directories.data, { owner, user });
     const workOf = (release: string) => this.launcher.dueWork(release);
-    this.#dueReader ??= new DueReader({ owner, user, data: directories.data, workOf });
+    this.#dueReader ??= new DueReader({ workOf, readAlarms });
     return this.#dueReader;
   }
 
@@ -134,6 +137,11 @@ export class Supervisor implements StartingApp {
   /** Whether the host has memory for a process of this app. Larger apps may be ended for it. */
   hasMemory(): boolean {
     return this.options.memory.admits(this.#eater);
+  }
+
+  /** Whether the app's data is in a bucket that does not answer: no process could run. */
+  get isBucketAway(): boolean {
+    return this.options.cluster?.isAway() ?? false;
   }
 
   /** Restores the phase from before a restart of the host. */
@@ -211,6 +219,7 @@ export class Supervisor implements StartingApp {
       this.serve(await this.launchLive(signal), forDueWork);
     } catch (error) {
       if (signal.aborted) this.enter({ name: 'stopped' });
+      else if (this.isBucketAway) this.#awaitBucket();
       else if (error instanceof StartRefused) void this.goIdle(error.message);
       else {
         this.#failed('load', reason(error));
@@ -281,6 +290,7 @@ export class Supervisor implements StartingApp {
   /** A start that somebody waited for failed: retries after a delay, or goes idle if the host could not start it. */
   failed(error: unknown): void {
     if (error instanceof StartRefused) void this.goIdle(error.message);
+    else if (this.isBucketAway) this.#awaitBucket();
     else {
       this.#failed('load', reason(error));
       this.#crash(this.#backoff.failed(), reason(error));
@@ -309,10 +319,20 @@ export class Supervisor implements StartingApp {
     if (phase.name !== 'running' || phase.cell !== cell) return;
     phase.upstream.destroy();
     this.#limit = exit.limit;
+    if (this.isBucketAway) {
+      this.#awaitBucket();
+      return;
+    }
     this.#failed('crash', exit.reason);
     const restart = this.#backoff.next(performance.now() - cell.startedAt);
     if (this.asleep) this.#postpone(restart, exit.reason);
     else this.#crash(restart, exit.reason);
+  }
+
+  /** The engine ends a process that cannot write: the app rests until the bucket is back. */
+  #awaitBucket(): void {
+    this.options.say('error', BUCKET_AWAY);
+    void this.goIdle(BUCKET_AWAY);
   }
 
   /** The due work of a sleeping app failed: retries it later. */

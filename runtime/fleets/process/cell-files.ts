@@ -21,7 +21,7 @@ import {
 } from './write-cell-files.ts';
 
 /** Increase it with every change of the written files. Entry texts and network rules are hashed, so they need no increase. */
-const FORMAT = 19;
+const FORMAT = 20;
 
 /** The JavaScript heap's share of a process's memory. The rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
@@ -35,7 +35,7 @@ const PREFIX = 'cell-';
 /** What an app reaches outside its process: services of the host, and private networks. */
 export type OutsideAccess = Pick<
   CellFilesOrder,
-  'bucketSocket' | 'serviceSocket' | 'outwardSockets' | 'egress'
+  'bucketSocket' | 'serviceSocket' | 'outwardSockets' | 'egress' | 'cluster'
 >;
 
 /** What a launch needs of a release. */
@@ -73,6 +73,7 @@ export class CellFilesCache {
       serviceSocket = NO_SOCKET,
       outwardSockets = {},
       egress = [],
+      cluster = null,
     }: Partial<OutsideAccess> = {},
     uiUrl: () => string | null = () => null,
     reloads = false,
@@ -82,7 +83,7 @@ export class CellFilesCache {
     this.#uiUrl = uiUrl;
     this.#reloads = reloads;
     this.#directory = directory;
-    this.#around = { bucketSocket, serviceSocket, outwardSockets, egress };
+    this.#around = { bucketSocket, serviceSocket, outwardSockets, egress, cluster };
     this.#heapMb = Math.floor(memoryMb * HEAP_SHARE);
   }
 

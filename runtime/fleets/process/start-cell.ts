@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setInterval } from 'node:timers/promises';
+import type { AppCluster } from '../../bucket/app-cluster.ts';
 import { asUser, dieWithParent, type User } from '../../isolation/users.ts';
 import { logRarely, reason } from '../../log.ts';
 import type { Job } from '../../processes/child.ts';
@@ -32,6 +33,8 @@ export interface CellOptions extends CellPlace {
   callSockets?: Record<string, string>;
   /** Whether the disks are an app's storage: then older processes on it are ended first. */
   ownsStorage: boolean;
+  /** The app's cluster, when the config has it. Default: none. */
+  cluster?: AppCluster | undefined;
   /** Enables the inspector, and gets its port on loopback. Default: no inspector. */
   onInspector?: ((port: number) => void) | null;
   /** Gets the process's output: workerd's JSON log lines, sometimes plain text. */
@@ -74,12 +77,16 @@ async function start(options: CellOptions): Promise<Cell> {
   // 1. Clean up: end other processes on the storage, remove socket files of a killed process.
   const ownerFile = options.ownsStorage ? join(runDirectory, OWNER_FILE) : null;
   if (ownerFile !== null) await evictOwner(ownerFile);
+  await options.cluster?.finishImport();
+  await options.cluster?.removeLeases();
   await makeCellDirectories(options);
   // 2. Spawn, and record the process for the next host if this one crashes.
+  options.cluster?.processBegins();
   const child = await startWorkerd(options);
   const { pid } = child;
   const output = new CellOutput(options.output, options.memoryMb);
   const exited = watchExit(child, output);
+  void exited.then(() => options.cluster?.removeLeases());
   // 3. Wait until ready, exit, timeout or abort.
   const stop = new AbortController();
   const deadline = AbortSignal.timeout(startTimeoutMs);
@@ -136,7 +143,7 @@ function startWorkerd(options: CellOptions): Promise<Job> {
     ...sockets.map((name) => `--socket-addr=${name}=unix:${newSocketPath(runDirectory, name)}`),
   ];
   const dataLimitBytes = (options.memoryMb + RESERVED_MB) * MB;
-  const { environment = {} } = options;
+  const environment = { ...options.environment, ...options.cluster?.environment };
   return startProgram({ words, cwd: directory, environment, dataLimitBytes }, ({ pid, exited }) => {
     endBeforeHost(pid);
     limitCell(pid, exited);

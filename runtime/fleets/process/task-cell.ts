@@ -2,9 +2,11 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { AppCluster } from '../../bucket/app-cluster.ts';
 import type { User } from '../../isolation/users.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
 import { capnp, type Fields } from '../config/capnp.ts';
+import { type ClusterSettings, clusterField } from '../config/cluster/cluster.ts';
 import type { Cell } from './cell.ts';
 import { lineSink } from './cell-output.ts';
 import { startCell } from './start-cell.ts';
@@ -21,6 +23,8 @@ export interface TaskPlace {
   /** The app's storage. */
   dataDirectory: string;
   runDirectory: string;
+  /** The app's cluster, if its data is in the bucket. */
+  cluster?: AppCluster | undefined;
 }
 
 /** A task. */
@@ -77,11 +81,12 @@ async function ask(cell: Cell, { name, what, signal }: Task, path: string, body:
 }
 
 async function start(place: TaskPlace, { name, services, disks, signal }: Task): Promise<Cell> {
-  const { dataDirectory, ...options } = place;
+  const { dataDirectory, cluster, ...options } = place;
+  const own = disks.length > 0 ? cluster : undefined;
   const directory = join(place.runDirectory, name);
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const config = join(directory, `${name}.capnp`);
-  await writeFile(config, configOf(name, services, disks));
+  await writeFile(config, configOf({ name, services, disks }, own?.settings ?? null));
   try {
     return await startCell({
       ...options,
@@ -89,6 +94,7 @@ async function start(place: TaskPlace, { name, services, disks, signal }: Task):
       disks: Object.fromEntries(disks.map((disk) => [disk, join(dataDirectory, disk)])),
       sockets: [name],
       ownsStorage: disks.length > 0,
+      cluster: own,
       output: lineSink(() => {}),
       signal,
     });
@@ -97,9 +103,13 @@ async function start(place: TaskPlace, { name, services, disks, signal }: Task):
   }
 }
 
-function configOf(name: string, services: Fields[], disks: string[]): string {
+function configOf(
+  { name, services, disks }: Pick<Task, 'name' | 'services' | 'disks'>,
+  cluster: ClusterSettings | null,
+): string {
   const config = capnp({
     structuredLogging: true,
+    ...clusterField(cluster),
     services: [
       ...disks.map((disk) => ({ name: disk, disk: { writable: true } })),
       // The process reads the files itself: their number and size are the author's choice.

@@ -7,6 +7,7 @@ import { type Module, RELEASE_FILE, type Release } from '../../../bundler/releas
 import { publish } from '../../disk/publish.ts';
 import { mayUseCaches } from '../config/cache.ts';
 import { alarmKeys, cellConfig, socketsOf } from '../config/cell-config.ts';
+import type { ClusterSettings } from '../config/cluster/cluster.ts';
 import { D1_MODULES, entryModules, RELOAD, withWorkers } from '../config/entry.ts';
 import {
   mayImportEmail,
@@ -78,6 +79,8 @@ export interface CellFilesOrder {
   outwardSockets: OutwardSockets;
   /** Private addresses and CIDR ranges that the app may reach. */
   egress: readonly string[];
+  /** The app's cluster; null for an app that keeps its data on this machine. */
+  cluster: ClusterSettings | null;
   /** The control UI's address on error pages; null: no error pages. */
   uiUrl: string | null;
   /** Whether browsers reload pages when the app has changed. */
@@ -88,8 +91,8 @@ export interface CellFilesOrder {
 
 /** @throws {Error} when the description is missing, names a path outside the release, or is too large for a launch */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
-  const { directory, heapMb, secrets, bucketSocket, serviceSocket, outwardSockets, egress, uiUrl, reloads } =
-    order;
+  const { directory, heapMb, secrets, bucketSocket, serviceSocket, outwardSockets } = order;
+  const { egress, cluster, uiUrl, reloads } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
   const beside = `${directory}.new`;
   await rm(beside, { recursive: true, force: true });
@@ -127,8 +130,8 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     hasBuckets,
     outwardServices,
     hasWorker: worker !== null,
-    sockets: socketsOf(release),
-    hasCache: cacheMb > 0,
+    sockets: socketsOf(release, cluster !== null),
+    hasCache: cacheMb > 0 && cluster === null,
     calls,
     due,
     cpuMs: release.cpuMs ?? null,
@@ -143,9 +146,12 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     serviceSocket: NO_SOCKET,
     outwardSockets: Object.fromEntries(outwardServices.map((type) => [type, NO_SOCKET])),
   };
-  await write(CONFIG, cellConfig(release, { ...options, ...sockets, cacheMb, isTrial: false }));
+  await write(CONFIG, cellConfig(release, { ...options, ...sockets, cacheMb, cluster, isTrial: false }));
   if (worker !== null)
-    await write(TRIAL_CONFIG, cellConfig(release, { ...options, ...noSockets, cacheMb: 0, isTrial: true }));
+    await write(
+      TRIAL_CONFIG,
+      cellConfig(release, { ...options, ...noSockets, cacheMb: 0, cluster: null, isTrial: true }),
+    );
   const modules = [
     ...around,
     ...changed,

@@ -4,10 +4,10 @@ import { mkdirSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { syncTree } from '../../../bundler/sync.ts';
+import type { Store } from '../../bucket/store.ts';
 import { Damaged } from '../errors.ts';
 import type { FileEntry } from '../store/manifest.ts';
 import { PackReader } from '../store/packs.ts';
-import type { Store } from '../store/store.ts';
 
 /**
  * Writes files below `directory`, and resolves when they are synced to the disk.

@@ -1,16 +1,18 @@
 // Replaces an app's storage by that of a snapshot, while all other apps run.
-import { lstatSync, mkdirSync, readdirSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Apps } from '../../apps/apps.ts';
+import { ONLY } from '../../bucket/app-folder.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { changeOwner } from '../../isolation/rights.ts';
 import type { AppUsers } from '../../isolation/users.ts';
 import type { StorageNames } from '../../storage/names.ts';
 import { objectId } from '../../storage/object-id.ts';
 import type { Buckets } from '../../storage/r2/buckets.ts';
-import { NotThere } from '../errors.ts';
+import { NotThere, Unusable } from '../errors.ts';
 import type { Snapshots } from '../snapshots.ts';
 import { abandonMoves, type Move, moveAll } from './moves.ts';
+import { databaseFile } from './storage.ts';
 
 export interface ReplaceOptions {
   apps: Apps;
@@ -28,6 +30,8 @@ export interface Wanted {
   database: string | null;
 }
 
+/** The cache of applied migrations in an app's data. */
+const MIGRATIONS = 'migrations.json';
 const HAND_OVER_TIMEOUT_MS = 60_000;
 /** The directory of an app's D1 databases. */
 const D1_KEY = 'D1Database';
@@ -45,14 +49,21 @@ export async function replaceStorage(
   const { apps, snapshots, paths, users, buckets } = options;
   const { snapshot, app, database } = wanted;
   const work = join(paths.restoring, `${app}-${Date.now()}`);
-  const only = database === null ? null : databaseFile(options.storageNames(app), database);
+  const only = database === null ? null : databaseId(options.storageNames(app), database);
   await snapshots.extract({ snapshot, app, only, into: work });
   try {
     const { head, unread } = await snapshots.take(`before a restore of ${apps.get(app)?.wanted.slug ?? app}`);
     const [data, files] = [paths.data(app), join(work, 'data')];
     // An app without storage in the snapshot has empty storage afterwards.
-    for (const name of only === null ? ['data', ...(buckets.has(app) ? ['buckets'] : [])] : [])
+    for (const name of ['data', ...(only === null && buckets.has(app) ? ['buckets'] : [])])
       mkdirSync(join(work, name), { recursive: true, mode: 0o700 });
+    const cluster = apps.clusterOf(app);
+    const restored = join(work, 'importing');
+    assertSameStorage(wanted, cluster !== null, { restored, files });
+    if (cluster !== null) {
+      mkdirSync(restored, { recursive: true, mode: 0o700 });
+      if (only !== null) writeFileSync(join(restored, ONLY), only);
+    }
     const { cell } = users(app);
     if (cell !== null) {
       const theirs = readdirSync(files, { withFileTypes: true }).filter((entry) => entry.isDirectory());
@@ -61,13 +72,25 @@ export async function replaceStorage(
     }
     const aside = join(paths.trash, `${app}-${Date.now()}`);
     await apps.replaceStorage(app, async () => {
-      if (only !== null) return moveAll(work, databaseMoves(files, data, only, aside));
+      const imported = { from: restored, to: paths.importing(app), aside: join(aside, 'importing') };
+      if (only !== null) {
+        // What the disk has of an app in the bucket is a copy of it.
+        const copies = { from: join(data, 'do'), to: join(aside, 'do'), aside: null };
+        const known = { from: join(data, MIGRATIONS), to: join(aside, MIGRATIONS), aside: null };
+        moveAll(
+          work,
+          cluster ? [copies, known, imported] : databaseMoves(files, data, databaseFile(only), aside),
+        );
+        return cluster?.finishImport();
+      }
       // Closes its files, so that they can be moved. The next request opens them again.
       await buckets.forget(app);
       moveAll(work, [
         { from: files, to: data, aside: join(aside, 'data') },
         { from: join(work, 'buckets'), to: paths.buckets(app), aside: join(aside, 'buckets') },
+        ...(cluster ? [imported] : []),
       ]);
+      await cluster?.finishImport();
     });
     return { before: unread.includes(app) ? null : head.id };
   } finally {
@@ -75,11 +98,25 @@ export async function replaceStorage(
   }
 }
 
-/** @throws {NotThere} when the app has no such database */
-function databaseFile({ databases = {} }: Partial<StorageNames>, key: string): string {
+/** @throws {Unusable} when the snapshot has the data of an app that kept it elsewhere */
+function assertSameStorage(
+  { snapshot, app }: Wanted,
+  isInBucket: boolean,
+  { restored, files }: { restored: string; files: string },
+): void {
+  const isEmpty = (path: string) => !existsSync(path) || readdirSync(path).length === 0;
+  if (isEmpty(isInBucket ? files : restored)) return;
+  const [then, now] = isInBucket
+    ? ['on this machine', 'in the bucket']
+    : ['in the bucket', 'on this machine'];
+  throw new Unusable(`in snapshot ${snapshot} the data of app ${app} was ${then}, and it is ${now} today`);
+}
+
+/** @returns the id of the database's object @throws {NotThere} when the app has no such database */
+function databaseId({ databases = {} }: Partial<StorageNames>, key: string): string {
   const id = Object.hasOwn(databases, key) ? databases[key]! : null;
   if (id === null) throw new NotThere(`the app has no database ${key}`);
-  return join('do', D1_KEY, `${objectId(D1_KEY, id)}.sqlite`);
+  return objectId(D1_KEY, id);
 }
 
 /** Moves away SQLite's files beside the database, which belong to the old one, and the cache of applied migrations. */
@@ -89,7 +126,7 @@ function databaseMoves(files: string, data: string, file: string, aside: string)
     if (!lstatSync(path).isDirectory()) throw new Error(`${path} is not a directory`);
   const away = ['-wal', '-shm', '-journal'].map((suffix) => `${file}${suffix}`);
   return [
-    ...[...away, 'migrations.json'].map((name) => ({
+    ...[...away, MIGRATIONS].map((name) => ({
       from: join(data, name),
       to: join(aside, name),
       aside: null,

@@ -1,6 +1,7 @@
 // Extracts one app's storage from a snapshot. The host then moves it into the place of the app's own.
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { OBJECT } from '../../bucket/app-folder.ts';
 import { type Layout, layout } from '../../disk/data-directory.ts';
 import { Damaged, NotThere, Unusable } from '../errors.ts';
 import { type FileEntry, type Head, readManifest } from '../store/manifest.ts';
@@ -16,9 +17,9 @@ export interface RestoreJob {
   of: string;
   snapshot: string;
   app: string;
-  /** The one file to restore, below the app's data; null: all of them, and its buckets. */
+  /** The id of the one object to restore, which is a database; null: all of them, and its buckets. */
   only: string | null;
-  /** The target directory, with `data` and `buckets` in it. */
+  /** The target directory, with `data`, `buckets` and `importing` in it. */
   into: string;
 }
 
@@ -45,8 +46,7 @@ export async function restoreStorage({
   if (part === undefined) throw new NotThere(`snapshot ${snapshot} has no app ${app}`);
   const paths = layout(root);
   const placeOf = placesOf(paths, app);
-  const isWanted = (place: string | null) =>
-    place !== null && (only === null || place === join('data', only));
+  const isWanted = (place: string | null) => place !== null && (only === null || isOfDatabase(place, only));
   const files = part.files.filter((file) => isWanted(placeOf(file)));
   if (only !== null && files.length === 0)
     throw new NotThere(`snapshot ${snapshot} has no such database of the app`);
@@ -62,9 +62,21 @@ export async function restoreStorage({
   return { head, files: files.length };
 }
 
-/** Returns a function that maps a file of an app's storage to its path in `data` or `buckets`; null for any other file. */
+/** Whether a file is the database's own, on the disk or in the bucket. */
+function isOfDatabase(place: string, id: string): boolean {
+  return (
+    place === join('data', databaseFile(id)) || OBJECT.exec(place.replace(/^importing\//, ''))?.[1] === id
+  );
+}
+
+/** Returns the file of a database, below the app's data. */
+export function databaseFile(id: string): string {
+  return join('do', 'D1Database', `${id}.sqlite`);
+}
+
+/** Returns a function that maps a file of an app's storage to its path in `data`, `buckets` or `importing`; null for any other file. */
 export function placesOf(paths: Layout, app: string): (file: FileEntry) => string | null {
-  const folders = { data: paths.data(app), buckets: paths.buckets(app) };
+  const folders = { data: paths.data(app), buckets: paths.buckets(app), importing: paths.importing(app) };
   const prefixes = Object.entries(folders).map(([name, path]) => [
     `${path.slice(paths.root.length + 1)}/`,
     name,

@@ -2,20 +2,27 @@
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { prepareCopy } from '../../../sqlite/host/snapshots.ts';
+import { claimBucket, readOwner } from '../../bucket/owner.ts';
+import type { S3Place } from '../../bucket/place.ts';
+import type { Store } from '../../bucket/store.ts';
 import { claim, type Layout } from '../../disk/data-directory.ts';
 import { createRepository } from '../../git/repository.ts';
 import { reason } from '../../log.ts';
 import { Damaged, NotThere, Unusable } from '../errors.ts';
-import { type Head, listSnapshots, type Part, readManifest } from '../store/manifest.ts';
-import type { Store } from '../store/store.ts';
+import { type FileEntry, type Head, listSnapshots, type Part, readManifest } from '../store/manifest.ts';
 import { nameOf } from '../verify.ts';
 import { extract } from './extract.ts';
 import { finishMoves, moveAll } from './moves.ts';
+
+/** Where a snapshot has data that apps keep in the bucket. */
+const IMPORTING = 'importing/';
 
 /**
  * Restores everything in a snapshot.
  * @param id of a snapshot, or `latest`
  * @param without apps to leave out, by id or slug: they exist afterwards, without code and data
+ * @param bucket where apps in the bucket have their data; null without a bucket. Data that is there stays as it is: it is newer
+ *   than the snapshot's
  * @throws {Unusable}, {NotThere}; then the directory is unchanged
  * @throws {Error} when the directory is not empty
  */
@@ -23,7 +30,8 @@ export async function restoreWhole(
   store: Store,
   id: string,
   paths: Layout,
-  without: string[] = [],
+  without: string[],
+  bucket: S3Place | null,
 ): Promise<{ head: Head; leftOut: string[] }> {
   const release = claim(paths);
   try {
@@ -32,11 +40,14 @@ export async function restoreWhole(
     const [newest] = (await listSnapshots(store)).reverse();
     const { head, parts } = await readManifest(store, id === 'latest' ? (newest ?? id) : id);
     const leftOut = partsCalled(without, parts, head.id);
+    const keepsBucket = await bucketIsOf(head.of, parts, bucket);
     const work = join(paths.restoring, 'whole');
     const files = join(work, 'files');
     try {
       const wanted = parts.filter((part) => !leftOut.includes(part));
-      await extractParts(store, head.id, wanted, files);
+      const isExtracted = ({ path }: FileEntry) => !(keepsBucket && path.startsWith(IMPORTING));
+      const extracted = wanted.map((part) => ({ ...part, files: part.files.filter(isExtracted) }));
+      await extractParts(store, head.id, extracted, files);
       try {
         prepareCopy(
           join(files, basename(paths.database)),
@@ -62,6 +73,23 @@ export async function restoreWhole(
   } finally {
     release();
     rmSync(paths.lock, { force: true });
+  }
+}
+
+/**
+ * Whether the bucket has the data of this Cellar's apps. An unused bucket is claimed for it.
+ * @throws {Unusable} when it is of another Cellar, or is needed and not set
+ */
+async function bucketIsOf(cellar: string, parts: Part[], bucket: S3Place | null): Promise<boolean> {
+  if (!parts.some(({ files }) => files.some(({ path }) => path.startsWith(IMPORTING)))) return false;
+  if (bucket === null)
+    throw new Unusable('the snapshot has apps that keep their data in a bucket: set RUNNER_BUCKET');
+  try {
+    const isUsed = (await readOwner(bucket)) !== null;
+    await claimBucket(bucket, { cellar, hasApps: false });
+    return isUsed;
+  } catch (error) {
+    throw new Unusable(reason(error));
   }
 }
 
@@ -109,6 +137,7 @@ function assertEmpty(paths: Layout): void {
     paths.token,
     paths.apiKey,
     paths.hostSecret,
+    paths.clusterKey,
   ];
   const names = readdirSync(paths.root).filter((name) => !may.includes(join(paths.root, name)));
   if (names.length > 0)

@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { syncFile } from '../../../bundler/sync.ts';
-import { MissingObject, type Store, type Stored, UNFINISHED } from './store.ts';
+import { MissingObject, type Store, type Stored, UNFINISHED } from '../../bucket/store.ts';
 
 /** The operator may put other files into the directory: opening a FIFO must not block. */
 const READ = constants.O_RDONLY | constants.O_NONBLOCK;
@@ -20,12 +20,12 @@ export class DirectoryStore implements Store {
     const found = names.map((name) => `${folder}${name}`).sort();
     const stored = found.map(async (name) => {
       const stats = await stat(join(this.#directory, name)).catch(unlessMissing(null));
-      return stats?.isFile() ? [{ name, bytes: stats.size, writtenAt: stats.mtimeMs }] : [];
+      return stats?.isFile() ? [{ name, bytes: stats.size, writtenAt: stats.mtimeMs, etag: '' }] : [];
     });
     return (await Promise.all(stored)).flat();
   }
 
-  async read(name: string, part?: { offset: number; length: number }): Promise<Buffer> {
+  async read(name: string, part?: { offset: number; length: number }): Promise<Buffer<ArrayBuffer>> {
     const file = await open(join(this.#directory, name), READ).catch(unlessMissing(null));
     if (file === null) throw new MissingObject(name);
     try {

@@ -3,10 +3,10 @@
 import { createHash } from 'node:crypto';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import * as z from 'zod';
+import { MissingObject, type Store } from '../../bucket/store.ts';
 import { reason } from '../../log.ts';
 import { Damaged, NotThere, Unusable } from '../errors.ts';
 import type { Chunk } from './packs.ts';
-import { MissingObject, type Store } from './store.ts';
 
 /** Increase it with every change that an older Cellar would misread. */
 const FORMAT = 1;

@@ -1,6 +1,7 @@
 // Which Cellar a store belongs to.
+
+import { MissingObject, type Store } from '../../bucket/store.ts';
 import { Unusable } from '../errors.ts';
-import { MissingObject, type Store } from './store.ts';
 
 const OWNER = 'cellar.json';
 

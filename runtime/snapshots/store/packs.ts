@@ -3,8 +3,8 @@
 // smaller. A chunk that a pack has is not written again.
 import { hash } from 'node:crypto';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { MissingObject, type Store } from '../../bucket/store.ts';
 import { Damaged } from '../errors.ts';
-import { MissingObject, type Store } from './store.ts';
 
 /** The position of a chunk. */
 export interface Chunk {

@@ -1,10 +1,10 @@
 // The store of snapshots that the settings name.
 import { bucketPlace, type S3Place, s3Place } from '../../bucket/place.ts';
+import { S3Store } from '../../bucket/s3-store.ts';
+import type { Store } from '../../bucket/store.ts';
 import type { Config } from '../../config.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { DirectoryStore } from './directory-store.ts';
-import { S3Store } from './s3-store.ts';
-import type { Store } from './store.ts';
 
 /** Names the store to open. It is sent to the snapshot process as JSON. */
 export type StorePlace = { directory: string } | { s3: S3Place };

@@ -12,6 +12,8 @@ import {
   statSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { openFolder } from '../../bucket/app-folder.ts';
+import type { S3Place } from '../../bucket/place.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import {
   changeOwner,
@@ -22,6 +24,7 @@ import {
 import type { User } from '../../isolation/users.ts';
 import type { FileEntry, Part } from '../store/manifest.ts';
 import { type Chunk, chunkSize, type PackWriter } from '../store/packs.ts';
+import { captureFolder } from './capture-folder.ts';
 import { type Listed, type ListOptions, list } from './listing.ts';
 import { Reader } from './reader.ts';
 
@@ -32,6 +35,18 @@ export interface CapturedApp {
   liveDeployId: string | null;
   /** Owner of its files; `null`: the host's own user. */
   user: User | null;
+  /** Whether its data is in the bucket. */
+  isInBucket: boolean;
+}
+
+export interface CaptureOptions {
+  paths: Layout;
+  packs: PackWriter;
+  /** Where apps in the bucket have their data; null without a bucket. */
+  bucket: S3Place | null;
+  holdBuckets: HoldBuckets;
+  /** The parts of the previous snapshot. */
+  before: readonly Part[];
 }
 
 /** Starts or ends deferring the removal of files of an app's R2 objects. */
@@ -50,13 +65,15 @@ const GIT_UNFINISHED = /(^|\/)(tmp_|incoming-)|\.lock$/;
 export class Capture {
   readonly #paths: Layout;
   readonly #packs: PackWriter;
+  readonly #bucket: S3Place | null;
   readonly #holdBuckets: HoldBuckets;
   /** Files of the previous snapshot, by path. */
   readonly #before: ReadonlyMap<string, FileEntry>;
 
-  constructor(paths: Layout, packs: PackWriter, holdBuckets: HoldBuckets, before: readonly Part[]) {
+  constructor({ paths, packs, bucket, holdBuckets, before }: CaptureOptions) {
     this.#paths = paths;
     this.#packs = packs;
+    this.#bucket = bucket;
     this.#holdBuckets = holdBuckets;
     const files = before.flatMap(({ files }) => files);
     this.#before = new Map(files.map((file) => [file.path, file]));
@@ -81,27 +98,40 @@ export class Capture {
    * Captures an app's repository, live release and storage. Each database is consistent in itself; they are read one after
    * another.
    */
-  async app({ id, slug, liveDeployId, user }: CapturedApp): Promise<Part> {
+  async app(app: CapturedApp): Promise<Part> {
+    const { id, slug, liveDeployId } = app;
     const files = new Map<string, FileEntry>();
     await this.#repository(this.#paths.repository(id), files);
     if (liveDeployId !== null) await this.#own(this.#paths.release(id, liveDeployId), {}, files);
-    await this.#storageOf(id, user, files);
+    await this.#storageOf(app, files);
     return { kind: 'app', id, slug, files: [...files.values()] };
   }
 
   /** Captures only the storage of an app, in the same way as `app`. */
-  async storage({ id, user }: CapturedApp): Promise<FileEntry[]> {
+  async storage(app: CapturedApp): Promise<FileEntry[]> {
     const files = new Map<string, FileEntry>();
-    await this.#storageOf(id, user, files);
+    await this.#storageOf(app, files);
     return [...files.values()];
   }
 
-  async #storageOf(id: string, user: User | null, files: Files): Promise<void> {
-    await this.#storage(this.#paths.data(id), { user, theirs: true, skip: NOT_DATA }, files);
+  async #storageOf({ id, user, isInBucket }: CapturedApp, files: Files): Promise<void> {
+    if (isInBucket) await this.#folder(id, files);
+    else await this.#storage(this.#paths.data(id), { user, theirs: true, skip: NOT_DATA }, files);
     // These belong to the bucket service, which has a user of its own.
     const buckets = this.#paths.buckets(id);
     const hold = (isHeld: boolean) => this.#holdBuckets(id, isHeld);
     await this.#storage(buckets, { user: user && ownerOf(buckets), theirs: false, skip: [], hold }, files);
+  }
+
+  async #folder(id: string, files: Files): Promise<void> {
+    if (this.#bucket === null) throw new Error('the host has no bucket any more, see RUNNER_BUCKET');
+    const pathOf = (name: string) => this.#pathOf(this.#paths.importing(id), name);
+    const captured = await captureFolder(openFolder({ place: this.#bucket, appId: id }), {
+      before: (name) => this.#before.get(pathOf(name)),
+      add: (name, stamp, bytes) =>
+        this.#store({ path: pathOf(name), mode: 0o600, stamp }, bytes.length, [bytes]),
+    });
+    for (const file of captured) files.set(file.path, file);
   }
 
   /**

@@ -1,6 +1,7 @@
 // Copies an app's storage for a preview while the app runs. As in a snapshot, each database is consistent in itself.
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import type { S3Place } from '../../bucket/place.ts';
 import { layout } from '../../disk/data-directory.ts';
 import { extract } from '../restore/extract.ts';
 import { placesOf } from '../restore/storage.ts';
@@ -13,7 +14,9 @@ export interface CopyJob {
   /** The data directory. */
   root: string;
   app: CapturedApp;
-  /** The target directory, with `data` and `buckets` in it. */
+  /** Where apps in the bucket have their data; null without a bucket. */
+  bucket: S3Place | null;
+  /** The target directory, with `data`, `buckets` and `importing` in it. */
   into: string;
 }
 
@@ -22,14 +25,17 @@ export interface Copied {
 }
 
 /** @throws {Error} then `into` does not exist */
-export async function copyStorage({ root, app, into }: CopyJob, holdBuckets: HoldBuckets): Promise<Copied> {
+export async function copyStorage(
+  { root, app, bucket, into }: CopyJob,
+  holdBuckets: HoldBuckets,
+): Promise<Copied> {
   const paths = layout(root);
   const directory = join(paths.snapshotting, 'copied');
   rmSync(directory, { recursive: true, force: true });
   try {
     const store = openStore({ directory });
     const packs = new PackWriter(store, []);
-    const files = await new Capture(paths, packs, holdBuckets, []).storage(app);
+    const files = await new Capture({ paths, packs, bucket, holdBuckets, before: [] }).storage(app);
     await packs.finish();
     const placeOf = placesOf(paths, app.id);
     await extract(store, files, into, (file) => placeOf(file)!);

@@ -1,8 +1,9 @@
 // Rewrites packs that a snapshot needs little of. Older snapshots need the rest; once they are removed, it wastes space.
+
+import type { Store } from '../../bucket/store.ts';
 import { reason } from '../../log.ts';
 import type { Part } from '../store/manifest.ts';
 import { type Chunk, PackReader, type PackWriter, packName } from '../store/packs.ts';
-import type { Store } from '../store/store.ts';
 
 /** A pack is rewritten if the snapshot needs less than this share of its bytes. */
 const NEEDED_SHARE = 0.3;

@@ -1,8 +1,9 @@
 // Removes old snapshots, and packs that no snapshot needs.
+
+import { type Store, UNFINISHED } from '../../bucket/store.ts';
 import { reason } from '../../log.ts';
 import { listSnapshots, readHead, readManifest, removeManifest, timeOf } from '../store/manifest.ts';
 import { packName } from '../store/packs.ts';
-import { type Store, UNFINISHED } from '../store/store.ts';
 
 export interface Keep {
   /** Maximum snapshots of deploys, and maximum of all others. */

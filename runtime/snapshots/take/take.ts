@@ -3,6 +3,8 @@ import { rmSync } from 'node:fs';
 import type { Verified } from '../../../handlers/contract/admin.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { appsOfCopy, type CopiedApp } from '../../../sqlite/host/snapshots.ts';
+import type { S3Place } from '../../bucket/place.ts';
+import { type Store, UNFINISHED } from '../../bucket/store.ts';
 import { layout } from '../../disk/data-directory.ts';
 import { reason } from '../../log.ts';
 import {
@@ -16,7 +18,6 @@ import {
 import { requireOwn } from '../store/owner.ts';
 import { type Chunk, PackWriter, packName } from '../store/packs.ts';
 import { openStore, type StorePlace } from '../store/place.ts';
-import { type Store, UNFINISHED } from '../store/store.ts';
 import { type BadPacks, NEVER_VERIFIED, readRecord, record } from '../verify.ts';
 import { Capture, type HoldBuckets } from './capture.ts';
 import { repack } from './repack.ts';
@@ -33,6 +34,8 @@ export interface TakeJob {
   keep: Keep;
   /** Whether apps' files are read as users of their own. */
   hasUsers: boolean;
+  /** Where apps in the bucket have their data; null without a bucket. */
+  bucket: S3Place | null;
 }
 
 export interface Taken {
@@ -83,7 +86,13 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   }));
   const packs = new PackWriter(store, [...chunksOf(before)].filter(isGood));
   const paths = layout(job.root);
-  const capture = new Capture(paths, packs, host.holdBuckets, good);
+  const capture = new Capture({
+    paths,
+    packs,
+    bucket: job.bucket,
+    holdBuckets: host.holdBuckets,
+    before: good,
+  });
   const created = new Date();
   const { copy, apps, failures } = await captureApps(job, host, capture, before);
   const parts = [await capture.hostDatabase(copy), await capture.control(), ...apps];
@@ -167,11 +176,11 @@ async function captureApps(
       };
     }
     for (const app of changed) {
-      const { id, slug } = app;
+      const { id, slug, isInBucket } = app;
       const user = job.hasUsers && app.uid !== null ? { uid: app.uid, gid: app.uid } : null;
       const state = stateOf(app);
       try {
-        const part = await capture.app({ id, slug, liveDeployId: app.liveDeployId, user });
+        const part = await capture.app({ id, slug, liveDeployId: app.liveDeployId, user, isInBucket });
         captured.set(id, { state, part, failure: null });
       } catch (error) {
         host.warn(`app ${slug} could not be read: ${reason(error)}`);

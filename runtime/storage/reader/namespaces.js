@@ -1,11 +1,13 @@
 // Reads KV namespaces.
-import { lstatSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { lstatSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { json, limitBytes, Refusal } from './answer.js';
 import { isTable, open, prepare } from './databases.js';
 
 /** A row's reference to a file in the namespace's own directory. */
 const BLOB = /^[0-9a-f]{64}\/b\/([0-9a-f]{1,128})$/;
+/** workerd makes one cache for each configuration of the bucket. */
+const MOST_CACHES = 100;
 export const PRESENT = '(expiration IS NULL OR expiration > ?)';
 
 export function openNamespace(path) {
@@ -36,7 +38,7 @@ export function listKeys({ path, prefix, after, limit }) {
   return `{"items":[${items.map(json)}],"next":${JSON.stringify(next)}}`;
 }
 
-export function readKey({ path, blobs, key }) {
+export function readKey({ path, blobs, cache, key }) {
   const database = openNamespace(path);
   const statement =
     database &&
@@ -44,7 +46,7 @@ export function readKey({ path, blobs, key }) {
   const row = statement?.get(key, Date.now());
   if (!row) throw new Refusal('storage_not_found', 'the namespace has no such key');
   const [inline, blob, expiration, metadata] = row;
-  const value = Buffer.from(inline ?? readBlob(blobs, blob));
+  const value = Buffer.from(inline ?? readBlob([blobs, ...cached(cache, blobs)], blob));
   return json({ key, value_base64: value.toString('base64'), ...entry(expiration, metadata) });
 }
 
@@ -64,15 +66,34 @@ function parsed(metadata) {
   }
 }
 
-function readBlob(blobs, blob) {
+/** The same directory in each cache of values that are in the bucket. */
+function cached(cache, blobs) {
+  if (!isDirectory(cache)) return [];
+  const caches = readdirSync(cache).slice(0, MOST_CACHES);
+  return caches
+    .map((name) => join(cache, name))
+    .filter(isDirectory)
+    .map((each) => join(each, basename(dirname(blobs)), 'b'));
+}
+
+function isDirectory(path) {
+  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+function isFile(path) {
+  return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+/** @param places directories where the value may be */
+function readBlob(places, blob) {
   const nowhere = new Refusal('storage_unreadable', 'its value lies nowhere');
   const file = BLOB.exec(blob)?.[1];
   if (file === undefined) throw nowhere;
-  const path = join(blobs, file);
-  for (const directory of [dirname(blobs), blobs])
-    if (!lstatSync(directory, { throwIfNoEntry: false })?.isDirectory()) throw nowhere;
-  const stat = lstatSync(path, { throwIfNoEntry: false });
-  if (!stat?.isFile()) throw nowhere;
+  const isThere = (place) => isDirectory(dirname(place)) && isDirectory(place) && isFile(join(place, file));
+  const place = places.find(isThere);
+  if (place === undefined) throw nowhere;
+  const path = join(place, file);
+  const stat = lstatSync(path);
   if (stat.size > (limitBytes / 4) * 3)
     throw new Refusal('answer_too_large', `the value has ${stat.size} bytes, more than one answer has`);
   return readFileSync(path);

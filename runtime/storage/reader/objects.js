@@ -42,12 +42,17 @@ function alarmsOf(directory) {
   return (id) => find.get(id) ?? { name: null, alarm: null };
 }
 
+/** @param given the alarms by object id, where the directory may lack them; else null */
+function alarmsIn(directory, given) {
+  return given === null ? alarmsOf(directory) : (id) => given[id] ?? { name: null, alarm: null };
+}
+
 function objectRecord(directory, id, { name, alarm }, given = null) {
   const time = alarm === null || Math.abs(alarm) > 8.64e15 ? null : new Date(alarm).toISOString();
   return { id, name: given ?? name, bytes: sizeOf(join(directory, `${id}.sqlite`)), next_alarm: time };
 }
 
-export function listObjects({ directory, after, limit }) {
+export function listObjects({ directory, alarms: given, after, limit }) {
   let ids = [];
   const cut = () => {
     ids = ids.sort().slice(0, limit + 1);
@@ -57,19 +62,19 @@ export function listObjects({ directory, after, limit }) {
     if (ids.push(id) > 10_000) cut();
   }
   cut();
-  const alarms = alarmsOf(directory);
+  const alarms = alarmsIn(directory, given);
   const items = ids.slice(0, limit).map((id) => json(objectRecord(directory, id, alarms(id))));
   const next = ids.length > limit ? ids[limit - 1] : null;
   return `{"object":null,"items":[${items}],"next":${JSON.stringify(next)}}`;
 }
 
 export function readObject(asked) {
-  const { directory, object, name, key, after, limit } = asked;
+  const { directory, alarms, object, name, key, after, limit } = asked;
   const path = join(directory, `${object}.sqlite`);
   const database = open(path, true);
   if (database === null) throw new Refusal('storage_not_found', 'the class has no such object');
   const record = {
-    ...objectRecord(directory, object, alarmsOf(directory)(object), name),
+    ...objectRecord(directory, object, alarmsIn(directory, alarms)(object), name),
     tables: tables(database),
   };
   const head = `"object":${json(record)}`;

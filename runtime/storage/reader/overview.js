@@ -43,8 +43,14 @@ export function overview({ databases, classes, namespaces, queues, queueDirector
   const messages = countMessages(queueDirectory);
   return json({
     databases: databases.map(({ path, ...named }) => ({ ...named, bytes: sizeOf(path) })),
-    classes: classes.map(({ directory, ...named }) => ({ ...named, ...countObjects(directory) })),
-    namespaces: namespaces.map(({ path, blobs, ...named }) => ({ ...named, ...countKeys({ path, blobs }) })),
+    classes: classes.map(({ directory, counted, ...named }) => ({
+      ...named,
+      ...(counted ?? countObjects(directory)),
+    })),
+    namespaces: namespaces.map(({ path, blobs, cache: _, counted, ...named }) => {
+      const found = countKeys({ path, blobs });
+      return { ...named, ...found, bytes: counted ?? found.bytes };
+    }),
     queues: queues.map((queue) => ({ queue, messages: 0, bytes: 0, ...messages.get(queue) })),
   });
 }

@@ -17,8 +17,8 @@ const STEPS_SHOWN = 1_000;
 const HISTORY = 50_000;
 
 export function listWorkflows({ workflows }) {
-  return `[${workflows.map(({ directory, ...named }) => {
-    const { objects, bytes: size } = countObjects(directory);
+  return `[${workflows.map(({ directory, counted, ...named }) => {
+    const { objects, bytes: size } = counted ?? countObjects(directory);
     return json({ ...named, instances: objects, bytes: size });
   })}]`;
 }
@@ -61,12 +61,19 @@ function openInstance(path, statuses) {
   return { database, meta, record };
 }
 
-export function listInstances({ directory, statuses, status, after, limit }) {
+/** When an instance was made, in ms since 1970. @param isLoaded its file is newer than the instance: it was fetched */
+function madeAt(path, statuses, isLoaded) {
+  if (!isLoaded) return Math.floor(lstatSync(path, { throwIfNoEntry: false })?.birthtimeMs ?? 0);
+  const found = openInstance(path, statuses);
+  if (found === null) return 0;
+  found.database.close();
+  return Date.parse(found.record.created_at);
+}
+
+export function listInstances({ directory, statuses, isLoaded, status, after, limit }) {
   const files = [];
-  for (const id of objectsIn(directory)) {
-    const made = lstatSync(join(directory, `${id}.sqlite`), { throwIfNoEntry: false })?.birthtimeMs ?? 0;
-    files.push({ id, at: Math.floor(made) });
-  }
+  for (const id of objectsIn(directory))
+    files.push({ id, at: madeAt(join(directory, `${id}.sqlite`), statuses, isLoaded) });
   const behind = (one, other) => other.at - one.at || (one.id < other.id ? -1 : 1);
   const [at, id] = after === null ? [] : placeOf(after, instancePlace);
   const rest = files.filter((file) => after === null || behind({ at, id }, file) < 0).sort(behind);

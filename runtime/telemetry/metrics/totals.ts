@@ -185,7 +185,7 @@ function hostFamilies(stats: HostStats): Family[] {
     help,
     samples: [{ labels: '', value }],
   });
-  const { queues, cells, wakes, memory, disk, telemetry, control_plane, event_loop_delay } = stats;
+  const { queues, cells, wakes, memory, disk, telemetry, control_plane, event_loop_delay, bucket } = stats;
   return [
     one('gauge', 'start_time_seconds', 'When the host started.', Date.parse(stats.started_at) / MS),
     one('gauge', 'host_resident_memory_bytes', "Memory of the host's process.", stats.rss_bytes),
@@ -224,6 +224,20 @@ function hostFamilies(stats: HostStats): Family[] {
         labels: labelsText({ what }),
         value,
       })),
+    },
+    ...(bucket === null
+      ? []
+      : [one('gauge', 'bucket_up', 'Whether the bucket can be used.', Number(bucket.problem === null))]),
+    {
+      name: 'cellar_bucket_requests_total',
+      type: 'counter',
+      help: 'Requests of apps to the bucket. Lists are writes, as in the price lists of stores.',
+      samples: (bucket?.apps ?? []).flatMap(({ slug, writes, reads, deletes }) =>
+        Object.entries({ writes, reads, deletes }).map(([kind, value]) => ({
+          labels: labelsText({ app: slug, kind }),
+          value,
+        })),
+      ),
     },
     one('gauge', 'control_plane_up', 'Whether the control plane answers.', Number(control_plane.answers)),
     one('counter', 'control_plane_restarts_total', 'Restarts of the control plane.', control_plane.restarts),

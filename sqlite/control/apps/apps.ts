@@ -24,6 +24,7 @@ export interface AppRow {
   output_directory: string | null;
   previews_branches: 0 | 1;
   previews_storage: 'empty' | 'copy';
+  storage: 'local' | 'bucket';
   created_at: string;
   /** Warnings of the live release: a JSON list of texts. */
   warnings: string;
@@ -46,7 +47,7 @@ const STATUS = `CASE
 
 export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, woke_at, generation, process_state,
   live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, root_directory, install_command, build_command, output_directory,
-  previews_branches, previews_storage, created_at, ${STATUS} AS status,
+  previews_branches, previews_storage, storage, created_at, ${STATUS} AS status,
   coalesce((SELECT warnings FROM deploys WHERE id = live_deploy_id), '[]') AS warnings`;
 
 /** Returns the statement that reads one app by id, for batches that check the app and read its rows in one round trip. */

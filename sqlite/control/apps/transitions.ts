@@ -22,21 +22,29 @@ export type Insertion = Wanted | 'slug_taken' | 'account_not_found' | 'quota_exc
  * Adds an app. The same statement checks the quota, so that two concurrent calls cannot both take the last place.
  * @param app.owner an account's id; null for the first account
  * @param app.quota maximum apps of the owner
+ * @param app.storage where it keeps its data
  */
 export async function insertApp(
   db: D1Database,
-  app: { id: string; slug: string; owner: string | null; quota: number; at: string },
+  app: {
+    id: string;
+    slug: string;
+    owner: string | null;
+    quota: number;
+    storage: AppRow['storage'];
+    at: string;
+  },
 ): Promise<Insertion> {
   const owner = `(SELECT id FROM accounts WHERE CASE WHEN ?1 IS NULL THEN role = 'owner' ELSE id = ?1 END)`;
   const insert = db
     .prepare(
-      `INSERT INTO apps (id, slug, owner_id, desired_state, generation, created_at, seq)
-       SELECT ?2, ?3, ${owner}, 'running', (SELECT revision FROM meta), ?5, (SELECT coalesce(max(seq), 0) + 1 FROM apps)
+      `INSERT INTO apps (id, slug, owner_id, desired_state, storage, generation, created_at, seq)
+       SELECT ?2, ?3, ${owner}, 'running', ?6, (SELECT revision FROM meta), ?5, (SELECT coalesce(max(seq), 0) + 1 FROM apps)
        WHERE ${owner} IS NOT NULL
          AND NOT EXISTS (SELECT 1 FROM accounts WHERE id = ${owner} AND is_guest)
          AND (SELECT count(*) FROM apps WHERE owner_id = ${owner} AND deleted_at IS NULL) < ?4`,
     )
-    .bind(app.owner, app.id, app.slug, app.quota, app.at);
+    .bind(app.owner, app.id, app.slug, app.quota, app.at, app.storage);
   const findOwner = db.prepare(`SELECT id, is_guest FROM accounts WHERE id = ${owner}`).bind(app.owner);
   try {
     const [, , found, ...read] = await db.batch([
@@ -215,6 +223,7 @@ function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
     },
     limits: { clientRpm: row.client_rpm, appRpm: row.app_rpm },
     previews: { branches: row.previews_branches === 1, storage: row.previews_storage },
+    storage: row.storage,
   };
   return { row, wanted };
 }

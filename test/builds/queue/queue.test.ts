@@ -62,6 +62,7 @@ async function makeQueue(
     snapshot,
   };
   const apps = new Apps({
+    bucket: null,
     onUsage: () => {},
     onNamed: () => {},
     onDeleted: () => {},

@@ -20,6 +20,7 @@ test('a created app has every field of the contract, and the host was sent its w
   assert.deepEqual(rest, {
     slug: 'first',
     desired_state: 'running',
+    storage: 'local',
     status: 'created',
     asleep_since: null,
     woke_at: null,
@@ -42,9 +43,37 @@ test('a created app has every field of the contract, and the host was sent its w
     builds: { root_directory: null, install_command: null, build_command: null, output_directory: null },
     limits: { clientRpm: null, appRpm: null },
     previews: { branches: false, storage: 'empty' },
+    storage: 'local',
   });
   assert.deepEqual((await control.api('GET', `/v1/apps/${id}`)).body, body);
   assert.deepEqual(await control.call('apps.get_by_slug', { slug: 'first' }), body);
+});
+
+test('an app keeps its data where its creation says, else in RUNNER_STORAGE', async (t) => {
+  const other = await TestControl.start({ RUNNER_STORAGE: 'bucket', HAS_BUCKET: 'true' });
+  t.after(() => other.stop());
+  for (const [slug, storage, expected] of [
+    ['by-setting', undefined, 'bucket'],
+    ['by-field', 'local', 'local'],
+    ['by-both', 'bucket', 'bucket'],
+  ] as const) {
+    const { body } = await other.api('POST', '/v1/apps', { slug, ...(storage && { storage }) });
+    assert.equal(body.storage, expected);
+    assert.equal(other.host.wanted.get(body.id)!.storage, expected);
+  }
+});
+
+test('the bucket is refused without one, and storage cannot be changed', async () => {
+  const { status, body } = await control.api('POST', '/v1/apps', { slug: 'homeless', storage: 'bucket' });
+  assert.equal(status, 400);
+  assert.deepEqual(body.errors, [
+    { path: 'storage', message: 'needs a bucket; set RUNNER_BUCKET on the host' },
+  ]);
+  const { body: app } = await control.api('POST', '/v1/apps', { slug: 'settled' });
+  const update = { desired_state: 'running', storage: 'bucket' };
+  const refused = await control.api('PATCH', `/v1/apps/${app.id}`, update);
+  assert.equal(refused.status, 400);
+  assert.equal(refused.body.errors[0].path, 'storage');
 });
 
 test('a value outside its bounds or choices is refused with the allowed ones', async () => {

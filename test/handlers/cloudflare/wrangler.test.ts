@@ -45,6 +45,6 @@ test('the Worker reads every variable of the project', () => {
   const declared = readFileSync('wrangler.toml', 'utf8').split('[vars]')[1]!;
   const names = [...declared.matchAll(/^([A-Z_]+) =/gm)].map((match) => match[1]);
   const env = readFileSync('handlers/bindings.ts', 'utf8');
-  const texts = [...env.matchAll(/^ {2}([A-Z_]+): string;/gm)].map((match) => match[1]);
+  const texts = [...env.matchAll(/^ {2}([A-Z_]+): (?:string|'.*');/gm)].map((match) => match[1]);
   assert.deepEqual(names.sort(), texts.sort());
 });

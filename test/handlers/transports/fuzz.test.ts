@@ -37,7 +37,7 @@ let countRows: () => Promise<unknown>;
 /** Number of rows in each table at the last look. */
 let rows: unknown = null;
 before(async () => {
-  control = await TestControl.start({ RUNNER_MAX_APPS_PER_USER: '1000000' });
+  control = await TestControl.start({ RUNNER_MAX_APPS_PER_USER: '1000000', HAS_BUCKET: 'true' });
   const database = await control.database();
   const { results } = await database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();
   const counts = results

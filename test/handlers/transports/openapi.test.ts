@@ -112,7 +112,7 @@ test('inputs are split into path, query and body, and answers have their statuse
   const { schema } = post.requestBody.content['application/json'];
   assert.deepEqual(
     [Object.keys(schema.properties), schema.required, schema.additionalProperties],
-    [['slug', 'owner'], ['slug'], false],
+    [['slug', 'owner', 'storage'], ['slug'], false],
   );
   assert.ok(post.responses[201] && post.responses[403] && post.responses[409]);
   assert.deepEqual(Object.keys(document.paths['/v1/apps/{id}/env'].post.responses).slice(0, 2), [

@@ -7,6 +7,7 @@ import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts
 import { MemoryGauge } from '../../../runtime/fleets/admission/memory.ts';
 import { Slots } from '../../../runtime/fleets/admission/slots.ts';
 import { WakeFigures } from '../../../runtime/fleets/admission/wake-figures.ts';
+import { alarmsOnDisk } from '../../../runtime/fleets/due/alarms.ts';
 import { DueReader } from '../../../runtime/fleets/due/due.ts';
 import { Fleet, type FleetOptions, type RestingApp } from '../../../runtime/fleets/life/fleet.ts';
 import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
@@ -178,7 +179,11 @@ async function withDeadline(event: Promise<void>, what: string, deadlineMs = DEA
 export function dueReader(data: string): DueReader {
   const files = new CellFilesCache(`${data}-files-of-test`, 512);
   const workOf = async (release: string) => (await files.of(release)).due;
-  return new DueReader({ owner: () => 'test', user: null, data, workOf, scratch: `${data}/alarms-of-test` });
+  const scratch = `${data}/alarms-of-test`;
+  return new DueReader({
+    workOf,
+    readAlarms: alarmsOnDisk(data, { owner: () => 'test', user: null, scratch }),
+  });
 }
 
 /** Returns when the release in a directory has work due on this data, as a fleet without a process finds it. */

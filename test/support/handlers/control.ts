@@ -33,6 +33,8 @@ const variables = {
   RUNNER_CORS_ORIGINS: '',
   MAIL: 'off',
   RUNNER_PUSH_TO_CREATE: 'off',
+  RUNNER_STORAGE: 'local',
+  HAS_BUCKET: 'false',
 };
 
 // biome-ignore lint/suspicious/noExplicitAny: the tests assert on bodies

@@ -25,6 +25,7 @@ export const HOST_STATS: HostStats = {
     verified: { at: null, snapshots: 0, packs: 0, bytes: 0, objects: [], damaged: [] },
     newest_damaged: false,
   },
+  bucket: null,
 };
 
 export interface Sent {

@@ -88,7 +88,14 @@ export class World {
 
   /** Creates the app, and deploys it if `deployed`. */
   async create(deployed: boolean): Promise<void> {
-    const app = { id: this.id, slug: this.id, owner: null, quota: Number.MAX_SAFE_INTEGER, at: this.#now() };
+    const app = {
+      id: this.id,
+      slug: this.id,
+      owner: null,
+      quota: Number.MAX_SAFE_INTEGER,
+      storage: 'local',
+      at: this.#now(),
+    };
     void this.#isolate!.object.create(app);
     await settled();
     await this.drain(() => 0);

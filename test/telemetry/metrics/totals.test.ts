@@ -22,6 +22,7 @@ const STATS: HostStats = {
     verified: { at: null, snapshots: 0, packs: 0, bytes: 0, objects: [], damaged: [] },
     newest_damaged: false,
   },
+  bucket: null,
 };
 
 test('an app without requests is listed with zero by its slug until it is deleted', () => {

@@ -28,6 +28,7 @@ const host = (changes: Partial<HostStats> = {}): HostStats => ({
     verified: { at: null, snapshots: 0, packs: 0, bytes: 0, objects: [], damaged: [] },
     newest_damaged: false,
   },
+  bucket: null,
   ...changes,
 });
 const stats = (changes: Partial<HostStats> | null): Stats => ({

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { api, type Failure } from '../../api.ts';
 import { Head } from '../../layout/head.tsx';
 import { Button } from '../../parts/controls/button.tsx';
-import { TextField } from '../../parts/controls/field.tsx';
+import { Select, TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
 import { IconLock } from '../../parts/icons.tsx';
 import { Empty } from '../../parts/status/states.tsx';
@@ -13,10 +13,11 @@ import { ownsApps, session } from '../../session.ts';
 export default function New() {
   const [slug, setSlug] = useState('');
   const [wrong, setWrong] = useState<string | null>(null);
+  const [storage, setStorage] = useState(session.value?.storage ?? 'local');
   const typed = slug.trim();
   const { busy, onSubmit } = useSubmit(async () => {
     try {
-      await api('apps.create', { slug: typed });
+      await api('apps.create', { slug: typed, storage });
     } catch (error) {
       const { fields, message } = error as Failure;
       setWrong(fields.length > 0 ? `The name ${fields[0]!.message}.` : message);
@@ -58,6 +59,17 @@ export default function New() {
           autofocus
           required
         />
+        {session.value?.bucket && (
+          <Select
+            label="Where it keeps its data"
+            value={storage}
+            onValue={setStorage}
+            options={[
+              ['local', 'On this machine'],
+              ['bucket', 'In the bucket'],
+            ]}
+          />
+        )}
         <div class="row">
           <Button type="submit" look="primary" disabled={busy || typed === ''}>
             Make the app

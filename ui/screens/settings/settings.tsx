@@ -63,6 +63,8 @@ export default function Settings({ app: slug }: { app: string }) {
                 <dd>
                   <code>{app.git_url}</code> <Copy text={app.git_url} label="Copy the remote" short />
                 </dd>
+                <dt>Data</dt>
+                <dd>{app.storage === 'bucket' ? 'In the bucket' : 'On this machine'}</dd>
                 <dt>Made</dt>
                 <dd>
                   <Time at={app.created_at} />

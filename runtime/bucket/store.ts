@@ -1,17 +1,19 @@
-// The store of snapshots: named objects, each written atomically.
+// A store of named objects, each written atomically.
 /** An object in a list. */
 export interface Stored {
   name: string;
   bytes: number;
   /** When it was written, in ms since 1970. */
   writtenAt: number;
+  /** Changes with the object; empty for a store that has no such tags. */
+  etag: string;
 }
 
 export interface Store {
   /** Returns the objects of a folder, such as `packs/`, by name. */
   list(folder: string): Promise<Stored[]>;
   /** Returns the object's bytes, or a part of them. @throws {MissingObject} */
-  read(name: string, part?: { offset: number; length: number }): Promise<Buffer>;
+  read(name: string, part?: { offset: number; length: number }): Promise<Buffer<ArrayBuffer>>;
   /** Writes an object atomically, even through a power cut. Replaces an existing one. */
   write(name: string, bytes: Buffer<ArrayBuffer>): Promise<void>;
   /** Removes an object. A missing one is not an error. */

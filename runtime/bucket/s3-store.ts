@@ -1,11 +1,12 @@
-// Stores snapshots in any service with the S3 API.
+// Stores objects in any service with the S3 API.
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AwsClient } from 'aws4fetch';
-import { bucketUrl, s3Client } from '../../bucket/client.ts';
-import type { S3Place } from '../../bucket/place.ts';
-import { reason } from '../../log.ts';
-import { Backoff } from '../../processes/backoff.ts';
+import { reason } from '../log.ts';
+import { Backoff } from '../processes/backoff.ts';
+import { bucketUrl, s3Client } from './client.ts';
+import type { S3Place } from './place.ts';
+import { encodePath } from './proxy/signature.ts';
 import { MissingObject, type Store, type Stored } from './store.ts';
 
 /** Timeout of one attempt, in ms; an object has little more than 16 MiB. */
@@ -36,14 +37,19 @@ export class S3Store implements Store {
       for (const [, entry] of xml.matchAll(/<Contents>(.*?)<\/Contents>/gs)) {
         const name = element(entry!, 'Key').slice(this.#prefix.length);
         const writtenAt = Date.parse(element(entry!, 'LastModified'));
-        found.push({ name, bytes: Number(element(entry!, 'Size')), writtenAt });
+        found.push({
+          name,
+          bytes: Number(element(entry!, 'Size')),
+          writtenAt,
+          etag: element(entry!, 'ETag').replaceAll('"', ''),
+        });
       }
       token = element(xml, 'NextContinuationToken') || null;
     }
     return found;
   }
 
-  async read(name: string, part?: { offset: number; length: number }): Promise<Buffer> {
+  async read(name: string, part?: { offset: number; length: number }): Promise<Buffer<ArrayBuffer>> {
     const range = part && `bytes=${part.offset}-${part.offset + part.length - 1}`;
     return this.#ask('GET', this.#path(name), { headers: range ? { range } : {} });
   }
@@ -57,7 +63,7 @@ export class S3Store implements Store {
   }
 
   #path(name: string): string {
-    return `/${this.#prefix}${name}`;
+    return `/${encodePath(this.#prefix + name)}`;
   }
 
   /**
@@ -65,7 +71,7 @@ export class S3Store implements Store {
    * @returns the response body
    * @throws {MissingObject}; {Error} with the address and the reason
    */
-  async #ask(method: string, path: string, init: Init = {}): Promise<Buffer> {
+  async #ask(method: string, path: string, init: Init = {}): Promise<Buffer<ArrayBuffer>> {
     const backoff = new Backoff();
     // The query may contain details that a message must not show.
     const [address] = (this.#bucket + path).split('?');
@@ -83,7 +89,7 @@ export class S3Store implements Store {
   }
 
   /** @throws {MissingObject}; {Refused} when a retry would not help; {Error} */
-  async #try(method: string, path: string, { headers = {}, body }: Init): Promise<Buffer> {
+  async #try(method: string, path: string, { headers = {}, body }: Init): Promise<Buffer<ArrayBuffer>> {
     // The store checks this hash of the body.
     const sum = hash('sha256', body ?? '');
     const request = await this.#client.sign(this.#bucket + path, {

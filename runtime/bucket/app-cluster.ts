@@ -1,0 +1,163 @@
+// The cluster of one app: workerd keeps the app's data in the bucket, and the processes of the app are its members, one at a
+// time. The host removes the lease of a process that has ended, so that the next one need not wait for it to expire.
+import { existsSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import type { ClusterSettings } from '../fleets/config/cluster/cluster.ts';
+import type { AlarmsRequest } from '../fleets/due/alarms.ts';
+import { reason } from '../log.ts';
+import { aborted } from '../threads/aborted.ts';
+import { threads } from '../threads/worker.ts';
+import type * as folder from './app-folder.ts';
+import { folderOf, LEASES, type ObjectSizes, openFolder } from './app-folder.ts';
+import { appKeys } from './app-keys.ts';
+import type { S3Place } from './place.ts';
+
+const FOLDER = new URL('./app-folder.ts', import.meta.url);
+/** Longest reading of a folder, and longest copy or removal of one, in ms. */
+const READ_MS = 60_000;
+const CHANGE_MS = 30 * 60_000;
+/** Longest wait for the removal of leases, in ms. Without it the next process waits up to 20 s. */
+const LEASES_MS = 5_000;
+
+export interface AppClusterOptions {
+  place: S3Place;
+  /** The secret that all keys of apps derive from. */
+  clusterKey: string;
+  appId: string;
+  /** Returns the address at which the app's processes reach the bucket. */
+  endpoint: () => string;
+  /** Whether the bucket does not answer. */
+  isAway: () => boolean;
+  /** The directory of restored data that is not in the bucket yet. */
+  importing: string;
+  warn: (words: string) => void;
+}
+
+export class AppCluster {
+  readonly settings: ClusterSettings;
+  readonly #options: AppClusterOptions;
+  readonly #keys: ReturnType<typeof appKeys>;
+  /** Settles when no lease of an earlier process is left; null while nobody has looked since the last process began. */
+  #leasesGone: Promise<void> | null = null;
+
+  /** The import under way. */
+  #imported: Promise<void> | null = null;
+
+  constructor(options: AppClusterOptions) {
+    const { place, clusterKey, appId } = options;
+    this.#options = options;
+    this.#keys = appKeys(clusterKey, appId);
+    const folder = `${place.prefix}${folderOf(appId)}`.replace(/\/$/, '');
+    this.settings = { bucket: `s3://${place.bucket}/${folder}`, key: this.#keys.clusterKey };
+  }
+
+  /** Whether the bucket does not answer: then no process of the app can run. */
+  isAway(): boolean {
+    return this.#options.isAway();
+  }
+
+  /** The environment of the app's processes: how they reach the bucket. */
+  get environment(): Record<string, string> {
+    return {
+      AWS_ENDPOINT_URL: this.#options.endpoint(),
+      AWS_REGION: 'auto',
+      AWS_ACCESS_KEY_ID: this.#keys.accessKey,
+      AWS_SECRET_ACCESS_KEY: this.#keys.secretKey,
+    };
+  }
+
+  /**
+   * Removes the leases of processes that have ended. Call it only while the app has no process. When that fails, the next
+   * process waits up to 20 s for them.
+   */
+  removeLeases(): Promise<void> {
+    this.#leasesGone ??= this.#removeLeases().catch((error: unknown) => {
+      this.#leasesGone = null;
+      this.#options.warn(
+        `the lease of its last process could not be removed, so the next one may wait for 20 s: ${reason(error)}`,
+      );
+    });
+    return this.#leasesGone;
+  }
+
+  /** Call it when a process of the app is about to begin. */
+  processBegins(): void {
+    this.#leasesGone = null;
+  }
+
+  /** Reads alarms, as `readAlarms` does from the disk. */
+  async readAlarms(request: AlarmsRequest, signal: AbortSignal) {
+    await this.finishImport();
+    return threads.run<typeof folder.readStoredAlarms>(
+      FOLDER,
+      'readStoredAlarms',
+      [this.#folder, request],
+      this.#job(READ_MS, signal),
+    );
+  }
+
+  /** Returns the objects of namespaces with their bytes, by unique key and id. */
+  async objects(keys: string[], signal?: AbortSignal): Promise<Record<string, ObjectSizes>> {
+    await this.finishImport();
+    return threads.run<typeof folder.listObjects>(
+      FOLDER,
+      'listObjects',
+      [this.#folder, keys],
+      this.#job(READ_MS, signal),
+    );
+  }
+
+  /**
+   * Puts restored data into the bucket, if some waits on the disk. Nothing else may read or write the app's data before.
+   * @throws {Error} when the bucket does not take it; it is tried again before the next use of the data
+   */
+  async finishImport(): Promise<void> {
+    const { importing } = this.#options;
+    if (!existsSync(importing)) return;
+    this.#imported ??= threads
+      .run<typeof folder.replaceFolder>(
+        FOLDER,
+        'replaceFolder',
+        [this.#folder, importing],
+        this.#job(CHANGE_MS),
+      )
+      .then(() => rm(importing, { recursive: true }))
+      .finally(() => {
+        this.#imported = null;
+      });
+    await this.#imported;
+  }
+
+  /** Returns the bytes of the app's data. */
+  bytes(): Promise<number> {
+    const job = this.#job(READ_MS);
+    return threads.run<typeof folder.countBytes>(FOLDER, 'countBytes', [this.#folder], job);
+  }
+
+  /** Removes all objects of namespaces, by their unique keys. No process may use them. */
+  async removeObjects(keys: string[]): Promise<void> {
+    const job = this.#job(CHANGE_MS);
+    await threads.run<typeof folder.removeObjects>(FOLDER, 'removeObjects', [this.#folder, keys], job);
+  }
+
+  /** Removes everything that the app keeps in the bucket. */
+  async remove(): Promise<void> {
+    await threads.run<typeof folder.removeApp>(FOLDER, 'removeApp', [this.#folder], this.#job(CHANGE_MS));
+  }
+
+  async #removeLeases(): Promise<void> {
+    const late = aborted(AbortSignal.timeout(LEASES_MS));
+    const store = openFolder(this.#folder);
+    const leases = await Promise.race([store.list(LEASES), late]);
+    await Promise.race([Promise.all(leases.map(({ name }) => store.remove(name))), late]);
+  }
+
+  get #folder(): folder.AppFolder {
+    const { place, appId } = this.#options;
+    return { place, appId };
+  }
+
+  #job(deadlineMs: number, signal?: AbortSignal) {
+    return { deadlineMs, key: this.#options.appId, signal };
+  }
+}

@@ -1,0 +1,179 @@
+// An app's folder in the bucket, as workerd's cluster lays it out: lease records, objects, alarms, large values. Functions whose
+// work grows with the folder run in a thread.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import type { Alarm, AlarmsRequest } from '../fleets/due/alarms.ts';
+import { isIdOf } from '../storage/object-id.ts';
+import type { S3Place } from './place.ts';
+import { S3Store } from './s3-store.ts';
+import { MissingObject, type Stored } from './store.ts';
+
+/** The lease records of an app's processes. They belong to the processes of one machine, and are never copied. */
+export const LEASES = 'v1/nodes/';
+const OBJECTS = 'v1/do/';
+const ALARMS = 'v1/alarms/';
+/** `v1/do/<namespace>/<object id>/…`. */
+export const OBJECT = /^v1\/do\/[^/]+\/([0-9a-f]{64})\//;
+const LARGE_VALUES = 'v1/services/kv/';
+/** `v1/services/kv/<object id>/…`. */
+const LARGE_VALUE = /^v1\/services\/kv\/([0-9a-f]{64})\//;
+/** `v1/alarms/<process>/k<time in ms, hexadecimal>/<namespace>/<object id>/…`. Its content is the object's name. */
+const ALARM = /^v1\/alarms\/[^/]+\/k([0-9a-f]+)\/[^/]+\/([0-9a-f]{64})\//;
+/** Concurrent requests of one copy or removal. */
+const AT_ONCE = 16;
+/** Most lists of alarms that are moved meanwhile. */
+const ROUNDS = 5;
+/** Most names of alarms that one reading gets. */
+const MOST_NAMES = 1_000;
+
+/** Whose folder, and where. */
+export interface AppFolder {
+  place: S3Place;
+  appId: string;
+}
+
+/** Returns the folder's name below the prefix of the bucket. It ends with `/`. */
+export function folderOf(appId: string): string {
+  return `apps/${appId}/data/`;
+}
+
+/** Opens the folder as a store of its own. */
+export function openFolder({ place, appId }: AppFolder): S3Store {
+  return new S3Store({ ...place, prefix: place.prefix + folderOf(appId) });
+}
+
+/** The bytes of each object in a namespace, by id. Those of a KV namespace have its large values in it. */
+export type ObjectSizes = Record<string, number>;
+
+/** Returns the objects of namespaces, by their unique keys. */
+export async function listObjects(folder: AppFolder, keys: string[]): Promise<Record<string, ObjectSizes>> {
+  const sizes = new Map<string, number>();
+  const store = openFolder(folder);
+  for (const [prefix, pattern] of [
+    [OBJECTS, OBJECT],
+    [LARGE_VALUES, LARGE_VALUE],
+  ] as const) {
+    for (const { name, bytes } of await store.list(prefix)) {
+      const id = pattern.exec(name)?.[1];
+      if (id !== undefined) sizes.set(id, (sizes.get(id) ?? 0) + bytes);
+    }
+  }
+  return Object.fromEntries(
+    keys.map((key) => [key, Object.fromEntries([...sizes].filter(([id]) => isIdOf(key, id)))]),
+  );
+}
+
+/** Reads alarms. One that is being moved between processes may be there twice: the earlier time counts. */
+export async function readStoredAlarms(
+  folder: AppFolder,
+  { earliest, named, before }: AlarmsRequest,
+): Promise<{ times: number[]; alarms: Alarm[][] }> {
+  const store = openFolder(folder);
+  const names = new Map<string, string>();
+  for (let round = 1; ; round++) {
+    const found = await listAlarms(store);
+    const of = (key: string) => found.filter(({ id }) => isIdOf(key, id));
+    const latest = named.map((key) =>
+      of(key)
+        .filter(({ time }) => time <= before)
+        .sort((one, other) => other.time - one.time)
+        .slice(0, MOST_NAMES),
+    );
+    const unnamed = latest.flat().filter(({ id }) => !names.has(id));
+    await each(unnamed, async ({ id, path }) => {
+      const name = await readIfThere(store, path);
+      if (name !== null) names.set(id, name.toString('utf8'));
+    });
+    // A new process moves the alarms of the last one: then they are somewhere else in the next list.
+    if (round < ROUNDS && unnamed.some(({ id }) => !names.has(id))) continue;
+    const times = earliest.map((key) => of(key).map(({ time }) => time)).filter((all) => all.length > 0);
+    return {
+      times: times.map((all) => all.reduce((least, time) => Math.min(least, time))),
+      alarms: latest.map((all) =>
+        all.flatMap(({ id, time }) => (names.has(id) ? [{ name: names.get(id)!, time }] : [])),
+      ),
+    };
+  }
+}
+
+async function listAlarms(store: S3Store): Promise<{ id: string; time: number; path: string }[]> {
+  const found = new Map<string, { id: string; time: number; path: string }>();
+  for (const { name: path } of await store.list(ALARMS)) {
+    const [, hexadecimal, id] = ALARM.exec(path) ?? [];
+    if (id === undefined) continue;
+    const time = Number.parseInt(hexadecimal!, 16);
+    if (time < (found.get(id)?.time ?? Number.POSITIVE_INFINITY)) found.set(id, { id, time, path });
+  }
+  return [...found.values()];
+}
+
+/** Returns the bytes of an app's data. */
+export async function countBytes(folder: AppFolder): Promise<number> {
+  return (await openFolder(folder).list('')).reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+/** Removes all objects of namespaces, by their unique keys. No process may use them. */
+export async function removeObjects(folder: AppFolder, keys: string[]): Promise<void> {
+  const store = openFolder(folder);
+  for (const [prefix, pattern] of [
+    [ALARMS, ALARM],
+    [OBJECTS, OBJECT],
+  ] as const) {
+    const found = (await store.list(prefix)).filter(({ name }) => {
+      const id = pattern.exec(name)?.at(-1);
+      return id !== undefined && keys.some((key) => isIdOf(key, id));
+    });
+    await each(found, ({ name }) => store.remove(name));
+  }
+}
+
+/** Removes everything in an app's folders, its data first. Removing it again is no error. */
+export async function removeApp({ place, appId }: AppFolder): Promise<void> {
+  const store = new S3Store({ ...place, prefix: `${place.prefix}apps/${appId}/` });
+  await each(await store.list(''), ({ name }) => store.remove(name));
+}
+
+/** The file in a directory of `replaceFolder` that names the only object to replace. */
+export const ONLY = 'only';
+
+/**
+ * Replaces an app's data by the files in a directory: all of it, or one object. May be repeated after an interruption. No
+ * process of the app may run.
+ */
+export async function replaceFolder(folder: AppFolder, directory: string): Promise<void> {
+  const store = openFolder(folder);
+  const only = existsSync(join(directory, ONLY)) ? readFileSync(join(directory, ONLY), 'utf8') : null;
+  const isReplaced = (name: string) => only === null || OBJECT.exec(name)?.[1] === only;
+  const files = readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(directory, join(entry.parentPath, entry.name)))
+    .filter((name) => name !== ONLY);
+  const kept = new Set(files);
+  const removed = (await store.list('')).filter(({ name }) => isReplaced(name) && !kept.has(name));
+  await each(removed, ({ name }) => store.remove(name));
+  await each(files, async (name) => store.write(name, await readFile(join(directory, name))));
+}
+
+/** Returns what is to be copied of a folder: all but the lease records. */
+export async function contentOf(store: S3Store): Promise<Stored[]> {
+  return (await store.list('')).filter(({ name }) => !name.startsWith(LEASES));
+}
+
+/** Returns the bytes of an object; null when the cluster has removed it meanwhile. */
+export function readIfThere(store: S3Store, name: string): Promise<Buffer<ArrayBuffer> | null> {
+  return store.read(name).catch((error: unknown) => {
+    if (error instanceof MissingObject) return null;
+    throw error;
+  });
+}
+
+/** Does `work` for each item, a few at a time. */
+export async function each<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {
+  const left = items.values();
+  await Promise.all(
+    Array.from({ length: AT_ONCE }, async () => {
+      for (const item of left) await work(item);
+    }),
+  );
+}

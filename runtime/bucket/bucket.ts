@@ -1,0 +1,96 @@
+// The bucket as the host uses it: whether it can be used, and the clusters of the apps whose data is there.
+import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts';
+import type { User } from '../isolation/users.ts';
+import { AppCluster } from './app-cluster.ts';
+import { Away } from './away.ts';
+import { BucketCheck } from './bucket-check.ts';
+import { FolderRemovals } from './folder-removals.ts';
+import type { BucketOwner } from './owner.ts';
+import type { S3Place } from './place.ts';
+import { BucketProxy } from './proxy/bucket-proxy.ts';
+import type { Counts } from './proxy/messages.ts';
+
+export interface BucketOptions {
+  place: S3Place;
+  /** The secret that all keys of apps derive from. */
+  clusterKey: string;
+  /** Returns this Cellar, once its id is on the disk. */
+  owner: () => Promise<BucketOwner>;
+  /** The user that runs the proxy; `null`: the host's own user. */
+  user: () => User | null;
+  /** Returns the directory of an app's restored data that is not in the bucket yet. */
+  importing: (appId: string) => string;
+  /** The folders that are to be removed. */
+  removals: FolderRemovalQueries;
+}
+
+export class Bucket {
+  readonly #options: BucketOptions;
+  readonly #check: BucketCheck;
+  readonly #proxy: BucketProxy;
+  /** Removes the folders of deleted apps. */
+  readonly removals: FolderRemovals;
+  readonly #away: Away;
+  readonly #counts = new Map<string, Counts>();
+  /** Called when a bucket that was away answers again. */
+  onBack: () => void = () => {};
+
+  constructor(options: BucketOptions) {
+    this.#options = options;
+    this.#check = new BucketCheck(options.place, options.owner);
+    this.#away = new Away(options.place, () => this.onBack());
+    this.#proxy = new BucketProxy({
+      place: options.place,
+      clusterKey: options.clusterKey,
+      user: options.user,
+      onCounts: (appId, counts) => this.#counts.set(appId, counts),
+      onAway: (why) => {
+        if (why !== null) this.#away.failed(why);
+      },
+    });
+    this.removals = new FolderRemovals(options.removals, (appId) => this.cluster(appId, () => {}).remove());
+  }
+
+  /** Why the bucket cannot be used; null when nothing is known to be wrong. */
+  get problem(): string | null {
+    return this.#check.problem ?? this.#away.reason;
+  }
+
+  /** Requests of each app since the host's start. */
+  get counts(): ReadonlyMap<string, Counts> {
+    return this.#counts;
+  }
+
+  /** The port on loopback where the processes of apps reach the bucket. */
+  get port(): number {
+    return this.#proxy.listen();
+  }
+
+  /** As `BucketCheck.start`. */
+  start(): Promise<void> {
+    return this.#check.start();
+  }
+
+  /** Starts the proxy. Resolves when processes of apps reach the bucket. */
+  serve(): Promise<void> {
+    return this.#proxy.start();
+  }
+
+  /** Call it when no app runs any more. */
+  async close(): Promise<void> {
+    this.#check.close();
+    this.#away.close();
+    await this.#proxy.close();
+  }
+
+  /** Returns the cluster of an app. @param warn gets messages for the app's owner */
+  cluster(appId: string, warn: (words: string) => void): AppCluster {
+    const { place, clusterKey, importing } = this.#options;
+    return new AppCluster({
+      ...{ place, clusterKey, appId, warn },
+      endpoint: () => `http://127.0.0.1:${this.port}`,
+      isAway: () => this.#away.isAway,
+      importing: importing(appId),
+    });
+  }
+}

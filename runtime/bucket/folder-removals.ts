@@ -1,0 +1,37 @@
+// Removes the folders of deleted apps from the bucket. A removal that fails is tried again with the next round.
+import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts';
+import { log, reason } from '../log.ts';
+
+export class FolderRemovals {
+  readonly #queries: FolderRemovalQueries;
+  readonly #remove: (appId: string) => Promise<void>;
+  #round: Promise<void> | null = null;
+
+  /** @param remove removes all that an app has in the bucket */
+  constructor(queries: FolderRemovalQueries, remove: (appId: string) => Promise<void>) {
+    this.#queries = queries;
+    this.#remove = remove;
+  }
+
+  /** Removes every folder that is due. Never rejects. Calls during a round wait for the same one. */
+  run(): Promise<void> {
+    this.#round ??= this.#run().finally(() => {
+      this.#round = null;
+    });
+    return this.#round;
+  }
+
+  async #run(): Promise<void> {
+    for (const appId of this.#queries.due(new Date().toISOString())) {
+      try {
+        await this.#remove(appId);
+        this.#queries.delete(appId);
+      } catch (error) {
+        log('warn', 'the data of a deleted app is still in the bucket; it is tried again in a minute', {
+          app: appId,
+          error: reason(error),
+        });
+      }
+    }
+  }
+}

@@ -1,0 +1,48 @@
+// Loads objects of an app in the bucket into its process, so that their files are on this disk and can be read.
+import type { Release } from '../../../../bundler/release.ts';
+import { CRON_KEY, QUEUE_KEY, SERVICE_DATE } from '../bundled-services.ts';
+import type { CapnpValue, Fields } from '../capnp.ts';
+import { textOf } from '../texts.ts';
+import { workflowKey } from '../workflows.ts';
+
+/** The socket where the host asks for objects. */
+export const LOAD_SOCKET = 'load';
+const MODULE = textOf('./workers/load-worker.js');
+
+/**
+ * The service behind the socket. It is bound to every namespace of the release, by the namespace's unique key, and to those of
+ * databases, KV and queues that earlier releases had.
+ */
+export function loadService(release: Release): Fields {
+  const { classes, databases, namespaces, triggers, workflows = [] } = release;
+  const services = {
+    D1Database: databases.length > 0 ? 'd1-service' : null,
+    KVNamespace: namespaces.length > 0 ? 'kv-service' : null,
+    [QUEUE_KEY]: triggers && triggers.consumers.length > 0 ? 'queue-service' : null,
+    [CRON_KEY]: triggers && triggers.crons.length > 0 ? 'cron-service' : null,
+  };
+  const own = Object.keys(services).filter((key) => services[key as keyof typeof services] === null);
+  const bindings: CapnpValue[] = [
+    ...classes.map(({ className, storageId }) => bindingTo(storageId, className, 'app')),
+    ...workflows.map(({ name }) => bindingTo(workflowKey(name), workflowKey(name), 'app')),
+    ...Object.entries(services).map(([key, service]) => bindingTo(key, key, service ?? 'load')),
+    ...[...new Set(namespaces.map(({ storageId }) => storageId))].map((storageId) => ({
+      name: `kv:${storageId}`,
+      kvNamespace: { name: 'kv-service', props: { json: JSON.stringify({ namespace: storageId }) } },
+    })),
+  ];
+  return {
+    name: 'load',
+    worker: {
+      modules: [{ name: 'load.js', esModule: MODULE }],
+      compatibilityDate: SERVICE_DATE,
+      bindings,
+      durableObjectNamespaces: own.map((key) => ({ className: key, uniqueKey: key, enableSql: true })),
+      durableObjectStorage: { localDisk: 'do' },
+    },
+  };
+}
+
+function bindingTo(uniqueKey: string, className: string, serviceName: string): Fields {
+  return { name: uniqueKey, durableObjectNamespace: { className, serviceName } };
+}

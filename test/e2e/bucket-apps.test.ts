@@ -1,0 +1,160 @@
+// Apps that keep their data in the bucket, through a real host and its proxy.
+// Runs as root too.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { bucketSettings } from '../support/bucket/settings.ts';
+import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
+import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
+import { cells, eventually } from '../support/e2e/processes.ts';
+import { startS3 } from '../support/e2e/s3.ts';
+import { rpc, snapshot } from '../support/e2e/snapshots.ts';
+import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
+
+const PREFIX = 'of/cellar/';
+const COUNTER = {
+  'wrangler.toml': COUNTER_CONFIG,
+  'index.js': `${COUNTER_CLASS}export default {
+  async fetch(_, env) { return new Response(String(await env.COUNTER.getByName('one').add())); }
+};`,
+};
+
+/** Creates an app that keeps its data in the bucket. */
+async function createInBucket(cellar: Cellar, slug: string): Promise<string> {
+  const { status, body } = await cellar.call('POST', '/v1/apps', { slug, storage: 'bucket' });
+  assert.deepEqual([status, body.storage], [201, 'bucket'], JSON.stringify(body));
+  return body.id;
+}
+
+/** Runs `npm run restore`, while this process serves the store. @throws {Error} when it fails */
+async function restored(key: string, { data }: Cellar, settings: Record<string, string>): Promise<void> {
+  const env = { PATH: process.env.PATH ?? '', RUNNER_DATA_DIR: data, ...COMPILE_CACHE_ENV, ...settings };
+  await promisify(execFile)(process.execPath, ['scripts/restore.ts', key], { env, timeout: 60_000 });
+}
+
+const folderOf = (store: MemoryStore, id: string) =>
+  [...store.objects.keys()].filter((name) => name.startsWith(`${PREFIX}apps/${id}/`));
+
+test('an app in R2 loses nothing when its host is killed and its data on the disk is gone', async () => {
+  await using store = await startS3();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'kept');
+  await cellar.deployAgain('kept', 'hello', STORAGE_APP);
+  for (const n of [1, 2]) await storeData(cellar, 'kept', n);
+  await cellar.stop('SIGKILL');
+  rmSync(join(cellar.data, 'data', id), { recursive: true });
+  await cellar.start();
+  assert.deepEqual(await readData(cellar, 'kept'), expectedData(1, 2));
+
+  await cellar.call('POST', `/v1/apps/${id}/sleep`);
+  rmSync(join(cellar.data, 'data', id), { recursive: true });
+  const get = async (path: string) => (await cellar.call('GET', `/v1/apps/${id}/storage${path}`)).body;
+  const { databases, namespaces, classes } = await get('');
+  assert.ok(
+    databases[0].bytes > 0 && namespaces[0].bytes > 600_000,
+    JSON.stringify({ databases, namespaces }),
+  );
+  assert.deepEqual([namespaces[0].keys, classes[0].objects], [4, 1]);
+  assert.deepEqual((await get('/d1/notes?sql=SELECT+count(*)+FROM+notes')).rows, [[2]]);
+  const value = await rpc(cellar, 'storage.kv.get', { id, namespace_id: 'words', key: 'large-2' });
+  assert.equal(value.value_base64?.length, 400_000, JSON.stringify(value).slice(0, 200));
+  assert.equal((await get('/do/Counter?name=one&sql=SELECT+count(*)+FROM+counts')).rows[0][0], 2);
+  assert.equal((await cellar.app(id)).status, 'sleeping');
+  const counted = async () => (await cellar.call('GET', '/v1/admin/stats')).body.host.bucket.apps[0];
+  await eventually(async () => (await counted())?.slug === 'kept', 'its requests are counted');
+  const { writes, reads } = await counted();
+  assert.ok(writes > 5 && reads > 5, `${writes} writes, ${reads} reads`);
+});
+
+test('its snapshots have every write, and a restore brings them back without its disk', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'back');
+  await cellar.deployAgain('back', 'hello', STORAGE_APP);
+  await storeData(cellar, 'back', 1);
+  const { key } = await snapshot(cellar);
+  await storeData(cellar, 'back', 2);
+  await cellar.call('POST', `/v1/apps/${id}/sleep`);
+  const whole = await rpc(cellar, 'admin.restore', { snapshot: key, app: id });
+  assert.deepEqual(await readData(cellar, 'back'), expectedData(1));
+  await storeData(cellar, 'back', 3);
+  await rpc(cellar, 'admin.restore', { snapshot: whole.before!, app: id, database: 'notes' });
+  const { notes, count } = (await readData(cellar, 'back')) as { notes: string[]; count: number };
+  assert.deepEqual([notes, count], [['note 1', 'note 2'], 2]);
+});
+
+test('after a machine is lost, another one has every write since the last snapshot, from the bucket', async () => {
+  await using store = await new MemoryStore().start();
+  const settings = bucketSettings(store.place(PREFIX));
+  await using lost = await new Cellar(settings).start();
+  const id = await createInBucket(lost, 'survivor');
+  await lost.deployAgain('survivor', 'hello', COUNTER);
+  assert.equal((await lost.get('survivor')).text, '1');
+  const { key } = await snapshot(lost);
+  assert.equal((await lost.get('survivor')).text, '2');
+  await lost.stop('SIGKILL');
+  await using next = new Cellar(settings);
+  await restored(key, next, settings);
+  await next.start();
+  assert.equal((await next.get('survivor')).text, '3');
+  await next.stop();
+
+  // Without that bucket, the snapshot's own copy goes into a new one.
+  await using empty = await new MemoryStore().start();
+  for (const [name, object] of store.objects)
+    if (name.startsWith(`${PREFIX}snapshots/`)) empty.objects.set(name, object);
+  const elsewhere = bucketSettings(empty.place(PREFIX));
+  await using third = new Cellar(elsewhere);
+  await restored(key, third, elsewhere);
+  await third.start();
+  assert.equal((await third.get('survivor')).text, '2');
+  assert.equal((await third.app(id)).status, 'running');
+});
+
+test('objects of a deleted class leave the bucket, and those of a deleted app once they leave the trash', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'counter');
+  await cellar.deployAgain('counter', 'hello', COUNTER);
+  assert.equal((await cellar.get('counter')).text, '1');
+  const objects = () => folderOf(store, id).filter((name) => name.includes('/v1/do/'));
+  assert.ok(objects().length > 0);
+  await cellar.deployAgain('counter', 'hello', {
+    'wrangler.toml': `name = "counter"\nmain = "index.js"\ncompatibility_date = "2026-10-01"\n
+[[migrations]]\ntag = "v1"\nnew_sqlite_classes = ["Counter"]\n[[migrations]]\ntag = "v2"\ndeleted_classes = ["Counter"]\n`,
+    'index.js': 'export default { fetch: () => new Response("none") };',
+  });
+  await eventually(() => objects().length === 0, 'its objects are removed');
+  const { status } = await cellar.call('DELETE', `/v1/apps/${id}`);
+  assert.equal(status, 204);
+  assert.deepEqual(cells(id), []);
+  const other = await cellar.call('POST', '/v1/apps', { slug: 'elsewhere', storage: 'here' });
+  assert.deepEqual([other.status, other.body.errors?.[0].path], [400, 'storage']);
+});
+
+test('while the bucket is away its apps say so, others serve, and they are back when it is', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'away');
+  for (const slug of ['away', 'local']) {
+    if (slug === 'local') await cellar.create(slug);
+    await cellar.deployAgain(slug, 'hello', COUNTER);
+    assert.equal((await cellar.get(slug)).text, '1');
+  }
+  const [before] = cells(id);
+  store.cut();
+  const ready = async () => (await (await fetch(`${cellar.api}/ready`)).json()) as { warnings?: string[] };
+  await eventually(async () => (await ready()).warnings?.includes('bucket') === true, 'it warns');
+  await eventually(() => cells(id)[0]?.pid !== before!.pid, 'the engine has ended the process');
+  assert.equal((await cellar.get('local')).text, '2');
+  const refused = await cellar.get('away');
+  assert.equal(refused.status, 503, refused.text);
+  assert.match(refused.text, /bucket/);
+  store.faults = {};
+  await eventually(async () => (await cellar.get('away')).text === '2', 'it serves again');
+  await eventually(async () => (await ready()).warnings === undefined, 'it warns no longer');
+});

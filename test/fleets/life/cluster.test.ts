@@ -1,0 +1,62 @@
+// An app whose data is in the bucket: real workerd with its cluster.
+import assert from 'node:assert/strict';
+import { rmSync } from 'node:fs';
+import { test } from 'node:test';
+import { clusterIn } from '../../support/bucket/clusters.ts';
+import { MemoryStore } from '../../support/bucket/memory-store.ts';
+import { harness } from '../../support/fleets/harness.ts';
+
+const ALARMING = `
+import { DurableObject } from 'cloudflare:workers';
+export class Counter extends DurableObject {
+  at(time) { return this.ctx.storage.setAlarm(time); }
+  alarm() {}
+}
+export default {
+  async fetch(request, env) {
+    await env.COUNTER.getByName('one').at(Number(new URL(request.url).pathname.slice(1)));
+    return new Response('set');
+  },
+};`;
+
+test('an app in the bucket loses nothing with the disk of its machine', async (t) => {
+  await using store = await new MemoryStore().start();
+  const first = harness(t, { cluster: clusterIn(store) });
+  await first.fleet.start(await first.release(1));
+  assert.equal((await first.ask('/')).text, '{"version":1,"count":1,"rows":1}');
+  await first.fleet.stop();
+  rmSync(first.root, { recursive: true });
+  const next = harness(t, { cluster: clusterIn(store) });
+  await next.fleet.start(await next.release(1));
+  assert.equal((await next.ask('/')).text, '{"version":1,"count":2,"rows":2}');
+});
+
+test('after a kill the next process has the data at once, and does not wait for the lease to expire', async (t) => {
+  await using store = await new MemoryStore().start();
+  const { fleet, release, ask, until } = harness(t, { cluster: clusterIn(store) });
+  await fleet.start(await release(1));
+  assert.equal((await ask('/')).text, '{"version":1,"count":1,"rows":1}');
+  const killed = performance.now();
+  process.kill(fleet.pid!, 'SIGKILL');
+  await until(() => fleet.pid === null);
+  assert.equal((await ask('/')).text, '{"version":1,"count":2,"rows":2}');
+  const waitedMs = performance.now() - killed;
+  assert.ok(waitedMs < 15_000, `${waitedMs} ms: a lease expires after 20 s`);
+  const leases = [...store.objects.keys()].filter((name) => name.includes('/v1/nodes/'));
+  assert.equal(leases.length, 1, 'that of the process that runs');
+});
+
+test('a resting app in the bucket knows its next alarm, also on a machine that never ran it', async (t) => {
+  await using store = await new MemoryStore().start();
+  const first = harness(t, { cluster: clusterIn(store), idleMs: 0 });
+  const at = Date.now() + 3_600_000;
+  await first.fleet.start(await first.release(1, { code: ALARMING }));
+  assert.equal((await first.ask(`/${at}`)).text, 'set');
+  first.tick();
+  await first.rested();
+  assert.deepEqual(first.rests.at(-1), { dueAt: at });
+  const next = harness(t, { cluster: clusterIn(store) });
+  next.fleet.restore('idle', await next.release(1, { code: ALARMING }), null);
+  await next.until(() => next.rests.length > 0);
+  assert.deepEqual(next.rests, [{ dueAt: at }]);
+});

@@ -1,0 +1,16 @@
+// Clusters of apps in a store of the test, without the proxy.
+import { AppCluster } from '../../../runtime/bucket/app-cluster.ts';
+import type { MemoryStore } from './memory-store.ts';
+
+/** Returns the cluster of an app, as one machine has it. */
+export function clusterIn(store: MemoryStore, appId = 'app1'): AppCluster {
+  return new AppCluster({
+    place: store.place('of/cellar/'),
+    clusterKey: '0'.repeat(64),
+    appId,
+    endpoint: () => store.endpoint,
+    isAway: () => false,
+    importing: '/nowhere',
+    warn: () => {},
+  });
+}
