@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Addresses, addresses } from './addresses.ts';
+import { closeFolderThreads } from './bucket/app-cluster.ts';
 import { dropCachesUntil } from './builds/commands/cache.ts';
 import { registryEndpoints } from './builds/commands/network-settings.ts';
 import { closeBundler } from './builds/release/build.ts';
@@ -83,8 +84,15 @@ export class Host {
     await isolation.open(users, paths.builds, registryEndpoints, network);
     await this.#spawner.open();
     buckets.warm();
-    await this.#parts.bucket?.serve();
-    await apps.resume();
+    // The host holds the proxy's socket, and the proxy is started again by itself.
+    await this.#parts.bucket
+      ?.serve()
+      .catch((error: unknown) =>
+        log('error', 'the bucket proxy does not start; it is tried again', { error: reason(error) }),
+      );
+    await apps.resume(false);
+    // Not awaited: they wait for the bucket, and nothing else does.
+    void apps.resume(true);
     await bucket;
     if (this.#closed) return known.addresses;
     missed.start();
@@ -235,6 +243,7 @@ export class Host {
     await closing.step('isolation', () => isolation.close());
     await closing.step('threads', () => {
       threads.close();
+      closeFolderThreads();
       sourceThreads.close();
     });
     await closing.step('loop delay', () => loopDelay.stop());

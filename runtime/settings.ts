@@ -332,14 +332,14 @@ export const settings = {
   RUNNER_STORAGE: {
     default: 'local',
     meaning:
-      'Where new apps keep their data, unless their creation says it: `local` on this machine, `bucket` in `RUNNER_BUCKET`.',
+      'Where new apps keep their data by default: `local` (this machine) or `bucket` (`RUNNER_BUCKET`).',
     schema: z.enum(['local', 'bucket'], 'must be local or bucket'),
   },
   RUNNER_CLUSTER_KEY: {
     secret: true,
     default: '',
     meaning:
-      'Key that every secret of apps in the bucket is derived from: 64 hexadecimal characters. Every machine of one bucket needs the same. Empty: made at the first start, kept in `<data>/cluster-key`.',
+      'Secret that the keys of all apps in the bucket derive from: 64 hexadecimal characters. Empty: made at the first start, kept in `<data>/cluster-key`.',
     schema: clusterKey,
   },
   RUNNER_SNAPSHOT_EVERY_H: {

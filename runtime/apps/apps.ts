@@ -79,16 +79,31 @@ export class Apps extends KnownApps {
     }
   }
 
-  /** Starts every app that ran before the restart. Resolves when all starts have succeeded or failed. */
-  async resume(): Promise<void> {
+  /**
+   * Starts every app that ran before the restart. Resolves when all starts have succeeded or failed.
+   * @param inBucket whether those that keep their data in the bucket, or the others
+   */
+  async resume(inBucket: boolean): Promise<void> {
+    if (inBucket) await this.#finishImports();
     const hibernates = Number.isFinite(this.#options.idleMs);
     const waiting = [...this.apps.values()].filter(
-      ({ id, fleet, preview }) =>
+      ({ id, fleet, preview, cluster }) =>
+        (cluster !== null) === inBucket &&
         fleet.state === 'idle' &&
         preview === null &&
         !(hibernates && this.#activity.atBoot(id)?.resting === true),
     );
     await someAtOnce(BOOT_CONCURRENCY, waiting, (app) => app.startInTurn());
+  }
+
+  /** Puts restored data into the bucket, also that of apps without a process. What fails is tried again when it is used. */
+  async #finishImports(): Promise<void> {
+    for (const { id, cluster } of [...this.apps.values()])
+      await cluster
+        ?.finishImport()
+        .catch((error: unknown) =>
+          log('warn', 'restored data is not in the bucket yet', { app: id, error: reason(error) }),
+        );
   }
 
   /** Hibernates idle apps, starts processes for due work, reports and records changes. Call it about once a second. */
@@ -115,7 +130,7 @@ export class Apps extends KnownApps {
       slug: wanted.slug,
       countedWith: preview === null ? [] : this.#family(preview.parentId).filter((other) => other !== id),
       directories: [
-        // What the disk has of data in the bucket is a copy.
+        // On the disk there is only a cache of data in the bucket.
         ...(cluster ? [] : [this.#options.paths.data(id)]),
         this.#options.paths.buckets(id),
       ],
@@ -187,13 +202,15 @@ export class Apps extends KnownApps {
     const place = moveToTrash(paths.trash, id, {
       'repository.git': paths.repository(id),
       data: paths.data(id),
+      importing: paths.importing(id),
       buckets: paths.buckets(id),
       releases: paths.releases(id),
       run: paths.run(id),
     });
     if (isKept) return;
     await removeTree(place);
-    await this.#options.bucket?.removals.run();
+    // Not awaited: other folders may be due too.
+    void this.#options.bucket?.removals.run();
   }
 
   /**
@@ -346,7 +363,7 @@ export class Apps extends KnownApps {
     this.#openPreview(this.apps.get(row.parentId)!.wanted, row);
   }
 
-  /** The bucket answers again: apps that could not run without it may. */
+  /** Call it when the bucket answers again. Lets apps that crashed during the outage start. */
   bucketIsBack(): void {
     for (const { cluster, fleet } of this.apps.values())
       if (cluster !== null) fleet.bucketIsBack().catch(() => {});

@@ -125,7 +125,7 @@ export class StorageLimits {
     });
   }
 
-  /** A stopped app may shrink by itself on the disk. In the bucket a measurement costs requests, so it is rare. */
+  /** On the disk a stopped app is measured often. In the bucket at most once a minute: each measurement costs requests. */
   #isHeldDue({ id, bytesInBucket }: LimitedApp, now: number): boolean {
     return bytesInBucket === undefined || now - this.#use.measuredAt(id) >= CALM_MS;
   }
@@ -144,9 +144,9 @@ export class StorageLimits {
     }
   }
 
-  #overLimit({ id, countedWith }: LimitedApp, size: number): string {
+  #overLimit({ id, countedWith, bytesInBucket }: LimitedApp, size: number): string {
     const whose = countedWith.length === 0 ? 'it keeps' : 'this preview, its app and other previews keep';
-    const what = `the app was stopped: ${whose} ${Math.ceil(size)} MiB on the disk, and may keep ${this.#maxMb} (RUNNER_APP_MAX_MB). It starts again by itself when it keeps less`;
+    const what = `the app was stopped: ${whose} ${Math.ceil(size)} MiB ${bytesInBucket ? 'in the bucket' : 'on the disk'}, and may keep ${this.#maxMb} (RUNNER_APP_MAX_MB). It starts again by itself when it keeps less`;
     if (this.#ceilings.has(id)) return `${what}, or the operator raises the limit`;
     this.#ceilings.set(id, size + this.#graceMb);
     return `${what}; start it, or deploy another release, to have it delete data: it may then grow by ${this.#graceMb} MiB`;

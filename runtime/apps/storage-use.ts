@@ -1,8 +1,13 @@
 // Measures how much apps store, with `du` in a child process, and how much they write, with the kernel's counters.
+
+import { logRarely, reason } from '../log.ts';
 import { ChildError, runChild } from '../processes/child.ts';
 import { limited } from '../resources/limited.ts';
+import { aborted } from '../threads/aborted.ts';
 
 const TIMEOUT_MS = 60_000;
+/** Timeout of a count in the bucket, in ms. It must not hold up the others. */
+const IN_BUCKET_MS = 20_000;
 /** Apps measured by one child process. The host is blocked while it forks. */
 const AT_ONCE = 500;
 const KB_IN_MB = 1024;
@@ -96,7 +101,7 @@ export class StorageUse {
     return this.#known.get(id)?.size?.megabytes ?? null;
   }
 
-  /** Returns when an app was measured last, as `performance.now()`; long ago before that. */
+  /** Returns when an app was measured last, as `performance.now()`; `-Infinity` before that. */
   measuredAt(id: string): number {
     return this.#known.get(id)?.size?.at ?? Number.NEGATIVE_INFINITY;
   }
@@ -132,12 +137,15 @@ export class StorageUse {
     for (let from = 0; from < apps.length; from += AT_ONCE) {
       const portion = apps.slice(from, from + AT_ONCE);
       const paths = portion.flatMap(({ directories }) => directories);
-      const sizes = await count(paths, signal);
+      const [sizes, inBuckets] = await Promise.all([
+        count(paths, signal),
+        Promise.all(portion.map((app) => countInBucket(app, signal))),
+      ]);
       if (signal.aborted) return;
       const at = performance.now();
-      for (const { id, directories, pid, writtenBytes, bytesInBucket } of portion) {
+      for (const [n, { id, directories, pid, writtenBytes, bytesInBucket }] of portion.entries()) {
         const known = this.#of(id);
-        const inBucket = bytesInBucket ? await bytesInBucket().catch(() => null) : 0;
+        const inBucket = inBuckets[n]!;
         if (inBucket === null) continue;
         // A missing directory stores nothing.
         const counted = directories.flatMap((path) => sizes.get(path) ?? []);
@@ -167,6 +175,19 @@ export class StorageUse {
     }
     return known;
   }
+}
+
+/** Returns the bytes of an app's data in the bucket; null when they cannot be counted in time. */
+async function countInBucket({ id, bytesInBucket }: Storage, signal: AbortSignal): Promise<number | null> {
+  if (bytesInBucket === undefined) return 0;
+  const ended = AbortSignal.any([signal, AbortSignal.timeout(IN_BUCKET_MS)]);
+  return Promise.race([bytesInBucket(), aborted(ended)]).catch((error: unknown) => {
+    logRarely('warn', 'the data of an app in the bucket could not be counted, so its limit is not applied', {
+      app: id,
+      error: reason(error),
+    });
+    return null;
+  });
 }
 
 /** Returns the MiB of directories, by path, without missing ones. */

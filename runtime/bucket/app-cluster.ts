@@ -1,22 +1,34 @@
 // The cluster of one app: workerd keeps the app's data in the bucket, and the processes of the app are its members, one at a
 // time. The host removes the lease of a process that has ended, so that the next one need not wait for it to expire.
 import { existsSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { syncFile } from '../../bundler/sync.ts';
 import type { ClusterSettings } from '../fleets/config/cluster/cluster.ts';
 import type { AlarmsRequest } from '../fleets/due/alarms.ts';
 import { reason } from '../log.ts';
 import { aborted } from '../threads/aborted.ts';
-import { threads } from '../threads/worker.ts';
+import { WorkerThreads } from '../threads/worker.ts';
 import type * as folder from './app-folder.ts';
-import { folderOf, LEASES, type ObjectSizes, openFolder } from './app-folder.ts';
+import { folderOf, LEASES, type ListedObjects, type ObjectList, openFolder } from './app-folder.ts';
 import { appKeys } from './app-keys.ts';
 import type { S3Place } from './place.ts';
+
+/** Their own threads: a slow bucket must hold up nothing of apps that keep their data on this machine. */
+const readers = new WorkerThreads(2);
+const changers = new WorkerThreads(1);
+
+/** Ends all work on folders. */
+export function closeFolderThreads(): void {
+  readers.close();
+  changers.close();
+}
 
 const FOLDER = new URL('./app-folder.ts', import.meta.url);
 /** Longest reading of a folder, and longest copy or removal of one, in ms. */
 const READ_MS = 60_000;
 const CHANGE_MS = 30 * 60_000;
-/** Longest wait for the removal of leases, in ms. Without it the next process waits up to 20 s. */
+/** Timeout of the removal of leases, in ms. If it fails, the next process waits up to 20 s. */
 const LEASES_MS = 5_000;
 
 export interface AppClusterOptions {
@@ -26,6 +38,8 @@ export interface AppClusterOptions {
   appId: string;
   /** Returns the address at which the app's processes reach the bucket. */
   endpoint: () => string;
+  /** Resolves when the bucket may be used. @throws {Error} why it may not */
+  ready: () => Promise<void>;
   /** Whether the bucket does not answer. */
   isAway: () => boolean;
   /** The directory of restored data that is not in the bucket yet. */
@@ -37,7 +51,7 @@ export class AppCluster {
   readonly settings: ClusterSettings;
   readonly #options: AppClusterOptions;
   readonly #keys: ReturnType<typeof appKeys>;
-  /** Settles when no lease of an earlier process is left; null while nobody has looked since the last process began. */
+  /** Resolves when the leases of ended processes are removed. Null until a removal begins after the last start. */
   #leasesGone: Promise<void> | null = null;
 
   /** The import under way. */
@@ -74,7 +88,7 @@ export class AppCluster {
     this.#leasesGone ??= this.#removeLeases().catch((error: unknown) => {
       this.#leasesGone = null;
       this.#options.warn(
-        `the lease of its last process could not be removed, so the next one may wait for 20 s: ${reason(error)}`,
+        `the lease of its last process could not be removed; the next start may take up to 20 s longer: ${reason(error)}`,
       );
     });
     return this.#leasesGone;
@@ -88,7 +102,8 @@ export class AppCluster {
   /** Reads alarms, as `readAlarms` does from the disk. */
   async readAlarms(request: AlarmsRequest, signal: AbortSignal) {
     await this.finishImport();
-    return threads.run<typeof folder.readStoredAlarms>(
+    if (this.isAway()) throw new Error('the bucket does not answer');
+    return readers.run<typeof folder.readStoredAlarms>(
       FOLDER,
       'readStoredAlarms',
       [this.#folder, request],
@@ -96,32 +111,37 @@ export class AppCluster {
     );
   }
 
-  /** Returns the objects of namespaces with their bytes, by unique key and id. */
-  async objects(keys: string[], signal?: AbortSignal): Promise<Record<string, ObjectSizes>> {
+  /** Lists objects of namespaces, by the namespaces' unique keys. */
+  async objects(
+    asked: Record<string, ListedObjects>,
+    signal?: AbortSignal,
+  ): Promise<Record<string, ObjectList>> {
     await this.finishImport();
-    return threads.run<typeof folder.listObjects>(
+    if (this.isAway()) throw new Error('the bucket does not answer');
+    return readers.run<typeof folder.listObjects>(
       FOLDER,
       'listObjects',
-      [this.#folder, keys],
+      [this.#folder, asked],
       this.#job(READ_MS, signal),
     );
   }
 
   /**
    * Puts restored data into the bucket, if some waits on the disk. Nothing else may read or write the app's data before.
-   * @throws {Error} when the bucket does not take it; it is tried again before the next use of the data
+   * @throws {Error} when the bucket may not be used, or does not take it; it is tried again before the next use of the data
    */
   async finishImport(): Promise<void> {
     const { importing } = this.#options;
+    await this.#options.ready();
     if (!existsSync(importing)) return;
-    this.#imported ??= threads
+    this.#imported ??= changers
       .run<typeof folder.replaceFolder>(
         FOLDER,
         'replaceFolder',
         [this.#folder, importing],
         this.#job(CHANGE_MS),
       )
-      .then(() => rm(importing, { recursive: true }))
+      .then(() => putAway(importing))
       .finally(() => {
         this.#imported = null;
       });
@@ -131,18 +151,18 @@ export class AppCluster {
   /** Returns the bytes of the app's data. */
   bytes(): Promise<number> {
     const job = this.#job(READ_MS);
-    return threads.run<typeof folder.countBytes>(FOLDER, 'countBytes', [this.#folder], job);
+    return readers.run<typeof folder.countBytes>(FOLDER, 'countBytes', [this.#folder], job);
   }
 
   /** Removes all objects of namespaces, by their unique keys. No process may use them. */
   async removeObjects(keys: string[]): Promise<void> {
     const job = this.#job(CHANGE_MS);
-    await threads.run<typeof folder.removeObjects>(FOLDER, 'removeObjects', [this.#folder, keys], job);
+    await changers.run<typeof folder.removeObjects>(FOLDER, 'removeObjects', [this.#folder, keys], job);
   }
 
   /** Removes everything that the app keeps in the bucket. */
   async remove(): Promise<void> {
-    await threads.run<typeof folder.removeApp>(FOLDER, 'removeApp', [this.#folder], this.#job(CHANGE_MS));
+    await changers.run<typeof folder.removeApp>(FOLDER, 'removeApp', [this.#folder], this.#job(CHANGE_MS));
   }
 
   async #removeLeases(): Promise<void> {
@@ -160,4 +180,13 @@ export class AppCluster {
   #job(deadlineMs: number, signal?: AbortSignal) {
     return { deadlineMs, key: this.#options.appId, signal };
   }
+}
+
+/** Removes an imported directory. It is moved first: half of it must never be imported again, over newer data. */
+async function putAway(importing: string): Promise<void> {
+  const done = `${importing}.done`;
+  await rm(done, { recursive: true, force: true });
+  await rename(importing, done);
+  await syncFile(dirname(importing));
+  await rm(done, { recursive: true, force: true });
 }

@@ -17,12 +17,12 @@ const ALARMS = 'v1/alarms/';
 export const OBJECT = /^v1\/do\/[^/]+\/([0-9a-f]{64})\//;
 const LARGE_VALUES = 'v1/services/kv/';
 /** `v1/services/kv/<object id>/…`. */
-const LARGE_VALUE = /^v1\/services\/kv\/([0-9a-f]{64})\//;
+export const LARGE_VALUE = /^v1\/services\/kv\/([0-9a-f]{64})\//;
 /** `v1/alarms/<process>/k<time in ms, hexadecimal>/<namespace>/<object id>/…`. Its content is the object's name. */
 const ALARM = /^v1\/alarms\/[^/]+\/k([0-9a-f]+)\/[^/]+\/([0-9a-f]{64})\//;
 /** Concurrent requests of one copy or removal. */
 const AT_ONCE = 16;
-/** Most lists of alarms that are moved meanwhile. */
+/** Most attempts to get a consistent list of alarms. */
 const ROUNDS = 5;
 /** Most names of alarms that one reading gets. */
 const MOST_NAMES = 1_000;
@@ -43,11 +43,27 @@ export function openFolder({ place, appId }: AppFolder): S3Store {
   return new S3Store({ ...place, prefix: place.prefix + folderOf(appId) });
 }
 
-/** The bytes of each object in a namespace, by id. Those of a KV namespace have its large values in it. */
-export type ObjectSizes = Record<string, number>;
+/** Most objects of a namespace that a list names. */
+export const MOST_LISTED = 2_000;
 
-/** Returns the objects of namespaces, by their unique keys. */
-export async function listObjects(folder: AppFolder, keys: string[]): Promise<Record<string, ObjectSizes>> {
+/** Which objects of a namespace to list: all, some ids, or a page of ids in their order. At most `MOST_LISTED` and one more. */
+export type ListedObjects = 'all' | string[] | { after: string | null; limit: number };
+
+/** The objects of a namespace. */
+export interface ObjectList {
+  /** How many there are. */
+  count: number;
+  /** Their bytes. Those of a KV namespace have its large values in them. */
+  bytes: number;
+  /** The bytes of those that were asked for, by id. */
+  listed: Record<string, number>;
+}
+
+/** Lists objects of namespaces, by the namespaces' unique keys. */
+export async function listObjects(
+  folder: AppFolder,
+  asked: Record<string, ListedObjects>,
+): Promise<Record<string, ObjectList>> {
   const sizes = new Map<string, number>();
   const store = openFolder(folder);
   for (const [prefix, pattern] of [
@@ -59,9 +75,21 @@ export async function listObjects(folder: AppFolder, keys: string[]): Promise<Re
       if (id !== undefined) sizes.set(id, (sizes.get(id) ?? 0) + bytes);
     }
   }
+  const all = [...sizes].sort(([one], [other]) => (one < other ? -1 : 1));
   return Object.fromEntries(
-    keys.map((key) => [key, Object.fromEntries([...sizes].filter(([id]) => isIdOf(key, id)))]),
+    Object.entries(asked).map(([key, wanted]) => {
+      const own = all.filter(([id]) => isIdOf(key, id));
+      const bytes = own.reduce((sum, [, size]) => sum + size, 0);
+      return [key, { count: own.length, bytes, listed: Object.fromEntries(selected(own, wanted)) }];
+    }),
   );
+}
+
+function selected(own: [id: string, bytes: number][], wanted: ListedObjects): [string, number][] {
+  if (wanted === 'all') return own.slice(0, MOST_LISTED + 1);
+  if (Array.isArray(wanted)) return own.filter(([id]) => wanted.includes(id));
+  const { after, limit } = wanted;
+  return own.filter(([id]) => after === null || id > after).slice(0, limit);
 }
 
 /** Reads alarms. One that is being moved between processes may be there twice: the earlier time counts. */
@@ -134,7 +162,7 @@ export async function removeApp({ place, appId }: AppFolder): Promise<void> {
   await each(await store.list(''), ({ name }) => store.remove(name));
 }
 
-/** The file in a directory of `replaceFolder` that names the only object to replace. */
+/** Marker file in a directory of `replaceFolder`: contains the id of the one Durable Object to replace. */
 export const ONLY = 'only';
 
 /**
@@ -168,12 +196,20 @@ export function readIfThere(store: S3Store, name: string): Promise<Buffer<ArrayB
   });
 }
 
-/** Does `work` for each item, a few at a time. */
+/** Does `work` for each item, a few at a time. After a failure no more begins, and those under way end before it rejects. */
 export async function each<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {
   const left = items.values();
-  await Promise.all(
-    Array.from({ length: AT_ONCE }, async () => {
-      for (const item of left) await work(item);
-    }),
-  );
+  let hasFailed = false;
+  const loop = async () => {
+    for (const item of left) {
+      if (hasFailed) return;
+      await work(item).catch((error: unknown) => {
+        hasFailed = true;
+        throw error;
+      });
+    }
+  };
+  const ended = await Promise.allSettled(Array.from({ length: AT_ONCE }, loop));
+  const failure = ended.find(({ status }) => status === 'rejected');
+  if (failure !== undefined) throw (failure as PromiseRejectedResult).reason;
 }

@@ -1,4 +1,4 @@
-// The keys of an app for the bucket. They derive from the host's cluster key, so every machine of one bucket has the same.
+// Derives an app's secrets for the bucket from the host's cluster key.
 import { createHmac } from 'node:crypto';
 
 /** An app's keys. */

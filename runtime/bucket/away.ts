@@ -4,22 +4,24 @@ import { log, logRarely } from '../log.ts';
 import { bucketUrl, s3Client } from './client.ts';
 import type { S3Place } from './place.ts';
 
-/** A shorter silence is nothing: processes repeat what failed. In ms. */
+/** Shorter outages, in ms, are ignored: workerd repeats requests. */
 const GRACE_MS = 3_000;
 /** How often the bucket is asked whether it is back, and how long an answer may take, in ms. */
 const ASK_EVERY_MS = 500;
 const ANSWER_MS = 2_000;
+/** R2's answer to a second write of a name within a second. */
+const TOO_OFTEN = 429;
 
 export class Away {
   readonly #place: S3Place;
-  readonly #onBack: () => void;
+  readonly #onBack: (wasLong: boolean) => void;
   readonly #closing = new AbortController();
   #reason: string | null = null;
   /** As `performance.now()`. */
   #since = 0;
 
-  /** @param onBack called when a bucket that was away answers again */
-  constructor(place: S3Place, onBack: () => void) {
+  /** @param onBack called when the bucket answers again. `wasLong`: whether it was away for so long that processes ended */
+  constructor(place: S3Place, onBack: (wasLong: boolean) => void) {
     this.#place = place;
     this.#onBack = onBack;
   }
@@ -52,20 +54,22 @@ export class Away {
     while (!signal.aborted && !(await this.#answers()))
       await sleep(ASK_EVERY_MS, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
+    const wasLong = this.isAway;
     const seconds = ((performance.now() - this.#since) / 1000).toFixed(1);
-    log('info', 'the bucket answers again', { away_s: seconds });
+    if (wasLong) log('info', 'the bucket answers again', { away_s: seconds });
     this.#reason = null;
-    this.#onBack();
+    this.#onBack(wasLong);
   }
 
+  /** Writes, because a store may read and refuse writes. */
   async #answers(): Promise<boolean> {
-    const query = new URLSearchParams({ 'list-type': '2', 'max-keys': '1', prefix: this.#place.prefix });
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(ANSWER_MS)]);
     try {
-      const client = s3Client(this.#place, { retries: 0 });
-      const answer = await client.fetch(`${bucketUrl(this.#place)}?${query}`, { signal, redirect: 'error' });
+      const url = `${bucketUrl(this.#place)}/${this.#place.prefix}probe/away`;
+      const request: RequestInit = { method: 'PUT', body: 'away', signal, redirect: 'error' };
+      const answer = await s3Client(this.#place, { retries: 0 }).fetch(url, request);
       await answer.body?.cancel();
-      return answer.ok;
+      return answer.ok || answer.status === TOO_OFTEN;
     } catch {
       return false;
     }

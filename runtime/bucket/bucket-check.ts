@@ -14,18 +14,29 @@ const CLOCK_PROBLEM_MS = 2_000;
 export class BucketCheck {
   readonly #place: S3Place;
   readonly #owner: () => Promise<BucketOwner>;
+  readonly #onPassed: () => void;
   readonly #closing = new AbortController();
   #problem: string | null = null;
+  #isPassed = false;
 
-  /** @param owner returns this Cellar, once its id is on the disk */
-  constructor(place: S3Place, owner: () => Promise<BucketOwner>) {
+  /**
+   * @param owner returns this Cellar, once its id is on the disk
+   * @param onPassed called when a bucket that could not be used at the start passes its checks
+   */
+  constructor(place: S3Place, owner: () => Promise<BucketOwner>, onPassed: () => void = () => {}) {
     this.#place = place;
     this.#owner = owner;
+    this.#onPassed = onPassed;
   }
 
   /** Why the bucket cannot be used; null when nothing is known to be wrong. */
   get problem(): string | null {
     return this.#problem;
+  }
+
+  /** Whether the bucket has passed all checks since the start: it is this Cellar's, and keeps what workerd relies on. */
+  get isPassed(): boolean {
+    return this.#isPassed;
   }
 
   /**
@@ -56,7 +67,9 @@ export class BucketCheck {
         (failed: unknown) => failed,
       );
     }
-    if (!signal.aborted) log('info', 'the bucket can be used');
+    if (signal.aborted) return;
+    log('info', 'the bucket can be used');
+    this.#onPassed();
   }
 
   async #probe(): Promise<void> {
@@ -64,6 +77,7 @@ export class BucketCheck {
     const { claimBucket } = await import('./owner.ts');
     const { clockMs } = await probe(this.#place);
     await claimBucket(this.#place, await this.#owner());
+    this.#isPassed = true;
     const difference = Math.abs(clockMs);
     const isProblem = difference > CLOCK_PROBLEM_MS;
     this.#problem = isProblem

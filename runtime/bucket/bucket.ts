@@ -14,7 +14,7 @@ export interface BucketOptions {
   place: S3Place;
   /** The secret that all keys of apps derive from. */
   clusterKey: string;
-  /** Returns this Cellar, once its id is on the disk. */
+  /** Returns this Cellar's id, and whether it has apps in the bucket. Waits until the id is synced to the disk. */
   owner: () => Promise<BucketOwner>;
   /** The user that runs the proxy; `null`: the host's own user. */
   user: () => User | null;
@@ -31,14 +31,19 @@ export class Bucket {
   /** Removes the folders of deleted apps. */
   readonly removals: FolderRemovals;
   readonly #away: Away;
+  /** The checks at the start. */
+  #started: Promise<void> | null = null;
   readonly #counts = new Map<string, Counts>();
   /** Called when a bucket that was away answers again. */
   onBack: () => void = () => {};
 
   constructor(options: BucketOptions) {
     this.#options = options;
-    this.#check = new BucketCheck(options.place, options.owner);
-    this.#away = new Away(options.place, () => this.onBack());
+    this.#check = new BucketCheck(options.place, options.owner, () => this.onBack());
+    this.#away = new Away(options.place, (wasLong) => {
+      this.#proxy.storeIsBack();
+      if (wasLong) this.onBack();
+    });
     this.#proxy = new BucketProxy({
       place: options.place,
       clusterKey: options.clusterKey,
@@ -48,7 +53,10 @@ export class Bucket {
         if (why !== null) this.#away.failed(why);
       },
     });
-    this.removals = new FolderRemovals(options.removals, (appId) => this.cluster(appId, () => {}).remove());
+    this.removals = new FolderRemovals(options.removals, async (appId) => {
+      await this.ready();
+      await this.cluster(appId, () => {}).remove();
+    });
   }
 
   /** Why the bucket cannot be used; null when nothing is known to be wrong. */
@@ -61,6 +69,11 @@ export class Bucket {
     return this.#counts;
   }
 
+  /** Whether the checks at the start have failed, and not passed since. */
+  get #hasFailed(): boolean {
+    return this.#check.problem !== null && !this.#check.isPassed;
+  }
+
   /** The port on loopback where the processes of apps reach the bucket. */
   get port(): number {
     return this.#proxy.listen();
@@ -68,7 +81,17 @@ export class Bucket {
 
   /** As `BucketCheck.start`. */
   start(): Promise<void> {
-    return this.#check.start();
+    this.#started ??= this.#check.start();
+    return this.#started;
+  }
+
+  /**
+   * Resolves when processes of apps may use the bucket. In a bucket that is not this Cellar's, they would find nothing.
+   * @throws {Error} when it has not passed its checks
+   */
+  async ready(): Promise<void> {
+    await this.start().catch(() => {});
+    if (!this.#check.isPassed) throw new Error(this.problem ?? 'the bucket has not passed its checks');
   }
 
   /** Starts the proxy. Resolves when processes of apps reach the bucket. */
@@ -89,7 +112,8 @@ export class Bucket {
     return new AppCluster({
       ...{ place, clusterKey, appId, warn },
       endpoint: () => `http://127.0.0.1:${this.port}`,
-      isAway: () => this.#away.isAway,
+      isAway: () => this.#hasFailed || this.#away.isAway,
+      ready: () => this.ready(),
       importing: importing(appId),
     });
   }

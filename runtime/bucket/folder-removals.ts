@@ -22,16 +22,22 @@ export class FolderRemovals {
   }
 
   async #run(): Promise<void> {
-    for (const appId of this.#queries.due(new Date().toISOString())) {
-      try {
-        await this.#remove(appId);
-        this.#queries.delete(appId);
-      } catch (error) {
-        log('warn', 'the data of a deleted app is still in the bucket; it is tried again in a minute', {
-          app: appId,
-          error: reason(error),
-        });
-      }
+    try {
+      for (const appId of this.#queries.due(new Date().toISOString())) await this.#removeOne(appId);
+    } catch (error) {
+      log('warn', 'the list of deleted apps could not be read', { error: reason(error) });
+    }
+  }
+
+  async #removeOne(appId: string): Promise<void> {
+    try {
+      await this.#remove(appId);
+      this.#queries.delete(appId);
+    } catch (error) {
+      log('warn', 'the data of a deleted app is still in the bucket; it is tried again in a minute', {
+        app: appId,
+        error: reason(error),
+      });
     }
   }
 }

@@ -42,7 +42,7 @@ export async function copyIntoPreview(
   const isNew = apps.get(id)?.liveDeployId === null && Object.keys(store.apps.storageNames(id)).length === 0;
   if (parent?.previews?.storage !== 'copy' || !isNew) return;
   const names = store.apps.storageNames(parent.id);
-  requireRoom(options, parent.id);
+  await requireRoom(options, parent.id);
   log("copying the app's storage");
   const work = join(paths.restoring, `${id}-${Date.now()}`);
   const isInBucket = apps.clusterOf(parent.id) !== null;
@@ -56,6 +56,7 @@ export async function copyIntoPreview(
   try {
     await snapshots.copy(of, work, apps.ownerOf(parent.id), signal);
     signal.throwIfAborted();
+    await apps.clusterOf(id)?.finishImport();
     for (const [from, to] of [
       [join(work, 'data'), paths.data(id)],
       [join(work, 'buckets'), paths.buckets(id)],
@@ -74,10 +75,14 @@ export async function copyIntoPreview(
 }
 
 /** A copy is packed before it is written, so it needs its size twice on disk. */
-function requireRoom({ apps, paths, sizeOf, limits }: CopiedStorageOptions, parentId: string): void {
+async function requireRoom(
+  { apps, paths, sizeOf, limits }: CopiedStorageOptions,
+  parentId: string,
+): Promise<void> {
   const family = [parentId, ...apps.previews(parentId).map(({ id }) => id)];
   const megabytes = (id: string) => (sizeOf(id) ?? 0) / BYTES_IN_MB;
-  const size = megabytes(parentId);
+  const cluster = apps.clusterOf(parentId);
+  const size = cluster ? (await cluster.bytes()) / BYTES_IN_MB : megabytes(parentId);
   const shown = `${Math.ceil(size)} MiB`;
   const total = size + family.reduce((sum, id) => sum + megabytes(id), 0);
   if (limits.maxMb > 0 && total > limits.maxMb)

@@ -30,8 +30,8 @@ export async function findDeletedClasses(
     .filter(([id]) => !serving.has(id))
     .map(([id, className]) => ({ id, className, path: join(data(appId), 'do', id) }));
   if (of.cluster === null || classes.length === 0) return classes.filter(({ path }) => existsSync(path));
-  const stored = await of.cluster.objects(classes.map(({ id }) => id));
-  return classes.filter(({ id }) => Object.keys(stored[id]!).length > 0);
+  const stored = await of.cluster.objects(Object.fromEntries(classes.map(({ id }) => [id, []])));
+  return classes.filter(({ id }) => stored[id]!.count > 0);
 }
 
 /** Moves the data of an app's deleted classes to the trash. */

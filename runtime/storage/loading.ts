@@ -1,17 +1,16 @@
 // Loads objects of an app in the bucket into its process, whose files on this disk can then be read.
 import type { AppCluster } from '../bucket/app-cluster.ts';
+import { type ListedObjects, MOST_LISTED } from '../bucket/app-folder.ts';
 import type { LeasedCell } from '../fleets/admission/leasing.ts';
 import { askSocket } from '../sockets/ask-socket.ts';
 import { ReadingRefused } from './reading.ts';
 
-/** Most objects that one reading loads. Each takes some milliseconds, and a file on the disk. */
-const MOST_OBJECTS = 2_000;
 const ANSWER_BYTES = 64 * 1024;
 
 /** What a reading needs on the disk. */
 export interface Needed {
-  /** Ids of objects by the unique key of their namespace; `all` for every object of it. */
-  objects: Record<string, string[] | 'all'>;
+  /** Objects by the unique key of their namespace. */
+  objects: Record<string, ListedObjects>;
   /** A value of KV that may be large. `namespace`: its storage id. */
   value?: { namespace: string; key: string };
 }
@@ -25,19 +24,16 @@ export async function loadNeeded(
   { loadPath, signal }: LeasedCell,
   { objects, value = undefined }: Needed,
 ): Promise<void> {
-  const stored = await cluster.objects(Object.keys(objects), signal);
-  // Loading a missing object would make it.
+  // Loading a missing object would create it.
+  const found = await cluster.objects(objects, signal);
   const ids = Object.fromEntries(
-    Object.entries(objects).map(([key, wanted]) => [
-      key,
-      Object.keys(stored[key]!).filter((id) => wanted === 'all' || wanted.includes(id)),
-    ]),
+    Object.entries(found).map(([key, { listed }]) => [key, Object.keys(listed)]),
   );
-  const count = Object.values(ids).reduce((sum, each) => sum + each.length, 0);
-  if (count > MOST_OBJECTS)
+  const isTooMuch = Object.values(ids).some((each) => each.length > MOST_LISTED);
+  if (isTooMuch)
     throw new ReadingRefused(
       'answer_too_large',
-      `this reads ${count} objects from the bucket, and at most ${MOST_OBJECTS} are read at once`,
+      `this reads more than ${MOST_LISTED} objects from the bucket, and no more are read at once`,
     );
   const body = JSON.stringify({ objects: ids, value: value ?? null });
   const request = { method: 'POST', body, limitBytes: ANSWER_BYTES, signal };
@@ -48,6 +44,6 @@ export async function loadNeeded(
   if (unbound.length > 0)
     throw new ReadingRefused(
       'storage_unreadable',
-      'the live release does not bind it: of an app in the bucket, only bound storage can be read. Deploy a release that binds it',
+      'the live release has no binding for this storage; deploy one that has, then read again',
     );
 }

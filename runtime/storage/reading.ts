@@ -75,7 +75,7 @@ export class StorageReaders {
   /**
    * Returns the answer to a query, as unparsed JSON.
    * @param settled resolves when no operation on the app's process runs: stopping it ends all processes of its user
-   * @param within runs the reading in its turn, when the files can be read
+   * @param within called when it is this reading's turn: prepares the files, then calls `read`
    * @throws {ReadingRefused}, and the signal's reason when it aborts first
    */
   async ask(

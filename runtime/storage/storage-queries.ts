@@ -11,7 +11,7 @@ import type {
 import { INSTANCE_STATUSES } from '../../handlers/contract/storage/workflows.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
-import type { ObjectSizes } from '../bucket/app-folder.ts';
+import type { ObjectList } from '../bucket/app-folder.ts';
 import { readRelease } from '../builds/release/release.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { workflowKey } from '../fleets/config/workflows.ts';
@@ -50,9 +50,13 @@ export class StorageQueries {
   /** All of an app's storage, with counts and bytes. */
   async overview(looker: StorageReader): Promise<Buffer> {
     const { appId } = looker;
-    const { databases, namespaces, classes, queues } = await this.places(appId);
+    const { databases, namespaces, classes, queues, consumers } = await this.places(appId);
     const named = ({ id, binding }: Stored) => ({ id, binding });
-    const sizes = await this.#sizes(looker, [NAMESPACE_KEY, ...classes.map(({ storageId }) => storageId)]);
+    const namespaceIds = namespaces.map(({ storageId }) => objectId(NAMESPACE_KEY, storageId));
+    const totals = await this.#totals(looker, {
+      [NAMESPACE_KEY]: namespaceIds,
+      ...Object.fromEntries(classes.map(({ storageId }) => [storageId, []])),
+    });
     return this.#ask(
       looker,
       {
@@ -65,12 +69,12 @@ export class StorageQueries {
         namespaces: namespaces.map((each) => ({
           ...named(each),
           ...this.#namespace(appId, each),
-          counted: sizes?.[NAMESPACE_KEY]?.[objectId(NAMESPACE_KEY, each.storageId)] ?? null,
+          counted: totals?.[NAMESPACE_KEY]?.listed[objectId(NAMESPACE_KEY, each.storageId)] ?? null,
         })),
         classes: classes.map(({ className, storageId }) => ({
           class_name: className,
           directory: this.#directory(appId, storageId),
-          counted: sizes === null ? null : totalOf(sizes[storageId]!),
+          counted: totalOf(totals?.[storageId]),
         })),
         queues,
         queueDirectory: this.#directory(appId, QUEUE_KEY),
@@ -78,8 +82,8 @@ export class StorageQueries {
       {
         objects: {
           [DATABASE_KEY]: databases.map(({ storageId }) => objectId(DATABASE_KEY, storageId)),
-          [NAMESPACE_KEY]: namespaces.map(({ storageId }) => objectId(NAMESPACE_KEY, storageId)),
-          [QUEUE_KEY]: queues.length === 0 ? [] : 'all',
+          [NAMESPACE_KEY]: namespaceIds,
+          [QUEUE_KEY]: consumers.length === 0 ? [] : 'all',
         },
       },
     );
@@ -114,16 +118,11 @@ export class StorageQueries {
     );
     const id = object ?? (name === null ? null : objectId(storageId, name));
     const directory = this.#directory(appId, storageId);
-    const sizes = await this.#sizes(looker, [storageId]);
     const alarms = await this.#alarms(looker, storageId);
     if (id === null) {
       const { after, limit } = asked;
-      const page = Object.keys(sizes?.[storageId] ?? {})
-        .filter((each) => after === null || each > after)
-        .sort()
-        // One more tells whether another page follows.
-        .slice(0, limit + 1);
-      const needed = { objects: { [storageId]: page } };
+      // One more tells whether another page follows.
+      const needed = { objects: { [storageId]: { after, limit: limit + 1 } } };
       return this.#ask(looker, { kind: 'objects', directory, alarms, ...asked }, needed);
     }
     if (!/^[0-9a-f]{64}$/.test(id))
@@ -151,9 +150,9 @@ export class StorageQueries {
     const { appId } = looker;
     const { workflows } = await this.places(appId);
     if (workflows.length === 0) return Buffer.from('[]');
-    const sizes = await this.#sizes(
+    const totals = await this.#totals(
       looker,
-      workflows.map(({ name }) => workflowKey(name)),
+      Object.fromEntries(workflows.map(({ name }) => [workflowKey(name), []])),
     );
     return this.#ask(
       looker,
@@ -164,7 +163,7 @@ export class StorageQueries {
           class_name: className,
           binding,
           directory: this.#directory(appId, workflowKey(name)),
-          counted: sizes === null ? null : totalOf(sizes[workflowKey(name)]!),
+          counted: totalOf(totals?.[workflowKey(name)]),
         })),
       },
       { objects: {} },
@@ -239,13 +238,13 @@ export class StorageQueries {
     return readers.ask(clientInfo, users(appId).cell, question, settled, isLocal ? undefined : load);
   }
 
-  /** The bytes of each object of the namespaces; null for an app that keeps its data on this machine. */
-  async #sizes(
+  /** Counts and sizes of objects in the bucket; null for an app that keeps its data on this machine. */
+  async #totals(
     { appId, signal }: StorageReader,
-    keys: string[],
-  ): Promise<Record<string, ObjectSizes> | null> {
+    asked: Record<string, string[]>,
+  ): Promise<Record<string, ObjectList> | null> {
     const cluster = this.#options.apps.clusterOf(appId);
-    return cluster === null ? null : cluster.objects(keys, signal);
+    return cluster === null ? null : cluster.objects(asked, signal).catch(unavailable);
   }
 
   /** The alarms of a namespace by object id, in ms since 1970; null where they are on the disk. */
@@ -256,7 +255,7 @@ export class StorageQueries {
     const cluster = this.#options.apps.clusterOf(appId);
     if (cluster === null) return null;
     const request = { earliest: [], named: [uniqueKey], before: Number.MAX_SAFE_INTEGER };
-    const { alarms } = await cluster.readAlarms(request, signal);
+    const { alarms } = await cluster.readAlarms(request, signal).catch(unavailable);
     return Object.fromEntries(
       alarms.flat().map(({ name, time }) => [objectId(uniqueKey, name), { name, alarm: time }]),
     );
@@ -290,7 +289,10 @@ function databaseOf({ storageId }: Stored): Needed {
   return { objects: { [DATABASE_KEY]: [objectId(DATABASE_KEY, storageId)] } };
 }
 
-function totalOf(sizes: ObjectSizes): { objects: number; bytes: number } {
-  const all = Object.values(sizes);
-  return { objects: all.length, bytes: all.reduce((sum, bytes) => sum + bytes, 0) };
+function totalOf(list: ObjectList | undefined): { objects: number; bytes: number } | null {
+  return list === undefined ? null : { objects: list.count, bytes: list.bytes };
+}
+
+function unavailable(error: unknown): never {
+  throw new ReadingRefused('app_unavailable', reason(error));
 }

@@ -7,6 +7,7 @@ import {
   type AppFolder,
   contentOf,
   countBytes,
+  each,
   listObjects,
   ONLY,
   openFolder,
@@ -74,12 +75,22 @@ test('objects belong to the key that signed their ids, and large values count fo
     [`v1/do/${ONE}`]: '1',
     'v1/nodes/p1.json': '{}',
   });
-  assert.deepEqual(await listObjects(at.folder, ['counter', 'other', 'kv', 'none']), {
-    counter: { [ONE]: 5, [TWO]: 1 },
-    other: { [OTHER]: 4 },
-    kv: { [VALUES]: 7 },
-    none: {},
-  });
+  assert.deepEqual(
+    await listObjects(at.folder, { counter: 'all', other: [OTHER, ONE], kv: 'all', none: 'all' }),
+    {
+      counter: { count: 2, bytes: 6, listed: { [ONE]: 5, [TWO]: 1 } },
+      other: { count: 1, bytes: 4, listed: { [OTHER]: 4 } },
+      kv: { count: 1, bytes: 7, listed: { [VALUES]: 7 } },
+      none: { count: 0, bytes: 0, listed: {} },
+    },
+  );
+  const [first, second] = [ONE, TWO].sort();
+  const pageAfter = async (after: string | null) =>
+    Object.keys((await listObjects(at.folder, { counter: { after, limit: 1 } })).counter!.listed);
+  assert.deepEqual(
+    [await pageAfter(null), await pageAfter(first!), await pageAfter(second!)],
+    [[first], [second], []],
+  );
   const all = Object.values(at.content()).reduce((sum, { length }) => sum + length, 0);
   assert.equal(await countBytes(at.folder), all);
 });
@@ -224,4 +235,21 @@ test('an object that is gone reads as null; a store that fails is an error; leas
   );
   at.store.faults = { isBusy: true };
   await assert.rejects(readIfThere(store, 'v1/do/x'), /answered 503/);
+});
+
+test('after a failure no more work begins, and what is under way ends first', async () => {
+  const begun: number[] = [];
+  const ended: number[] = [];
+  const work = each(
+    Array.from({ length: 100 }, (_, n) => n),
+    async (n) => {
+      begun.push(n);
+      await new Promise((resolve) => setImmediate(resolve));
+      if (n === 3) throw new Error('the fourth fails');
+      ended.push(n);
+    },
+  );
+  await assert.rejects(work, /the fourth fails/);
+  assert.ok(begun.length < 40, `${begun.length} began`);
+  assert.equal(ended.length, begun.length - 1);
 });

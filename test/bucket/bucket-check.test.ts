@@ -44,7 +44,7 @@ test('a store that takes one write of a name in a second passes', async () => {
   assert.equal(check.problem, null);
 });
 
-test('a bucket is of the first Cellar that uses it', async () => {
+test('the first Cellar to use a bucket owns it', async () => {
   await using store = await new MemoryStore().start();
   const place = store.place('of/all/');
   for (let start = 0; start < 2; start++) await new BucketCheck(place, cellar('one', start > 0)).start();

@@ -39,7 +39,7 @@ async function restored(key: string, { data }: Cellar, settings: Record<string, 
 const folderOf = (store: MemoryStore, id: string) =>
   [...store.objects.keys()].filter((name) => name.startsWith(`${PREFIX}apps/${id}/`));
 
-test('an app in R2 loses nothing when its host is killed and its data on the disk is gone', async () => {
+test('an app in the bucket keeps its data when the host is killed and the disk is lost', async () => {
   await using store = await startS3();
   await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
   const id = await createInBucket(cellar, 'kept');
@@ -70,7 +70,7 @@ test('an app in R2 loses nothing when its host is killed and its data on the dis
   assert.ok(writes > 5 && reads > 5, `${writes} writes, ${reads} reads`);
 });
 
-test('its snapshots have every write, and a restore brings them back without its disk', async () => {
+test('a snapshot of an app in the bucket has every write, and a restore brings them back', async () => {
   await using store = await new MemoryStore().start();
   await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
   const id = await createInBucket(cellar, 'back');
@@ -109,13 +109,18 @@ test('after a machine is lost, another one has every write since the last snapsh
     if (name.startsWith(`${PREFIX}snapshots/`)) empty.objects.set(name, object);
   const elsewhere = bucketSettings(empty.place(PREFIX));
   await using third = new Cellar(elsewhere);
+  // A restore that fails halfway must not make the next one believe that the data is there.
+  const packs = [...empty.objects].filter(([name]) => name.includes('/snapshots/packs/'));
+  for (const [name] of packs) empty.objects.delete(name);
+  await assert.rejects(restored(key, third, elsewhere));
+  for (const [name, pack] of packs) empty.objects.set(name, pack);
   await restored(key, third, elsewhere);
   await third.start();
   assert.equal((await third.get('survivor')).text, '2');
   assert.equal((await third.app(id)).status, 'running');
 });
 
-test('objects of a deleted class leave the bucket, and those of a deleted app once they leave the trash', async () => {
+test('objects of a deleted class are removed from the bucket, and a deleted app has no process', async () => {
   await using store = await new MemoryStore().start();
   await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
   const id = await createInBucket(cellar, 'counter');
@@ -136,7 +141,7 @@ test('objects of a deleted class leave the bucket, and those of a deleted app on
   assert.deepEqual([other.status, other.body.errors?.[0].path], [400, 'storage']);
 });
 
-test('while the bucket is away its apps say so, others serve, and they are back when it is', async () => {
+test('during an outage of the bucket its apps answer 503, local ones serve, and both serve afterwards', async () => {
   await using store = await new MemoryStore().start();
   await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
   const id = await createInBucket(cellar, 'away');
@@ -157,4 +162,14 @@ test('while the bucket is away its apps say so, others serve, and they are back 
   store.faults = {};
   await eventually(async () => (await cellar.get('away')).text === '2', 'it serves again');
   await eventually(async () => (await ready()).warnings === undefined, 'it warns no longer');
+
+  // A start without it: nothing may be read or written before the bucket has passed its checks.
+  await cellar.stop();
+  store.cut();
+  await cellar.start();
+  assert.equal((await cellar.get('local')).text, '3');
+  const unchecked = await cellar.get('away');
+  assert.deepEqual([unchecked.status, /bucket/.test(unchecked.text)], [503, true], unchecked.text);
+  store.faults = {};
+  await eventually(async () => (await cellar.get('away')).text === '3', 'it serves after the checks');
 });

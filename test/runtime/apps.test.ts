@@ -159,7 +159,7 @@ test('an app that hibernated stays so over a restart, and answers its first requ
   await tickUntil(apps, hibernated);
   await close();
   const next = open(t, root);
-  await next.apps.resume();
+  await next.apps.resume(false);
   assert.deepEqual([next.apps.observeAll()[0]!.process_state, next.apps.get(APP)!.fleet.pid], ['idle', null]);
   assert.equal(await ask(next.apps), 200);
   assert.ok(next.apps.get(APP)!.fleet.pid);
@@ -176,7 +176,7 @@ test('the alarm of an app that hibernates, or sleeps, is kept over a restart and
     await close();
 
     const next = open(t, root);
-    await next.apps.resume();
+    await next.apps.resume(false);
     const kept = next.store.activity.all().get(APP)!;
     assert.ok(kept.resting && kept.dueAt! <= setBefore + 10_000);
     assert.equal(next.apps.get(APP)!.fleet.pid, null);
@@ -195,11 +195,11 @@ test('a running app is started again after a restart, or at an earlier first req
   const next = open(t, root);
   assert.equal(await ask(next.apps), 200, 'not 404: it was deployed');
   const { pid } = next.apps.get(APP)!.fleet;
-  await next.apps.resume();
+  await next.apps.resume(false);
   assert.equal(next.apps.get(APP)!.fleet.pid, pid);
   await next.close();
   const third = open(t, root);
-  await third.apps.resume();
+  await third.apps.resume(false);
   assert.equal(third.apps.observeAll()[0]!.process_state, 'running');
   await third.close();
 });
@@ -209,7 +209,7 @@ test('without hibernation a hibernated app is started at boot', async (t) => {
   await tickUntil(apps, hibernated);
   await close();
   const next = open(t, root, Number.POSITIVE_INFINITY);
-  await next.apps.resume();
+  await next.apps.resume(false);
   assert.equal(next.apps.observeAll()[0]!.process_state, 'running');
   await next.close();
 });
@@ -262,7 +262,7 @@ test('a sleeping app stays asleep over a restart, and its next request wakes it'
   assert.deepEqual(await apps.sleep(APP), apps.observe(APP), 'asleep already: as it is');
   await close();
   const next = open(t, root);
-  await next.apps.resume();
+  await next.apps.resume(false);
   assert.deepEqual(
     [next.apps.observe(APP)!.asleep_since, next.apps.get(APP)!.fleet.pid],
     [asleep_since, null],

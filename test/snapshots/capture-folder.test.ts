@@ -68,3 +68,24 @@ test('a folder whose objects never stop moving is an error, and not half a captu
   const { captured } = capture(store, [], () => write(store, `${OBJECT}own.json`, `owner ${++n}`));
   await assert.rejects(captured, /its objects were moved repeatedly while they were read/);
 });
+
+test('new objects and alarms that are set again and again do not keep a folder from being captured', async () => {
+  await using store = await new MemoryStore().start();
+  write(store, `${OBJECT}own.json`, 'owner');
+  write(store, `${OBJECT}log/1`, 'first');
+  write(store, 'alarms/p1/k1/namespace/one/a0', 'one');
+  let n = 0;
+  const { asked } = store;
+  asked.push = () => {
+    n++;
+    write(store, `do/namespace/${String(n).padStart(64, '0')}/own.json`, 'new');
+    for (const name of store.objects.keys()) if (name.includes('/alarms/')) store.objects.delete(name);
+    write(store, `alarms/p1/k1/namespace/one/a${n}`, 'one');
+    return 0;
+  };
+  const files = await capture(store).captured;
+  assert.deepEqual(
+    names(files).filter((name) => name.startsWith(OBJECT)),
+    [`${OBJECT}log/1`, `${OBJECT}own.json`],
+  );
+});

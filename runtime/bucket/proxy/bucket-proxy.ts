@@ -1,5 +1,5 @@
-// The process that reaches the bucket for the processes of apps, and the only one of theirs that has its keys. The host holds
-// the socket, so requests wait while the process is started again.
+// Runs the bucket proxy. Besides the host, only this process has the bucket's keys. The host keeps the listening socket, so
+// requests wait during a restart.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { asUser, dieWithParent, type User } from '../../isolation/users.ts';
 import { log, logRarely, reason } from '../../log.ts';
@@ -16,7 +16,7 @@ const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
 /** Memory limits. Node reserves 560 MiB of the first. */
 const MEMORY_BYTES = 2 * 2 ** 30;
 const HEAP_MB = 256;
-/** Longest restart delay, in ms: all apps wait for it, however often it ended. */
+/** Maximum restart delay, in ms. It is short, because all apps wait. */
 const LONGEST_DELAY_MS = 5_000;
 /** Longest start, in ms. It takes about 200. */
 const START_MS = 10_000;
@@ -67,6 +67,11 @@ export class BucketProxy {
   async start(): Promise<void> {
     this.listen();
     await this.#start();
+  }
+
+  /** The store answers the host: when it does not answer the proxy, that is told again. */
+  storeIsBack(): void {
+    this.#isAway = false;
   }
 
   /** Ends the process and all requests. */

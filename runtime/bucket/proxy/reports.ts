@@ -1,4 +1,4 @@
-// Collects what the host is told, and tells it at most once a second.
+// Batches reports to the host, at most one a second.
 import type { Counts, Report } from './messages.ts';
 
 const INTERVAL_MS = 1_000;
@@ -11,8 +11,10 @@ export class Reports {
   readonly #send: (report: Report) => void;
   #apps = new Map<string, Counts>();
   #away: string | null = null;
-  /** Null until the host has been told: it knows only what an earlier process has said. */
+  /** The state reported last. Null before the first report: the host may hold the state of an earlier process. */
   #isReportedAway: boolean | null = null;
+  /** Whether a request has failed since the last report. */
+  #hasFailed = false;
   #timer: NodeJS.Timeout | null = null;
 
   constructor(send: (report: Report) => void) {
@@ -29,8 +31,8 @@ export class Reports {
   /** @param reason why the store does not answer; null: it does */
   storeIsAway(reason: string | null): void {
     this.#away = reason;
-    // Only a change is told: each failure of a store that is away may have other words.
-    if (this.#isAway !== this.#isReportedAway) this.#plan();
+    this.#hasFailed ||= this.#isAway;
+    if (this.#hasFailed || this.#isAway !== this.#isReportedAway) this.#plan();
   }
 
   get #isAway(): boolean {
@@ -43,8 +45,10 @@ export class Reports {
 
   #report(): void {
     this.#timer = null;
-    if (this.#isAway !== this.#isReportedAway) {
+    // While requests fail it is told again: the host may have found the store back meanwhile.
+    if ((this.#isAway && this.#hasFailed) || this.#isAway !== this.#isReportedAway) {
       this.#isReportedAway = this.#isAway;
+      this.#hasFailed = false;
       this.#send({ type: 'away', reason: this.#away });
     }
     if (this.#apps.size === 0) return;

@@ -113,7 +113,10 @@ export class ProxyServer {
   #enter(appId: string): () => void {
     const own = this.#running.get(appId) ?? 0;
     if (own >= RUNNING.app || this.#all >= RUNNING.all)
-      throw new Refused('SlowDown', `at most ${RUNNING.app} requests of an app run at a time`);
+      throw new Refused(
+        'SlowDown',
+        `at most ${RUNNING.app} requests of an app run at a time, and ${RUNNING.all} of all`,
+      );
     this.#running.set(appId, own + 1);
     this.#all++;
     return () => {

@@ -1,4 +1,4 @@
-// What a request is about: its target has one meaning only, or is refused.
+// Parses request targets, and decides which operations are allowed. Refuses encodings that a store could read differently.
 import type { S3Place } from '../place.ts';
 import { Refused } from './refused.ts';
 import { encode } from './signature.ts';
@@ -108,7 +108,7 @@ function requireList(method: string, query: Target['query'], own: string): void 
   const other = [...query.keys()].find((name) => !LIST_QUERY.has(name));
   if (other !== undefined) throw denied(`a list with ${other} is not served`);
   const prefix = query.get('prefix') ?? '';
-  // The last segment may be cut short anywhere, even before its first character.
+  // A list prefix may end inside a segment. `-` stands for an empty last segment.
   requireOwn(prefix.endsWith('/') ? `${prefix}-` : prefix, own);
 }
 

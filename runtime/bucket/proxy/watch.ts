@@ -1,4 +1,4 @@
-// The deadline of a request while it moves: each phase allows a silence of its own.
+// The idle timeout of a request. Each phase has its own limit.
 
 /** Longest wait for the head of the store's answer, in ms. */
 const HEAD_MS = 10_000;

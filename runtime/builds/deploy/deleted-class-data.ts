@@ -77,7 +77,7 @@ export class DeletedClassData {
       trashDeletedClasses(paths, app_id, this.#classes);
       return "lies in Cellar's trash for 7 days";
     }
-    if (!isSnapshotted) return 'stays in the bucket until the next deploy';
+    if (!isSnapshotted) return 'stays in the bucket; the next deploy tries again';
     await cluster.removeObjects(this.#classes.map(({ id }) => id));
     return 'is removed from the bucket';
   }

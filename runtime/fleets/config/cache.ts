@@ -19,7 +19,7 @@ const MEMORY_MB = 16;
 /**
  * Config entries of the cache.
  * @param cacheMb limit of cached responses, in MiB; 0: no such service
- * @param isClustered whether the app's data is in the bucket: a cache on the disk would be there too, so it is in memory
+ * @param isClustered if true, the cache is in memory: workerd would also write one on the disk to the bucket
  */
 export function cacheServices(cacheMb: number, isClustered: boolean): CapnpValue[] {
   if (cacheMb === 0) return [];

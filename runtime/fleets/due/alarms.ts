@@ -50,7 +50,7 @@ export interface AlarmsRequest {
   before: number;
 }
 
-/** Reads alarms wherever an app keeps them. The answer is that of `readAlarms`. */
+/** Reads alarms from the disk or from the bucket. Returns the same as `readAlarms`. */
 export type AlarmsReader = (request: AlarmsRequest, signal: AbortSignal) => ReturnType<typeof readAlarms>;
 
 /**

@@ -181,7 +181,7 @@ export class Fleet implements Backend {
     });
   }
 
-  /** The bucket answers again: the next request or due work starts an app that crashed without it. */
+  /** Call it when the bucket answers again. The next request or due work starts an app that crashed during the outage. */
   bucketIsBack(): Promise<void> {
     return this.#process.operations.run(async () => {
       if (this.#process.phase.name !== 'crashed') return;

@@ -42,7 +42,7 @@ const STOPPED_RETRY_AFTER_S = 60;
 /** Memory is sampled each second, and is freed as others hibernate. */
 const OVERLOADED_RETRY_AFTER_S = 5;
 
-/** The bucket is asked again each second. */
+/** Cellar asks each half second whether the bucket is back. */
 const AWAY_RETRY_AFTER_S = 2;
 
 /** Why an app in the bucket has no process. */

@@ -74,11 +74,13 @@ async function start(options: CellOptions): Promise<Cell> {
   const { runDirectory, sockets, signal, startTimeoutMs = START_TIMEOUT_MS } = options;
   signal?.throwIfAborted();
   const from = performance.now();
-  // 1. Clean up: end other processes on the storage, remove socket files of a killed process.
+  // 1. Clean up: end other processes on the storage, remove socket files and leases of a killed process, finish an import.
   const ownerFile = options.ownsStorage ? join(runDirectory, OWNER_FILE) : null;
   if (ownerFile !== null) await evictOwner(ownerFile);
-  await options.cluster?.finishImport();
-  await options.cluster?.removeLeases();
+  if (options.cluster) {
+    const ready = options.cluster.finishImport().then(() => options.cluster!.removeLeases());
+    await (signal ? Promise.race([ready, aborted(signal)]) : ready);
+  }
   await makeCellDirectories(options);
   // 2. Spawn, and record the process for the next host if this one crashes.
   options.cluster?.processBegins();

@@ -72,9 +72,11 @@ export async function replaceStorage(
     }
     const aside = join(paths.trash, `${app}-${Date.now()}`);
     await apps.replaceStorage(app, async () => {
+      // An earlier restore may not be in the bucket yet. If it cannot be finished, nothing has changed.
+      await cluster?.finishImport();
       const imported = { from: restored, to: paths.importing(app), aside: join(aside, 'importing') };
       if (only !== null) {
-        // What the disk has of an app in the bucket is a copy of it.
+        // On the disk there is only a cache of data in the bucket.
         const copies = { from: join(data, 'do'), to: join(aside, 'do'), aside: null };
         const known = { from: join(data, MIGRATIONS), to: join(aside, MIGRATIONS), aside: null };
         moveAll(

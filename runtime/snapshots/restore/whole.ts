@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { prepareCopy } from '../../../sqlite/host/snapshots.ts';
+import { contentOf, openFolder } from '../../bucket/app-folder.ts';
 import { claimBucket, readOwner } from '../../bucket/owner.ts';
 import type { S3Place } from '../../bucket/place.ts';
 import type { Store } from '../../bucket/store.ts';
@@ -9,7 +10,7 @@ import { claim, type Layout } from '../../disk/data-directory.ts';
 import { createRepository } from '../../git/repository.ts';
 import { reason } from '../../log.ts';
 import { Damaged, NotThere, Unusable } from '../errors.ts';
-import { type FileEntry, type Head, listSnapshots, type Part, readManifest } from '../store/manifest.ts';
+import { type Head, listSnapshots, type Part, readManifest } from '../store/manifest.ts';
 import { nameOf } from '../verify.ts';
 import { extract } from './extract.ts';
 import { finishMoves, moveAll } from './moves.ts';
@@ -40,13 +41,15 @@ export async function restoreWhole(
     const [newest] = (await listSnapshots(store)).reverse();
     const { head, parts } = await readManifest(store, id === 'latest' ? (newest ?? id) : id);
     const leftOut = partsCalled(without, parts, head.id);
-    const keepsBucket = await bucketIsOf(head.of, parts, bucket);
+    const kept = await appsInBucket(head.of, parts, bucket);
     const work = join(paths.restoring, 'whole');
     const files = join(work, 'files');
     try {
       const wanted = parts.filter((part) => !leftOut.includes(part));
-      const isExtracted = ({ path }: FileEntry) => !(keepsBucket && path.startsWith(IMPORTING));
-      const extracted = wanted.map((part) => ({ ...part, files: part.files.filter(isExtracted) }));
+      const extracted = wanted.map((part) => ({
+        ...part,
+        files: part.files.filter(({ path }) => !(kept.includes(part.id) && path.startsWith(IMPORTING))),
+      }));
       await extractParts(store, head.id, extracted, files);
       try {
         prepareCopy(
@@ -63,6 +66,8 @@ export async function restoreWhole(
       rmSync(paths.restoring, { recursive: true, force: true });
       throw error;
     }
+    // Only now: a restore that failed before must find the bucket unused again.
+    if (bucket !== null) await claimBucket(bucket, { cellar: head.of, hasApps: false });
     const names = readdirSync(files);
     moveAll(
       work,
@@ -77,20 +82,25 @@ export async function restoreWhole(
 }
 
 /**
- * Whether the bucket has the data of this Cellar's apps. An unused bucket is claimed for it.
- * @throws {Unusable} when it is of another Cellar, or is needed and not set
+ * Returns the apps of a snapshot whose data in the bucket is still there.
+ * @throws {Unusable} when the bucket is of another Cellar, does not answer, or is needed and not set
  */
-async function bucketIsOf(cellar: string, parts: Part[], bucket: S3Place | null): Promise<boolean> {
-  if (!parts.some(({ files }) => files.some(({ path }) => path.startsWith(IMPORTING)))) return false;
+async function appsInBucket(cellar: string, parts: Part[], bucket: S3Place | null): Promise<string[]> {
+  const own = parts.filter(({ files }) => files.some(({ path }) => path.startsWith(IMPORTING)));
+  if (own.length === 0) return [];
   if (bucket === null)
     throw new Unusable('the snapshot has apps that keep their data in a bucket: set RUNNER_BUCKET');
+  const found: string[] = [];
   try {
-    const isUsed = (await readOwner(bucket)) !== null;
-    await claimBucket(bucket, { cellar, hasApps: false });
-    return isUsed;
+    const owner = await readOwner(bucket);
+    if (owner !== null && owner !== cellar)
+      throw new Error(`the bucket is of another Cellar (${owner}): set another prefix in RUNNER_BUCKET`);
+    for (const { id } of own)
+      if ((await contentOf(openFolder({ place: bucket, appId: id }))).length > 0) found.push(id);
   } catch (error) {
     throw new Unusable(reason(error));
   }
+  return found;
 }
 
 /** Finds apps of a snapshot by id or slug. @throws {NotThere} when it has no such app */

@@ -1,45 +1,72 @@
 // Captures an app's data in the bucket for a snapshot, while the app may run.
-import { contentOf, each, readIfThere } from '../../bucket/app-folder.ts';
+import { contentOf, each, LARGE_VALUE, OBJECT, readIfThere } from '../../bucket/app-folder.ts';
 import type { S3Store } from '../../bucket/s3-store.ts';
+import type { Stored } from '../../bucket/store.ts';
 import { SerialQueue } from '../../queues/serial-queue.ts';
 import type { FileEntry } from '../store/manifest.ts';
 
-/** Most lists of a folder whose objects are moved meanwhile. */
+/** Most attempts to get consistent lists. */
 const ROUNDS = 5;
-/** The object that names which process has a Durable Object. */
+/** What belongs to no Durable Object, such as alarms. An app may set one again and again. */
+const NONE = '';
+/** What names the process that has a Durable Object. */
 const OWNER = /\/own\.json$/;
 
 export interface FolderCapture {
-  /** Returns what the previous snapshot has of an object. */
+  /** Returns what the previous snapshot has of a name. */
   before: (name: string) => FileEntry | undefined;
-  /** Adds an object to the snapshot. */
+  /** Adds a name to the snapshot. */
   add: (name: string, stamp: string, bytes: Buffer) => Promise<FileEntry>;
 }
 
 /**
- * Reads a folder. A list has every write that was acknowledged before it. The folder is listed again while objects are removed
- * or get another owner: then the parts that were read may not fit each other.
+ * Reads a folder. Its first list has every write that was acknowledged before. A Durable Object is accepted as one list has it,
+ * once all of that could be read and the next list has the same owner; else it is read again.
+ * @throws {Error} when an object changes its owner, or is compacted, in every round
  */
 export async function captureFolder(store: S3Store, { before, add }: FolderCapture): Promise<FileEntry[]> {
   const read = new Map<string, FileEntry>();
   const adding = new SerialQueue();
-  let owners: string | null = null;
+  const accepted: FileEntry[] = [];
+  let listed = await contentOf(store);
+  let pending = new Set(listed.map(objectOf));
   for (let round = 0; round < ROUNDS; round++) {
-    const listed = await contentOf(store);
-    const found: FileEntry[] = [];
-    await each(listed, async ({ name, etag }) => {
+    const missing = new Set<string>();
+    const wanted = listed.filter((each) => pending.has(objectOf(each)));
+    await each(wanted, async (stored) => {
+      const { name, etag } = stored;
       const known = [read.get(name), before(name)].find((file) => file?.stamp === etag);
       const bytes = known === undefined ? await readIfThere(store, name) : null;
       const file = known ?? (bytes && (await adding.run(() => add(name, etag, bytes))));
-      if (!file) return;
-      read.set(name, file);
-      found.push(file);
+      if (file) read.set(name, file);
+      else missing.add(objectOf(stored));
     });
-    const last: string | null = owners;
-    owners = JSON.stringify(
-      listed.filter(({ name }) => OWNER.test(name)).map(({ name, etag }) => [name, etag]),
-    );
-    if (found.length === listed.length && owners === last) return found;
+    const next = await contentOf(store);
+    const [owners, nextOwners] = [ownersIn(listed), ownersIn(next)];
+    const isLast = round === ROUNDS - 1;
+    const isWhole = (object: string) =>
+      object === NONE
+        ? isLast || !missing.has(NONE)
+        : !missing.has(object) && owners.get(object) === nextOwners.get(object);
+    for (const stored of wanted) {
+      const file = read.get(stored.name);
+      if (file !== undefined && isWhole(objectOf(stored))) accepted.push(file);
+    }
+    pending = new Set([...pending].filter((object) => !isWhole(object)));
+    if (pending.size === 0) return accepted;
+    listed = next;
   }
   throw new Error('its objects were moved repeatedly while they were read');
+}
+
+/** Returns the Durable Object that a name belongs to, or `NONE`. */
+function objectOf({ name }: Stored): string {
+  return OBJECT.exec(name)?.[1] ?? LARGE_VALUE.exec(name)?.[1] ?? NONE;
+}
+
+/** The state of each object's owner, by object. */
+function ownersIn(listed: Stored[]): Map<string, string> {
+  return new Map(
+    listed.filter(({ name }) => OWNER.test(name)).map((stored) => [objectOf(stored), stored.etag]),
+  );
 }

@@ -126,12 +126,19 @@ export class Capture {
   async #folder(id: string, files: Files): Promise<void> {
     if (this.#bucket === null) throw new Error('the host has no bucket any more, see RUNNER_BUCKET');
     const pathOf = (name: string) => this.#pathOf(this.#paths.importing(id), name);
+    this.#requireImported(id);
     const captured = await captureFolder(openFolder({ place: this.#bucket, appId: id }), {
       before: (name) => this.#before.get(pathOf(name)),
       add: (name, stamp, bytes) =>
         this.#store({ path: pathOf(name), mode: 0o600, stamp }, bytes.length, [bytes]),
     });
+    this.#requireImported(id);
     for (const file of captured) files.set(file.path, file);
+  }
+
+  #requireImported(id: string): void {
+    if (existsSync(this.#paths.importing(id)))
+      throw new Error('a restore is not in the bucket yet: it is finished once the bucket answers');
   }
 
   /**

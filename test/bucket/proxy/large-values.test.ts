@@ -27,6 +27,7 @@ async function startApp(t: TestContext, store: MemoryStore, port: number) {
     ...{ place: store.place('of/cellar/'), clusterKey: CLUSTER_KEY, appId: 'app1' },
     endpoint: () => `http://127.0.0.1:${port}`,
     isAway: () => false,
+    ready: async () => {},
     importing: '/nowhere',
     warn: () => {},
   });

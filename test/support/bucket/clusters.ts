@@ -10,6 +10,7 @@ export function clusterIn(store: MemoryStore, appId = 'app1'): AppCluster {
     appId,
     endpoint: () => store.endpoint,
     isAway: () => false,
+    ready: async () => {},
     importing: '/nowhere',
     warn: () => {},
   });

@@ -10,14 +10,14 @@ export interface ClusterSettings {
   key: string;
 }
 
-/** Time of an ending process to hand its objects over, in ms. It takes most of it, also when it is idle. */
+/** Maximum time for a stopping process to release its objects, in ms. Even an idle process uses most of it. */
 const STOP_MS = 600;
 
 /** Name of the service that has the large values of KV. */
 export const LARGE_VALUES = 'kv-large-values';
 export const LARGE_VALUES_SERVICE: Fields = { name: LARGE_VALUES, bucket: { path: 'kv' } };
 
-/** The config's field `cluster`; none without one. The environment has the endpoint and the credentials of the bucket. */
+/** Returns the config's field `cluster`, or nothing. workerd reads the endpoint and the credentials from its environment. */
 export function clusterField(cluster: ClusterSettings | null): Fields {
   if (cluster === null) return {};
   return { cluster: { ...cluster, address: '127.0.0.1:0', stopTimeoutMs: STOP_MS } };

@@ -1,6 +1,6 @@
 // Loads objects of an app in the bucket into its process, so that their files are on this disk and can be read.
 import type { Release } from '../../../../bundler/release.ts';
-import { CRON_KEY, QUEUE_KEY, SERVICE_DATE } from '../bundled-services.ts';
+import { QUEUE_KEY, SERVICE_DATE } from '../bundled-services.ts';
 import type { CapnpValue, Fields } from '../capnp.ts';
 import { textOf } from '../texts.ts';
 import { workflowKey } from '../workflows.ts';
@@ -10,22 +10,21 @@ export const LOAD_SOCKET = 'load';
 const MODULE = textOf('./workers/load-worker.js');
 
 /**
- * The service behind the socket. It is bound to every namespace of the release, by the namespace's unique key, and to those of
- * databases, KV and queues that earlier releases had.
+ * The service behind the socket. It is bound to every namespace of the release that can be read, by the namespace's unique key,
+ * and to those of databases and KV that earlier releases had.
  */
 export function loadService(release: Release): Fields {
   const { classes, databases, namespaces, triggers, workflows = [] } = release;
   const services = {
     D1Database: databases.length > 0 ? 'd1-service' : null,
     KVNamespace: namespaces.length > 0 ? 'kv-service' : null,
-    [QUEUE_KEY]: triggers && triggers.consumers.length > 0 ? 'queue-service' : null,
-    [CRON_KEY]: triggers && triggers.crons.length > 0 ? 'cron-service' : null,
   };
   const own = Object.keys(services).filter((key) => services[key as keyof typeof services] === null);
   const bindings: CapnpValue[] = [
     ...classes.map(({ className, storageId }) => bindingTo(storageId, className, 'app')),
     ...workflows.map(({ name }) => bindingTo(workflowKey(name), workflowKey(name), 'app')),
     ...Object.entries(services).map(([key, service]) => bindingTo(key, key, service ?? 'load')),
+    ...(triggers && triggers.consumers.length > 0 ? [bindingTo(QUEUE_KEY, QUEUE_KEY, 'queue-service')] : []),
     ...[...new Set(namespaces.map(({ storageId }) => storageId))].map((storageId) => ({
       name: `kv:${storageId}`,
       kvNamespace: { name: 'kv-service', props: { json: JSON.stringify({ namespace: storageId }) } },
