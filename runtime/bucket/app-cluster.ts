@@ -10,7 +10,7 @@ import { reason } from '../log.ts';
 import { aborted } from '../threads/aborted.ts';
 import { WorkerThreads } from '../threads/worker.ts';
 import type * as folder from './app-folder.ts';
-import { folderOf, LEASES, type ListedObjects, type ObjectList, openFolder } from './app-folder.ts';
+import { each, folderOf, LEASES, type ListedObjects, type ObjectList, openFolder } from './app-folder.ts';
 import { appKeys } from './app-keys.ts';
 import type { S3Place } from './place.ts';
 
@@ -169,7 +169,7 @@ export class AppCluster {
     const late = aborted(AbortSignal.timeout(LEASES_MS));
     const store = openFolder(this.#folder);
     const leases = await Promise.race([store.list(LEASES), late]);
-    await Promise.race([Promise.all(leases.map(({ name }) => store.remove(name))), late]);
+    await Promise.race([each(leases, ({ name }) => store.remove(name)), late]);
   }
 
   get #folder(): folder.AppFolder {

@@ -7,7 +7,7 @@ import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { dieWithParent } from '../isolation/users.ts';
 import { log } from '../log.ts';
-import { cleanEnvironment, startChild } from '../processes/child.ts';
+import { cleanEnvironment, startChild, trustedAuthorities } from '../processes/child.ts';
 import { endFirst } from '../resources/limited.ts';
 import { onOneProcessor } from '../resources/one-processor.ts';
 import { withDataLimit } from '../resources/process-limits.ts';
@@ -70,7 +70,7 @@ export class Jobs {
     const words = [...bound, ...onOneProcessor(), 'nice', '-n', '19', process.execPath];
     const child = await startChild([...words, `--max-old-space-size=${HEAP_MB}`, PROGRAM], {
       title: 'the process of snapshots',
-      environment: { ...cleanEnvironment(), ...compileCache() },
+      environment: { ...cleanEnvironment(), ...trustedAuthorities(), ...compileCache() },
     });
     const end = () => child.end();
     const deadline = setTimeout(end, DEADLINE_MS);

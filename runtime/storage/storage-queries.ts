@@ -11,6 +11,7 @@ import type {
 import { INSTANCE_STATUSES } from '../../handlers/contract/storage/workflows.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
+import type { AppCluster } from '../bucket/app-cluster.ts';
 import type { ObjectList } from '../bucket/app-folder.ts';
 import { readRelease } from '../builds/release/release.ts';
 import type { Layout } from '../disk/data-directory.ts';
@@ -221,8 +222,8 @@ export class StorageQueries {
   ): Promise<Buffer> {
     const { users, readers, apps } = this.#options;
     const cluster = apps.clusterOf(appId);
-    // An app that never had a process has stored nothing.
-    const isLocal = cluster === null || apps.get(appId)?.liveDeployId === null;
+    const hasRelease = apps.get(appId)?.liveDeployId !== null;
+    if (cluster !== null && !hasRelease) await requireEmpty(cluster, needed, signal);
     const load = (read: () => Promise<Buffer>) =>
       apps
         .withCell(appId, 'a reading of its storage', async (cell) => {
@@ -235,7 +236,13 @@ export class StorageQueries {
         });
     const clientInfo = { appId, owner: apps.ownerOf(appId), signal };
     const settled = () => apps.settled(appId);
-    return readers.ask(clientInfo, users(appId).cell, question, settled, isLocal ? undefined : load);
+    return readers.ask(
+      clientInfo,
+      users(appId).cell,
+      question,
+      settled,
+      cluster !== null && hasRelease ? load : undefined,
+    );
   }
 
   /** Counts and sizes of objects in the bucket; null for an app that keeps its data on this machine. */
@@ -291,6 +298,16 @@ function databaseOf({ storageId }: Stored): Needed {
 
 function totalOf(list: ObjectList | undefined): { objects: number; bytes: number } | null {
   return list === undefined ? null : { objects: list.count, bytes: list.bytes };
+}
+
+/** An app without a live release can have no process that loads its data. @throws {ReadingRefused} when it has some */
+async function requireEmpty(cluster: AppCluster, { objects }: Needed, signal?: AbortSignal): Promise<void> {
+  const found = await cluster.objects(objects, signal).catch(unavailable);
+  if (Object.values(found).every(({ count }) => count === 0)) return;
+  throw new ReadingRefused(
+    'storage_unreadable',
+    'the app has data in the bucket, and no live release that could read it; deploy one, then read again',
+  );
 }
 
 function unavailable(error: unknown): never {

@@ -30,10 +30,15 @@ async function createInBucket(cellar: Cellar, slug: string): Promise<string> {
   return body.id;
 }
 
-/** Runs `npm run restore`, while this process serves the store. @throws {Error} when it fails */
-async function restored(key: string, { data }: Cellar, settings: Record<string, string>): Promise<void> {
+/** Runs `npm run restore`, while this process serves the store. @throws {Error} when it fails, or leaves an app out */
+async function restored(
+  key: string,
+  { data }: Cellar,
+  settings: Record<string, string>,
+  ...more: string[]
+): Promise<void> {
   const env = { PATH: process.env.PATH ?? '', RUNNER_DATA_DIR: data, ...COMPILE_CACHE_ENV, ...settings };
-  await promisify(execFile)(process.execPath, ['scripts/restore.ts', key], { env, timeout: 60_000 });
+  await promisify(execFile)(process.execPath, ['scripts/restore.ts', key, ...more], { env, timeout: 60_000 });
 }
 
 const folderOf = (store: MemoryStore, id: string) =>
@@ -102,6 +107,14 @@ test('after a machine is lost, another one has every write since the last snapsh
   await next.start();
   assert.equal((await next.get('survivor')).text, '3');
   await next.stop();
+
+  // An app that is left out has data and nothing that could read it: it must not be shown as empty.
+  await using partial = new Cellar(settings);
+  await assert.rejects(restored(key, partial, settings, '--without', 'survivor'), { code: 3 });
+  await partial.start();
+  const { body } = await partial.call('GET', `/v1/apps/${id}/storage/do/Counter`);
+  assert.match(body.detail, /data in the bucket, and no live release that could read it; deploy one/);
+  await partial.stop();
 
   // Without that bucket, the snapshot's own copy goes into a new one.
   await using empty = await new MemoryStore().start();

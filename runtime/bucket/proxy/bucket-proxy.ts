@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { asUser, dieWithParent, type User } from '../../isolation/users.ts';
 import { log, logRarely, reason } from '../../log.ts';
 import { Backoff } from '../../processes/backoff.ts';
-import { type Child, cleanEnvironment, startChild } from '../../processes/child.ts';
+import { type Child, cleanEnvironment, startChild, trustedAuthorities } from '../../processes/child.ts';
 import { LineReader } from '../../processes/lines.ts';
 import { withDataLimit } from '../../resources/process-limits.ts';
 import { compileCache } from '../../threads/compile-cache.ts';
@@ -125,7 +125,11 @@ export class BucketProxy {
     const child = await startChild([...bound, ...limits, '--no-warnings', PROGRAM], {
       title: 'bucket proxy',
       // Another user cannot read the data directory.
-      environment: { ...cleanEnvironment(), ...(user === null ? compileCache() : {}) },
+      environment: {
+        ...cleanEnvironment(),
+        ...trustedAuthorities(),
+        ...(user === null ? compileCache() : {}),
+      },
       stdin: 'ignore',
       messages: true,
     });
