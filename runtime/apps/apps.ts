@@ -81,7 +81,7 @@ export class Apps extends KnownApps {
 
   /**
    * Starts every app that ran before the restart. Resolves when all starts have succeeded or failed.
-   * @param inBucket whether those that keep their data in the bucket, or the others
+   * @param inBucket true: apps that keep their data in the bucket; false: the others
    */
   async resume(inBucket: boolean): Promise<void> {
     if (inBucket) await this.#finishImports();

@@ -53,7 +53,6 @@ export class AppCluster {
   readonly #keys: ReturnType<typeof appKeys>;
   /** Resolves when the leases of ended processes are removed. Null until a removal begins after the last start. */
   #leasesGone: Promise<void> | null = null;
-
   /** The import under way. */
   #imported: Promise<void> | null = null;
 
@@ -101,8 +100,7 @@ export class AppCluster {
 
   /** Reads alarms, as `readAlarms` does from the disk. */
   async readAlarms(request: AlarmsRequest, signal: AbortSignal) {
-    await this.finishImport();
-    if (this.isAway()) throw new Error('the bucket does not answer');
+    await this.#requireReadable();
     return readers.run<typeof folder.readStoredAlarms>(
       FOLDER,
       'readStoredAlarms',
@@ -116,8 +114,7 @@ export class AppCluster {
     asked: Record<string, ListedObjects>,
     signal?: AbortSignal,
   ): Promise<Record<string, ObjectList>> {
-    await this.finishImport();
-    if (this.isAway()) throw new Error('the bucket does not answer');
+    await this.#requireReadable();
     return readers.run<typeof folder.listObjects>(
       FOLDER,
       'listObjects',
@@ -163,6 +160,12 @@ export class AppCluster {
   /** Removes everything that the app keeps in the bucket. */
   async remove(): Promise<void> {
     await changers.run<typeof folder.removeApp>(FOLDER, 'removeApp', [this.#folder], this.#job(CHANGE_MS));
+  }
+
+  /** @throws {Error} when the bucket does not answer, or an import cannot be finished */
+  async #requireReadable(): Promise<void> {
+    await this.finishImport();
+    if (this.isAway()) throw new Error('the bucket does not answer');
   }
 
   async #removeLeases(): Promise<void> {

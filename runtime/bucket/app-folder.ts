@@ -55,7 +55,7 @@ export interface ObjectList {
   count: number;
   /** Their bytes. Those of a KV namespace have its large values in them. */
   bytes: number;
-  /** The bytes of those that were asked for, by id. */
+  /** The bytes of each listed object, by id. */
   listed: Record<string, number>;
 }
 
@@ -156,7 +156,7 @@ export async function removeObjects(folder: AppFolder, keys: string[]): Promise<
   }
 }
 
-/** Removes everything in an app's folders, its data first. Removing it again is no error. */
+/** Removes everything that an app has in the bucket. Removing it again is no error. */
 export async function removeApp({ place, appId }: AppFolder): Promise<void> {
   const store = new S3Store({ ...place, prefix: `${place.prefix}apps/${appId}/` });
   await each(await store.list(''), ({ name }) => store.remove(name));
@@ -183,7 +183,7 @@ export async function replaceFolder(folder: AppFolder, directory: string): Promi
   await each(files, async (name) => store.write(name, await readFile(join(directory, name))));
 }
 
-/** Returns what is to be copied of a folder: all but the lease records. */
+/** Lists a folder's content without the lease records. */
 export async function contentOf(store: S3Store): Promise<Stored[]> {
   return (await store.list('')).filter(({ name }) => !name.startsWith(LEASES));
 }

@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AwsClient } from 'aws4fetch';
-import { bucketUrl, s3Client } from './client.ts';
+import { reason } from '../log.ts';
+import { bucketUrl, innermostCause, s3Client } from './client.ts';
 import type { S3Place } from './place.ts';
 
 /** Concurrent writers of one name. */
@@ -150,7 +151,7 @@ class ProbedStore {
       await sleep(RETRY_MS);
       return await this.#ask(check, path, init, retries - 1);
     } catch (error) {
-      throw new UnusableStore(check, causeOf(error), true);
+      throw new UnusableStore(check, reason(innermostCause(error)), true);
     }
   }
 
@@ -160,10 +161,4 @@ class ProbedStore {
     const why = `it answered ${answer.status} and not ${expected.join(' or ')}: ${text.slice(0, SHOWN)}`;
     throw new UnusableStore(check, why, answer.status >= 500 || BUSY.includes(answer.status));
   }
-}
-
-/** Returns the innermost message of an error: that of `fetch` says only that it failed. */
-function causeOf(error: unknown): string {
-  const { cause, message } = error as Error;
-  return cause instanceof Error ? causeOf(cause) : message;
 }

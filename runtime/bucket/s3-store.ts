@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AwsClient } from 'aws4fetch';
 import { reason } from '../log.ts';
 import { Backoff } from '../processes/backoff.ts';
-import { bucketUrl, s3Client } from './client.ts';
+import { bucketUrl, innermostCause, s3Client } from './client.ts';
 import type { S3Place } from './place.ts';
 import { encodePath } from './proxy/signature.ts';
 import { MissingObject, type Store, type Stored } from './store.ts';
@@ -125,12 +125,10 @@ class Refused extends Error {}
 
 /** Returns the cause of `fetch failed` and `terminated`. */
 function causeOf(error: unknown): string {
-  if (error instanceof DOMException && error.name === 'TimeoutError')
-    return `no whole answer within ${DEADLINE_MS / 1000} s`;
-  // A name with several addresses fails once for each.
-  if (error instanceof AggregateError && error.errors.length > 0) return causeOf(error.errors[0]);
-  const cause = error instanceof Error ? error.cause : undefined;
-  return cause === undefined ? reason(error) : causeOf(cause);
+  const cause = innermostCause(error);
+  return cause instanceof DOMException && cause.name === 'TimeoutError'
+    ? `no whole answer within ${DEADLINE_MS / 1000} s`
+    : reason(cause);
 }
 
 /** Returns the text of an XML element without child elements; empty when there is none. */

@@ -98,7 +98,7 @@ export function layoutOf(root: string) {
     allBuckets: join(root, 'buckets'),
     /** An app's buckets and their socket. */
     buckets: (appId: string) => `${root}/buckets/${appId}`,
-    /** Data of an app, from a snapshot, that is to replace what is in the bucket. */
+    /** Restored data of an app that is not in the bucket yet. */
     importing: (appId: string) => `${root}/importing/${appId}`,
     /** The listening sockets of app services are created here. */
     serviceSockets: join(root, 'doors'),

@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Dispatcher } from 'undici';
 import { reason } from '../../log.ts';
+import { innermostCause } from '../client.ts';
 import type { Setup } from './messages.ts';
 import { errorXml, Refused } from './refused.ts';
 import type { Reports } from './reports.ts';
@@ -148,7 +149,8 @@ export class ProxyServer {
       );
     } catch (error) {
       // The client is to blame for a body that ends or pauses.
-      if (!watch.signal.aborted || watch.isStoreLate) this.#reports.storeIsAway(causeOf(error));
+      if (!watch.signal.aborted || watch.isStoreLate)
+        this.#reports.storeIsAway(reason(innermostCause(error)));
       throw error;
     }
   }
@@ -274,10 +276,4 @@ function sendError(
     'content-length': Buffer.byteLength(text),
   });
   response.end(method === 'HEAD' ? undefined : text);
-}
-
-/** Returns the innermost message of an error. A name with several addresses fails once for each. */
-function causeOf(error: unknown): string {
-  if (error instanceof AggregateError && error.errors.length > 0) return causeOf(error.errors[0]);
-  return error instanceof Error && error.cause !== undefined ? causeOf(error.cause) : reason(error);
 }

@@ -82,7 +82,7 @@ export function operationOf(
   appId: string,
 ): Operation {
   if (!Object.hasOwn(QUERIES, method)) throw new Refused('MethodNotAllowed', `${method} is not served`);
-  // What is beside `data/` in the app's folder is for the host alone.
+  // An app may use only `data/`. The rest of its folder belongs to the host.
   const own = `${prefix}apps/${appId}/data/`;
   const isBucket = path === `/${bucket}` || path === `/${bucket}/`;
   if (isBucket) {
