@@ -64,7 +64,7 @@ function memoryOf(host: number): Memory {
 }
 
 function nameOf({ command }: Process): string {
-  if (command.includes('--binary')) return 'control plane';
+  if (command.some((word) => word.endsWith('/control.capnp'))) return 'control plane';
   return command.some((word) => word.endsWith('spawner-program.js')) ? 'spawner' : 'others';
 }
 

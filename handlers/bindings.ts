@@ -3,7 +3,8 @@
 /** Every string is set by the host. */
 export interface Bindings {
   DB: D1Database;
-  BUCKET: R2Bucket;
+  /** SQL files that are uploaded or downloaded. */
+  FILES: KVNamespace;
   HOST: Fetcher;
   RUNNER_TOKEN: string;
   /** Authenticates the host to this Worker and this Worker to the host; new at each start. */

@@ -11,7 +11,7 @@ import { readAlarms } from '../runtime/fleets/due/alarms.ts';
 import { MemoryStore } from '../test/support/bucket/memory-store.ts';
 import { bucketSettings } from '../test/support/bucket/settings.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { cells, descendants, eventually, readers } from '../test/support/e2e/processes.ts';
+import { cells, controlPlane, descendants, eventually, readers } from '../test/support/e2e/processes.ts';
 import { rpcOf } from '../test/support/e2e/rpc.ts';
 
 const IN_BUCKET = process.argv.includes('--bucket');
@@ -226,7 +226,7 @@ async function killAgainAndAgain(id: string): Promise<Map<string, number>> {
   };
   const victims: Record<string, () => Promise<boolean>> = {
     host: () => killHost(),
-    'control plane': async () => kill(below('--binary').find(({ parent }) => parent === cellar.pid)?.pid),
+    'control plane': async () => kill(controlPlane(cellar.pid)?.pid),
     cell: async () => kill(cells(id)[0]?.pid),
     'bucket service': async () => kill(below('storage/r2/program.ts').at(-1)?.pid),
     reader: async () => {

@@ -40,6 +40,8 @@ export interface AppClusterOptions {
   endpoint: () => string;
   /** Resolves when the bucket may be used. @throws {Error} why it may not */
   ready: () => Promise<void>;
+  /** Resolves when the bucket can be used. @throws the signal's reason once it is aborted */
+  untilUsable: (signal: AbortSignal) => Promise<void>;
   /** Whether the bucket does not answer. */
   isAway: () => boolean;
   /** The directory of restored data that is not in the bucket yet. */
@@ -67,6 +69,11 @@ export class AppCluster {
   /** Whether the bucket does not answer: then no process of the app can run. */
   isAway(): boolean {
     return this.#options.isAway();
+  }
+
+  /** Resolves when the bucket can be used. @throws the signal's reason once it is aborted */
+  untilUsable(signal: AbortSignal): Promise<void> {
+    return this.#options.untilUsable(signal);
   }
 
   /** The environment of the app's processes: how they reach the bucket. */

@@ -1,6 +1,7 @@
 // The bucket as the host uses it: whether it can be used, and the clusters of the apps whose data is there.
 import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts';
 import type { User } from '../isolation/users.ts';
+import { aborted } from '../threads/aborted.ts';
 import { AppCluster } from './app-cluster.ts';
 import { Away } from './away.ts';
 import { BucketCheck } from './bucket-check.ts';
@@ -34,15 +35,17 @@ export class Bucket {
   /** The checks at the start. */
   #started: Promise<void> | null = null;
   readonly #counts = new Map<string, Counts>();
+  /** Resolves when a bucket that was away answers again; then there is another one. */
+  #isBack = Promise.withResolvers<void>();
   /** Called when a bucket that was away answers again. */
   onBack: () => void = () => {};
 
   constructor(options: BucketOptions) {
     this.#options = options;
-    this.#check = new BucketCheck(options.place, options.owner, () => this.onBack());
+    this.#check = new BucketCheck(options.place, options.owner, () => this.#back());
     this.#away = new Away(options.place, (wasLong) => {
       this.#proxy.storeIsBack();
-      if (wasLong) this.onBack();
+      if (wasLong) this.#back();
     });
     this.#proxy = new BucketProxy({
       place: options.place,
@@ -94,6 +97,20 @@ export class Bucket {
     if (!this.#check.isPassed) throw new Error(this.problem ?? 'the bucket has not passed its checks');
   }
 
+  /** Resolves when the bucket can be used. @throws the signal's reason once it is aborted */
+  async untilUsable(signal: AbortSignal): Promise<void> {
+    await this.start().catch(() => {});
+    while (!this.#check.isPassed || this.#away.isAway)
+      await Promise.race([this.#isBack.promise, aborted(signal)]);
+    signal.throwIfAborted();
+  }
+
+  #back(): void {
+    this.#isBack.resolve();
+    this.#isBack = Promise.withResolvers();
+    this.onBack();
+  }
+
   /** Starts the proxy. Resolves when processes of apps reach the bucket. */
   serve(): Promise<void> {
     return this.#proxy.start();
@@ -114,6 +131,7 @@ export class Bucket {
       endpoint: () => `http://127.0.0.1:${this.port}`,
       isAway: () => this.#hasFailed || this.#away.isAway,
       ready: () => this.ready(),
+      untilUsable: (signal) => this.untilUsable(signal),
       importing: importing(appId),
     });
   }

@@ -18,8 +18,8 @@ const CHECK = 'belongs to this Cellar';
 export interface BucketOwner {
   /** This Cellar's id. */
   cellar: string;
-  /** Whether it has apps that keep their data in its bucket. */
-  hasApps: boolean;
+  /** Whether it has data in its bucket. */
+  hasData: boolean;
 }
 
 /** Returns the id of the Cellar that has a bucket; null for an unused one. @throws {UnusableStore} */
@@ -40,12 +40,12 @@ export async function readOwner(place: S3Place): Promise<string | null> {
  * Claims an unused bucket for this Cellar.
  * @throws {UnusableStore} when another Cellar has it, or when this one has its apps' data elsewhere
  */
-export async function claimBucket(place: S3Place, { cellar, hasApps }: BucketOwner): Promise<void> {
+export async function claimBucket(place: S3Place, { cellar, hasData }: BucketOwner): Promise<void> {
   const found = await readOwner(place);
-  if (found === null && hasApps)
+  if (found === null && hasData)
     throw new UnusableStore(
       CHECK,
-      `apps of this Cellar keep their data in a bucket, and this is not the one (it has no ${place.prefix}${OWNER}): set RUNNER_BUCKET as it was`,
+      `this Cellar has data in a bucket, and this is not the one (it has no ${place.prefix}${OWNER}): set RUNNER_BUCKET as it was`,
     );
   if (found === null) await create(place, cellar);
   const owner = found ?? (await readOwner(place));

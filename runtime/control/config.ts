@@ -1,103 +1,131 @@
-// The config of the control plane's workerd, as Miniflare makes it, and the command that runs it.
-import { hash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
-import { writeAtomic } from '../disk/data-directory.ts';
-import { dieWithParent } from '../isolation/users.ts';
-import { runChild } from '../processes/child.ts';
-import { quote } from '../processes/shell.ts';
-import { compileCache } from '../threads/compile-cache.ts';
-import type { HandlersOptions } from './miniflare.ts';
+// The config of the control plane's process. Changing a unique key or a disk loses access to existing data.
+import { join } from 'node:path';
+import { d1Worker, kvWorker } from '../fleets/config/bundled-services.ts';
+import { capnp, embed, type Fields } from '../fleets/config/capnp.ts';
+import {
+  type ClusterSettings,
+  clusterField,
+  LARGE_VALUES_SERVICE,
+} from '../fleets/config/cluster/cluster.ts';
+import { socketPath } from '../fleets/process/cell-directories.ts';
+import { objectId } from '../storage/object-id.ts';
 
-const PROGRAM = new URL('./config-program.ts', import.meta.url).pathname;
-const MINIFLARE = createRequire(import.meta.url)('miniflare/package.json').version as string;
-/** Miniflare takes about half a second. */
-const TIMEOUT_MS = 60_000;
-/** Miniflare's names for its sockets: its own entry, and the direct socket of the first Worker. */
-const SOCKETS = { entry: 'entry', http: 'direct:0:default' };
+const DATE = '2026-10-01';
+/** The name that Miniflare gave this namespace, when it ran the control plane. */
+const D1_KEY = 'miniflare-D1DatabaseObject';
+const SIGN_IN_KEY = 'D1Database';
 
-/** Returns the path of the control plane's socket. Only the host may have access to the directory. */
-export function controlSocket(directory: string): string {
-  return join(directory, 'http.sock');
+/** The control plane's name in the bucket, beside the ids of apps. */
+export const CONTROL = 'control';
+/** Names beside the config. */
+export const WORKER = 'worker.js';
+export const CONFIG = 'control.capnp';
+
+/** Sockets: the API, the control UI's database, and the control plane's own database for the host. */
+export const SOCKETS = ['http', 'sign-in', 'database'];
+
+/** A database of the control plane's process. */
+export interface ControlDatabase {
+  name: string;
+  /** Path of its file, below the disks. */
+  file: string;
+  /** The socket that runs its queries. */
+  socket: string;
 }
 
-/** Returns the path of the config. It has secrets; snapshots leave `tmp` out. */
-function configPath(directory: string): string {
-  return join(directory, 'tmp', 'workerd.bin');
+/** The databases that the control plane's process has. */
+export const DATABASES: ControlDatabase[] = [
+  { name: 'control', socket: 'database', file: `d1/${D1_KEY}/${objectId(D1_KEY, 'control')}.sqlite` },
+  {
+    name: 'sign-in',
+    socket: 'sign-in',
+    file: `sign-in/${SIGN_IN_KEY}/${objectId(SIGN_IN_KEY, 'sign-in')}.sqlite`,
+  },
+];
+
+/** Returns the path of the API's socket. Only the host may have access to the directory. */
+export function controlSocket(directory: string): string {
+  return socketPath(directory, 'http');
+}
+
+/** Returns the path of the socket of the control UI's database. */
+export function signInSocket(directory: string): string {
+  return socketPath(directory, 'sign-in');
 }
 
 /**
- * Writes the config of the handlers' workerd, unless the last one was made from the same inputs.
- * @param anew makes it in any case
- * @returns whether the last one is reused
- * @throws {Error} why Miniflare could not make it; the signal's reason
+ * Returns the disks of the process, by name.
+ * @param isClustered whether the data is in the bucket. workerd refuses a disk from before
  */
-export async function writeControlConfig(
-  handlers: HandlersOptions,
-  signal: AbortSignal,
-  anew = false,
-): Promise<boolean> {
-  const { directory } = handlers;
-  const path = configPath(directory);
-  const key = hash('sha256', JSON.stringify([handlers, MINIFLARE]));
-  if (!anew && readKey(path) === key) return true;
-  await make(handlers, path, signal);
-  writeAtomic(`${path}.key`, key);
-  return false;
+export function controlDisks(directory: string, isClustered: boolean): Record<string, string> {
+  const root = isClustered ? clusterDirectory(directory) : directory;
+  return Object.fromEntries(['d1', 'do', 'kv', 'sign-in'].map((name) => [name, join(root, name)]));
 }
 
-function readKey(path: string): string | null {
-  try {
-    return readFileSync(`${path}.key`, 'utf8');
-  } catch {
-    return null;
-  }
+/** Returns the directory with the cache of data that is in the bucket. It exists once the data is there. */
+export function clusterDirectory(directory: string): string {
+  return join(directory, 'cluster');
 }
 
-/** Has Miniflare write the config. Everything else in its directory is removed. */
-async function make(handlers: HandlersOptions, path: string, signal: AbortSignal): Promise<void> {
-  const temporary = dirname(path);
-  const store = join(temporary, 'store');
-  rmSync(temporary, { recursive: true, force: true });
-  mkdirSync(temporary, { mode: 0o700 });
-  const [made, beside] = [quote(path), quote(`${path}.new`)];
-  writeFileSync(store, `#!/bin/sh\ncat > ${beside} && mv ${beside} ${made}\nexit 1\n`, { mode: 0o700 });
-  const environment = {
-    ...compileCache(),
-    PATH: process.env.PATH ?? '',
-    TMPDIR: temporary,
-    MINIFLARE_WORKERD_PATH: store,
-    CONFIG: path,
+export interface ControlConfig {
+  /** Names of the text bindings, whose values are in the process's environment. */
+  variables: string[];
+  /** Path of the HOST binding's socket. */
+  hostSocket: string;
+  /** Where the data is in the bucket; null: it is on this machine. */
+  cluster: ClusterSettings | null;
+}
+
+/** Returns the text of the config, a file beside the Worker. The process can reach only the host. */
+export function controlConfig({ variables, hostSocket, cluster }: ControlConfig): string {
+  const database = { name: 'd1-service', props: { json: '{"database":"control"}' } };
+  const signIn = { name: 'sign-in-service', props: { json: '{"database":"sign-in"}' } };
+  const worker: Fields = {
+    modules: [{ name: WORKER, esModule: embed(WORKER) }],
+    compatibilityDate: DATE,
+    bindings: [
+      ...variables.map((name) => ({ name, fromEnvironment: name })),
+      { name: 'HOST', service: 'host' },
+      { name: 'APP', durableObjectNamespace: 'AppObject' },
+      { name: 'FILES', kvNamespace: { name: 'kv-service', props: { json: '{"namespace":"files"}' } } },
+      {
+        name: 'DB',
+        wrapped: {
+          moduleName: 'cloudflare-internal:d1-api',
+          innerBindings: [{ name: 'fetcher', service: database }],
+        },
+      },
+    ],
+    durableObjectNamespaces: [{ className: 'AppObject', uniqueKey: 'control-AppObject', enableSql: true }],
+    durableObjectStorage: { localDisk: 'do' },
   };
-  const words = [...dieWithParent(), process.execPath, PROGRAM];
-  const input = JSON.stringify(handlers);
-  const options = { title: 'Miniflare', environment, input, timeoutMs: TIMEOUT_MS, signal };
-  await runChild(words, options).catch((error: unknown) => {
-    // The program ends itself by a signal when the config is complete.
-    if (!existsSync(path)) throw error;
-  });
-}
-
-/** Returns the command that runs the config. The kernel kills the process when the host ends, however it ends. */
-export function controlWords(workerd: string, directory: string): string[] {
-  const sockets = {
-    [SOCKETS.entry]: join(directory, 'entry.sock'),
-    [SOCKETS.http]: controlSocket(directory),
+  const isClustered = cluster !== null;
+  const config: Fields = {
+    structuredLogging: true,
+    ...clusterField(cluster),
+    services: [
+      ...Object.keys(controlDisks('', isClustered)).map((name) => ({ name, disk: { writable: true } })),
+      { name: 'host', external: { address: `unix:${hostSocket}`, http: {} } },
+      { name: 'internet', network: { allow: [] } },
+      { name: 'kv-service', worker: kvWorker(isClustered) },
+      ...(isClustered ? [LARGE_VALUES_SERVICE] : []),
+      { name: 'd1-service', worker: databases('d1', D1_KEY) },
+      { name: 'sign-in-service', worker: databases('sign-in', SIGN_IN_KEY) },
+      { name: 'control', worker },
+    ],
+    sockets: [
+      { name: 'http', http: {}, service: 'control' },
+      { name: 'sign-in', http: {}, service: signIn },
+      { name: 'database', http: {}, service: database },
+    ],
   };
-  // workerd does not replace the sockets of a killed process.
-  for (const path of Object.values(sockets)) rmSync(path, { force: true });
-  return [
-    ...dieWithParent(),
-    workerd,
-    ...['serve', '--binary', '--experimental', '--control-fd=3'],
-    // Miniflare supports only TCP ports, which every user of the machine can reach.
-    ...Object.entries(sockets).map(([name, path]) => `--socket-addr=${name}=unix:${path}`),
-    // Miniflare's own server, which nothing here needs.
-    `--external-addr=loopback=unix:${join(directory, 'none.sock')}`,
-    configPath(directory),
-  ];
+  return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
 }
 
-/** The socket that is reported when the handlers serve. */
-export const SERVING = SOCKETS.http;
+function databases(disk: string, uniqueKey: string): Fields {
+  return {
+    ...d1Worker(),
+    durableObjectNamespaces: [{ className: 'D1Database', uniqueKey, enableSql: true }],
+    durableObjectStorage: { localDisk: disk },
+  };
+}

@@ -3,6 +3,7 @@ import { mkdirSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { keptHandlers } from '../../bundler/modules/handlers.ts';
 import { ACCOUNT_HEADER } from '../../handlers/contract/people/sign-in.ts';
+import type { AppCluster } from '../bucket/app-cluster.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
 import { Upstream } from '../edge/upstream/upstream.ts';
 import { log, reason } from '../log.ts';
@@ -29,6 +30,10 @@ export interface ControlOptions {
   secret: string;
   /** Path of the workerd program. */
   workerd: string;
+  /** Directory of removed files. */
+  trash: string;
+  /** Where its data is in the bucket; null: it is in `directory`. */
+  cluster: AppCluster | null;
   /** Serves the HOST binding. */
   host: RequestListener;
   /** Called after the process was restarted: the unfinished work of the old one is lost. */
@@ -73,8 +78,9 @@ export class Control implements Backend {
     this.#host = new HostServer(options.directory, options.host);
     this.#upstream = new Upstream({ socketPath });
     this.#calls = new ControlCalls(socketPath, options.secret);
-    const { directory, workerd } = options;
-    this.#process = new HandlersProcess({ directory, workerd, onRestart: () => this.#restarted() });
+    const { directory, workerd, trash, cluster } = options;
+    const onRestart = () => this.#restarted();
+    this.#process = new HandlersProcess({ directory, workerd, trash, cluster, onRestart });
   }
 
   /** How often its process was restarted. */
@@ -89,6 +95,15 @@ export class Control implements Backend {
 
   admit(): Admission {
     if (this.#reloading !== null) return { kind: 'hold', ready: this.#reloading };
+    if (this.#process.pid === null && this.#options.cluster?.isAway())
+      return {
+        kind: 'refuse',
+        status: 503,
+        code: 'host_unavailable',
+        reason: 'no_answer',
+        detail: 'The bucket that has the data of the API does not answer. Try again when it is back.',
+        retryAfterS: 5,
+      };
     if (this.#isUp) return { kind: 'forward', upstream: this.#upstream };
     return { kind: 'hold', ready: this.#up.promise };
   }
@@ -150,9 +165,9 @@ export class Control implements Backend {
   }
 
   #run(script: string): Promise<void> {
-    const { directory, secret, variables } = this.#options;
+    const { secret, variables } = this.#options;
     const hostSocket = this.#host.path;
-    return this.#process.run({ script, directory, hostSocket, secret, variables: variables() });
+    return this.#process.run({ script, hostSocket, variables: { ...variables(), HOST_SECRET: secret } });
   }
 
   async #check(): Promise<void> {

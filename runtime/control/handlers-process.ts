@@ -1,29 +1,48 @@
 // The workerd process of the handlers: starts it, and restarts it when it ends by itself.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { listening } from '../fleets/process/start-cell.ts';
+import type { AppCluster } from '../bucket/app-cluster.ts';
+import type { Cell } from '../fleets/process/cell.ts';
+import { lineSink } from '../fleets/process/cell-output.ts';
+import { startCell } from '../fleets/process/start-cell.ts';
 import { log, reason } from '../log.ts';
 import { Backoff } from '../processes/backoff.ts';
-import { type Child, startChild } from '../processes/child.ts';
-import { LineReader, messageOf } from '../processes/lines.ts';
+import { messageOf } from '../processes/lines.ts';
 import { SerialQueue } from '../queues/serial-queue.ts';
-import { aborted } from '../threads/aborted.ts';
-import { controlWords, SERVING, writeControlConfig } from './config.ts';
-import type { HandlersOptions } from './miniflare.ts';
+import { CONFIG, controlConfig, controlDisks, SOCKETS, WORKER } from './config.ts';
+import { moveIn } from './move-in.ts';
 
-/** Start timeout, in ms: a process that does not listen by then is killed. */
-const START_DEADLINE_MS = 60_000;
+/** Memory that the process may use, in MiB. */
+const MEMORY_MB = 1_024;
+/** Start timeout, in ms. */
+const START_TIMEOUT_MS = 60_000;
 /** Longest restart delay, in ms: the API is down meanwhile. */
 const LONGEST_DELAY_MS = 5_000;
 /** Longest line of its output in the log, in characters. */
 const LINE_LENGTH = 10_000;
 
 export interface HandlersProcessOptions {
-  /** Directory of its config and sockets. Only the host may have access. */
+  /** Directory of its data, config and sockets. Only the host may have access. */
   directory: string;
   /** Path of the workerd program. */
   workerd: string;
+  /** Directory of removed files. */
+  trash: string;
+  /** Where its data is in the bucket; null: it is in `directory`. */
+  cluster: AppCluster | null;
   /** Called when it ended by itself and was restarted. */
   onRestart: () => void;
+}
+
+/** What the process runs. */
+export interface Handlers {
+  /** The bundled handlers. */
+  script: string;
+  /** Path of the HOST binding's socket. */
+  hostSocket: string;
+  /** Text bindings, by name. They are not written to the disk. */
+  variables: Record<string, string>;
 }
 
 export class HandlersProcess {
@@ -32,8 +51,8 @@ export class HandlersProcess {
   readonly #queue = new SerialQueue();
   readonly #backoff = new Backoff();
   readonly #closing = new AbortController();
-  #handlers: HandlersOptions | null = null;
-  #child: Child | null = null;
+  #handlers: Handlers | null = null;
+  #cell: Cell | null = null;
 
   constructor(options: HandlersProcessOptions) {
     this.#options = options;
@@ -41,14 +60,14 @@ export class HandlersProcess {
 
   /** Its process id; null while there is none. */
   get pid(): number | null {
-    return this.#child?.pid ?? null;
+    return this.#cell?.pid ?? null;
   }
 
   /**
    * Runs handlers in place of those that run.
    * @throws {Error} why they do not start: then none run; the signal's reason after `end`
    */
-  run(handlers: HandlersOptions): Promise<void> {
+  run(handlers: Handlers): Promise<void> {
     return this.#queue.run(async () => {
       this.#handlers = handlers;
       await this.#replace(handlers);
@@ -57,7 +76,7 @@ export class HandlersProcess {
 
   /** Kills the process, also one that hangs. It is restarted. */
   kill(): void {
-    this.#child?.end();
+    this.#cell?.kill();
   }
 
   /** Ends the process for good. */
@@ -68,56 +87,51 @@ export class HandlersProcess {
   }
 
   async #stop(): Promise<void> {
-    const child = this.#child;
-    this.#child = null;
-    child?.end();
-    await child?.exited;
+    const cell = this.#cell;
+    this.#cell = null;
+    // All that it has acknowledged is on the disk, or in the bucket.
+    cell?.kill();
+    await cell?.exited;
   }
 
-  async #replace(handlers: HandlersOptions): Promise<void> {
-    const { signal } = this.#closing;
-    const isReused = await writeControlConfig(handlers, signal);
-    await this.#stop();
-    try {
-      await this.#start();
-    } catch (error) {
-      if (!isReused) throw error;
-      log('warn', "the control plane's config is made again", { error: reason(error) });
-      await writeControlConfig(handlers, signal, true);
-      await this.#start();
-    }
-  }
-
-  async #start(): Promise<void> {
-    const { directory, workerd } = this.#options;
+  async #replace({ script, hostSocket, variables }: Handlers): Promise<void> {
+    const { directory, workerd, trash, cluster } = this.#options;
     const { signal } = this.#closing;
     signal.throwIfAborted();
-    const child = await startChild(controlWords(workerd, directory), {
-      title: 'workerd',
-      environment: {},
-      stdin: 'ignore',
-      channel: true,
+    const names = Object.keys(variables);
+    const text = controlConfig({ variables: names, hostSocket, cluster: cluster?.settings ?? null });
+    writeFileSync(join(directory, WORKER), script, { mode: 0o600 });
+    writeFileSync(join(directory, CONFIG), text, { mode: 0o600 });
+    await this.#stop();
+    await cluster?.untilUsable(signal);
+    const cell = await startCell({
+      workerd,
+      user: null,
+      memoryMb: MEMORY_MB,
+      directory,
+      config: join(directory, CONFIG),
+      environment: variables,
+      disks: controlDisks(directory, cluster !== null),
+      runDirectory: directory,
+      sockets: SOCKETS,
+      ownsStorage: true,
+      cluster: cluster ?? undefined,
+      output: lineSink((line) => log(levelOf(line), `control: ${messageOf(line).slice(0, LINE_LENGTH)}`)),
+      startTimeoutMs: START_TIMEOUT_MS,
+      signal,
     });
-    this.#child = child;
-    const printed = logOutput(child);
-    const timeout = setTimeout(() => child.end(), START_DEADLINE_MS);
     try {
-      await Promise.race([
-        listening(child.channel, new Set([SERVING]), null),
-        ended(child, printed),
-        aborted(signal),
-      ]);
+      if (cluster !== null) await moveIn(directory, trash, signal);
     } catch (error) {
-      await this.#stop();
+      cell.kill();
+      await cell.exited;
       throw error;
-    } finally {
-      clearTimeout(timeout);
     }
-    const startedAt = performance.now();
-    void child.exited.then(() => {
-      if (this.#child !== child || signal.aborted) return;
-      this.#child = null;
-      void this.#restart(this.#backoff.next(performance.now() - startedAt).delayMs);
+    this.#cell = cell;
+    void cell.exited.then(() => {
+      if (this.#cell !== cell || signal.aborted) return;
+      this.#cell = null;
+      void this.#restart(this.#backoff.next(performance.now() - cell.startedAt).delayMs);
     });
   }
 
@@ -127,7 +141,7 @@ export class HandlersProcess {
     const handlers = this.#handlers!;
     await sleep(Math.min(delayMs, LONGEST_DELAY_MS), undefined, { signal, ref: false }).catch(() => {});
     await this.#queue.run(async () => {
-      if (signal.aborted || this.#child !== null || this.#handlers !== handlers) return;
+      if (signal.aborted || this.#cell !== null || this.#handlers !== handlers) return;
       try {
         await this.#replace(handlers);
         log('warn', 'the process of the control plane ended and was started again');
@@ -139,32 +153,6 @@ export class HandlersProcess {
       }
     });
   }
-}
-
-/** What a process printed: its last error, or else its first line. */
-interface Printed {
-  reason: string;
-}
-
-/** Rejects when a process ends, with what it printed. */
-async function ended({ closed }: Child, printed: Printed): Promise<never> {
-  const { code, killedBy } = await closed;
-  throw new Error(`workerd ended: ${printed.reason || (killedBy ?? `exit code ${code}`)}`);
-}
-
-/** Writes what a process prints into the host's log. */
-function logOutput({ stdout, stderr }: Child): Printed {
-  const printed = { reason: '' };
-  for (const stream of [stdout, stderr]) {
-    const lines = new LineReader((line) => {
-      const text = messageOf(line).slice(0, LINE_LENGTH);
-      const level = levelOf(line);
-      if (level === 'error' || printed.reason === '') printed.reason = text;
-      log(level, `control: ${text}`);
-    });
-    stream.on('data', (chunk: Buffer) => lines.write(chunk));
-  }
-  return printed;
 }
 
 function levelOf(line: string): 'error' | 'info' {

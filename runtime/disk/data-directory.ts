@@ -84,8 +84,6 @@ export function layoutOf(root: string) {
     clusterKey: join(root, 'cluster-key'),
     database: join(root, 'host.sqlite'),
     control: join(root, 'control'),
-    /** The sign-in database. Like the control plane's, it holds data about people. */
-    signIn: join(root, 'control', 'sign-in'),
     /** The program, files and socket of the control UI. */
     ui: join(root, 'ui'),
     hooks: join(root, 'hooks'),

@@ -1,11 +1,12 @@
 // The base of every part: the settings, the open data directory, and the users of apps.
-import { mkdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import type { Addresses } from '../addresses.ts';
 import { Secrets } from '../apps/secrets.ts';
 import { Bucket } from '../bucket/bucket.ts';
 import { bucketPlace } from '../bucket/place.ts';
 import type { Config } from '../config.ts';
+import { clusterDirectory } from '../control/config.ts';
 import { claim, keptSecret, type Layout, layout } from '../disk/data-directory.ts';
 import { DiskWatch } from '../disk/disk-watch.ts';
 import { trashTrials } from '../fleets/life/trial.ts';
@@ -26,6 +27,10 @@ export function makeBase(config: Config) {
   const { release, disk, token, store } = openDataDirectory(config, paths);
   const workerd = workerdPath();
   const place = bucketPlace(config);
+  if (place === null && existsSync(clusterDirectory(paths.control)))
+    throw new Error(
+      'RUNNER_BUCKET: the control plane keeps its data in a bucket; set RUNNER_BUCKET and the other settings of that bucket',
+    );
   const people = appUsers(paths, store.buildUsers, workerd);
   /** Null until the ports are known. */
   const known: { addresses: Addresses | null } = { addresses: null };
@@ -47,7 +52,10 @@ export function makeBase(config: Config) {
         owner: async () => {
           const cellar = store.snapshots.cellar();
           await store.synced();
-          return { cellar, hasApps: store.apps.all().some(({ wanted }) => wanted.storage === 'bucket') };
+          const hasData =
+            existsSync(clusterDirectory(paths.control)) ||
+            store.apps.all().some(({ wanted }) => wanted.storage === 'bucket');
+          return { cellar, hasData };
         },
         user: () => people.users('bucket-proxy').cell,
         importing: paths.importing,

@@ -1,5 +1,5 @@
 // The parts around the control plane: its process and its host API, the outbox, and the control UI.
-import { controlSocket } from '../control/config.ts';
+import { CONTROL, controlSocket, signInSocket } from '../control/config.ts';
 import { Control } from '../control/control-plane.ts';
 import { hostService } from '../control/host-service.ts';
 import type { Outbox } from '../control/outbox.ts';
@@ -7,6 +7,7 @@ import { pushes } from '../control/pushes.ts';
 import { LiveStreams } from '../control/routes/live-streams.ts';
 import { keptSecret } from '../disk/data-directory.ts';
 import { DomainChecks } from '../edge/domain-checks.ts';
+import { log } from '../log.ts';
 import { Mailer } from '../mail/mail.ts';
 import { LoopDelay } from '../resources/loop-delay.ts';
 import { compiledDirectory } from '../threads/compile-cache.ts';
@@ -35,6 +36,10 @@ export function makeControl(
     directory: paths.control,
     bundles: compiledDirectory(),
     workerd,
+    trash: paths.trash,
+    cluster:
+      base.bucket?.cluster(CONTROL, (words) => log('warn', `the control plane in the bucket: ${words}`)) ??
+      null,
     secret,
     onRestart,
     variables: () => controlVariables(config, known.addresses!, token),
@@ -68,7 +73,7 @@ export function makeControl(
     config.RUNNER_UI_URL === ''
       ? new Ui({
           directory: paths.ui,
-          storage: paths.signIn,
+          databaseSocket: signInSocket(paths.control),
           apiSocket: controlSocket(paths.control),
           workerd,
           variables: () =>

@@ -1,6 +1,5 @@
 // The config of the control UI's process.
 import type { UiFiles } from '../../handlers/contract/host/ui-files.ts';
-import { d1Worker } from '../fleets/config/bundled-services.ts';
 import { capnp, embed, type Fields } from '../fleets/config/capnp.ts';
 import { heapFlags } from '../fleets/config/heap.ts';
 import { WORKER } from './files.ts';
@@ -13,15 +12,17 @@ export interface UiConfig {
   files: UiFiles;
   /** Path of the API's socket. */
   apiSocket: string;
+  /** Path of the socket of its database, a service of the control plane's process. */
+  databaseSocket: string;
   /** Names of the text bindings, whose values are in the process's environment. */
   variables: string[];
 }
 
 /**
- * Returns the text of the config, a file beside the Worker. Socket: `http`. Disks, set at the start: `do` (its database) and
- * `files`. The process can reach only the API.
+ * Returns the text of the config, a file beside the Worker. Socket: `http`. Disk, set at the start: `files`. The process can
+ * reach only the API and its database.
  */
-export function uiConfig({ files, apiSocket, variables }: UiConfig): string {
+export function uiConfig({ files, apiSocket, databaseSocket, variables }: UiConfig): string {
   const ui: Fields = {
     modules: [{ name: 'worker.js', esModule: embed(WORKER) }],
     compatibilityDate: DATE,
@@ -34,9 +35,7 @@ export function uiConfig({ files, apiSocket, variables }: UiConfig): string {
         name: 'DB',
         wrapped: {
           moduleName: 'cloudflare-internal:d1-api',
-          innerBindings: [
-            { name: 'fetcher', service: { name: 'd1-service', props: { json: '{"database":"sign-in"}' } } },
-          ],
+          innerBindings: [{ name: 'fetcher', service: 'database' }],
         },
       },
     ],
@@ -45,11 +44,10 @@ export function uiConfig({ files, apiSocket, variables }: UiConfig): string {
     structuredLogging: true,
     v8Flags: heapFlags(HEAP_MB),
     services: [
-      { name: 'do', disk: { writable: true } },
       { name: 'files', disk: {} },
       { name: 'api', external: { address: `unix:${apiSocket}`, http: {} } },
       { name: 'internet', network: { allow: [] } },
-      { name: 'd1-service', worker: d1Worker() },
+      { name: 'database', external: { address: `unix:${databaseSocket}`, http: {} } },
       { name: 'ui', worker: ui },
     ],
     sockets: [

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
 import { Upstream } from '../edge/upstream/upstream.ts';
 import type { Cell } from '../fleets/process/cell.ts';
+import { lineSink } from '../fleets/process/cell-output.ts';
 import { startCell } from '../fleets/process/start-cell.ts';
 import { log, logRarely, reason } from '../log.ts';
 import { Backoff, type Restart } from '../processes/backoff.ts';
-import { LineReader, messageOf } from '../processes/lines.ts';
-import type { OutputPipe, OutputSink } from '../processes/output-sink.ts';
+import { messageOf } from '../processes/lines.ts';
 import { SerialQueue } from '../queues/serial-queue.ts';
 import { uiConfig } from './config.ts';
 import { type Bundled, bundle, FILES, writeUi } from './files.ts';
@@ -17,12 +17,14 @@ import { type Bundled, bundle, FILES, writeUi } from './files.ts';
 const PROBE = { everyMs: 5_000, deadlineMs: 5_000, missed: 3 };
 /** Memory that the process may use, in MiB. */
 const MEMORY_MB = 512;
+/** Longest line of its output in the log, in characters. */
+const LINE_LENGTH = 500;
 
 export interface UiOptions {
   /** Directory of its program, files and socket. Only the host may enter it. */
   directory: string;
-  /** Directory of its database. */
-  storage: string;
+  /** Path of the socket of its database. */
+  databaseSocket: string;
   /** Path of the API's socket. */
   apiSocket: string;
   /** Path of the workerd program. */
@@ -119,7 +121,7 @@ export class Ui implements Backend {
    * @param bundled the files to serve; null: bundles the current sources
    */
   async #start(bundled: Bundled | null = null): Promise<void> {
-    const { directory, storage, workerd, variables } = this.#options;
+    const { directory, workerd, variables } = this.#options;
     const { signal } = this.#ending;
     try {
       signal.throwIfAborted();
@@ -132,11 +134,14 @@ export class Ui implements Backend {
         directory,
         config,
         environment: variables(),
-        disks: { do: storage, files: join(directory, FILES) },
+        disks: { files: join(directory, FILES) },
         runDirectory: directory,
         sockets: ['http'],
-        ownsStorage: true,
-        output: new Said(),
+        ownsStorage: false,
+        // Strangers can make it print any text.
+        output: lineSink((line) =>
+          logRarely('warn', 'the control UI says', { line: messageOf(line).slice(0, LINE_LENGTH) }),
+        ),
         signal,
       });
       const upstream = new Upstream({ socketPath: cell.socketPath('http') });
@@ -166,12 +171,16 @@ export class Ui implements Backend {
 
   /** Writes the files and the config. @returns the path of the config */
   async #write(bundled: Bundled | null): Promise<string> {
-    const { directory, apiSocket, variables } = this.#options;
+    const { directory, apiSocket, databaseSocket, variables } = this.#options;
     const files = await writeUi(directory, bundled);
     const path = join(directory, 'ui.capnp');
-    await writeFile(path, uiConfig({ files, apiSocket, variables: Object.keys(variables()) }), {
-      mode: 0o600,
-    });
+    await writeFile(
+      path,
+      uiConfig({ files, apiSocket, databaseSocket, variables: Object.keys(variables()) }),
+      {
+        mode: 0o600,
+      },
+    );
     return path;
   }
 }
@@ -183,24 +192,4 @@ function watch(cell: Cell, { everyMs, deadlineMs, missed: limit }: typeof PROBE)
     missed = (await cell.answers('http', deadlineMs)) ? 0 : missed + 1;
     if (missed >= limit) cell.kill('it did not answer');
   }, everyMs).unref();
-}
-
-/** Logs the process's output with a rate limit: strangers can make it print any text. */
-class Said implements OutputSink {
-  readonly isCrowded = false;
-  readonly #lines: Record<OutputPipe, LineReader>;
-
-  constructor() {
-    const reader = () =>
-      new LineReader((line) =>
-        logRarely('warn', 'the control UI says', { line: messageOf(line).slice(0, 500) }),
-      );
-    this.#lines = { stdout: reader(), stderr: reader() };
-  }
-
-  write(pipe: OutputPipe, piece: Buffer): void {
-    this.#lines[pipe].write(Buffer.from(piece));
-  }
-
-  end(): void {}
 }

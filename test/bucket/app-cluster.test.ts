@@ -19,6 +19,7 @@ function clusterOf(t: TestContext, store: MemoryStore, ready: () => Promise<void
     importing,
     isAway: () => false,
     ready,
+    untilUsable: async () => {},
     warn: () => {},
   });
   const restore = (files: Record<string, string>) => {

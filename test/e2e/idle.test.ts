@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, descendants, eventually } from '../support/e2e/processes.ts';
+import { cells, controlPlane, eventually } from '../support/e2e/processes.ts';
 
 const IDLE_S = 1;
 /** Alarms are set this far ahead, in ms, so that the app hibernates before. */
@@ -68,7 +68,7 @@ test('the process of an idle app ends, its status stays running, and it answers 
   assert.equal((await cellar.get('quiet', '/.well-known/fleet/health')).status, 200);
   assert.equal(cells(id).length, 0, 'a health probe starts nothing');
 
-  const control = descendants(cellar.pid).find(({ command }) => command.includes('--binary'))!;
+  const control = controlPlane(cellar.pid)!;
   process.kill(control.pid, 'SIGSTOP');
   try {
     const answers = await Promise.all(Array.from({ length: 50 }, () => cellar.get('quiet')));

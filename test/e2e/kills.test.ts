@@ -6,36 +6,41 @@ import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, descendants, eventually, type Process, processes } from '../support/e2e/processes.ts';
+import {
+  cells,
+  controlPlane,
+  descendants,
+  eventually,
+  type Process,
+  processes,
+} from '../support/e2e/processes.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 
-const controlPlane = () =>
-  processes().find(({ parent, command }) => parent === cellar.pid && command.includes('--binary'));
 const answers = async () => (await cellar.call('GET', '/v1/apps').catch(() => null))?.status === 200;
 beforeEach(() => eventually(answers, 'the control plane is back'));
 
 test('the host restarts a control plane that dies again during its start', async () => {
-  const first = controlPlane()!.pid;
+  const first = controlPlane(cellar.pid)!.pid;
   process.kill(first, 'SIGKILL');
   const isNew = (found: Process | undefined): found is Process => found !== undefined && found.pid !== first;
-  await eventually(() => isNew(controlPlane()), 'it is started again');
-  process.kill(controlPlane()!.pid, 'SIGKILL');
+  await eventually(() => isNew(controlPlane(cellar.pid)), 'it is started again');
+  process.kill(controlPlane(cellar.pid)!.pid, 'SIGKILL');
   await eventually(answers, 'it answers');
 });
 
 test('the host restarts a control plane whose config is damaged', async () => {
-  writeFileSync(join(cellar.data, 'control/tmp/workerd.bin'), 'damaged');
-  process.kill(controlPlane()!.pid, 'SIGKILL');
+  writeFileSync(join(cellar.data, 'control/control.capnp'), 'damaged');
+  process.kill(controlPlane(cellar.pid)!.pid, 'SIGKILL');
   await eventually(answers, 'it answers');
 });
 
 test('a wanted state that the control plane stored and could not send is applied after its restart', async () => {
   const id = await cellar.create('written');
   assert.equal((await cellar.push(await cellar.checkout('hello'), 'written')).code, 0);
-  const { pid } = controlPlane()!;
+  const { pid } = controlPlane(cellar.pid)!;
   process.kill(pid, 'SIGSTOP');
   const directory = join(cellar.data, 'control/d1');
   const [file] = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter(

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells, descendants, eventually, processes } from '../support/e2e/processes.ts';
+import { cells, controlPlane, descendants, eventually, processes } from '../support/e2e/processes.ts';
 
 const DRAIN_S = 6;
 /** Tolerance in ms for a loaded machine. A host that waited for a trial would take 30 s. */
@@ -92,7 +92,7 @@ test('a response that never ends is cut within the drain time, also when the con
   await using cellar = await new Cellar({ RUNNER_DRAIN_S: String(DRAIN_S) }).start();
   const id = await cellar.deploy('serves', 'hello', { 'index.js': WORKER });
   const never = await cellar.open('serves', '/never');
-  const control = descendants(cellar.pid).find(({ command }) => command.includes('--binary'))!;
+  const control = controlPlane(cellar.pid)!;
   process.kill(control.pid, 'SIGSTOP');
   // From now on the host tries to report the crash to the stopped control plane.
   process.kill(cells(id)[0]!.pid, 'SIGKILL');

@@ -5,7 +5,7 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
-import { cells, eventually, processes } from '../support/e2e/processes.ts';
+import { cells, controlPlane, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 
 const cellar = new Cellar();
@@ -156,8 +156,7 @@ test('the sleep of an app closes its WebSockets with the code for a restart, and
 
 test('a sleeping app wakes while the control plane hangs, and while it is dead', async () => {
   const id = await cellar.deploy('unlucky', 'hello', COUNTER);
-  const control = () =>
-    processes().find(({ parent, command }) => parent === cellar.pid && command.includes('--binary'))!;
+  const control = () => controlPlane(cellar.pid)!;
   for (const [index, ask] of [() => cellar.get('unlucky'), () => hop('unlucky.localhost')].entries()) {
     for (const signal of ['SIGSTOP', 'SIGKILL'] as const) {
       await eventually(async () => (await sleep(id)).status === 200, `it sleeps, ${index} ${signal}`);

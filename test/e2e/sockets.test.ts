@@ -90,9 +90,10 @@ test('Cellar listens only on its two public ports and on unix sockets in its dat
   assert.deepEqual(ports.map(portOf).toSorted(), known.toSorted());
 
   const below = (...names: string[]) => names.map((name) => join(cellar.data, name)).toSorted();
-  const control = ['control/entry.sock', 'control/host.sock', 'control/http.sock', 'spawner/streams.sock'];
+  const control = ['control/host.sock', 'spawner/streams.sock'];
   const own = [
     'ui/http.sock',
+    ...['database', 'http', 'sign-in'].map((name) => `control/${name}.sock`),
     ...[id, other, connected].flatMap((app) => [`run/${app}/health.sock`, `run/${app}/http.sock`]),
   ];
   const more = ['ai', 'mail', 'queues', 'services'].map((name) => `run/${connected}/${name}.sock`);

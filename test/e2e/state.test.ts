@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
-import { descendants, eventually, processes } from '../support/e2e/processes.ts';
+import { controlPlane, descendants, eventually, processes } from '../support/e2e/processes.ts';
 
 const WORKER = `${COUNTER_CLASS}export default {
   async fetch(request, env) {
@@ -74,7 +74,7 @@ test('SIGKILL of the host leaves no process, and the next start serves what was 
 test('after a restart apps answer before the control plane does', async () => {
   await cellar.stop();
   const starting = cellar.start();
-  const control = () => descendants(cellar.pid).find(({ command }) => command.includes('--binary'));
+  const control = () => controlPlane(cellar.pid);
   await eventually(() => control() !== undefined, 'the control plane is started');
   const { pid } = control()!;
   process.kill(pid, 'SIGSTOP');
@@ -90,7 +90,7 @@ test('after a restart apps answer before the control plane does', async () => {
 
 test('killing the control plane fails no request to an app, and it comes back', async () => {
   await deployCounter('served');
-  const control = descendants(cellar.pid).find(({ command }) => command.includes('--binary'))!;
+  const control = controlPlane(cellar.pid)!;
   process.kill(control.pid, 'SIGKILL');
   let answered = 0;
   await eventually(async () => {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fetch, type RequestInit, WebSocket } from 'undici';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG, LOCALHOST } from '../support/e2e/cellar.ts';
-import { cells, eventually, processes } from '../support/e2e/processes.ts';
+import { cells, controlPlane, eventually } from '../support/e2e/processes.ts';
 import { EdgeWatch, type OtherProxy, startCaddy, startNginx } from '../support/e2e/proxies.ts';
 
 const PROXIES = [
@@ -81,9 +81,7 @@ for (const { name, start, skip } of PROXIES) {
 
     test('an awake app is served while the control plane hangs and dies', async () => {
       await served({}, 0);
-      const control = processes().find(
-        ({ parent, command }) => parent === cellar.pid && command.includes('--binary'),
-      );
+      const control = controlPlane(cellar.pid);
       assert.ok(control);
       process.kill(control.pid, 'SIGSTOP');
       try {

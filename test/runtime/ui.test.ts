@@ -22,7 +22,13 @@ function uiAt(t: TestContext, workerd = workerdPath(), Made = Ui): { ui: Ui; soc
   });
   const directory = join(root, 'ui');
   const ui = new Made(
-    { directory, storage: join(root, 'sign-in'), apiSocket: join(root, 'api.sock'), workerd, variables },
+    {
+      directory,
+      databaseSocket: join(root, 'database.sock'),
+      apiSocket: join(root, 'api.sock'),
+      workerd,
+      variables,
+    },
     { everyMs: 50, deadlineMs: 2_000, missed: 2 },
   );
   t.after(() => ui.close());

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { descendants, eventually } from '../support/e2e/processes.ts';
+import { controlPlane, eventually } from '../support/e2e/processes.ts';
 import { welcomeOf } from '../support/e2e/visitor.ts';
 import { originOf, PASSWORD } from '../support/ui/accounts.ts';
 import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
@@ -142,7 +142,7 @@ test(
     await page.goto('/');
     await page.getByRole('link', { name: 'shop', exact: true }).waitFor();
     ada.expect(/status of 50[0-9]|Failed to load resource|ERR_/);
-    const control = descendants(cellar.pid).find(({ command }) => command.includes('--binary'))!;
+    const control = controlPlane(cellar.pid)!;
     process.kill(control.pid, 'SIGKILL');
     await eventually(async () => {
       await page.reload();

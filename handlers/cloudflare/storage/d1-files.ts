@@ -15,7 +15,6 @@ import type { Kept } from './kept.ts';
 const FILE_LIFETIME_S = 3_600;
 /** Most files kept for an account. Each may have 10 MiB. */
 const FILES_LIMIT = 10;
-const FOLDER = 'cloudflare/';
 
 const Import = z.discriminatedUnion('action', [
   z.object({ action: z.literal('init'), etag: z.string() }),
@@ -45,12 +44,12 @@ export const databaseFileCalls = [
     path: '/files/:file',
     answer: async (context) => {
       const { env, request, words } = context;
-      const name = FOLDER + words.file;
+      const name = words.file!;
       requireBody(request);
       holdBody(request, context, name);
-      requireFresh(await env.BUCKET.head(name));
+      requireFile(await env.FILES.get(name, 'stream'));
       const sql = await readBytes(request, D1_SQL_BYTES);
-      await env.BUCKET.put(name, sql);
+      await keep(env, name, sql);
       return new Response(null, { status: 200, headers: { etag: `"${await md5(sql)}"` } });
     },
   }),
@@ -58,8 +57,7 @@ export const databaseFileCalls = [
     method: 'GET',
     path: '/files/:file',
     answer: async ({ env, words }) => {
-      const file = requireFresh(await env.BUCKET.get(FOLDER + words.file));
-      return new Response(file.body, {
+      return new Response(requireFile(await env.FILES.get(words.file!, 'stream')), {
         headers: { 'content-type': 'application/sql', 'cache-control': 'no-store' },
       });
     },
@@ -114,10 +112,8 @@ async function importFile(context: CallContext, database: Kept, asked: z.output<
       upload_url: fileUrl(context, filename),
     };
   }
-  const name = FOLDER + asked.filename;
-  const file = requireFresh(await env.BUCKET.get(name));
-  const sql = await file.text();
-  await env.BUCKET.delete(name);
+  const sql = requireFile(await env.FILES.get(asked.filename));
+  await env.FILES.delete(asked.filename);
   const { done, duration_ms } = await runFile(context, database.app.id, database.id, sql);
   const { statements, changes, ...size } = done;
   const figures = { changes, changed_db: changes > 0, last_row_id: 0, ...size };
@@ -136,34 +132,26 @@ async function importFile(context: CallContext, database: Kept, asked: z.output<
   };
 }
 
-/**
- * Stores a file for an hour under an unguessable name. Deletes expired files, and the account's oldest when there are too many.
- */
+/** Stores a file for an hour under an unguessable name. Deletes the account's oldest when there are too many. */
 async function newFile({ env, account }: CallContext, content: string): Promise<string> {
   const own = `${account}-`;
-  const [all, ofAccount] = await Promise.all([
-    env.BUCKET.list({ prefix: FOLDER }),
-    env.BUCKET.list({ prefix: FOLDER + own }),
-  ]);
-  const tooMany = ofAccount.objects
-    .sort((a, b) => b.uploaded.getTime() - a.uploaded.getTime())
-    .slice(FILES_LIMIT - 1);
-  const gone = [...all.objects.filter((file) => !isFresh(file)), ...tooMany];
-  if (gone.length > 0) await env.BUCKET.delete([...new Set(gone.map(({ key }) => key))]);
-  const name = Array.from(crypto.getRandomValues(new Uint8Array(20)), (byte) =>
+  const { keys } = await env.FILES.list({ prefix: own });
+  const byAge = keys.sort((a, b) => b.expiration! - a.expiration!);
+  await Promise.all(byAge.slice(FILES_LIMIT - 1).map((file) => env.FILES.delete(file.name)));
+  const random = Array.from(crypto.getRandomValues(new Uint8Array(20)), (byte) =>
     byte.toString(16).padStart(2, '0'),
   ).join('');
-  await env.BUCKET.put(FOLDER + own + name, content);
-  return own + name;
+  await keep(env, own + random, content);
+  return own + random;
 }
 
-function isFresh({ uploaded }: R2Object): boolean {
-  return Date.now() - uploaded.getTime() <= FILE_LIFETIME_S * 1000;
+function keep({ FILES }: CallContext['env'], name: string, content: string | Uint8Array): Promise<void> {
+  return FILES.put(name, content, { expirationTtl: FILE_LIFETIME_S });
 }
 
 /** @throws {CloudflareError} for a file that does not exist or has expired */
-function requireFresh<File extends R2Object>(file: File | null): File {
-  if (file !== null && isFresh(file)) return file;
+function requireFile<File>(file: File | null): File {
+  if (file !== null) return file;
   throw new CloudflareError(
     404,
     CODES.BAD_REQUEST,

@@ -67,7 +67,7 @@ export async function restoreWhole(
       throw error;
     }
     // Only now: a restore that failed before must find the bucket unused again.
-    if (bucket !== null) await claimBucket(bucket, { cellar: head.of, hasApps: false });
+    if (bucket !== null) await claimBucket(bucket, { cellar: head.of, hasData: false });
     const names = readdirSync(files);
     moveAll(
       work,

@@ -14,6 +14,8 @@ import {
 import { join } from 'node:path';
 import { openFolder } from '../../bucket/app-folder.ts';
 import type { S3Place } from '../../bucket/place.ts';
+import { clusterDirectory, DATABASES } from '../../control/config.ts';
+import { loadDatabases } from '../../control/load-databases.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import {
   changeOwner,
@@ -89,9 +91,22 @@ export class Capture {
 
   /** Captures the control plane's database and objects. */
   async control(): Promise<Part> {
-    const files = new Map<string, FileEntry>();
-    await this.#storage(this.#paths.control, { user: null, theirs: false, skip: ['tmp'] }, files);
-    return { kind: 'control', id: '', slug: '', files: [...files.values()] };
+    const directory = this.#paths.control;
+    const [inBucket, files] = [clusterDirectory(directory), new Map<string, FileEntry>()];
+    const isInBucket = existsSync(inBucket);
+    if (isInBucket) await loadDatabases(directory);
+    const root = isInBucket ? inBucket : directory;
+    const place = { user: null, theirs: false, skip: isInBucket ? ['do', 'kv'] : ['tmp', 'cluster'] };
+    await this.#storage(root, place, files);
+    // A snapshot has them as a control plane on this machine has them: a restore works with a bucket and without.
+    const own = this.#pathOf(directory, '');
+    const list = [...files.values()].map((file) => ({
+      ...file,
+      path: join(own, file.path.slice(this.#pathOf(root, '').length)),
+    }));
+    if (isInBucket && DATABASES.some(({ file }) => !list.some(({ path }) => path === join(own, file))))
+      throw new Error("the control plane's database could not be read from the bucket");
+    return { kind: 'control', id: '', slug: '', files: list };
   }
 
   /**

@@ -28,6 +28,7 @@ async function startApp(t: TestContext, store: MemoryStore, port: number) {
     endpoint: () => `http://127.0.0.1:${port}`,
     isAway: () => false,
     ready: async () => {},
+    untilUsable: async () => {},
     importing: '/nowhere',
     warn: () => {},
   });

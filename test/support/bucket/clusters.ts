@@ -11,6 +11,7 @@ export function clusterIn(store: MemoryStore, appId = 'app1'): AppCluster {
     endpoint: () => store.endpoint,
     isAway: () => false,
     ready: async () => {},
+    untilUsable: async () => {},
     importing: '/nowhere',
     warn: () => {},
   });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Cellar, COUNTER_CLASS, COUNTER_CONFIG } from './cellar.ts';
 import { type Action, type ApiCall, KILLS, type Program } from './life-programs.ts';
-import { eventually, processes } from './processes.ts';
+import { controlPlane, eventually, processes } from './processes.ts';
 
 /** Counts each request in a Durable Object, then waits `ms` milliseconds, then answers. */
 const CODE = `${COUNTER_CLASS}export default {
@@ -224,9 +224,8 @@ export class AppLife {
   }
 
   #controlPlanes(): number[] {
-    return processes()
-      .filter(({ parent, command }) => parent === this.#host && command.includes('--binary'))
-      .map(({ pid }) => pid);
+    const running = controlPlane(this.#host);
+    return running ? [running.pid] : [];
   }
 }
 

@@ -9,7 +9,7 @@ const SAMPLE_MS = 100;
 const NAMES: [RegExp, string][] = [
   [/ui\.capnp/, 'the control UI'],
   [/r2\/program/, 'the bucket service'],
-  [/--binary/, 'the control plane'],
+  [/control\.capnp/, 'the control plane'],
   [/\/new\/http\.sock/, 'the app'],
 ];
 

@@ -63,6 +63,11 @@ export function cells(appId: string): Process[] {
   return processes((command) => command.some((word) => word.includes(`/run/${appId}/new/http.sock`)));
 }
 
+/** Returns the process of the control plane of the host `host`. */
+export function controlPlane(host: number): Process | undefined {
+  return descendants(host).find(({ command }) => command.some((word) => word.endsWith('/control.capnp')));
+}
+
 /** Returns the storage readers below process `host`: the only ones that run code from `--eval=`. */
 export function readers(host: number): Process[] {
   return descendants(host).filter(({ command }) => command.some((word) => word.startsWith('--eval=')));

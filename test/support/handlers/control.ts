@@ -78,7 +78,7 @@ export class TestControl {
         ],
         compatibilityDate: '2026-10-01',
         d1Databases: ['DB'],
-        r2Buckets: ['BUCKET'],
+        kvNamespaces: ['FILES'],
         durableObjects: { APP: { className: 'AppObject', useSQLite: true } },
         serviceBindings: { HOST: { node: (request, response) => host!.handle(request, response) } },
         bindings: { ...variables, ...changed },

@@ -1,0 +1,10 @@
+// Loads databases of the control plane from the bucket, so that their files are on this disk and can be read.
+import { socketPath } from '../fleets/process/cell-directories.ts';
+import { DATABASES } from './config.ts';
+import { runQueries } from './run-queries.ts';
+
+/** @throws {Error} when its process does not run */
+export async function loadDatabases(directory: string): Promise<void> {
+  for (const { socket } of DATABASES)
+    await runQueries(socketPath(directory, socket), [{ sql: 'SELECT count(*) FROM sqlite_schema' }]);
+}
