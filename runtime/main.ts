@@ -3,7 +3,9 @@
 // short connections a second. One helper thread marks and compiles, instead of four, which took the processor from the gateway
 // for up to 14 ms on a machine with two.
 import { flushCompileCache } from 'node:module';
+import { continueFromBucket } from './bucket/records/continue.ts';
 import { ConfigError, isLocal, readConfig, unknownSettings } from './config.ts';
+import { layout } from './disk/data-directory.ts';
 import { isDiskFull } from './disk/disk.ts';
 import { rootCertificate } from './edge/caddy/config.ts';
 import { Host, type Reload } from './host.ts';
@@ -29,6 +31,7 @@ async function main(): Promise<void> {
   const config = readConfig(process.env);
   for (const name of unknownSettings(process.env))
     log('warn', 'no such setting; docs/settings.md has their names', { name });
+  await continueFromBucket(config, layout(config.RUNNER_DATA_DIR));
   const host = new Host(config);
 
   // Set before anything runs, so that a signal during the start drains too. A second signal changes nothing.

@@ -32,7 +32,11 @@ export function assemble(config: Config) {
       const app = appParts.apps.resolve(hostname)?.site;
       if (app !== undefined) observability.alerts.reportCertificate(app, hostname, error);
     });
-  const outbox = new Outbox(store, (events) => controlParts.control.call('/internal/host-events', events));
+  const synced = (appIds: string[]) =>
+    Promise.all([store.synced(), ...appIds.map((id) => base.bucket?.records.stored(id))]);
+  const outbox = new Outbox({ outbox: store.outbox, synced }, (events) =>
+    controlParts.control.call('/internal/host-events', events),
+  );
   const onFacts = () => outbox.notify();
   const observability = makeObservability(base, described);
   const appParts = makeApps(base, observability, {
@@ -79,6 +83,11 @@ export function assemble(config: Config) {
     // Writes that no caller waits for are on the disk a second later.
     store.synced().catch((error: unknown) =>
       logRarely('error', "the host's database could not be synced to the disk; it is tried again", {
+        error: reason(error),
+      }),
+    );
+    base.bucket?.records.storeAll().catch((error: unknown) =>
+      logRarely('warn', 'the bucket does not take the records of apps; it is tried again', {
         error: reason(error),
       }),
     );

@@ -156,6 +156,13 @@ export async function removeObjects(folder: AppFolder, keys: string[]): Promise<
   }
 }
 
+/** Returns the time of an app's first alarm, in ms since 1970; null without one. */
+export async function nextAlarm(folder: AppFolder): Promise<number | null> {
+  const alarms = await openFolder(folder).list(ALARMS);
+  const times = alarms.flatMap(({ name }) => ALARM.exec(name)?.[1] ?? []);
+  return times.length === 0 ? null : Math.min(...times.map((time) => Number.parseInt(time, 16)));
+}
+
 /** Removes everything that an app has in the bucket. Removing it again is no error. */
 export async function removeApp({ place, appId }: AppFolder): Promise<void> {
   const store = new S3Store({ ...place, prefix: `${place.prefix}apps/${appId}/` });

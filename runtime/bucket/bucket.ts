@@ -1,4 +1,5 @@
 // The bucket as the host uses it: whether it can be used, and the clusters of the apps whose data is there.
+import type { AppRecordQueries } from '../../sqlite/host/app-records.ts';
 import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts';
 import type { User } from '../isolation/users.ts';
 import { aborted } from '../threads/aborted.ts';
@@ -10,6 +11,8 @@ import type { BucketOwner } from './owner.ts';
 import type { S3Place } from './place.ts';
 import { BucketProxy } from './proxy/bucket-proxy.ts';
 import type { Counts } from './proxy/messages.ts';
+import { AppRecords } from './records/app-records.ts';
+import { S3Store } from './s3-store.ts';
 
 export interface BucketOptions {
   place: S3Place;
@@ -21,6 +24,8 @@ export interface BucketOptions {
   user: () => User | null;
   /** Returns the directory of an app's restored data that is not in the bucket yet. */
   importing: (appId: string) => string;
+  /** The records of apps, and which of them have changed. */
+  records: AppRecordQueries;
   /** The folders that are to be removed. */
   removals: FolderRemovalQueries;
 }
@@ -32,6 +37,8 @@ export class Bucket {
   /** Removes the folders of deleted apps. */
   readonly removals: FolderRemovals;
   readonly #away: Away;
+  /** What another machine needs to run the apps. */
+  readonly records: AppRecords;
   /** The checks at the start. */
   #started: Promise<void> | null = null;
   readonly #counts = new Map<string, Counts>();
@@ -56,6 +63,7 @@ export class Bucket {
         if (why !== null) this.#away.failed(why);
       },
     });
+    this.records = new AppRecords(options.records, new S3Store(options.place), () => this.ready());
     this.removals = new FolderRemovals(options.removals, async (appId) => {
       await this.ready();
       await this.cluster(appId, () => {}).remove();

@@ -12,6 +12,7 @@ import type { DomainChecks } from '../edge/domain-checks.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import { GitTurns } from '../git/turns.ts';
+import { reason } from '../log.ts';
 import type { Mailer } from '../mail/mail.ts';
 import { QueueFull } from '../queues/fair-queue.ts';
 import { Refusal, requireRoom } from '../refusal.ts';
@@ -108,11 +109,23 @@ export function hostService(
       // Routes that write their response themselves only read, or let git acknowledge its own writes.
       if (value === undefined) return;
       await options.store.synced();
+      if (words[0] !== undefined) await storeRecord(options, words[0]);
       if (value === null) response.writeHead(204).end();
       else sendJson(response, value);
     };
     answer().catch((error: unknown) => refuse(response, error));
   };
+}
+
+/** Waits until another machine would know what a call has changed of an app. */
+async function storeRecord({ bucket }: HostServiceOptions, appId: string): Promise<void> {
+  await bucket?.records.stored(appId).catch((error: unknown) => {
+    throw new Refusal(
+      503,
+      'host_unavailable',
+      `the bucket does not take the changed record of the app, which is written as soon as it does: ${reason(error)}`,
+    );
+  });
 }
 
 function routesOf(

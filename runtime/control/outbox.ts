@@ -11,12 +11,18 @@ const RETRY_MAX_MS = 5_000;
 /** Statuses of an overloaded control plane, which has not judged the facts. */
 const BUSY = [408, 429, 503];
 
+/** Where the facts are. */
+interface OutboxStore extends Pick<HostStore, 'outbox'> {
+  /** Resolves when all that was written about these apps survives a crash, and with a bucket the loss of this machine. */
+  synced: (appIds: string[]) => Promise<unknown>;
+}
+
 /**
  * Delivers the rows of the outbox table to the control plane. Facts are written to the table in the transaction that makes
  * them true; then `notify` starts a delivery.
  */
 export class Outbox {
-  readonly #store: Pick<HostStore, 'outbox' | 'synced'>;
+  readonly #store: OutboxStore;
   readonly #send: (events: HostEvents) => Promise<unknown>;
   readonly #retryMs: number;
   /** Whether a running delivery will find facts that are added now, without `notify`. */
@@ -39,11 +45,7 @@ export class Outbox {
    * @param send delivers a batch; rejects on failure, with a `status` when the control plane rejected it
    * @param retryMs time after which the facts of apps with a rejected one are retried
    */
-  constructor(
-    store: Pick<HostStore, 'outbox' | 'synced'>,
-    send: (events: HostEvents) => Promise<unknown>,
-    retryMs = RETRY_MAX_MS,
-  ) {
+  constructor(store: OutboxStore, send: (events: HostEvents) => Promise<unknown>, retryMs = RETRY_MAX_MS) {
     this.#store = store;
     this.#send = send;
     this.#retryMs = retryMs;
@@ -107,7 +109,7 @@ export class Outbox {
             continue;
           }
           // Sends durable facts only: the number of a fact lost in a crash would be reused, and the new fact taken for known.
-          await this.#store.synced();
+          await this.#store.synced([...new Set(events.map(appOf))]);
           await this.#send({ outbox: outbox.name(), events });
           outbox.remove(events);
           waiting.upTo = events.at(-1)!.seq;

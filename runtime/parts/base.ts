@@ -4,6 +4,8 @@ import { openHostStore } from '../../sqlite/host/index.ts';
 import type { Addresses } from '../addresses.ts';
 import { Secrets } from '../apps/secrets.ts';
 import { Bucket } from '../bucket/bucket.ts';
+import { clusterKeyOf, deriveSecrets } from '../bucket/cluster-key.ts';
+import { proofOf } from '../bucket/owner.ts';
 import { bucketPlace } from '../bucket/place.ts';
 import type { Config } from '../config.ts';
 import { clusterDirectory } from '../control/config.ts';
@@ -24,9 +26,11 @@ export type Base = ReturnType<typeof makeBase>;
 /** @throws {Error} when another host has the data directory, or a newer Cellar wrote it */
 export function makeBase(config: Config) {
   const paths = layout(config.RUNNER_DATA_DIR);
+  const place = bucketPlace(config);
+  const clusterKey = place === null ? '' : clusterKeyOf(config, paths);
+  if (place !== null) deriveSecrets(paths, clusterKey);
   const { release, disk, token, store } = openDataDirectory(config, paths);
   const workerd = workerdPath();
-  const place = bucketPlace(config);
   if (place === null && existsSync(clusterDirectory(paths.control)))
     throw new Error(
       'RUNNER_BUCKET: the control plane keeps its data in a bucket; set RUNNER_BUCKET and the other settings of that bucket',
@@ -48,14 +52,15 @@ export function makeBase(config: Config) {
       place &&
       new Bucket({
         place,
-        clusterKey: (config.RUNNER_CLUSTER_KEY || keptSecret(paths.clusterKey, '', 'hex')).toLowerCase(),
+        clusterKey,
+        records: store.records,
         owner: async () => {
           const cellar = store.snapshots.cellar();
           await store.synced();
           const hasData =
             existsSync(clusterDirectory(paths.control)) ||
             store.apps.all().some(({ wanted }) => wanted.storage === 'bucket');
-          return { cellar, hasData };
+          return { cellar, hasData, proof: proofOf(clusterKey, cellar) };
         },
         user: () => people.users('bucket-proxy').cell,
         importing: paths.importing,
@@ -85,7 +90,7 @@ function openDataDirectory(config: Config, paths: Layout) {
     floorMb: config.RUNNER_DISK_FLOOR_MB,
   });
   const token = config.RUNNER_TOKEN || keptSecret(paths.token);
-  keptSecret(paths.apiKey, 'cellar_');
+  keptSecret(paths.apiKey, { prefix: 'cellar_' });
   keptSecret(paths.signInKey);
   writeHooks(paths.hooks);
   const store = openHostStore(paths.database);

@@ -139,7 +139,49 @@ const MIGRATIONS = [
     due_at TEXT NOT NULL                  -- ISO 8601
   ) STRICT, WITHOUT ROWID;
   `,
+  // Apps in the bucket whose record there is older than this database. The revision grows with each change.
+  `
+  CREATE TABLE changed_records (
+    app_id TEXT PRIMARY KEY,
+    revision INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO changed_records SELECT id, 1 FROM apps WHERE wanted ->> 'storage' = 'bucket';
+  ${changesRecord('app_added', 'INSERT ON apps', 'NEW.id', "NEW.wanted ->> 'storage' = 'bucket'")}
+  ${changesRecord(
+    'app_changed',
+    'UPDATE OF wanted, deleted_at, live_deploy_id, storage_names, consumes ON apps',
+    'NEW.id',
+    "OLD.wanted ->> 'storage' = 'bucket' OR NEW.wanted ->> 'storage' = 'bucket'",
+  )}
+  ${changesRecord('app_removed', 'DELETE ON apps', 'OLD.id', "OLD.wanted ->> 'storage' = 'bucket'")}
+  ${changesRecord(
+    'deploy_changed',
+    'UPDATE OF fact ON deploys',
+    'NEW.app_id',
+    `NEW.fact ->> 'can_roll_back' IS NOT OLD.fact ->> 'can_roll_back' AND ${inBucket('NEW.app_id')}`,
+  )}
+  ${changesRecord('preview_renewed', 'UPDATE ON previews', 'NEW.id', inBucket('NEW.id'))}
+  ${['secrets', 'alerts']
+    .flatMap((table) => [
+      changesRecord(`${table}_added`, `INSERT ON ${table}`, 'NEW.app_id', inBucket('NEW.app_id')),
+      changesRecord(`${table}_changed`, `UPDATE ON ${table}`, 'NEW.app_id', inBucket('NEW.app_id')),
+      changesRecord(`${table}_removed`, `DELETE ON ${table}`, 'OLD.app_id', inBucket('OLD.app_id')),
+    ])
+    .join('')}
+  `,
 ];
+
+function inBucket(appId: string): string {
+  return `(SELECT wanted ->> 'storage' FROM apps WHERE id = ${appId}) = 'bucket'`;
+}
+
+/** Returns a trigger that marks the record of an app as changed. */
+function changesRecord(name: string, event: string, appId: string, when: string): string {
+  return `CREATE TRIGGER ${name} AFTER ${event} WHEN ${when} BEGIN
+    INSERT INTO changed_records VALUES (${appId}, 1) ON CONFLICT (app_id) DO UPDATE SET revision = revision + 1;
+  END;
+  `;
+}
 
 /** A commit that makes the log this long (64 MiB) runs a checkpoint, however slow the disk is. */
 const CHECKPOINT_PAGES = 16_384;

@@ -1,6 +1,7 @@
 // The host's database as one object of typed queries.
 import { activityQueries } from './activity.ts';
 import { alertQueries } from './alerts.ts';
+import { appRecordQueries } from './app-records.ts';
 import { appQueries } from './apps.ts';
 import { buildUserQueries } from './build-users.ts';
 import { openHostDatabase } from './database.ts';
@@ -22,6 +23,7 @@ export function openHostStore(path: string) {
   const log = new WriteAheadLog(database);
   return {
     activity: activityQueries(database),
+    records: appRecordQueries(database),
     alerts: alertQueries(database),
     apps: appQueries(database),
     buildUsers: buildUserQueries(database),

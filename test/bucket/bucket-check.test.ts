@@ -7,7 +7,7 @@ import { eventually } from '../support/e2e/processes.ts';
 /** A Cellar of this id, with or without apps in its bucket. */
 const cellar =
   (id: string, hasData = false) =>
-  async () => ({ cellar: id, hasData });
+  async () => ({ cellar: id, hasData, proof: null });
 
 test('a store that is away at the start is probed until it is back', async () => {
   await using store = await new MemoryStore().start();

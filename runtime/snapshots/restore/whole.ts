@@ -5,6 +5,7 @@ import { prepareCopy } from '../../../sqlite/host/snapshots.ts';
 import { contentOf, openFolder } from '../../bucket/app-folder.ts';
 import { claimBucket, readOwner } from '../../bucket/owner.ts';
 import type { S3Place } from '../../bucket/place.ts';
+import { takeRecords } from '../../bucket/records/continue.ts';
 import type { Store } from '../../bucket/store.ts';
 import { claim, type Layout } from '../../disk/data-directory.ts';
 import { createRepository } from '../../git/repository.ts';
@@ -59,6 +60,9 @@ export async function restoreWhole(
       } catch (error) {
         throw new Unusable(reason(error));
       }
+      const database = join(files, basename(paths.database));
+      if (bucket !== null && (await readOwner(bucket))?.cellar === head.of)
+        await takeRecords(bucket, head.of, database);
       for (const name of ['repos', 'data', 'releases']) mkdirSync(join(files, name), { recursive: true });
       // Their owners can push to these.
       for (const part of leftOut) await createRepository(join(files, 'repos', `${part.id}.git`));
@@ -67,7 +71,7 @@ export async function restoreWhole(
       throw error;
     }
     // Only now: a restore that failed before must find the bucket unused again.
-    if (bucket !== null) await claimBucket(bucket, { cellar: head.of, hasData: false });
+    if (bucket !== null) await claimBucket(bucket, { cellar: head.of, hasData: false, proof: null });
     const names = readdirSync(files);
     moveAll(
       work,
@@ -93,8 +97,10 @@ async function appsInBucket(cellar: string, parts: Part[], bucket: S3Place | nul
   const found: string[] = [];
   try {
     const owner = await readOwner(bucket);
-    if (owner !== null && owner !== cellar)
-      throw new Error(`the bucket is of another Cellar (${owner}): set another prefix in RUNNER_BUCKET`);
+    if (owner !== null && owner.cellar !== cellar)
+      throw new Error(
+        `the bucket is of another Cellar (${owner.cellar}): set another prefix in RUNNER_BUCKET`,
+      );
     for (const { id } of own)
       if ((await contentOf(openFolder({ place: bucket, appId: id }))).length > 0) found.push(id);
   } catch (error) {

@@ -1,0 +1,162 @@
+// What another machine needs to run an app: its rows of several tables as one record.
+import type { Database } from 'better-sqlite3';
+import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
+import type { PreviewRow } from './previews.ts';
+
+/** Deploys of a record, beside those that can be rolled back to. By these, main is known to be deployed. */
+const NEWEST = 2;
+
+/** An app's rows, without what belongs to this machine. Times are as in the tables. */
+export interface AppRecord {
+  format: 1;
+  wanted: WantedApp;
+  /** Null for an app that is no preview. */
+  preview: PreviewRow | null;
+  liveDeployId: string | null;
+  deployedAt: string | null;
+  consumes: string[];
+  storageNames: object;
+  asleepSince: string | null;
+  wokeAt: string | null;
+  /** Encrypted values as base64. */
+  secrets: { name: string; sealed: string; createdAt: string; updatedAt: string }[];
+  /** In their order. */
+  deploys: { fact: DeployFact; releaseOf: string | null }[];
+  alerts: { id: string; alert: object }[];
+}
+
+/** A changed record: the revision grows with each change. */
+export interface ChangedRecord {
+  appId: string;
+  revision: number;
+}
+
+interface StoredApp {
+  wanted: string;
+  live_deploy_id: string | null;
+  deployed_at: string | null;
+  consumes: string;
+  storage_names: string;
+  asleep_since: string | null;
+  woke_at: string | null;
+}
+
+/** Typed queries over the records of apps in the bucket. */
+export function appRecordQueries(database: Database) {
+  const changed = database.prepare<[], ChangedRecord>(
+    'SELECT app_id AS appId, revision FROM changed_records ORDER BY app_id',
+  );
+  const isChanged = database.prepare<[string], 1>('SELECT 1 FROM changed_records WHERE app_id = ?').pluck();
+  const written = database.prepare<[string, number]>(
+    'DELETE FROM changed_records WHERE app_id = ? AND revision = ?',
+  );
+  const app = database.prepare<[string], StoredApp>(
+    `SELECT wanted, live_deploy_id, deployed_at, consumes, storage_names, asleep_since, woke_at
+     FROM apps WHERE id = ? AND deleted_at IS NULL`,
+  );
+  const preview = database.prepare<[string], PreviewRow>(
+    `SELECT id, parent_id AS parentId, name, source, version_id AS versionId, created_at AS createdAt,
+       expires_at AS expiresAt FROM previews WHERE id = ?`,
+  );
+  const secrets = database.prepare<
+    [string],
+    { name: string; sealed: Buffer; createdAt: string; updatedAt: string }
+  >(
+    'SELECT name, sealed, created_at AS createdAt, updated_at AS updatedAt FROM secrets WHERE app_id = ? ORDER BY name',
+  );
+  const deploys = database.prepare<
+    { app: string; newest: number },
+    { fact: string; releaseOf: string | null }
+  >(
+    `SELECT fact, release_of AS releaseOf FROM deploys
+     WHERE app_id = @app AND (fact ->> 'can_roll_back' = 1
+       OR rowid IN (SELECT rowid FROM deploys WHERE app_id = @app ORDER BY rowid DESC LIMIT @newest))
+     ORDER BY rowid`,
+  );
+  const alerts = database.prepare<[string], { id: string; alert: string }>(
+    'SELECT id, alert FROM alerts WHERE app_id = ? ORDER BY id',
+  );
+  const addApp = database.prepare<unknown[]>(
+    `INSERT INTO apps (id, wanted, generation, live_deploy_id, deployed_at, consumes, storage_names, asleep_since, woke_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT (id) DO UPDATE SET wanted = excluded.wanted, generation = excluded.generation, deleted_at = NULL,
+       live_deploy_id = excluded.live_deploy_id, deployed_at = excluded.deployed_at, consumes = excluded.consumes,
+       storage_names = excluded.storage_names, asleep_since = excluded.asleep_since, woke_at = excluded.woke_at`,
+  );
+  const addPreview = database.prepare<PreviewRow>(
+    `INSERT INTO previews (id, parent_id, name, source, version_id, created_at, expires_at)
+     VALUES (@id, @parentId, @name, @source, @versionId, @createdAt, @expiresAt)`,
+  );
+  const addSecret = database.prepare<unknown[]>('INSERT INTO secrets VALUES (?, ?, ?, ?, ?)');
+  const addDeploy = database.prepare<unknown[]>(
+    'INSERT INTO deploys (id, app_id, fact, release_of) VALUES (?, ?, ?, ?)',
+  );
+  const addAlert = database.prepare<unknown[]>('INSERT INTO alerts (id, app_id, alert) VALUES (?, ?, ?)');
+  const belongings = [
+    ...['secrets', 'deploys', 'alerts', 'activity'].map((table) => `DELETE FROM ${table} WHERE app_id = ?`),
+    'DELETE FROM previews WHERE id = ?',
+  ].map((sql) => database.prepare<[string]>(sql));
+  const addActivity = database.prepare<[string, number | null]>(
+    'INSERT INTO activity (app_id, resting, due_at) VALUES (?, 1, ?)',
+  );
+  const forgetChanges = database.prepare<[]>('DELETE FROM changed_records');
+  const setCellar = database.prepare<[string]>(
+    "INSERT INTO meta VALUES ('cellar', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+  );
+
+  return {
+    /** Returns the records that are older in the bucket, by app. */
+    changed: (): ChangedRecord[] => changed.all(),
+    isChanged: (appId: string): boolean => isChanged.get(appId) === 1,
+    /** Marks a record as written, unless it has changed since it was read. */
+    written: ({ appId, revision }: ChangedRecord): void => {
+      written.run(appId, revision);
+    },
+    /** Returns an app's record; null when it was deleted. */
+    read: (id: string): AppRecord | null => {
+      const row = app.get(id);
+      if (row === undefined) return null;
+      return {
+        format: 1,
+        wanted: JSON.parse(row.wanted) as WantedApp,
+        preview: preview.get(id) ?? null,
+        liveDeployId: row.live_deploy_id,
+        deployedAt: row.deployed_at,
+        consumes: JSON.parse(row.consumes) as string[],
+        storageNames: JSON.parse(row.storage_names) as object,
+        asleepSince: row.asleep_since,
+        wokeAt: row.woke_at,
+        secrets: secrets.all(id).map((secret) => ({ ...secret, sealed: secret.sealed.toString('base64') })),
+        deploys: deploys
+          .all({ app: id, newest: NEWEST })
+          .map(({ fact, releaseOf }) => ({ fact: JSON.parse(fact) as DeployFact, releaseOf })),
+        alerts: alerts.all(id).map((row) => ({ id: row.id, alert: JSON.parse(row.alert) as object })),
+      };
+    },
+    /**
+     * Replaces rows of apps by records of another machine, and adds missing apps.
+     * @param cellar the id of the Cellar
+     * @param dueAt when each app has work to do, in ms since 1970; null: never. No app runs
+     */
+    take: (cellar: string, records: { record: AppRecord; dueAt: number | null }[]): void => {
+      setCellar.run(cellar);
+      for (const { record, dueAt } of records) {
+        const { wanted, liveDeployId, deployedAt, consumes, storageNames, asleepSince, wokeAt } = record;
+        const { id } = wanted;
+        const lists = [JSON.stringify(consumes), JSON.stringify(storageNames)];
+        const state = [liveDeployId, deployedAt, ...lists, asleepSince, wokeAt];
+        addApp.run(id, JSON.stringify(wanted), wanted.generation, ...state);
+        for (const statement of belongings) statement.run(id);
+        addActivity.run(id, dueAt);
+        for (const { name, sealed, createdAt, updatedAt } of record.secrets)
+          addSecret.run(id, name, Buffer.from(sealed, 'base64'), createdAt, updatedAt);
+        for (const { fact, releaseOf } of record.deploys)
+          addDeploy.run(fact.id, id, JSON.stringify(fact), releaseOf);
+        for (const alert of record.alerts) addAlert.run(alert.id, id, JSON.stringify(alert.alert));
+      }
+      for (const { record } of records) if (record.preview !== null) addPreview.run(record.preview);
+      forgetChanges.run();
+    },
+  };
+}
+export type AppRecordQueries = ReturnType<typeof appRecordQueries>;

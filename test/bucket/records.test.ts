@@ -1,0 +1,188 @@
+// Records of apps in the bucket: what another machine gets from them.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
+import { claimBucket, proofOf } from '../../runtime/bucket/owner.ts';
+import type { S3Place } from '../../runtime/bucket/place.ts';
+import { AppRecords } from '../../runtime/bucket/records/app-records.ts';
+import { continueFromBucket } from '../../runtime/bucket/records/continue.ts';
+import { S3Store } from '../../runtime/bucket/s3-store.ts';
+import { readConfig } from '../../runtime/config.ts';
+import { layout } from '../../runtime/disk/data-directory.ts';
+import { type HostStore, openHostStore } from '../../sqlite/host/index.ts';
+import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { bucketSettings } from '../support/bucket/settings.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const KEY = 'a'.repeat(64);
+const AT = '2026-11-27T10:00:00.000Z';
+
+function wanted(id: string, storage: 'bucket' | 'local' = 'bucket'): WantedApp {
+  return {
+    id,
+    slug: id,
+    generation: 3,
+    storage,
+    desired_state: 'running',
+    env: { A: '1' },
+  } as unknown as WantedApp;
+}
+
+function fact(id: string, appId: string, rest: Partial<DeployFact>): DeployFact {
+  return {
+    id,
+    app_id: appId,
+    sha: 'f'.repeat(40),
+    status: 'replaced',
+    can_roll_back: true,
+    ...rest,
+  } as DeployFact;
+}
+
+function machine(t: TestContext, place: S3Place) {
+  const paths = layout(join(temporaryDirectory(t), 'data'));
+  const config = (key = KEY) =>
+    readConfig({
+      ...bucketSettings(place),
+      RUNNER_DATA_DIR: paths.root,
+      RUNNER_TOKEN: 'token-0123456789abcdef',
+      RUNNER_CLUSTER_KEY: key,
+    });
+  const open = (): { store: HostStore; records: AppRecords } => {
+    const store = openHostStore(paths.database);
+    t.after(() => store.close());
+    return { store, records: new AppRecords(store.records, new S3Store(place), async () => {}) };
+  };
+  return { paths, config, open };
+}
+
+test('an empty machine gets all that another one had of its apps in the bucket', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const place = bucket.place('of/cellar/');
+  const first = machine(t, place).open();
+  const { store } = first;
+  store.apps.want(wanted('shop'));
+  store.apps.want(wanted('here', 'local'));
+  store.deploys.save(fact('d1', 'shop', {}));
+  store.deploys.save(fact('d2', 'shop', { status: 'live' }), 'd1');
+  store.apps.setLive('shop', 'd2', AT, { databases: { DB: 'db1' } }, ['orders']);
+  store.secrets.set('shop', 'KEY', Buffer.from([0, 255]), AT);
+  store.apps.setSleep('shop', { asleepSince: AT, wokeAt: null });
+  store.apps.want({ ...wanted('pr1'), slug: 'pr1-shop' });
+  const preview = {
+    id: 'pr1',
+    parentId: 'shop',
+    name: 'pr1',
+    source: 'refs/heads/a',
+    versionId: null,
+    createdAt: 1,
+    expiresAt: 2,
+  };
+  store.previews.add(preview);
+  await first.records.storeAll();
+  const cellar = store.snapshots.cellar();
+  await claimBucket(place, { cellar, hasData: false, proof: proofOf(KEY, cellar) });
+
+  const next = machine(t, place);
+  await continueFromBucket(next.config(), next.paths);
+  const found = next.open().store;
+  assert.equal(found.snapshots.cellar(), cellar);
+  const [shop, ...others] = found.apps.all();
+  assert.deepEqual(others, [], 'data on the lost machine is lost');
+  assert.deepEqual(shop, {
+    wanted: wanted('shop'),
+    liveDeployId: 'd2',
+    deployedAt: AT,
+    consumes: ['orders'],
+    sleep: { asleepSince: AT, wokeAt: null },
+  });
+  assert.deepEqual(found.apps.storageNames('shop'), { databases: { DB: 'db1' } });
+  assert.deepEqual(found.deploys.last('shop', 5), store.deploys.last('shop', 5));
+  assert.deepEqual(found.secrets.all('shop'), store.secrets.all('shop'));
+  assert.deepEqual(
+    found.previews.all().map(({ id, parentId }) => [id, parentId]),
+    [['pr1', 'shop']],
+  );
+  assert.deepEqual(found.activity.all().get('shop'), { lastRequestAt: null, resting: true, dueAt: null });
+  assert.deepEqual(found.records.changed(), [], 'nothing is written again');
+});
+
+test('each change of an app is in its record, and a deleted app has none', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const { store, records } = machine(t, bucket.place()).open();
+  const record = () => {
+    const object = bucket.objects.get('records/shop.json');
+    return object === undefined ? null : JSON.parse(object.body.toString('utf8'));
+  };
+  store.apps.want(wanted('shop'));
+  await records.stored('shop');
+  assert.equal(record().liveDeployId, null);
+  store.deploys.save(fact('d1', 'shop', { can_roll_back: false }));
+  assert.equal(store.records.isChanged('shop'), false, 'a deploy that is under way is no change');
+  const changes: [() => void, (found: ReturnType<typeof record>) => unknown, unknown][] = [
+    [() => store.deploys.save(fact('d1', 'shop', {})), (found) => found.deploys[0].fact.can_roll_back, true],
+    [() => store.apps.setLive('shop', 'd1', AT, {}), (found) => found.liveDeployId, 'd1'],
+    [
+      () => store.apps.setStorageNames('shop', { namespaces: { KV: 'k' } }),
+      (found) => found.storageNames.namespaces.KV,
+      'k',
+    ],
+    [() => store.secrets.set('shop', 'A', Buffer.from('x'), AT), (found) => found.secrets.length, 1],
+    [() => store.secrets.delete('shop', 'A'), (found) => found.secrets.length, 0],
+  ];
+  for (const [change, of, expected] of changes) {
+    change();
+    assert.ok(store.records.isChanged('shop'));
+    await records.stored('shop');
+    assert.equal(of(record()), expected);
+  }
+  store.apps.delete('shop', 4, AT);
+  await records.stored('shop');
+  assert.equal(record(), null);
+  store.apps.want(wanted('here', 'local'));
+  store.secrets.set('here', 'A', Buffer.from('x'), AT);
+  assert.deepEqual(store.records.changed(), []);
+});
+
+test('a change during a write is written too, and what the bucket refuses is written later', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const { store } = machine(t, bucket.place()).open();
+  const writes: string[] = [];
+  let isAway = true;
+  const records = new AppRecords(
+    store.records,
+    {
+      write: async (_, bytes) => {
+        if (isAway) throw new Error('away');
+        writes.push(JSON.parse(bytes.toString('utf8')).deployedAt);
+        if (writes.length === 1) store.apps.setLive('shop', 'd2', 'second', {});
+      },
+      remove: async () => {},
+    },
+    async () => {},
+  );
+  store.apps.want(wanted('shop'));
+  store.apps.setLive('shop', 'd1', 'first', {});
+  await assert.rejects(records.stored('shop'), /away/);
+  isAway = false;
+  const first = records.stored('shop');
+  await Promise.all([first, records.stored('shop')]);
+  assert.deepEqual(writes, ['first', 'second']);
+  assert.equal(store.records.isChanged('shop'), false);
+});
+
+test('a bucket of another Cellar is not taken, nor one that does not answer', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const place = bucket.place();
+  await claimBucket(place, { cellar: 'one', hasData: false, proof: proofOf(KEY, 'one') });
+  const { paths, config } = machine(t, place);
+  await assert.rejects(
+    continueFromBucket(config('b'.repeat(64)), paths),
+    /another Cellar \(one\).*RUNNER_CLUSTER_KEY/,
+  );
+  bucket.cut();
+  await assert.rejects(continueFromBucket(config(), paths), /bucket/);
+  assert.equal(existsSync(paths.database), false);
+});
