@@ -103,7 +103,8 @@ export function assemble(config: Config) {
 
   /** Returns the names of failed parts, as `/ready` shows them. */
   function failing(): string[] {
-    const failing = control.answers ? [] : ['control plane'];
+    // Its data is in the bucket: then `warnings` says why it is down, and apps on this machine serve.
+    const failing = control.answers || base.bucket?.problem ? [] : ['control plane'];
     if (disk.short) failing.push('disk');
     if (caddy && caddy.problem !== null) failing.push('caddy');
     if (outbox.refused.length > 0) failing.push('outbox');

@@ -17,14 +17,29 @@ const settingsOf = (store: MemoryStore) => ({
 
 test('Cellar starts while its bucket is away, warns until it is back, and then stores snapshots in it', async () => {
   await using store = await new MemoryStore().start();
-  store.faults = { cuts: true };
   await using cellar = await new Cellar(settingsOf(store)).start();
-  const ready = async () => (await (await fetch(`${cellar.api}/ready`)).json()) as { warnings?: string[] };
+  await cellar.stop();
+  store.cut();
+  const starting = cellar.start();
+  const ready = () =>
+    fetch(`${cellar.api}/ready`).then(
+      (response) => response.json() as Promise<{ status: string; warnings?: string[] }>,
+      () => null,
+    );
+  await eventually(async () => (await ready())?.warnings !== undefined, 'it warns');
   assert.deepEqual(await ready(), { status: 'ready', warnings: ['bucket'] });
   store.faults = {};
-  await eventually(async () => (await ready()).warnings === undefined, 'the bucket is used');
+  await starting;
+  await eventually(async () => (await ready())?.warnings === undefined, 'the bucket is used');
   const { key } = await snapshot(cellar);
   assert.ok(store.objects.has(`of/cellar/snapshots/snapshots/${key}`), [...store.objects.keys()].join());
+});
+
+test('the first start needs the bucket: it may have the Cellar of a lost machine', async () => {
+  await using store = await new MemoryStore().start();
+  store.cut();
+  await using cellar = new Cellar(settingsOf(store));
+  await assert.rejects(cellar.start(), /could not start.*RUNNER_BUCKET: /);
 });
 
 test('Cellar does not start with a store that ignores conditions, and names the failed check', async () => {

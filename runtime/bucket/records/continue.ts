@@ -6,7 +6,7 @@ import type { AppRecord } from '../../../sqlite/host/app-records.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
 import type { Config } from '../../config.ts';
 import { claim, type Layout } from '../../disk/data-directory.ts';
-import { log } from '../../log.ts';
+import { log, reason } from '../../log.ts';
 import { each, nextAlarm } from '../app-folder.ts';
 import { clusterKeyOf } from '../cluster-key.ts';
 import { provesCellar, readOwner } from '../owner.ts';
@@ -22,7 +22,11 @@ import { RECORDS } from './app-records.ts';
 export async function continueFromBucket(config: Config, paths: Layout): Promise<void> {
   const place = bucketPlace(config);
   if (place === null || existsSync(paths.database)) return;
-  const owner = await readOwner(place);
+  const owner = await readOwner(place).catch((error: unknown) => {
+    throw new Error(
+      `RUNNER_BUCKET: the first start needs the bucket, which may have the Cellar of a lost machine: ${reason(error)}`,
+    );
+  });
   if (owner === null) return;
   if (!provesCellar(owner, clusterKeyOf(config, paths)))
     throw new Error(
