@@ -1,0 +1,159 @@
+// The repositories and releases of apps in the bucket, through a real host.
+// Runs as root too.
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { bucketSettings } from '../support/bucket/settings.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { rpc, snapshot } from '../support/e2e/snapshots.ts';
+
+const PREFIX = 'of/cellar/';
+const page = (text: string) => ({ 'index.html': text });
+
+async function createInBucket(cellar: Cellar, slug: string): Promise<string> {
+  const { status, body } = await cellar.call('POST', '/v1/apps', { slug, storage: 'bucket' });
+  assert.equal(status, 201, JSON.stringify(body));
+  return body.id;
+}
+
+/** Returns the names in a folder of an app in the bucket. */
+function names(store: MemoryStore, id: string, folder: string): string[] {
+  const prefix = `${PREFIX}apps/${id}/${folder}/`;
+  return [...store.objects.keys()]
+    .filter((name) => name.startsWith(prefix))
+    .map((name) => name.slice(prefix.length));
+}
+
+function loseCode({ data }: Cellar, ...folders: string[]): void {
+  for (const folder of folders) rmSync(join(data, folder), { recursive: true, force: true });
+}
+
+async function deploys(cellar: Cellar, id: string): Promise<{ id: string; status: string; error: string }[]> {
+  return (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
+}
+
+async function log(cellar: Cellar, slug: string): Promise<string> {
+  const { stdout } = await cellar.git(cellar.directory, 'ls-remote', cellar.remote(slug), 'refs/heads/main');
+  return stdout.split('\t')[0]!;
+}
+
+test('code comes back from the bucket when the disk is lost, and a rollback works', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'shop');
+  await cellar.deployAgain('shop', 'hello', page('one'));
+  await cellar.deployAgain('shop', 'hello', page('two'));
+  const tip = await log(cellar, 'shop');
+  const [newest, first] = await deploys(cellar, id);
+  assert.deepEqual(
+    names(store, id, 'releases').sort(),
+    [newest!.id, first!.id].map((each) => `${each}.tar.gz`).sort(),
+  );
+  await cellar.stop('SIGKILL');
+  loseCode(cellar, 'repos', 'releases');
+  await cellar.start();
+  assert.equal((await cellar.get('shop')).text, 'two');
+  assert.equal(await log(cellar, 'shop'), tip);
+  assert.ok(!existsSync(join(cellar.data, 'releases', id, first!.id)), 'only what is used comes back');
+  const back = await cellar.call('POST', `/v1/apps/${id}/rollback`, { deploy_id: first!.id });
+  assert.equal(back.status, 202, JSON.stringify(back.body));
+  await eventually(async () => (await cellar.get('shop')).text === 'one', 'the earlier release serves');
+  const [rollback] = await deploys(cellar, id);
+  await eventually(
+    () => names(store, id, 'releases').includes(`${rollback!.id}.tar.gz`),
+    'the release of the rollback is stored',
+  );
+
+  // A commit over the API, and its deploy.
+  const committed = await rpc(cellar, 'source.commit', {
+    id,
+    message: 'over the API',
+    changes: [{ path: 'index.html', content: 'three' }],
+  } as never);
+  assert.ok((committed as { sha?: string }).sha, JSON.stringify(committed));
+  await eventually(async () => (await cellar.get('shop')).text === 'three', 'the commit serves');
+  await cellar.stop();
+  loseCode(cellar, 'repos', 'releases');
+  await cellar.start();
+  assert.equal(await log(cellar, 'shop'), (committed as { sha: string }).sha);
+  assert.equal((await cellar.get('shop')).text, 'three');
+});
+
+test('during an outage a push is refused with the reason, and what was pushed before can be cloned', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'away');
+  await cellar.create('local');
+  await cellar.deployAgain('away', 'hello', page('one'));
+  const tip = await log(cellar, 'away');
+  store.cut();
+  const work = await cellar.checkout('hello');
+  const pushed = await cellar.push(work, 'away', '--force');
+  assert.notEqual(pushed.code, 0);
+  assert.match(pushed.stderr, /the bucket/);
+  assert.equal(await log(cellar, 'away'), tip);
+  await cellar.deployAgain('local', 'hello', page('local'));
+  store.faults = {};
+  await eventually(async () => (await cellar.get('away')).text === 'one', 'it serves again');
+  await cellar.deployAgain('away', 'hello', page('two'));
+  assert.equal((await cellar.get('away')).text, 'two');
+  assert.equal((await deploys(cellar, id)).length, 2);
+});
+
+test('a release that the bucket does not take is not live, and the one before serves', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'kept');
+  await cellar.deployAgain('kept', 'hello', page('one'));
+  const work = await cellar.checkout('hello');
+  writeFileSync(join(work, 'index.html'), 'two');
+  await cellar.commit(work, 'two');
+  store.refuses = (key) => key.includes('/releases/');
+  const { stderr } = await cellar.push(work, 'kept', '--force');
+  assert.match(stderr, /deploy failed: the bucket did not take the release/);
+  assert.equal((await cellar.get('kept')).text, 'one');
+  const [failed] = await deploys(cellar, id);
+  assert.equal(failed!.status, 'failed');
+  assert.ok(!readdirSync(join(cellar.data, 'releases', id)).includes(failed!.id));
+});
+
+test('a push whose host was killed before git moved the branch is there, and is deployed', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  await createInBucket(cellar, 'killed');
+  await cellar.deployAgain('killed', 'hello', page('one'));
+  const work = await cellar.checkout('hello');
+  writeFileSync(join(work, 'index.html'), 'two');
+  await cellar.commit(work, 'two');
+  const { stdout } = await cellar.git(work, 'rev-parse', 'HEAD');
+  // The answer to the write of the refs comes only after the kill.
+  store.faults = { hangsAfter: '/refs.json' };
+  const pushed = cellar.push(work, 'killed', '--force');
+  await eventually(() => store.hanging > 0, 'the bucket has the refs');
+  await cellar.stop('SIGKILL');
+  assert.notEqual((await pushed).code, 0);
+  store.faults = {};
+  await cellar.start();
+  assert.equal(await log(cellar, 'killed'), stdout.trim());
+  await eventually(async () => (await cellar.get('killed')).text === 'two', 'it is deployed');
+});
+
+test('a snapshot has code that only the bucket had, and a deleted app leaves nothing', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'shot');
+  await cellar.deployAgain('shot', 'hello', page('one'));
+  await cellar.stop();
+  loseCode(cellar, 'repos', 'releases');
+  await cellar.start();
+  await snapshot(cellar);
+  assert.ok(existsSync(join(cellar.data, 'repos', `${id}.git`, 'cellar-bucket.json')));
+  const deleted = await cellar.call('DELETE', `/v1/apps/${id}`);
+  assert.equal(deleted.status, 204);
+  const other = await createInBucket(cellar, 'shot');
+  assert.equal(await log(cellar, 'shot'), '');
+  assert.deepEqual(names(store, other, 'repository'), []);
+});
