@@ -11,7 +11,8 @@ import { eventually } from '../support/e2e/processes.ts';
 import { rpc, snapshot } from '../support/e2e/snapshots.ts';
 
 const PREFIX = 'of/cellar/';
-const page = (text: string) => ({ 'index.html': text });
+/** The files of a Worker that answers with a text. */
+const page = (text: string) => ({ 'index.js': `export default { fetch: () => new Response('${text}') };\n` });
 
 async function createInBucket(cellar: Cellar, slug: string): Promise<string> {
   const { status, body } = await cellar.call('POST', '/v1/apps', { slug, storage: 'bucket' });
@@ -71,7 +72,8 @@ test('code comes back from the bucket when the disk is lost, and a rollback work
   const committed = await rpc(cellar, 'source.commit', {
     id,
     message: 'over the API',
-    changes: [{ path: 'index.html', content: 'three' }],
+    author_email: 'ada@example.com',
+    files: [{ path: 'index.js', content: page('three')['index.js'] }],
   } as never);
   assert.ok((committed as { sha?: string }).sha, JSON.stringify(committed));
   await eventually(async () => (await cellar.get('shop')).text === 'three', 'the commit serves');
@@ -96,7 +98,14 @@ test('during an outage a push is refused with the reason, and what was pushed be
   assert.match(pushed.stderr, /the bucket/);
   assert.equal(await log(cellar, 'away'), tip);
   await cellar.deployAgain('local', 'hello', page('local'));
+  const again = await cellar.push(work, 'away', '--force');
+  assert.match(
+    again.stderr,
+    /remote: Cellar could not change the repository in the bucket: it does not answer/,
+  );
   store.faults = {};
+  const ready = async () => (await (await fetch(`${cellar.api}/ready`)).json()) as { warnings?: string[] };
+  await eventually(async () => (await ready()).warnings === undefined, 'the bucket answers');
   await eventually(async () => (await cellar.get('away')).text === 'one', 'it serves again');
   await cellar.deployAgain('away', 'hello', page('two'));
   assert.equal((await cellar.get('away')).text, 'two');
@@ -109,7 +118,7 @@ test('a release that the bucket does not take is not live, and the one before se
   const id = await createInBucket(cellar, 'kept');
   await cellar.deployAgain('kept', 'hello', page('one'));
   const work = await cellar.checkout('hello');
-  writeFileSync(join(work, 'index.html'), 'two');
+  writeFileSync(join(work, 'index.js'), page('two')['index.js']);
   await cellar.commit(work, 'two');
   store.refuses = (key) => key.includes('/releases/');
   const { stderr } = await cellar.push(work, 'kept', '--force');
@@ -126,7 +135,7 @@ test('a push whose host was killed before git moved the branch is there, and is 
   await createInBucket(cellar, 'killed');
   await cellar.deployAgain('killed', 'hello', page('one'));
   const work = await cellar.checkout('hello');
-  writeFileSync(join(work, 'index.html'), 'two');
+  writeFileSync(join(work, 'index.js'), page('two')['index.js']);
   await cellar.commit(work, 'two');
   const { stdout } = await cellar.git(work, 'rev-parse', 'HEAD');
   // The answer to the write of the refs comes only after the kill.

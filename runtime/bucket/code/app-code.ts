@@ -19,7 +19,7 @@ export class AppCode {
   readonly releases: BucketReleases;
 
   constructor({ place, appId, paths, ready, isDeleted }: AppCodeOptions) {
-    this.repository = new BucketRepository({ place, appId, path: paths.repository(appId), ready });
+    this.repository = new BucketRepository({ place, appId, path: paths.repository(appId), ready, isDeleted });
     this.releases = new BucketReleases({
       ...{ place, appId, ready, isDeleted },
       directory: (deployId) => paths.release(appId, deployId),

@@ -12,7 +12,7 @@ import type { S3Place } from '../place.ts';
 import { ChangedObject } from '../store.ts';
 import { CodeFolder } from './code-folder.ts';
 import { addPack, hasPack, makePack, withScratch } from './packs.ts';
-import { areSame, changed, type Refs, readRefs, setRefs } from './refs.ts';
+import { areSame, changed, type Refs, readRefs, removeLocks, setRefs } from './refs.ts';
 
 const REFS = 'refs.json';
 const PACKS = 'packs/';
@@ -39,6 +39,8 @@ export interface BucketRepositoryOptions {
   path: string;
   /** Resolves when the bucket may be used. @throws {Error} why it may not */
   ready: () => Promise<void>;
+  /** Whether the app was deleted. */
+  isDeleted: () => boolean;
 }
 
 export class BucketRepository {
@@ -46,6 +48,7 @@ export class BucketRepository {
   readonly #appId: string;
   readonly #folder: CodeFolder;
   readonly #ready: () => Promise<void>;
+  readonly #isDeleted: () => boolean;
   /** Null before the first reading, and when a write may have been carried out or not. */
   #known: Known | null = null;
   /** Whether the refs on the disk are known to be those in the bucket. */
@@ -55,10 +58,11 @@ export class BucketRepository {
   /** Reads and writes of the bucket, one at a time. */
   readonly #work = new SerialQueue();
 
-  constructor({ place, appId, path, ready }: BucketRepositoryOptions) {
+  constructor({ place, appId, path, ready, isDeleted }: BucketRepositoryOptions) {
     this.#path = path;
     this.#appId = appId;
     this.#ready = ready;
+    this.#isDeleted = isDeleted;
     this.#folder = new CodeFolder(place, appId, 'repository', ready);
   }
 
@@ -147,7 +151,10 @@ export class BucketRepository {
     return this.#work.run(async () => {
       if (this.#isMended) return;
       const known = await this.#read();
+      // Its files must not come back.
+      if (this.#isDeleted()) throw new Refusal(404, 'app_not_found', 'the app was deleted');
       await createRepository(this.#path);
+      if (this.#changes === 0) await removeLocks(this.#path);
       const local = await readRefs(this.#path);
       const marker = await this.#readMarker();
       if (known.etag === null) {

@@ -1,4 +1,6 @@
 // The refs of a repository: on the disk, in the bucket, and a change of them.
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { runGit } from '../../git/git.ts';
 import type { RefUpdate } from '../../git/smart-http.ts';
 import { Refusal } from '../../refusal.ts';
@@ -30,6 +32,14 @@ export async function setRefs(repository: string, before: Refs, after: Refs): Pr
     repository,
     moved.map(([ref, sha]) => `update ${ref} ${sha} ${before[ref] ?? '0'.repeat(sha.length)}\n`),
   );
+}
+
+/** Removes locks of refs that a killed git has left; it never does so itself. No git may change the repository. */
+export async function removeLocks(repository: string): Promise<void> {
+  const below = await readdir(join(repository, 'refs'), { recursive: true });
+  const names = ['HEAD.lock', 'packed-refs.lock', ...below.map((name) => join('refs', name))];
+  const locks = names.filter((name) => name.endsWith('.lock'));
+  await Promise.all(locks.map((name) => rm(join(repository, name), { force: true })));
 }
 
 async function update(repository: string, lines: string[]): Promise<void> {

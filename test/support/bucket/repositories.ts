@@ -19,6 +19,7 @@ export async function bucketRemote(
     new BucketRepository({
       ...{ place: store.place('of/cellar/'), appId: 'app1', path: join(directory, 'app.git') },
       ready: async () => {},
+      isDeleted: () => false,
     });
   const machine = { stored: open() };
   const served = await remote(t, undefined, directory, {
