@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { cp, readFile, rm } from 'node:fs/promises';
+import { request } from 'node:http';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { closeTransfers } from '../../../runtime/bucket/code/code-folder.ts';
@@ -152,6 +153,52 @@ test('an answer of the bucket that is lost loses no push', async (t) => {
   store.faults = {};
   await pushed;
   assert.equal(Object.keys(await served(host)).length, 2);
+});
+
+test('two concurrent pushes are both stored, with a store that refuses quick writes', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  const first = await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  store.faults = { refusesQuickWrites: true };
+  await Promise.all(['one', 'two'].map((name) => host.git('push', host.url, `HEAD:refs/heads/${name}`)));
+  const refs = { 'refs/heads/main': first, 'refs/heads/one': first, 'refs/heads/two': first };
+  assert.deepEqual(inBucket(store).refs, refs);
+  assert.deepEqual(await served(host), refs);
+});
+
+test('a push that is cut changes nothing, and the next one succeeds', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  const first = await commit(host, 'a');
+  const cut = request(`${host.url}/git-receive-pack`, { method: 'POST' });
+  cut.on('error', () => {});
+  cut.setHeader('content-type', 'application/x-git-receive-pack-request');
+  const line = `${'0'.repeat(40)} ${first} refs/heads/main\0 report-status`;
+  cut.write(`${(line.length + 4).toString(16).padStart(4, '0')}${line}0000PACK`);
+  await eventually(() => host.seen.length > 0, 'it has begun');
+  cut.destroy();
+  await push(host, 'HEAD:main');
+  assert.deepEqual(inBucket(store), { ...inBucket(store), files: 1, refs: { 'refs/heads/main': first } });
+});
+
+test('of two machines on one bucket, the one that lags behind is refused and catches up', async (t) => {
+  await using store = await new MemoryStore().start();
+  const [host, other] = [await bucketRemote(t, store), await bucketRemote(t, store)];
+  const first = await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  assert.deepEqual(await served(other), { 'refs/heads/main': first });
+  const second = await commit(host, 'b');
+  await push(host, 'HEAD:main');
+  const third = await commit(host, 'c');
+  const late = await host.git('push', other.url, 'HEAD:refs/heads/side');
+  assert.match(late.printed, /remote: .*another Cellar has just changed it; try again/);
+  await eventually(
+    async () => (await served(other))['refs/heads/main'] === second,
+    'it has what the other one stored',
+  );
+  assert.equal((await host.git('push', other.url, 'HEAD:refs/heads/side')).code, 0);
+  assert.deepEqual(inBucket(store).refs, { 'refs/heads/main': second, 'refs/heads/side': third });
 });
 
 test('a repository of before is stored at its first use', async (t) => {
