@@ -1,13 +1,17 @@
 // The repositories and releases of apps in the bucket, through a real host.
 // Runs as root too.
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
+import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
 import { rpc, snapshot } from '../support/e2e/snapshots.ts';
 
 const PREFIX = 'of/cellar/';
@@ -39,6 +43,12 @@ async function deploys(cellar: Cellar, id: string): Promise<{ id: string; status
 async function log(cellar: Cellar, slug: string): Promise<string> {
   const { stdout } = await cellar.git(cellar.directory, 'ls-remote', cellar.remote(slug), 'refs/heads/main');
   return stdout.split('\t')[0]!;
+}
+
+/** Runs `npm run restore`, while this process serves the store. */
+async function restored(key: string, { data }: Cellar, settings: Record<string, string>): Promise<void> {
+  const env = { PATH: process.env.PATH ?? '', RUNNER_DATA_DIR: data, ...COMPILE_CACHE_ENV, ...settings };
+  await promisify(execFile)(process.execPath, ['scripts/restore.ts', key], { env, timeout: 60_000 });
 }
 
 test('code comes back from the bucket when the disk is lost, and a rollback works', async () => {
@@ -148,6 +158,46 @@ test('a push whose host was killed before git moved the branch is there, and is 
   await cellar.start();
   assert.equal(await log(cellar, 'killed'), stdout.trim());
   await eventually(async () => (await cellar.get('killed')).text === 'two', 'it is deployed');
+});
+
+test('after a machine is lost, another one has and deploys what was pushed since the snapshot', async () => {
+  await using store = await new MemoryStore().start();
+  const settings = bucketSettings(store.place(PREFIX));
+  await using lost = await new Cellar(settings).start();
+  await createInBucket(lost, 'moved');
+  await lost.deployAgain('moved', 'hello', page('one'));
+  const { key } = await snapshot(lost);
+  await lost.deployAgain('moved', 'hello', page('two'));
+  const tip = await log(lost, 'moved');
+  await lost.stop('SIGKILL');
+  await using next = new Cellar(settings);
+  await restored(key, next, settings);
+  await next.start();
+  await eventually(async () => (await next.get('moved')).text === 'two', 'the newer push is deployed');
+  assert.equal(await log(next, 'moved'), tip);
+});
+
+test('previews keep their releases in the bucket, and one that only the bucket has can be promoted', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'parent');
+  await cellar.deployAgain('parent', 'hello', page('one'));
+  await rpc(cellar, 'previews.set', { id, branches: true });
+  const work = await cellar.checkout('hello');
+  writeFileSync(join(work, 'index.js'), page('of the branch')['index.js']);
+  await cellar.commit(work, 'of the branch');
+  const { stderr } = await cellar.git(work, 'push', cellar.remote('parent'), 'HEAD:refs/heads/side');
+  assert.match(stderr, /shows this push/);
+  await cellar.stop();
+  loseCode(cellar, 'repos', 'releases');
+  await cellar.start();
+  await rpc(cellar, 'previews.promote', { id, preview: 'side' });
+  await eventually(async () => (await cellar.get('parent')).text === 'of the branch', 'it is promoted');
+  assert.equal((await cellar.get('side--parent')).text, 'of the branch');
+  const folders = () => new Set([...store.objects.keys()].map((name) => name.split('/')[3]));
+  const before = folders().size;
+  await rpcOf(cellar)('previews.delete', { id, preview: 'side' });
+  await eventually(() => folders().size < before, 'the folder of the preview is removed');
 });
 
 test('a snapshot has code that only the bucket had, and a deleted app leaves nothing', async () => {
