@@ -1,7 +1,7 @@
 // The repository of an app in the bucket: `refs.json` names the refs and the packs that have their objects. It changes before the
 // refs on the disk do, so the disk only ever lags behind, as when the host is killed in between; the next use mends that.
 import { existsSync } from 'node:fs';
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createRepository } from '../../git/repository.ts';
 import type { RefUpdate } from '../../git/smart-http.ts';
@@ -161,7 +161,7 @@ export class BucketRepository {
         if (Object.keys(local).length > 0) await this.#write(known, local);
       } else if (!areSame(local, known.refs)) {
         await this.#load(known.packs.filter((name) => marker?.packs.includes(name) !== true));
-        await setRefs(this.#path, local, known.refs);
+        await this.#setRefs(local, known.refs);
       }
       if (marker === null || marker.etag !== this.#known!.etag) await this.#writeMarker();
       this.#isEqual = true;
@@ -191,6 +191,16 @@ export class BucketRepository {
     } catch (error) {
       // The list of packs may be old.
       this.#known = null;
+      throw error;
+    }
+  }
+
+  async #setRefs(local: Refs, refs: Refs): Promise<void> {
+    try {
+      await setRefs(this.#path, local, refs);
+    } catch (error) {
+      // Objects may be missing, despite what the marker says. Without it the next use loads all packs.
+      await rm(join(this.#path, MARKER), { force: true });
       throw error;
     }
   }

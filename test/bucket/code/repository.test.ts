@@ -1,6 +1,6 @@
 // The repository of an app in the bucket, through real git.
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { cp, readFile, rm } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
@@ -140,6 +140,24 @@ test('a change that was stored before the host was killed is there after its res
   const refs = { 'refs/heads/gone/below': second, 'refs/heads/main': second };
   assert.deepEqual(await served(host), refs);
   assert.deepEqual(await localRefs(host), refs);
+});
+
+test('a repository whose disk has lost objects is loaded anew', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  const refs = inBucket(store).refs;
+  await rm(join(host.repository, 'objects'), { recursive: true });
+  await rm(join(host.repository, 'refs', 'heads', 'main'));
+  mkdirSync(join(host.repository, 'objects'));
+  host.restart();
+  await assert.rejects(
+    host.stored.during(async () => {}),
+    { status: 503 },
+  );
+  assert.deepEqual(await served(host), refs);
+  assert.equal((await gitIn(host.repository)('fsck')).code, 0);
 });
 
 test('an answer of the bucket that is lost loses no push', async (t) => {
