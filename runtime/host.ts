@@ -4,6 +4,7 @@ import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Addresses, addresses } from './addresses.ts';
 import { closeFolderThreads } from './bucket/app-cluster.ts';
+import { closeTransfers } from './bucket/code/code-folder.ts';
 import { dropCachesUntil } from './builds/commands/cache.ts';
 import { registryEndpoints } from './builds/commands/network-settings.ts';
 import { closeBundler } from './builds/release/build.ts';
@@ -244,6 +245,7 @@ export class Host {
     await closing.step('threads', () => {
       threads.close();
       closeFolderThreads();
+      closeTransfers();
       sourceThreads.close();
     });
     await closing.step('loop delay', () => loopDelay.stop());

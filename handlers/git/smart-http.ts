@@ -2,7 +2,7 @@
 // unread.
 import type { Role } from '../../sqlite/control/people/access.ts';
 import type { RequestContext } from '../context.ts';
-import { type HostClient, refuseFullDisk } from '../host/host-client.ts';
+import { type HostClient, refuseRefused } from '../host/host-client.ts';
 import { Problem, problemResponse } from '../problem.ts';
 import { discard } from '../transports/body.ts';
 import { authorize } from './authorize.ts';
@@ -102,7 +102,7 @@ async function passOn(
     request.method === 'GET'
       ? host.pass('GET /git/:id/:refs', { id, refs: service }, sent)
       : host.pass('POST /git/:id/:service', { id, service }, sent);
-  return refuseFullDisk(await answer);
+  return refuseRefused(await answer);
 }
 
 /** Git LFS sends a request before git pushes, and shows only messages in its own format. */

@@ -92,7 +92,10 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   'POST /apps/:id/sleep': { refusals: ['transition_conflict'], deadlineMs: 'start' },
   'DELETE /apps/:id': { deadlineMs: 'start' },
   'POST /apps/:id/rollback': { refusals: ['deploy_not_found', 'release_unavailable'], changes: true },
-  'POST /apps/:id/deploys': { ...SOURCE_WRITE, refusals: ['deploy_not_found', 'ref_not_found'] },
+  'POST /apps/:id/deploys': {
+    ...SOURCE_WRITE,
+    refusals: ['deploy_not_found', 'ref_not_found', 'host_unavailable'],
+  },
   'POST /apps/:id/deploys/:deploy/cancel': {
     refusals: ['deploy_not_found', 'transition_conflict'],
     changes: true,
@@ -108,7 +111,7 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   },
   'POST /apps/:id/source/import': {
     ...SOURCE_WRITE,
-    refusals: ['commit_conflict', 'import_failed', 'rate_limited'],
+    refusals: ['commit_conflict', 'import_failed', 'rate_limited', 'host_unavailable'],
   },
   'POST /apps/:id/source/template': { ...SOURCE_WRITE, refusals: ['commit_conflict', 'host_unavailable'] },
   'POST /apps/:id/crons/run': {

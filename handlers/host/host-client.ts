@@ -169,10 +169,17 @@ function problemOf(name: HostCall, status: number, text: string, { refusals = []
   return new Problem('host_unavailable', `The host could not carry this out (it answered ${status}).`);
 }
 
-/** Returns the response, unless it says that the host's disk is full. @throws {Problem} `insufficient_storage` */
-export async function refuseFullDisk(response: Response): Promise<Response> {
-  if (response.status !== errorCodes[NO_ROOM].status) return response;
-  throw new Problem(NO_ROOM, sentence(String(errorOf(await response.text()).detail)));
+/**
+ * Returns the response, unless the host says that its disk is full, or that the bucket does not answer.
+ * @throws {Problem} `insufficient_storage`, `host_unavailable`
+ */
+export async function refuseRefused(response: Response): Promise<Response> {
+  const code = ([NO_ROOM, 'host_unavailable'] as const).find(
+    (each) => errorCodes[each].status === response.status,
+  );
+  const isText = response.headers.get('content-type')?.startsWith('text/') === true;
+  if (code === undefined || isText) return response;
+  throw new Problem(code, sentence(String(errorOf(await response.text()).detail)));
 }
 
 /** Returns the host's words as a sentence. */

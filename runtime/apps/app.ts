@@ -3,6 +3,7 @@ import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-c
 import type { SleepMarker } from '../../sqlite/host/apps.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { AppCluster } from '../bucket/app-cluster.ts';
+import type { AppCode } from '../bucket/code/app-code.ts';
 import type { Fleet, ReleaseRef } from '../fleets/life/fleet.ts';
 import { log, reason } from '../log.ts';
 import { SerialQueue } from '../queues/serial-queue.ts';
@@ -39,6 +40,8 @@ interface AppParts {
   fleet: Fleet;
   /** Set for an app in the bucket. */
   cluster: AppCluster | null;
+  /** Set for an app in the bucket. */
+  code: AppCode | null;
   /** Options for reports of its state to the control plane. */
   reports: ReportOptions;
   /** Returns the directory of a release. */
@@ -52,6 +55,8 @@ export class App {
   readonly fleet: Fleet;
   /** Set for an app that keeps its data in the bucket. */
   readonly cluster: AppCluster | null;
+  /** Set for an app that keeps its code in the bucket. */
+  readonly code: AppCode | null;
   /** Reports the state of the process to the control plane. */
   readonly report: StateReport;
   readonly #releaseDirectory: (deployId: string) => string;
@@ -63,11 +68,12 @@ export class App {
   /** Tail of the work queue: settles when all earlier work has ended. */
   readonly #work = new SerialQueue();
 
-  constructor({ wanted, preview, fleet, cluster, reports, releaseDirectory }: AppParts) {
+  constructor({ wanted, preview, fleet, cluster, code, reports, releaseDirectory }: AppParts) {
     this.wanted = wanted;
     this.preview = preview;
     this.fleet = fleet;
     this.cluster = cluster;
+    this.code = code;
     this.report = new StateReport(reports, this);
     this.#releaseDirectory = releaseDirectory;
   }

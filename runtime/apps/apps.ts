@@ -1,10 +1,10 @@
 // All apps on this host: applies their wanted states, makes releases live, starts and stops processes.
+import { existsSync } from 'node:fs';
 import type { Release } from '../../bundler/release.ts';
 import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { AppRow } from '../../sqlite/host/apps.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
-import type { AppCluster } from '../bucket/app-cluster.ts';
 import type { Bucket } from '../bucket/bucket.ts';
 import { removeTree } from '../disk/remove.ts';
 import { KEPT_MS, moveToTrash } from '../disk/trash.ts';
@@ -56,7 +56,7 @@ export class Apps extends KnownApps {
 
   /** Restores the apps from the database. All accept requests from now on; a request starts an app that ran before. */
   constructor(options: AppsOptions) {
-    super(options.baseDomain);
+    super(options.baseDomain, options.paths);
     this.#options = options;
     this.#activity = new StoredActivity(options.store);
     const held = options.store.held.all();
@@ -104,6 +104,23 @@ export class Apps extends KnownApps {
         .catch((error: unknown) =>
           log('warn', 'restored data is not in the bucket yet', { app: id, error: reason(error) }),
         );
+  }
+
+  /** Brings repositories and live releases in the bucket to the disk, where they are missing. Never rejects. */
+  async loadCode(): Promise<void> {
+    const { paths } = this.#options;
+    for (const { id, code, preview, liveDeployId: live } of [...this.apps.values()]) {
+      if (code === null || preview !== null) continue;
+      try {
+        if (!existsSync(paths.repository(id))) await this.repository(id);
+        if (live !== null && !existsSync(paths.release(id, live))) await this.release(id, live);
+      } catch (error) {
+        log('warn', 'the code of an app could not be read from the bucket', {
+          app: id,
+          error: reason(error),
+        });
+      }
+    }
   }
 
   /** Hibernates idle apps, starts processes for due work, reports and records changes. Call it about once a second. */
@@ -161,7 +178,8 @@ export class Apps extends KnownApps {
     await app.inTurn(async () => {
       // The app was deleted meanwhile: do not recreate its files.
       if (this.apps.get(wanted.id) !== app) return;
-      await createRepository(paths.repository(wanted.id));
+      // A repository in the bucket is made at its first use, from what the bucket has.
+      if (app.code === null) await createRepository(paths.repository(wanted.id));
       await app.reachWanted();
     });
     return app.observe();
@@ -393,8 +411,10 @@ export class Apps extends KnownApps {
 
   #make(wanted: WantedApp, preview: PreviewRow | null): App {
     const { id } = wanted;
-    const cluster = wanted.storage === 'bucket' ? this.#clusterFor(id) : null;
-    const fleet = fleetOf({ id, preview, cluster }, this.#activity, this.#options, {
+    const bucket = wanted.storage === 'bucket' ? this.#bucketOf(id) : null;
+    const cluster = bucket?.cluster(id, (words) => this.#say(id, 'warn', words)) ?? null;
+    const code = bucket?.code(id, () => !this.apps.has(id)) ?? null;
+    const fleet = fleetOf({ id, preview, cluster, code }, this.#activity, this.#options, {
       owner: () => this.ownerOf(id),
       say: (level, words) => this.#say(id, level, words),
       onState: (state) => this.apps.get(id)?.report.changed(state),
@@ -410,17 +430,17 @@ export class Apps extends KnownApps {
       },
     });
     const releaseDirectory = (deployId: string) => this.#options.paths.release(id, deployId);
-    return new App({ wanted, preview, fleet, cluster, reports: this.#options, releaseDirectory });
+    return new App({ wanted, preview, fleet, cluster, code, reports: this.#options, releaseDirectory });
   }
 
   /** @throws {Error} when the host has no bucket any more */
-  #clusterFor(id: string): AppCluster {
+  #bucketOf(id: string): Bucket {
     const { bucket } = this.#options;
     if (bucket === null)
       throw new Error(
         `app ${id} keeps its data in a bucket: start Cellar with RUNNER_BUCKET and the settings of that bucket`,
       );
-    return bucket.cluster(id, (words) => this.#say(id, 'warn', words));
+    return bucket;
   }
 
   #openPreview(parent: WantedApp, row: PreviewRow): App {

@@ -1,7 +1,9 @@
 // Creates the fleet of an app: the user, directories, secrets and services of its process.
+import { basename } from 'node:path';
 import type { ProcessState } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { AppCluster } from '../bucket/app-cluster.ts';
+import type { AppCode } from '../bucket/code/app-code.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import type { MemoryGauge } from '../fleets/admission/memory.ts';
 import type { Slots } from '../fleets/admission/slots.ts';
@@ -67,10 +69,12 @@ interface FleetApp {
   preview: PreviewRow | null;
   /** Set for an app that keeps its data in the bucket. */
   cluster: AppCluster | null;
+  /** Set for an app in the bucket. */
+  code: AppCode | null;
 }
 
 export function fleetOf(
-  { id, preview, cluster }: FleetApp,
+  { id, preview, cluster, code }: FleetApp,
   activity: StoredActivity,
   options: FleetsOptions,
   listeners: Listeners,
@@ -97,6 +101,7 @@ export function fleetOf(
     })),
     egress: options.egress,
     ...(cluster && { cluster }),
+    ...(code && { load: (directory: string) => code.releases.load(basename(directory)) }),
     uiUrl: options.uiUrl,
     wakes: options.wakes,
     output: (deployId) => options.output(id, deployId),

@@ -2,7 +2,11 @@
 import type { ObservedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { AppCluster } from '../bucket/app-cluster.ts';
+import { MissingObject } from '../bucket/store.ts';
+import type { Layout } from '../disk/data-directory.ts';
 import type { Fleet } from '../fleets/life/fleet.ts';
+import { reason } from '../log.ts';
+import { Refusal } from '../refusal.ts';
 import type { App } from './app.ts';
 import { HostNames } from './host-names.ts';
 import { QueueConsumers } from './queue-consumers.ts';
@@ -14,8 +18,11 @@ export abstract class KnownApps {
   protected readonly hostNames: HostNames;
   protected readonly consumers = new QueueConsumers();
 
-  constructor(baseDomain: string) {
+  readonly #paths: Layout;
+
+  constructor(baseDomain: string, paths: Layout) {
     this.hostNames = new HostNames(baseDomain);
+    this.#paths = paths;
   }
 
   /** Returns the fleet of a host name (lower case, without port). */
@@ -48,6 +55,30 @@ export abstract class KnownApps {
   /** Returns the cluster of an app in the bucket; null for one that keeps its data on this machine. */
   clusterOf(id: string): AppCluster | null {
     return this.apps.get(id)?.cluster ?? null;
+  }
+
+  /**
+   * Returns the path of an app's repository, once it has what the bucket has.
+   * @throws {Refusal} 503 when the bucket does not answer and the disk has no copy
+   */
+  async repository(id: string): Promise<string> {
+    await this.apps.get(id)?.code?.repository.open();
+    return this.#paths.repository(id);
+  }
+
+  /**
+   * Returns the directory of a release, once its files are on the disk. It may be missing if the release is no longer kept.
+   * @throws {Refusal} 503 when the bucket does not answer and the disk has no copy
+   */
+  async release(id: string, deployId: string): Promise<string> {
+    await this.apps
+      .get(id)
+      ?.code?.releases.load(deployId)
+      .catch((error: unknown) => {
+        if (error instanceof MissingObject) return;
+        throw new Refusal(503, 'host_unavailable', `the release is in the bucket: ${reason(error)}`);
+      });
+    return this.#paths.release(id, deployId);
   }
 
   /** Whether an app of that slug has the same owner as the app `id`. */

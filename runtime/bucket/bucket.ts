@@ -1,11 +1,13 @@
 // The bucket as the host uses it: whether it can be used, and the clusters of the apps whose data is there.
 import type { AppRecordQueries } from '../../sqlite/host/app-records.ts';
 import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts';
+import type { Layout } from '../disk/data-directory.ts';
 import type { User } from '../isolation/users.ts';
 import { aborted } from '../threads/aborted.ts';
 import { AppCluster } from './app-cluster.ts';
 import { Away } from './away.ts';
 import { BucketCheck } from './bucket-check.ts';
+import { AppCode } from './code/app-code.ts';
 import { FolderRemovals } from './folder-removals.ts';
 import type { BucketOwner } from './owner.ts';
 import type { S3Place } from './place.ts';
@@ -22,8 +24,7 @@ export interface BucketOptions {
   owner: () => Promise<BucketOwner>;
   /** The user that runs the proxy; `null`: the host's own user. */
   user: () => User | null;
-  /** Returns the directory of an app's restored data that is not in the bucket yet. */
-  importing: (appId: string) => string;
+  paths: Pick<Layout, 'importing' | 'repository' | 'release' | 'builds'>;
   /** The records of apps, and which of them have changed. */
   records: AppRecordQueries;
   /** The folders that are to be removed. */
@@ -133,14 +134,26 @@ export class Bucket {
 
   /** Returns the cluster of an app. @param warn gets messages for the app's owner */
   cluster(appId: string, warn: (words: string) => void): AppCluster {
-    const { place, clusterKey, importing } = this.#options;
+    const { place, clusterKey, paths } = this.#options;
     return new AppCluster({
       ...{ place, clusterKey, appId, warn },
       endpoint: () => `http://127.0.0.1:${this.port}`,
       isAway: () => this.#hasFailed || this.#away.isAway,
       ready: () => this.ready(),
       untilUsable: (signal) => this.untilUsable(signal),
-      importing: importing(appId),
+      importing: paths.importing(appId),
     });
+  }
+
+  /** Returns the code of an app. @param isDeleted whether the app was deleted */
+  code(appId: string, isDeleted: () => boolean): AppCode {
+    const { place, paths } = this.#options;
+    return new AppCode({ place, appId, paths, isDeleted, ready: () => this.#answering() });
+  }
+
+  /** As `ready`, at once without a bucket that answers. */
+  async #answering(): Promise<void> {
+    await this.ready();
+    if (this.#away.isAway) throw new Error(`it does not answer: ${this.#away.reason}`);
   }
 }

@@ -29,3 +29,10 @@ export class MissingObject extends Error {
     super(`${name} is missing`);
   }
 }
+
+/** Another writer has changed the object. */
+export class ChangedObject extends Error {
+  constructor(name: string) {
+    super(`${name} was changed by another writer`);
+  }
+}

@@ -247,7 +247,7 @@ function routesOf(
     const [appId, service] = words as [string, string];
     const app = apps.get(appId);
     if (!app) throw new Refusal(404, 'app_not_found', 'no such app');
-    const repository = paths.repository(appId);
+    const stored = app.code?.repository;
     const role = request.headers['x-cellar-role'];
     if (role !== 'view' && role !== 'push' && role !== 'admin') {
       throw new Refusal(400, 'invalid_input', 'x-cellar-role is missing or unknown');
@@ -257,7 +257,15 @@ function routesOf(
       requireRoom(disk);
       queue.expect();
     }
-    const asked = { repository, hooks: paths.hooks, service, floorMb: disk.floorMb, query: query.toString() };
+    const isPush = service === 'git-receive-pack';
+    const asked = {
+      repository: paths.repository(appId),
+      hooks: stored ? paths.askingHooks : paths.hooks,
+      ...(stored && { onPrepared: (updates: RefUpdate[]) => stored.store(updates) }),
+      service,
+      floorMb: disk.floorMb,
+      query: query.toString(),
+    };
     const serve = (taken: () => void) => {
       const push = (updates: RefUpdate[], output: Duplex) => {
         // The rest is the log of the deploy: it may take long, but needs no git process.
@@ -266,8 +274,13 @@ function routesOf(
       };
       return serveGit({ ...asked, role, onPush: push }, request, response);
     };
-    const turn = gitTurns.serve(app.wanted.owner ?? appId, response, serve);
-    await (service === 'git-receive-pack' ? changes.during(appId, turn) : turn);
+    // A push that would not be stored is refused before it is sent.
+    if (stored && query.get('service') === 'git-receive-pack') await stored.during(async () => {});
+    else if (!isPush) await stored?.open();
+    const owner = app.wanted.owner ?? appId;
+    const inTurn = () => gitTurns.serve(owner, response, serve);
+    const turn = isPush && stored ? stored.during(inTurn) : inTurn();
+    await (isPush ? changes.during(appId, turn) : turn);
   }
 }
 

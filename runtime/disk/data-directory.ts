@@ -87,6 +87,8 @@ export function layoutOf(root: string) {
     /** The program, files and socket of the control UI. */
     ui: join(root, 'ui'),
     hooks: join(root, 'hooks'),
+    /** The hooks of repositories in the bucket. */
+    askingHooks: join(root, 'asking-hooks'),
     repositories: join(root, 'repos'),
     repository: (appId: string) => `${root}/repos/${appId}.git`,
     allReleases: join(root, 'releases'),

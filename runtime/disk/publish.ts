@@ -2,7 +2,11 @@
 import { readdir, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { syncFile } from '../../bundler/sync.ts';
+import { runChild } from '../processes/child.ts';
+import { limited } from '../resources/limited.ts';
 import { removeTree } from './remove.ts';
+
+const SYNC_MS = 60_000;
 
 /**
  * Renames `beside` to `directory`, replacing it. Syncs its direct files and folders first, so it survives a power cut. Deeper
@@ -15,4 +19,15 @@ export async function publish(beside: string, directory: string): Promise<void> 
   await removeTree(directory);
   await rename(beside, directory);
   await syncFile(dirname(directory));
+}
+
+/**
+ * Syncs files and folders below a directory, in child processes: there may be very many.
+ * @param types `f`: files, `d`: folders
+ */
+export async function syncFiles(directory: string, types: ('f' | 'd')[] = ['f', 'd']): Promise<void> {
+  for (const type of types)
+    await runChild([...limited(), 'find', directory, '-type', type, '-exec', 'sync', '--', '{}', '+'], {
+      timeoutMs: SYNC_MS,
+    });
 }

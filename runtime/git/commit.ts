@@ -1,10 +1,11 @@
-// Commits files to main without a working copy, with a separate index and git's plumbing commands.
+// Makes commits on main without a working copy, with a separate index and git's plumbing commands.
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ChildError } from '../processes/child.ts';
 import { Refusal } from '../refusal.ts';
 import { runGit } from './git.ts';
 import { DEPLOY_REF } from './repository.ts';
+import type { RefUpdate } from './smart-http.ts';
 import { listEntries, resolveCommit } from './source.ts';
 
 const NO_SHA = '0'.repeat(40);
@@ -36,7 +37,7 @@ type CommitHead = Omit<Commit, 'files'> & {
 };
 
 /** As `commitFiles`, for an encoded commit. */
-export function commitBody(repository: string, scratch: string, body: Uint8Array): Promise<string> {
+export function commitBody(repository: string, scratch: string, body: Uint8Array): Promise<MadeCommit> {
   const { buffer, byteOffset, byteLength } = body;
   return commitFiles(repository, scratch, readCommit(Buffer.from(buffer, byteOffset, byteLength)));
 }
@@ -61,13 +62,19 @@ interface File {
   sha: string | null;
 }
 
+/** A commit that main is not at yet. */
+export interface MadeCommit {
+  sha: string;
+  /** Where main is to be before; null for an empty repository. */
+  before: string | null;
+}
+
 /**
- * Makes a commit on top of main and moves main to it.
+ * Makes a commit on top of main, for `moveMain`.
  * @param scratch an existing directory for temporary files
- * @returns its sha
  * @throws {Refusal} `commit_conflict` when main is at another commit, `path_not_found`, `invalid_input`
  */
-export async function commitFiles(repository: string, scratch: string, commit: Commit): Promise<string> {
+export async function commitFiles(repository: string, scratch: string, commit: Commit): Promise<MadeCommit> {
   const tip = await resolveCommit(repository, DEPLOY_REF);
   if (commit.parent !== null && commit.parent !== tip) throw conflict(tip);
   const before = await readFiles(repository, tip);
@@ -76,15 +83,25 @@ export async function commitFiles(repository: string, scratch: string, commit: C
   try {
     await writeObjects(repository, directory, commit.files, after);
     const tree = await writeTree(repository, directory, { tip, before, after });
-    const sha = await writeCommit(repository, tree, tip, commit);
-    await runGit(repository, ['update-ref', DEPLOY_REF, sha, tip ?? NO_SHA]).catch(async (error: unknown) => {
-      const now = await resolveCommit(repository, DEPLOY_REF);
-      throw error instanceof ChildError && now !== tip ? conflict(now) : error;
-    });
-    return sha;
+    return { sha: await writeCommit(repository, tree, tip, commit), before: tip };
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
+}
+
+/** Moves main to a commit. @throws {Refusal} `commit_conflict` when main is at another one than before */
+export async function moveMain(repository: string, { sha, before }: MadeCommit): Promise<void> {
+  await runGit(repository, ['update-ref', DEPLOY_REF, sha, before ?? NO_SHA]).catch(
+    async (error: unknown) => {
+      const now = await resolveCommit(repository, DEPLOY_REF);
+      throw error instanceof ChildError && now !== before ? conflict(now) : error;
+    },
+  );
+}
+
+/** Returns the change of main to a commit. */
+export function updateOfMain({ sha, before }: MadeCommit): RefUpdate {
+  return { ref: DEPLOY_REF, before: before ?? NO_SHA, after: sha };
 }
 
 function conflict(tip: string | null): Refusal {

@@ -3,9 +3,10 @@ import { Transform, type TransformCallback } from 'node:stream';
 import { GIT_MEMORY_MB, isOutOfMemory } from './program.ts';
 
 const LENGTH_BYTES = 4;
-/** Side bands: for git's report, and for text that the pusher sees. */
+/** Side bands: for git's report, for text that the pusher sees, and for the reason of an end without a report. */
 const REPORT_BAND = 1;
 const SHOWN_BAND = 2;
+const ERROR_BAND = 3;
 const OUT_OF_MEMORY = `this push has a commit, tag or folder that is too large: git may use ${GIT_MEMORY_MB} MiB of memory\n`;
 /** git's message when a branch was moved during the push. */
 const CAME_LATE =
@@ -14,12 +15,20 @@ const CAME_LATE =
 const LATE_REPORTS = /^(?:cannot lock ref|failed to update ref|incorrect old value|reference already exists)/;
 const FIRST = 'came first; fetch and push again';
 
-/** Forwards the packets of a push's answer. Adds an explanation when git runs out of memory, or when another push came first. */
+/** Forwards the packets of a push's answer. Adds an explanation when git runs out of memory, when another push came first, or when the
+ * push was not stored. */
 export class ExplainPush extends Transform {
   /** An incomplete packet, at most 64 KiB. */
   #rest: Buffer = Buffer.alloc(0);
   /** Refs that another push has moved. */
   readonly #late = new Set<string>();
+  /** Why a change of refs was not stored. */
+  #aborted: string | null = null;
+
+  /** A change of refs was not stored. Git ends without an answer, because its hook failed, and does not know the reason. */
+  aborted(why: string): void {
+    this.#aborted = why;
+  }
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
     const { packets, rest } = split(Buffer.concat([this.#rest, chunk]));
@@ -30,6 +39,7 @@ export class ExplainPush extends Transform {
 
   override _flush(done: TransformCallback): void {
     this.push(this.#rest);
+    if (this.#aborted !== null) this.push(packet(ERROR_BAND, Buffer.from(`${this.#aborted}\n`)));
     done();
   }
 

@@ -13,7 +13,9 @@ import { GIT_MEMORY_MB, gitProgram, isOutOfMemory } from './program.ts';
 
 const DEADLINE_MS = 20_000;
 
-export type GitOptions = Partial<Pick<RunOptions, 'input' | 'environment' | 'limitBytes' | 'longer'>>;
+export type GitOptions = Partial<
+  Pick<RunOptions, 'input' | 'environment' | 'limitBytes' | 'longer' | 'timeoutMs'>
+>;
 
 /** Settings of every git command here. They refuse names in an index that some file system treats as `.git`. */
 const SETTINGS = {
@@ -32,11 +34,12 @@ export async function runGit(
   words: string[],
   options: GitOptions = {},
 ): Promise<ChildResult> {
+  const { timeoutMs = DEADLINE_MS } = options;
   try {
     return await runChild(command(repository, words), {
       ...options,
       ...place(repository, words, options.environment),
-      timeoutMs: DEADLINE_MS,
+      timeoutMs,
     });
   } catch (error) {
     if (!(error instanceof ChildError)) throw error;
@@ -46,7 +49,7 @@ export async function runGit(
       throw new Refusal(400, 'invalid_input', `${title} ${limit}`);
     }
     if (!error.message.includes('took longer than')) throw error;
-    const limit = `took longer than ${DEADLINE_MS / 1000} s for this repository; ask for less, or try again`;
+    const limit = `took longer than ${timeoutMs / 1000} s for this repository; ask for less, or try again`;
     throw new Refusal(503, 'host_unavailable', `${title} ${limit}`);
   }
 }

@@ -86,3 +86,19 @@ export async function describeCommit(
 export function writeHooks(directory: string): void {
   writeUnlessSame(join(directory, 'post-receive'), '#!/bin/sh\ncat >&3 && echo >&3 && exec cat <&3\n', 0o700);
 }
+
+/** The first line of `reference-transaction`, and the answer that lets git change the refs. */
+export const PREPARED = 'prepared';
+export const STORED = 'stored';
+
+/**
+ * Writes the hooks for repositories in the bucket. Beside those of `writeHooks`, git asks the host before it changes refs, after
+ * its own checks. It does so once for each ref of a push.
+ */
+export function writeAskingHooks(directory: string): void {
+  writeHooks(directory);
+  const ask = `[ "$1" = prepared ] || exit 0
+{ echo ${PREPARED} && cat && echo; } >&3 && read -r answer <&3 && [ "$answer" = ${STORED} ]
+`;
+  writeUnlessSame(join(directory, 'reference-transaction'), `#!/bin/sh\n${ask}`, 0o700);
+}

@@ -8,6 +8,7 @@ import { countGarbage } from '../threads/collect-garbage.ts';
 import { gitEnvironment } from './environment.ts';
 import { ExplainPush } from './explain-push.ts';
 import { gitProgram } from './program.ts';
+import { PREPARED, STORED } from './repository.ts';
 
 /** Idle timeout without a byte in either direction. A quiet build step may take up to its own limit. */
 const IDLE_MS = 15 * 60_000;
@@ -26,6 +27,11 @@ export interface GitRequest {
   floorMb: number;
   /** The query, without `?`. */
   query: string;
+  /**
+   * Called before git changes refs, perhaps several times in a push; it needs the hooks of `writeAskingHooks`. When it rejects,
+   * git does not change them, and the pusher sees the reason.
+   */
+  onPrepared?: (updates: RefUpdate[]) => Promise<void>;
   /** Called for a push with its ref updates (`<old> <new> <ref>` each). The pusher sees what is written to `output`. */
   onPush: (updates: RefUpdate[], output: Duplex) => void;
 }
@@ -100,7 +106,7 @@ export async function serveGit(
   collectErrors(child.stderr, git);
   child.stdout.on('data', alive);
   relayAnswer(child.stdout, response, explained, fail);
-  awaitPush(child.channel, git.onPush);
+  awaitPush(child.channel, git, (why) => explained?.aborted(why));
   await child.exited;
   hasEnded = true;
   await child.closed;
@@ -191,22 +197,34 @@ function relayAnswer(
   output.on('end', onEnd);
 }
 
-/** The hook's lines up to an empty one are the push's updates. Requests without a push send none. */
-function awaitPush(channel: Duplex, onPush: GitRequest['onPush']): void {
+/** A hook's lines up to an empty one are updates. Requests without a push send none. */
+function awaitPush(
+  channel: Duplex,
+  { onPush, onPrepared }: GitRequest,
+  onAborted: (why: string) => void,
+): void {
   let text = '';
   channel.setEncoding('utf8');
   channel.on('error', () => channel.destroy());
   channel.on('data', function read(chunk: string) {
     text += chunk;
     if (!text.endsWith('\n\n')) return;
+    const [first = '', ...others] = text.trim().split('\n');
+    text = '';
+    if (first === PREPARED) {
+      // Git also names symbolic refs that lead to a changed one.
+      const updates = updatesOf(others).filter(({ ref }) => ref.startsWith('refs/'));
+      (onPrepared?.(updates) ?? Promise.resolve()).then(
+        () => channel.write(`${STORED}\n`),
+        (error: unknown) => {
+          onAborted(reason(error));
+          channel.write('refused\n');
+        },
+      );
+      return;
+    }
     channel.off('data', read);
-    const updates = text
-      .trim()
-      .split('\n')
-      .map((line) => {
-        const [before = '', after = '', ref = ''] = line.split(' ');
-        return { before, after, ref };
-      });
+    const updates = updatesOf([first, ...others]);
     try {
       onPush(updates, channel);
     } catch (error) {
@@ -214,6 +232,13 @@ function awaitPush(channel: Duplex, onPush: GitRequest['onPush']): void {
       log('warn', 'a push could not be received', { error: reason(error) });
       channel.end();
     }
+  });
+}
+
+function updatesOf(lines: string[]): RefUpdate[] {
+  return lines.map((line) => {
+    const [before = '', after = '', ref = ''] = line.split(' ');
+    return { before, after, ref };
   });
 }
 

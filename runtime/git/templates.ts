@@ -4,7 +4,7 @@ import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { templates } from '../../handlers/contract/apps/templates.ts';
 import { Refusal } from '../refusal.ts';
-import { commitFiles } from './commit.ts';
+import { commitFiles, type MadeCommit } from './commit.ts';
 import { DEPLOY_REF } from './repository.ts';
 import { resolveCommit } from './source.ts';
 
@@ -12,9 +12,8 @@ import { resolveCommit } from './source.ts';
 export const TEMPLATES = fileURLToPath(new URL('../../templates', import.meta.url));
 
 /**
- * Commits a template to main of a repository without commits.
+ * Makes a commit of a template for main of a repository without commits.
  * @param scratch an existing directory for temporary files
- * @returns its sha
  * @throws {Refusal} `commit_conflict` when there are commits
  */
 export async function commitTemplate(
@@ -22,7 +21,7 @@ export async function commitTemplate(
   scratch: string,
   name: string,
   author: { name: string; email: string },
-): Promise<string> {
+): Promise<MadeCommit> {
   const template = templates.find((known) => known.name === name);
   if (template === undefined) throw new Refusal(400, 'invalid_input', `there is no template ${name}`);
   if ((await resolveCommit(repository, DEPLOY_REF)) !== null)

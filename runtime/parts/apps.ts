@@ -117,6 +117,7 @@ export function makeApps(
     verifyMs: config.RUNNER_SNAPSHOT_VERIFY_H * HOUR_MS || null,
     hasUsers,
     holdBuckets: (appId, isHeld) => buckets.hold(appId, isHeld),
+    loadCode: () => apps.loadCode(),
     onDamaged: (damaged) => alerts.reportSnapshots(damaged),
   });
   return { apps, slots, wakes, memory, buckets, outward, readers, storageQueries, storage, snapshots };

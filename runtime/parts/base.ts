@@ -14,7 +14,7 @@ import { DiskWatch } from '../disk/disk-watch.ts';
 import { trashTrials } from '../fleets/life/trial.ts';
 import { forgetProcessesOfCopy } from '../fleets/process/copied.ts';
 import { workerdPath } from '../fleets/process/start-cell.ts';
-import { writeHooks } from '../git/repository.ts';
+import { writeAskingHooks, writeHooks } from '../git/repository.ts';
 import { Isolation } from '../isolation/isolation.ts';
 import { PublicAddresses } from '../isolation/private-networks.ts';
 import { allUids, appUsers } from '../isolation/users.ts';
@@ -63,7 +63,7 @@ export function makeBase(config: Config) {
           return { cellar, hasData, proof: proofOf(clusterKey, cellar) };
         },
         user: () => people.users('bucket-proxy').cell,
-        importing: paths.importing,
+        paths,
         removals: store.folderRemovals,
       }),
     /** Authenticates the host to the control plane and the control UI. */
@@ -93,6 +93,7 @@ function openDataDirectory(config: Config, paths: Layout) {
   keptSecret(paths.apiKey, { prefix: 'cellar_' });
   keptSecret(paths.signInKey);
   writeHooks(paths.hooks);
+  writeAskingHooks(paths.askingHooks);
   const store = openHostStore(paths.database);
   forgetProcessesOfCopy(paths, store.buildUsers);
   endOrphanedProcesses(paths.builds, allUids(store.buildUsers));

@@ -68,6 +68,7 @@ export function makeDeploys(
   const missed = new MissedDeploys({
     store,
     paths,
+    apps,
     requests,
     changes,
     paused: () => disk.short,

@@ -152,18 +152,17 @@ export class Previews {
    * @throws {Refusal} for an unknown preview, and one without a release
    */
   promote(appId: string, name: string, author: string): Deploy {
-    const { apps, paths, requests, store } = this.#options;
+    const { apps, requests, store } = this.#options;
     const row = this.#require(appId, name);
     const live = apps.get(row.id)!.liveDeployId;
     const fact = live === null ? undefined : store.deploys.find(row.id, live);
     if (fact === undefined)
       throw new Refusal(409, 'release_unavailable', `the preview ${name} has no release that serves`);
     const { sha, ref, message } = fact;
-    const directory = paths.release(row.id, fact.id);
     const { versionId } = row;
     return requests.promote(
       appId,
-      { name, directory, versionId },
+      { name, appId: row.id, deployId: fact.id, versionId },
       { sha, ref, message, author: author || fact.author, version: versionOf(fact) },
     );
   }
@@ -215,14 +214,14 @@ export class Previews {
 
   /** Repeats a deploy that the host's end interrupted. Removes an upload that never served: it was not acknowledged. */
   async #resume(row: PreviewRow): Promise<void> {
-    const { apps, paths, requests } = this.#options;
+    const { apps, requests } = this.#options;
     const newest = this.#newest(row);
     if (!row.source.startsWith(BRANCHES)) {
       if (this.#isEmpty(row)) await this.#remove(row);
       return;
     }
     if (newest !== undefined && !isInterrupted(newest)) return;
-    const sha = await resolveCommit(paths.repository(apps.originOf(row.id)), row.source);
+    const sha = await resolveCommit(await apps.repository(apps.originOf(row.id)), row.source);
     if (sha === null) await this.#remove(row);
     else await requests.commit({ appId: row.id, sha, ref: row.source, trigger: 'push' });
   }

@@ -208,9 +208,9 @@ export class StorageQueries {
   }
 
   async places(appId: string): Promise<Places> {
-    const { store, paths, apps } = this.#options;
+    const { store, apps } = this.#options;
     const live = apps.get(appId)?.liveDeployId ?? null;
-    const release = live === null ? null : await readRelease(paths.release(appId, live));
+    const release = live === null ? null : await readRelease(await apps.release(appId, live));
     return placesOf({ ...emptyNames(), ...store.apps.storageNames(appId) }, release);
   }
 

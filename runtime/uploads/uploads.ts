@@ -194,7 +194,7 @@ export class Uploads {
     author: string;
     signal: AbortSignal;
   }): Promise<{ version: UploadedVersion; secrets: Record<string, string> }> {
-    const { apps, paths, secrets, store } = this.#options;
+    const { apps, secrets, store } = this.#options;
     const { owner, appId } = from;
     const id = newId();
     const out = join(this.#versions, `${id}.new`);
@@ -210,7 +210,7 @@ export class Uploads {
           sessions: this.#sessions,
           owner,
           releases: this.#releases(from),
-          live: live && paths.release(appId!, live),
+          live: live && (await apps.release(appId!, live)),
           secrets: appId === null ? [] : secrets.list(appId).map(({ name }) => name),
           keys: keysOf(names),
         },

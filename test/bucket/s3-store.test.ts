@@ -1,15 +1,21 @@
 // A store that speaks S3 over an unreliable connection.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import type { S3Place } from '../../runtime/bucket/place.ts';
 import { S3Store } from '../../runtime/bucket/s3-store.ts';
-import { MissingObject } from '../../runtime/bucket/store.ts';
+import { ChangedObject, MissingObject } from '../../runtime/bucket/store.ts';
+import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { startS3 } from '../support/e2e/s3.ts';
 import { startFlaky } from '../support/snapshots/flaky.ts';
 import { startSnapshots } from '../support/snapshots/host.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 const SHOP = 'aaaaaaaaaaaaaaaa';
 const MB = 2 ** 20;
@@ -76,6 +82,55 @@ test('a busy store is retried, and one that refuses is not', async (t) => {
   await assert.rejects(store.read('a'), MissingObject);
   assert.equal(asked.length, 6);
 });
+
+test('of two writers of one object, the one that has not seen the other is refused', async () => {
+  await using memory = await new MemoryStore().start();
+  const store = new S3Store(memory.place());
+  const first = await store.writeIf('a', Buffer.from('1'), null);
+  await assert.rejects(store.writeIf('a', Buffer.from('2'), null), ChangedObject);
+  memory.faults = { losesReplies: true };
+  const written = store.writeIf('a', Buffer.from('3'), first);
+  await eventually(() => memory.objects.get('a')!.body.toString() === '3', 'it is written');
+  memory.faults = {};
+  const third = await written;
+  await assert.rejects(store.writeIf('a', Buffer.from('4'), first), ChangedObject);
+  assert.deepEqual(await store.readTagged('a'), { bytes: Buffer.from('3'), etag: third });
+  await assert.rejects(store.writeIf('gone', Buffer.from('5'), third), ChangedObject);
+  assert.deepEqual([await store.has('a'), await store.has('gone')], [true, false]);
+});
+
+test('a file of 96 MB goes to the store and back without being loaded', async (t) => {
+  const bytes = 96 * MB;
+  let received = 0;
+  const server = createServer((request, response) => {
+    if (request.method === 'GET') {
+      response.writeHead(200, { 'content-length': bytes });
+      Readable.from(pieces(bytes)).pipe(response);
+      return;
+    }
+    assert.equal(request.headers['content-length'], String(bytes));
+    request.on('data', (chunk: Buffer) => {
+      received += chunk.length;
+    });
+    request.on('end', () => response.end());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const path = join(temporaryDirectory(t), 'file');
+  const store = new S3Store(placeAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`));
+  const before = process.memoryUsage.rss();
+  await store.readFile('a', path);
+  assert.equal(statSync(path).size, bytes);
+  await store.writeFile('a', path);
+  assert.equal(received, bytes);
+  const risen = process.memoryUsage.rss() - before;
+  assert.ok(risen < 64 * MB, `RSS rose by ${Math.round(risen / MB)} MB`);
+});
+
+function* pieces(bytes: number): Generator<Buffer> {
+  for (let left = bytes; left > 0; left -= MB) yield Buffer.alloc(MB, 1);
+}
 
 function placeAt(endpoint: string, settings?: Record<string, string>): S3Place {
   return {

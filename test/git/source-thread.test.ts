@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
+import { moveMain } from '../../runtime/git/commit.ts';
 import { DEPLOY_REF } from '../../runtime/git/repository.ts';
 import {
   commitBody,
@@ -45,8 +46,8 @@ function makeRepository(t: TestContext, width: number, levels: number) {
     parent: null,
     files: [{ path: 'new', bytes: 3, mode: null, delete: false, from: null }],
   };
-  const commit = () =>
-    commitBody(undefined, repository, scratch, Buffer.from(`${JSON.stringify(head)}\nabc`));
+  const commit = async () =>
+    (await commitBody(undefined, repository, scratch, Buffer.from(`${JSON.stringify(head)}\nabc`))).sha;
   return { repository, sha, git, commit };
 }
 
@@ -55,7 +56,9 @@ test('a tree is listed in parts, and a commit made, in a thread', async (t) => {
   const { items, more } = await listTree(undefined, repository, sha, { ...ALL, offset: 1 });
   assert.deepEqual([items.map(({ path }) => path), more], [['entry-0/entry-1', 'entry-0/entry-2'], true]);
   const made = await commit();
+  await moveMain(repository, { sha: made, before: sha });
   assert.equal(git(['rev-parse', DEPLOY_REF]), made);
+  await assert.rejects(moveMain(repository, { sha, before: sha }), { code: 'commit_conflict' });
   assert.equal(git(['show', `${made}:new`]), 'abc');
   await assert.rejects(findEntry(undefined, repository, made, 'none'), (error) => {
     assert.ok(error instanceof Refusal);

@@ -139,7 +139,7 @@ export interface TailedRequest {
 
 /** One step of a deploy. Steps are in the order of execution. */
 export interface DeployStep {
-  name: 'checkout' | 'install' | 'build' | 'bundle' | 'release' | 'cache' | 'start';
+  name: 'checkout' | 'install' | 'build' | 'bundle' | 'release' | 'cache' | 'store' | 'start';
   status: 'running' | 'done' | 'failed' | 'skipped';
   duration_ms: number | null;
 }

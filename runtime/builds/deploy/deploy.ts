@@ -103,7 +103,7 @@ export class Deploy {
   /** Adds the commit's message and author to the row. Never rejects: a deploy does not need them. */
   async describe(): Promise<void> {
     try {
-      const repository = this.#options.paths.repository(this.#origin);
+      const repository = await this.#options.apps.repository(this.#origin);
       this.#record.change(await describeCommit(repository, this.fact.sha));
     } catch (error) {
       log('warn', 'a commit could not be described', { deploy: this.fact.id, error: reason(error) });
@@ -174,6 +174,9 @@ export class Deploy {
         await this.#log.step('cache', `into ${prefill.binding}, files: ${prefill.files}`, () =>
           apps.prefill(app_id, id, prefill, this.#abort.signal),
         );
+      const code = apps.get(app_id)?.code;
+      if (code) await this.#log.step('store', 'in the bucket', () => code.releases.store(id));
+      this.#abort.signal.throwIfAborted();
       const served = apps.get(app_id)?.liveDeployId ?? null;
       const detail = served === null ? 'the first release' : `in the place of deploy ${served}`;
       await this.#log.step('start', detail, () =>

@@ -25,10 +25,12 @@ export type DeploySource =
   | { kind: 'release'; of: string }
   /** An uploaded version, in its directory, with lines for the log. */
   | { kind: 'upload'; directory: string; notes: string[] }
-  /** The release of a preview, in its directory. */
-  | { kind: 'preview'; directory: string; name: string }
+  /** The release of a preview. */
+  | { kind: 'preview'; appId: string; deployId: string; name: string }
   /** The live release, with other triggers. */
   | { kind: 'triggers'; triggers: Retriggered };
+
+type Placed = Extract<DeploySource, { kind: 'upload' | 'preview' }>;
 
 /** What making a release needs from the rest of the host. */
 export interface ReleaseOptions {
@@ -100,7 +102,7 @@ async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Dep
     sha,
     ref,
     url: urlOf(app.wanted.slug),
-    repository: paths.repository(origin),
+    repository: await apps.repository(origin),
     isPreview: origin !== app_id,
     scratch,
     releaseDirectory: paths.release(app_id, id),
@@ -110,7 +112,7 @@ async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Dep
     user,
     storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
     requireOutside: (named) => requireServices(named, { appId: app_id, apps, isPushed: true }),
-    liveReleaseDirectory: app.liveDeployId === null ? null : paths.release(app_id, app.liveDeployId),
+    liveReleaseDirectory: app.liveDeployId === null ? null : await apps.release(app_id, app.liveDeployId),
     isolation,
     limits,
     log,
@@ -120,13 +122,13 @@ async function buildCommit(options: ReleaseOptions, { deploy, log, signal }: Dep
 
 /** Takes the release of an earlier deploy. Its storage keeps the current names. */
 async function reuse(
-  { store, paths }: ReleaseOptions,
+  { store, paths, apps }: ReleaseOptions,
   { deploy: { id, app_id }, log }: Deployed,
   earlier: string,
   triggers?: Retriggered,
 ): Promise<Made> {
-  await log.step('release', `the one of deploy ${earlier}, without a build`, () =>
-    reuseRelease(paths.release(app_id, earlier), paths.release(app_id, id), id, triggers),
+  await log.step('release', `the one of deploy ${earlier}, without a build`, async () =>
+    reuseRelease(await apps.release(app_id, earlier), paths.release(app_id, id), id, triggers),
   );
   return { storage: store.apps.storageNames(app_id), tidied: NOTHING_TO_TIDY };
 }
@@ -135,7 +137,7 @@ async function reuse(
 async function place(
   { store, paths, apps }: ReleaseOptions,
   { deploy: { id, app_id, sha, version }, log }: Deployed,
-  source: Extract<DeploySource, { kind: 'upload' | 'preview' }>,
+  source: Placed,
   live: string | null,
 ): Promise<Made> {
   const directory = paths.release(app_id, id);
@@ -144,16 +146,20 @@ async function place(
   const isPromoted = source.kind === 'preview';
   if (!isPromoted) for (const note of source.notes) log.line(note);
   const what = isPromoted ? `that of the preview ${source.name}` : 'what was uploaded';
-  const storage = await log.step('release', `${what}; nothing is built`, () =>
-    placeUpload(source.directory, directory, {
+  const storage = await log.step('release', `${what}; nothing is built`, async () =>
+    placeUpload(await directoryOf(apps, source), directory, {
       deployId: id,
       sha,
       version,
       storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
-      live: live && paths.release(app_id, live),
+      live: live && (await apps.release(app_id, live)),
       isCopied: isPromoted || isPreview,
       isPreview,
     }),
   );
   return { storage, tidied: NOTHING_TO_TIDY };
+}
+
+async function directoryOf(apps: Apps, source: Placed): Promise<string> {
+  return source.kind === 'upload' ? source.directory : apps.release(source.appId, source.deployId);
 }

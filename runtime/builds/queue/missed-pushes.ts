@@ -1,6 +1,8 @@
 // Retries deploys that failed because the host ended or the disk was full.
+import { existsSync } from 'node:fs';
 import type { DeployFact } from '../../../handlers/contract/host/host-calls.ts';
 import type { HostStore } from '../../../sqlite/host/index.ts';
+import type { Apps } from '../../apps/apps.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import type { BranchChanges } from '../../git/branch-changes.ts';
 import { DEPLOY_REF, removeCutPushes } from '../../git/repository.ts';
@@ -14,6 +16,7 @@ import type { DeployRequests } from './requests.ts';
 export interface MissedDeploysOptions {
   store: HostStore;
   paths: Layout;
+  apps: Pick<Apps, 'repository'>;
   requests: DeployRequests;
   changes: BranchChanges;
   /** Whether deploys are stopped for lack of disk space. */
@@ -74,14 +77,16 @@ export class MissedDeploys {
   }
 
   async #lookAt(appId: string): Promise<void> {
-    const { store, paths, requests, changes, hasRoom } = this.#options;
+    const { store, paths, apps, requests, changes, hasRoom } = this.#options;
     const rollback = cutRollback(store.deploys.last(appId, 2));
     if (rollback !== null && store.deploys.find(appId, rollback)?.can_roll_back) {
       log('info', 'a rollback was cut and is made now', { app: appId, deploy: rollback });
       requests.rollback(appId, rollback);
       return;
     }
-    const tip = await deployTip(paths.repository(appId));
+    // One that is only in the bucket is brought to the disk when it is used.
+    if (!existsSync(paths.repository(appId))) return;
+    const tip = await deployTip(await apps.repository(appId));
     // Asked after the branch was read: a change that ended in between has its deploy by now. Rollbacks and commits
     // that are deployed again do not count: they move no branch.
     if (tip === null || changes.has(appId)) return;

@@ -60,14 +60,15 @@ export class DeployRequests {
    * @throws {Error} while the host is stopping
    */
   rollback(appId: string, deployId: string, by?: string): Deploy {
-    const { store, paths } = this.#options;
+    const { store, paths, apps } = this.#options;
     const earlier = store.deploys.find(appId, deployId);
     if (earlier === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
     if (earlier.status !== 'live' && earlier.status !== 'replaced') {
       throw new Refusal(409, 'release_unavailable', `deploy ${deployId} never went live (${earlier.status})`);
     }
     // A release that is being removed may still exist in part.
-    if (!earlier.can_roll_back || !existsSync(paths.release(appId, deployId))) {
+    const isInBucket = apps.get(appId)?.code != null;
+    if (!earlier.can_roll_back || !(isInBucket || existsSync(paths.release(appId, deployId)))) {
       throw new Refusal(409, 'release_unavailable', `the release of deploy ${deployId} is no longer kept`);
     }
     const { sha, ref, message, author } = earlier;
@@ -86,7 +87,7 @@ export class DeployRequests {
    * @throws {Error} while the host is stopping
    */
   async again(appId: string, deployId: string | null, by?: string): Promise<Deploy> {
-    const { store, paths } = this.#options;
+    const { store, apps } = this.#options;
     const earlier = deployId === null ? null : store.deploys.find(appId, deployId);
     if (earlier === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
     if (earlier?.sha === '')
@@ -95,7 +96,7 @@ export class DeployRequests {
         'ref_not_found',
         `deploy ${deployId} was uploaded, so there is no commit to build; roll back to it`,
       );
-    const sha = await resolveCommit(paths.repository(appId), earlier?.sha ?? DEPLOY_REF);
+    const sha = await resolveCommit(await apps.repository(appId), earlier?.sha ?? DEPLOY_REF);
     if (sha === null) {
       const missing = earlier
         ? `the repository no longer has commit ${earlier.sha}`
@@ -127,22 +128,20 @@ export class DeployRequests {
 
   /**
    * Records a deploy of the release of a preview, and runs it when its turn comes.
-   * @param preview.directory directory of its release
+   * @param preview.appId the preview's own id
+   * @param preview.deployId of its release
    * @param preview.versionId id of the uploaded version; null for a branch
    * @param by the commit, author and version that the deploy shows
    * @throws {Error} while the host is stopping
    */
   promote(
     appId: string,
-    { name, directory, versionId }: { name: string; directory: string; versionId: string | null },
+    preview: { name: string; appId: string; deployId: string; versionId: string | null },
     by: Pick<DeployFact, 'sha' | 'ref' | 'message' | 'author' | 'version'>,
   ): Deploy {
+    const { versionId, ...source } = preview;
     const id = versionId === null ? newId() : this.#idOf(appId, versionId);
-    return this.#queue.add(
-      { app_id: appId, ...by, trigger: 'promote' },
-      { kind: 'preview', directory, name },
-      id,
-    );
+    return this.#queue.add({ app_id: appId, ...by, trigger: 'promote' }, { kind: 'preview', ...source }, id);
   }
 
   /**

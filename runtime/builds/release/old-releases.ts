@@ -34,9 +34,11 @@ export async function removeOldReleases(
     store.deploys.prune(appId, DEPLOYS_LIMIT, [...keep, ...pushed]);
   });
   onFacts();
-  if (live === null) return;
   await store.synced();
+  await apps.get(appId)?.code?.releases.keepOnly(keep);
+  if (live === null) return;
   const releases = paths.releases(appId);
-  const removed = (await readdir(releases)).filter((name) => !keep.has(name));
+  // A kept one may just be coming from the bucket.
+  const removed = (await readdir(releases)).filter((name) => !keep.has(name.replace(/\.new$/, '')));
   await Promise.all(removed.map((name) => removeTree(join(releases, name))));
 }

@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RELEASE_FILE, type Release, type Triggers } from '../../../bundler/release.ts';
 import type { DeployVersion } from '../../../handlers/contract/host/host-calls.ts';
+import { syncFiles } from '../../disk/publish.ts';
 import { removeTree } from '../../disk/remove.ts';
 import { runChild } from '../../processes/child.ts';
 import { limited } from '../../resources/limited.ts';
@@ -97,12 +98,6 @@ export async function placeUpload(
 async function copyTree(from: string, to: string, how: '-l' | '--reflink=auto'): Promise<void> {
   await removeTree(to);
   await runChild([...limited(), 'cp', '-a', how, '--', from, to], { timeoutMs: TIMEOUT_MS });
-  if (how !== '-l')
-    await runChild([...limited(), 'find', to, '-type', 'f', '-exec', 'sync', '--', '{}', '+'], {
-      timeoutMs: TIMEOUT_MS,
-    });
-  // The files are on the disk, the folders that name them are new.
-  await runChild([...limited(), 'find', to, '-type', 'd', '-exec', 'sync', '--', '{}', '+'], {
-    timeoutMs: TIMEOUT_MS,
-  });
+  // Linked files are on the disk, the folders that name them are new.
+  await syncFiles(to, how === '-l' ? ['d'] : ['f', 'd']);
 }

@@ -9,8 +9,8 @@ import { pipeline } from 'node:stream/promises';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { removeTree } from '../../disk/remove.ts';
+import type { MadeCommit } from '../../git/commit.ts';
 import { gitEnvironment } from '../../git/environment.ts';
-import { runGit } from '../../git/git.ts';
 import { gitProgram } from '../../git/program.ts';
 import { DEPLOY_REF } from '../../git/repository.ts';
 import { strictness } from '../../git/smart-http.ts';
@@ -39,7 +39,6 @@ const DEADLINE_MS = 300_000;
 const SLOW = { bytes: 1_000, seconds: 30 };
 /** Number of git's last lines that are searched for the reason of a failure. */
 const EXPLAINING_LINES = 20;
-const NO_SHA = '0'.repeat(40);
 /** The user that runs the fetch when the host is root. No app uses it. */
 const NOBODY: User = { uid: 65_534, gid: 65_534 };
 /** Fetches one branch, packs what it has, and prints its commit. */
@@ -64,19 +63,19 @@ export class Imports {
   }
 
   /**
-   * Brings the default branch of the repository at `url` into an empty one, as main.
+   * Brings the default branch of the repository at `url` into an empty one, for `moveMain`.
    * Accounts take turns.
    * @param url of https, without a user name
-   * @returns the commit that main is at
    * @throws {Refusal} `commit_conflict` when there are commits, `import_failed` with the reason, `rate_limited`
    * @throws the signal's reason once it is aborted
    */
-  async import(owner: string, repository: string, url: URL, signal: AbortSignal): Promise<string> {
+  async import(owner: string, repository: string, url: URL, signal: AbortSignal): Promise<MadeCommit> {
     try {
       return await this.#queue.run({ owner, signal }, async () => {
         await requireEmpty(repository);
         const deadline = AbortSignal.timeout(DEADLINE_MS);
-        return this.#import(repository, url, AbortSignal.any([signal, deadline]));
+        const sha = await this.#import(repository, url, AbortSignal.any([signal, deadline]));
+        return { sha, before: null };
       });
     } catch (error) {
       if (error instanceof QueueFull) throw new Refusal(429, 'rate_limited', error.message);
@@ -96,10 +95,6 @@ export class Imports {
       const sha = await this.#fetch(url, addresses, scratch, signal);
       await takePack(repository, join(scratch, 'project'), limits.worktreeMb, signal);
       if ((await resolveCommit(repository, sha)) !== sha) throw new Error('its pack has no such commit');
-      await runGit(repository, ['update-ref', DEPLOY_REF, sha, NO_SHA]).catch(async (error: unknown) => {
-        await requireEmpty(repository);
-        throw error;
-      });
       return sha;
     } finally {
       await removeTree(scratch);

@@ -8,7 +8,6 @@ import type { Apps } from '../../apps/apps.ts';
 import { type Secrets, TooManySecrets } from '../../apps/secrets.ts';
 import { maskOf } from '../../builds/deploy/mask.ts';
 import { readRelease } from '../../builds/release/release.ts';
-import type { Layout } from '../../disk/data-directory.ts';
 import { reason } from '../../log.ts';
 import { Refusal } from '../../refusal.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
@@ -19,11 +18,9 @@ export type SecretCall = Extract<HostCall, `${string}/secrets`>;
 export function secretRoutes({
   apps,
   secrets,
-  paths,
 }: {
   apps: Apps;
   secrets: Secrets;
-  paths: Layout;
 }): Pick<HostRoutes, SecretCall> {
   const requireApp = (id: string) => {
     if (!apps.get(id)) throw new Refusal(404, 'app_not_found', 'no such app');
@@ -40,7 +37,7 @@ export function secretRoutes({
   /** @throws {Refusal} naming a secret whose new value no Hyperdrive binding of the live release could use */
   const requireConnectionStrings = async (id: string, changes: SecretChanges) => {
     const { liveDeployId } = apps.get(id)!;
-    const release = liveDeployId === null ? null : await readRelease(paths.release(id, liveDeployId));
+    const release = liveDeployId === null ? null : await readRelease(await apps.release(id, liveDeployId));
     for (const name of hyperdriveNames(release?.outward)) {
       const value = Object.hasOwn(changes, name) ? changes[name]! : null;
       if (value !== null && !isConnectionString(value))

@@ -10,6 +10,7 @@ import type { Imports } from '../../builds/source/import.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import type { DiskWatch } from '../../disk/disk-watch.ts';
 import type { BranchChanges } from '../../git/branch-changes.ts';
+import { type MadeCommit, moveMain, updateOfMain } from '../../git/commit.ts';
 import { startGit } from '../../git/git.ts';
 import { DEPLOY_REF } from '../../git/repository.ts';
 import { requireBase, requireCommit, resolveCommit } from '../../git/source.ts';
@@ -74,7 +75,7 @@ async function tree(
   { words, query }: Call,
   signal: AbortSignal,
 ): Promise<HostCalls['GET /apps/:id/source/tree']['answer']> {
-  const repository = repositoryOf(options, words);
+  const repository = await repositoryOf(options, words);
   const sha = await requireCommit(repository, query.get('ref'));
   if (sha === null) return { sha, items: [], more: false };
   const path = query.get('path') ?? '';
@@ -92,7 +93,7 @@ async function entry(
   { words, query }: Call,
   signal: AbortSignal,
 ): Promise<HostCalls['GET /apps/:id/source/entry']['answer']> {
-  const repository = repositoryOf(options, words);
+  const repository = await repositoryOf(options, words);
   const path = query.get('path') ?? '';
   const commit = await requireCommit(repository, query.get('ref'));
   if (commit === null) throw new Refusal(404, 'path_not_found', 'nothing was pushed yet');
@@ -104,7 +105,7 @@ async function entry(
 
 /** Streams a part of a file. A response header says whether the file is binary. */
 async function blob(options: SourceOptions, { response, words, query }: Call): Promise<void> {
-  const child = await startGit(repositoryOf(options, words), ['cat-file', 'blob', words[1]!]);
+  const child = await startGit(await repositoryOf(options, words), ['cat-file', 'blob', words[1]!]);
   const end = () => {
     child.end();
     // A paused pipe would never close.
@@ -165,7 +166,7 @@ async function diff(
   { words, query }: Call,
   signal: AbortSignal,
 ): Promise<HostCalls['GET /apps/:id/source/diff']['answer']> {
-  const repository = repositoryOf(options, words);
+  const repository = await repositoryOf(options, words);
   const [from, to] = [query.get('from'), query.get('to')];
   const before =
     from === null ? await liveCommit(options, repository, words[0]!) : await requireBase(repository, from);
@@ -189,7 +190,7 @@ async function commit(
   { request, words }: Call,
 ): Promise<HostCalls['POST /apps/:id/source/commit']['answer']> {
   requireRoom(options.disk);
-  repositoryOf(options, words);
+  requireApp(options, words);
   const body = await readBody(request, HOST_COMMIT_BYTES);
   // No signal: a commit continues when its client has left.
   return change(options, words, 'commit', (repository) =>
@@ -209,30 +210,39 @@ async function startFrom(
 }
 
 /**
- * Changes main with `make`, and deploys the new tip.
- * @param make changes main of the repository and returns its new commit
+ * Moves main to the commit that `make` makes, and deploys it.
  */
 async function change(
   options: SourceOptions,
   words: string[],
   trigger: DeployTrigger,
-  make: (repository: string) => Promise<string>,
+  make: (repository: string) => Promise<MadeCommit>,
 ): Promise<{ sha: string; deploy_id: string }> {
-  const { disk, requests, changes, outbox } = options;
+  const { apps, disk, requests, changes, outbox, paths } = options;
   requireRoom(disk);
   const appId = words[0]!;
-  const repository = repositoryOf(options, words);
-  const deploy = async () =>
-    requests.commit({ appId, sha: await make(repository), ref: DEPLOY_REF, trigger });
-  const { fact } = await changes.during(appId, deploy());
+  requireApp(options, words);
+  const stored = apps.get(appId)!.code?.repository;
+  const move = async () => {
+    const repository = paths.repository(appId);
+    const made = await make(repository);
+    await stored?.store([updateOfMain(made)]);
+    await moveMain(repository, made);
+    return requests.commit({ appId, sha: made.sha, ref: DEPLOY_REF, trigger });
+  };
+  const { fact } = await changes.during(appId, stored ? stored.during(move) : move());
   // So that the next list of deploys contains this one.
   await outbox.flushed(FLUSH_MS);
   return { sha: fact.sha, deploy_id: fact.id };
 }
 
-function repositoryOf({ apps, paths }: SourceOptions, [appId]: string[]): string {
+function requireApp({ apps }: SourceOptions, [appId]: string[]): void {
   if (!apps.get(appId!)) throw new Refusal(404, 'app_not_found', 'no such app');
-  return paths.repository(appId!);
+}
+
+async function repositoryOf(options: SourceOptions, words: string[]): Promise<string> {
+  requireApp(options, words);
+  return options.apps.repository(words[0]!);
 }
 
 /** Queues work on a repository, fairly between accounts. */

@@ -91,14 +91,16 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
     'GET /apps/:id/release': async ({ words, query }) => {
       const [appId] = words as [string];
       requireApp(options, appId);
-      const { store, paths } = options;
+      const { store } = options;
       const names = { ...emptyNames(), ...store.apps.storageNames(appId) };
       const asked = query.get('deploy');
       if (asked !== null && !ID.test(asked)) return null;
       const bundle = asked === null ? null : await uploads.bundle(appId, asked);
       if (bundle !== null) return describedBundle(asked!, bundle, names);
       const release =
-        asked === null ? await liveRelease(options, appId) : await readRelease(paths.release(appId, asked));
+        asked === null
+          ? await liveRelease(options, appId)
+          : await readRelease(await options.apps.release(appId, asked));
       return release && described(release, names);
     },
   };
@@ -175,7 +177,7 @@ async function untilEnded({ outbox }: UploadOptions, deploy: Deploy): Promise<De
 async function liveRelease(options: UploadOptions, appId: string): Promise<Release | null> {
   requireApp(options, appId);
   const live = options.apps.get(appId)?.liveDeployId ?? null;
-  return live === null ? null : readRelease(options.paths.release(appId, live));
+  return live === null ? null : readRelease(await options.apps.release(appId, live));
 }
 
 /** Describes a release with the storage names of the project. */

@@ -50,6 +50,8 @@ export interface Place {
   services?: ServiceAccess;
   /** The app's cluster. Left out for an app that keeps its data on this machine. */
   cluster?: AppCluster | undefined;
+  /** Brings a release to its directory. Left out for an app that keeps its code on this machine. */
+  load?: (directory: string) => Promise<void>;
   /** Private addresses and CIDR ranges that the app may reach. Default: none. */
   egress?: readonly string[];
   /** The app's access to each running outward service. */
@@ -164,7 +166,7 @@ export class Launcher {
     signal: AbortSignal,
   ): Promise<CellFiles> {
     const { workerd, user, memoryMb, directories, cluster } = this.#place;
-    const files = await this.#files.of(directory, Object.keys(secrets));
+    const files = await this.#filesOf(directory, secrets);
     if (files.config === this.#migrated) return files;
     await migrate({
       workerd,
@@ -211,13 +213,18 @@ export class Launcher {
 
   /** Returns the parts of a release that have work to do by themselves. */
   async dueWork(directory: string): Promise<DueWork> {
-    return (await this.#files.of(directory, Object.keys(this.#place.secrets()))).due;
+    return (await this.#filesOf(directory, this.#place.secrets())).due;
+  }
+
+  async #filesOf(directory: string, secrets: object): Promise<CellFiles> {
+    await this.#place.load?.(directory);
+    return this.#files.of(directory, Object.keys(secrets));
   }
 
   /** Tries a release on temporary storage, beside the one that serves; see `tryRelease`. */
   async try({ directory }: ReleaseRef, signal: AbortSignal): Promise<string[]> {
     const secrets = this.#place.secrets();
-    const { trialConfig } = await this.#files.of(directory, Object.keys(secrets));
+    const { trialConfig } = await this.#filesOf(directory, secrets);
     const release = { directory, config: trialConfig, environment: secretEnvironment(secrets) };
     return tryRelease(this.#place, release, signal);
   }

@@ -116,6 +116,7 @@ export class Capture {
   async app(app: CapturedApp): Promise<Part> {
     const { id, slug, liveDeployId } = app;
     const files = new Map<string, FileEntry>();
+    if (app.isInBucket) this.#requireCode(app);
     await this.#repository(this.#paths.repository(id), files);
     if (liveDeployId !== null) await this.#own(this.#paths.release(id, liveDeployId), {}, files);
     await this.#storageOf(app, files);
@@ -149,6 +150,12 @@ export class Capture {
     });
     this.#requireImported(id);
     for (const file of captured) files.set(file.path, file);
+  }
+
+  #requireCode({ id, liveDeployId }: CapturedApp): void {
+    const release = liveDeployId === null ? [] : [this.#paths.release(id, liveDeployId)];
+    if (![this.#paths.repository(id), ...release].every((path) => existsSync(path)))
+      throw new Error('its code could not be read from the bucket');
   }
 
   #requireImported(id: string): void {

@@ -302,7 +302,7 @@ test('the last push counts as deployed after any number of uploads and rollbacks
   const [last] = store.deploys.last(APP, 1);
   let looks = 0;
   const missed = new MissedDeploys({
-    ...{ store, paths, requests, everyMs: 10, hasRoom: () => true, changes: new BranchChanges() },
+    ...{ store, paths, apps, requests, everyMs: 10, hasRoom: () => true, changes: new BranchChanges() },
     paused: () => ++looks > 2,
   });
   missed.start();
@@ -461,10 +461,10 @@ test('a preview that gets a push while it expires is kept', async (t) => {
 });
 
 test('the check for missed deploys runs again after a failure', async (t) => {
-  const { paths, requests, store } = await makeQueue(t, { 'index.html': 'hello' });
+  const { apps, paths, requests, store } = await makeQueue(t, { 'index.html': 'hello' });
   let looks = 0;
   const missed = new MissedDeploys({
-    ...{ store, paths, requests, everyMs: 10, hasRoom: () => true, changes: new BranchChanges() },
+    ...{ store, paths, apps, requests, everyMs: 10, hasRoom: () => true, changes: new BranchChanges() },
     paused: () => {
       if (++looks === 1) throw new Error('the disk cannot be read');
       return false;

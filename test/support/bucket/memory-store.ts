@@ -18,6 +18,8 @@ export interface Faults {
   isBusy?: boolean;
   /** Never answers. */
   hangs?: boolean;
+  /** Carries out writes whose name ends so, and does not answer them. */
+  hangsAfter?: string;
   /** Resets connections. */
   cuts?: boolean;
   /** Carries writes out, and resets the connection instead of an answer. */
@@ -45,6 +47,10 @@ export class MemoryStore {
   readonly objects = new Map<string, Kept>();
   readonly asked: Asked[] = [];
   faults: Faults = {};
+  /** Writes that `hangsAfter` has left without an answer. */
+  hanging = 0;
+  /** Whether a write of a name is answered with 403. */
+  refuses: (key: string) => boolean = () => false;
   readonly #server = createServer((request, response) => void this.#answer(request, response));
   readonly #sockets = new Set<Socket>();
 
@@ -119,8 +125,16 @@ export class MemoryStore {
         return;
       }
     }
+    if (this.refuses(key)) {
+      this.#fail(response, 403, 'AccessDenied');
+      return;
+    }
     const etag = `"${hash('md5', body)}"`;
     this.objects.set(key, { body, etag, at: new Date().toISOString() });
+    if (this.faults.hangsAfter && key.endsWith(this.faults.hangsAfter)) {
+      this.hanging++;
+      return;
+    }
     if (this.faults.losesReplies) response.socket?.resetAndDestroy();
     else response.writeHead(200, { etag }).end();
   }

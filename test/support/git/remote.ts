@@ -5,7 +5,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { createRepository, writeHooks } from '../../../runtime/git/repository.ts';
+import { createRepository, writeAskingHooks, writeHooks } from '../../../runtime/git/repository.ts';
 import { type GitRequest, type Role, serveGit } from '../../../runtime/git/smart-http.ts';
 import { temporaryDirectory } from '../temporary.ts';
 
@@ -19,25 +19,36 @@ export interface Seen {
   headers: IncomingHttpHeaders;
 }
 
+/** What a repository in the bucket does around git. */
+interface InBucket extends Required<Pick<GitRequest, 'onPrepared'>> {
+  before: (isPush: boolean, serve: () => Promise<void>) => Promise<void>;
+}
+
 /** Serves an empty repository. `url` is that of the role admin; `as` returns the URL of another role. */
 export async function remote(
   t: TestContext,
   onPush: GitRequest['onPush'] = (_, output) => output.end(),
   directory = temporaryDirectory(t),
+  bucket: InBucket | null = null,
 ) {
   const repository = join(directory, 'app.git');
   const hooks = join(directory, 'hooks');
   const work = join(directory, 'work');
   const seen: Seen[] = [];
-  await createRepository(repository);
-  writeHooks(hooks);
+  if (bucket === null) await createRepository(repository);
+  if (bucket === null) writeHooks(hooks);
+  else writeAskingHooks(hooks);
   const server = createServer((request, response) => {
     const [path = '', query = ''] = request.url!.split('?');
     const [, role, ...service] = path.split('/');
     seen.push({ method: request.method!, path: service.join('/'), headers: request.headers });
     const asked = { service: service.join('/'), role: role as Role, query };
-    const git = { repository, hooks, floorMb: FLOOR_MB, onPush, ...asked };
-    serveGit(git, request, response);
+    const onPrepared = bucket ? { onPrepared: bucket.onPrepared } : {};
+    const git = { repository, hooks, floorMb: FLOOR_MB, onPush, ...onPrepared, ...asked };
+    const serve = () => serveGit(git, request, response);
+    if (bucket === null) return void serve();
+    const isPush = `${asked.service} ${query}`.includes('git-receive-pack');
+    bucket.before(isPush, serve).catch((error: Error) => response.writeHead(503).end(error.message));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -1,0 +1,128 @@
+// The releases of an app in the bucket, each as one archive. A release never changes, so the copy on the disk is right or missing.
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { publish, syncFiles } from '../../disk/publish.ts';
+import { removeTree } from '../../disk/remove.ts';
+import { log, reason } from '../../log.ts';
+import { runChild } from '../../processes/child.ts';
+import { limited } from '../../resources/limited.ts';
+import type { S3Place } from '../place.ts';
+import { CodeFolder } from './code-folder.ts';
+
+/** Timeout of packing or unpacking, in ms. */
+const DEADLINE_MS = 10 * 60_000;
+const ARCHIVE = '.tar.gz';
+
+export interface BucketReleasesOptions {
+  place: S3Place;
+  appId: string;
+  /** Returns the directory of a release. */
+  directory: (deployId: string) => string;
+  /** An existing directory for temporary files. */
+  scratch: string;
+  /** Resolves when the bucket may be used. @throws {Error} why it may not */
+  ready: () => Promise<void>;
+  /** Whether the app was deleted. */
+  isDeleted: () => boolean;
+}
+
+export class BucketReleases {
+  readonly #options: BucketReleasesOptions;
+  readonly #folder: CodeFolder;
+  /** Releases that are known to be in the bucket, or are being stored. */
+  readonly #stored = new Set<string>();
+  readonly #loading = new Map<string, Promise<void>>();
+
+  constructor(options: BucketReleasesOptions) {
+    this.#options = options;
+    this.#folder = new CodeFolder(options.place, options.appId, 'releases', options.ready);
+  }
+
+  /** Stores a release. @throws {Error} when the bucket does not take it */
+  async store(deployId: string): Promise<void> {
+    const { directory, scratch, isDeleted } = this.#options;
+    const work = await mkdtemp(join(scratch, 'archive-'));
+    try {
+      const archive = join(work, 'archive');
+      await tar('-czf', archive, '-C', directory(deployId), '.');
+      await this.#folder.send(deployId + ARCHIVE, archive);
+    } catch (error) {
+      throw new Error(`the bucket did not take the release: ${reason(error)}`);
+    } finally {
+      await removeTree(work);
+    }
+    this.#stored.add(deployId);
+    // Its folder may have been removed meanwhile.
+    if (isDeleted()) await this.#folder.remove(deployId + ARCHIVE);
+  }
+
+  /** Brings a release to the disk, if it is not there. @throws {MissingObject}; {Error} when the bucket does not answer */
+  async load(deployId: string): Promise<void> {
+    if (existsSync(this.#options.directory(deployId))) {
+      void this.#storeIfMissing(deployId);
+      return;
+    }
+    const loading =
+      this.#loading.get(deployId) ??
+      this.#load(deployId).finally(() => {
+        this.#loading.delete(deployId);
+      });
+    this.#loading.set(deployId, loading);
+    await loading;
+  }
+
+  /** Removes all other releases from the bucket. Never rejects: the next call does it. */
+  async keepOnly(deployIds: ReadonlySet<string>): Promise<void> {
+    try {
+      for (const { name } of await this.#folder.list())
+        if (!deployIds.has(basename(name, ARCHIVE))) await this.#folder.remove(name);
+    } catch (error) {
+      const { appId: app } = this.#options;
+      log('warn', 'old releases are still in the bucket', { app, error: reason(error) });
+    }
+  }
+
+  /** Stores a release of before Cellar kept them in the bucket, or of a snapshot. Never rejects. */
+  async #storeIfMissing(deployId: string): Promise<void> {
+    if (this.#stored.has(deployId)) return;
+    this.#stored.add(deployId);
+    try {
+      if (!(await this.#folder.has(deployId + ARCHIVE))) await this.store(deployId);
+    } catch (error) {
+      this.#stored.delete(deployId);
+      const { appId: app } = this.#options;
+      log('warn', 'a release is not in the bucket yet; its next start tries again', {
+        app,
+        error: reason(error),
+      });
+    }
+  }
+
+  async #load(deployId: string): Promise<void> {
+    const { directory, scratch } = this.#options;
+    const target = directory(deployId);
+    const beside = `${target}.new`;
+    const work = await mkdtemp(join(scratch, 'archive-'));
+    try {
+      const archive = join(work, 'archive');
+      await this.#folder.receive(deployId + ARCHIVE, archive);
+      await removeTree(beside);
+      await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+      await mkdir(beside, { mode: 0o700 });
+      await tar('-xzpf', archive, '--no-same-owner', '-C', beside);
+      await syncFiles(beside);
+      await publish(beside, target);
+    } catch (error) {
+      await removeTree(beside);
+      throw error;
+    } finally {
+      await removeTree(work);
+    }
+    this.#stored.add(deployId);
+  }
+}
+
+async function tar(...words: string[]): Promise<void> {
+  await runChild([...limited(), 'tar', ...words], { timeoutMs: DEADLINE_MS });
+}

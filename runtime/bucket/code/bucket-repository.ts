@@ -1,0 +1,265 @@
+// The repository of an app in the bucket: `refs.json` names the refs and the packs that have their objects. It changes before the
+// refs on the disk do, so the disk only ever lags behind, as when the host is killed in between; the next use mends that.
+import { existsSync } from 'node:fs';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createRepository } from '../../git/repository.ts';
+import type { RefUpdate } from '../../git/smart-http.ts';
+import { log, logRarely, reason } from '../../log.ts';
+import { SerialQueue } from '../../queues/serial-queue.ts';
+import { Refusal } from '../../refusal.ts';
+import type { S3Place } from '../place.ts';
+import { ChangedObject } from '../store.ts';
+import { CodeFolder } from './code-folder.ts';
+import { addPack, hasPack, makePack, withScratch } from './packs.ts';
+import { areSame, changed, type Refs, readRefs, removeLocks, setRefs } from './refs.ts';
+
+const REFS = 'refs.json';
+const PACKS = 'packs/';
+/** In the repository: what it had last of the bucket's. */
+const MARKER = 'cellar-bucket.json';
+/** Packs are made one whenever there are another so many of them. */
+const MOST_PACKS = 20;
+
+/** The content of `refs.json`. */
+interface Content {
+  format: 1;
+  refs: Refs;
+  /** Names of packs, without `.pack`. */
+  packs: string[];
+}
+
+/** What the bucket has; `etag` is null when it has nothing yet. */
+type Known = Omit<Content, 'format'> & { etag: string | null };
+
+export interface BucketRepositoryOptions {
+  place: S3Place;
+  appId: string;
+  /** The path of the repository on the disk. */
+  path: string;
+  /** Resolves when the bucket may be used. @throws {Error} why it may not */
+  ready: () => Promise<void>;
+  /** Whether the app was deleted. */
+  isDeleted: () => boolean;
+}
+
+export class BucketRepository {
+  readonly #path: string;
+  readonly #appId: string;
+  readonly #folder: CodeFolder;
+  readonly #ready: () => Promise<void>;
+  readonly #isDeleted: () => boolean;
+  /** Null before the first reading, and when a write may have been carried out or not. */
+  #known: Known | null = null;
+  /** Whether the refs on the disk are known to be those in the bucket. */
+  #isEqual = false;
+  /** Changes under way, which make the disk equal by themselves. */
+  #changes = 0;
+  /** Reads and writes of the bucket, one at a time. */
+  readonly #work = new SerialQueue();
+
+  constructor({ place, appId, path, ready, isDeleted }: BucketRepositoryOptions) {
+    this.#path = path;
+    this.#appId = appId;
+    this.#ready = ready;
+    this.#isDeleted = isDeleted;
+    this.#folder = new CodeFolder(place, appId, 'repository', ready);
+  }
+
+  /**
+   * Resolves when the repository on the disk has what the bucket has. During an outage it may lack the changes of another
+   * machine.
+   * @throws {Refusal} 503 when the bucket does not answer and the disk has no copy
+   */
+  async open(): Promise<void> {
+    if (this.#isMended) return;
+    try {
+      await this.#equalise();
+    } catch (error) {
+      if (!(await this.#hasCopy())) throw awayError('load the repository from', error);
+      logRarely('warn', 'a repository is read as the disk has it: the bucket does not answer', {
+        app: this.#appId,
+        error: reason(error),
+      });
+    }
+  }
+
+  /**
+   * Runs a change of the repository, which calls `store` before it moves refs.
+   * @throws {Refusal} 503 when the bucket does not answer; what `change` throws
+   */
+  async during<T>(change: () => Promise<T>): Promise<T> {
+    try {
+      await this.#ready();
+      if (!this.#isMended) await this.#equalise();
+    } catch (error) {
+      throw awayError('change the repository in', error);
+    }
+    this.#changes++;
+    try {
+      return await change();
+    } finally {
+      this.#changes--;
+      void this.#settle();
+    }
+  }
+
+  /**
+   * Stores an update of refs in the bucket, with the objects that it needs. Call it within `during`, before the refs on the disk
+   * move; the objects must be on the disk.
+   * @throws {Refusal} 409 when a ref is not where the update expects it, 503 when the bucket does not take it
+   */
+  store(updates: readonly RefUpdate[]): Promise<void> {
+    return this.#work.run(async () => {
+      try {
+        const known = await this.#read();
+        await this.#write(known, changed(known.refs, updates));
+      } catch (error) {
+        if (error instanceof Refusal) throw error;
+        throw awayError('store this in', error);
+      }
+    });
+  }
+
+  get #isMended(): boolean {
+    return this.#isEqual || (this.#changes > 0 && this.#known !== null);
+  }
+
+  /** Whether the disk has a copy that was whole once. */
+  async #hasCopy(): Promise<boolean> {
+    if (existsSync(join(this.#path, MARKER))) return true;
+    return existsSync(this.#path) && Object.keys(await readRefs(this.#path)).length > 0;
+  }
+
+  /** Brings the disk up to date after a change, and makes many packs one. Never rejects. */
+  async #settle(): Promise<void> {
+    if (this.#changes > 0) return;
+    try {
+      if (!this.#isEqual) await this.#equalise();
+      const { length } = this.#known!.packs;
+      if (length >= MOST_PACKS && length % MOST_PACKS === 0) await this.#work.run(() => this.#consolidate());
+    } catch (error) {
+      log('warn', 'a repository could not be tidied up after a change; its next use does it', {
+        app: this.#appId,
+        error: reason(error),
+      });
+    }
+  }
+
+  /** Makes the disk what the bucket is. If the bucket has nothing yet, it gets what the disk has. */
+  #equalise(): Promise<void> {
+    return this.#work.run(async () => {
+      if (this.#isMended) return;
+      const known = await this.#read();
+      // Its files must not come back.
+      if (this.#isDeleted()) throw new Refusal(404, 'app_not_found', 'the app was deleted');
+      await createRepository(this.#path);
+      if (this.#changes === 0) await removeLocks(this.#path);
+      const local = await readRefs(this.#path);
+      const marker = await this.#readMarker();
+      if (known.etag === null) {
+        if (Object.keys(local).length > 0) await this.#write(known, local);
+      } else if (!areSame(local, known.refs)) {
+        await this.#load(known.packs.filter((name) => marker?.packs.includes(name) !== true));
+        await this.#setRefs(local, known.refs);
+      }
+      if (marker === null || marker.etag !== this.#known!.etag) await this.#writeMarker();
+      this.#isEqual = true;
+    });
+  }
+
+  /** Returns what the bucket has, as last read or written. */
+  async #read(): Promise<Known> {
+    if (this.#known !== null) return this.#known;
+    const found = await this.#folder.read(REFS);
+    const content: Content =
+      found === null ? { format: 1, refs: {}, packs: [] } : JSON.parse(found.bytes.toString('utf8'));
+    const { format, refs, packs } = content;
+    if (format !== 1) throw new Error(`${REFS} of app ${this.#appId} is of a newer Cellar`);
+    this.#known = { etag: found?.etag ?? null, refs, packs };
+    return this.#known;
+  }
+
+  /** Adds packs of the bucket to the repository. */
+  async #load(names: string[]): Promise<void> {
+    try {
+      for (const name of names.filter((each) => !hasPack(this.#path, each)))
+        await withScratch(this.#path, async (scratch) => {
+          await this.#folder.receive(`${PACKS}${name}.pack`, join(scratch, `${name}.pack`));
+          await addPack(this.#path, scratch, name);
+        });
+    } catch (error) {
+      // The list of packs may be old.
+      this.#known = null;
+      throw error;
+    }
+  }
+
+  async #setRefs(local: Refs, refs: Refs): Promise<void> {
+    try {
+      await setRefs(this.#path, local, refs);
+    } catch (error) {
+      // Objects may be missing, despite what the marker says. Without it the next use loads all packs.
+      await rm(join(this.#path, MARKER), { force: true });
+      throw error;
+    }
+  }
+
+  /** Writes new refs, and their objects first. */
+  async #write(known: Known, refs: Refs): Promise<void> {
+    if (areSame(known.refs, refs)) return;
+    const tips = Object.values(refs).filter((sha) => !Object.values(known.refs).includes(sha));
+    const pack = tips.length === 0 ? null : await this.#sendPack(tips, Object.values(known.refs));
+    const packs = pack === null || known.packs.includes(pack) ? known.packs : [...known.packs, pack];
+    await this.#writeRefs({ ...known, refs, packs });
+  }
+
+  async #sendPack(tips: string[], known: string[]): Promise<string | null> {
+    return withScratch(this.#path, async (scratch) => {
+      const name = await makePack(this.#path, scratch, { tips, known });
+      if (name !== null) await this.#folder.send(`${PACKS}${name}.pack`, join(scratch, `${name}.pack`));
+      return name;
+    });
+  }
+
+  async #writeRefs({ etag, refs, packs }: Known): Promise<void> {
+    const content: Content = { format: 1, refs, packs };
+    this.#isEqual = false;
+    this.#known = null;
+    const written = await this.#folder.writeIf(REFS, Buffer.from(JSON.stringify(content)), etag);
+    this.#known = { etag: written, refs, packs };
+  }
+
+  /** Puts all objects into one pack. What a killed host left goes with the old ones. */
+  async #consolidate(): Promise<void> {
+    const known = this.#known;
+    if (known === null || !this.#isEqual || this.#changes > 0) return;
+    const pack = await this.#sendPack(Object.values(known.refs), []);
+    await this.#writeRefs({ ...known, packs: pack === null ? [] : [pack] });
+    await this.#writeMarker();
+    this.#isEqual = true;
+    for (const { name } of await this.#folder.list(PACKS))
+      if (name !== `${PACKS}${pack}.pack`) await this.#folder.remove(name);
+  }
+
+  async #readMarker(): Promise<{ etag: string; packs: string[] } | null> {
+    const text = await readFile(join(this.#path, MARKER), 'utf8').catch(() => null);
+    return text === null ? null : JSON.parse(text);
+  }
+
+  /** Notes that the disk is as the bucket. */
+  async #writeMarker(): Promise<void> {
+    const { etag, packs } = this.#known!;
+    if (etag === null) return;
+    const path = join(this.#path, MARKER);
+    await writeFile(`${path}.new`, JSON.stringify({ etag, packs }), { flush: true, mode: 0o600 });
+    await rename(`${path}.new`, path);
+  }
+}
+
+function awayError(what: string, error: unknown): Refusal {
+  if (error instanceof Refusal) return error;
+  const why =
+    error instanceof ChangedObject ? 'another Cellar has just changed it; try again' : reason(error);
+  return new Refusal(503, 'host_unavailable', `Cellar could not ${what} the bucket: ${why}`);
+}

@@ -1,0 +1,85 @@
+// The parts of an app's folder in the bucket that hold its code: one for the repository, one for the releases.
+import { aborted } from '../../threads/aborted.ts';
+import { WorkerThreads } from '../../threads/worker.ts';
+import type { S3Place } from '../place.ts';
+import { S3Store, type Tagged } from '../s3-store.ts';
+import { MissingObject, type Stored } from '../store.ts';
+import type * as transfer from './file-transfer.ts';
+
+const transfers = new WorkerThreads(2);
+const TRANSFER = new URL('./file-transfer.ts', import.meta.url);
+/** Timeout of the transfer of one file, in ms. */
+const FILE_MS = 30 * 60_000;
+/** Timeout of a request for a small object, with its retries, in ms. */
+const REQUEST_MS = 20_000;
+
+/** Ends all transfers. */
+export function closeTransfers(): void {
+  transfers.close();
+}
+
+export class CodeFolder {
+  readonly #place: S3Place;
+  readonly #store: S3Store;
+  readonly #ready: () => Promise<void>;
+  readonly #appId: string;
+
+  /**
+   * @param part the folder below that of the app
+   * @param ready resolves when the bucket may be used. @throws {Error} why it may not
+   */
+  constructor(place: S3Place, appId: string, part: 'repository' | 'releases', ready: () => Promise<void>) {
+    this.#place = { ...place, prefix: `${place.prefix}apps/${appId}/${part}/` };
+    this.#store = new S3Store(this.#place);
+    this.#ready = ready;
+    this.#appId = appId;
+  }
+
+  /** Returns a small object; null when it is missing. */
+  read(name: string): Promise<Tagged | null> {
+    return this.#request(() => this.#store.readTagged(name).catch(unlessMissing(null)));
+  }
+
+  /** As `S3Store.writeIf`. After another error it may have been written. */
+  writeIf(name: string, bytes: Buffer<ArrayBuffer>, etag: string | null): Promise<string> {
+    return this.#request(() => this.#store.writeIf(name, bytes, etag));
+  }
+
+  has(name: string): Promise<boolean> {
+    return this.#request(() => this.#store.has(name));
+  }
+
+  list(folder = ''): Promise<Stored[]> {
+    return this.#request(() => this.#store.list(folder));
+  }
+
+  remove(name: string): Promise<void> {
+    return this.#request(() => this.#store.remove(name));
+  }
+
+  /** Writes a file as an object. */
+  async send(name: string, path: string): Promise<void> {
+    await this.#ready();
+    const job = { deadlineMs: FILE_MS, key: this.#appId };
+    await transfers.run<typeof transfer.sendFile>(TRANSFER, 'sendFile', [this.#place, name, path], job);
+  }
+
+  /** Reads an object into a new file, and syncs it. @throws {MissingObject} */
+  async receive(name: string, path: string): Promise<void> {
+    await this.#ready();
+    const job = { deadlineMs: FILE_MS, key: this.#appId, errors: [MissingObject] };
+    await transfers.run<typeof transfer.receiveFile>(TRANSFER, 'receiveFile', [this.#place, name, path], job);
+  }
+
+  async #request<T>(ask: () => Promise<T>): Promise<T> {
+    await this.#ready();
+    return Promise.race([ask(), aborted(AbortSignal.timeout(REQUEST_MS))]);
+  }
+}
+
+function unlessMissing<T>(otherwise: T): (error: unknown) => T {
+  return (error) => {
+    if (error instanceof MissingObject) return otherwise;
+    throw error;
+  };
+}

@@ -1,0 +1,13 @@
+// Moves files between the disk and the bucket. Runs in a thread: a push or a build decides how large they are.
+import type { S3Place } from '../place.ts';
+import { S3Store } from '../s3-store.ts';
+
+/** Writes a file as an object. */
+export async function sendFile(place: S3Place, name: string, path: string): Promise<void> {
+  await new S3Store(place).writeFile(name, path);
+}
+
+/** Reads an object into a new file, and syncs it. @throws {MissingObject} */
+export async function receiveFile(place: S3Place, name: string, path: string): Promise<void> {
+  await new S3Store(place).readFile(name, path);
+}

@@ -1,0 +1,78 @@
+// The refs of a repository: on the disk, in the bucket, and a change of them.
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { runGit } from '../../git/git.ts';
+import type { RefUpdate } from '../../git/smart-http.ts';
+import { Refusal } from '../../refusal.ts';
+
+/** Most refs of a repository in the bucket: each push writes them all. */
+const MOST_REFS = 20_000;
+const NO_SHA = /^0+$/;
+
+/** Shas by the refs' full names. */
+export type Refs = Record<string, string>;
+
+/** Returns the refs on the disk. */
+export async function readRefs(repository: string): Promise<Refs> {
+  const { output } = await runGit(repository, ['for-each-ref', '--format=%(objectname) %(refname)']);
+  const lines = output.toString('utf8').split('\n').filter(Boolean);
+  return Object.fromEntries(lines.map((line) => [line.slice(line.indexOf(' ') + 1), line.split(' ', 1)[0]!]));
+}
+
+/** Makes the refs on the disk those in the bucket. Their objects must be there. */
+export async function setRefs(repository: string, before: Refs, after: Refs): Promise<void> {
+  const deleted = Object.entries(before).filter(([ref]) => !Object.hasOwn(after, ref));
+  const moved = Object.entries(after).filter(([ref, sha]) => before[ref] !== sha);
+  // First, because a deleted branch `a` is in the way of a new branch `a/b`.
+  await update(
+    repository,
+    deleted.map(([ref, sha]) => `delete ${ref} ${sha}\n`),
+  );
+  await update(
+    repository,
+    moved.map(([ref, sha]) => `update ${ref} ${sha} ${before[ref] ?? '0'.repeat(sha.length)}\n`),
+  );
+}
+
+/** Removes locks of refs that a killed git has left; it never does so itself. No git may change the repository. */
+export async function removeLocks(repository: string): Promise<void> {
+  const below = await readdir(join(repository, 'refs'), { recursive: true });
+  const names = ['HEAD.lock', 'packed-refs.lock', ...below.map((name) => join('refs', name))];
+  const locks = names.filter((name) => name.endsWith('.lock'));
+  await Promise.all(locks.map((name) => rm(join(repository, name), { force: true })));
+}
+
+async function update(repository: string, lines: string[]): Promise<void> {
+  if (lines.length > 0) await runGit(repository, ['update-ref', '--stdin'], { input: lines.join('') });
+}
+
+export function areSame(one: Refs, other: Refs): boolean {
+  const names = Object.keys(one);
+  return names.length === Object.keys(other).length && names.every((name) => one[name] === other[name]);
+}
+
+/**
+ * Returns the refs after a change.
+ * @throws {Refusal} 409 when a ref is not where the change expects it, 400 when there are too many
+ */
+export function changed(refs: Refs, updates: readonly RefUpdate[]): Refs {
+  const after = { ...refs };
+  for (const { ref, before, after: sha } of updates) {
+    const isDeletion = NO_SHA.test(sha);
+    const known = after[ref];
+    // Git allows the deletion of a missing ref.
+    const isExpected = NO_SHA.test(before) ? known === undefined || isDeletion : known === before;
+    if (!isExpected)
+      throw new Refusal(409, 'commit_conflict', `${ref} is at ${known ?? 'no commit'} in the bucket`);
+    if (isDeletion) delete after[ref];
+    else after[ref] = sha;
+  }
+  const count = Object.keys(after).length;
+  if (count > MOST_REFS && count > Object.keys(refs).length)
+    throw new Refusal(
+      400,
+      'invalid_input',
+      `a repository in the bucket may have ${MOST_REFS} branches and tags: delete some first`,
+    );
+  return after;
+}

@@ -1,0 +1,101 @@
+// The releases of an app in the bucket.
+import assert from 'node:assert/strict';
+import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, type TestContext, test } from 'node:test';
+import { BucketReleases } from '../../../runtime/bucket/code/bucket-releases.ts';
+import { closeTransfers } from '../../../runtime/bucket/code/code-folder.ts';
+import { MissingObject } from '../../../runtime/bucket/store.ts';
+import { MemoryStore } from '../../support/bucket/memory-store.ts';
+import { eventually } from '../../support/e2e/processes.ts';
+import { temporaryDirectory } from '../../support/temporary.ts';
+
+after(closeTransfers);
+
+const FOLDER = 'of/cellar/apps/app1/releases/';
+
+/** Opens the releases as a host does at its start. */
+function openReleases(t: TestContext, store: MemoryStore) {
+  const root = temporaryDirectory(t);
+  const scratch = join(root, 'builds');
+  mkdirSync(scratch);
+  const directory = (deployId: string) => join(root, 'releases', deployId);
+  const state = { isDeleted: false };
+  const open = () =>
+    new BucketReleases({
+      ...{ place: store.place('of/cellar/'), appId: 'app1', directory, scratch },
+      ready: async () => {},
+      isDeleted: () => state.isDeleted,
+    });
+  const place = (deployId: string) => {
+    mkdirSync(join(directory(deployId), 'assets', 'deep'), { recursive: true });
+    writeFileSync(join(directory(deployId), 'release.json'), deployId);
+    writeFileSync(join(directory(deployId), 'assets', 'deep', '-a name with ü'), 'an asset');
+    linkSync(join(directory(deployId), 'release.json'), join(directory(deployId), 'linked'));
+    chmodSync(join(directory(deployId), 'release.json'), 0o640);
+  };
+  return { open, place, directory, state, scratch };
+}
+
+const stored = (store: MemoryStore) =>
+  [...store.objects.keys()]
+    .filter((name) => name.startsWith(FOLDER))
+    .map((name) => name.slice(FOLDER.length));
+
+test('a release comes back whole, once for all who ask for it', async (t) => {
+  await using store = await new MemoryStore().start();
+  const { open, place, directory } = openReleases(t, store);
+  place('d1');
+  await open().store('d1');
+  assert.deepEqual(stored(store), ['d1.tar.gz']);
+  await rm(directory('d1'), { recursive: true });
+  const releases = open();
+  await Promise.all([releases.load('d1'), releases.load('d1')]);
+  assert.equal(store.asked.filter(({ method }) => method === 'GET').length, 1);
+  assert.equal(readFileSync(join(directory('d1'), 'assets/deep/-a name with ü'), 'utf8'), 'an asset');
+  assert.equal(readFileSync(join(directory('d1'), 'linked'), 'utf8'), 'd1');
+  assert.equal(statSync(join(directory('d1'), 'release.json')).mode & 0o777, 0o640);
+});
+
+test('a release that nobody has is missing, and half a one is never placed', async (t) => {
+  await using store = await new MemoryStore().start();
+  const { open, place, directory } = openReleases(t, store);
+  await assert.rejects(open().load('none'), MissingObject);
+  place('d1');
+  await open().store('d1');
+  await rm(directory('d1'), { recursive: true });
+  const archive = store.objects.get(`${FOLDER}d1.tar.gz`)!;
+  store.objects.set(`${FOLDER}d1.tar.gz`, { ...archive, body: archive.body.subarray(0, 60) });
+  const releases = open();
+  await assert.rejects(releases.load('d1'), /tar/);
+  assert.ok(!existsSync(directory('d1')));
+  store.objects.set(`${FOLDER}d1.tar.gz`, archive);
+  await releases.load('d1');
+  assert.ok(existsSync(directory('d1')));
+});
+
+test('a release of before is stored when it is used, and others are removed', async (t) => {
+  await using store = await new MemoryStore().start();
+  const { open, place } = openReleases(t, store);
+  const releases = open();
+  for (const id of ['d1', 'd2', 'd3']) place(id);
+  await releases.store('d1');
+  await releases.store('d2');
+  await releases.load('d3');
+  await eventually(() => stored(store).length === 3, 'it is stored');
+  await releases.keepOnly(new Set(['d2', 'd3']));
+  assert.deepEqual(stored(store).sort(), ['d2.tar.gz', 'd3.tar.gz']);
+});
+
+test('a bucket that refuses a release is named, and a deleted app gets none', async (t) => {
+  await using store = await new MemoryStore().start();
+  const { open, place, state } = openReleases(t, store);
+  place('d1');
+  store.refuses = () => true;
+  await assert.rejects(open().store('d1'), /the bucket did not take the release: .*403: AccessDenied/);
+  store.refuses = () => false;
+  state.isDeleted = true;
+  await open().store('d1');
+  assert.deepEqual(stored(store), []);
+});

@@ -1,0 +1,264 @@
+// The repository of an app in the bucket, through real git.
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { cp, readFile, rm } from 'node:fs/promises';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { closeTransfers } from '../../../runtime/bucket/code/code-folder.ts';
+import { MemoryStore } from '../../support/bucket/memory-store.ts';
+import { bucketRemote, inBucket } from '../../support/bucket/repositories.ts';
+import { eventually } from '../../support/e2e/processes.ts';
+import { gitIn } from '../../support/git/remote.ts';
+import { temporaryDirectory } from '../../support/temporary.ts';
+
+after(closeTransfers);
+
+type Remote = Awaited<ReturnType<typeof bucketRemote>>;
+
+async function commit({ git, work }: Remote, name: string): Promise<string> {
+  writeFileSync(join(work, name), `content of ${name}`);
+  await git('add', '.');
+  await git('commit', '--quiet', `--message=${name}`);
+  return (await git('rev-parse', 'HEAD')).printed.trim();
+}
+
+/** Pushes, and waits until the host has noted that the disk is as the bucket. */
+async function push({ git, url, repository, store }: Remote, ...words: string[]): Promise<void> {
+  const { code, printed } = await git('push', url, ...words);
+  assert.equal(code, 0, printed);
+  const marker = join(repository, 'cellar-bucket.json');
+  const noted = async () => JSON.parse(await readFile(marker, 'utf8').catch(() => '{}')).etag;
+  await eventually(async () => (await noted()) === inBucket(store).etag, 'the push has ended');
+}
+
+/** Returns the refs that the host serves. */
+async function served({ git, url }: Remote): Promise<Record<string, string>> {
+  const { code, printed } = await git('ls-remote', '--refs', url);
+  assert.equal(code, 0, printed);
+  const lines = printed.split('\n').filter(Boolean);
+  return Object.fromEntries(lines.map((line) => line.split('\t').reverse()));
+}
+
+async function localRefs({ repository }: Remote): Promise<Record<string, string>> {
+  const { printed } = await gitIn(repository)('for-each-ref', '--format=%(refname) %(objectname)');
+  return Object.fromEntries(
+    printed
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => line.split(' ')),
+  );
+}
+
+test('branches, tags, deletions and forced pushes are in the bucket, and another machine has them', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  const first = await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  assert.deepEqual(inBucket(store).refs, { 'refs/heads/main': first });
+  const second = await commit(host, 'b');
+  await host.git('tag', '--annotate', 'v1', '--message=one');
+  await push(host, 'HEAD:main', 'HEAD:side', 'HEAD:gone', 'v1');
+  const tag = (await host.git('rev-parse', 'v1')).printed.trim();
+  const packs = inBucket(store).packs.length;
+  await push(host, 'HEAD~1:refs/heads/old', ':gone');
+  assert.equal(inBucket(store).packs.length, packs, 'no objects are new');
+  await host.git('commit', '--quiet', '--amend', '--message=forced');
+  const forced = (await host.git('rev-parse', 'HEAD')).printed.trim();
+  await push(host, '--force', 'HEAD:main');
+  const refs = {
+    'refs/heads/main': forced,
+    'refs/heads/old': first,
+    'refs/heads/side': second,
+    'refs/tags/v1': tag,
+  };
+  assert.deepEqual(inBucket(store).refs, refs);
+  assert.deepEqual(await localRefs(host), refs);
+  host.lose();
+  assert.deepEqual(await served(host), refs);
+  const { code, printed } = await host.git('clone', '--quiet', host.url, join(host.directory, 'clone'));
+  assert.equal(code, 0, printed);
+  const checked = await gitIn(host.repository)('fsck', '--strict');
+  assert.equal(checked.code, 0, checked.printed);
+});
+
+test('a refused push changes nothing in the bucket', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  await host.git('commit', '--quiet', '--amend', '--message=other');
+  const before = inBucket(store);
+  const { code, printed } = await host.git('push', '--force', host.as('push'), 'HEAD:main');
+  assert.equal(code, 1);
+  assert.match(printed, /non-fast-forward/);
+  assert.deepEqual(inBucket(store), before);
+});
+
+test('a push during an outage is refused with the reason, and reads are served from the disk', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  const first = await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  const second = await commit(host, 'b');
+  store.faults = { isBusy: true };
+  const { code, printed } = await host.git('push', host.url, 'HEAD:main');
+  assert.equal(code, 1, printed);
+  assert.match(printed, /remote: Cellar could not store this in the bucket: .*503/);
+  assert.deepEqual(await localRefs(host), { 'refs/heads/main': first });
+  assert.deepEqual(await served(host), { 'refs/heads/main': first });
+  store.faults = {};
+  await push(host, 'HEAD:main');
+  assert.deepEqual(inBucket(store).refs, { 'refs/heads/main': second });
+});
+
+test('a machine without a copy refuses to serve an empty repository during an outage', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  host.lose();
+  store.faults = { isBusy: true };
+  await assert.rejects(host.stored.open(), { status: 503, message: /the bucket/ });
+  store.faults = {};
+  assert.equal(Object.keys(await served(host)).length, 1);
+});
+
+test('a change that was stored before the host was killed is there after its restart', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  await commit(host, 'a');
+  await push(host, 'HEAD:main', 'HEAD:gone');
+  const copy = join(temporaryDirectory(t), 'before.git');
+  await cp(host.repository, copy, { recursive: true });
+  const second = await commit(host, 'b');
+  await push(host, 'HEAD:main', 'HEAD:refs/heads/gone/below', ':gone');
+  // The disk is as it was before: git had not moved the refs yet.
+  await rm(host.repository, { recursive: true });
+  await cp(copy, host.repository, { recursive: true });
+  host.restart();
+  const refs = { 'refs/heads/gone/below': second, 'refs/heads/main': second };
+  assert.deepEqual(await served(host), refs);
+  assert.deepEqual(await localRefs(host), refs);
+});
+
+test('a repository whose disk has lost objects is loaded anew', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  const refs = inBucket(store).refs;
+  await rm(join(host.repository, 'objects'), { recursive: true });
+  await rm(join(host.repository, 'refs', 'heads', 'main'));
+  mkdirSync(join(host.repository, 'objects'));
+  host.restart();
+  await assert.rejects(
+    host.stored.during(async () => {}),
+    { status: 503 },
+  );
+  assert.deepEqual(await served(host), refs);
+  assert.equal((await gitIn(host.repository)('fsck')).code, 0);
+});
+
+test('an answer of the bucket that is lost loses no push', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  store.faults = { losesReplies: true };
+  const pushed = push(host, 'HEAD:refs/heads/same');
+  await eventually(() => Object.keys(inBucket(store).refs).length === 2, 'it is in the bucket');
+  store.faults = {};
+  await pushed;
+  assert.equal(Object.keys(await served(host)).length, 2);
+});
+
+test('two concurrent pushes are both stored, with a store that refuses quick writes', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  const first = await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  store.faults = { refusesQuickWrites: true };
+  await Promise.all(['one', 'two'].map((name) => host.git('push', host.url, `HEAD:refs/heads/${name}`)));
+  const refs = { 'refs/heads/main': first, 'refs/heads/one': first, 'refs/heads/two': first };
+  assert.deepEqual(inBucket(store).refs, refs);
+  assert.deepEqual(await served(host), refs);
+});
+
+test('a push that is cut changes nothing, and the next one succeeds', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  const first = await commit(host, 'a');
+  const cut = request(`${host.url}/git-receive-pack`, { method: 'POST' });
+  cut.on('error', () => {});
+  cut.setHeader('content-type', 'application/x-git-receive-pack-request');
+  const line = `${'0'.repeat(40)} ${first} refs/heads/main\0 report-status`;
+  cut.write(`${(line.length + 4).toString(16).padStart(4, '0')}${line}0000PACK`);
+  await eventually(() => host.seen.length > 0, 'it has begun');
+  cut.destroy();
+  await push(host, 'HEAD:main');
+  assert.deepEqual(inBucket(store), { ...inBucket(store), files: 1, refs: { 'refs/heads/main': first } });
+});
+
+test('of two machines on one bucket, the one that lags behind is refused and catches up', async (t) => {
+  await using store = await new MemoryStore().start();
+  const [host, other] = [await bucketRemote(t, store), await bucketRemote(t, store)];
+  const first = await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  assert.deepEqual(await served(other), { 'refs/heads/main': first });
+  const second = await commit(host, 'b');
+  await push(host, 'HEAD:main');
+  const third = await commit(host, 'c');
+  const late = await host.git('push', other.url, 'HEAD:refs/heads/side');
+  assert.match(late.printed, /remote: .*another Cellar has just changed it; try again/);
+  await eventually(
+    async () => (await served(other))['refs/heads/main'] === second,
+    'it has what the other one stored',
+  );
+  assert.equal((await host.git('push', other.url, 'HEAD:refs/heads/side')).code, 0);
+  assert.deepEqual(inBucket(store).refs, { 'refs/heads/main': second, 'refs/heads/side': third });
+});
+
+test('a repository of before is stored at its first use', async (t) => {
+  await using store = await new MemoryStore().start();
+  const directory = temporaryDirectory(t);
+  const host = await bucketRemote(t, store, directory);
+  const first = await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  store.objects.clear();
+  await rm(join(host.repository, 'cellar-bucket.json'));
+  host.restart();
+  await served(host);
+  assert.deepEqual(inBucket(store).refs, { 'refs/heads/main': first });
+  host.lose();
+  assert.deepEqual(await served(host), { 'refs/heads/main': first });
+});
+
+test('many packs become one, which has everything', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  let last = '';
+  for (let n = 0; n < 20; n++) {
+    last = await commit(host, `file-${n}`);
+    await push(host, 'HEAD:main');
+  }
+  await eventually(
+    () => inBucket(store).packs.length === 1 && inBucket(store).files === 1,
+    'one pack is left',
+  );
+  host.lose();
+  assert.deepEqual(await served(host), { 'refs/heads/main': last });
+  const { code, printed } = await gitIn(host.repository)('log', '--oneline', 'main');
+  assert.deepEqual([code, printed.trim().split('\n').length], [0, 20]);
+});
+
+test('a commit of the host is in the bucket before main moves, and a push that came first wins', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  const first = await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  const update = { ref: 'refs/heads/main', before: '0'.repeat(40), after: first };
+  const stored = host.stored.during(() => host.stored.store([update]));
+  await assert.rejects(stored, { code: 'commit_conflict', message: /is at \w+ in the bucket/ });
+  assert.deepEqual(inBucket(store).refs, { 'refs/heads/main': first });
+});

@@ -1,0 +1,218 @@
+// The repositories and releases of apps in the bucket, through a real host.
+// Runs as root too.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { bucketSettings } from '../support/bucket/settings.ts';
+import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
+import { rpc, snapshot } from '../support/e2e/snapshots.ts';
+
+const PREFIX = 'of/cellar/';
+/** The files of a Worker that answers with a text. */
+const page = (text: string) => ({ 'index.js': `export default { fetch: () => new Response('${text}') };\n` });
+
+async function createInBucket(cellar: Cellar, slug: string): Promise<string> {
+  const { status, body } = await cellar.call('POST', '/v1/apps', { slug, storage: 'bucket' });
+  assert.equal(status, 201, JSON.stringify(body));
+  return body.id;
+}
+
+/** Returns the names in a folder of an app in the bucket. */
+function names(store: MemoryStore, id: string, folder: string): string[] {
+  const prefix = `${PREFIX}apps/${id}/${folder}/`;
+  return [...store.objects.keys()]
+    .filter((name) => name.startsWith(prefix))
+    .map((name) => name.slice(prefix.length));
+}
+
+function loseCode({ data }: Cellar, ...folders: string[]): void {
+  for (const folder of folders) rmSync(join(data, folder), { recursive: true, force: true });
+}
+
+async function deploys(cellar: Cellar, id: string): Promise<{ id: string; status: string; error: string }[]> {
+  return (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
+}
+
+async function log(cellar: Cellar, slug: string): Promise<string> {
+  const { stdout } = await cellar.git(cellar.directory, 'ls-remote', cellar.remote(slug), 'refs/heads/main');
+  return stdout.split('\t')[0]!;
+}
+
+/** Runs `npm run restore`, while this process serves the store. */
+async function restored(key: string, { data }: Cellar, settings: Record<string, string>): Promise<void> {
+  const env = { PATH: process.env.PATH ?? '', RUNNER_DATA_DIR: data, ...COMPILE_CACHE_ENV, ...settings };
+  await promisify(execFile)(process.execPath, ['scripts/restore.ts', key], { env, timeout: 60_000 });
+}
+
+test('code comes back from the bucket when the disk is lost, and a rollback works', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'shop');
+  await cellar.deployAgain('shop', 'hello', page('one'));
+  await cellar.deployAgain('shop', 'hello', page('two'));
+  const tip = await log(cellar, 'shop');
+  const [newest, first] = await deploys(cellar, id);
+  assert.deepEqual(
+    names(store, id, 'releases').sort(),
+    [newest!.id, first!.id].map((each) => `${each}.tar.gz`).sort(),
+  );
+  await cellar.stop('SIGKILL');
+  loseCode(cellar, 'repos', 'releases');
+  await cellar.start();
+  assert.equal((await cellar.get('shop')).text, 'two');
+  assert.equal(await log(cellar, 'shop'), tip);
+  assert.ok(!existsSync(join(cellar.data, 'releases', id, first!.id)), 'only what is used comes back');
+  const back = await cellar.call('POST', `/v1/apps/${id}/rollback`, { deploy_id: first!.id });
+  assert.equal(back.status, 202, JSON.stringify(back.body));
+  await eventually(async () => (await cellar.get('shop')).text === 'one', 'the earlier release serves');
+  const [rollback] = await deploys(cellar, id);
+  await eventually(
+    () => names(store, id, 'releases').includes(`${rollback!.id}.tar.gz`),
+    'the release of the rollback is stored',
+  );
+
+  // A commit over the API, and its deploy.
+  const committed = await rpc(cellar, 'source.commit', {
+    id,
+    message: 'over the API',
+    author_email: 'ada@example.com',
+    files: [{ path: 'index.js', content: page('three')['index.js'] }],
+  } as never);
+  assert.ok((committed as { sha?: string }).sha, JSON.stringify(committed));
+  await eventually(async () => (await cellar.get('shop')).text === 'three', 'the commit serves');
+  await cellar.stop();
+  loseCode(cellar, 'repos', 'releases');
+  await cellar.start();
+  assert.equal(await log(cellar, 'shop'), (committed as { sha: string }).sha);
+  assert.equal((await cellar.get('shop')).text, 'three');
+});
+
+test('during an outage a push is refused with the reason, and what was pushed before can be cloned', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'away');
+  await cellar.create('local');
+  await cellar.deployAgain('away', 'hello', page('one'));
+  const tip = await log(cellar, 'away');
+  store.cut();
+  const work = await cellar.checkout('hello');
+  const pushed = await cellar.push(work, 'away', '--force');
+  assert.notEqual(pushed.code, 0);
+  assert.match(pushed.stderr, /the bucket/);
+  assert.equal(await log(cellar, 'away'), tip);
+  await cellar.deployAgain('local', 'hello', page('local'));
+  const again = await cellar.push(work, 'away', '--force');
+  assert.match(
+    again.stderr,
+    /remote: Cellar could not change the repository in the bucket: it does not answer/,
+  );
+  store.faults = {};
+  const ready = async () => (await (await fetch(`${cellar.api}/ready`)).json()) as { warnings?: string[] };
+  await eventually(async () => (await ready()).warnings === undefined, 'the bucket answers');
+  await eventually(async () => (await cellar.get('away')).text === 'one', 'it serves again');
+  await cellar.deployAgain('away', 'hello', page('two'));
+  assert.equal((await cellar.get('away')).text, 'two');
+  assert.equal((await deploys(cellar, id)).length, 2);
+});
+
+test('a release that the bucket does not take is not live, and the one before serves', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'kept');
+  await cellar.deployAgain('kept', 'hello', page('one'));
+  const work = await cellar.checkout('hello');
+  writeFileSync(join(work, 'index.js'), page('two')['index.js']);
+  await cellar.commit(work, 'two');
+  store.refuses = (key) => key.includes('/releases/');
+  const { stderr } = await cellar.push(work, 'kept', '--force');
+  assert.match(stderr, /deploy failed: the bucket did not take the release/);
+  assert.equal((await cellar.get('kept')).text, 'one');
+  const [failed] = await deploys(cellar, id);
+  assert.equal(failed!.status, 'failed');
+  assert.ok(!readdirSync(join(cellar.data, 'releases', id)).includes(failed!.id));
+});
+
+test('a push whose host was killed before git moved the branch is there, and is deployed', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  await createInBucket(cellar, 'killed');
+  await cellar.deployAgain('killed', 'hello', page('one'));
+  const work = await cellar.checkout('hello');
+  writeFileSync(join(work, 'index.js'), page('two')['index.js']);
+  await cellar.commit(work, 'two');
+  const { stdout } = await cellar.git(work, 'rev-parse', 'HEAD');
+  // The answer to the write of the refs comes only after the kill.
+  store.faults = { hangsAfter: '/refs.json' };
+  const pushed = cellar.push(work, 'killed', '--force');
+  await eventually(() => store.hanging > 0, 'the bucket has the refs');
+  await cellar.stop('SIGKILL');
+  assert.notEqual((await pushed).code, 0);
+  store.faults = {};
+  await cellar.start();
+  assert.equal(await log(cellar, 'killed'), stdout.trim());
+  await eventually(async () => (await cellar.get('killed')).text === 'two', 'it is deployed');
+});
+
+test('after a machine is lost, another one has and deploys what was pushed since the snapshot', async () => {
+  await using store = await new MemoryStore().start();
+  const settings = bucketSettings(store.place(PREFIX));
+  await using lost = await new Cellar(settings).start();
+  await createInBucket(lost, 'moved');
+  await lost.deployAgain('moved', 'hello', page('one'));
+  const { key } = await snapshot(lost);
+  await lost.deployAgain('moved', 'hello', page('two'));
+  const tip = await log(lost, 'moved');
+  await lost.stop('SIGKILL');
+  await using next = new Cellar(settings);
+  await restored(key, next, settings);
+  await next.start();
+  await eventually(async () => (await next.get('moved')).text === 'two', 'the newer push is deployed');
+  assert.equal(await log(next, 'moved'), tip);
+});
+
+test('previews keep their releases in the bucket, and one that only the bucket has can be promoted', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'parent');
+  await cellar.deployAgain('parent', 'hello', page('one'));
+  await rpc(cellar, 'previews.set', { id, branches: true });
+  const work = await cellar.checkout('hello');
+  writeFileSync(join(work, 'index.js'), page('of the branch')['index.js']);
+  await cellar.commit(work, 'of the branch');
+  const { stderr } = await cellar.git(work, 'push', cellar.remote('parent'), 'HEAD:refs/heads/side');
+  assert.match(stderr, /shows this push/);
+  await cellar.stop();
+  loseCode(cellar, 'repos', 'releases');
+  await cellar.start();
+  await rpc(cellar, 'previews.promote', { id, preview: 'side' });
+  await eventually(async () => (await cellar.get('parent')).text === 'of the branch', 'it is promoted');
+  assert.equal((await cellar.get('side--parent')).text, 'of the branch');
+  const folders = () => new Set([...store.objects.keys()].map((name) => name.split('/')[3]));
+  const before = folders().size;
+  await rpcOf(cellar)('previews.delete', { id, preview: 'side' });
+  await eventually(() => folders().size < before, 'the folder of the preview is removed');
+});
+
+test('a snapshot has code that only the bucket had, and a deleted app leaves nothing', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'shot');
+  await cellar.deployAgain('shot', 'hello', page('one'));
+  await cellar.stop();
+  loseCode(cellar, 'repos', 'releases');
+  await cellar.start();
+  await snapshot(cellar);
+  assert.ok(existsSync(join(cellar.data, 'repos', `${id}.git`, 'cellar-bucket.json')));
+  const deleted = await cellar.call('DELETE', `/v1/apps/${id}`);
+  assert.equal(deleted.status, 204);
+  const other = await createInBucket(cellar, 'shot');
+  assert.equal(await log(cellar, 'shot'), '');
+  assert.deepEqual(names(store, other, 'repository'), []);
+});

@@ -1,0 +1,61 @@
+// A repository in a bucket of the test, served over smart HTTP to stock git.
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { BucketRepository } from '../../../runtime/bucket/code/bucket-repository.ts';
+import { remote } from '../git/remote.ts';
+import { temporaryDirectory } from '../temporary.ts';
+import type { MemoryStore } from './memory-store.ts';
+
+const PREFIX = 'of/cellar/apps/app1/repository/';
+
+/** Serves a repository as a machine does that has the data directory `directory`. */
+export async function bucketRemote(
+  t: TestContext,
+  store: MemoryStore,
+  directory: string = temporaryDirectory(t),
+) {
+  const open = () =>
+    new BucketRepository({
+      ...{ place: store.place('of/cellar/'), appId: 'app1', path: join(directory, 'app.git') },
+      ready: async () => {},
+      isDeleted: () => false,
+    });
+  const machine = { stored: open() };
+  const served = await remote(t, undefined, directory, {
+    before: (isPush, serve) =>
+      isPush ? machine.stored.during(serve) : machine.stored.open().then(() => serve()),
+    onPrepared: (updates) => machine.stored.store(updates),
+  });
+  return {
+    ...served,
+    store,
+    /** The host's side of the repository. */
+    get stored() {
+      return machine.stored;
+    },
+    /** Forgets all that the host knows, as its restart does. */
+    restart: () => {
+      machine.stored = open();
+    },
+    /** Removes the repository from the disk, and restarts. */
+    lose: () => {
+      rmSync(served.repository, { recursive: true });
+      machine.stored = open();
+    },
+  };
+}
+
+/** Returns what the bucket has of the repository. */
+export function inBucket(store: MemoryStore) {
+  const names = [...store.objects.keys()].filter((name) => name.startsWith(PREFIX));
+  const found = store.objects.get(`${PREFIX}refs.json`);
+  const content = found?.body.toString('utf8');
+  const { refs, packs } = content === undefined ? { refs: {}, packs: [] } : JSON.parse(content);
+  return {
+    etag: found?.etag,
+    refs: refs as Record<string, string>,
+    packs: packs as string[],
+    files: names.filter((name) => name.endsWith('.pack')).length,
+  };
+}
