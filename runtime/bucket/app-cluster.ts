@@ -10,7 +10,15 @@ import { reason } from '../log.ts';
 import { aborted } from '../threads/aborted.ts';
 import { WorkerThreads } from '../threads/worker.ts';
 import type * as folder from './app-folder.ts';
-import { each, folderOf, LEASES, type ListedObjects, type ObjectList, openFolder } from './app-folder.ts';
+import {
+  each,
+  folderOf,
+  LEASES,
+  type ListedObjects,
+  type ObjectList,
+  objectsFolderOf,
+  openFolder,
+} from './app-folder.ts';
 import { appKeys } from './app-keys.ts';
 import type { S3Place } from './place.ts';
 
@@ -76,6 +84,17 @@ export class AppCluster {
       AWS_REGION: 'auto',
       AWS_ACCESS_KEY_ID: this.#keys.accessKey,
       AWS_SECRET_ACCESS_KEY: this.#keys.secretKey,
+    };
+  }
+
+  /** Where the bucket service reaches the app's R2 objects, with a key that opens only these. */
+  get objectsPlace(): S3Place {
+    const { place, appId, endpoint } = this.#options;
+    return {
+      ...{ endpoint: endpoint(), region: 'auto', bucket: place.bucket },
+      prefix: `${place.prefix}${objectsFolderOf(appId)}`,
+      accessKey: this.#keys.objectsAccessKey,
+      secretKey: this.#keys.objectsSecretKey,
     };
   }
 
@@ -145,7 +164,7 @@ export class AppCluster {
     await this.#imported;
   }
 
-  /** Returns the bytes of the app's data. */
+  /** Returns the bytes of the app's data and R2 objects. */
   bytes(): Promise<number> {
     const job = this.#job(READ_MS);
     return readers.run<typeof folder.countBytes>(FOLDER, 'countBytes', [this.#folder], job);
