@@ -102,10 +102,10 @@ export function uploadEtag(parts: BlobRow[]): string {
 }
 
 /** Yields where a part of the concatenated blobs is: blobs, and bytes in them. */
-export function* partsOf(
-  blobs: BlobRow[],
+export function* partsOf<Blob extends { size: number }>(
+  blobs: Blob[],
   part: Part,
-): Generator<{ blob: BlobRow; offset: number; length: number }> {
+): Generator<{ blob: Blob; offset: number; length: number }> {
   const end = part.offset + part.length;
   let start = 0;
   for (const blob of blobs) {

@@ -1,12 +1,11 @@
 // Removes unused blobs from the bucket: some time after they were dropped, when no reader uses them and nothing holds them.
 import type { BlobRow } from '../../../../sqlite/storage/objects.ts';
 import { log, reason } from '../../../log.ts';
+import { fewAtOnce } from './few-at-once.ts';
 import type { ObjectClient } from './object-client.ts';
 
 /** Delay of a removal, in ms: a reader may have read a record just before it was replaced, and needs its blobs. */
 const DELAY_MS = 10_000;
-/** Blobs that are removed at a time. */
-const AT_ONCE = 8;
 
 export class BlobRemovals {
   readonly #client: ObjectClient;
@@ -82,17 +81,19 @@ export class BlobRemovals {
     ).unref();
   }
 
-  /** Never rejects. */
+  /** Removes what may be removed. Never rejects. */
   async #remove(now: number): Promise<void> {
-    const due = this.#dropped.filter(({ at }) => at <= now).slice(0, AT_ONCE);
-    if (due.length === 0) return;
-    this.#dropped = this.#dropped.filter((each) => !due.includes(each));
-    const ended = await Promise.allSettled(due.map(({ name }) => this.#client.remove(name)));
-    const failed = ended.find(({ status }) => status === 'rejected');
-    if (failed !== undefined)
-      log('warn', 'unused bytes of objects stay in the bucket until the next tidying', {
-        error: reason((failed as PromiseRejectedResult).reason),
+    const due = this.#dropped.filter(({ at }) => at <= now);
+    this.#dropped = this.#dropped.filter(({ at }) => at > now);
+    try {
+      await fewAtOnce(due, async (each) => {
+        if (this.#isHeld) this.#dropped.push(each);
+        else await this.#client.remove(each.name);
       });
-    if (now === Number.POSITIVE_INFINITY && failed === undefined) await this.#remove(now);
+    } catch (error) {
+      log('warn', 'unused bytes of objects stay in the bucket until the next tidying', {
+        error: reason(error),
+      });
+    }
   }
 }

@@ -15,7 +15,7 @@ import { BLOBS, INDEX } from '../bucket/bucket-store.ts';
 import { SMALL_BYTES } from '../bytes/small-blobs.ts';
 import { isInline } from './blob-writer.ts';
 import { Conflict, type ObjectClient } from './object-client.ts';
-import { type ObjectRecord, recordName } from './records.ts';
+import { type ObjectRecord, recordName, type StoredBlob } from './records.ts';
 
 const PAGE = 100;
 
@@ -72,7 +72,7 @@ async function moveObject(
     });
     return;
   }
-  const moved: BlobRow[] = [];
+  const moved: StoredBlob[] = [];
   let inline: string | undefined;
   for (const blob of blobs) {
     const path = join(directory, blob.file);
@@ -84,7 +84,7 @@ async function moveObject(
     const file = `${bucket}/blobs/${folder}`;
     if (blob.size <= SMALL_BYTES) await client.write(file, await readFile(path));
     else await client.writeStream(file, blob.size, createReadStream(path));
-    moved.push({ ...blob, file });
+    moved.push({ file, size: blob.size });
   }
   const record: ObjectRecord = { ...object, blobs: moved, ...(inline !== undefined && { inline }) };
   const bytes = Buffer.from(JSON.stringify(record), 'utf8');

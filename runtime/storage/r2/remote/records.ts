@@ -13,10 +13,12 @@ const OBJECTS = '/objects/-';
 /** Attempts of an unconditional write while others write the same key. */
 const ROUNDS = 20;
 
+/** A blob, by its name below the app's folder, and its bytes. */
+export type StoredBlob = Pick<BlobRow, 'file' | 'size'>;
+
 /** What is stored of an object. */
 export interface ObjectRecord extends Omit<ObjectRow, 'bucket' | 'key'> {
-  /** The names of its bytes below the app's folder. */
-  blobs: BlobRow[];
+  blobs: StoredBlob[];
   /** The bytes of a small object, in base64: then it has no blobs. */
   inline?: string;
 }

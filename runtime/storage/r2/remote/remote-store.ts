@@ -1,5 +1,5 @@
 // The buckets of one app whose objects are in the bucket of this Cellar: a record for each object, and blobs with the bytes.
-import type { BlobRow, ObjectRow, UsageRow } from '../../../../sqlite/storage/objects.ts';
+import type { ObjectRow, UsageRow } from '../../../../sqlite/storage/objects.ts';
 import { type Part, partOf, requireCondition } from '../bucket/conditions.ts';
 import { type Listed, listKeys } from '../bucket/listing.ts';
 import { describe, keyBytes, newVersion, partsOf, requireDigests } from '../bucket/object-rules.ts';
@@ -15,7 +15,7 @@ import { fewAtOnce } from './few-at-once.ts';
 import { KeptBytes } from './kept-bytes.ts';
 import { KeyPages } from './key-pages.ts';
 import type { ObjectClient } from './object-client.ts';
-import { MaybeWritten, type ObjectRecord, Records, recordName } from './records.ts';
+import { MaybeWritten, type ObjectRecord, Records, recordName, type StoredBlob } from './records.ts';
 import { Uploads } from './uploads.ts';
 
 export class RemoteStore implements ObjectStore {
@@ -69,7 +69,7 @@ export class RemoteStore implements ObjectStore {
     const inline = isInline(size) ? await readInline(body, algorithms) : null;
     const digests = inline?.digests ?? (await writeBlob(this.#client, file, body, algorithms));
     const md5 = digests.md5!.toString('hex');
-    const blobs = inline ? [] : [{ owner: version, part: 1, file, size, etag: md5, md5 }];
+    const blobs = inline ? [] : [{ file, size }];
     try {
       const record: ObjectRecord = {
         ...{ version, size, etag: md5, uploaded: Date.now() },
@@ -165,7 +165,7 @@ export class RemoteStore implements ObjectStore {
   }
 
   /** @param of the record that had the blobs */
-  #drop(blobs: BlobRow[], of?: ObjectRecord): void {
+  #drop(blobs: StoredBlob[], of?: ObjectRecord): void {
     const inline = of?.inline === undefined ? 0 : of.size;
     this.#kept.add(-blobs.reduce((sum, { size }) => sum + size, inline));
     this.removals.drop(blobs, of?.version);
@@ -200,10 +200,11 @@ export class RemoteStore implements ObjectStore {
     const [only] = blobs;
     if (blobs.length === 1 && size <= SMALL_BYTES) {
       const name = only!.file;
-      const bytes = await smallBlob(
-        this.#client.prefix + name,
-        async () => (await this.#client.read(name)).bytes,
-      );
+      const bytes = await smallBlob(this.#client.prefix + name, async () => {
+        const read = (await this.#client.read(name)).bytes;
+        if (read.length !== size) throw new Error('a blob has another size than its record says');
+        return read;
+      });
       return bytes.subarray(part.offset, end);
     }
     return async (writer: ResponseWriter) => {

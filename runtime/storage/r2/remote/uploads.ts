@@ -10,7 +10,7 @@ import type { RequestOf } from '../requests.ts';
 import type { BlobRemovals } from './blob-removals.ts';
 import { writeBlob } from './blob-writer.ts';
 import type { ObjectClient } from './object-client.ts';
-import { type ObjectRecord, type Records, recordName } from './records.ts';
+import { type ObjectRecord, type Records, recordName, type StoredBlob } from './records.ts';
 
 export const UPLOADS = '/uploads/';
 const ID = /^[\w-]{43}$/;
@@ -79,7 +79,7 @@ export class Uploads {
   complete(
     bucket: string,
     request: RequestOf<'completeMultipartUpload'>,
-  ): Promise<{ record: ObjectRecord; before: ObjectRecord | null; unused: BlobRow[] }> {
+  ): Promise<{ record: ObjectRecord; before: ObjectRecord | null; unused: StoredBlob[] }> {
     const { uploadId, object } = request;
     return this.#turns.run(uploadId, async () => {
       const key = keyBytes(object);
@@ -100,7 +100,7 @@ export class Uploads {
         uploaded: Date.now(),
         checksums: '{}',
         ...{ storage_class, http_metadata, custom_metadata },
-        blobs: parts,
+        blobs: parts.map(({ file, size }) => ({ file, size })),
       };
       const before = await this.#records.replace(name, record, undefined);
       await this.#write(bucket, uploadId, { ...upload, version, state: 'completed' });
