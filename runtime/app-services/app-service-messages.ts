@@ -15,6 +15,8 @@ export interface AppServiceRequest extends CountsFor {
   isOpen: boolean;
   /** Whether the app's files are being copied. */
   isHeld: boolean;
+  /** What the program is told about this app, as `AppServiceOptions.about` returns it. */
+  about: unknown;
 }
 
 export interface AppServiceReply {

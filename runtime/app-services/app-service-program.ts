@@ -26,17 +26,17 @@ export function serviceOptions<Options>(): Options {
  */
 export function serveApps(
   name: string,
-  serve: (app: string, listener: SocketHandle, countsFor: CountsFor) => Promise<Server>,
+  serve: (app: string, listener: SocketHandle, countsFor: CountsFor, about: unknown) => Promise<Server>,
 ): void {
   const servers = new Map<string, Server>();
   /** A queue for each app: its operations run one after another. */
   const turns = new Map<string, Promise<void>>();
   const open = async (
-    { app, family, owner, isHeld }: AppServiceRequest,
+    { app, family, owner, isHeld, about }: AppServiceRequest,
     listener: SocketHandle | undefined,
   ) => {
     if (listener !== undefined && !servers.has(app))
-      servers.set(app, await serve(app, listener, { family, owner }));
+      servers.set(app, await serve(app, listener, { family, owner }, about));
     await servers.get(app)?.hold?.(isHeld);
   };
   const close = async (app: string) => {

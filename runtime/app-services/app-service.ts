@@ -44,6 +44,8 @@ export interface AppServiceOptions {
   socket: (appId: string) => string;
   /** Makes the directory of an app's socket, closed to processes of others. */
   prepare: (appId: string) => void | Promise<void>;
+  /** Returns what the program is told about an app. No file, command line or environment has it. */
+  about?: (appId: string) => unknown;
 }
 
 export class AppService {
@@ -122,7 +124,7 @@ export class AppService {
     const process = await this.#process?.catch(() => null);
     const countsFor = this.#wanted.get(appId);
     if (process && countsFor !== undefined)
-      await process.ask({ app: appId, ...countsFor, isOpen: true, isHeld });
+      await process.ask({ app: appId, ...countsFor, isOpen: true, isHeld, about: null });
   }
 
   /** Ends all calls of an app. */
@@ -131,7 +133,9 @@ export class AppService {
     this.#opened.delete(appId);
     // When the process does not run, or ends meanwhile, there are no calls.
     const process = await this.#process?.catch(() => null);
-    await process?.ask({ app: appId, ...itself(appId), isOpen: false, isHeld: false }).catch(() => {});
+    await process
+      ?.ask({ app: appId, ...itself(appId), isOpen: false, isHeld: false, about: null })
+      .catch(() => {});
     this.#listeners.get(appId)?.close();
     this.#listeners.delete(appId);
   }
@@ -149,7 +153,9 @@ export class AppService {
     await this.#options.prepare(appId);
     const process = await this.#running();
     const isHeld = this.#held.has(appId);
-    await process.ask({ app: appId, ...countsFor, isOpen: true, isHeld }, this.#listenerOf(appId));
+    const about = this.#options.about?.(appId) ?? null;
+    const asked = { app: appId, ...countsFor, isOpen: true, isHeld, about };
+    await process.ask(asked, this.#listenerOf(appId));
   }
 
   #listenerOf(appId: string): SocketHandle {

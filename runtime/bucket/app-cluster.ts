@@ -10,7 +10,15 @@ import { reason } from '../log.ts';
 import { aborted } from '../threads/aborted.ts';
 import { WorkerThreads } from '../threads/worker.ts';
 import type * as folder from './app-folder.ts';
-import { each, folderOf, LEASES, type ListedObjects, type ObjectList, openFolder } from './app-folder.ts';
+import {
+  each,
+  folderOf,
+  LEASES,
+  type ListedObjects,
+  type ObjectList,
+  objectsFolderOf,
+  openFolder,
+} from './app-folder.ts';
 import { appKeys } from './app-keys.ts';
 import type { S3Place } from './place.ts';
 
@@ -86,6 +94,17 @@ export class AppCluster {
     };
   }
 
+  /** Where the bucket service reaches the app's R2 objects, with a key that opens only these. */
+  get objectsPlace(): S3Place {
+    const { place, appId, endpoint } = this.#options;
+    return {
+      ...{ endpoint: endpoint(), region: 'auto', bucket: place.bucket },
+      prefix: `${place.prefix}${objectsFolderOf(appId)}`,
+      accessKey: this.#keys.objectsAccessKey,
+      secretKey: this.#keys.objectsSecretKey,
+    };
+  }
+
   /**
    * Removes the leases of processes that have ended. Call it only while the app has no process. When that fails, the next
    * process waits up to 20 s for them.
@@ -152,7 +171,7 @@ export class AppCluster {
     await this.#imported;
   }
 
-  /** Returns the bytes of the app's data. */
+  /** Returns the bytes of the app's data and R2 objects. */
   bytes(): Promise<number> {
     const job = this.#job(READ_MS);
     return readers.run<typeof folder.countBytes>(FOLDER, 'countBytes', [this.#folder], job);

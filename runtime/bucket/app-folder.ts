@@ -1,7 +1,6 @@
 // An app's folder in the bucket, as workerd's cluster lays it out: lease records, objects, alarms, large values. Functions whose
 // work grows with the folder run in a thread.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import type { Alarm, AlarmsRequest } from '../fleets/due/alarms.ts';
 import { isIdOf } from '../storage/object-id.ts';
@@ -38,9 +37,19 @@ export function folderOf(appId: string): string {
   return `apps/${appId}/data/`;
 }
 
+/** Returns the name of the folder of the app's R2 objects, as `folderOf` does. */
+export function objectsFolderOf(appId: string): string {
+  return `apps/${appId}/r2/`;
+}
+
 /** Opens the folder as a store of its own. */
 export function openFolder({ place, appId }: AppFolder): S3Store {
   return new S3Store({ ...place, prefix: place.prefix + folderOf(appId) });
+}
+
+/** Opens the folder of the app's R2 objects as a store of its own. */
+export function openObjectsFolder({ place, appId }: AppFolder): S3Store {
+  return new S3Store({ ...place, prefix: place.prefix + objectsFolderOf(appId) });
 }
 
 /** Most objects of a namespace that a list names. */
@@ -136,9 +145,10 @@ async function listAlarms(store: S3Store): Promise<{ id: string; time: number; p
   return [...found.values()];
 }
 
-/** Returns the bytes of an app's data. */
+/** Returns the bytes of an app's data and R2 objects. */
 export async function countBytes(folder: AppFolder): Promise<number> {
-  return (await openFolder(folder).list('')).reduce((sum, { bytes }) => sum + bytes, 0);
+  const lists = await Promise.all([openFolder(folder).list(''), openObjectsFolder(folder).list('')]);
+  return lists.flat().reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
 /** Removes all objects of namespaces, by their unique keys. No process may use them. */
@@ -171,23 +181,39 @@ export async function removeApp({ place, appId }: AppFolder): Promise<void> {
 
 /** Marker file in a directory of `replaceFolder`: contains the id of the one Durable Object to replace. */
 export const ONLY = 'only';
+/** The R2 objects in a directory of `replaceFolder`. Names of data never begin so. */
+export const R2_OBJECTS = 'r2/';
 
 /**
- * Replaces an app's data by the files in a directory: all of it, or one object. May be repeated after an interruption. No
- * process of the app may run.
+ * Replaces an app's data and R2 objects by the files in a directory: all of it, or one Durable Object. May be repeated after an
+ * interruption. No process of the app may run, and the bucket service must not serve it.
  */
 export async function replaceFolder(folder: AppFolder, directory: string): Promise<void> {
-  const store = openFolder(folder);
   const only = existsSync(join(directory, ONLY)) ? readFileSync(join(directory, ONLY), 'utf8') : null;
-  const isReplaced = (name: string) => only === null || OBJECT.exec(name)?.[1] === only;
   const files = readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => relative(directory, join(entry.parentPath, entry.name)))
     .filter((name) => name !== ONLY);
+  const [objects, data] = [true, false].map((areObjects) =>
+    files.filter((name) => name.startsWith(R2_OBJECTS) === areObjects),
+  ) as [string[], string[]];
+  const isReplaced = (name: string) => only === null || OBJECT.exec(name)?.[1] === only;
+  await replaceFiles(openFolder(folder), data, (name) => join(directory, name), isReplaced);
+  if (only !== null) return;
+  const names = objects.map((name) => name.slice(R2_OBJECTS.length));
+  await replaceFiles(openObjectsFolder(folder), names, (name) => join(directory, R2_OBJECTS, name));
+}
+
+async function replaceFiles(
+  store: S3Store,
+  files: string[],
+  pathOf: (name: string) => string,
+  isReplaced = (_name: string) => true,
+): Promise<void> {
   const kept = new Set(files);
   const removed = (await store.list('')).filter(({ name }) => isReplaced(name) && !kept.has(name));
   await each(removed, ({ name }) => store.remove(name));
-  await each(files, async (name) => store.write(name, await readFile(join(directory, name))));
+  await each(files, (name) => store.writeFile(name, pathOf(name)));
 }
 
 /** Lists a folder's content without the lease records. */

@@ -7,12 +7,34 @@ export interface AppKeys {
   accessKey: string;
   /** The S3 secret key, 64 hexadecimal characters. */
   secretKey: string;
+  /** The keys for the app's R2 objects, as those above for its data. */
+  objectsAccessKey: string;
+  objectsSecretKey: string;
   /** The secret of the app's cluster, 64 hexadecimal characters. */
   clusterKey: string;
 }
 
+/** The end of an access key for R2 objects. */
+const OBJECTS_KEY = '.r2';
+
+/** What a key opens: the app's data, or its R2 objects. It names the folder below that of the app. */
+export type Opens = 'data' | 'r2';
+
 export function appKeys(clusterKey: string, appId: string): AppKeys {
   const derive = (purpose: string) =>
     createHmac('sha256', clusterKey).update(`${purpose}:${appId}`).digest('hex');
-  return { accessKey: appId, secretKey: derive('bucket'), clusterKey: derive('cluster') };
+  return {
+    accessKey: appId,
+    secretKey: derive('bucket'),
+    objectsAccessKey: appId + OBJECTS_KEY,
+    objectsSecretKey: derive('r2'),
+    clusterKey: derive('cluster'),
+  };
+}
+
+/** Returns whose an access key is, and what it opens. The app's id may be invalid. */
+export function parseAccessKey(accessKey: string): { appId: string; opens: Opens } {
+  return accessKey.endsWith(OBJECTS_KEY)
+    ? { appId: accessKey.slice(0, -OBJECTS_KEY.length), opens: 'r2' }
+    : { appId: accessKey, opens: 'data' };
 }

@@ -9,6 +9,7 @@ import type { AwsClient } from 'aws4fetch';
 import { reason } from '../log.ts';
 import { Backoff } from '../processes/backoff.ts';
 import { bucketUrl, innermostCause, s3Client } from './client.ts';
+import { element, listEntries, nextToken } from './list-xml.ts';
 import type { S3Place } from './place.ts';
 import { encodePath } from './proxy/signature.ts';
 import { ChangedObject, MissingObject, type Store, type Stored } from './store.ts';
@@ -40,17 +41,8 @@ export class S3Store implements Store {
       const query = new URLSearchParams({ 'list-type': '2', prefix });
       if (token !== '') query.set('continuation-token', token);
       const xml = (await this.#ask('GET', `?${query}`)).bytes.toString('utf8');
-      for (const [, entry] of xml.matchAll(/<Contents>(.*?)<\/Contents>/gs)) {
-        const name = element(entry!, 'Key').slice(this.#prefix.length);
-        const writtenAt = Date.parse(element(entry!, 'LastModified'));
-        found.push({
-          name,
-          bytes: Number(element(entry!, 'Size')),
-          writtenAt,
-          etag: element(entry!, 'ETag').replaceAll('"', ''),
-        });
-      }
-      token = element(xml, 'NextContinuationToken') || null;
+      found.push(...listEntries(xml, this.#prefix));
+      token = nextToken(xml);
     }
     return found;
   }
@@ -213,11 +205,4 @@ function causeOf(error: unknown, { deadlineMs = DEADLINE_MS }: Init): string {
   return cause instanceof DOMException && cause.name === 'TimeoutError'
     ? `no whole answer within ${deadlineMs / 1000} s`
     : reason(cause);
-}
-
-/** Returns the text of an XML element without child elements; empty when there is none. */
-function element(xml: string, name: string): string {
-  const [, text = ''] = new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml) ?? [];
-  const entities: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
-  return text.replace(/&(\w+);/g, (entity, word: string) => entities[word] ?? entity);
 }

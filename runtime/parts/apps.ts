@@ -43,6 +43,7 @@ export function makeApps(
     paths,
     users,
     service: { maxMb: config.RUNNER_APP_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
+    clusterOf: (appId) => apps.clusterOf(appId),
   });
   const outward = new OutwardServices({
     paths,

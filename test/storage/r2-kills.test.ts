@@ -5,10 +5,15 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { BucketClient } from '../../runtime/storage/r2/client.ts';
+import { ObjectClient } from '../../runtime/storage/r2/remote/object-client.ts';
+import type { ObjectRecord } from '../../runtime/storage/r2/remote/records.ts';
+import { RemoteStore } from '../../runtime/storage/r2/remote/remote-store.ts';
+import { tidy } from '../../runtime/storage/r2/remote/tidy.ts';
 import { openObjectIndex } from '../../sqlite/storage/objects.ts';
 import { eventually } from '../support/e2e/processes.ts';
-import { APP_ID, bodyOf, startBuckets } from '../support/storage/r2.ts';
+import { APP_ID, bodyOf, startBuckets, startRemoteBuckets } from '../support/storage/r2.ts';
 
 const KILLS = Number(process.env.R2_KILLS ?? 6);
 const KEYS = 6;
@@ -22,10 +27,48 @@ const content = (key: string, n: number) => {
   return Buffer.from(line.repeat(1 + ((n * 7919) % 60_000)));
 };
 
-test(`${KILLS} kills lose no acknowledged put and leave no partial object`, {
-  timeout: 120_000 + KILLS * 2_000,
-}, async (t) => {
+const TIMEOUT = { timeout: 120_000 + KILLS * 2_000 };
+
+test(`${KILLS} kills lose no acknowledged put and leave no partial object`, TIMEOUT, async (t) => {
   const { paths, buckets } = startBuckets(t);
+  const { answers, writes } = await killOften(buckets);
+
+  // The first open of the buckets removes orphaned files of kills.
+  process.kill((await buckets.pid)!, 'SIGKILL');
+  await eventually(answers, 'the service is back');
+  const directory = paths.buckets(APP_ID);
+  const index = openObjectIndex(join(directory, 'index.sqlite'));
+  t.after(() => index.close());
+  await eventually(() => readdirSync(join(directory, 'blobs')).every(index.hasFile), 'nothing is left');
+  const objects = index.page('main', Buffer.alloc(0), 100);
+  const files = objects.flatMap(({ version }) => index.blobs(version).map(({ file }) => file));
+  assert.deepEqual(readdirSync(join(directory, 'blobs')).toSorted(), files.toSorted());
+  assert.deepEqual(index.usage(), [
+    { bucket: 'main', objects: objects.length, bytes: objects.reduce((sum, { size }) => sum + size, 0) },
+  ]);
+  t.diagnostic(`${writes()} writes`);
+});
+
+test(`${KILLS} kills lose no acknowledged put of an app in the bucket`, TIMEOUT, async (t) => {
+  const { buckets, store } = await startRemoteBuckets(t);
+  const { writes } = await killOften(buckets);
+  await buckets.close();
+  const folder = `of/cellar/apps/${APP_ID}/r2/`;
+  const client = new ObjectClient(store.place(folder));
+  const remote = new RemoteStore(client);
+  await tidy(client, remote, Date.now() + 24 * 3_600_000);
+  await remote.removals.close();
+  await client.close();
+  const [records, blobs] = ['objects', 'blobs'].map((kind) =>
+    [...store.objects].filter(([name]) => name.startsWith(`${folder}main/${kind}/`)),
+  );
+  const used = records!.flatMap(([, { body }]) => (JSON.parse(body.toString()) as ObjectRecord).blobs);
+  assert.deepEqual(blobs!.map(([name]) => name).toSorted(), used.map(({ file }) => folder + file).toSorted());
+  t.diagnostic(`${writes()} writes`);
+});
+
+/** Kills the service repeatedly during writes, and checks all objects after each kill. */
+async function killOften(buckets: Buckets) {
   const client = async () => new BucketClient(await buckets.open(APP_ID), 'main');
   const attempted = new Map<string, number>();
   const acknowledged = new Map<string, number>();
@@ -90,22 +133,8 @@ test(`${KILLS} kills lose no acknowledged put and leave no partial object`, {
     await eventually(answers, 'the service is back');
     await check();
   }
-
-  // The first open of the buckets removes orphaned files of kills.
-  process.kill((await buckets.pid)!, 'SIGKILL');
-  await eventually(answers, 'the service is back');
-  const directory = paths.buckets(APP_ID);
-  const index = openObjectIndex(join(directory, 'index.sqlite'));
-  t.after(() => index.close());
-  await eventually(() => readdirSync(join(directory, 'blobs')).every(index.hasFile), 'nothing is left');
-  const objects = index.page('main', Buffer.alloc(0), 100);
-  const files = objects.flatMap(({ version }) => index.blobs(version).map(({ file }) => file));
-  assert.deepEqual(readdirSync(join(directory, 'blobs')).toSorted(), files.toSorted());
-  assert.deepEqual(index.usage(), [
-    { bucket: 'main', objects: objects.length, bytes: objects.reduce((sum, { size }) => sum + size, 0) },
-  ]);
-  t.diagnostic(`${writes()} writes`);
-});
+  return { answers, writes };
+}
 
 async function bytesOf(bucket: BucketClient, key: string, { size, etag }: { size: number; etag: string }) {
   const stream = await bucket.bytes(key, etag, { offset: 0, length: size });

@@ -6,11 +6,21 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
+import type { Layout } from '../../runtime/disk/data-directory.ts';
+import type { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { BucketClient } from '../../runtime/storage/r2/client.ts';
+import type { ServiceOptions } from '../../runtime/storage/r2/messages.ts';
 import { openObjectIndex } from '../../sqlite/storage/objects.ts';
 import { eventually } from '../support/e2e/processes.ts';
-import { APP_ID, bodyOf, type Step, startApp, startBuckets } from '../support/storage/r2.ts';
+import {
+  APP_ID,
+  bodyOf,
+  type Step,
+  startApp,
+  startBuckets,
+  startRemoteBuckets,
+} from '../support/storage/r2.ts';
 
 const plain = { httpFields: {}, customFields: [] };
 const put = (size: number, object = 'x') => {
@@ -19,6 +29,25 @@ const put = (size: number, object = 'x') => {
 };
 const get = (request: string, more = 'x-cellar-bucket: main\r\n') =>
   `GET / HTTP/1.1\r\nhost: x\r\n${more}cf-r2-request: ${request}\r\n\r\n`;
+
+type Started = { paths: Layout; buckets: Buckets };
+/** Where the service keeps objects. */
+const PLACES: [
+  where: string,
+  start: (t: TestContext, service?: ServiceOptions) => Started | Promise<Started>,
+][] = [
+  ['on the disk', startBuckets],
+  ['in the bucket', startRemoteBuckets],
+];
+
+/** Runs a test against both stores. */
+function testBoth(
+  name: string,
+  work: (t: TestContext, start: (service?: ServiceOptions) => Promise<Started>) => Promise<void>,
+): void {
+  for (const [where, start] of PLACES)
+    test(`${name} (${where})`, { timeout: 120_000 }, (t) => work(t, async (service) => start(t, service)));
+}
 
 /** Writes bytes to a socket. Resolves with the response at the close, or when it matches `until`. */
 function say(socket: string, bytes: string | Buffer, until = /\r\n\r\n/): Promise<string> {
@@ -41,8 +70,8 @@ function say(socket: string, bytes: string | Buffer, until = /\r\n\r\n/): Promis
   });
 }
 
-test('malformed requests are refused, and the service keeps serving', { timeout: 120_000 }, async (t) => {
-  const { paths, buckets } = startBuckets(t, { maxMb: 0, floorMb: 0, silenceMs: 1_000 });
+testBoth('malformed requests are refused, and the service keeps serving', async (_, start) => {
+  const { paths, buckets } = await start({ maxMb: 0, floorMb: 0, silenceMs: 1_000 });
   const socket = await buckets.open(APP_ID);
   const pid = await buckets.pid;
   const client = new BucketClient(socket, 'main');
@@ -104,8 +133,8 @@ test('a stalled body is aborted and leaves nothing', { timeout: 120_000 }, async
   await eventually(() => readdirSync(blobs).length === 2, 'the one that was broken off before has gone');
 });
 
-test("a large body and many slow readers leave most of the service's memory free", async (t) => {
-  const { buckets } = startBuckets(t);
+testBoth("a large body and many slow readers leave most of the service's memory free", async (t, start) => {
+  const { buckets } = await start();
   const socket = await buckets.open(APP_ID);
   const pid = await buckets.pid;
   const reservedMb = () =>
@@ -130,29 +159,32 @@ test("a large body and many slow readers leave most of the service's memory free
   assert.equal(await buckets.pid, pid, 'it is the same process');
 });
 
-test('calls while the service is down wait for the next process, which has a memory limit', async (t) => {
-  const made = startBuckets(t);
-  const { run } = await startApp(t, made);
-  await run([['put', 'kept', 'before']]);
-  for (let round = 0; round < 3; round++) {
-    const pid = (await made.buckets.pid)!;
-    process.kill(pid, 'SIGKILL');
-    await eventually(() => !existsSync(`/proc/${pid}/fd`), 'the service has gone');
-    const client = new BucketClient(made.buckets.access(APP_ID).socket, 'main');
-    const [[got, put], { size }] = await Promise.all([
-      run([
-        ['get', 'kept'],
-        ['put', `round ${round}`, 'x'],
-      ]),
-      client.head('kept'),
-      client.put('another', bodyOf(Buffer.from('y')), plain),
-    ]);
-    assert.equal(Buffer.from(got!.value.body, 'hex').toString(), 'before');
-    assert.deepEqual([put!.value.size, size], [1, 6]);
-  }
-  const limits = readFileSync(`/proc/${await made.buckets.pid}/limits`, 'utf8');
-  assert.match(limits, /^Max data size +3221225472 +3221225472/m);
-});
+testBoth(
+  'calls while the service is down wait for the next process, which has a memory limit',
+  async (t, start) => {
+    const made = await start();
+    const { run } = await startApp(t, made);
+    await run([['put', 'kept', 'before']]);
+    for (let round = 0; round < 3; round++) {
+      const pid = (await made.buckets.pid)!;
+      process.kill(pid, 'SIGKILL');
+      await eventually(() => !existsSync(`/proc/${pid}/fd`), 'the service has gone');
+      const client = new BucketClient(made.buckets.access(APP_ID).socket, 'main');
+      const [[got, put], { size }] = await Promise.all([
+        run([
+          ['get', 'kept'],
+          ['put', `round ${round}`, 'x'],
+        ]),
+        client.head('kept'),
+        client.put('another', bodyOf(Buffer.from('y')), plain),
+      ]);
+      assert.equal(Buffer.from(got!.value.body, 'hex').toString(), 'before');
+      assert.deepEqual([put!.value.size, size], [1, 6]);
+    }
+    const limits = readFileSync(`/proc/${await made.buckets.pid}/limits`, 'utf8');
+    assert.match(limits, /^Max data size +3221225472 +3221225472/m);
+  },
+);
 
 test('a reader gets the whole object even if it is replaced or deleted meanwhile', async (t) => {
   const { paths, buckets } = startBuckets(t);
@@ -214,8 +246,8 @@ test('100,000 keys are listed in pages, by prefix and by folder, without delayin
   assert.equal(count, 100_000);
 });
 
-test("an app's storage is limited: objects, parts of unfinished uploads, and free disk space", async (t) => {
-  const { buckets, paths } = startBuckets(t, { maxMb: 12, floorMb: 0 });
+testBoth("an app's storage is limited: objects and parts of unfinished uploads", async (t, start) => {
+  const { buckets, paths } = await start({ maxMb: 12, floorMb: 0 });
   const { run } = await startApp(t, { buckets, paths });
   const five = { $fill: 5 * 2 ** 20 };
   const answers = await run([
@@ -232,7 +264,9 @@ test("an app's storage is limited: objects, parts of unfinished uploads, and fre
   assert.match(answers[3]!.error!, tooMuch);
   assert.match(answers[4]!.error!, tooMuch);
   assert.equal(answers[6]!.value.size, 5 * 2 ** 20);
+});
 
+test('an almost full disk takes no objects', async (t) => {
   const full = startBuckets(t, { maxMb: 0, floorMb: 1_000_000_000 });
   const [refused] = await (await startApp(t, full)).run([['put', 'x', 'y']]);
   assert.match(
@@ -268,20 +302,23 @@ test('an upload that is not completed in seven days is removed with its parts', 
   assert.equal(index.upload('young')?.state, 'open');
 });
 
-test('customer-provided keys and unknown storage classes are refused, and known ones kept', async (t) => {
-  const { run } = await startApp(t, startBuckets(t));
-  const answers = await run([
-    ['put', 'a', 'x', { ssecKey: 'ab'.repeat(32) }],
-    ['get', 'a'],
-    ['put', 'b', 'x', { storageClass: 'InfrequentAccess' }],
-    ['head', 'b'],
-    ['put', 'b', 'x', { storageClass: 'Frozen' }],
-  ]);
-  assert.match(
-    answers[0]!.error!,
-    /^Error: put: customer-provided keys \(SSE-C\) are not supported \(10029\)$/,
-  );
-  assert.equal(answers[1]!.value, null);
-  assert.equal(answers[3]!.value.$storageClass, 'InfrequentAccess');
-  assert.match(answers[4]!.error!, /The storage class specified is not valid\. \(10029\)$/);
-});
+testBoth(
+  'customer-provided keys and unknown storage classes are refused, and known ones kept',
+  async (t, start) => {
+    const { run } = await startApp(t, await start());
+    const answers = await run([
+      ['put', 'a', 'x', { ssecKey: 'ab'.repeat(32) }],
+      ['get', 'a'],
+      ['put', 'b', 'x', { storageClass: 'InfrequentAccess' }],
+      ['head', 'b'],
+      ['put', 'b', 'x', { storageClass: 'Frozen' }],
+    ]);
+    assert.match(
+      answers[0]!.error!,
+      /^Error: put: customer-provided keys \(SSE-C\) are not supported \(10029\)$/,
+    );
+    assert.equal(answers[1]!.value, null);
+    assert.equal(answers[3]!.value.$storageClass, 'InfrequentAccess');
+    assert.match(answers[4]!.error!, /The storage class specified is not valid\. \(10029\)$/);
+  },
+);

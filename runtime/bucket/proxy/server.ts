@@ -13,8 +13,8 @@ import { type Operation, operationOf, readTarget, type Target } from './target.t
 import { type Sender, verify } from './verify.ts';
 import { Watch } from './watch.ts';
 
-/** Concurrent requests of one app, and of all. */
-const RUNNING = { app: 64, all: 512 };
+/** Concurrent requests for the data of one app, for its R2 objects, and of all. */
+const RUNNING = { data: 64, r2: 128, all: 512 };
 const HEAD_BYTES = 16 * 1024;
 /** Timeout of the head of a request, of a connection without one, and of a whole request, in ms. */
 const HEAD_MS = 10_000;
@@ -49,7 +49,7 @@ export class ProxyServer {
   readonly #setup: Setup;
   readonly #reports: Reports;
   readonly #store: Store;
-  /** Requests of each app that are running. */
+  /** Requests that are running, by app and by what they reach. */
   readonly #running = new Map<string, number>();
   #all = 0;
 
@@ -95,9 +95,9 @@ export class ProxyServer {
     const method = request.method!;
     const sender = verify({ method, ...target, headers }, clusterKey, Date.now());
     requireKnown(headers);
-    const operation = operationOf(method, target, place, sender.appId);
+    const operation = operationOf(method, target, place, sender);
     requireBody(headers, method, operation);
-    const leave = this.#enter(sender.appId);
+    const leave = this.#enter(sender);
     try {
       const answer = await this.#send(request, { sender, target, operation, headers, watch });
       if (isError(answer.statusCode)) await this.#fail(answer, response, method, watch);
@@ -111,19 +111,21 @@ export class ProxyServer {
   }
 
   /** Takes a place among the running requests. @returns gives it back */
-  #enter(appId: string): () => void {
-    const own = this.#running.get(appId) ?? 0;
-    if (own >= RUNNING.app || this.#all >= RUNNING.all)
+  #enter({ appId, opens }: Sender): () => void {
+    const key = `${appId}/${opens}`;
+    const own = this.#running.get(key) ?? 0;
+    const most = RUNNING[opens];
+    if (own >= most || this.#all >= RUNNING.all)
       throw new Refused(
         'SlowDown',
-        `at most ${RUNNING.app} requests of an app run at a time, and ${RUNNING.all} of all`,
+        `at most ${most} requests of an app run at a time, and ${RUNNING.all} of all`,
       );
-    this.#running.set(appId, own + 1);
+    this.#running.set(key, own + 1);
     this.#all++;
     return () => {
-      const left = this.#running.get(appId)! - 1;
-      if (left === 0) this.#running.delete(appId);
-      else this.#running.set(appId, left);
+      const left = this.#running.get(key)! - 1;
+      if (left === 0) this.#running.delete(key);
+      else this.#running.set(key, left);
       this.#all--;
     };
   }

@@ -15,7 +15,7 @@ export interface StoreRequest {
   headers: Record<string, string>;
   bodyHash: string;
   /** Null for a request without a body. */
-  body: Readable | null;
+  body: Readable | Buffer | null;
 }
 
 export class Store {
@@ -38,6 +38,11 @@ export class Store {
       headersTimeout: 0,
       bodyTimeout: 0,
     });
+  }
+
+  /** Ends all requests. */
+  close(): Promise<void> {
+    return this.#pool.destroy();
   }
 
   /** Sends a request. Redirects are answers. The body of the answer must be read or destroyed. */

@@ -2,12 +2,13 @@
 import type { S3Place } from '../place.ts';
 import { Refused } from './refused.ts';
 import { encode } from './signature.ts';
+import type { Sender } from './verify.ts';
 
 /** Most bytes of a part, and of an object that is written at once. */
 const PART_BYTES = 5 * 2 ** 30;
 /** Most bytes of the list of parts that completes an upload. */
 const PARTS_LIST_BYTES = 4 * 2 ** 20;
-/** Large values of KV, below the folder of an app. */
+/** Large values of KV, below the data of an app. */
 const VALUES = 'v1/services/';
 /** Most bytes of such a value: workerd writes more, but cannot read it again. */
 const VALUE_BYTES = 16 * 2 ** 20;
@@ -79,11 +80,11 @@ export function operationOf(
   method: string,
   { path, query }: Target,
   { bucket, prefix }: Pick<S3Place, 'bucket' | 'prefix'>,
-  appId: string,
+  { appId, opens }: Pick<Sender, 'appId' | 'opens'>,
 ): Operation {
   if (!Object.hasOwn(QUERIES, method)) throw new Refused('MethodNotAllowed', `${method} is not served`);
-  // An app may use only `data/`. The rest of its folder belongs to the host.
-  const own = `${prefix}apps/${appId}/data/`;
+  // The rest of the app's folder belongs to the host.
+  const own = `${prefix}apps/${appId}/${opens}/`;
   const isBucket = path === `/${bucket}` || path === `/${bucket}/`;
   if (isBucket) {
     requireList(method, query, own);
@@ -98,7 +99,7 @@ export function operationOf(
   if (query.has('partNumber') && !/^[1-9]\d{0,4}$/.test(query.get('partNumber')!))
     throw denied('partNumber must be a number from 1 to 10000');
   const [, counts, mostBytes] = found;
-  const isValue = key.startsWith(own + VALUES);
+  const isValue = opens === 'data' && key.startsWith(own + VALUES);
   return { counts, mostBytes: isValue ? Math.min(mostBytes, VALUE_BYTES) : mostBytes, path };
 }
 

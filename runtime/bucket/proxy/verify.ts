@@ -1,6 +1,6 @@
 // Verifies who has sent a request: its signature must cover all that the request is judged by.
 import { timingSafeEqual } from 'node:crypto';
-import { appKeys } from '../app-keys.ts';
+import { appKeys, type Opens, parseAccessKey } from '../app-keys.ts';
 import { Refused } from './refused.ts';
 import { encodePath, encodeQuery, signatureOf, UNSIGNED } from './signature.ts';
 
@@ -26,6 +26,8 @@ export interface Received {
 /** A verified sender. */
 export interface Sender {
   appId: string;
+  /** What its key opens. */
+  opens: Opens;
   /** The hash of the body that was signed, or `UNSIGNED`. The store compares it. */
   bodyHash: string;
 }
@@ -39,7 +41,8 @@ export function verify(received: Received, clusterKey: string, nowMs: number): S
   const match = AUTHORIZATION.exec(headers.get('authorization') ?? '');
   if (match === null)
     throw new Refused('AccessDenied', 'the header authorization needs a signature AWS4-HMAC-SHA256');
-  const [, appId, day, region, names, signature] = match as unknown as [string, ...Five];
+  const [, accessKey, day, region, names, signature] = match as unknown as [string, ...Five];
+  const { appId, opens } = parseAccessKey(accessKey);
   if (!APP_ID.test(appId)) throw new Refused('InvalidAccessKeyId', 'the access key is not the id of an app');
   const bodyHash = headers.get('x-amz-content-sha256') ?? '';
   if (bodyHash !== UNSIGNED && !/^[0-9a-f]{64}$/.test(bodyHash))
@@ -47,6 +50,7 @@ export function verify(received: Received, clusterKey: string, nowMs: number): S
   const date = headers.get('x-amz-date') ?? '';
   const signed = names.split(';');
   requireCovered(signed, headers);
+  const keys = appKeys(clusterKey, appId);
   const expected = signatureOf(
     {
       method: received.method,
@@ -57,7 +61,7 @@ export function verify(received: Received, clusterKey: string, nowMs: number): S
       date,
       region,
     },
-    appKeys(clusterKey, appId).secretKey,
+    opens === 'r2' ? keys.objectsSecretKey : keys.secretKey,
   );
   if (!timingSafeEqual(Buffer.from(signature, 'hex'), Buffer.from(expected, 'hex')))
     throw new Refused(
@@ -70,7 +74,7 @@ export function verify(received: Received, clusterKey: string, nowMs: number): S
   // NaN is no time.
   if (!(Math.abs(nowMs - time) <= SKEW_MS))
     throw new Refused('RequestTimeTooSkewed', 'x-amz-date differs by over 15 minutes from the clock');
-  return { appId, bodyHash };
+  return { appId, opens, bodyHash };
 }
 
 type Five = [string, string, string, string, string];

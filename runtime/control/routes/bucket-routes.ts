@@ -2,6 +2,7 @@
 import { pipeline } from 'node:stream/promises';
 import type { HostCall, HostCalls } from '../../../handlers/contract/host/host-routes.ts';
 import type { Apps } from '../../apps/apps.ts';
+import { reason } from '../../log.ts';
 import { Refusal } from '../../refusal.ts';
 import { find } from '../../storage/places.ts';
 import type { Buckets } from '../../storage/r2/buckets.ts';
@@ -105,7 +106,14 @@ async function during<T>(
   const bucket = query.get('bucket') ?? '';
   const found = find((await storageQueries.places(appId)).buckets, bucket);
   if (found === undefined) throw new Refusal(404, 'storage_not_found', `the app has no bucket ${bucket}`);
-  return work(new BucketClient(await buckets.open(appId), found.storageId));
+  return work(new BucketClient(await opened(buckets, appId), found.storageId));
+}
+
+/** @throws {Refusal} when the bucket of this Cellar does not answer */
+async function opened(buckets: Buckets, appId: string): Promise<string> {
+  return buckets.open(appId).catch((error: unknown) => {
+    throw new Refusal(503, 'app_unavailable', reason(error));
+  });
 }
 
 function keyOf({ query }: Call): string {

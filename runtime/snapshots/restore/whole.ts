@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { prepareCopy } from '../../../sqlite/host/snapshots.ts';
-import { contentOf, openFolder } from '../../bucket/app-folder.ts';
+import { contentOf, openFolder, openObjectsFolder } from '../../bucket/app-folder.ts';
 import { claimBucket, readOwner } from '../../bucket/owner.ts';
 import type { S3Place } from '../../bucket/place.ts';
 import { takeRecords } from '../../bucket/records/continue.ts';
@@ -101,8 +101,11 @@ async function appsInBucket(cellar: string, parts: Part[], bucket: S3Place | nul
       throw new Error(
         `the bucket is of another Cellar (${owner.cellar}): set another prefix in RUNNER_BUCKET`,
       );
-    for (const { id } of own)
-      if ((await contentOf(openFolder({ place: bucket, appId: id }))).length > 0) found.push(id);
+    for (const { id } of own) {
+      const folder = { place: bucket, appId: id };
+      const hasData = (await contentOf(openFolder(folder))).length > 0;
+      if (hasData || (await openObjectsFolder(folder).list('')).length > 0) found.push(id);
+    }
   } catch (error) {
     throw new Unusable(reason(error));
   }

@@ -12,7 +12,7 @@ import {
   statSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { openFolder } from '../../bucket/app-folder.ts';
+import { openFolder, openObjectsFolder, R2_OBJECTS } from '../../bucket/app-folder.ts';
 import type { S3Place } from '../../bucket/place.ts';
 import { clusterDirectory, DATABASES } from '../../control/config.ts';
 import { loadDatabases } from '../../control/load-databases.ts';
@@ -27,6 +27,7 @@ import type { User } from '../../isolation/users.ts';
 import type { FileEntry, Part } from '../store/manifest.ts';
 import { type Chunk, chunkSize, type PackWriter } from '../store/packs.ts';
 import { captureFolder } from './capture-folder.ts';
+import { captureObjects } from './capture-objects.ts';
 import { type Listed, type ListOptions, list } from './listing.ts';
 import { Reader } from './reader.ts';
 
@@ -131,8 +132,10 @@ export class Capture {
   }
 
   async #storageOf({ id, user, isInBucket }: CapturedApp, files: Files): Promise<void> {
-    if (isInBucket) await this.#folder(id, files);
-    else await this.#storage(this.#paths.data(id), { user, theirs: true, skip: NOT_DATA }, files);
+    if (isInBucket) {
+      await this.#folder(id, files);
+      await this.#objects(id, files);
+    } else await this.#storage(this.#paths.data(id), { user, theirs: true, skip: NOT_DATA }, files);
     // These belong to the bucket service, which has a user of its own.
     const buckets = this.#paths.buckets(id);
     const hold = (isHeld: boolean) => this.#holdBuckets(id, isHeld);
@@ -156,6 +159,23 @@ export class Capture {
     const release = liveDeployId === null ? [] : [this.#paths.release(id, liveDeployId)];
     if (![this.#paths.repository(id), ...release].every((path) => existsSync(path)))
       throw new Error('its code could not be read from the bucket');
+  }
+
+  /** Captures the R2 objects of an app in the bucket. */
+  async #objects(id: string, files: Files): Promise<void> {
+    const pathOf = (name: string) => this.#pathOf(this.#paths.importing(id), R2_OBJECTS + name);
+    await this.#holdBuckets(id, true);
+    try {
+      const captured = await captureObjects(openObjectsFolder({ place: this.#bucket!, appId: id }), {
+        before: (name) => this.#before.get(pathOf(name)),
+        add: (name, stamp, size, content) =>
+          this.#store({ path: pathOf(name), mode: 0o600, stamp }, size, content),
+      });
+      this.#requireImported(id);
+      for (const file of captured) files.set(file.path, file);
+    } finally {
+      await this.#holdBuckets(id, false);
+    }
   }
 
   #requireImported(id: string): void {

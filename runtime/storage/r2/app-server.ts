@@ -1,17 +1,13 @@
 // Answers the R2 bindings of one app, at the app's own socket.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { BlobRow } from '../../../sqlite/storage/objects.ts';
 import { answerHttp, type HttpAnswerer } from '../../app-services/app-service-http.ts';
 import type { SocketHandle } from '../../app-services/listening-socket.ts';
 import { log, reason } from '../../log.ts';
 import { discard } from '../../sockets/read-at-most.ts';
 import { describeObject, describePage, sendError, sendJson } from './answers.ts';
-import type { Body, BucketStore, Found } from './bucket/bucket-store.ts';
-import type { Part } from './bucket/conditions.ts';
-import type { OpenStoreCache } from './bucket/open-store-cache.ts';
+import type { Body, Found, ObjectStore, OpenStores } from './bucket/object-store.ts';
 import type { Quota } from './bucket/quota.ts';
 import { ResponseWriter, splitBody } from './bytes/body.ts';
-import { SMALL_BYTES } from './bytes/small-blobs.ts';
 import { duringTransfer } from './bytes/transfers.ts';
 import { internalError, invalidRequest, R2Error, unavailable } from './errors.ts';
 import { Gate } from './gate.ts';
@@ -35,12 +31,12 @@ const LONG = 2;
 const BUCKET = /^[0-9a-z]{1,64}$/;
 
 export class AppServer {
-  readonly #stores: OpenStoreCache;
+  readonly #stores: OpenStores;
   readonly #room: Quota;
   readonly #writes = new Gate(WRITES);
   readonly #long = new Gate(LONG);
 
-  private constructor(stores: OpenStoreCache, room: Quota) {
+  private constructor(stores: OpenStores, room: Quota) {
     this.#stores = stores;
     this.#room = room;
   }
@@ -48,7 +44,7 @@ export class AppServer {
   /** Listens at a socket that only the app can reach. */
   static async listen(
     listener: SocketHandle,
-    stores: OpenStoreCache,
+    stores: OpenStores,
     room: Quota,
     { silenceMs = SILENCE_MS }: Pick<ServiceOptions, 'silenceMs'> = {},
   ): Promise<HttpAnswerer> {
@@ -92,7 +88,7 @@ export class AppServer {
     }
   }
 
-  async #write(store: BucketStore, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #write(store: ObjectStore, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const bucket = bucketOf(request);
     const metadataSize = Number(request.headers[METADATA_SIZE_HEADER]);
     const size = Number(request.headers['content-length']) - metadataSize;
@@ -108,7 +104,7 @@ export class AppServer {
   }
 
   async #carryOut(
-    store: BucketStore,
+    store: ObjectStore,
     bucket: string,
     metadata: Buffer,
     body: Body,
@@ -142,13 +138,13 @@ export class AppServer {
   }
 
   /** Writes a body in its turn, if it is within the quota. */
-  #bounded<T>(store: BucketStore, { size }: Body, write: () => Promise<T>): Promise<T> {
-    return this.#writes.during(() => this.#room.during(size, () => store.keptBytes, write));
+  #bounded<T>(store: ObjectStore, { size }: Body, write: () => Promise<T>): Promise<T> {
+    return this.#writes.during(() => this.#room.during(size, () => store.keptBytes(), write));
   }
 }
 
 async function read(
-  store: BucketStore,
+  store: ObjectStore,
   request: IncomingMessage,
   response: ServerResponse,
   long: Gate,
@@ -158,15 +154,17 @@ async function read(
   if (request.method !== 'GET' || typeof header !== 'string') throw invalidRequest();
   // Node decodes headers as latin1, but workerd writes UTF-8.
   const asked: R2Request = parseRequest(Buffer.from(header, 'latin1').toString('utf8'));
-  if (asked.method === 'usage') return sendJson(response, JSON.stringify(store.usage()));
+  if (asked.method === 'usage') return sendJson(response, JSON.stringify(await store.usage()));
   const bucket = bucketOf(request);
   switch (asked.method) {
     case 'head': {
-      const object = store.head(bucket, asked);
+      const object = await store.head(bucket, asked);
       return sendJson(response, describeObject(object, { offset: 0, length: object.size }));
     }
     case 'list':
-      return long.during(async () => sendJson(response, describePage(store.list(bucket, asked), asked)));
+      return long.during(async () =>
+        sendJson(response, describePage(await store.list(bucket, asked), asked)),
+      );
     case 'get':
       return sendObject(store, bucket, asked, response, onUnmet);
     default:
@@ -175,66 +173,39 @@ async function read(
 }
 
 async function sendObject(
-  store: BucketStore,
+  store: ObjectStore,
   bucket: string,
   asked: RequestOf<'get'>,
   response: ServerResponse,
   onUnmet: (metadata: string) => void,
 ): Promise<void> {
-  const found = store.get(bucket, asked, (object) =>
+  const found = await store.get(bucket, asked, (object) =>
     onUnmet(describeObject(object, { offset: 0, length: object.size })),
   );
   try {
-    await sendBytes(store, found, response);
+    await sendBytes(found, response);
   } finally {
     found.release();
   }
 }
 
-async function sendBytes(
-  store: BucketStore,
-  { object, part, blobs }: Found,
-  response: ServerResponse,
-): Promise<void> {
+async function sendBytes({ object, part, open }: Found, response: ServerResponse): Promise<void> {
+  const content = await open();
   const metadata = Buffer.from(describeObject(object, part), 'utf8');
   response.writeHead(200, {
     [METADATA_SIZE_HEADER]: metadata.length,
     'content-length': metadata.length + part.length,
   });
-  const [only] = blobs;
-  if (blobs.length === 1 && only!.size <= SMALL_BYTES) {
-    const bytes = await store.smallBlob(only!);
-    response.end(Buffer.concat([metadata, bytes.subarray(part.offset, part.offset + part.length)]));
+  if (Buffer.isBuffer(content)) {
+    response.end(Buffer.concat([metadata, content]));
     return;
   }
   response.write(metadata);
-  await duringTransfer((pieceBytes) =>
-    copyBlobs(store, blobs, part, new ResponseWriter(response, pieceBytes)),
-  );
-}
-
-/** Writes part of the concatenated blobs. */
-async function copyBlobs(
-  store: BucketStore,
-  blobs: BlobRow[],
-  part: Part,
-  writer: ResponseWriter,
-): Promise<void> {
-  const end = part.offset + part.length;
-  let start = 0;
-  for (const blob of blobs) {
-    const [from, to] = [Math.max(part.offset, start), Math.min(end, start + blob.size)];
-    if (from < to) {
-      const file = await store.openBlob(blob);
-      try {
-        await writer.copy(file, from - start, to - from);
-      } finally {
-        await file.close();
-      }
-    }
-    start += blob.size;
-  }
-  await writer.end();
+  await duringTransfer(async (pieceBytes) => {
+    const writer = new ResponseWriter(response, pieceBytes);
+    await content(writer);
+    await writer.end();
+  });
 }
 
 /** @throws {R2Error} */

@@ -3,11 +3,12 @@ import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, statSync } fr
 import { join } from 'node:path';
 import type { UsageRow } from '../../../sqlite/storage/objects.ts';
 import { AppService, type HostServiceAccess } from '../../app-services/app-service.ts';
+import type { AppCluster } from '../../bucket/app-cluster.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { changeOwner } from '../../isolation/rights.ts';
 import type { AppUsers, User } from '../../isolation/users.ts';
 import { usageAt } from './client.ts';
-import { type ServiceOptions, SOCKET } from './messages.ts';
+import { type AboutApp, type ServiceOptions, SOCKET } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
 /** Its threads mostly wait for the disk, so it has more of them. */
@@ -25,14 +26,18 @@ export interface BucketsOptions {
   paths: Layout;
   users: (appId: string) => AppUsers;
   service: ServiceOptions;
+  /** Returns the cluster of an app whose objects are in the bucket; null for objects on this machine. Default: null for all. */
+  clusterOf?: (appId: string) => AppCluster | null;
 }
 
 export class Buckets {
   readonly #paths: Layout;
   readonly #service: AppService;
+  readonly #clusterOf: (appId: string) => AppCluster | null;
 
-  constructor({ paths, users, service }: BucketsOptions) {
+  constructor({ paths, users, service, clusterOf = () => null }: BucketsOptions) {
     this.#paths = paths;
+    this.#clusterOf = clusterOf;
     this.#service = new AppService({
       name: 'bucket service',
       program: PROGRAM,
@@ -43,7 +48,12 @@ export class Buckets {
       user: () => users(SERVICE).cell,
       workshop: paths.serviceSockets,
       socket: (appId) => join(paths.buckets(appId), SOCKET),
-      prepare: (appId) => makeDirectory(paths, paths.buckets(appId), users(SERVICE).cell, users(appId).cell),
+      prepare: async (appId) => {
+        // Objects of a restore must be in the bucket before the service uses it.
+        await clusterOf(appId)?.finishImport();
+        await makeDirectory(paths, paths.buckets(appId), users(SERVICE).cell, users(appId).cell);
+      },
+      about: (appId): AboutApp => clusterOf(appId)?.objectsPlace ?? null,
     });
   }
 
@@ -71,9 +81,9 @@ export class Buckets {
     return this.#service.open(appId);
   }
 
-  /** Whether an app ever had a bucket. */
+  /** Whether an app may have objects. */
   has(appId: string): boolean {
-    return existsSync(this.#paths.buckets(appId));
+    return this.#clusterOf(appId) !== null || existsSync(this.#paths.buckets(appId));
   }
 
   /** The usage of an app's buckets, by storage id. */

@@ -9,6 +9,8 @@ export const OBJECT_BYTES = 5 * 2 ** 30 - 5 * 2 ** 20;
 export const METADATA_BYTES = 8192;
 /** Smallest part of a multipart upload except the last, in bytes. */
 export const PART_BYTES = 5 * 2 ** 20;
+/** Incomplete multipart uploads are removed after this time, in ms. */
+export const UPLOAD_MS = 7 * 24 * 60 * 60_000;
 /** Most keys in one answer to `list`. */
 export const LIST_KEYS = 1000;
 
@@ -36,6 +38,9 @@ export const tooLarge = (message = 'Your proposed upload exceeds the maximum all
   new R2Error(400, 100100, message);
 /** For conditions of this machine, which may change. */
 export const unavailable = (message: string) => new R2Error(503, 10043, message);
+/** For a bucket of this Cellar that does not answer. */
+export const bucketAway = (message = 'The bucket of this Cellar does not answer. Please try again.') =>
+  new R2Error(504, 10043, message);
 
 export function badDigest(algorithm: string, given: Buffer, actual: Buffer): R2Error {
   return new R2Error(

@@ -1,4 +1,5 @@
 // Messages from the host to the bucket service.
+import type { S3Place } from '../../bucket/place.ts';
 import type { QuotaOptions } from './bucket/quota.ts';
 
 /** Name of an app's socket in the directory of its buckets. */
@@ -9,3 +10,6 @@ export interface ServiceOptions extends QuotaOptions {
   /** Idle timeout of a connection, in ms. Default 60,000. */
   silenceMs?: number;
 }
+
+/** What the service is told about an app: where its objects are in the bucket; null for objects on this machine. */
+export type AboutApp = S3Place | null;

@@ -4,15 +4,19 @@ import { serveApps, serviceOptions } from '../../app-services/app-service-progra
 import { AppServer } from './app-server.ts';
 import { OpenStoreCache } from './bucket/open-store-cache.ts';
 import { Quota } from './bucket/quota.ts';
-import type { ServiceOptions } from './messages.ts';
+import type { AboutApp, ServiceOptions } from './messages.ts';
+import { RemoteStores } from './remote/remote-stores.ts';
 
 const options = serviceOptions<ServiceOptions & { directory: string }>();
 // The app's user may traverse its buckets' directory to the socket, but read no file in it.
 process.umask(0o077);
 
-serveApps('bucket service', async (app, listener) => {
+serveApps('bucket service', async (app, listener, _, about) => {
   const directory = join(options.directory, app);
-  const stores = new OpenStoreCache(directory);
-  const { close } = await AppServer.listen(listener, stores, new Quota(directory, options), options);
+  const place = about as AboutApp;
+  const stores = place === null ? new OpenStoreCache(directory) : new RemoteStores(directory, place);
+  // The bucket does not use the disk.
+  const limits = place === null ? options : { ...options, floorMb: 0 };
+  const { close } = await AppServer.listen(listener, stores, new Quota(directory, limits), options);
   return { close, hold: (isHeld) => stores.hold(isHeld) };
 });

@@ -20,6 +20,8 @@ test('no request of one app reaches the names of another', async (t) => {
   const put = await ask(port, 'b1', { method: 'PUT', path: other, body: SECRET });
   assert.equal(put.status, 200);
   const b1 = appKeys(CLUSTER_KEY, 'b1');
+  const a1 = appKeys(CLUSTER_KEY, 'a1');
+  const objectsKeys = { accessKey: a1.objectsAccessKey, secretKey: a1.objectsSecretKey };
   const encoded = other.replaceAll('/', '%2F').slice(3);
   const copy = { 'x-amz-copy-source': other };
   const list = { 'list-type': '2', prefix: ownPrefix };
@@ -51,6 +53,18 @@ test('no request of one app reaches the names of another', async (t) => {
     ["b1's id with a1's secret", { path: other, accessKey: 'b1' }],
     ["a1's id with b1's secret", { path: other, secretKey: b1.secretKey }],
     ["b1's cluster key as its secret", { path: other, accessKey: 'b1', secretKey: b1.clusterKey }],
+    [
+      "b1's key for R2 objects",
+      { path: other, accessKey: b1.objectsAccessKey, secretKey: b1.objectsSecretKey },
+    ],
+    ['the data of a1 with its key for R2 objects', { path: own, ...objectsKeys }],
+    [
+      'a list of the data of a1 with its key for R2 objects',
+      { path: `/${place.bucket}`, query: list, ...objectsKeys },
+    ],
+    ['R2 objects of a1 with its key for data', { path: `${root}/a1/r2/k` }],
+    ['R2 objects of b1 with those of a1', { path: `${root}/b1/r2/k`, ...objectsKeys }],
+    ['R2 objects with the secret for data', { path: `${root}/a1/r2/k`, accessKey: a1.objectsAccessKey }],
     ["the store's access key", { path: other, accessKey: place.accessKey }],
     ['a signed copy', { method: 'PUT', path: own, headers: copy, body: '' }],
     ['an unsigned copy', { method: 'PUT', path: own, unsigned: copy, body: '' }],

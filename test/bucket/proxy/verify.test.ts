@@ -61,7 +61,7 @@ test('the keys of apps differ from each other, by app and by purpose', () => {
 });
 
 test('a request that the app has signed is the app’s', () => {
-  assert.deepEqual(verified({ path: '/b/apps/a1/x' }), { appId: 'a1', bodyHash: UNSIGNED });
+  assert.deepEqual(verified({ path: '/b/apps/a1/x' }), { appId: 'a1', opens: 'data', bodyHash: UNSIGNED });
   assert.equal(
     verified({ path: '/b/apps/a1/x y/é', query: { uploadId: 'a/b+c' }, bodyHash: EMPTY }).bodyHash,
     EMPTY,
@@ -131,19 +131,21 @@ const SERVED: [string, string, string][] = [
   ['GET', `${LIST}v1%2F&delimiter=%2F&max-keys=5&start-after=x`, 'writes'],
 ];
 const PLACE = { bucket: 'b', prefix: 'p/' };
+const DATA = { appId: 'a1', opens: 'data' } as const;
+const OBJECTS = { appId: 'a1', opens: 'r2' } as const;
 for (const [method, target, counts] of SERVED) {
   test(`${method} ${target} is served and counts as ${counts}`, () => {
-    assert.equal(operationOf(method, readTarget(target), PLACE, 'a1').counts, counts);
+    assert.equal(operationOf(method, readTarget(target), PLACE, DATA).counts, counts);
   });
 }
 
 test('a large value has as many bytes as workerd can read again, and other objects have more', () => {
-  const mostBytes = (target: string) => operationOf('PUT', readTarget(target), PLACE, 'a1').mostBytes;
+  const mostBytes = (target: string) => operationOf('PUT', readTarget(target), PLACE, DATA).mostBytes;
   assert.equal(mostBytes('/b/p/apps/a1/data/v1/services/kv/x'), 16 * 2 ** 20);
   assert.equal(mostBytes('/b/p/apps/a1/data/v1/services/kv/x?partNumber=1&uploadId=u'), 16 * 2 ** 20);
   assert.equal(mostBytes('/b/p/apps/a1/data/v1/do/x'), 5 * 2 ** 30);
   assert.equal(
-    operationOf('GET', readTarget('/b/p/apps/a1/data/v1/services/kv/x'), PLACE, 'a1').mostBytes,
+    operationOf('GET', readTarget('/b/p/apps/a1/data/v1/services/kv/x'), PLACE, DATA).mostBytes,
     0,
   );
 });
@@ -198,6 +200,25 @@ const DENIED: [string, string][] = [
 ];
 for (const [method, target] of DENIED) {
   test(`${method} ${target.slice(0, 60)} is denied`, () => {
-    assert.throws(() => operationOf(method, readTarget(target), PLACE, 'a1'), { code: 'AccessDenied' });
+    assert.throws(() => operationOf(method, readTarget(target), PLACE, DATA), { code: 'AccessDenied' });
   });
 }
+
+test('a key for R2 objects opens these only, and that for data only data', () => {
+  const own = '/b/p/apps/a1/r2/main/objects/-k';
+  const list = '/b?list-type=2&prefix=p%2Fapps%2Fa1%2Fr2%2F';
+  for (const target of [own, list]) {
+    operationOf('GET', readTarget(target), PLACE, OBJECTS);
+    assert.throws(() => operationOf('GET', readTarget(target), PLACE, DATA), { code: 'AccessDenied' });
+  }
+  for (const [method, target] of [
+    ...SERVED,
+    ['GET', '/b/p/apps/a2/r2/k'],
+    ['GET', '/b/p/apps/a1/r2/../data/k'],
+  ])
+    assert.throws(
+      () => operationOf(method!, readTarget(target!), PLACE, OBJECTS),
+      { code: 'AccessDenied' },
+      target,
+    );
+});

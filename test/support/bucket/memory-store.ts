@@ -51,7 +51,10 @@ export class MemoryStore {
   hanging = 0;
   /** Whether a write of a name is answered with 403. */
   refuses: (key: string) => boolean = () => false;
-  readonly #server = createServer((request, response) => void this.#answer(request, response));
+  readonly #server = createServer((request, response) => {
+    // A client that leaves in the middle of a body has written nothing.
+    this.#answer(request, response).catch(() => response.destroy());
+  });
   readonly #sockets = new Set<Socket>();
 
   async start(): Promise<this> {
@@ -166,7 +169,9 @@ export class MemoryStore {
     const delimiter = query.get('delimiter');
     const after = query.get('continuation-token') ?? query.get('start-after') ?? '';
     const most = Number(query.get('max-keys') ?? 1_000);
-    const names = [...this.objects.keys()].filter((name) => name.startsWith(prefix) && name > after).sort();
+    const names = [...this.objects.keys()]
+      .filter((name) => name.startsWith(prefix) && isBefore(after, name))
+      .sort((a, b) => (isBefore(a, b) ? -1 : 1));
     const contents: string[] = [];
     const folders = new Set<string>();
     let next = '';
@@ -177,7 +182,7 @@ export class MemoryStore {
       if (end >= 0) folders.add(name.slice(0, end + 1));
       else contents.push(name);
     }
-    const isCut = next !== '' && names.some((name) => name > next);
+    const isCut = next !== '' && names.some((name) => isBefore(next, name));
     const entry = (name: string) => {
       const { at, etag, body } = this.objects.get(name)!;
       return `<Contents><Key>${escaped(name)}</Key><LastModified>${at}</LastModified><ETag>${escaped(etag)}</ETag><Size>${body.length}</Size></Contents>`;
@@ -198,6 +203,11 @@ export class MemoryStore {
         : `<Error><Code>${code}</Code><Message>${code}</Message></Error>`,
     );
   }
+}
+
+/** Whether a name is before another, in the order of UTF-8. */
+function isBefore(name: string, other: string): boolean {
+  return Buffer.compare(Buffer.from(name), Buffer.from(other)) < 0;
 }
 
 function escaped(text: string): string {

@@ -4,12 +4,15 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import type { TestContext } from 'node:test';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
-import { layout } from '../../../runtime/disk/data-directory.ts';
+import { AppCluster } from '../../../runtime/bucket/app-cluster.ts';
+import { type Layout, layout } from '../../../runtime/disk/data-directory.ts';
 import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
 import { startCell } from '../../../runtime/fleets/process/start-cell.ts';
 import { Buckets } from '../../../runtime/storage/r2/buckets.ts';
 import type { Body } from '../../../runtime/storage/r2/client.ts';
 import type { ServiceOptions } from '../../../runtime/storage/r2/messages.ts';
+import { MemoryStore } from '../bucket/memory-store.ts';
+import { CLUSTER_KEY, startProxy } from '../bucket/proxy.ts';
 import { call, cellOptions, makeRelease } from '../fleets/release.ts';
 import { temporaryDirectory } from '../temporary.ts';
 
@@ -32,10 +35,33 @@ export function startBuckets(t: TestContext, service: ServiceOptions = { maxMb: 
   return { paths, buckets };
 }
 
+/** Starts a bucket service that keeps the objects of all apps in a store, behind a bucket proxy. */
+export async function startRemoteBuckets(t: TestContext, service: ServiceOptions = { maxMb: 0, floorMb: 0 }) {
+  const store = await new MemoryStore().start();
+  const place = store.place('of/cellar/');
+  const { port, counts } = await startProxy(t, place);
+  const paths = layout(`${temporaryDirectory(t)}/d`);
+  const clusterOf = (appId: string) =>
+    new AppCluster({
+      ...{ place, appId, clusterKey: CLUSTER_KEY, importing: paths.importing(appId) },
+      endpoint: () => `http://127.0.0.1:${port}`,
+      isAway: () => false,
+      ready: async () => {},
+      untilUsable: async () => {},
+      warn: () => {},
+    });
+  const buckets = new Buckets({ paths, users: () => ({ build: null, cell: null }), service, clusterOf });
+  t.after(async () => {
+    await buckets.close();
+    await store[Symbol.asyncDispose]();
+  });
+  return { paths, buckets, store, counts, clusterOf };
+}
+
 /** Starts a cell of an app whose Worker is `r2-app.js`. */
 export async function startApp(
   t: TestContext,
-  { paths, buckets }: ReturnType<typeof startBuckets>,
+  { paths, buckets }: { paths: Layout; buckets: Buckets },
   appId = APP_ID,
   code = WORKER,
 ) {

@@ -13,42 +13,37 @@ import {
 import { log, reason } from '../../../log.ts';
 import { ALGORITHMS } from '../bytes/algorithms.ts';
 import { Blobs } from '../bytes/blobs.ts';
+import type { ResponseWriter } from '../bytes/body.ts';
 import type { Removals } from '../bytes/removals.ts';
-import { smallBlob } from '../bytes/small-blobs.ts';
+import { SMALL_BYTES, smallBlob } from '../bytes/small-blobs.ts';
 import { Sync } from '../bytes/sync.ts';
-import { internalError, noSuchKey, noSuchUpload, OBJECT_BYTES, tooLarge } from '../errors.ts';
+import { internalError, noSuchKey, noSuchUpload, OBJECT_BYTES, tooLarge, UPLOAD_MS } from '../errors.ts';
 import type { RequestOf } from '../requests.ts';
 import { Changes } from './changes.ts';
 import { type Part, partOf, requireCondition } from './conditions.ts';
-import { type Listed, listObjects } from './listing.ts';
-import { chosenParts, describe, keyBytes, requireDigests, uploadEtag } from './object-rules.ts';
+import { type Listed, listKeys } from './listing.ts';
+import {
+  chosenParts,
+  describe,
+  keyBytes,
+  newVersion,
+  partsOf,
+  requireDigests,
+  uploadEtag,
+} from './object-rules.ts';
+import type { Body, Found, ObjectStore } from './object-store.ts';
 
-const INDEX = 'index.sqlite';
+/** The file of the index, in the directory of an app's buckets. */
+export const INDEX = 'index.sqlite';
 /** The directory of the objects' files, in that of an app's buckets. */
 export const BLOBS = 'blobs';
-/** Incomplete multipart uploads are removed after this time, as in R2. In ms. */
-const UPLOAD_MS = 7 * 24 * 60 * 60_000;
 /** Limit of an app's uploads, open or recently ended. */
 const UPLOADS = 100_000;
 const UPLOADS_AT_ONCE = 20;
 /** How often an open index is searched for expired uploads, in ms. */
 const TIDY_EVERY_MS = 60 * 60_000;
 
-/** The bytes of a `put`, and their number. */
-export interface Body {
-  size: number;
-  bytes: AsyncIterable<Buffer>;
-}
-
-/** An object and its requested part. Release it when its files are no longer needed. */
-export interface Found {
-  object: ObjectRow;
-  part: Part;
-  blobs: BlobRow[];
-  release: () => void;
-}
-
-export class BucketStore {
+export class BucketStore implements ObjectStore {
   readonly #index: ObjectIndex;
   readonly #blobs: Blobs;
   readonly #changes: Changes;
@@ -93,19 +88,13 @@ export class BucketStore {
     this.#index.close();
   }
 
-  /** @throws {R2Error} */
-  head(bucket: string, { object }: RequestOf<'head'>): ObjectRow {
+  async head(bucket: string, { object }: RequestOf<'head'>): Promise<ObjectRow> {
     const row = this.#index.object(bucket, keyBytes(object));
     if (row === undefined) throw noSuchKey();
     return row;
   }
 
-  /**
-   * Finds an object's bytes. They stay unchanged until `release` is called, even if the object is replaced or deleted.
-   * @param onUnmet called with the object when the condition fails
-   * @throws {R2Error}
-   */
-  get(bucket: string, request: RequestOf<'get'>, onUnmet: (object: ObjectRow) => void): Found {
+  async get(bucket: string, request: RequestOf<'get'>, onUnmet: (object: ObjectRow) => void): Promise<Found> {
     const object = this.#index.object(bucket, keyBytes(request.object));
     if (object === undefined) throw noSuchKey();
     try {
@@ -116,27 +105,11 @@ export class BucketStore {
     }
     const part = partOf(request, object.size);
     const { version } = object;
-    return { object, part, blobs: this.#index.blobs(version), release: this.#changes.read(version) };
+    const blobs = this.#index.blobs(version);
+    const release = this.#changes.read(version);
+    return { object, part, open: () => this.#open(blobs, part), release };
   }
 
-  /** Opens the file of a blob from `get`. */
-  openBlob({ file }: BlobRow) {
-    return this.#blobs.open(file);
-  }
-
-  /** Reads a small blob from `get`. @throws {Error} when its file is shorter */
-  smallBlob({ file, size }: BlobRow): Promise<Buffer> {
-    return smallBlob(file, async () => {
-      const bytes = await this.#blobs.read(file);
-      if (bytes.length !== size) throw new Error('a blob is shorter than the index says');
-      return bytes;
-    });
-  }
-
-  /**
-   * Puts an object. Until this resolves, readers get the previous version.
-   * @throws {R2Error}
-   */
   async put(bucket: string, request: RequestOf<'put'>, { size, bytes }: Body): Promise<ObjectRow> {
     const key = keyBytes(request.object);
     if (size > OBJECT_BYTES) throw tooLarge();
@@ -168,7 +141,6 @@ export class BucketStore {
     });
   }
 
-  /** Deletes objects; missing ones are not an error. @throws {R2Error} */
   async delete(bucket: string, { object, objects = [] }: RequestOf<'delete'>): Promise<void> {
     const keys = [...(object === undefined ? [] : [object]), ...objects].map(keyBytes);
     await this.#changes.commit((drop) => {
@@ -179,12 +151,11 @@ export class BucketStore {
     });
   }
 
-  /** @throws {R2Error} */
-  list(bucket: string, request: RequestOf<'list'>): Listed {
-    return listObjects((from, limit) => this.#index.page(bucket, from, limit), request);
+  async list(bucket: string, request: RequestOf<'list'>): Promise<Listed> {
+    const { rows, ...rest } = await listKeys((from, limit) => this.#index.page(bucket, from, limit), request);
+    return { objects: rows, ...rest };
   }
 
-  /** @returns the id of the upload @throws {R2Error} */
   async createUpload(bucket: string, request: RequestOf<'createMultipartUpload'>): Promise<string> {
     const key = keyBytes(request.object);
     const described = describe(request);
@@ -199,7 +170,6 @@ export class BucketStore {
     return id;
   }
 
-  /** @returns the etag of the part @throws {R2Error} */
   async uploadPart(bucket: string, request: RequestOf<'uploadPart'>, { size, bytes }: Body): Promise<string> {
     const key = keyBytes(request.object);
     const { uploadId, partNumber } = request;
@@ -214,7 +184,6 @@ export class BucketStore {
     });
   }
 
-  /** @throws {R2Error} */
   async completeUpload(bucket: string, request: RequestOf<'completeMultipartUpload'>): Promise<ObjectRow> {
     const key = keyBytes(request.object);
     return this.#changes.commit((drop) => {
@@ -242,7 +211,6 @@ export class BucketStore {
     });
   }
 
-  /** @throws {R2Error} */
   async abortUpload(bucket: string, request: RequestOf<'abortMultipartUpload'>): Promise<void> {
     const upload = this.#upload(bucket, keyBytes(request.object), request.uploadId);
     if (upload === undefined) throw internalError();
@@ -253,14 +221,37 @@ export class BucketStore {
     });
   }
 
-  /** Every bucket that ever had an object. */
-  usage(): UsageRow[] {
+  async usage(): Promise<UsageRow[]> {
     return this.#index.usage();
   }
 
-  /** Bytes of all files, unfinished uploads included. */
-  get keptBytes(): number {
+  async keptBytes(): Promise<number> {
     return this.#index.keptBytes();
+  }
+
+  async #open(blobs: BlobRow[], part: Part) {
+    const [only] = blobs;
+    if (blobs.length !== 1 || only!.size > SMALL_BYTES)
+      return async (writer: ResponseWriter) => {
+        for (const { blob, offset, length } of partsOf(blobs, part))
+          await this.#copy(blob, offset, length, writer);
+      };
+    const { file, size } = only!;
+    const bytes = await smallBlob(file, async () => {
+      const read = await this.#blobs.read(file);
+      if (read.length !== size) throw new Error('a blob is shorter than the index says');
+      return read;
+    });
+    return bytes.subarray(part.offset, part.offset + part.length);
+  }
+
+  async #copy({ file }: BlobRow, offset: number, length: number, writer: ResponseWriter): Promise<void> {
+    const handle = await this.#blobs.open(file);
+    try {
+      await writer.copy(handle, offset, length);
+    } finally {
+      await handle.close();
+    }
   }
 
   #upload(bucket: string, key: Buffer, id: string): UploadRow | undefined {
@@ -287,8 +278,4 @@ export class BucketStore {
       });
     }
   }
-}
-
-function newVersion(): string {
-  return randomBytes(16).toString('hex');
 }

@@ -15,26 +15,34 @@ export interface Listed {
   cursor: string | null;
 }
 
-type Page = (from: Buffer, limit: number) => ObjectRow[];
+/** A page of keys, with what a store knows of each. */
+interface ListedKeys<Row> extends Omit<Listed, 'objects'> {
+  rows: Row[];
+}
+
+type Page<Row> = (from: Buffer, limit: number) => Row[] | Promise<Row[]>;
 
 /**
  * Returns a page of keys in byte order. Skips all keys of a delimited prefix in one step.
- * @param page reads up to a number of objects from a key on
+ * @param page reads up to a number of rows from a key on; none: there are no more
  * @throws {R2Error}
  */
-export function listObjects(page: Page, request: RequestOf<'list'>): Listed {
+export async function listKeys<Row extends { key: Buffer }>(
+  page: Page<Row>,
+  request: RequestOf<'list'>,
+): Promise<ListedKeys<Row>> {
   const { limit: asked = LIST_KEYS, include = [], delimiter = '' } = request;
   if (asked < 1 || asked > LIST_KEYS) throw invalidLimit();
   const limit = include.length > 0 ? Math.min(asked, DESCRIBED_KEYS) : asked;
   const prefix = Buffer.from(request.prefix ?? '', 'utf8');
   const mark = Buffer.from(delimiter, 'utf8');
-  const found: Listed = { objects: [], delimitedPrefixes: [], cursor: null };
+  const found: ListedKeys<Row> = { rows: [], delimitedPrefixes: [], cursor: null };
   let from = beginning(request, prefix);
   // With a delimiter most rows may share a prefix, so the batch starts at 1 and doubles while rows do not.
   let batch = mark.length === 0 ? limit + 1 : 1;
   for (let count = 0; ; batch *= 2) {
     // One more shows whether another page follows.
-    const rows = page(from, Math.min(batch, limit - count + 1));
+    const rows = await page(from, Math.min(batch, limit - count + 1));
     if (rows.length === 0) return found;
     for (const row of rows) {
       if (!startsWith(row.key, prefix)) return found;
@@ -48,7 +56,7 @@ export function listObjects(page: Page, request: RequestOf<'list'>): Listed {
         batch = 1;
         break;
       }
-      found.objects.push(row);
+      found.rows.push(row);
       from = Buffer.concat([row.key, Buffer.alloc(1)]);
     }
   }

@@ -1,5 +1,5 @@
 // R2's rules for objects: keys, metadata, digests, and the parts of an upload.
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type { BlobRow, ObjectRow } from '../../../../sqlite/storage/objects.ts';
 import type { Algorithm, Digests } from '../bytes/algorithms.ts';
 import {
@@ -16,6 +16,7 @@ import {
   partTooSmall,
 } from '../errors.ts';
 import type { RequestOf } from '../requests.ts';
+import type { Part } from './conditions.ts';
 
 const STORAGE_CLASSES = ['Standard', 'InfrequentAccess'];
 
@@ -98,4 +99,23 @@ export function uploadEtag(parts: BlobRow[]): string {
   const hash = createHash('md5');
   for (const { md5 } of parts) hash.update(md5, 'hex');
   return `${hash.digest('hex')}-${parts.length}`;
+}
+
+/** Yields where a part of the concatenated blobs is: blobs, and bytes in them. */
+export function* partsOf<Blob extends { size: number }>(
+  blobs: Blob[],
+  part: Part,
+): Generator<{ blob: Blob; offset: number; length: number }> {
+  const end = part.offset + part.length;
+  let start = 0;
+  for (const blob of blobs) {
+    const [from, to] = [Math.max(part.offset, start), Math.min(end, start + blob.size)];
+    if (from < to) yield { blob, offset: from - start, length: to - from };
+    start += blob.size;
+  }
+}
+
+/** Returns a new version of an object. */
+export function newVersion(): string {
+  return randomBytes(16).toString('hex');
 }

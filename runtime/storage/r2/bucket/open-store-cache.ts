@@ -3,11 +3,12 @@ import { join } from 'node:path';
 import { log, reason } from '../../../log.ts';
 import { Removals } from '../bytes/removals.ts';
 import { BLOBS, BucketStore } from './bucket-store.ts';
+import type { ObjectStore, OpenStores } from './object-store.ts';
 
 /** Idle time after which buckets are closed, in ms: an open index takes memory and three file descriptors. */
 const UNUSED_MS = 30_000;
 
-export class OpenStoreCache {
+export class OpenStoreCache implements OpenStores {
   readonly #directory: string;
   readonly #removals: Removals;
   #store: Promise<BucketStore> | null = null;
@@ -26,13 +27,11 @@ export class OpenStoreCache {
     this.#removals = new Removals(join(directory, BLOBS));
   }
 
-  /** Begins to defer the removal of dropped files, or ends this and removes them. */
   hold(isHeld: boolean): Promise<void> {
     return this.#removals.hold(isHeld);
   }
 
-  /** Runs `work` with the buckets open. @throws what it throws */
-  async during<T>(work: (store: BucketStore) => Promise<T>): Promise<T> {
+  async during<T>(work: (store: ObjectStore) => Promise<T>): Promise<T> {
     if (this.#closed) throw new Error('the buckets are closed');
     this.#users++;
     clearTimeout(this.#timer);
@@ -44,7 +43,6 @@ export class OpenStoreCache {
     }
   }
 
-  /** Closes the buckets for good once nothing is under way. */
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);

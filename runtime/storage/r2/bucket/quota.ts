@@ -9,7 +9,7 @@ const FRESH_MS = 1_000;
 export interface QuotaOptions {
   /** Limit of one app's objects, in MiB; 0 for none. */
   maxMb: number;
-  /** Disk space that must stay free, in MiB. */
+  /** Disk space that must stay free, in MiB; 0 for none. */
   floorMb: number;
 }
 
@@ -33,13 +33,14 @@ export class Quota {
    * @param kept returns the app's stored bytes
    * @throws {R2Error} when they do not fit
    */
-  async during<T>(size: number, kept: () => number, write: () => Promise<T>): Promise<T> {
+  async during<T>(size: number, kept: () => Promise<number>, write: () => Promise<T>): Promise<T> {
     const { maxMb, floorMb } = this.#options;
-    if (maxMb > 0 && kept() + this.#coming + size > maxMb * MB)
+    const keptBytes = maxMb > 0 ? await kept() : 0;
+    if (maxMb > 0 && keptBytes + this.#coming + size > maxMb * MB)
       throw tooLarge(`The objects of this app may have ${maxMb} MiB in all (RUNNER_APP_MAX_MB).`);
     this.#coming += size;
     try {
-      if ((await this.#freeBytes()) - this.#coming < floorMb * MB)
+      if (floorMb > 0 && (await this.#freeBytes()) - this.#coming < floorMb * MB)
         throw unavailable(`The disk of this machine is almost full (RUNNER_DISK_FLOOR_MB is ${floorMb}).`);
       return await write();
     } finally {

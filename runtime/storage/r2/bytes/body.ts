@@ -69,6 +69,11 @@ export class ResponseWriter {
     }
   }
 
+  /** Passes chunks on, each after the one before. @throws {Error} when the client has disconnected */
+  async pass(chunks: AsyncIterable<Buffer>): Promise<void> {
+    for await (const chunk of chunks) await this.#write(chunk);
+  }
+
   /** Resolves when everything was sent. */
   async end(): Promise<void> {
     await Promise.all(this.#written);

@@ -113,7 +113,7 @@ async function writeLarge(
 }
 
 /** Yields the body. @throws {Error} when it has not exactly `size` bytes */
-async function* exactly(body: AsyncIterable<Buffer>, size: number): AsyncGenerator<Buffer> {
+export async function* exactly(body: AsyncIterable<Buffer>, size: number): AsyncGenerator<Buffer> {
   let bytes = 0;
   for await (const chunk of body) {
     bytes += chunk.length;

@@ -1,0 +1,61 @@
+// Captures an app's R2 objects in the bucket for a snapshot, while the app may write.
+import { each, readIfThere } from '../../bucket/app-folder.ts';
+import type { S3Store } from '../../bucket/s3-store.ts';
+import { MissingObject, type Stored } from '../../bucket/store.ts';
+import { SerialQueue } from '../../queues/serial-queue.ts';
+import type { FileEntry } from '../store/manifest.ts';
+
+/** Blobs are read in pieces of this size, in bytes. */
+const PIECE_BYTES = 8 * 2 ** 20;
+/** `<storage id>/blobs/…`. */
+const BLOB = /^[^/]+\/blobs\//;
+
+export interface ObjectsCapture {
+  /** Returns what the previous snapshot has of a name. */
+  before: (name: string) => FileEntry | undefined;
+  /** Adds a name to the snapshot. */
+  add: (name: string, stamp: string, size: number, content: AsyncIterable<Buffer>) => Promise<FileEntry>;
+}
+
+/**
+ * Reads the folder. Records come before blobs, so that the blobs of each record are there. No blob may be removed meanwhile.
+ * @throws {Error} when the bucket does not answer
+ */
+export async function captureObjects(store: S3Store, { before, add }: ObjectsCapture): Promise<FileEntry[]> {
+  const files: FileEntry[] = [];
+  const adding = new SerialQueue();
+  const unchanged = ({ name, etag }: Stored) => {
+    const known = before(name);
+    return known?.stamp === etag ? known : null;
+  };
+  const records = (await store.list('')).filter(({ name }) => !BLOB.test(name));
+  await each(records, async (stored) => {
+    const known = unchanged(stored);
+    // A deleted object has no record.
+    const bytes = known === null ? await readIfThere(store, stored.name) : null;
+    const file =
+      known ??
+      (bytes && (await adding.run(() => add(stored.name, stored.etag, bytes.length, piecesOf(bytes)))));
+    if (file) files.push(file);
+  });
+  const blobs = (await store.list('')).filter(({ name }) => BLOB.test(name));
+  for (const stored of blobs) {
+    const { name, etag, bytes } = stored;
+    try {
+      files.push(unchanged(stored) ?? (await add(name, etag, bytes, blobPieces(store, stored))));
+    } catch (error) {
+      // Blobs that no record has may go: those of aborted uploads.
+      if (!(error instanceof MissingObject)) throw error;
+    }
+  }
+  return files;
+}
+
+async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
+  yield bytes;
+}
+
+async function* blobPieces(store: S3Store, { name, bytes }: Stored): AsyncGenerator<Buffer> {
+  for (let offset = 0; offset < bytes; offset += PIECE_BYTES)
+    yield await store.read(name, { offset, length: Math.min(PIECE_BYTES, bytes - offset) });
+}

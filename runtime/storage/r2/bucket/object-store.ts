@@ -1,0 +1,53 @@
+// The buckets of one app, wherever their objects are.
+import type { ObjectRow, UsageRow } from '../../../../sqlite/storage/objects.ts';
+import type { ResponseWriter } from '../bytes/body.ts';
+import type { RequestOf } from '../requests.ts';
+import type { Part } from './conditions.ts';
+import type { Listed } from './listing.ts';
+
+/** The bytes of a `put`, and their number. */
+export interface Body {
+  size: number;
+  bytes: AsyncIterable<Buffer>;
+}
+
+/** An object and its requested part. The bytes stay unchanged until `release`, even if the object is replaced or deleted. */
+export interface Found {
+  object: ObjectRow;
+  part: Part;
+  /** Reads the part if it is small; else returns a function that copies it. */
+  open: () => Promise<Buffer | ((writer: ResponseWriter) => Promise<void>)>;
+  release: () => void;
+}
+
+/** All methods throw `R2Error`. A `put`, a completed upload and a deletion are durable when they resolve. */
+export interface ObjectStore {
+  head(bucket: string, request: RequestOf<'head'>): Promise<ObjectRow>;
+  /** @param onUnmet called with the object when the condition fails */
+  get(bucket: string, request: RequestOf<'get'>, onUnmet: (object: ObjectRow) => void): Promise<Found>;
+  /** Puts an object. Until this resolves, readers get the previous version. */
+  put(bucket: string, request: RequestOf<'put'>, body: Body): Promise<ObjectRow>;
+  /** Deletes objects; missing ones are not an error. */
+  delete(bucket: string, request: RequestOf<'delete'>): Promise<void>;
+  list(bucket: string, request: RequestOf<'list'>): Promise<Listed>;
+  /** @returns the id of the upload */
+  createUpload(bucket: string, request: RequestOf<'createMultipartUpload'>): Promise<string>;
+  /** @returns the etag of the part */
+  uploadPart(bucket: string, request: RequestOf<'uploadPart'>, body: Body): Promise<string>;
+  completeUpload(bucket: string, request: RequestOf<'completeMultipartUpload'>): Promise<ObjectRow>;
+  abortUpload(bucket: string, request: RequestOf<'abortMultipartUpload'>): Promise<void>;
+  /** Every bucket that ever had an object. */
+  usage(): Promise<UsageRow[]>;
+  /** Bytes of all objects, unfinished uploads included. */
+  keptBytes(): Promise<number>;
+}
+
+/** Opens an app's store when it is needed. */
+export interface OpenStores {
+  /** Runs `work` with the store open. @throws what it throws */
+  during<T>(work: (store: ObjectStore) => Promise<T>): Promise<T>;
+  /** Begins to defer the removal of dropped bytes, or ends this and removes them. */
+  hold(isHeld: boolean): Promise<void>;
+  /** Closes the store for good once nothing is under way. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,99 @@
+// Removes unused blobs from the bucket: some time after they were dropped, when no reader uses them and nothing holds them.
+import type { BlobRow } from '../../../../sqlite/storage/objects.ts';
+import { log, reason } from '../../../log.ts';
+import { fewAtOnce } from './few-at-once.ts';
+import type { ObjectClient } from './object-client.ts';
+
+/** Delay of a removal, in ms: a reader may have read a record just before it was replaced, and needs its blobs. */
+const DELAY_MS = 10_000;
+
+export class BlobRemovals {
+  readonly #client: ObjectClient;
+  /** Current readers by version of the object. */
+  readonly #readers = new Map<string, number>();
+  /** Blobs to remove once their version has no readers. */
+  readonly #doomed = new Map<string, string[]>();
+  /** Blobs to remove, by the times from which that may be done. */
+  #dropped: { name: string; at: number }[] = [];
+  #isHeld = false;
+  #removing: Promise<void> | null = null;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(client: ObjectClient) {
+    this.#client = client;
+  }
+
+  /** Protects the blobs of an object's version for a reader. @returns a function to call at the end */
+  read(version: string): () => void {
+    this.#readers.set(version, (this.#readers.get(version) ?? 0) + 1);
+    return () => {
+      const left = this.#readers.get(version)! - 1;
+      if (left > 0) {
+        this.#readers.set(version, left);
+        return;
+      }
+      this.#readers.delete(version);
+      const doomed = this.#doomed.get(version) ?? [];
+      this.#doomed.delete(version);
+      this.#drop(doomed, 0);
+    };
+  }
+
+  /** Removes blobs later. After an interruption, the next tidying finds them. @param version that readers may use */
+  drop(blobs: readonly Pick<BlobRow, 'file'>[], version?: string): void {
+    const names = blobs.map(({ file }) => file);
+    if (version !== undefined && this.#readers.has(version)) this.#doomed.set(version, names);
+    else this.#drop(names, DELAY_MS);
+  }
+
+  /** Begins to defer removals, and waits for those under way; or ends this. */
+  async hold(isHeld: boolean): Promise<void> {
+    this.#isHeld = isHeld;
+    if (isHeld) await this.#removing;
+    else this.#plan();
+  }
+
+  /** Removes what was dropped, unless it is held. Nothing may read meanwhile. */
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    await this.#removing;
+    if (!this.#isHeld) await this.#remove(Number.POSITIVE_INFINITY);
+  }
+
+  #drop(names: string[], delayMs: number): void {
+    const at = performance.now() + delayMs;
+    for (const name of names) this.#dropped.push({ name, at });
+    this.#plan();
+  }
+
+  #plan(): void {
+    if (this.#isHeld || this.#dropped.length === 0 || this.#removing !== null) return;
+    clearTimeout(this.#timer);
+    const next = this.#dropped.reduce((least, { at }) => Math.min(least, at), Number.POSITIVE_INFINITY);
+    this.#timer = setTimeout(
+      () => {
+        this.#removing ??= this.#remove(performance.now()).finally(() => {
+          this.#removing = null;
+          this.#plan();
+        });
+      },
+      Math.max(0, next - performance.now()),
+    ).unref();
+  }
+
+  /** Removes what may be removed. Never rejects. */
+  async #remove(now: number): Promise<void> {
+    const due = this.#dropped.filter(({ at }) => at <= now);
+    this.#dropped = this.#dropped.filter(({ at }) => at > now);
+    try {
+      await fewAtOnce(due, async (each) => {
+        if (this.#isHeld) this.#dropped.push(each);
+        else await this.#client.remove(each.name);
+      });
+    } catch (error) {
+      log('warn', 'unused bytes of objects stay in the bucket until the next tidying', {
+        error: reason(error),
+      });
+    }
+  }
+}

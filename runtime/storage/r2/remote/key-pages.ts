@@ -1,0 +1,56 @@
+// The keys of a bucket in their order, a page of the store's list at a time. The store need not know delimiters: keys that
+// share a prefix are skipped within a page, and by the start of the next one.
+import type { Stored } from '../../../bucket/store.ts';
+import { nameBefore } from './key-names.ts';
+import type { ObjectClient } from './object-client.ts';
+import { keyOfRecord, recordName } from './records.ts';
+
+interface ListedKey {
+  key: Buffer;
+  stored: Stored;
+}
+
+export class KeyPages {
+  readonly #client: ObjectClient;
+  readonly #bucket: string;
+  readonly #prefix: Buffer;
+  /** The last page: keys that are not yet passed. */
+  #keys: ListedKey[] = [];
+  /** Whether more may follow the page. */
+  #hasMore = true;
+
+  constructor(client: ObjectClient, bucket: string, prefix: string) {
+    this.#client = client;
+    this.#bucket = bucket;
+    this.#prefix = Buffer.from(prefix, 'utf8');
+  }
+
+  /** Returns keys of the prefix from one on; none at the end. Each call begins after the one before. @throws {R2Error} */
+  async from(from: Buffer): Promise<ListedKey[]> {
+    const listed = recordName(this.#bucket, this.#prefix.toString('utf8'));
+    if (this.#client.room(listed) < 0) return [];
+    let after = this.#nameBefore(from);
+    for (;;) {
+      const first = this.#keys.findIndex(({ key }) => Buffer.compare(key, from) >= 0);
+      if (first !== -1) {
+        this.#keys = this.#keys.slice(first);
+        return this.#keys;
+      }
+      if (!this.#hasMore) return [];
+      const { objects, next } = await this.#client.list(listed, { after });
+      this.#keys = objects.flatMap((stored) => {
+        const found = keyOfRecord(stored.name);
+        return found === null ? [] : { key: found.key, stored };
+      });
+      this.#hasMore = next !== null;
+      after = objects.at(-1)?.name ?? after;
+    }
+  }
+
+  /** Returns a name before that of a key; null for the start of the prefix. */
+  #nameBefore(from: Buffer): string | null {
+    if (from.equals(this.#prefix)) return null;
+    const name = nameBefore(from);
+    return name === null ? null : recordName(this.#bucket, '') + name;
+  }
+}

@@ -1,0 +1,94 @@
+// Moves the objects of an app from the disk into the bucket: apps that were created before their R2 objects were kept there,
+// and restored from snapshots of that time.
+import { createReadStream, existsSync } from 'node:fs';
+import { readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { syncFile } from '../../../../bundler/sync.ts';
+import {
+  type BlobRow,
+  type ObjectIndex,
+  type ObjectRow,
+  openObjectIndex,
+} from '../../../../sqlite/storage/objects.ts';
+import { log } from '../../../log.ts';
+import { BLOBS, INDEX } from '../bucket/bucket-store.ts';
+import { SMALL_BYTES } from '../bytes/small-blobs.ts';
+import { isInline } from './blob-writer.ts';
+import { Conflict, type ObjectClient } from './object-client.ts';
+import { type ObjectRecord, recordName, type StoredBlob } from './records.ts';
+
+const PAGE = 100;
+
+/**
+ * Moves all objects; unfinished uploads are dropped. An interrupted move is continued by the next call. Objects that are in the
+ * bucket already stay.
+ * @param directory of the app's buckets
+ * @throws {R2Error} when the bucket does not answer
+ */
+export async function moveIn(directory: string, client: ObjectClient): Promise<void> {
+  const path = join(directory, INDEX);
+  if (existsSync(path)) {
+    const index = openObjectIndex(path);
+    let count = 0;
+    try {
+      for (const { bucket } of index.usage())
+        for (const object of objectsOf(index, bucket)) {
+          await moveObject(client, object, index.blobs(object.version), join(directory, BLOBS));
+          count++;
+        }
+    } finally {
+      index.close();
+    }
+    // Without its index, nothing is moved again over newer objects.
+    await rename(path, `${path}.moved`);
+    await syncFile(directory);
+    log('info', 'R2 objects were moved from the disk into the bucket', { directory, objects: count });
+  }
+  for (const name of [BLOBS, ...['-wal', '-shm', '.moved'].map((suffix) => INDEX + suffix)])
+    await rm(join(directory, name), { recursive: true, force: true });
+}
+
+function* objectsOf(index: ObjectIndex, bucket: string): Generator<ObjectRow> {
+  for (let from = Buffer.alloc(0); ; ) {
+    const rows = index.page(bucket, from, PAGE);
+    yield* rows;
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    from = Buffer.concat([last.key, Buffer.alloc(1)]);
+  }
+}
+
+async function moveObject(
+  client: ObjectClient,
+  { bucket, key, ...object }: ObjectRow,
+  blobs: BlobRow[],
+  directory: string,
+): Promise<void> {
+  const name = recordName(bucket, key.toString('utf8'));
+  if (client.room(name) < 0) {
+    log('error', 'an R2 object stays behind: its name is too long for the bucket', {
+      bucket,
+      key: key.toString(),
+    });
+    return;
+  }
+  const moved: StoredBlob[] = [];
+  let inline: string | undefined;
+  for (const blob of blobs) {
+    const path = join(directory, blob.file);
+    if (blobs.length === 1 && isInline(blob.size)) {
+      inline = (await readFile(path)).toString('base64');
+      continue;
+    }
+    const folder = blobs.length === 1 ? object.version : `${object.version}/${blob.part}`;
+    const file = `${bucket}/blobs/${folder}`;
+    if (blob.size <= SMALL_BYTES) await client.write(file, await readFile(path));
+    else await client.writeStream(file, blob.size, createReadStream(path));
+    moved.push({ file, size: blob.size });
+  }
+  const record: ObjectRecord = { ...object, blobs: moved, ...(inline !== undefined && { inline }) };
+  const bytes = Buffer.from(JSON.stringify(record), 'utf8');
+  await client.write(name, bytes, { ifNoneMatch: true }).catch((error: unknown) => {
+    if (!(error instanceof Conflict)) throw error;
+  });
+}

@@ -1,0 +1,114 @@
+// The records of objects in the bucket: one small JSON object for each R2 object, replaced with conditional writes.
+import type { BlobRow, ObjectRow } from '../../../../sqlite/storage/objects.ts';
+import { MissingObject, type Stored } from '../../../bucket/store.ts';
+import { requireCondition } from '../bucket/conditions.ts';
+import { smallBlob } from '../bytes/small-blobs.ts';
+import { bucketAway, internalError } from '../errors.ts';
+import type { Condition } from '../requests.ts';
+import { decodeKey, encodeKey } from './key-names.ts';
+import { Conflict, type ObjectClient } from './object-client.ts';
+
+/** The folder of records in that of a bucket. The dash is the start of every name, for the empty key. */
+const OBJECTS = '/objects/-';
+/** Attempts of an unconditional write while others write the same key. */
+const ROUNDS = 20;
+
+/** A blob, by its name below the app's folder, and its bytes. */
+export type StoredBlob = Pick<BlobRow, 'file' | 'size'>;
+
+/** What is stored of an object. */
+export interface ObjectRecord extends Omit<ObjectRow, 'bucket' | 'key'> {
+  blobs: StoredBlob[];
+  /** The bytes of a small object, in base64: then it has no blobs. */
+  inline?: string;
+}
+
+/** A record and the tag of its version in the store. */
+export interface Kept {
+  record: ObjectRecord;
+  etag: string;
+}
+
+/** Returns the name of a key's record. A prefix of keys has a prefix of their names. */
+export function recordName(bucket: string, key: string): string {
+  return `${bucket}${OBJECTS}${encodeKey(key)}`;
+}
+
+/** Returns the bucket and the key of a record, by its name; null for another name. */
+export function keyOfRecord(name: string): { bucket: string; key: Buffer } | null {
+  const at = name.indexOf(OBJECTS);
+  if (at < 0 || name.slice(0, at).includes('/')) return null;
+  const key = decodeKey(name.slice(at + OBJECTS.length));
+  return { bucket: name.slice(0, at), key: Buffer.from(key, 'utf8') };
+}
+
+export class Records {
+  readonly #client: ObjectClient;
+
+  constructor(client: ObjectClient) {
+    this.#client = client;
+  }
+
+  /** Returns the current record; null for none. @throws {R2Error} */
+  async read(name: string): Promise<Kept | null> {
+    try {
+      const { etag, bytes } = await this.#client.read(name);
+      return { etag, record: parse(bytes) };
+    } catch (error) {
+      if (error instanceof MissingObject) return null;
+      throw error;
+    }
+  }
+
+  /** Returns a record from a list, or a newer one; null when it was deleted meanwhile. Asks the store at most once for each version. */
+  async listed({ name, etag }: Pick<Stored, 'name' | 'etag'>): Promise<ObjectRecord | null> {
+    try {
+      const bytes = await smallBlob(`${this.#client.prefix}${name}\0${etag}`, async () => {
+        const { bytes } = await this.#client.read(name);
+        return bytes;
+      });
+      return parse(bytes);
+    } catch (error) {
+      if (error instanceof MissingObject) return null;
+      throw error;
+    }
+  }
+
+  /**
+   * Replaces a record if the condition holds for it.
+   * @returns the record before @throws {R2Error} `isWritten` tells whether the new one may be there nevertheless
+   */
+  async replace(name: string, record: ObjectRecord, condition: Condition | undefined): Promise<Kept | null> {
+    const bytes = Buffer.from(JSON.stringify(record), 'utf8');
+    for (let round = 0; round < ROUNDS; round++) {
+      const before = await this.read(name);
+      requireCondition(condition, before?.record);
+      try {
+        await this.#client.write(name, bytes, before ? { ifMatch: before.etag } : { ifNoneMatch: true });
+        return before;
+      } catch (error) {
+        if (!(error instanceof Conflict)) throw new MaybeWritten(error);
+        if (!error.isUnsure) continue;
+        // The answer to an earlier attempt was lost.
+        if ((await this.read(name))?.record.version === record.version) return before;
+        throw new MaybeWritten(bucketAway('The object was changed meanwhile. Please try again.'));
+      }
+    }
+    throw bucketAway('The object is changed too often. Please try again.');
+  }
+}
+
+/** The store may have the new record, although the write failed: its blobs must stay. */
+export class MaybeWritten extends Error {
+  constructor(cause: unknown) {
+    super('the record may have been written', { cause });
+  }
+}
+
+function parse(bytes: Buffer): ObjectRecord {
+  try {
+    return JSON.parse(bytes.toString('utf8')) as ObjectRecord;
+  } catch {
+    throw internalError();
+  }
+}
