@@ -39,14 +39,14 @@ export class BucketReleases {
     this.#folder = new CodeFolder(options.place, options.appId, 'releases', options.ready);
   }
 
-  /** Stores a release. @throws {Error} when the bucket does not take it */
-  async store(deployId: string): Promise<void> {
+  /** Stores a release. @throws {Error} when the bucket does not take it, or `signal` aborts */
+  async store(deployId: string, signal?: AbortSignal): Promise<void> {
     const { directory, scratch, isDeleted } = this.#options;
     const work = await mkdtemp(join(scratch, 'archive-'));
     try {
       const archive = join(work, 'archive');
-      await tar('-czf', archive, '-C', directory(deployId), '.');
-      await this.#folder.send(deployId + ARCHIVE, archive);
+      await tar(['-czf', archive, '-C', directory(deployId), '.'], signal);
+      await this.#folder.send(deployId + ARCHIVE, archive, signal);
     } catch (error) {
       throw new Error(`the bucket did not take the release: ${reason(error)}`);
     } finally {
@@ -110,7 +110,7 @@ export class BucketReleases {
       await removeTree(beside);
       await mkdir(dirname(target), { recursive: true, mode: 0o700 });
       await mkdir(beside, { mode: 0o700 });
-      await tar('-xzpf', archive, '--no-same-owner', '-C', beside);
+      await tar(['-xzpf', archive, '--no-same-owner', '-C', beside]);
       await syncFiles(beside);
       await publish(beside, target);
     } catch (error) {
@@ -123,6 +123,6 @@ export class BucketReleases {
   }
 }
 
-async function tar(...words: string[]): Promise<void> {
-  await runChild([...limited(), 'tar', ...words], { timeoutMs: DEADLINE_MS });
+async function tar(words: string[], signal?: AbortSignal): Promise<void> {
+  await runChild([...limited(), 'tar', ...words], { timeoutMs: DEADLINE_MS, ...(signal && { signal }) });
 }

@@ -208,8 +208,9 @@ export class BucketRepository {
   /** Writes new refs, and their objects first. */
   async #write(known: Known, refs: Refs): Promise<void> {
     if (areSame(known.refs, refs)) return;
-    const tips = Object.values(refs).filter((sha) => !Object.values(known.refs).includes(sha));
-    const pack = tips.length === 0 ? null : await this.#sendPack(tips, Object.values(known.refs));
+    const before = new Set(Object.values(known.refs));
+    const tips = Object.values(refs).filter((sha) => !before.has(sha));
+    const pack = tips.length === 0 ? null : await this.#sendPack(tips, [...before]);
     const packs = pack === null || known.packs.includes(pack) ? known.packs : [...known.packs, pack];
     await this.#writeRefs({ ...known, refs, packs });
   }

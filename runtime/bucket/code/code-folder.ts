@@ -57,10 +57,10 @@ export class CodeFolder {
     return this.#request(() => this.#store.remove(name));
   }
 
-  /** Writes a file as an object. */
-  async send(name: string, path: string): Promise<void> {
+  /** Writes a file as an object. @throws the reason of an aborted `signal` */
+  async send(name: string, path: string, signal?: AbortSignal): Promise<void> {
     await this.#ready();
-    const job = { deadlineMs: FILE_MS, key: this.#appId };
+    const job = { deadlineMs: FILE_MS, key: this.#appId, signal };
     await transfers.run<typeof transfer.sendFile>(TRANSFER, 'sendFile', [this.#place, name, path], job);
   }
 

@@ -175,8 +175,8 @@ export class Deploy {
           apps.prefill(app_id, id, prefill, this.#abort.signal),
         );
       const code = apps.get(app_id)?.code;
-      if (code) await this.#log.step('store', 'in the bucket', () => code.releases.store(id));
-      this.#abort.signal.throwIfAborted();
+      if (code)
+        await this.#log.step('store', 'in the bucket', () => code.releases.store(id, this.#abort.signal));
       const served = apps.get(app_id)?.liveDeployId ?? null;
       const detail = served === null ? 'the first release' : `in the place of deploy ${served}`;
       await this.#log.step('start', detail, () =>

@@ -209,9 +209,7 @@ async function startFrom(
   );
 }
 
-/**
- * Moves main to the commit that `make` makes, and deploys it.
- */
+/** Moves main to the commit that `make` makes, and deploys it. */
 async function change(
   options: SourceOptions,
   words: string[],
