@@ -145,7 +145,7 @@ export class S3Store implements Store {
       const text = await answer.body.text();
       if (answer.statusCode >= 300) throw refusalOf(answer.statusCode, text, name);
     } finally {
-      watch.end();
+      watch.finish();
       file.destroy();
       await store.close();
     }
