@@ -13,8 +13,8 @@ import { SerialQueue } from '../queues/serial-queue.ts';
 import { CONFIG, controlConfig, controlDisks, SOCKETS, WORKER } from './config.ts';
 import { moveIn } from './move-in.ts';
 
-/** Memory that the process may use, in MiB. */
-const MEMORY_MB = 1_024;
+/** Memory that the process may use, in MiB: large bodies take most of it. */
+const MEMORY_MB = 2_048;
 /** Start timeout, in ms. */
 const START_TIMEOUT_MS = 60_000;
 /** Longest restart delay, in ms: the API is down meanwhile. */
@@ -108,6 +108,7 @@ export class HandlersProcess {
       workerd,
       user: null,
       memoryMb: MEMORY_MB,
+      isPart: true,
       directory,
       config: join(directory, CONFIG),
       environment: variables,
