@@ -16,6 +16,8 @@ import { ChangedObject, MissingObject, type Store, type Stored } from './store.t
 
 /** Timeout of one attempt, in ms; an object in memory has little more than 16 MiB. */
 const DEADLINE_MS = 5 * 60_000;
+/** The same for small objects and lists, whose callers wait. */
+export const SMALL_MS = 5_000;
 /** The same for an object that is a file on the disk. */
 const FILE_DEADLINE_MS = 20 * 60_000;
 /** Maximum attempts when the connection fails or the store is overloaded. The backoff takes 6.5 s in all. */
@@ -27,8 +29,11 @@ export class S3Store implements Store {
   readonly #client: AwsClient;
   readonly #bucket: string;
   readonly #prefix: string;
+  readonly #deadlineMs: number;
 
-  constructor(place: S3Place) {
+  /** @param options.deadlineMs timeout of one attempt, except of files. Default: `DEADLINE_MS` */
+  constructor(place: S3Place, { deadlineMs = DEADLINE_MS } = {}) {
+    this.#deadlineMs = deadlineMs;
     this.#client = s3Client(place);
     this.#bucket = bucketUrl(place);
     this.#prefix = place.prefix;
@@ -97,10 +102,15 @@ export class S3Store implements Store {
 
   /** Whether there is an object with this name. */
   async has(name: string): Promise<boolean> {
+    return (await this.etagOf(name)) !== null;
+  }
+
+  /** Returns the tag of an object's content; null when it is missing. */
+  async etagOf(name: string): Promise<string | null> {
     return this.#ask('HEAD', this.#path(name)).then(
-      () => true,
+      ({ etag }) => etag,
       (error: unknown) => {
-        if (error instanceof MissingObject) return false;
+        if (error instanceof MissingObject) return null;
         throw error;
       },
     );
@@ -123,7 +133,8 @@ export class S3Store implements Store {
    * @returns the response body
    * @throws {MissingObject}; {Error} with the address and the reason
    */
-  async #ask(method: string, path: string, init: Init = {}): Promise<Tagged> {
+  async #ask(method: string, path: string, options: Init = {}): Promise<Tagged> {
+    const init = { deadlineMs: this.#deadlineMs, ...options };
     const backoff = new Backoff();
     // The query may contain details that a message must not show.
     const [address] = (this.#bucket + path).split('?');
@@ -143,8 +154,8 @@ export class S3Store implements Store {
   }
 
   /** @throws {MissingObject}; {ChangedObject}; {Refused} when a retry would not help; {Error} */
-  async #try(method: string, path: string, init: Init): Promise<Tagged> {
-    const { headers = {}, body, take, deadlineMs = DEADLINE_MS } = init;
+  async #try(method: string, path: string, init: Timed): Promise<Tagged> {
+    const { headers = {}, body, take, deadlineMs } = init;
     // The store checks this hash of the body.
     const sum = init.sum ?? hash('sha256', (body as Buffer | undefined) ?? '');
     const request = await this.#client.sign(this.#bucket + path, {
@@ -187,9 +198,11 @@ interface Init {
   sum?: string;
   /** Takes the body of a success. It may be called again after a failure. */
   take?: (body: ReadableStream) => Promise<void>;
-  /** Timeout of one attempt. Default: `DEADLINE_MS`. */
+  /** Timeout of one attempt. Default: that of the store. */
   deadlineMs?: number;
 }
+
+type Timed = Init & { deadlineMs: number };
 
 /** Statuses below 500 that a retry may fix. */
 const BUSY = [408, 429];
@@ -200,7 +213,7 @@ const CHANGED = [409, 412];
 class Refused extends Error {}
 
 /** Returns the cause of `fetch failed` and `terminated`. */
-function causeOf(error: unknown, { deadlineMs = DEADLINE_MS }: Init): string {
+function causeOf(error: unknown, { deadlineMs }: Timed): string {
   const cause = innermostCause(error);
   return cause instanceof DOMException && cause.name === 'TimeoutError'
     ? `no whole answer within ${deadlineMs / 1000} s`
