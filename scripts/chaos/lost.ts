@@ -1,7 +1,7 @@
 // Loses the whole machine again and again: at a random moment the host and all its processes are killed and its data directory is
 // deleted. Then an empty host continues from the bucket, with the same settings. Meanwhile clients write, push, deploy, and change
 // secrets, apps and accounts; and the bucket is faulty from time to time. Reports what was acknowledged and is missing.
-import { rmSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Faults, MemoryStore } from '../../test/support/bucket/memory-store.ts';
 import { bucketSettings } from '../../test/support/bucket/settings.ts';
@@ -57,6 +57,7 @@ try {
   print(losses);
 } finally {
   ending = true;
+  if (problems.length > 0) keepOutput();
   await cellar[Symbol.asyncDispose]();
   await store[Symbol.asyncDispose]();
 }
@@ -134,7 +135,9 @@ async function loseAgainAndAgain(facts: Record<string, Fact>): Promise<Map<strin
     for (const [fact, each] of Object.entries(facts))
       if (!LATE.includes(fact)) await check(fact, each, when, RECOVERY_MS);
     const wholeMs = performance.now() - begun;
-    console.log(`${when}: serves after ${Math.round(startedMs)} ms, whole after ${Math.round(wholeMs)} ms`);
+    console.log(
+      `${new Date().toISOString()} ${when}: serves after ${Math.round(startedMs)} ms, whole after ${Math.round(wholeMs)} ms`,
+    );
   }
   return losses;
 }
@@ -166,7 +169,9 @@ async function startAgain(when: string): Promise<void> {
       await cellar.start();
       return;
     } catch (error) {
-      if (performance.now() > deadline) throw new Error(`${when}: no start: ${(error as Error).message}`);
+      if (performance.now() < deadline) continue;
+      problems.push(`${when}: no start`);
+      throw error;
     }
   }
 }
@@ -185,8 +190,14 @@ async function check(name: string, fact: Fact, when: string, deadlineMs: number)
   };
   await eventually(() => isWhole().catch(failed), name, deadlineMs).catch(() => {
     problems.push(`${when}: ${name}: ${found}`);
-    console.log(problems.at(-1));
+    console.log(`${new Date().toISOString()} ${problems.at(-1)}`);
   });
+}
+
+function keepOutput(): void {
+  const kept = `${cellar.directory}-kept.log`;
+  writeFileSync(kept, cellar.output);
+  console.log(`what the hosts printed is in ${kept}`);
 }
 
 function print(losses: Map<string, number>): void {

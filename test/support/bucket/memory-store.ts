@@ -28,6 +28,8 @@ export interface Faults {
   losesReplies?: boolean;
   /** Resets the connection in the middle of each body: a write is not carried out, a read is incomplete. */
   halves?: boolean;
+  /** Sends the first half of each body, and then nothing. */
+  stalls?: boolean;
   /** Answers 429 to a write within a second of the last one of that name, as R2 does. */
   refusesQuickWrites?: boolean;
   /** How far its clock is ahead. */
@@ -164,8 +166,8 @@ export class MemoryStore {
     const headers = { etag, 'last-modified': new Date(at).toUTCString() };
     if (from === '' && to === '') {
       response.writeHead(200, { ...headers, 'content-length': body.length });
-      if (this.faults.halves && response.req.method === 'GET') this.#half(response, body);
-      else response.end(response.req.method === 'HEAD' ? undefined : body);
+      if (response.req.method === 'HEAD') response.end();
+      else this.#send(response, body);
       return;
     }
     const first = from === '' ? Math.max(0, body.length - Number(to)) : Number(from);
@@ -173,12 +175,15 @@ export class MemoryStore {
     const part = body.subarray(first, last + 1);
     const contentRange = `bytes ${first}-${last}/${body.length}`;
     response.writeHead(206, { ...headers, 'content-range': contentRange, 'content-length': part.length });
-    if (this.faults.halves) this.#half(response, part);
-    else response.end(part);
+    this.#send(response, part);
   }
 
-  #half(response: ServerResponse, body: Buffer): void {
-    response.write(body.subarray(0, body.length / 2), () => response.socket?.resetAndDestroy());
+  #send(response: ServerResponse, body: Buffer): void {
+    const { halves, stalls } = this.faults;
+    if (!(halves || stalls)) return void response.end(body);
+    response.write(body.subarray(0, body.length / 2), () => {
+      if (halves) response.socket?.resetAndDestroy();
+    });
   }
 
   #list(response: ServerResponse, query: URLSearchParams): void {
