@@ -5,7 +5,7 @@ import { join, relative } from 'node:path';
 import type { Alarm, AlarmsRequest } from '../fleets/due/alarms.ts';
 import { isIdOf } from '../storage/object-id.ts';
 import type { S3Place } from './place.ts';
-import { S3Store } from './s3-store.ts';
+import { S3Store, SMALL_MS } from './s3-store.ts';
 import { MissingObject, type Stored } from './store.ts';
 
 /** The lease records of an app's processes. They belong to the processes of one machine, and are never copied. */
@@ -43,8 +43,8 @@ export function objectsFolderOf(appId: string): string {
 }
 
 /** Opens the folder as a store of its own. */
-export function openFolder({ place, appId }: AppFolder): S3Store {
-  return new S3Store({ ...place, prefix: place.prefix + folderOf(appId) });
+export function openFolder({ place, appId }: AppFolder, options?: { deadlineMs: number }): S3Store {
+  return new S3Store({ ...place, prefix: place.prefix + folderOf(appId) }, options);
 }
 
 /** Opens the folder of the app's R2 objects as a store of its own. */
@@ -168,7 +168,7 @@ export async function removeObjects(folder: AppFolder, keys: string[]): Promise<
 
 /** Returns the time of an app's first alarm, in ms since 1970; null without one. */
 export async function nextAlarm(folder: AppFolder): Promise<number | null> {
-  const alarms = await openFolder(folder).list(ALARMS);
+  const alarms = await openFolder(folder, { deadlineMs: SMALL_MS }).list(ALARMS);
   const times = alarms.flatMap(({ name }) => ALARM.exec(name)?.[1] ?? []);
   return times.length === 0 ? null : Math.min(...times.map((time) => Number.parseInt(time, 16)));
 }

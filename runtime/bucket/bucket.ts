@@ -14,7 +14,7 @@ import type { S3Place } from './place.ts';
 import { BucketProxy } from './proxy/bucket-proxy.ts';
 import type { Counts } from './proxy/messages.ts';
 import { AppRecords } from './records/app-records.ts';
-import { S3Store } from './s3-store.ts';
+import { S3Store, SMALL_MS } from './s3-store.ts';
 
 export interface BucketOptions {
   place: S3Place;
@@ -64,7 +64,8 @@ export class Bucket {
         if (why !== null) this.#away.failed(why);
       },
     });
-    this.records = new AppRecords(options.records, new S3Store(options.place), () => this.ready());
+    const store = new S3Store(options.place, { deadlineMs: SMALL_MS });
+    this.records = new AppRecords(options.records, store, () => this.ready());
     this.removals = new FolderRemovals(options.removals, async (appId) => {
       await this.ready();
       await this.cluster(appId, () => {}).remove();

@@ -5,12 +5,10 @@ import { reason } from '../log.ts';
 import { bucketUrl, s3Client } from './client.ts';
 import type { S3Place } from './place.ts';
 import { UnusableStore } from './probe.ts';
-import { S3Store } from './s3-store.ts';
+import { S3Store, SMALL_MS } from './s3-store.ts';
 import { MissingObject } from './store.ts';
 
 const OWNER = 'cellar.json';
-/** Timeout of the first write, in ms. */
-const CREATE_MS = 10_000;
 /** Answers when the object is there already. */
 const EXISTS = [409, 412];
 const CHECK = 'belongs to this Cellar';
@@ -46,10 +44,12 @@ export function provesCellar({ cellar, proof = '' }: FoundOwner, clusterKey: str
 
 /** Returns the Cellar that has a bucket; null for an unused one. @throws {UnusableStore} */
 export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
-  const found = await new S3Store(place).read(OWNER).catch((error: unknown) => {
-    if (error instanceof MissingObject) return null;
-    throw new UnusableStore(CHECK, reason(error), true);
-  });
+  const found = await storeOf(place)
+    .read(OWNER)
+    .catch((error: unknown) => {
+      if (error instanceof MissingObject) return null;
+      throw new UnusableStore(CHECK, reason(error), true);
+    });
   if (found === null) return null;
   try {
     const { cellar, proof } = JSON.parse(found.toString('utf8'));
@@ -78,7 +78,11 @@ export async function claimBucket(place: S3Place, { cellar, hasData, proof }: Bu
       CHECK,
       `it is of another Cellar (${owner?.cellar}, this one is ${cellar}): give this one a prefix of its own in RUNNER_BUCKET`,
     );
-  if (proof !== null && owner.proof !== proof) await new S3Store(place).write(OWNER, contentOf(own));
+  if (proof !== null && owner.proof !== proof) await storeOf(place).write(OWNER, contentOf(own));
+}
+
+function storeOf(place: S3Place): S3Store {
+  return new S3Store(place, { deadlineMs: SMALL_MS });
 }
 
 function contentOf(owner: FoundOwner): Buffer<ArrayBuffer> {
@@ -92,7 +96,7 @@ async function create(place: S3Place, owner: FoundOwner): Promise<void> {
     body: contentOf(owner),
     headers: { 'if-none-match': '*' },
     redirect: 'error',
-    signal: AbortSignal.timeout(CREATE_MS),
+    signal: AbortSignal.timeout(SMALL_MS),
   };
   try {
     const answer = await s3Client(place).fetch(`${bucketUrl(place)}/${place.prefix}${OWNER}`, request);

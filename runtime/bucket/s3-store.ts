@@ -16,8 +16,14 @@ import { ChangedObject, MissingObject, type Store, type Stored } from './store.t
 
 /** Timeout of one attempt, in ms; an object in memory has little more than 16 MiB. */
 const DEADLINE_MS = 5 * 60_000;
+/** The same for small objects and lists, whose callers wait. */
+export const SMALL_MS = 5_000;
 /** The same for an object that is a file on the disk. */
 const FILE_DEADLINE_MS = 20 * 60_000;
+/** Timeout until a file begins to arrive, and of a pause after that, in ms. */
+const PAUSE_MS = 10_000;
+/** A file that is sent gets this much more time, by its size. */
+const SLOWEST_BYTES_PER_MS = 256;
 /** Maximum attempts when the connection fails or the store is overloaded. The backoff takes 6.5 s in all. */
 const TRIES = 6;
 /** Maximum characters of an error response that a message shows. */
@@ -27,8 +33,16 @@ export class S3Store implements Store {
   readonly #client: AwsClient;
   readonly #bucket: string;
   readonly #prefix: string;
+  readonly #deadlineMs: number;
+  readonly #pauseMs: number;
 
-  constructor(place: S3Place) {
+  /**
+   * @param options.deadlineMs timeout of one attempt, except of files. Default: `DEADLINE_MS`
+   * @param options.pauseMs longest pause of a file. Default: `PAUSE_MS`
+   */
+  constructor(place: S3Place, { deadlineMs = DEADLINE_MS, pauseMs = PAUSE_MS } = {}) {
+    this.#deadlineMs = deadlineMs;
+    this.#pauseMs = pauseMs;
     this.#client = s3Client(place);
     this.#bucket = bucketUrl(place);
     this.#prefix = place.prefix;
@@ -83,24 +97,31 @@ export class S3Store implements Store {
   async writeFile(name: string, path: string): Promise<void> {
     const sum = createHash('sha256');
     await pipeline(createReadStream(path), sum);
-    const file = { body: await openAsBlob(path), sum: sum.digest('hex'), deadlineMs: FILE_DEADLINE_MS };
-    await this.#ask('PUT', this.#path(name), file);
+    const body = await openAsBlob(path);
+    const sendMs = this.#pauseMs + Math.ceil(body.size / SLOWEST_BYTES_PER_MS);
+    const deadlineMs = Math.min(FILE_DEADLINE_MS, sendMs);
+    await this.#ask('PUT', this.#path(name), { body, sum: sum.digest('hex'), deadlineMs });
   }
 
   /** Reads an object into a new file, without loading it. @throws {MissingObject} */
   async readFile(name: string, path: string): Promise<void> {
-    const take = async (body: ReadableStream) => {
-      await pipeline(Readable.fromWeb(body), createWriteStream(path, { flush: true, mode: 0o600 }));
+    const take = async (body: Readable) => {
+      await pipeline(body, createWriteStream(path, { flush: true, mode: 0o600 }));
     };
     await this.#ask('GET', this.#path(name), { take, deadlineMs: FILE_DEADLINE_MS });
   }
 
   /** Whether there is an object with this name. */
   async has(name: string): Promise<boolean> {
+    return (await this.etagOf(name)) !== null;
+  }
+
+  /** Returns the tag of an object's content; null when it is missing. */
+  async etagOf(name: string): Promise<string | null> {
     return this.#ask('HEAD', this.#path(name)).then(
-      () => true,
+      ({ etag }) => etag,
       (error: unknown) => {
-        if (error instanceof MissingObject) return false;
+        if (error instanceof MissingObject) return null;
         throw error;
       },
     );
@@ -123,13 +144,14 @@ export class S3Store implements Store {
    * @returns the response body
    * @throws {MissingObject}; {Error} with the address and the reason
    */
-  async #ask(method: string, path: string, init: Init = {}): Promise<Tagged> {
+  async #ask(method: string, path: string, options: Init = {}): Promise<Tagged> {
+    const init = { deadlineMs: this.#deadlineMs, ...options };
     const backoff = new Backoff();
     // The query may contain details that a message must not show.
     const [address] = (this.#bucket + path).split('?');
     for (let tries = 1; ; tries++) {
       try {
-        return await this.#try(method, path, init);
+        return await (init.take ? this.#take(path, init, init.take) : this.#try(method, path, init));
       } catch (error) {
         if (error instanceof MissingObject || error instanceof ChangedObject) throw error;
         const isLast = error instanceof Refused || tries === TRIES;
@@ -142,9 +164,25 @@ export class S3Store implements Store {
     }
   }
 
+  /** As `#try`, for a body that takes as long as it needs, without long pauses. */
+  async #take(path: string, init: Timed, take: NonNullable<Init['take']>): Promise<Tagged> {
+    const paused = new AbortController();
+    const timer = setTimeout(
+      () => paused.abort(new Error(`no byte came for ${this.#pauseMs / 1000} s`)),
+      this.#pauseMs,
+    );
+    const watched = (body: Readable) => take(body.on('data', () => timer.refresh()));
+    try {
+      return await this.#try('GET', path, { ...init, take: watched }, paused.signal);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
   /** @throws {MissingObject}; {ChangedObject}; {Refused} when a retry would not help; {Error} */
-  async #try(method: string, path: string, init: Init): Promise<Tagged> {
-    const { headers = {}, body, take, deadlineMs = DEADLINE_MS } = init;
+  async #try(method: string, path: string, init: Timed, signal?: AbortSignal): Promise<Tagged> {
+    const { headers = {}, body, take, deadlineMs } = init;
+    const late = AbortSignal.timeout(deadlineMs);
     // The store checks this hash of the body.
     const sum = init.sum ?? hash('sha256', (body as Buffer | undefined) ?? '');
     const request = await this.#client.sign(this.#bucket + path, {
@@ -152,12 +190,12 @@ export class S3Store implements Store {
       headers: { ...headers, 'x-amz-content-sha256': sum },
       body: body ?? null,
       redirect: 'error',
-      signal: AbortSignal.timeout(deadlineMs),
+      signal: signal ? AbortSignal.any([late, signal]) : late,
     });
     const answer = await fetch(request);
     const etag = answer.headers.get('etag') ?? '';
     if (answer.ok && take && answer.body) {
-      await take(answer.body as ReadableStream);
+      await take(Readable.fromWeb(answer.body as ReadableStream));
       return { bytes: Buffer.alloc(0), etag };
     }
     const bytes = Buffer.from(await answer.arrayBuffer());
@@ -186,10 +224,12 @@ interface Init {
   /** The body's SHA-256, if known. */
   sum?: string;
   /** Takes the body of a success. It may be called again after a failure. */
-  take?: (body: ReadableStream) => Promise<void>;
-  /** Timeout of one attempt. Default: `DEADLINE_MS`. */
+  take?: (body: Readable) => Promise<void>;
+  /** Timeout of one attempt. Default: that of the store. */
   deadlineMs?: number;
 }
+
+type Timed = Init & { deadlineMs: number };
 
 /** Statuses below 500 that a retry may fix. */
 const BUSY = [408, 429];
@@ -200,7 +240,7 @@ const CHANGED = [409, 412];
 class Refused extends Error {}
 
 /** Returns the cause of `fetch failed` and `terminated`. */
-function causeOf(error: unknown, { deadlineMs = DEADLINE_MS }: Init): string {
+function causeOf(error: unknown, { deadlineMs }: Timed): string {
   const cause = innermostCause(error);
   return cause instanceof DOMException && cause.name === 'TimeoutError'
     ? `no whole answer within ${deadlineMs / 1000} s`

@@ -46,7 +46,9 @@ export function appRecordQueries(database: Database) {
   const changed = database.prepare<[], ChangedRecord>(
     'SELECT app_id AS appId, revision FROM changed_records ORDER BY app_id',
   );
-  const isChanged = database.prepare<[string], 1>('SELECT 1 FROM changed_records WHERE app_id = ?').pluck();
+  const changeOf = database.prepare<[string], ChangedRecord>(
+    'SELECT app_id AS appId, revision FROM changed_records WHERE app_id = ?',
+  );
   const written = database.prepare<[string, number]>(
     'DELETE FROM changed_records WHERE app_id = ? AND revision = ?',
   );
@@ -107,7 +109,8 @@ export function appRecordQueries(database: Database) {
   return {
     /** Returns the records that are older in the bucket, by app. */
     changed: (): ChangedRecord[] => changed.all(),
-    isChanged: (appId: string): boolean => isChanged.get(appId) === 1,
+    /** Returns the change of an app's record; null when the bucket has it. */
+    changeOf: (appId: string): ChangedRecord | null => changeOf.get(appId) ?? null,
     /** Marks a record as written, unless it has changed since it was read. */
     written: ({ appId, revision }: ChangedRecord): void => {
       written.run(appId, revision);

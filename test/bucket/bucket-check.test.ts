@@ -19,6 +19,22 @@ test('a store that is away at the start is probed until it is back', async () =>
   await eventually(() => check.problem === null, 'the bucket is used');
 });
 
+test('a request without an answer holds up the start for some seconds only', {
+  timeout: 30_000,
+}, async () => {
+  await using store = await new MemoryStore().start();
+  let isFirst = true;
+  const hangs = ({ key }: { key: string }) => {
+    if (!key.endsWith('cellar.json') || !isFirst) return false;
+    isFirst = false;
+    return true;
+  };
+  store.faults = { hangs };
+  const check = new BucketCheck(store.place(), cellar('one'));
+  await check.start();
+  assert.deepEqual([isFirst, check.isPassed], [false, true]);
+});
+
 test('a store that ignores conditions ends the start', async () => {
   await using store = await new MemoryStore().start();
   store.faults = { ignoresConditions: true };

@@ -14,6 +14,7 @@ import { layout } from '../../runtime/disk/data-directory.ts';
 import { type HostStore, openHostStore } from '../../sqlite/host/index.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const KEY = 'a'.repeat(64);
@@ -120,7 +121,7 @@ test('each change of an app is in its record, and a deleted app has none', async
   await records.stored('shop');
   assert.equal(record().liveDeployId, null);
   store.deploys.save(fact('d1', 'shop', { can_roll_back: false }));
-  assert.equal(store.records.isChanged('shop'), false, 'a deploy that is under way is no change');
+  assert.equal(store.records.changeOf('shop'), null, 'a deploy that is under way is no change');
   const changes: [() => void, (found: ReturnType<typeof record>) => unknown, unknown][] = [
     [() => store.deploys.save(fact('d1', 'shop', {})), (found) => found.deploys[0].fact.can_roll_back, true],
     [() => store.apps.setLive('shop', 'd1', AT, {}), (found) => found.liveDeployId, 'd1'],
@@ -134,7 +135,7 @@ test('each change of an app is in its record, and a deleted app has none', async
   ];
   for (const [change, of, expected] of changes) {
     change();
-    assert.ok(store.records.isChanged('shop'));
+    assert.notEqual(store.records.changeOf('shop'), null);
     await records.stored('shop');
     assert.equal(of(record()), expected);
   }
@@ -154,10 +155,12 @@ test('a change during a write is written too, and what the bucket refuses is wri
   const records = new AppRecords(
     store.records,
     {
-      write: async (_, bytes) => {
+      etagOf: async () => null,
+      writeIf: async (_, bytes) => {
         if (isAway) throw new Error('away');
         writes.push(JSON.parse(bytes.toString('utf8')).deployedAt);
         if (writes.length === 1) store.apps.setLive('shop', 'd2', 'second', {});
+        return 'tag';
       },
       remove: async () => {},
     },
@@ -170,7 +173,52 @@ test('a change during a write is written too, and what the bucket refuses is wri
   const first = records.stored('shop');
   await Promise.all([first, records.stored('shop')]);
   assert.deepEqual(writes, ['first', 'second']);
-  assert.equal(store.records.isChanged('shop'), false);
+  assert.equal(store.records.changeOf('shop'), null);
+});
+
+test('a write of a record that arrives late replaces nothing newer', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const place = bucket.place();
+  const { store } = machine(t, place).open();
+  const quick = new S3Store(place, { deadlineMs: 200 });
+  const records = new AppRecords(store.records, quick, async () => {});
+  store.apps.want(wanted('shop'));
+  await records.stored('shop');
+  const held = Promise.withResolvers<void>();
+  bucket.faults = { holds: held.promise };
+  const { length } = bucket.asked;
+  store.apps.setLive('shop', 'd1', 'first', {});
+  const stored = records.stored('shop');
+  await eventually(() => bucket.asked.length > length, 'the first attempt is on its way');
+  bucket.faults = {};
+  await stored;
+  store.apps.setLive('shop', 'd2', 'second', {});
+  await records.stored('shop');
+  held.resolve();
+  const found = JSON.parse((await quick.read('records/shop.json')).toString('utf8'));
+  assert.equal(found.deployedAt, 'second');
+});
+
+test('a record that the bucket does not take holds up no other', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const { store } = machine(t, bucket.place()).open();
+  const quick = new S3Store(bucket.place(), { deadlineMs: 200 });
+  const records = new AppRecords(store.records, quick, async () => {});
+  bucket.refuses = (key) => key.includes('held');
+  bucket.faults = { hangs: ({ key }) => key.includes('hung') };
+  for (const id of ['held', 'hung', 'shop', ...Array.from({ length: 20 }, (_, n) => `app${n}`)])
+    store.apps.want(wanted(id));
+  const all = records.storeAll();
+  await records.stored('shop');
+  assert.notEqual(store.records.changeOf('hung'), null);
+  await assert.rejects(all, /403|no whole answer/);
+  assert.deepEqual(
+    store.records
+      .changed()
+      .map(({ appId }) => appId)
+      .sort(),
+    ['held', 'hung'],
+  );
 });
 
 test('a bucket of another Cellar is not taken, nor one that does not answer', async (t) => {

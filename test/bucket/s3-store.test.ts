@@ -1,7 +1,7 @@
 // A store that speaks S3 over an unreliable connection.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { statSync } from 'node:fs';
+import { statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { test } from 'node:test';
 import type { S3Place } from '../../runtime/bucket/place.ts';
 import { S3Store } from '../../runtime/bucket/s3-store.ts';
 import { ChangedObject, MissingObject } from '../../runtime/bucket/store.ts';
-import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { type Faults, MemoryStore } from '../support/bucket/memory-store.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { startS3 } from '../support/e2e/s3.ts';
 import { startFlaky } from '../support/snapshots/flaky.ts';
@@ -139,3 +139,25 @@ function placeAt(endpoint: string, settings?: Record<string, string>): S3Place {
     secretKey: settings?.RUNNER_SNAPSHOT_SECRET_KEY ?? 'a-secret',
   };
 }
+
+test('a file is sent and asked for again when its transfer stalls', async (t) => {
+  await using memory = await new MemoryStore().start();
+  const store = new S3Store(memory.place(), { pauseMs: 300 });
+  const directory = temporaryDirectory(t);
+  const [sent, received] = [join(directory, 'sent'), join(directory, 'received')];
+  writeFileSync(sent, 'x'.repeat(1_000));
+  const during = async (faults: Faults, transfer: () => Promise<void>) => {
+    const { length } = memory.asked;
+    memory.faults = faults;
+    const done = transfer();
+    await eventually(() => memory.asked.length > length, 'the first attempt');
+    memory.faults = {};
+    await done;
+    assert.equal(memory.asked.length, length + 2);
+  };
+  await during({ hangs: true }, () => store.writeFile('file', sent));
+  for (const faults of [{ hangs: true }, { stalls: true }, { halves: true }]) {
+    await during(faults, () => store.readFile('file', received));
+    assert.equal(statSync(received).size, 1_000);
+  }
+});

@@ -2,7 +2,7 @@
 import { aborted } from '../../threads/aborted.ts';
 import { WorkerThreads } from '../../threads/worker.ts';
 import type { S3Place } from '../place.ts';
-import { S3Store, type Tagged } from '../s3-store.ts';
+import { S3Store, SMALL_MS, type Tagged } from '../s3-store.ts';
 import { MissingObject, type Stored } from '../store.ts';
 import type * as transfer from './file-transfer.ts';
 
@@ -30,7 +30,7 @@ export class CodeFolder {
    */
   constructor(place: S3Place, appId: string, part: 'repository' | 'releases', ready: () => Promise<void>) {
     this.#place = { ...place, prefix: `${place.prefix}apps/${appId}/${part}/` };
-    this.#store = new S3Store(this.#place);
+    this.#store = new S3Store(this.#place, { deadlineMs: SMALL_MS });
     this.#ready = ready;
     this.#appId = appId;
   }

@@ -1,20 +1,33 @@
 // Keeps a record of each app in the bucket: what another machine needs to run the app.
-import type { AppRecordQueries, ChangedRecord } from '../../../sqlite/host/app-records.ts';
+import type { AppRecordQueries } from '../../../sqlite/host/app-records.ts';
 import { each } from '../app-folder.ts';
-import type { Store } from '../store.ts';
+import type { S3Store } from '../s3-store.ts';
 
 /** Folder of the records, below the prefix of the bucket. */
 export const RECORDS = 'records/';
 
+/** What keeps the records. */
+export type RecordStore = Pick<S3Store, 'etagOf' | 'writeIf' | 'remove'>;
+
+/** Writes of one app's record. */
+interface Writes {
+  running: Promise<void>;
+  /** Begins after the running one, which may have read the record before its last change. */
+  next: Promise<void> | null;
+}
+
 export class AppRecords {
   readonly #queries: AppRecordQueries;
-  readonly #store: Pick<Store, 'write' | 'remove'>;
+  readonly #store: RecordStore;
   readonly #ready: () => Promise<void>;
-  #running: Promise<void> | null = null;
-  #next: Promise<void> | null = null;
+  /** By app: a record whose write takes long must not hold up those of others. */
+  readonly #writes = new Map<string, Writes>();
+  #round: Promise<void> | null = null;
+  /** The tags of records that were written last, by app. */
+  readonly #etags = new Map<string, string>();
 
   /** @param ready resolves when the bucket may be used */
-  constructor(queries: AppRecordQueries, store: Pick<Store, 'write' | 'remove'>, ready: () => Promise<void>) {
+  constructor(queries: AppRecordQueries, store: RecordStore, ready: () => Promise<void>) {
     this.#queries = queries;
     this.#store = store;
     this.#ready = ready;
@@ -25,42 +38,54 @@ export class AppRecords {
    * @throws {Error} when the bucket does not take it; it is tried again
    */
   async stored(appId: string): Promise<void> {
-    if (this.#queries.isChanged(appId)) await this.storeAll();
+    if (this.#queries.changeOf(appId) === null) return;
+    const writes = this.#writes.get(appId);
+    if (writes === undefined) return this.#begin(appId);
+    writes.next ??= writes.running.catch(() => {}).then(() => this.stored(appId));
+    return writes.next;
   }
 
-  /** Writes every changed record. @throws {Error} when the bucket does not take them; they are tried again */
+  /**
+   * Writes every changed record. Calls during a round wait for the same one.
+   * @throws {Error} when the bucket does not take one; it is tried again
+   */
   storeAll(): Promise<void> {
-    if (this.#running === null) return this.#start();
-    // The running round may have read a record before its last change.
-    this.#next ??= this.#running
-      .catch(() => {})
-      .then(() => {
-        this.#next = null;
-        return this.#start();
-      });
-    return this.#next;
-  }
-
-  #start(): Promise<void> {
-    const running = this.#storeAll().finally(() => {
-      if (this.#running === running) this.#running = null;
+    this.#round ??= this.#storeAll().finally(() => {
+      this.#round = null;
     });
-    this.#running = running;
-    return running;
+    return this.#round;
   }
 
   async #storeAll(): Promise<void> {
-    const changed = this.#queries.changed();
-    if (changed.length === 0) return;
-    await this.#ready();
-    await each(changed, (record) => this.#storeOne(record));
+    const failures: unknown[] = [];
+    await each(this.#queries.changed(), ({ appId }) =>
+      this.stored(appId).catch((error: unknown) => failures.push(error)),
+    );
+    if (failures.length > 0) throw failures[0];
   }
 
-  async #storeOne(changed: ChangedRecord): Promise<void> {
-    const record = this.#queries.read(changed.appId);
-    const name = `${RECORDS}${changed.appId}.json`;
+  #begin(appId: string): Promise<void> {
+    const running = this.#storeOne(appId).finally(() => {
+      if (this.#writes.get(appId)?.running === running) this.#writes.delete(appId);
+    });
+    this.#writes.set(appId, { running, next: null });
+    return running;
+  }
+
+  /** Each write replaces a known content: an earlier write that arrives late must not replace a newer one. */
+  async #storeOne(appId: string): Promise<void> {
+    const changed = this.#queries.changeOf(appId);
+    if (changed === null) return;
+    await this.#ready();
+    const name = `${RECORDS}${appId}.json`;
+    const record = this.#queries.read(appId);
+    const known = this.#etags.get(appId);
+    this.#etags.delete(appId);
     if (record === null) await this.#store.remove(name);
-    else await this.#store.write(name, Buffer.from(JSON.stringify(record)));
+    else {
+      const etag = known ?? (await this.#store.etagOf(name));
+      this.#etags.set(appId, await this.#store.writeIf(name, Buffer.from(JSON.stringify(record)), etag));
+    }
     this.#queries.written(changed);
   }
 }

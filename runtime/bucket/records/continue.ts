@@ -11,7 +11,7 @@ import { each, nextAlarm } from '../app-folder.ts';
 import { clusterKeyOf } from '../cluster-key.ts';
 import { provesCellar, readOwner } from '../owner.ts';
 import { bucketPlace, type S3Place } from '../place.ts';
-import { S3Store } from '../s3-store.ts';
+import { S3Store, SMALL_MS } from '../s3-store.ts';
 import { RECORDS } from './app-records.ts';
 
 /**
@@ -65,7 +65,7 @@ export async function takeRecords(place: S3Place, cellar: string, path: string):
 }
 
 async function readRecords(place: S3Place): Promise<{ record: AppRecord; dueAt: number | null }[]> {
-  const store = new S3Store(place);
+  const store = new S3Store(place, { deadlineMs: SMALL_MS });
   const records: { record: AppRecord; dueAt: number | null }[] = [];
   await each(await store.list(RECORDS), async ({ name }) => {
     const record = JSON.parse((await store.read(name)).toString('utf8')) as AppRecord;

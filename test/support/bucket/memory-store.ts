@@ -16,14 +16,20 @@ export interface Faults {
   listsNothing?: boolean;
   /** Answers 503. */
   isBusy?: boolean;
-  /** Never answers. */
-  hangs?: boolean;
+  /** Never answers, or never answers these. */
+  hangs?: boolean | ((asked: Asked) => boolean);
+  /** Carries requests out once this resolves, even those whose client has left. */
+  holds?: Promise<void>;
   /** Carries out writes whose name ends so, and does not answer them. */
   hangsAfter?: string;
   /** Resets connections. */
   cuts?: boolean;
   /** Carries writes out, and resets the connection instead of an answer. */
   losesReplies?: boolean;
+  /** Resets the connection in the middle of each body: a write is not carried out, a read is incomplete. */
+  halves?: boolean;
+  /** Sends the first half of each body, and then nothing. */
+  stalls?: boolean;
   /** Answers 429 to a write within a second of the last one of that name, as R2 does. */
   refusesQuickWrites?: boolean;
   /** How far its clock is ahead. */
@@ -93,10 +99,17 @@ export class MemoryStore {
     const { faults } = this;
     const url = new URL(request.url!, 'http://store');
     const key = decodeURIComponent(url.pathname).split('/').slice(2).join('/');
-    this.asked.push({ method: request.method!, key: key || (url.searchParams.get('prefix') ?? '') });
+    const asked = { method: request.method!, key: key || (url.searchParams.get('prefix') ?? '') };
+    this.asked.push(asked);
+    if (faults.halves && request.method === 'PUT' && request.headers['content-length'] !== '0') {
+      await once(request, 'data');
+      request.socket.resetAndDestroy();
+      return;
+    }
     const body = await buffer(request);
     if (faults.delayMs) await new Promise((resolve) => setTimeout(resolve, faults.delayMs));
-    if (faults.hangs) return;
+    await faults.holds;
+    if (typeof faults.hangs === 'function' ? faults.hangs(asked) : faults.hangs) return;
     const date = new Date(Date.now() + (faults.clockMs ?? 0));
     response.setHeader('date', date.toUTCString());
     if (faults.isBusy) return this.#fail(response, 503, 'SlowDown');
@@ -153,7 +166,8 @@ export class MemoryStore {
     const headers = { etag, 'last-modified': new Date(at).toUTCString() };
     if (from === '' && to === '') {
       response.writeHead(200, { ...headers, 'content-length': body.length });
-      response.end(response.req.method === 'HEAD' ? undefined : body);
+      if (response.req.method === 'HEAD') response.end();
+      else this.#send(response, body);
       return;
     }
     const first = from === '' ? Math.max(0, body.length - Number(to)) : Number(from);
@@ -161,7 +175,15 @@ export class MemoryStore {
     const part = body.subarray(first, last + 1);
     const contentRange = `bytes ${first}-${last}/${body.length}`;
     response.writeHead(206, { ...headers, 'content-range': contentRange, 'content-length': part.length });
-    response.end(part);
+    this.#send(response, part);
+  }
+
+  #send(response: ServerResponse, body: Buffer): void {
+    const { halves, stalls } = this.faults;
+    if (!(halves || stalls)) return void response.end(body);
+    response.write(body.subarray(0, body.length / 2), () => {
+      if (halves) response.socket?.resetAndDestroy();
+    });
   }
 
   #list(response: ServerResponse, query: URLSearchParams): void {

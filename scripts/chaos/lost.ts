@@ -1,0 +1,213 @@
+// Loses the whole machine again and again: at a random moment the host and all its processes are killed and its data directory is
+// deleted. Then an empty host continues from the bucket, with the same settings. Meanwhile clients write, push, deploy, and change
+// secrets, apps and accounts; and the bucket is faulty from time to time. Reports what was acknowledged and is missing.
+import { rmSync, writeFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Faults, MemoryStore } from '../../test/support/bucket/memory-store.ts';
+import { bucketSettings } from '../../test/support/bucket/settings.ts';
+import { Cellar } from '../../test/support/e2e/cellar.ts';
+import { descendants, eventually } from '../../test/support/e2e/processes.ts';
+import { type Fact, makeFacts } from './facts.ts';
+
+const WORDS = process.argv.slice(2).filter((word) => word !== '--lost');
+const ROUNDS = Number(WORDS[0] ?? 5);
+/** Names of the moments; default: all. */
+const ONLY = WORDS[1]?.split(',');
+/** Longest time of writing before a loss, in ms. */
+const LONGEST_LIFE_MS = 4_000;
+/** Longest time from the begin of a push, a deploy or a start until the loss, in ms. */
+const LONGEST_WORK_MS = { push: 400, deploy: 2_500, secret: 500, app: 200, start: 3_000, continue: 100 };
+/** Timeout for a start, and for each check after it, in ms. */
+const RECOVERY_MS = 60_000;
+/** The same for messages and Workflows, which take their time, after the last loss. */
+const DELIVERED_MS = 120_000;
+/** Longest time between faults, and of one fault, in ms. */
+const CALM_MS = 4_000;
+const FAULT_MS = 1_500;
+const FAULTS: Record<string, Faults> = {
+  'lost replies': { losesReplies: true },
+  'half-written bodies': { halves: true },
+  'answers 503': { isBusy: true },
+  hangs: { hangs: true },
+};
+const LATE = ['queue', 'workflow'];
+
+const store = await new MemoryStore().start();
+const cellar = new Cellar({
+  ...bucketSettings(store.place('chaos/')),
+  RUNNER_STORAGE: 'bucket',
+  RUNNER_CLUSTER_KEY: 'c'.repeat(64),
+});
+const counts = new Map<string, { acknowledged: number; failed: number; reason: string }>();
+/** Facts that a client is changing now. */
+const underWay = new Map<string, number>();
+const faults = new Map<string, number>();
+const problems: string[] = [];
+let isFaulty = false;
+let ending = false;
+
+try {
+  await cellar.start();
+  const facts = await makeFacts(cellar);
+  const clients = [...Object.entries(facts).map(([name, fact]) => changeAgainAndAgain(name, fact)), spoil()];
+  const losses = await loseAgainAndAgain(facts);
+  ending = true;
+  await Promise.all(clients);
+  for (const name of LATE) await check(name, facts[name]!, 'at the end', DELIVERED_MS);
+  print(losses);
+} finally {
+  ending = true;
+  if (problems.length > 0) keepOutput();
+  await cellar[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+}
+process.exit(problems.length === 0 ? 0 : 1);
+
+async function changeAgainAndAgain(name: string, fact: Fact): Promise<void> {
+  const count = { acknowledged: 0, failed: 0, reason: '' };
+  counts.set(name, count);
+  while (!ending) {
+    underWay.set(name, performance.now());
+    try {
+      await fact.change();
+      count.acknowledged++;
+    } catch (error) {
+      count.failed++;
+      count.reason = (error as Error).message;
+    }
+    underWay.delete(name);
+    await sleep(fact.pauseMs);
+  }
+}
+
+/** Makes the bucket faulty for some moments. */
+async function spoil(): Promise<void> {
+  const names = Object.keys(FAULTS);
+  for (let n = 0; !ending; n++) {
+    await sleep(Math.random() * CALM_MS);
+    if (!isFaulty) continue;
+    const name = names[n % names.length]!;
+    faults.set(name, (faults.get(name) ?? 0) + 1);
+    store.faults = FAULTS[name]!;
+    await sleep(Math.random() * FAULT_MS);
+    store.faults = {};
+  }
+}
+
+/** @returns the number of losses by moment */
+async function loseAgainAndAgain(facts: Record<string, Fact>): Promise<Map<string, number>> {
+  const during = (name: keyof typeof LONGEST_WORK_MS) => async () => {
+    await eventually(() => underWay.has(name), `a client begins: ${name}`);
+    await sleep(Math.random() * LONGEST_WORK_MS[name]);
+  };
+  const twice = (name: 'start' | 'continue', pattern: RegExp) => async () => {
+    await lose();
+    const from = cellar.output.length;
+    const starting = cellar.start();
+    starting.catch(() => {});
+    await cellar.waitFor(pattern, from);
+    await sleep(Math.random() * LONGEST_WORK_MS[name]);
+  };
+  const moments: Record<string, () => Promise<void>> = {
+    writes: async () => {},
+    push: during('push'),
+    deploy: during('deploy'),
+    secret: during('secret'),
+    app: during('app'),
+    continue: twice('continue', /this machine continues/),
+    start: twice('start', /the apps of the bucket are known/),
+  };
+  const names = Object.keys(moments).filter((name) => ONLY?.includes(name) ?? true);
+  const losses = new Map(names.map((name) => [name, 0]));
+  for (let round = 0; round < ROUNDS; round++) {
+    const name = names[round % names.length]!;
+    const when = `round ${round + 1} (${name})`;
+    isFaulty = true;
+    await sleep(Math.random() * LONGEST_LIFE_MS);
+    await moments[name]!().catch((error: Error) => problems.push(`${when}: ${error.message}`));
+    await lose();
+    losses.set(name, losses.get(name)! + 1);
+    const begun = performance.now();
+    await startAgain(when);
+    const startedMs = performance.now() - begun;
+    isFaulty = false;
+    store.faults = {};
+    for (const [fact, each] of Object.entries(facts))
+      if (!LATE.includes(fact)) await check(fact, each, when, RECOVERY_MS);
+    const wholeMs = performance.now() - begun;
+    console.log(
+      `${new Date().toISOString()} ${when}: serves after ${Math.round(startedMs)} ms, whole after ${Math.round(wholeMs)} ms`,
+    );
+  }
+  return losses;
+}
+
+/** Ends all processes of the host and deletes its data, as if the machine had burnt. */
+async function lose(): Promise<void> {
+  process.kill(cellar.pid, 'SIGSTOP');
+  for (let left = descendants(cellar.pid); left.length > 0; left = descendants(cellar.pid)) {
+    for (const { pid } of left) kill(pid);
+    await sleep(5);
+  }
+  await cellar.stop('SIGKILL');
+  rmSync(cellar.data, { recursive: true, force: true });
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+/** Starts an empty host. One that does not find the bucket ends, and is started again, as a service manager does. */
+async function startAgain(when: string): Promise<void> {
+  const deadline = performance.now() + RECOVERY_MS;
+  for (;;) {
+    try {
+      await cellar.start();
+      return;
+    } catch (error) {
+      if (performance.now() < deadline) continue;
+      problems.push(`${when}: no start`);
+      throw error;
+    }
+  }
+}
+
+/** Checks that all that was acknowledged is there. */
+async function check(name: string, fact: Fact, when: string, deadlineMs: number): Promise<void> {
+  let found = 'nothing answered';
+  const isWhole = async () => {
+    const missing = await fact.missing();
+    found = `${missing.length} are missing: ${missing.slice(0, 5).join('; ')}`;
+    return missing.length === 0;
+  };
+  const failed = (error: Error) => {
+    found = error.message;
+    return false;
+  };
+  await eventually(() => isWhole().catch(failed), name, deadlineMs).catch(() => {
+    problems.push(`${when}: ${name}: ${found}`);
+    console.log(`${new Date().toISOString()} ${problems.at(-1)}`);
+  });
+}
+
+function keepOutput(): void {
+  const kept = `${cellar.directory}-kept.log`;
+  writeFileSync(kept, cellar.output);
+  console.log(`what the hosts printed is in ${kept}`);
+}
+
+function print(losses: Map<string, number>): void {
+  const listed = (counted: Iterable<[string, number]>) =>
+    [...counted].map(([name, count]) => `${count} ${name}`).join(', ');
+  console.log(`\nmachines lost: ${listed(losses)}`);
+  console.log(`faults of the bucket: ${listed(faults)}`);
+  for (const [name, { acknowledged, failed, reason }] of counts)
+    console.log(
+      `${name}: ${acknowledged} acknowledged, ${failed} failed, the last one: ${reason.slice(0, 200)}`,
+    );
+  console.log(problems.length === 0 ? 'nothing is lost, nothing is stuck' : problems.join('\n'));
+}
