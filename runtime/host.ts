@@ -235,7 +235,6 @@ export class Host {
     await closing.step('control UI', () => ui?.close());
     await closing.step('access log', () => accessLog.close());
     await closing.step('apps', () => apps.close());
-    await closing.step('bucket', () => this.#parts.bucket?.close());
     await closing.step('telemetry', () => telemetry.close());
     await closing.step('storage readers', () => readers.close());
     await closing.step('buckets', () => buckets.close());
@@ -253,6 +252,7 @@ export class Host {
     ending.push(closing.step('outbox', () => outbox.stop()));
     await closing.step('e-mails', () => mailer.stop());
     await closing.step('control plane', () => control.stop());
+    await closing.step('bucket', () => this.#parts.bucket?.close());
     await Promise.all(ending);
     await closing.step('spawner', () => this.#spawner.close());
     await closing.step('database', () => store.close());
