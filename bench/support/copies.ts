@@ -40,8 +40,11 @@ export class Copies {
     return this.#copies.map(({ id }) => id);
   }
 
-  /** Makes or removes copies until exactly `count` exist, all in one state. Existing copies are kept. */
-  make(count: number, state: State): void {
+  /**
+   * Makes or removes copies until exactly `count` exist, all in one state. Existing copies are kept.
+   * @param options.hasFiles false: only rows of databases
+   */
+  make(count: number, state: State, { hasFiles = true } = {}): void {
     const control = new Database(this.#controlDatabase());
     const host = new Database(join(this.#data, 'host.sqlite'));
     try {
@@ -61,8 +64,22 @@ export class Copies {
           this.#inHost(fresh, host, state);
         })();
       })();
+      if (!hasFiles) return;
       for (const copy of fresh) this.#copyDirectories(copy);
       this.#copyObjects(fresh);
+    } finally {
+      control.close();
+      host.close();
+    }
+  }
+
+  /** Makes all apps keep their data in the bucket, from the next start on. */
+  toBucket(): void {
+    const control = new Database(this.#controlDatabase());
+    const host = new Database(join(this.#data, 'host.sqlite'));
+    try {
+      control.prepare("UPDATE apps SET storage = 'bucket'").run();
+      host.prepare("UPDATE apps SET wanted = json_set(wanted, '$.storage', 'bucket')").run();
     } finally {
       control.close();
       host.close();

@@ -98,7 +98,8 @@ export class Apps extends KnownApps {
 
   /** Puts restored data into the bucket, also that of apps without a process. What fails is tried again when it is used. */
   async #finishImports(): Promise<void> {
-    for (const { id, cluster } of [...this.apps.values()])
+    const waiting = [...this.apps.values()].filter(({ cluster }) => cluster?.isImporting);
+    for (const { id, cluster } of waiting)
       await cluster
         ?.finishImport()
         .catch((error: unknown) =>

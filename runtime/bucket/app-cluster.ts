@@ -36,8 +36,9 @@ const FOLDER = new URL('./app-folder.ts', import.meta.url);
 /** Longest reading of a folder, and longest copy or removal of one, in ms. */
 const READ_MS = 60_000;
 const CHANGE_MS = 30 * 60_000;
-/** Timeout of the removal of leases, in ms. If it fails, the next process waits up to 20 s. */
+/** Timeout of the removal of leases, and of one request for it, in ms. If it fails, the next process waits up to 20 s. */
 const LEASES_MS = 5_000;
+const LEASE_REQUEST_MS = 1_500;
 
 export interface AppClusterOptions {
   place: S3Place;
@@ -149,6 +150,11 @@ export class AppCluster {
     );
   }
 
+  /** Whether restored data waits on the disk. */
+  get isImporting(): boolean {
+    return existsSync(this.#options.importing);
+  }
+
   /**
    * Puts restored data into the bucket, if some waits on the disk. Nothing else may read or write the app's data before.
    * @throws {Error} when the bucket may not be used, or does not take it; it is tried again before the next use of the data
@@ -156,7 +162,7 @@ export class AppCluster {
   async finishImport(): Promise<void> {
     const { importing } = this.#options;
     await this.#options.ready();
-    if (!existsSync(importing)) return;
+    if (!this.isImporting) return;
     this.#imported ??= changers
       .run<typeof folder.replaceFolder>(
         FOLDER,
@@ -196,7 +202,7 @@ export class AppCluster {
 
   async #removeLeases(): Promise<void> {
     const late = aborted(AbortSignal.timeout(LEASES_MS));
-    const store = openFolder(this.#folder);
+    const store = openFolder(this.#folder, { deadlineMs: LEASE_REQUEST_MS });
     const leases = await Promise.race([store.list(LEASES), late]);
     await Promise.race([each(leases, ({ name }) => store.remove(name)), late]);
   }

@@ -1,9 +1,7 @@
 // Stores objects in any service with the S3 API.
 import { createHash, hash } from 'node:crypto';
 import { createReadStream, createWriteStream, openAsBlob } from 'node:fs';
-import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { ReadableStream } from 'node:stream/web';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AwsClient } from 'aws4fetch';
 import { reason } from '../log.ts';
@@ -105,7 +103,7 @@ export class S3Store implements Store {
 
   /** Reads an object into a new file, without loading it. @throws {MissingObject} */
   async readFile(name: string, path: string): Promise<void> {
-    const take = async (body: Readable) => {
+    const take = async (body: AsyncIterable<Uint8Array>) => {
       await pipeline(body, createWriteStream(path, { flush: true, mode: 0o600 }));
     };
     await this.#ask('GET', this.#path(name), { take, deadlineMs: FILE_DEADLINE_MS });
@@ -171,7 +169,7 @@ export class S3Store implements Store {
       () => paused.abort(new Error(`no byte came for ${this.#pauseMs / 1000} s`)),
       this.#pauseMs,
     );
-    const watched = (body: Readable) => take(body.on('data', () => timer.refresh()));
+    const watched = (body: AsyncIterable<Uint8Array>) => take(noting(body, () => timer.refresh()));
     try {
       return await this.#try('GET', path, { ...init, take: watched }, paused.signal);
     } finally {
@@ -195,7 +193,7 @@ export class S3Store implements Store {
     const answer = await fetch(request);
     const etag = answer.headers.get('etag') ?? '';
     if (answer.ok && take && answer.body) {
-      await take(Readable.fromWeb(answer.body as ReadableStream));
+      await take(answer.body);
       return { bytes: Buffer.alloc(0), etag };
     }
     const bytes = Buffer.from(await answer.arrayBuffer());
@@ -224,7 +222,7 @@ interface Init {
   /** The body's SHA-256, if known. */
   sum?: string;
   /** Takes the body of a success. It may be called again after a failure. */
-  take?: (body: Readable) => Promise<void>;
+  take?: (body: AsyncIterable<Uint8Array>) => Promise<void>;
   /** Timeout of one attempt. Default: that of the store. */
   deadlineMs?: number;
 }
@@ -238,6 +236,13 @@ const CHANGED = [409, 412];
 
 /** The store refused the request: a retry would not help. */
 class Refused extends Error {}
+
+async function* noting(body: AsyncIterable<Uint8Array>, onChunk: () => void) {
+  for await (const chunk of body) {
+    onChunk();
+    yield chunk;
+  }
+}
 
 /** Returns the cause of `fetch failed` and `terminated`. */
 function causeOf(error: unknown, { deadlineMs }: Timed): string {

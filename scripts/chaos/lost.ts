@@ -36,6 +36,7 @@ const store = await new MemoryStore().start();
 const cellar = new Cellar({
   ...bucketSettings(store.place('chaos/')),
   RUNNER_STORAGE: 'bucket',
+  RUNNER_MAX_APPS_PER_USER: '100',
   RUNNER_CLUSTER_KEY: 'c'.repeat(64),
 });
 const counts = new Map<string, { acknowledged: number; failed: number; reason: string }>();

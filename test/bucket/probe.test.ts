@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { probe } from '../../runtime/bucket/probe.ts';
+import { clockDifference, probe } from '../../runtime/bucket/probe.ts';
 import { type Faults, MemoryStore } from '../support/bucket/memory-store.ts';
 import { startS3 } from '../support/e2e/s3.ts';
 
@@ -28,3 +28,14 @@ for (const [what, faults, expected] of FAILING) {
     await assert.rejects(probe(store.place()), expected);
   });
 }
+
+test('an answer that took long says nothing about the clock, unless it is outside of that time', () => {
+  const slow = { sentAt: 10_000, answeredAt: 16_000 };
+  assert.deepEqual(
+    [10_000, 15_000, 13_000].map((date) => clockDifference(date, slow)),
+    [0, 0, 0],
+  );
+  assert.equal(clockDifference(7_000, slow), 2_500);
+  assert.equal(clockDifference(18_000, slow), -2_500);
+  assert.equal(clockDifference(Number.NaN, slow), 0);
+});
