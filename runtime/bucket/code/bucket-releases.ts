@@ -1,6 +1,6 @@
 // The releases of an app in the bucket, each as one archive. A release never changes, so the copy on the disk is right or missing.
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp } from 'node:fs/promises';
+import { mkdir, mkdtemp, rmdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { publish, syncFiles } from '../../disk/publish.ts';
 import { removeTree } from '../../disk/remove.ts';
@@ -39,16 +39,18 @@ export class BucketReleases {
     this.#folder = new CodeFolder(options.place, options.appId, 'releases', options.ready);
   }
 
-  /** Stores a release. @throws {Error} when the bucket does not take it, or `signal` aborts */
+  /** Stores a release. @throws {Error} when it cannot be packed, the bucket does not take it, or `signal` aborts */
   async store(deployId: string, signal?: AbortSignal): Promise<void> {
     const { directory, scratch, isDeleted } = this.#options;
     const work = await mkdtemp(join(scratch, 'archive-'));
     try {
       const archive = join(work, 'archive');
-      await tar(['-czf', archive, '-C', directory(deployId), '.'], signal);
-      await this.#folder.send(deployId + ARCHIVE, archive, signal);
-    } catch (error) {
-      throw new Error(`the bucket did not take the release: ${reason(error)}`);
+      await tar(['-czf', archive, '-C', directory(deployId), '.'], signal).catch(
+        because('the release could not be packed on this machine'),
+      );
+      await this.#folder
+        .send(deployId + ARCHIVE, archive, signal)
+        .catch(because('the bucket did not take the release'));
     } finally {
       await removeTree(work);
     }
@@ -100,27 +102,48 @@ export class BucketReleases {
   }
 
   async #load(deployId: string): Promise<void> {
-    const { directory, scratch } = this.#options;
+    const { directory, scratch, isDeleted } = this.#options;
     const target = directory(deployId);
     const beside = `${target}.new`;
     const work = await mkdtemp(join(scratch, 'archive-'));
     try {
       const archive = join(work, 'archive');
       await this.#folder.receive(deployId + ARCHIVE, archive);
+      this.#requireApp();
       await removeTree(beside);
       await mkdir(dirname(target), { recursive: true, mode: 0o700 });
       await mkdir(beside, { mode: 0o700 });
       await tar(['-xzpf', archive, '--no-same-owner', '-C', beside]);
       await syncFiles(beside);
       await publish(beside, target);
+      this.#requireApp();
     } catch (error) {
       await removeTree(beside);
+      if (isDeleted()) await this.#removeLate(target);
       throw error;
     } finally {
       await removeTree(work);
     }
     this.#stored.add(deployId);
   }
+
+  /** @throws {Error} when the app was deleted: its files must not come back */
+  #requireApp(): void {
+    if (this.#options.isDeleted()) throw new Error('the app was deleted');
+  }
+
+  /** Removes a release that came after the app's files had gone, and its folder. */
+  async #removeLate(target: string): Promise<void> {
+    await removeTree(target);
+    // The others may still be on their way to the trash.
+    await rmdir(dirname(target)).catch(() => {});
+  }
+}
+
+function because(what: string): (error: unknown) => never {
+  return (error) => {
+    throw new Error(`${what}: ${reason(error)}`);
+  };
 }
 
 async function tar(words: string[], signal?: AbortSignal): Promise<void> {

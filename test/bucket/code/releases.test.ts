@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
 import { BucketReleases } from '../../../runtime/bucket/code/bucket-releases.ts';
 import { closeTransfers } from '../../../runtime/bucket/code/code-folder.ts';
@@ -86,6 +86,27 @@ test('a release of before is stored when it is used, and others are removed', as
   await eventually(() => stored(store).length === 3, 'it is stored');
   await releases.keepOnly(new Set(['d2', 'd3']));
   assert.deepEqual(stored(store).sort(), ['d2.tar.gz', 'd3.tar.gz']);
+});
+
+test('a release on its way does not bring back the folder of a deleted app', async (t) => {
+  await using store = await new MemoryStore().start();
+  const { open, place, directory, state } = openReleases(t, store);
+  place('d1');
+  await open().store('d1');
+  await rm(dirname(directory('d1')), { recursive: true });
+  store.faults = { delayMs: 200 };
+  const loading = open().load('d1');
+  loading.catch(() => {});
+  await eventually(() => store.asked.some(({ method }) => method === 'GET'), 'it is on its way');
+  state.isDeleted = true;
+  await assert.rejects(loading, /the app was deleted/);
+  assert.ok(!existsSync(dirname(directory('d1'))));
+});
+
+test('a release that this machine cannot pack is not blamed on the bucket', async (t) => {
+  await using store = await new MemoryStore().start();
+  const { open } = openReleases(t, store);
+  await assert.rejects(open().store('none'), /^Error: the release could not be packed on this machine: .*tar/s);
 });
 
 test('a bucket that refuses a release is named, and a deleted app gets none', async (t) => {
