@@ -7,22 +7,17 @@ import { removeTree } from '../../disk/remove.ts';
 import { log, reason } from '../../log.ts';
 import { runChild } from '../../processes/child.ts';
 import { limited } from '../../resources/limited.ts';
-import type { S3Place } from '../place.ts';
-import { CodeFolder } from './code-folder.ts';
+import { CodeFolder, type CodeFolderOptions } from './code-folder.ts';
 
 /** Timeout of packing or unpacking, in ms. */
 const DEADLINE_MS = 10 * 60_000;
 const ARCHIVE = '.tar.gz';
 
-export interface BucketReleasesOptions {
-  place: S3Place;
-  appId: string;
+export interface BucketReleasesOptions extends CodeFolderOptions {
   /** Returns the directory of a release. */
   directory: (deployId: string) => string;
   /** An existing directory for temporary files. */
   scratch: string;
-  /** Resolves when the bucket may be used. @throws {Error} why it may not */
-  ready: () => Promise<void>;
   /** Whether the app was deleted. */
   isDeleted: () => boolean;
 }
@@ -36,7 +31,7 @@ export class BucketReleases {
 
   constructor(options: BucketReleasesOptions) {
     this.#options = options;
-    this.#folder = new CodeFolder(options.place, options.appId, 'releases', options.ready);
+    this.#folder = new CodeFolder(options, 'releases');
   }
 
   /** Stores a release. @throws {Error} when it cannot be packed, the bucket does not take it, or `signal` aborts */

@@ -38,7 +38,7 @@ export async function continueFromBucket(config: Config, paths: Layout): Promise
     const beside = `${paths.database}.new`;
     rmSync(beside, { force: true });
     mkdirSync(dirname(beside), { recursive: true, mode: 0o700 });
-    const apps = await takeRecords(place, owner.cellar, beside);
+    const { length: apps } = await takeRecords(place, owner.cellar, beside);
     renameSync(beside, paths.database);
     await syncFile(dirname(paths.database));
     log('info', 'the apps of the bucket are known', { apps });
@@ -50,9 +50,9 @@ export async function continueFromBucket(config: Config, paths: Layout): Promise
 /**
  * Replaces what a host's database has of apps in the bucket by their records there, which are newer.
  * @param path of the database; created if missing. No host uses it
- * @returns the number of records
+ * @returns the ids of the apps that have one
  */
-export async function takeRecords(place: S3Place, cellar: string, path: string): Promise<number> {
+export async function takeRecords(place: S3Place, cellar: string, path: string): Promise<string[]> {
   const records = await readRecords(place);
   const store = openHostStore(path);
   try {
@@ -61,7 +61,7 @@ export async function takeRecords(place: S3Place, cellar: string, path: string):
   } finally {
     store.close();
   }
-  return records.length;
+  return records.map(({ record }) => record.wanted.id);
 }
 
 async function readRecords(place: S3Place): Promise<{ record: AppRecord; dueAt: number | null }[]> {
