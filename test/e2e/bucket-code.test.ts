@@ -122,6 +122,20 @@ test('during an outage a push is refused with the reason, and what was pushed be
   assert.equal((await deploys(cellar, id)).length, 2);
 });
 
+test('releases of before are stored at the next start, also those that do not serve', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
+  const id = await createInBucket(cellar, 'before');
+  for (const text of ['one', 'two']) await cellar.deployAgain('before', 'hello', page(text));
+  await cellar.stop();
+  const releases = names(store, id, 'releases').sort();
+  assert.equal(releases.length, 2);
+  for (const name of releases) store.objects.delete(`${PREFIX}apps/${id}/releases/${name}`);
+  await cellar.start();
+  await eventually(() => names(store, id, 'releases').length === 2, 'they are stored');
+  assert.deepEqual(names(store, id, 'releases').sort(), releases);
+});
+
 test('a release that the bucket does not take is not live, and the one before serves', async () => {
   await using store = await new MemoryStore().start();
   await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();

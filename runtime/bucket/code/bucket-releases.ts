@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rmdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { publish, syncFiles } from '../../disk/publish.ts';
 import { removeTree } from '../../disk/remove.ts';
-import { log, reason } from '../../log.ts';
+import { log, logRarely, reason } from '../../log.ts';
 import { runChild } from '../../processes/child.ts';
 import { limited } from '../../resources/limited.ts';
 import { CodeFolder, type CodeFolderOptions } from './code-folder.ts';
@@ -57,7 +57,7 @@ export class BucketReleases {
   /** Brings a release to the disk, if it is not there. @throws {MissingObject}; {Error} when the bucket does not answer */
   async load(deployId: string): Promise<void> {
     if (existsSync(this.#options.directory(deployId))) {
-      void this.#storeIfMissing(deployId);
+      void this.storeIfMissing(deployId);
       return;
     }
     const loading =
@@ -69,6 +69,22 @@ export class BucketReleases {
     await loading;
   }
 
+  /** Stores a release of before Cellar kept them in the bucket, or of a snapshot, if the disk has it. Never rejects. */
+  async storeIfMissing(deployId: string, signal?: AbortSignal): Promise<void> {
+    if (this.#stored.has(deployId) || !existsSync(this.#options.directory(deployId))) return;
+    this.#stored.add(deployId);
+    try {
+      if (!(await this.#folder.has(deployId + ARCHIVE))) await this.store(deployId, signal);
+    } catch (error) {
+      this.#stored.delete(deployId);
+      const { appId: app } = this.#options;
+      logRarely('warn', 'a release is not in the bucket yet; it is tried again in a minute', {
+        app,
+        error: reason(error),
+      });
+    }
+  }
+
   /** Removes all other releases from the bucket. Never rejects: the next call does it. */
   async keepOnly(deployIds: ReadonlySet<string>): Promise<void> {
     try {
@@ -77,22 +93,6 @@ export class BucketReleases {
     } catch (error) {
       const { appId: app } = this.#options;
       log('warn', 'old releases are still in the bucket', { app, error: reason(error) });
-    }
-  }
-
-  /** Stores a release of before Cellar kept them in the bucket, or of a snapshot. Never rejects. */
-  async #storeIfMissing(deployId: string): Promise<void> {
-    if (this.#stored.has(deployId)) return;
-    this.#stored.add(deployId);
-    try {
-      if (!(await this.#folder.has(deployId + ARCHIVE))) await this.store(deployId);
-    } catch (error) {
-      this.#stored.delete(deployId);
-      const { appId: app } = this.#options;
-      log('warn', 'a release is not in the bucket yet; its next start tries again', {
-        app,
-        error: reason(error),
-      });
     }
   }
 
