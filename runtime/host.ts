@@ -93,7 +93,7 @@ export class Host {
       );
     await apps.resume(false);
     // Not awaited: they wait for the bucket, and nothing else does.
-    void apps.resume(true);
+    void apps.resume(true).then(() => rounds.storeReleases());
     await bucket;
     if (this.#closed) return known.addresses;
     missed.start();
@@ -216,6 +216,7 @@ export class Host {
       store,
       telemetry,
       ui,
+      unstored,
       isolation,
     } = this.#parts;
     const closing = new Shutdown();
@@ -229,6 +230,7 @@ export class Host {
       closing.step('disk watch', () => disk.stop()),
       closing.step('storage limits', () => storage.stop()),
       closing.step('missed deploys', () => missed.stop()),
+      closing.step('unstored releases', () => unstored.stop()),
     ];
     geo.close();
     await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));

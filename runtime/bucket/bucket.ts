@@ -7,7 +7,7 @@ import { aborted } from '../threads/aborted.ts';
 import { AppCluster } from './app-cluster.ts';
 import { Away } from './away.ts';
 import { BucketCheck } from './bucket-check.ts';
-import { AppCode } from './code/app-code.ts';
+import { AppCode, type AppCodeOptions } from './code/app-code.ts';
 import { FolderRemovals } from './folder-removals.ts';
 import type { S3Place } from './place.ts';
 import { BucketProxy } from './proxy/bucket-proxy.ts';
@@ -145,10 +145,10 @@ export class Bucket {
     });
   }
 
-  /** Returns the code of an app. @param isDeleted whether the app was deleted */
-  code(appId: string, isDeleted: () => boolean): AppCode {
+  /** Returns the code of an app. */
+  code(appId: string, app: Pick<AppCodeOptions, 'owner' | 'isDeleted'>): AppCode {
     const { place, paths } = this.#options;
-    return new AppCode({ place, appId, paths, isDeleted, ready: () => this.#answering() });
+    return new AppCode({ ...app, place, appId, paths, ready: () => this.#answering() });
   }
 
   /** As `ready`, at once without a bucket that answers. */

@@ -50,7 +50,7 @@ export async function continueFromBucket(config: Config, paths: Layout): Promise
     await takeBucket(place, owner, { cellar, machine, proof });
     renameSync(beside, paths.database);
     await syncFile(dirname(paths.database));
-    log('info', 'the apps of the bucket are known', { apps });
+    log('info', 'the apps of the bucket are known', { apps: apps.length });
   } finally {
     release();
   }
@@ -59,20 +59,21 @@ export async function continueFromBucket(config: Config, paths: Layout): Promise
 /**
  * Replaces what a host's database has of apps in the bucket by their records there, which are newer.
  * @param path of the database; created if missing. No host uses it
- * @returns the number of records, and the id of the new machine
+ * @returns the ids of the apps that have one, and the id of the new machine
  */
 export async function takeRecords(
   place: S3Place,
   cellar: string,
   path: string,
-): Promise<{ apps: number; machine: string }> {
+): Promise<{ apps: string[]; machine: string }> {
   const records = await readRecords(place);
   const store = openHostStore(path);
   try {
     store.transaction(() => store.records.take(cellar, records));
     const machine = store.snapshots.machine();
     await store.synced();
-    return { apps: records.length, machine };
+    const apps = records.flatMap(({ record }) => ('deletedApp' in record ? [] : record.wanted.id));
+    return { apps, machine };
   } finally {
     store.close();
   }

@@ -30,7 +30,8 @@ const IMPORTING = 'importing/';
 /**
  * Restores everything in a snapshot.
  * @param id of a snapshot, or `latest`
- * @param without apps to leave out, by id or slug: they exist afterwards, without code and data
+ * @param without apps to leave out, by id or slug: they exist afterwards, without code and data. One that the bucket has whole
+ *   continues from there, and is not reported as left out
  * @param bucket where apps in the bucket have their data, and its cluster key; null without a bucket. Data that is there stays
  *   as it is: it is newer than the snapshot's
  * @throws {Unusable}, {NotThere}; then the directory is unchanged
@@ -49,7 +50,7 @@ export async function restoreWhole(
     assertEmpty(paths);
     const [newest] = (await listSnapshots(store)).reverse();
     const { head, parts } = await readManifest(store, id === 'latest' ? (newest ?? id) : id);
-    const leftOut = partsCalled(without, parts, head.id);
+    let leftOut = partsCalled(without, parts, head.id);
     const owner = bucket && (await requireOwner(head.of, bucket));
     const kept = await appsInBucket(parts, bucket?.place ?? null);
     let machine = '';
@@ -71,7 +72,11 @@ export async function restoreWhole(
         throw new Unusable(reason(error));
       }
       const database = join(files, basename(paths.database));
-      if (bucket !== null) ({ machine } = await takeRecords(bucket.place, head.of, database));
+      if (bucket !== null) {
+        const continued = await takeRecords(bucket.place, head.of, database);
+        machine = continued.machine;
+        leftOut = leftOut.filter((part) => !continued.apps.includes(part.id));
+      }
       for (const name of ['repos', 'data', 'releases']) mkdirSync(join(files, name), { recursive: true });
       // Their owners can push to these.
       for (const part of leftOut) await createRepository(join(files, 'repos', `${part.id}.git`));
