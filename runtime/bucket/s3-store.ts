@@ -27,8 +27,11 @@ export class S3Store implements Store {
   readonly #client: AwsClient;
   readonly #bucket: string;
   readonly #prefix: string;
+  readonly #deadlineMs: number;
 
-  constructor(place: S3Place) {
+  /** @param deadlineMs timeout of one attempt with an object in memory */
+  constructor(place: S3Place, deadlineMs = DEADLINE_MS) {
+    this.#deadlineMs = deadlineMs;
     this.#client = s3Client(place);
     this.#bucket = bucketUrl(place);
     this.#prefix = place.prefix;
@@ -135,7 +138,7 @@ export class S3Store implements Store {
         const isLast = error instanceof Refused || tries === TRIES;
         if (isLast)
           throw new Error(
-            `${method} ${address}: ${causeOf(error, init)}${tries > 1 ? ` (${tries} tries)` : ''}`,
+            `${method} ${address}: ${causeOf(error, init.deadlineMs ?? this.#deadlineMs)}${tries > 1 ? ` (${tries} tries)` : ''}`,
           );
         await sleep(backoff.next(0).delayMs);
       }
@@ -144,7 +147,7 @@ export class S3Store implements Store {
 
   /** @throws {MissingObject}; {ChangedObject}; {Refused} when a retry would not help; {Error} */
   async #try(method: string, path: string, init: Init): Promise<Tagged> {
-    const { headers = {}, body, take, deadlineMs = DEADLINE_MS } = init;
+    const { headers = {}, body, take, deadlineMs = this.#deadlineMs } = init;
     // The store checks this hash of the body.
     const sum = init.sum ?? hash('sha256', (body as Buffer | undefined) ?? '');
     const request = await this.#client.sign(this.#bucket + path, {
@@ -187,7 +190,7 @@ interface Init {
   sum?: string;
   /** Takes the body of a success. It may be called again after a failure. */
   take?: (body: ReadableStream) => Promise<void>;
-  /** Timeout of one attempt. Default: `DEADLINE_MS`. */
+  /** Timeout of one attempt. Default: that of the store. */
   deadlineMs?: number;
 }
 
@@ -200,7 +203,7 @@ const CHANGED = [409, 412];
 class Refused extends Error {}
 
 /** Returns the cause of `fetch failed` and `terminated`. */
-function causeOf(error: unknown, { deadlineMs = DEADLINE_MS }: Init): string {
+function causeOf(error: unknown, deadlineMs: number): string {
   const cause = innermostCause(error);
   return cause instanceof DOMException && cause.name === 'TimeoutError'
     ? `no whole answer within ${deadlineMs / 1000} s`

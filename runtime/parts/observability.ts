@@ -2,6 +2,7 @@
 import { type AlertedApp, Alerts } from '../alerts/alerts.ts';
 import { Deliveries } from '../alerts/deliveries.ts';
 import { ErrorRates } from '../alerts/error-rate.ts';
+import { bucketPlace } from '../bucket/place.ts';
 import { keptSecret } from '../disk/data-directory.ts';
 import type { Level } from '../log.ts';
 import { LogFilter } from '../telemetry/logs/log-filter.ts';
@@ -24,6 +25,7 @@ export function makeObservability(
         config.OTEL_EXPORTER_OTLP_ENDPOINT === ''
           ? null
           : { endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT, headers: config.OTEL_EXPORTER_OTLP_HEADERS },
+      bucket: bucketPlace(config),
       fleetLog: config.RUNNER_FLEET_LOG,
       releases: paths.allReleases,
     },
