@@ -1,7 +1,8 @@
-// The figures and error groups of a lost machine are there on the next one.
+// Telemetry of a Cellar with a bucket: a lost machine's figures and error groups, and an alert of an outage.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
+import { Receiver } from '../support/alerts/receiver.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -59,4 +60,27 @@ test('an empty machine shows the figures and errors of the lost one, also of app
   await using next = await new Cellar(settings).start();
   await eventually(async () => isWhole(await of(next)), 'the copies are loaded');
   assert.deepEqual(await of(next), before);
+});
+
+test('an alert reports a bucket that does not answer for 10 s, and that it is back', async () => {
+  await using store = await new MemoryStore().start();
+  await using receiver = await Receiver.start();
+  await using cellar = await new Cellar({
+    ...bucketSettings(store.place(PREFIX)),
+    RUNNER_EGRESS_ALLOW: '127.0.0.1',
+    RUNNER_BUCKET_PRICES: 'writes=4.50,reads=0.36',
+  }).start();
+  const rpc = rpcOf(cellar);
+  const { id } = await rpc('apps.create', { slug: 'told' });
+  const made = await rpc('alerts.set', { id, url: receiver.url, on: ['bucket'] });
+  assert.deepEqual(made.on, ['bucket'], JSON.stringify(made));
+  const { bucket } = (await rpc('admin.stats', {})).host;
+  assert.deepEqual([bucket.problem, bucket.monthly_usd], [null, null]);
+  store.cut();
+  const told = () => receiver.received.map(({ body }) => body.type);
+  await eventually(() => told().length > 0, 'the outage is reported');
+  assert.match(receiver.received[0]!.body.data.message, /^The bucket cannot be used/);
+  store.faults = {};
+  await eventually(() => told().length > 1, 'its end is reported');
+  assert.deepEqual(told(), ['bucket.away', 'bucket.back']);
 });
