@@ -2,8 +2,8 @@
 // that nothing asks the bucket for them afterwards. Beside the same Cellar, restarted with its disk.
 import { renameSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { claimBucket } from '../runtime/bucket/owner.ts';
 import type { S3Place } from '../runtime/bucket/place.ts';
+import { S3Store } from '../runtime/bucket/s3-store.ts';
 import { layout } from '../runtime/disk/data-directory.ts';
 import { openHostStore } from '../sqlite/host/index.ts';
 import { MemoryStore } from '../test/support/bucket/memory-store.ts';
@@ -58,7 +58,10 @@ async function makeSleepers(cellar: Cellar, place: S3Place): Promise<void> {
   copies.toBucket();
   const host = openHostStore(layout(local.data).database);
   // Without it, a Cellar with data in the bucket takes an unused one for the wrong one.
-  await claimBucket(place, { cellar: host.snapshots.cellar(), hasData: false, proof: null });
+  await new S3Store(place).write(
+    'cellar.json',
+    Buffer.from(JSON.stringify({ cellar: host.snapshots.cellar() })),
+  );
   host.close();
   renameSync(local.data, cellar.data);
 }

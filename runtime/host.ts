@@ -106,6 +106,7 @@ export class Host {
     await rounds.start();
     if (this.#closed) return known.addresses;
     void snapshots.start();
+    telemetry.startCopies();
     return known.addresses;
   }
 

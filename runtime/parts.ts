@@ -84,6 +84,7 @@ export function assemble(config: Config) {
     apps.tick();
     deploys.previews.tick();
     observability.alerts.lookAtDisk(disk.shortage);
+    observability.bucketOutage.look(base.bucket?.problem ?? null);
     observability.errorRates.tick();
     observability.deliveries.tick();
     // Writes that no caller waits for are on the disk a second later.
