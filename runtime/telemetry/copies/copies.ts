@@ -131,7 +131,10 @@ export class Copies implements Part {
     for (const source of this.#options.sources) {
       for (const folder of source.changed(now)) {
         let parts = 0;
-        for (const rows of source.parts(folder)) await this.#copyOne(source, nameOf(folder, parts++), rows);
+        for (const rows of source.parts(folder)) {
+          await this.#copyOne(source, nameOf(folder, parts++), rows);
+          await sleep(PAUSE_MS);
+        }
         for (const name of source.copies.names(folder))
           if (name >= nameOf(folder, parts)) await this.#remove(source, name);
       }
@@ -149,7 +152,6 @@ export class Copies implements Part {
     await this.#store.write(name, await pack(text));
     // An app that was deleted meanwhile may be in the copy.
     copies.save(name, forgets === this.#forgets ? hash : '');
-    await sleep(PAUSE_MS);
   }
 
   async #remove({ copies }: CopySource, name: string): Promise<void> {

@@ -8,6 +8,8 @@ import { COPIES, type CopySource } from '../copies/source.ts';
 const HOUR_MS = 3_600_000;
 /** Rows of an object. */
 const ROWS = 2_000;
+/** Rows are written this long after their time at most, in ms. */
+const LATE_MS = 5 * 60_000;
 /** Characters of a time in ISO format, up to its day and its hour. */
 const DAY_LENGTH = '2026-01-01'.length;
 const HOUR_LENGTH = '2026-01-01T00'.length;
@@ -42,7 +44,7 @@ export class BucketCopies implements CopySource {
     const { periodMs, keptMs } = this.#options;
     const last = this.copies.last(this.folder);
     // A last copy in the future is from before the clock was set back.
-    const from = last === null ? (this.#rows.oldest() ?? now) : Math.min(this.#timeOf(last), now - periodMs);
+    const from = last === null ? (this.#rows.oldest() ?? now) : Math.min(this.#timeOf(last), now - LATE_MS);
     const folders = new Set(
       this.copies.outdated(this.folder).map((name) => this.#folderAt(this.#timeOf(name))),
     );

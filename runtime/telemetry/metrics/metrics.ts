@@ -138,10 +138,8 @@ export class Metrics implements Part {
         periodMs,
         keptMs,
         add: (rows) => {
-          for (const { app_id, at, ...row } of rows) {
-            buckets.add(app_id, at, row);
-            this.#written.save(app_id, Date.now());
-          }
+          for (const { app_id, at, ...row } of rows) buckets.add(app_id, at, row);
+          for (const app of new Set(rows.map(({ app_id }) => app_id))) this.#written.save(app, Date.now());
         },
         flush: () => this.flush(),
         reset: () => buckets.reset(),
