@@ -17,6 +17,7 @@ export class Away {
   readonly #onBack: (wasLong: boolean) => void;
   readonly #closing = new AbortController();
   #reason: string | null = null;
+  #lost = new AbortController();
   /** As `performance.now()`. */
   #since = 0;
 
@@ -33,7 +34,12 @@ export class Away {
 
   /** Whether it has not answered for so long that processes end. */
   get isAway(): boolean {
-    return this.#reason !== null && performance.now() - this.#since > GRACE_MS;
+    return this.lost.aborted;
+  }
+
+  /** Aborts once the bucket is away. When it is back there is another one. */
+  get lost(): AbortSignal {
+    return this.#lost.signal;
   }
 
   /** The bucket has not answered. */
@@ -51,13 +57,17 @@ export class Away {
 
   async #awaitAnswer(): Promise<void> {
     const { signal } = this.#closing;
+    const lost = this.#lost;
+    const grace = setTimeout(() => lost.abort(new Error(`it does not answer: ${this.#reason}`)), GRACE_MS);
     while (!signal.aborted && !(await this.#answers()))
       await sleep(ASK_EVERY_MS, undefined, { signal }).catch(() => {});
+    clearTimeout(grace);
     if (signal.aborted) return;
     const wasLong = this.isAway;
     const seconds = ((performance.now() - this.#since) / 1000).toFixed(1);
     if (wasLong) log('info', 'the bucket answers again', { away_s: seconds });
     this.#reason = null;
+    if (wasLong) this.#lost = new AbortController();
     this.#onBack(wasLong);
   }
 

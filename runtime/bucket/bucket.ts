@@ -151,9 +151,11 @@ export class Bucket {
     return new AppCode({ ...app, place, appId, paths, ready: () => this.#answering() });
   }
 
-  /** As `ready`, at once without a bucket that answers. */
-  async #answering(): Promise<void> {
+  /** As `ready`, at once without a bucket that answers. @returns a signal that aborts when it no longer does */
+  async #answering(): Promise<AbortSignal> {
     await this.ready();
-    if (this.#away.isAway) throw new Error(`it does not answer: ${this.#away.reason}`);
+    const { lost } = this.#away;
+    lost.throwIfAborted();
+    return lost;
   }
 }

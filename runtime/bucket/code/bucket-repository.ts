@@ -42,7 +42,7 @@ export class BucketRepository {
   readonly #path: string;
   readonly #appId: string;
   readonly #folder: CodeFolder;
-  readonly #ready: () => Promise<void>;
+  readonly #ready: () => Promise<AbortSignal>;
   readonly #isDeleted: () => boolean;
   /** Null before the first reading, and when a write may have been carried out or not. */
   #known: Known | null = null;

@@ -24,14 +24,14 @@ export interface CodeFolderOptions {
   appId: string;
   /** Returns the app's account. */
   owner: () => string;
-  /** Resolves when the bucket may be used. @throws {Error} why it may not */
-  ready: () => Promise<void>;
+  /** Resolves when the bucket may be used, with a signal that aborts when it no longer answers. @throws {Error} why it may not */
+  ready: () => Promise<AbortSignal>;
 }
 
 export class CodeFolder {
   readonly #place: S3Place;
   readonly #store: S3Store;
-  readonly #ready: () => Promise<void>;
+  readonly #ready: () => Promise<AbortSignal>;
   readonly #owner: () => string;
 
   /** @param part the folder below that of the app */
@@ -66,21 +66,22 @@ export class CodeFolder {
 
   /** Writes a file as an object. @throws the reason of an aborted `signal` */
   async send(name: string, path: string, signal?: AbortSignal): Promise<void> {
-    await this.#ready();
-    const job = { deadlineMs: FILE_MS, owner: this.#owner(), signal };
+    const lost = await this.#ready();
+    const either = AbortSignal.any(signal === undefined ? [lost] : [lost, signal]);
+    const job = { deadlineMs: FILE_MS, owner: this.#owner(), signal: either };
     await transfers.run<typeof transfer.sendFile>(TRANSFER, 'sendFile', [this.#place, name, path], job);
   }
 
   /** Reads an object into a new file, and syncs it. @throws {MissingObject} */
   async receive(name: string, path: string): Promise<void> {
-    await this.#ready();
-    const job = { deadlineMs: FILE_MS, owner: this.#owner(), errors: [MissingObject] };
+    const signal = await this.#ready();
+    const job = { deadlineMs: FILE_MS, owner: this.#owner(), signal, errors: [MissingObject] };
     await transfers.run<typeof transfer.receiveFile>(TRANSFER, 'receiveFile', [this.#place, name, path], job);
   }
 
   async #request<T>(ask: () => Promise<T>): Promise<T> {
-    await this.#ready();
-    return Promise.race([ask(), aborted(AbortSignal.timeout(REQUEST_MS))]);
+    const lost = await this.#ready();
+    return Promise.race([ask(), aborted(AbortSignal.any([lost, AbortSignal.timeout(REQUEST_MS)]))]);
   }
 }
 

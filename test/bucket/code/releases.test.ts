@@ -22,10 +22,11 @@ function openReleases(t: TestContext, store: MemoryStore, { appId = 'app1', owne
   mkdirSync(scratch);
   const directory = (deployId: string) => join(root, 'releases', deployId);
   const state = { isDeleted: false };
+  const away = new AbortController();
   const open = () =>
     new BucketReleases({
       ...{ place: store.place('of/cellar/'), appId, owner: () => owner, directory, scratch },
-      ready: async () => {},
+      ready: async () => away.signal,
       isDeleted: () => state.isDeleted,
     });
   const place = (deployId: string) => {
@@ -35,7 +36,7 @@ function openReleases(t: TestContext, store: MemoryStore, { appId = 'app1', owne
     linkSync(join(directory(deployId), 'release.json'), join(directory(deployId), 'linked'));
     chmodSync(join(directory(deployId), 'release.json'), 0o640);
   };
-  return { open, place, directory, state, scratch };
+  return { open, place, directory, state, scratch, away };
 }
 
 const stored = (store: MemoryStore) =>
@@ -104,6 +105,18 @@ test('transfers of one account that hang do not keep others waiting', async (t) 
   assert.equal(store.hanging, 4);
   leaving.abort();
   await Promise.all(storing);
+});
+
+test('a transfer does not wait for a bucket that is away', async (t) => {
+  await using store = await new MemoryStore().start();
+  const { open, place, away } = openReleases(t, store);
+  place('d1');
+  store.faults = { hangsAfter: '.tar.gz' };
+  const storing = open().store('d1');
+  storing.catch(() => {});
+  await eventually(() => store.hanging === 1, 'it is on its way');
+  away.abort(new Error('it does not answer'));
+  await assert.rejects(storing, /the bucket did not take the release: it does not answer/);
 });
 
 test('a release on its way does not bring back the folder of a deleted app', async (t) => {

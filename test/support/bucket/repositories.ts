@@ -19,7 +19,7 @@ export async function bucketRemote(
     new BucketRepository({
       ...{ place: store.place('of/cellar/'), appId: 'app1', path: join(directory, 'app.git') },
       owner: () => 'ada',
-      ready: async () => {},
+      ready: async () => new AbortController().signal,
       isDeleted: () => false,
     });
   const machine = { stored: open() };
