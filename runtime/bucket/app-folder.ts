@@ -145,10 +145,14 @@ async function listAlarms(store: S3Store): Promise<{ id: string; time: number; p
   return [...found.values()];
 }
 
-/** Returns the bytes of an app's data and R2 objects. */
+/** Returns the bytes of an app's data and R2 objects. There may be millions: only a page of their list is in memory. */
 export async function countBytes(folder: AppFolder): Promise<number> {
-  const lists = await Promise.all([openFolder(folder).list(''), openObjectsFolder(folder).list('')]);
-  return lists.flat().reduce((sum, { bytes }) => sum + bytes, 0);
+  let sum = 0;
+  const count = async (store: S3Store) => {
+    for await (const page of store.pages('')) for (const { bytes } of page) sum += bytes;
+  };
+  await Promise.all([count(openFolder(folder)), count(openObjectsFolder(folder))]);
+  return sum;
 }
 
 /** Removes all objects of namespaces, by their unique keys. No process may use them. */

@@ -48,15 +48,20 @@ export class S3Store implements Store {
 
   async list(folder: string): Promise<Stored[]> {
     const found: Stored[] = [];
+    for await (const page of this.pages(folder)) found.push(...page);
+    return found;
+  }
+
+  /** Yields the objects of a folder, a page at a time. */
+  async *pages(folder: string): AsyncGenerator<Stored[]> {
     const prefix = this.#prefix + folder;
     for (let token: string | null = ''; token !== null; ) {
       const query = new URLSearchParams({ 'list-type': '2', prefix });
       if (token !== '') query.set('continuation-token', token);
       const xml = (await this.#ask('GET', `?${query}`)).bytes.toString('utf8');
-      found.push(...listEntries(xml, this.#prefix));
+      yield listEntries(xml, this.#prefix);
       token = nextToken(xml);
     }
-    return found;
   }
 
   async read(name: string, part?: { offset: number; length: number }): Promise<Buffer<ArrayBuffer>> {

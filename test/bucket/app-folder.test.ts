@@ -95,6 +95,20 @@ test('objects belong to the key that signed their ids, and large values count fo
   assert.equal(await countBytes(at.folder), all);
 });
 
+test('the bytes of a long list are summed a page at a time', async () => {
+  await using at = await startFolder();
+  const object = { body: Buffer.from('123'), etag: '"x"', at: new Date().toISOString() };
+  for (const folder of ['data', 'r2'])
+    for (let n = 0; n < 2_500; n++) at.store.objects.set(`of/cellar/apps/a1/${folder}/${n}`, object);
+  assert.equal(await countBytes(at.folder), 2 * 2_500 * 3);
+  at.store.asked.length = 0;
+  for await (const page of openFolder(at.folder).pages('')) {
+    assert.equal(page.length, 1_000);
+    break;
+  }
+  assert.equal(at.store.asked.length, 1);
+});
+
 test('the earliest alarm of each key, and the named ones that are due, latest first', async () => {
   await using at = await startFolder({
     [alarm(3_000, ONE)]: 'one',

@@ -13,8 +13,11 @@ import { type Operation, operationOf, readTarget, type Target } from './target.t
 import { type Sender, verify } from './verify.ts';
 import { Watch } from './watch.ts';
 
-/** Concurrent requests for the data of one app, for its R2 objects, and of all. */
-const RUNNING = { data: 64, r2: 128, all: 512 };
+/** Concurrent requests for the data of one app, and for its R2 objects. */
+const OF_APP = { data: 64, r2: 128 };
+/** The same of all apps. R2 leaves places for leases, without which a process ends. */
+const OF_ALL = { data: 512, r2: 320 };
+const ALL = 512;
 const HEAD_BYTES = 16 * 1024;
 /** Timeout of the head of a request, of a connection without one, and of a whole request, in ms. */
 const HEAD_MS = 10_000;
@@ -51,12 +54,13 @@ export class ProxyServer {
   readonly #store: Store;
   /** Requests that are running, by app and by what they reach. */
   readonly #running = new Map<string, number>();
-  #all = 0;
+  /** The same of all apps. */
+  readonly #sum = { data: 0, r2: 0 };
 
   constructor(setup: Setup, reports: Reports) {
     this.#setup = setup;
     this.#reports = reports;
-    this.#store = new Store(setup.place, RUNNING.all);
+    this.#store = new Store(setup.place, ALL);
     this.server = createServer(
       {
         maxHeaderSize: HEAD_BYTES,
@@ -114,19 +118,19 @@ export class ProxyServer {
   #enter({ appId, opens }: Sender): () => void {
     const key = `${appId}/${opens}`;
     const own = this.#running.get(key) ?? 0;
-    const most = RUNNING[opens];
-    if (own >= most || this.#all >= RUNNING.all)
+    const sum = this.#sum;
+    if (own >= OF_APP[opens] || sum[opens] >= OF_ALL[opens] || sum.data + sum.r2 >= ALL)
       throw new Refused(
         'SlowDown',
-        `at most ${most} requests of an app run at a time, and ${RUNNING.all} of all`,
+        `at most ${OF_APP[opens]} requests of an app run at a time, and ${OF_ALL[opens]} of all`,
       );
     this.#running.set(key, own + 1);
-    this.#all++;
+    sum[opens]++;
     return () => {
       const left = this.#running.get(key)! - 1;
       if (left === 0) this.#running.delete(key);
       else this.#running.set(key, left);
-      this.#all--;
+      sum[opens]--;
     };
   }
 

@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { appKeys } from '../../../runtime/bucket/app-keys.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
-import { ask, signedBy, startProxy } from '../../support/bucket/proxy.ts';
+import { ask, CLUSTER_KEY, signedBy, startProxy } from '../../support/bucket/proxy.ts';
 import { eventually } from '../../support/e2e/processes.ts';
 
 const PATH = '/b/apps/a1/data/k';
@@ -152,6 +153,32 @@ test('of one app 64 requests run at a time, and another app is served meanwhile'
   assert.equal((await ask(port, 'a2', { path: '/b/apps/a2/data/k' })).body, 'other');
   for (const response of held) response.end('own');
   assert.ok((await Promise.all(asked)).every(({ body }) => body === 'own'));
+});
+
+test('requests for R2 objects of all apps leave places for data', async (t) => {
+  const held: ServerResponse[] = [];
+  const place = await startStore(t, ({ url }, response) => {
+    if (url!.includes('/r2/')) held.push(response);
+    else response.end('lease');
+  });
+  const { port } = await startProxy(t, place);
+  const askObject = (appId: string) => {
+    const { objectsAccessKey: accessKey, objectsSecretKey: secretKey } = appKeys(CLUSTER_KEY, appId);
+    return ask(port, appId, { path: `/b/apps/${appId}/r2/k`, accessKey, secretKey });
+  };
+  const apps = Array.from({ length: 6 }, (_, n) => `a${n}`);
+  const asked = apps.flatMap((appId) => Array.from({ length: 96 }, () => askObject(appId)));
+  await eventually(() => held.length >= 320, '320 requests run', 20_000);
+  assert.equal((await ask(port, 'control', { path: '/b/apps/control/data/k' })).body, 'lease');
+  for (const response of held) response.end('object');
+  const answers = await Promise.all(asked);
+  assert.equal(answers.filter(({ body }) => body === 'object').length, 320);
+  assert.equal(answers.filter(({ code }) => code === 'SlowDown').length, 256);
+  held.length = 0;
+  const next = askObject('a0');
+  await eventually(() => held.length === 1, 'the places are free again', 5_000);
+  held[0]!.end('object');
+  assert.equal((await next).body, 'object');
 });
 
 test('a body is streamed: the store has its start before the app has sent its end', async (t) => {

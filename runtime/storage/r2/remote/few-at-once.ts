@@ -1,11 +1,16 @@
-import { Gate } from '../gate.ts';
-
 /** Concurrent requests of one operation. */
 const AT_ONCE = 16;
 
 /** Does `work` for each item, a few at a time. Waits for all, then throws the first failure. */
-export async function fewAtOnce<T>(items: T[], work: (item: T) => Promise<void>): Promise<void> {
-  const gate = new Gate(AT_ONCE);
-  const ended = await Promise.allSettled(items.map((item) => gate.during(() => work(item))));
-  for (const each of ended) if (each.status === 'rejected') throw each.reason;
+export async function fewAtOnce<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const left = items.values();
+  let failure: { error: unknown } | null = null;
+  const worker = async () => {
+    for (const item of left)
+      await work(item).catch((error: unknown) => {
+        failure ??= { error };
+      });
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  if (failure !== null) throw (failure as { error: unknown }).error;
 }

@@ -1,14 +1,16 @@
 // Knows the bytes of an app's R2 objects in the bucket: counted there from time to time, and followed in between.
 import type { ObjectClient } from './object-client.ts';
 
-/** How long a count is used, in ms. */
+/** How old a count is when the next one begins, in ms. */
 const FRESH_MS = 10 * 60_000;
 
 export class KeptBytes {
   readonly #client: ObjectClient;
-  #counted: Promise<number> | null = null;
+  /** Null before the first count has ended. */
+  #bytes: number | null = null;
+  #counting: Promise<void> | null = null;
   #countedAt = 0;
-  /** Added and removed since the count began. */
+  /** Added and removed since the last count began. */
   #since = 0;
 
   constructor(client: ObjectClient) {
@@ -18,24 +20,28 @@ export class KeptBytes {
   /** Notes bytes that were added, or removed. */
   add(bytes: number): void {
     this.#since += bytes;
+    if (this.#bytes !== null) this.#bytes += bytes;
   }
 
-  /** @throws {R2Error} when the bucket does not answer */
+  /** Only the first call waits for a count: later ones get the last result meanwhile. @throws {R2Error} when the bucket does not answer */
   async bytes(): Promise<number> {
-    if (this.#counted === null || performance.now() - this.#countedAt > FRESH_MS) {
-      this.#countedAt = performance.now();
-      this.#since = 0;
-      this.#counted = this.#count();
-      this.#counted.catch(() => {
-        this.#counted = null;
-      });
-    }
-    return (await this.#counted) + this.#since;
+    if (this.#bytes === null) await this.#count();
+    else if (performance.now() - this.#countedAt > FRESH_MS) this.#count().catch(() => {});
+    return this.#bytes!;
   }
 
-  async #count(): Promise<number> {
+  #count(): Promise<void> {
+    this.#counting ??= this.#countAll().finally(() => {
+      this.#counting = null;
+    });
+    return this.#counting;
+  }
+
+  async #countAll(): Promise<void> {
+    this.#countedAt = performance.now();
+    this.#since = 0;
     let sum = 0;
     for await (const page of this.#client.pages('')) for (const { bytes } of page) sum += bytes;
-    return sum;
+    this.#bytes = sum + this.#since;
   }
 }

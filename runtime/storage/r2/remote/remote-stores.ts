@@ -7,9 +7,9 @@ import { ObjectClient } from './object-client.ts';
 import { RemoteStore } from './remote-store.ts';
 import { tidy } from './tidy.ts';
 
-/** When a store is tidied first after its first use, and how often, in ms. */
+/** When a store is tidied first after its first use, and how often, in ms: each time may read all records. */
 const FIRST_TIDY_MS = 60 * 60_000;
-const TIDY_EVERY_MS = 24 * 60 * 60_000;
+const TIDY_EVERY_MS = 7 * 24 * 60 * 60_000;
 
 export class RemoteStores implements OpenStores {
   readonly #directory: string;

@@ -1,9 +1,8 @@
 // Removes what interruptions have left in the bucket: blobs without a record, and old uploads.
-import type { Stored } from '../../../bucket/store.ts';
 import { UPLOAD_MS } from '../errors.ts';
 import { fewAtOnce } from './few-at-once.ts';
 import type { ObjectClient } from './object-client.ts';
-import { keyOfRecord } from './records.ts';
+import { recordName } from './records.ts';
 import type { RemoteStore } from './remote-store.ts';
 import { partsFolder, readUpload, UPLOADS } from './uploads.ts';
 
@@ -11,44 +10,67 @@ import { partsFolder, readUpload, UPLOADS } from './uploads.ts';
 const YOUNG_MS = 12 * 60 * 60_000;
 
 /**
- * Tidies an app's R2 objects. Asks for each record that may have an old blob.
+ * Tidies an app's R2 objects. Asks for the records of each bucket until all its old blobs are found in them.
  * @param now in ms since 1970 @throws {R2Error} when the bucket does not answer; then nothing unsure is removed
  */
 export async function tidy(client: ObjectClient, store: RemoteStore, now: number): Promise<void> {
-  const { objects, uploads, blobs } = await listAll(client, now);
-  const open = new Set<string>();
-  await fewAtOnce(uploads, async ({ name }) => {
-    const [bucket, id] = name.split(UPLOADS) as [string, string];
-    const upload = await readUpload(client, name);
-    if (upload === null) return;
-    if (upload.created > now - UPLOAD_MS) {
-      if (upload.state === 'open') open.add(partsFolder(bucket, id));
-      return;
+  /** Old blobs, by bucket. */
+  const old = new Map<string, Set<string>>();
+  /** Folders whose parts an object may have, or get. */
+  const kept = new Set<string>();
+  for await (const page of client.pages('')) {
+    for (const { name, writtenAt } of page) {
+      const [bucket, kind] = name.split('/') as [string, string];
+      if (kind !== 'blobs' || writtenAt >= now - YOUNG_MS) continue;
+      const blobs = old.get(bucket);
+      if (blobs) blobs.add(name);
+      else old.set(bucket, new Set([name]));
     }
-    await store.abortUpload(bucket, { method: 'abortMultipartUpload', object: upload.key, uploadId: id });
-    await client.remove(name);
-  });
-  if (blobs.size === 0) return;
-  await fewAtOnce(objects, async (stored) => {
-    const record = await store.records.listed(stored);
-    for (const { file } of record?.blobs ?? []) blobs.delete(file);
-  });
-  const orphans = [...blobs].filter((name) => !open.has(name.slice(0, name.lastIndexOf('/') + 1)));
-  store.removals.drop(orphans.map((file) => ({ file })));
+    const uploads = page.filter(({ name }) => name.includes(UPLOADS));
+    await fewAtOnce(uploads, async ({ name }) => {
+      const [bucket, id] = name.split(UPLOADS) as [string, string];
+      if (!(await isAborted(client, store, name, now))) kept.add(partsFolder(bucket, id));
+    });
+  }
+  for (const [bucket, blobs] of old) {
+    for (const name of blobs) if (kept.has(name.slice(0, name.lastIndexOf('/') + 1))) blobs.delete(name);
+    await forgetUsed(client, store, bucket, blobs);
+    store.removals.drop([...blobs].map((file) => ({ file })));
+  }
 }
 
-/** Lists blobs before records: a blob that gets its record later is younger than all of these. */
-async function listAll(client: ObjectClient, now: number) {
-  const objects: Pick<Stored, 'name' | 'etag'>[] = [];
-  const uploads: Stored[] = [];
-  const blobs = new Set<string>();
-  for await (const page of client.pages(''))
-    for (const stored of page) {
-      const { name, etag, writtenAt } = stored;
-      const isBlob = name.split('/')[1] === 'blobs';
-      if (isBlob && writtenAt < now - YOUNG_MS) blobs.add(name);
-      else if (name.includes(UPLOADS)) uploads.push(stored);
-      else if (keyOfRecord(name) !== null) objects.push({ name, etag });
-    }
-  return { objects, uploads, blobs };
+/** Aborts and forgets an old upload. @returns false when an object may have its parts, or get them */
+async function isAborted(
+  client: ObjectClient,
+  store: RemoteStore,
+  name: string,
+  now: number,
+): Promise<boolean> {
+  const upload = await readUpload(client, name);
+  if (upload === null) return false;
+  if (upload.created > now - UPLOAD_MS) return upload.state === 'aborted';
+  const [bucket, uploadId] = name.split(UPLOADS) as [string, string];
+  await store.abortUpload(bucket, { method: 'abortMultipartUpload', object: upload.key, uploadId });
+  // It may have been completed meanwhile.
+  const ended = await readUpload(client, name);
+  await client.remove(name);
+  return ended?.state === 'aborted';
+}
+
+/** Removes from a set the blobs that records have. The records are listed after the blobs: one that is made later has younger blobs. */
+async function forgetUsed(
+  client: ObjectClient,
+  store: RemoteStore,
+  bucket: string,
+  blobs: Set<string>,
+): Promise<void> {
+  if (blobs.size === 0) return;
+  for await (const page of client.pages(recordName(bucket, ''))) {
+    await fewAtOnce(page, async (stored) => {
+      if (blobs.size === 0) return;
+      const record = await store.records.listed(stored);
+      for (const { file } of record?.blobs ?? []) blobs.delete(file);
+    });
+    if (blobs.size === 0) return;
+  }
 }
