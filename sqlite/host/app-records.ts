@@ -98,9 +98,10 @@ export function appRecordQueries(database: Database) {
     ...['secrets', 'deploys', 'alerts', 'activity'].map((table) => `DELETE FROM ${table} WHERE app_id = ?`),
     'DELETE FROM previews WHERE id = ?',
   ].map((sql) => database.prepare<[string]>(sql));
-  const addActivity = database.prepare<[string, number | null]>(
-    'INSERT INTO activity (app_id, resting, due_at) VALUES (?, 1, ?)',
-  );
+  const addActivity = database.prepare<[string]>('INSERT INTO activity (app_id, resting) VALUES (?, 1)');
+  const areAlarmsUnread = database.prepare<[], 1>("SELECT 1 FROM meta WHERE name = 'alarms_unread'").pluck();
+  const setAlarmsUnread = database.prepare<[]>("INSERT OR REPLACE INTO meta VALUES ('alarms_unread', '1')");
+  const alarmsAreRead = database.prepare<[]>("DELETE FROM meta WHERE name = 'alarms_unread'");
   const forgetChanges = database.prepare<[]>('DELETE FROM changed_records');
   const setCellar = database.prepare<[string]>(
     "INSERT INTO meta VALUES ('cellar', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
@@ -137,28 +138,34 @@ export function appRecordQueries(database: Database) {
       };
     },
     /**
-     * Replaces rows of apps by records of another machine, and adds missing apps.
+     * Replaces rows of apps by records of another machine, and adds missing apps. No app runs; when they have work to do must
+     * be read from the bucket.
      * @param cellar the id of the Cellar
-     * @param dueAt when each app has work to do, in ms since 1970; null: never. No app runs
      */
-    take: (cellar: string, records: { record: AppRecord; dueAt: number | null }[]): void => {
+    take: (cellar: string, records: readonly AppRecord[]): void => {
       setCellar.run(cellar);
-      for (const { record, dueAt } of records) {
+      setAlarmsUnread.run();
+      for (const record of records) {
         const { wanted, liveDeployId, deployedAt, consumes, storageNames, asleepSince, wokeAt } = record;
         const { id } = wanted;
         const lists = [JSON.stringify(consumes), JSON.stringify(storageNames)];
         const state = [liveDeployId, deployedAt, ...lists, asleepSince, wokeAt];
         addApp.run(id, JSON.stringify(wanted), wanted.generation, ...state);
         for (const statement of belongings) statement.run(id);
-        addActivity.run(id, dueAt);
+        addActivity.run(id);
         for (const { name, sealed, createdAt, updatedAt } of record.secrets)
           addSecret.run(id, name, Buffer.from(sealed, 'base64'), createdAt, updatedAt);
         for (const { fact, releaseOf } of record.deploys)
           addDeploy.run(fact.id, id, JSON.stringify(fact), releaseOf);
         for (const alert of record.alerts) addAlert.run(alert.id, id, JSON.stringify(alert.alert));
       }
-      for (const { record } of records) if (record.preview !== null) addPreview.run(record.preview);
+      for (const record of records) if (record.preview !== null) addPreview.run(record.preview);
       forgetChanges.run();
+    },
+    /** Whether apps were taken whose alarms have not been read. */
+    areAlarmsUnread: (): boolean => areAlarmsUnread.get() === 1,
+    alarmsAreRead: (): void => {
+      alarmsAreRead.run();
     },
   };
 }

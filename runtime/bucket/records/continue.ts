@@ -7,7 +7,7 @@ import { openHostStore } from '../../../sqlite/host/index.ts';
 import type { Config } from '../../config.ts';
 import { claim, type Layout } from '../../disk/data-directory.ts';
 import { log, reason } from '../../log.ts';
-import { each, nextAlarm } from '../app-folder.ts';
+import { each } from '../app-folder.ts';
 import { clusterKeyOf } from '../cluster-key.ts';
 import { provesCellar, readOwner } from '../owner.ts';
 import { bucketPlace, type S3Place } from '../place.ts';
@@ -64,12 +64,11 @@ export async function takeRecords(place: S3Place, cellar: string, path: string):
   return records.length;
 }
 
-async function readRecords(place: S3Place): Promise<{ record: AppRecord; dueAt: number | null }[]> {
+async function readRecords(place: S3Place): Promise<AppRecord[]> {
   const store = new S3Store(place, { deadlineMs: SMALL_MS });
-  const records: { record: AppRecord; dueAt: number | null }[] = [];
+  const records: AppRecord[] = [];
   await each(await store.list(RECORDS), async ({ name }) => {
-    const record = JSON.parse((await store.read(name)).toString('utf8')) as AppRecord;
-    records.push({ record, dueAt: await nextAlarm({ place, appId: record.wanted.id }) });
+    records.push(JSON.parse((await store.read(name)).toString('utf8')) as AppRecord);
   });
   return records;
 }
