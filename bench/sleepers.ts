@@ -1,17 +1,12 @@
 // Many sleeping apps in the bucket: how long an empty machine takes to continue them, with which memory and how many requests, and
 // that nothing asks the bucket for them afterwards. Beside the same Cellar, restarted with its disk.
-import { renameSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { S3Place } from '../runtime/bucket/place.ts';
-import { S3Store } from '../runtime/bucket/s3-store.ts';
-import { layout } from '../runtime/disk/data-directory.ts';
-import { openHostStore } from '../sqlite/host/index.ts';
 import { MemoryStore } from '../test/support/bucket/memory-store.ts';
 import { bucketSettings } from '../test/support/bucket/settings.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { eventually } from '../test/support/e2e/processes.ts';
 import { effort } from './support/bench-scale.ts';
-import { Copies } from './support/copies.ts';
+import { copiesInBucket } from './support/copies-in-bucket.ts';
 import { privateKb } from './support/figures.ts';
 
 const APPS = effort(10_000, 20);
@@ -25,7 +20,7 @@ export async function run(): Promise<void> {
   await using store = await new MemoryStore().start();
   const settings = { ...bucketSettings(store.place('bench/')), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
   await using kept = new Cellar(settings);
-  await makeSleepers(kept, store.place('bench/'));
+  await copiesInBucket(kept, store.place('bench/'), { count: APPS, files: {}, hasFiles: false });
   await kept.start();
   const records = () => [...store.objects.keys()].filter((name) => name.startsWith('bench/records/')).length;
   await eventually(() => records() === APPS + 1, 'each app has a record', STORED_MS);
@@ -34,7 +29,14 @@ export async function run(): Promise<void> {
     store.faults = { delayMs };
     console.log(`${APPS} sleeping apps, the bucket answers after ${delayMs} ms`);
     await using next = new Cellar(settings);
+    const start = store.asked.length;
     await report(store, 'an empty machine', next);
+    const begun = performance.now();
+    await eventually(() => alarmsRead(store, start) >= APPS, 'the alarms of each app are read', STORED_MS);
+    console.log(
+      `  the alarms of all apps are read after ${((performance.now() - begun) / 1_000).toFixed(1)} s more`,
+    );
+    await next.stop();
     await report(store, 'a restart with its disk', next);
     const from = store.asked.length;
     await sleep(WATCHED_MS);
@@ -47,23 +49,10 @@ export async function run(): Promise<void> {
   }
 }
 
-/** Starts a Cellar without a bucket, with one app and its sleeping copies. Their data is in the bucket from the next start on. */
-async function makeSleepers(cellar: Cellar, place: S3Place): Promise<void> {
-  await using local = await new Cellar().start();
-  const id = await local.deploy('proto', 'hello');
-  const deployId = (await local.app(id)).live_deploy_id;
-  await local.stop();
-  const copies = new Copies(local.data, id, deployId);
-  copies.make(APPS, 'sleeping', { hasFiles: false });
-  copies.toBucket();
-  const host = openHostStore(layout(local.data).database);
-  // Without it, a Cellar with data in the bucket takes an unused one for the wrong one.
-  await new S3Store(place).write(
-    'cellar.json',
-    Buffer.from(JSON.stringify({ cellar: host.snapshots.cellar() })),
-  );
-  host.close();
-  renameSync(local.data, cellar.data);
+/** Returns how many apps' alarms were listed after the request number `from`. */
+function alarmsRead(store: MemoryStore, from: number): number {
+  const listed = store.asked.slice(from).filter(({ key }) => key.endsWith('/data/v1/alarms/'));
+  return new Set(listed.map(({ key }) => key)).size;
 }
 
 async function report(store: MemoryStore, name: string, cellar: Cellar): Promise<void> {
@@ -77,5 +66,4 @@ async function report(store: MemoryStore, name: string, cellar: Cellar): Promise
     `  ${name.padEnd(26)}ready after ${seconds} s, ${requests} requests, host ${(privateKb(cellar.pid) / 1024).toFixed(0)} MB`,
   );
   if (body.host === undefined) throw new Error(JSON.stringify(body));
-  if (name === 'an empty machine') await cellar.stop();
 }

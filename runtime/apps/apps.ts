@@ -6,6 +6,7 @@ import type { AppRow } from '../../sqlite/host/apps.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { Bucket } from '../bucket/bucket.ts';
+import { learnDueTimes } from '../bucket/records/due-times.ts';
 import { removeTree } from '../disk/remove.ts';
 import { KEPT_MS, moveToTrash } from '../disk/trash.ts';
 import type { LeasedCell, LeaseOptions } from '../fleets/admission/leasing.ts';
@@ -53,6 +54,7 @@ export interface AppsOptions extends FleetsOptions {
 export class Apps extends KnownApps {
   readonly #options: AppsOptions;
   readonly #activity: StoredActivity;
+  readonly #closing = new AbortController();
 
   /** Restores the apps from the database. All accept requests from now on; a request starts an app that ran before. */
   constructor(options: AppsOptions) {
@@ -94,6 +96,14 @@ export class Apps extends KnownApps {
         !(hibernates && this.#activity.atBoot(id)?.resting === true),
     );
     await someAtOnce(BOOT_CONCURRENCY, waiting, (app) => app.startInTurn());
+    if (inBucket) await this.#learnDueTimes();
+  }
+
+  #learnDueTimes(): Promise<void> {
+    const apps = [...this.apps.values()].flatMap(({ cluster, fleet }) =>
+      cluster === null ? [] : [{ learn: () => fleet.learnDue(() => cluster.nextAlarm()) }],
+    );
+    return learnDueTimes(this.#options.store.records, apps, this.#closing.signal);
   }
 
   /** Puts restored data into the bucket, also that of apps without a process. What fails is tried again when it is used. */
@@ -390,6 +400,7 @@ export class Apps extends KnownApps {
 
   /** Drains and stops every fleet. */
   async close(): Promise<void> {
+    this.#closing.abort();
     for (const app of this.apps.values()) this.#reportUsage(app);
     await Promise.all([...this.apps.values()].map((app) => app.fleet.close()));
     this.#activity.keep(this.apps.values());

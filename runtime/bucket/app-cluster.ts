@@ -136,6 +136,12 @@ export class AppCluster {
     );
   }
 
+  /** Returns the time of the app's first alarm, in ms since 1970; null without one. */
+  async nextAlarm(): Promise<number | null> {
+    await this.#requireReadable();
+    return readers.run<typeof folder.nextAlarm>(FOLDER, 'nextAlarm', [this.#folder], this.#job(READ_MS));
+  }
+
   /** Lists objects of namespaces, by the namespaces' unique keys. */
   async objects(
     asked: Record<string, ListedObjects>,

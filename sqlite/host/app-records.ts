@@ -33,12 +33,6 @@ export interface DeletedApp {
   removeAt: string;
 }
 
-/** A record, and when its app has work to do, in ms since 1970; null: never. */
-export interface TakenRecord {
-  record: AppRecord | DeletedApp;
-  dueAt: number | null;
-}
-
 /** A changed record: the revision grows with each change. */
 export interface ChangedRecord {
   appId: string;
@@ -120,9 +114,10 @@ export function appRecordQueries(database: Database) {
     ...['secrets', 'deploys', 'alerts', 'activity'].map((table) => `DELETE FROM ${table} WHERE app_id = ?`),
     'DELETE FROM previews WHERE id = ?',
   ].map((sql) => database.prepare<[string]>(sql));
-  const addActivity = database.prepare<[string, number | null]>(
-    'INSERT INTO activity (app_id, resting, due_at) VALUES (?, 1, ?)',
-  );
+  const addActivity = database.prepare<[string]>('INSERT INTO activity (app_id, resting) VALUES (?, 1)');
+  const areAlarmsUnread = database.prepare<[], 1>("SELECT 1 FROM meta WHERE name = 'alarms_unread'").pluck();
+  const setAlarmsUnread = database.prepare<[]>("INSERT OR REPLACE INTO meta VALUES ('alarms_unread', '1')");
+  const alarmsAreRead = database.prepare<[]>("DELETE FROM meta WHERE name = 'alarms_unread'");
   const forgetChanges = database.prepare<[]>('DELETE FROM changed_records');
   const setCellar = database.prepare<[string]>(
     "INSERT INTO meta VALUES ('cellar', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
@@ -170,13 +165,15 @@ export function appRecordQueries(database: Database) {
       };
     },
     /**
-     * Replaces rows of apps by records of another machine, and adds missing apps. No app runs.
+     * Replaces rows of apps by records of another machine, and adds missing apps. No app runs; when they have work to do must
+     * be read from the bucket.
      * @param cellar the id of the Cellar
      */
-    take: (cellar: string, records: TakenRecord[]): void => {
+    take: (cellar: string, records: readonly (AppRecord | DeletedApp)[]): void => {
       setCellar.run(cellar);
+      setAlarmsUnread.run();
       const previews: PreviewRow[] = [];
-      for (const { record, dueAt } of records) {
+      for (const record of records) {
         if ('deletedApp' in record) {
           addRemoval.run(record.deletedApp, record.removeAt);
           continue;
@@ -188,7 +185,7 @@ export function appRecordQueries(database: Database) {
         const state = [liveDeployId, deployedAt, ...lists, asleepSince, wokeAt];
         addApp.run(id, JSON.stringify(wanted), wanted.generation, ...state);
         for (const statement of belongings) statement.run(id);
-        addActivity.run(id, dueAt);
+        addActivity.run(id);
         for (const { name, sealed, createdAt, updatedAt } of record.secrets)
           addSecret.run(id, name, Buffer.from(sealed, 'base64'), createdAt, updatedAt);
         for (const { fact, releaseOf } of record.deploys)
@@ -199,6 +196,11 @@ export function appRecordQueries(database: Database) {
       for (const row of previews.sort((a, b) => b.createdAt - a.createdAt))
         if (isThere.get(row.parentId) === undefined || addPreview.run(row).changes === 0) dropPreview(row.id);
       forgetChanges.run();
+    },
+    /** Whether apps were taken whose alarms have not been read. */
+    areAlarmsUnread: (): boolean => areAlarmsUnread.get() === 1,
+    alarmsAreRead: (): void => {
+      alarmsAreRead.run();
     },
   };
 }

@@ -8,6 +8,7 @@ import { claimBucket, proofOf } from '../../runtime/bucket/owner.ts';
 import type { S3Place } from '../../runtime/bucket/place.ts';
 import { AppRecords } from '../../runtime/bucket/records/app-records.ts';
 import { continueFromBucket } from '../../runtime/bucket/records/continue.ts';
+import { learnDueTimes } from '../../runtime/bucket/records/due-times.ts';
 import { S3Store } from '../../runtime/bucket/s3-store.ts';
 import { readConfig } from '../../runtime/config.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
@@ -278,6 +279,26 @@ test('a record that the bucket does not take holds up no other', async (t) => {
       .sort(),
     ['held', 'hung'],
   );
+});
+
+test('alarms of taken apps are read once, and again after a failure or an end in between', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const { store } = machine(t, bucket.place()).open();
+  const learnt: string[] = [];
+  const app = (id: string) => ({ learn: async () => void learnt.push(id) });
+  const { signal } = new AbortController();
+  await learnDueTimes(store.records, [app('none')], signal);
+  assert.deepEqual(learnt, []);
+  store.records.take('one', []);
+  const ending = new AbortController();
+  const failing = { learn: () => Promise.reject(new Error('away')) };
+  const interrupted = learnDueTimes(store.records, [app('a'), failing], ending.signal);
+  await eventually(() => learnt.length === 1, 'one is read');
+  ending.abort();
+  await interrupted;
+  await learnDueTimes(store.records, [app('a'), app('b')], signal);
+  await learnDueTimes(store.records, [app('c')], signal);
+  assert.deepEqual(learnt, ['a', 'a', 'b']);
 });
 
 test('a bucket of another Cellar is not taken, nor one that does not answer', async (t) => {

@@ -2,9 +2,10 @@
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
-import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { Cellar, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
+import { cells, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { startS3 } from '../support/e2e/s3.ts';
 import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
@@ -13,6 +14,25 @@ import { Visitor, welcomeOf } from '../support/e2e/visitor.ts';
 const PREFIX = 'of/cellar/';
 
 const ADA = { name: 'Ada', email: 'ada@example.com', password: 'a long enough password' };
+
+/** Its first request sets an alarm. */
+const ALARM_APP = {
+  'wrangler.toml': COUNTER_CONFIG,
+  'index.js': `import { DurableObject } from 'cloudflare:workers';
+export class Counter extends DurableObject {
+  async set() { await this.ctx.storage.setAlarm(Date.now() + 2_000); }
+  async alarm() { this.ctx.storage.kv.put('n', this.count() + 1); }
+  count() { return this.ctx.storage.kv.get('n') ?? 0; }
+}
+export default {
+  async fetch(request, { COUNTER }) {
+    const counter = COUNTER.getByName('one');
+    if (request.url.endsWith('/alarms')) return new Response(String(await counter.count()));
+    await counter.set();
+    return new Response('set');
+  },
+};`,
+};
 
 test('an empty machine with the same settings has every app in the bucket, and all that was acknowledged', async () => {
   await using store = await startS3();
@@ -53,6 +73,20 @@ test('an empty machine with the same settings has every app in the bucket, and a
   // Its data and code were only on the lost machine.
   const here = (await continued('apps.list', {})).items.find(({ slug }: { slug: string }) => slug === 'here');
   assert.equal(here.deployed_at, null);
+});
+
+test('an alarm that another machine has set starts the app', async () => {
+  await using store = await new MemoryStore().start();
+  const settings = { ...bucketSettings(store.place(PREFIX)), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
+  await using lost = await new Cellar(settings).start();
+  const { id } = await rpcOf(lost)('apps.create', { slug: 'clock', storage: 'bucket' });
+  await lost.deployAgain('clock', 'hello', ALARM_APP);
+  assert.equal((await lost.get('clock')).text, 'set');
+  await lost.stop('SIGKILL');
+  await using next = await new Cellar(settings).start();
+  await eventually(() => cells(id).length > 0, 'it runs without a request');
+  const alarms = async () => (await next.get('clock', '/alarms')).text;
+  await eventually(async () => (await alarms()) === '1', 'the alarm was run once');
 });
 
 function nameOf({ name }: { name: string }): string {

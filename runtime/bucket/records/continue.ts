@@ -2,12 +2,12 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { syncFile } from '../../../bundler/sync.ts';
-import type { TakenRecord } from '../../../sqlite/host/app-records.ts';
+import type { AppRecord, DeletedApp } from '../../../sqlite/host/app-records.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
 import type { Config } from '../../config.ts';
 import { claim, type Layout } from '../../disk/data-directory.ts';
 import { log, reason } from '../../log.ts';
-import { each, nextAlarm } from '../app-folder.ts';
+import { each } from '../app-folder.ts';
 import { clusterKeyOf } from '../cluster-key.ts';
 import { provesCellar, readOwner, takeBucket } from '../owner.ts';
 import { bucketPlace, type S3Place } from '../place.ts';
@@ -72,7 +72,7 @@ export async function takeRecords(
     store.transaction(() => store.records.take(cellar, records));
     const machine = store.snapshots.machine();
     await store.synced();
-    const apps = records.flatMap(({ record }) => ('deletedApp' in record ? [] : record.wanted.id));
+    const apps = records.flatMap((record) => ('deletedApp' in record ? [] : record.wanted.id));
     return { apps, machine };
   } finally {
     store.close();
@@ -80,14 +80,13 @@ export async function takeRecords(
 }
 
 /** @throws {Error} naming a record that a newer Cellar wrote */
-async function readRecords(place: S3Place): Promise<TakenRecord[]> {
+async function readRecords(place: S3Place): Promise<(AppRecord | DeletedApp)[]> {
   const store = new S3Store(place, { deadlineMs: SMALL_MS });
-  const records: TakenRecord[] = [];
+  const records: (AppRecord | DeletedApp)[] = [];
   await each(await store.list(RECORDS), async ({ name }) => {
-    const record = JSON.parse((await store.read(name)).toString('utf8')) as TakenRecord['record'];
+    const record = JSON.parse((await store.read(name)).toString('utf8')) as AppRecord | DeletedApp;
     if (record.format !== 1) throw new Error(`${name} in the bucket is of a newer Cellar; start that one`);
-    const isApp = !('deletedApp' in record);
-    records.push({ record, dueAt: isApp ? await nextAlarm({ place, appId: record.wanted.id }) : null });
+    records.push(record);
   });
   return records;
 }

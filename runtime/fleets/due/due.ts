@@ -54,6 +54,19 @@ export class RestRecord {
   }
 
   /**
+   * Finds out when a resting app without known work has some. Does nothing once a process ran.
+   * @throws what `find` throws
+   */
+  async learn(find: () => Promise<number | null>): Promise<void> {
+    if (this.#rest === null || this.#rest.dueAt !== null) return;
+    const { signal } = this.#over;
+    const dueAt = await find();
+    if (dueAt === null || signal.aborted) return;
+    this.#rest = { dueAt };
+    await this.#keep(this.#rest);
+  }
+
+  /**
    * Call before a process runs the app's code, which may change what is due.
    * @returns when that is on disk. Never rejects
    */

@@ -148,6 +148,11 @@ export class Fleet implements Backend {
     else if (name === 'idle') void this.#process.beginRest();
   }
 
+  /** As `RestRecord.learn`. */
+  learnDue(find: () => Promise<number | null>): Promise<void> {
+    return this.#process.rest.learn(find);
+  }
+
   /** Whether the app sleeps: its next request wakes it. It may have a process for due work. */
   get asleep(): boolean {
     return this.#process.asleep;

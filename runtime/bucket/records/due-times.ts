@@ -1,0 +1,42 @@
+// Finds out when the apps that another machine left have work to do. Not before the start: that takes a request for each app.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AppRecordQueries } from '../../../sqlite/host/app-records.ts';
+import { log, reason } from '../../log.ts';
+import { each } from '../app-folder.ts';
+
+/** Pause before those that failed are tried again, in ms. */
+const RETRY_MS = 10_000;
+
+/** An app that may be resting. */
+export interface LearningApp {
+  /** Reads when it has work to do. @throws {Error} when the bucket does not answer */
+  learn: () => Promise<void>;
+}
+
+/** Resolves when all apps know, or `signal` is aborted. Does nothing on a machine that continued no other. Never rejects. */
+export async function learnDueTimes(
+  queries: Pick<AppRecordQueries, 'areAlarmsUnread' | 'alarmsAreRead'>,
+  apps: readonly LearningApp[],
+  signal: AbortSignal,
+): Promise<void> {
+  if (!queries.areAlarmsUnread()) return;
+  for (let left = apps; !signal.aborted; ) {
+    const failed: LearningApp[] = [];
+    let why: unknown = null;
+    await each(left, async (app) => {
+      if (signal.aborted) return;
+      await app.learn().catch((error: unknown) => {
+        failed.push(app);
+        why = error;
+      });
+    });
+    if (signal.aborted) return;
+    if (failed.length === 0) return queries.alarmsAreRead();
+    left = failed;
+    log('warn', 'the alarms of some apps could not be read from the bucket; it is tried again', {
+      apps: failed.length,
+      error: reason(why),
+    });
+    await sleep(RETRY_MS, undefined, { signal }).catch(() => {});
+  }
+}
