@@ -1,4 +1,5 @@
 // The code of an app that keeps its data in the bucket. Its copy on the disk is a cache.
+import { basename } from 'node:path';
 import type { Layout } from '../../disk/data-directory.ts';
 import type { S3Place } from '../place.ts';
 import { BucketReleases } from './bucket-releases.ts';
@@ -17,6 +18,8 @@ export interface AppCodeOptions {
 export class AppCode {
   readonly repository: BucketRepository;
   readonly releases: BucketReleases;
+  /** Brings a release to its directory, if it is not there. */
+  readonly load = (directory: string): Promise<void> => this.releases.load(basename(directory));
 
   constructor({ place, appId, paths, ready, isDeleted }: AppCodeOptions) {
     this.repository = new BucketRepository({ place, appId, path: paths.repository(appId), ready, isDeleted });
