@@ -112,13 +112,15 @@ export function appRecordQueries(database: Database) {
     written: ({ appId, revision }: ChangedRecord): void => {
       written.run(appId, revision);
     },
-    /** Returns an app's record; null when it was deleted. */
+    /** Returns an app's record; null when it was deleted, or has moved to this machine. */
     read: (id: string): AppRecord | null => {
       const row = app.get(id);
       if (row === undefined) return null;
+      const wanted = JSON.parse(row.wanted) as WantedApp;
+      if (wanted.storage !== 'bucket') return null;
       return {
         format: 1,
-        wanted: JSON.parse(row.wanted) as WantedApp,
+        wanted,
         preview: preview.get(id) ?? null,
         liveDeployId: row.live_deploy_id,
         deployedAt: row.deployed_at,
