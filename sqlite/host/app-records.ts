@@ -140,16 +140,18 @@ export function appRecordQueries(database: Database) {
     written: ({ appId, revision }: ChangedRecord): void => {
       written.run(appId, revision);
     },
-    /** Returns an app's record; null when it has left nothing in the bucket. */
+    /** Returns an app's record; null when it has nothing in the bucket. */
     read: (id: string): AppRecord | DeletedApp | null => {
       const row = app.get(id);
       if (row === undefined) {
         const removeAt = removal.get(id);
         return removeAt === undefined ? null : { format: 1, deletedApp: id, removeAt };
       }
+      const wanted = JSON.parse(row.wanted) as WantedApp;
+      if (wanted.storage !== 'bucket') return null;
       return {
         format: 1,
-        wanted: JSON.parse(row.wanted) as WantedApp,
+        wanted,
         preview: preview.get(id) ?? null,
         liveDeployId: row.live_deploy_id,
         deployedAt: row.deployed_at,

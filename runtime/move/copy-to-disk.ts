@@ -1,0 +1,100 @@
+// Copies one app's data and code from the bucket to this machine, while nothing changes them.
+import { createWriteStream } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import { writeAlarms } from '../../sqlite/storage/alarms.ts';
+import type { S3Place } from '../bucket/place.ts';
+import { MissingObject } from '../bucket/store.ts';
+import { readRelease } from '../builds/release/release.ts';
+import type { Layout } from '../disk/data-directory.ts';
+import { syncFiles } from '../disk/publish.ts';
+import { CRON_KEY, QUEUE_KEY } from '../fleets/config/bundled-services.ts';
+import { workflowKey } from '../fleets/config/workflows.ts';
+import type { Reader } from '../snapshots/take/reader.ts';
+import { emptyNames, type StorageNames } from '../storage/names.ts';
+import { threads } from '../threads/worker.ts';
+import { type OpenedObject, readOpened } from './batches.ts';
+import { Immovable, METADATA, objectsIn } from './copied-objects.ts';
+import type { Copying } from './copy-to-bucket.ts';
+import type { InBucket, readFolder, readLargeValues } from './from-bucket.ts';
+import { prepareMovedData } from './moved-data.ts';
+import { withOpening } from './opening.ts';
+
+const FROM_BUCKET = new URL('./from-bucket.ts', import.meta.url);
+const READ_MS = 60 * 60_000;
+/** Releases that can be rolled back to, and the live one. */
+const RELEASES = 6;
+const SERVICES = ['D1Database', 'KVNamespace', QUEUE_KEY, CRON_KEY];
+
+/** What the copy needs of the host. */
+export interface DiskCopyOptions {
+  paths: Layout;
+  store: HostStore;
+  /** The bucket. */
+  place: S3Place;
+}
+
+/** The disk has no data of the app before the database says that it has moved. @throws {Immovable}; {Error} when a copy fails */
+export async function copyToDisk(
+  { paths, store, place: s3 }: DiskCopyOptions,
+  { app, place, opening, signal }: Copying,
+): Promise<void> {
+  const { id, preview, liveDeployId } = app;
+  const { cluster, code } = place;
+  await cluster.finishImport();
+  if (preview === null) await code.repository.during(async () => {});
+  for (const deployId of new Set([liveDeployId, ...store.deploys.successful(id, RELEASES)]))
+    if (deployId !== null)
+      await code.releases.load(deployId).catch((error: unknown) => {
+        if (!(error instanceof MissingObject) || deployId === liveDeployId) throw error;
+      });
+  const folder = { place: s3, appId: id };
+  const job = { deadlineMs: READ_MS, errors: [Immovable], signal };
+  const release = liveDeployId === null ? null : await readRelease(paths.release(id, liveDeployId));
+  const names = { ...emptyNames(), ...(store.apps.storageNames(id) as Partial<StorageNames>) };
+  const keys = [
+    ...SERVICES,
+    ...[names.classes, names.formerClasses].flatMap((all) => Object.values(all).map((each) => each.id)),
+    ...Object.keys(names.deletedClasses ?? {}),
+    ...(release?.classes ?? []).map(({ storageId }) => storageId),
+    ...(release?.workflows ?? []).map(({ name }) => workflowKey(name)),
+  ];
+  const found = await threads.run<typeof readFolder>(FROM_BUCKET, 'readFolder', [folder, keys], job);
+  const into = await prepareMovedData(paths, id, 'local');
+  await threads.run<typeof readLargeValues>(FROM_BUCKET, 'readLargeValues', [folder, join(into, 'kv')], job);
+  const own = Object.keys(found.objects);
+  if (own.length > 0)
+    await withOpening(opening, cluster, own, signal, async (opened) => {
+      await readOpened(opened, opening.user, openedObjects(found), (reader, _, path) =>
+        readObject(reader, path, join(into, 'do')),
+      );
+      // Finds facets of objects.
+      objectsIn(opened.directory);
+    });
+  for (const [key, alarms] of Object.entries(found.alarms)) {
+    const file = join(into, 'do', key, METADATA);
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    writeAlarms(file, alarms);
+  }
+  await syncFiles(into);
+}
+
+function openedObjects({ objects, bytes, alarms }: InBucket): OpenedObject[] {
+  const names = new Map(Object.values(alarms).flatMap((all) => all.map(({ id, name }) => [id, name])));
+  return Object.entries(objects).flatMap(([key, ids]) =>
+    ids.map((id) => ({ key, id, name: names.get(id) ?? null, bytes: bytes[id] ?? 0 })),
+  );
+}
+
+/** Reads a database and its log, which no other process changes. An object that never wrote has none. */
+async function readObject(reader: Reader, path: string, into: string): Promise<void> {
+  for (const file of [path, `${path}-wal`]) {
+    const found = await reader.read({ path: file, kind: 'plain', size: 0, mode: 0, stamp: '' });
+    if (found === null) continue;
+    await mkdir(dirname(join(into, file)), { recursive: true, mode: 0o700 });
+    await pipeline(Readable.from(found.content), createWriteStream(join(into, file), { mode: 0o600 }));
+  }
+}

@@ -1,0 +1,178 @@
+// Apps move between the machine and the bucket.
+// Runs as root too.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { bucketSettings } from '../support/bucket/settings.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { MOVING_APP, movingData } from '../support/e2e/moving-app.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
+import { startS3 } from '../support/e2e/s3.ts';
+import { expectedData, readData, STORAGE_APP, storeData } from '../support/e2e/storage-app.ts';
+
+test('an app moves into the bucket with all its data, its code and its previews', async () => {
+  await using store = await startS3();
+  const settings = { ...bucketSettings(store.place('of/cellar/')), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
+  await using cellar = await new Cellar(settings).start();
+  const rpc = rpcOf(cellar);
+  const id = await cellar.deploy('shop', 'hello', STORAGE_APP);
+  await storeData(cellar, 'shop', 1);
+  await storeData(cellar, 'shop', 2);
+  const plan = await rpc('apps.move', { id: 'shop', to: 'bucket', dry_run: true });
+  const { bytes, ...counts } = plan;
+  assert.deepEqual(counts, {
+    ...{ from: 'local', to: 'bucket', previews: 0, moved: false },
+    ...{ databases: 1, namespaces: 1, objects: 1, r2_objects: 2 },
+  });
+  assert.ok(bytes > 1_200_000, `${bytes} bytes`);
+  assert.equal((await cellar.app(id)).storage, 'local');
+  const moved = await rpc('apps.move', { id: 'shop', to: 'bucket' });
+  assert.equal(moved.moved, true, JSON.stringify(moved));
+  assert.equal((await cellar.app(id)).storage, 'bucket');
+  assert.deepEqual(await readData(cellar, 'shop'), expectedData(1, 2));
+  await storeData(cellar, 'shop', 3);
+  await cellar.deployAgain('shop', 'hello', { ...STORAGE_APP, 'version.txt': 'two' });
+  // The machine is lost.
+  await cellar.stop('SIGKILL');
+  await using next = await new Cellar(settings).start();
+  assert.deepEqual(await readData(next, 'shop'), expectedData(1, 2, 3));
+  const cloned = await next.git(next.directory, 'clone', next.remote('shop'), 'clone');
+  assert.equal(cloned.code, 0, cloned.stderr);
+  await eventually(async () => (await next.app(id)).status === 'running', 'it runs');
+});
+
+test('an app moves there and back, with every kind of data', async () => {
+  await using store = await startS3();
+  const settings = { ...bucketSettings(store.place('of/cellar/')), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
+  await using cellar = await new Cellar(settings).start();
+  const rpc = rpcOf(cellar);
+  await cellar.deploy('shop', 'hello', MOVING_APP);
+  const read = async () => {
+    const { status, text } = await cellar.get('shop');
+    assert.equal(status, 200, text);
+    return JSON.parse(text) as ReturnType<typeof movingData> & { jobs: string[] };
+  };
+  const requireData = async (...ns: number[]) => {
+    const { jobs: _, ...data } = await read();
+    assert.deepEqual(data, movingData(...ns));
+  };
+  const post = async (path: string) => {
+    const { status, text } = await cellar.get('shop', path, { method: 'POST' });
+    assert.equal(status, 200, text);
+  };
+  const move = async (to: string) => {
+    const moved = await rpc('apps.move', { id: 'shop', to });
+    assert.equal(moved.moved, true, JSON.stringify(moved));
+  };
+  const status = async () => JSON.parse((await cellar.get('shop', '/status')).text);
+  await post('/?n=1');
+  await eventually(async () => (await read()).jobs.length === 1, 'the message arrives');
+  await post('/?n=2&later');
+  await move('bucket');
+  await requireData(1, 2);
+  await eventually(async () => (await read()).jobs.length === 2, 'the waiting message arrives');
+  assert.equal((await status()).status, 'waiting');
+  await post('/?n=3&later');
+  await move('local');
+  await requireData(1, 2, 3);
+  await eventually(async () => (await read()).jobs.length === 3, 'the waiting message arrives');
+  await post('/go');
+  await eventually(async () => (await status()).status === 'complete', 'the instance goes on');
+  assert.equal((await status()).output, 17);
+  await post('/?n=4');
+  await move('bucket');
+  await requireData(1, 2, 3, 4);
+});
+
+test('previews move with their app', async () => {
+  await using store = await startS3();
+  await using cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
+  const rpc = rpcOf(cellar);
+  const id = await cellar.deploy('shop', 'hello', MOVING_APP);
+  await rpc('previews.set', { id, branches: true, storage: 'empty' });
+  const work = join(cellar.directory, 'work');
+  assert.equal((await cellar.git(cellar.directory, 'clone', cellar.remote('shop'), work)).code, 0);
+  const pushed = await cellar.git(work, 'push', cellar.remote('shop'), 'HEAD:refs/heads/side');
+  assert.equal(pushed.code, 0, pushed.stderr);
+  const post = async (slug: string, n: number) => {
+    const { status, text } = await cellar.get(slug, `/?n=${n}`, { method: 'POST' });
+    assert.equal(status, 200, text);
+  };
+  const requireData = async (slug: string, ...ns: number[]) => {
+    const { jobs: _, ...data } = JSON.parse((await cellar.get(slug)).text);
+    assert.deepEqual(data, movingData(...ns));
+  };
+  await post('shop', 1);
+  await post('side--shop', 2);
+  for (const to of ['bucket', 'local']) {
+    const moved = await rpc('apps.move', { id, to });
+    assert.equal(moved.previews, 1, JSON.stringify(moved));
+    await requireData('shop', 1);
+    await requireData('side--shop', 2);
+  }
+  await rpc('apps.move', { id, to: 'bucket' });
+  await cellar.stop('SIGKILL');
+  await cellar.start();
+  await requireData('side--shop', 2);
+});
+
+test('what cannot be moved is refused before anything changes', async () => {
+  await using store = await startS3();
+  await using cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
+  const rpc = rpcOf(cellar);
+  const id = await cellar.deploy('files', 'hello', STORAGE_APP);
+  await storeData(cellar, 'files', 1);
+  assert.equal((await rpc('apps.move', { id, to: 'bucket' })).moved, true);
+  const refused = await rpc('apps.move', { id, to: 'local', dry_run: true });
+  assert.equal(refused.code, 'app_immovable', JSON.stringify(refused));
+  assert.match(refused.detail, /R2 objects/);
+  assert.equal((await rpc('apps.move', { id, to: 'local' })).code, 'app_immovable');
+  assert.deepEqual(await readData(cellar, 'files'), expectedData(1));
+  const again = await rpc('apps.move', { id, to: 'bucket' });
+  assert.equal(again.moved, false);
+});
+
+test('a host that is killed while an app moves loses nothing, and the move can be repeated', async () => {
+  await using store = await startS3();
+  const settings = { ...bucketSettings(store.place('of/cellar/')), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
+  await using cellar = await new Cellar(settings).start();
+  const id = await cellar.deploy('shop', 'hello', MOVING_APP);
+  const stored: number[] = [];
+  const storeNext = async () => {
+    const n = stored.length + 1;
+    assert.equal((await cellar.get('shop', `/?n=${n}`, { method: 'POST' })).status, 200);
+    stored.push(n);
+  };
+  const requireData = async (when: string) => {
+    const { status, text } = await cellar.get('shop');
+    assert.equal(status, 200, `${when}: ${text}`);
+    const { jobs: _, ...data } = JSON.parse(text);
+    assert.deepEqual(data, movingData(...stored), when);
+  };
+  const placeOf = async () => (await cellar.app(id)).storage;
+  await storeNext();
+  let moveMs = 4_000;
+  for (let round = 0; round < 6; round++) {
+    const to = (await placeOf()) === 'local' ? 'bucket' : 'local';
+    const killedAfterMs = Math.round(Math.random() * moveMs);
+    const moving = rpcOf(cellar)('apps.move', { id, to }).catch(() => null);
+    await sleep(killedAfterMs);
+    await cellar.stop('SIGKILL');
+    await moving;
+    await cellar.start();
+    await requireData(`killed ${killedAfterMs} ms after a move to ${to} began`);
+    await storeNext();
+  }
+  for (const _ of [1, 2]) {
+    const to = (await placeOf()) === 'local' ? 'bucket' : 'local';
+    const begun = performance.now();
+    const moved = await rpcOf(cellar)('apps.move', { id, to });
+    assert.equal(moved.moved, true, JSON.stringify(moved));
+    moveMs = performance.now() - begun;
+    assert.equal(await placeOf(), to);
+    await requireData(`after the move to ${to} of ${moveMs} ms`);
+    await storeNext();
+  }
+});
