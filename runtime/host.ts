@@ -93,7 +93,7 @@ export class Host {
       );
     await apps.resume(false);
     // Not awaited: they wait for the bucket, and nothing else does.
-    void apps.resume(true);
+    void apps.resume(true).then(() => rounds.storeReleases());
     await bucket;
     if (this.#closed) return known.addresses;
     missed.start();
@@ -106,6 +106,7 @@ export class Host {
     await rounds.start();
     if (this.#closed) return known.addresses;
     void snapshots.start();
+    telemetry.startCopies();
     return known.addresses;
   }
 
@@ -216,6 +217,7 @@ export class Host {
       store,
       telemetry,
       ui,
+      unstored,
       isolation,
     } = this.#parts;
     const closing = new Shutdown();
@@ -229,13 +231,13 @@ export class Host {
       closing.step('disk watch', () => disk.stop()),
       closing.step('storage limits', () => storage.stop()),
       closing.step('missed deploys', () => missed.stop()),
+      closing.step('unstored releases', () => unstored.stop()),
     ];
     geo.close();
     await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));
     await closing.step('control UI', () => ui?.close());
     await closing.step('access log', () => accessLog.close());
     await closing.step('apps', () => apps.close());
-    await closing.step('bucket', () => this.#parts.bucket?.close());
     await closing.step('telemetry', () => telemetry.close());
     await closing.step('storage readers', () => readers.close());
     await closing.step('buckets', () => buckets.close());
@@ -253,6 +255,7 @@ export class Host {
     ending.push(closing.step('outbox', () => outbox.stop()));
     await closing.step('e-mails', () => mailer.stop());
     await closing.step('control plane', () => control.stop());
+    await closing.step('bucket', () => this.#parts.bucket?.close());
     await Promise.all(ending);
     await closing.step('spawner', () => this.#spawner.close());
     await closing.step('database', () => store.close());

@@ -32,10 +32,15 @@ export function assemble(config: Config) {
       const app = appParts.apps.resolve(hostname)?.site;
       if (app !== undefined) observability.alerts.reportCertificate(app, hostname, error);
     });
-  const synced = (appIds: string[]) =>
-    Promise.all([store.synced(), ...appIds.map((id) => base.bucket?.records.stored(id))]);
+  const synced = async (appIds: string[]) => {
+    await store.synced();
+    await Promise.all(appIds.map((id) => base.bucket?.records.stored(id)));
+  };
   const outbox = new Outbox({ outbox: store.outbox, synced }, (events) =>
-    controlParts.control.call('/internal/host-events', events),
+    controlParts.control.call('/internal/host-events', events).catch((error: unknown) => {
+      // Without its bucket the control plane judges no fact.
+      throw base.bucket?.problem ? new Error(reason(error)) : error;
+    }),
   );
   const onFacts = () => outbox.notify();
   const observability = makeObservability(base, described);
@@ -67,6 +72,7 @@ export function assemble(config: Config) {
     control,
     trash: paths.trash,
     removeFolders: async () => base.bucket?.removals.run(),
+    storeReleases: () => deploys.unstored.run(),
     tick,
     sweep: () => apps.sweep(config.RUNNER_SLEEP_AFTER_H * HOUR_MS),
     sweepEveryMs: config.RUNNER_SLEEP_AFTER_H === 0 ? null : config.RUNNER_SLEEP_SWEEP_S * 1000,
@@ -78,6 +84,7 @@ export function assemble(config: Config) {
     apps.tick();
     deploys.previews.tick();
     observability.alerts.lookAtDisk(disk.shortage);
+    observability.bucketOutage.look(base.bucket?.problem ?? null);
     observability.errorRates.tick();
     observability.deliveries.tick();
     // Writes that no caller waits for are on the disk a second later.
@@ -107,7 +114,7 @@ export function assemble(config: Config) {
     const failing = control.answers || base.bucket?.problem ? [] : ['control plane'];
     if (disk.short) failing.push('disk');
     if (caddy && caddy.problem !== null) failing.push('caddy');
-    if (outbox.refused.length > 0) failing.push('outbox');
+    if (outbox.refused.length > 0 && !base.bucket?.problem) failing.push('outbox');
     return failing;
   }
 

@@ -1,6 +1,7 @@
 // Kinds of settings: each with its parser and its error messages.
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import type { BucketPrices } from './bucket/proxy/prices.ts';
 import { DATA_DIRECTORY_MAX } from './disk/data-directory.ts';
 import { AddressRanges } from './isolation/address-ranges.ts';
 import { reason } from './log.ts';
@@ -81,6 +82,31 @@ export const clusterKey = z
     /^([0-9a-f]{64})?$/i,
     'must have 64 hexadecimal characters (32 bytes); `openssl rand -hex 32` makes one',
   );
+export const bucketPrices = z.string().transform((text, context): BucketPrices | null => {
+  if (text.trim() === '') return null;
+  const prices: Partial<BucketPrices> = {};
+  for (const pair of text.split(',')) {
+    const [, name, price] = /^\s*(writes|reads|deletes)\s*=\s*(\d{1,6}(?:\.\d{1,6})?)\s*$/.exec(pair) ?? [];
+    if (name === undefined || name in prices) {
+      context.addIssue({
+        code: 'custom',
+        message: `must have each price once, like writes=4.50,reads=0.36,deletes=0, not '${pair.trim()}'`,
+      });
+      return z.NEVER;
+    }
+    prices[name as keyof BucketPrices] = Number(price);
+  }
+  const { writes, reads, deletes = 0 } = prices;
+  if (writes === undefined || reads === undefined) {
+    const missing = writes === undefined ? 'writes' : 'reads';
+    context.addIssue({
+      code: 'custom',
+      message: `must have the price of ${missing} too, like writes=4.50,reads=0.36`,
+    });
+    return z.NEVER;
+  }
+  return { writes, reads, deletes };
+});
 export const accessKey = z.string().max(256, 'must have at most 256 characters');
 export const snapshotPlace = z.union([
   z.literal(''),

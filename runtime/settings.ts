@@ -6,6 +6,7 @@ import {
   addressRanges,
   aiModels,
   appSenderList,
+  bucketPrices,
   clusterKey,
   dataDirectory,
   decimal,
@@ -328,6 +329,12 @@ export const settings = {
     default: '',
     meaning: 'The secret of that key.',
     schema: accessKey,
+  },
+  RUNNER_BUCKET_PRICES: {
+    default: '',
+    meaning:
+      'Prices of that bucket’s store, in US dollars per million requests, such as `writes=4.50,reads=0.36`. Lists are writes. Deletes are free without `deletes=`. [Cellar estimates](bucket.md#what-it-costs) what a month costs. Empty: the list price for Cloudflare R2, no estimate for other stores.',
+    schema: bucketPrices,
   },
   RUNNER_STORAGE: {
     default: 'local',

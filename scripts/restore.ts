@@ -1,6 +1,7 @@
 // `npm run restore -- SNAPSHOT [--without APP]…`: restores a whole Cellar from a snapshot into the empty directory
 // RUNNER_DATA_DIR. Exit codes: 0 all restored, 1 failed and nothing restored, 2 wrong command line, 3 some apps left out.
 import { parseArgs } from 'node:util';
+import { clusterKeyOf } from '../runtime/bucket/cluster-key.ts';
 import { bucketPlace } from '../runtime/bucket/place.ts';
 import { readConfig } from '../runtime/config.ts';
 import { layout } from '../runtime/disk/data-directory.ts';
@@ -17,7 +18,9 @@ try {
   });
   const paths = layout(config.RUNNER_DATA_DIR);
   const store = openStore(storePlace(config, paths));
-  const { head, leftOut } = await restoreWhole(store, id, paths, without, bucketPlace(config));
+  const place = bucketPlace(config);
+  const bucket = place && { place, clusterKey: clusterKeyOf(config, paths) };
+  const { head, leftOut } = await restoreWhole(store, id, paths, without, bucket);
   console.log(`${paths.root} is as snapshot ${head.id} has it: ${head.apps} apps, ${head.bytes} bytes.`);
   for (const { slug, error } of head.failures)
     console.log(`${slug} is as of an earlier snapshot, for it could not be read then: ${error}`);

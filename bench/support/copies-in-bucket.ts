@@ -1,8 +1,8 @@
 // Sleeping copies of one app that keep their data in a bucket, without a deploy of each.
 import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { claimBucket } from '../../runtime/bucket/owner.ts';
 import type { S3Place } from '../../runtime/bucket/place.ts';
+import { S3Store } from '../../runtime/bucket/s3-store.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { Cellar } from '../../test/support/e2e/cellar.ts';
@@ -29,7 +29,8 @@ export async function copiesInBucket(
   rmSync(join(local.data, 'data'), { recursive: true, force: true });
   const host = openHostStore(layout(local.data).database);
   // Without it, a Cellar with data in the bucket takes an unused one for the wrong one.
-  await claimBucket(place, { cellar: host.snapshots.cellar(), hasData: false, proof: null });
+  const owner = Buffer.from(JSON.stringify({ cellar: host.snapshots.cellar() }));
+  await new S3Store(place).write('cellar.json', owner);
   host.close();
   renameSync(local.data, cellar.data);
 }

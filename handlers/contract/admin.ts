@@ -31,6 +31,8 @@ export const Verified = z.strictObject({
 export type Verified = z.output<typeof Verified>;
 
 /** The host's own figures. Times in ms, sizes in bytes. */
+const dollars = z.number().nullable();
+
 export const HostStats = z.strictObject({
   started_at: time,
   /** The host's process. */
@@ -92,9 +94,18 @@ export const HostStats = z.strictObject({
   bucket: z
     .strictObject({
       problem: z.string().nullable(),
+      /** Estimated cost of all requests, also the control plane's, in US dollars a month. Null in the first hour, or without prices. */
+      monthly_usd: dollars,
       /** The 200 apps with most requests. */
       apps: z.array(
-        z.strictObject({ id, slug: z.string(), writes: z.int(), reads: z.int(), deletes: z.int() }),
+        z.strictObject({
+          id,
+          slug: z.string(),
+          writes: z.int(),
+          reads: z.int(),
+          deletes: z.int(),
+          monthly_usd: dollars,
+        }),
       ),
     })
     .nullable(),

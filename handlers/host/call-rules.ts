@@ -51,6 +51,7 @@ const STORAGE_WRITE: CallRule = {
 };
 const OBJECT: CallRule = {
   refusals: [
+    'host_unavailable',
     'storage_not_found',
     'transition_conflict',
     'quota_exceeded',
@@ -134,6 +135,7 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
     changes: true,
   },
   'GET /apps/:id/copy': { refusals: ['app_not_found', 'rate_limited'], deadlineMs: COPY_DEADLINE_MS },
+  'GET /apps/:id/buckets': OBJECT,
   'GET /apps/:id/r2/list': OBJECT,
   'GET /apps/:id/r2/head': OBJECT,
   'GET /apps/:id/r2/bytes': { ...OBJECT, deadlineMs: OBJECT_DEADLINE_MS },

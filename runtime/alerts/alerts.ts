@@ -194,6 +194,28 @@ export class Alerts {
     });
   }
 
+  /** Reports that the bucket cannot be used, and why; null: that it can be used again. */
+  reportBucket(problem: string | null): void {
+    const event: AlertEvent =
+      problem === null
+        ? {
+            kind: 'bucket',
+            type: 'bucket.back',
+            // Another one than before: each end of an outage is reported.
+            topic: `bucket back ${newId()}`,
+            message: 'The bucket can be used again.',
+          }
+        : {
+            kind: 'bucket',
+            type: 'bucket.away',
+            topic: 'bucket',
+            message: `The bucket cannot be used, so apps with data there do not answer: ${problem}`,
+          };
+    this.#options.store.transaction(() => {
+      for (const id of this.appsWith('bucket')) this.report(id, event);
+    });
+  }
+
   /**
    * Reports errors that are new, regressed or continuing, in batches of one transaction each: an app can have many at once.
    * Never rejects.

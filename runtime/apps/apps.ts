@@ -425,7 +425,8 @@ export class Apps extends KnownApps {
     const { id } = wanted;
     const bucket = wanted.storage === 'bucket' ? this.#bucketOf(id) : null;
     const cluster = bucket?.cluster(id, (words) => this.#say(id, 'warn', words)) ?? null;
-    const code = bucket?.code(id, () => !this.apps.has(id)) ?? null;
+    const code =
+      bucket?.code(id, { owner: () => this.ownerOf(id), isDeleted: () => !this.apps.has(id) }) ?? null;
     const fleet = fleetOf({ id, preview, cluster, code }, this.#activity, this.#options, {
       owner: () => this.ownerOf(id),
       say: (level, words) => this.#say(id, level, words),

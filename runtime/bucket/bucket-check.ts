@@ -2,7 +2,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
 import { Backoff } from '../processes/backoff.ts';
-import type { BucketOwner } from './owner.ts';
 import type { S3Place } from './place.ts';
 import type { UnusableStore } from './probe.ts';
 
@@ -13,19 +12,19 @@ const CLOCK_PROBLEM_MS = 2_000;
 
 export class BucketCheck {
   readonly #place: S3Place;
-  readonly #owner: () => Promise<BucketOwner>;
+  readonly #claim: () => Promise<void>;
   readonly #onPassed: () => void;
   readonly #closing = new AbortController();
   #problem: string | null = null;
   #isPassed = false;
 
   /**
-   * @param owner returns this Cellar, once its id is on the disk
+   * @param claim claims the bucket for this Cellar
    * @param onPassed called when a bucket that could not be used at the start passes its checks
    */
-  constructor(place: S3Place, owner: () => Promise<BucketOwner>, onPassed: () => void = () => {}) {
+  constructor(place: S3Place, claim: () => Promise<void>, onPassed: () => void = () => {}) {
     this.#place = place;
-    this.#owner = owner;
+    this.#claim = claim;
     this.#onPassed = onPassed;
   }
 
@@ -74,9 +73,8 @@ export class BucketCheck {
 
   async #probe(): Promise<void> {
     const { probe } = await import('./probe.ts');
-    const { claimBucket } = await import('./owner.ts');
     const { clockMs } = await probe(this.#place);
-    await claimBucket(this.#place, await this.#owner());
+    await this.#claim();
     this.#isPassed = true;
     const difference = Math.abs(clockMs);
     const isProblem = difference > CLOCK_PROBLEM_MS;

@@ -7,9 +7,8 @@ import { aborted } from '../threads/aborted.ts';
 import { AppCluster } from './app-cluster.ts';
 import { Away } from './away.ts';
 import { BucketCheck } from './bucket-check.ts';
-import { AppCode } from './code/app-code.ts';
+import { AppCode, type AppCodeOptions } from './code/app-code.ts';
 import { FolderRemovals } from './folder-removals.ts';
-import type { BucketOwner } from './owner.ts';
 import type { S3Place } from './place.ts';
 import { BucketProxy } from './proxy/bucket-proxy.ts';
 import type { Counts } from './proxy/messages.ts';
@@ -20,8 +19,8 @@ export interface BucketOptions {
   place: S3Place;
   /** The secret that all keys of apps derive from. */
   clusterKey: string;
-  /** Returns this Cellar's id, and whether it has apps in the bucket. Waits until the id is synced to the disk. */
-  owner: () => Promise<BucketOwner>;
+  /** Claims the bucket for this Cellar. @throws {UnusableStore} */
+  claim: () => Promise<void>;
   /** The user that runs the proxy; `null`: the host's own user. */
   user: () => User | null;
   paths: Pick<Layout, 'importing' | 'repository' | 'release' | 'builds'>;
@@ -50,7 +49,7 @@ export class Bucket {
 
   constructor(options: BucketOptions) {
     this.#options = options;
-    this.#check = new BucketCheck(options.place, options.owner, () => this.#back());
+    this.#check = new BucketCheck(options.place, options.claim, () => this.#back());
     this.#away = new Away(options.place, (wasLong) => {
       this.#proxy.storeIsBack();
       if (wasLong) this.#back();
@@ -146,10 +145,10 @@ export class Bucket {
     });
   }
 
-  /** Returns the code of an app. @param isDeleted whether the app was deleted */
-  code(appId: string, isDeleted: () => boolean): AppCode {
+  /** Returns the code of an app. */
+  code(appId: string, app: Pick<AppCodeOptions, 'owner' | 'isDeleted'>): AppCode {
     const { place, paths } = this.#options;
-    return new AppCode({ place, appId, paths, isDeleted, ready: () => this.#answering() });
+    return new AppCode({ ...app, place, appId, paths, ready: () => this.#answering() });
   }
 
   /** As `ready`, at once without a bucket that answers. */

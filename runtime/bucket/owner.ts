@@ -2,32 +2,29 @@
 // nothing.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { reason } from '../log.ts';
-import { bucketUrl, s3Client } from './client.ts';
 import type { S3Place } from './place.ts';
 import { UnusableStore } from './probe.ts';
 import { S3Store, SMALL_MS } from './s3-store.ts';
-import { MissingObject } from './store.ts';
+import { ChangedObject, MissingObject } from './store.ts';
 
 const OWNER = 'cellar.json';
-/** Answers when the object is there already. */
-const EXISTS = [409, 412];
 const CHECK = 'belongs to this Cellar';
 
-/** This Cellar, as the bucket knows it. */
+/** The Cellar and the machine that have a bucket. */
 export interface BucketOwner {
-  /** This Cellar's id. */
+  /** The id of the Cellar. */
   cellar: string;
-  /** Whether it has data in its bucket. */
-  hasData: boolean;
-  /** Proves a cluster key, as `proofOf` makes it; null: it is written at the next start. */
-  proof: string | null;
+  /** The id of the machine's data directory. A machine that was lost and comes back has another. */
+  machine: string;
+  /** Proves the cluster key, as `proofOf` makes it. */
+  proof: string;
 }
 
-/** What a bucket says of its Cellar. */
-export interface FoundOwner {
+/** What a bucket says. An older Cellar has written only its id. */
+export interface FoundOwner extends Partial<BucketOwner> {
   cellar: string;
-  /** Missing until a Cellar with a cluster key has started. */
-  proof?: string;
+  /** The tag of that content. */
+  etag: string;
 }
 
 /** Returns the proof that a Cellar has a cluster key. It does not reveal the key. */
@@ -45,15 +42,20 @@ export function provesCellar({ cellar, proof = '' }: FoundOwner, clusterKey: str
 /** Returns the Cellar that has a bucket; null for an unused one. @throws {UnusableStore} */
 export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
   const found = await storeOf(place)
-    .read(OWNER)
+    .readTagged(OWNER)
     .catch((error: unknown) => {
       if (error instanceof MissingObject) return null;
       throw new UnusableStore(CHECK, reason(error), true);
     });
   if (found === null) return null;
   try {
-    const { cellar, proof } = JSON.parse(found.toString('utf8'));
-    return { cellar: String(cellar), ...(proof && { proof: String(proof) }) };
+    const { cellar, machine, proof } = JSON.parse(found.bytes.toString('utf8'));
+    return {
+      cellar: String(cellar),
+      ...(machine && { machine: String(machine) }),
+      ...(proof && { proof: String(proof) }),
+      etag: found.etag,
+    };
   } catch {
     throw new UnusableStore(CHECK, `${place.prefix}${OWNER} is not what a Cellar writes`);
   }
@@ -61,48 +63,61 @@ export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
 
 /**
  * Claims an unused bucket for this Cellar.
- * @throws {UnusableStore} when another Cellar has it, or when this one has its apps' data elsewhere
+ * @param hasData whether this Cellar has data in its bucket
+ * @throws {UnusableStore} when another Cellar or machine has it, the cluster key is another, or the data is elsewhere
  */
-export async function claimBucket(place: S3Place, { cellar, hasData, proof }: BucketOwner): Promise<void> {
+export async function claimBucket(place: S3Place, own: BucketOwner, hasData: boolean): Promise<void> {
   const found = await readOwner(place);
   if (found === null && hasData)
     throw new UnusableStore(
       CHECK,
       `this Cellar has data in a bucket, and this is not the one (it has no ${place.prefix}${OWNER}): set RUNNER_BUCKET as it was`,
     );
-  const own = { cellar, ...(proof !== null && { proof }) };
-  if (found === null) await create(place, own);
-  const owner = found ?? (await readOwner(place));
-  if (owner?.cellar !== cellar)
+  if (found === null) return write(place, own, null);
+  if (found.cellar !== own.cellar)
     throw new UnusableStore(
       CHECK,
-      `it is of another Cellar (${owner?.cellar}, this one is ${cellar}): give this one a prefix of its own in RUNNER_BUCKET`,
+      `it is of another Cellar (${found.cellar}, this one is ${own.cellar}): give this one a prefix of its own in RUNNER_BUCKET`,
     );
-  if (proof !== null && owner.proof !== proof) await storeOf(place).write(OWNER, contentOf(own));
+  requireKey(found, own.proof, place);
+  if (found.machine !== undefined && found.machine !== own.machine)
+    throw new UnusableStore(
+      CHECK,
+      'another machine continued this Cellar. To continue it here again, end that one, move this data directory away, and start with an empty one',
+    );
+  if (found.machine === undefined || found.proof === undefined) await write(place, own, found.etag);
+}
+
+/**
+ * Takes a bucket over from a lost machine of the same Cellar.
+ * @throws {UnusableStore} when the cluster key is another, or another machine takes it at this moment
+ */
+export async function takeBucket(place: S3Place, found: FoundOwner, own: BucketOwner): Promise<void> {
+  requireKey(found, own.proof, place);
+  await write(place, own, found.etag);
+}
+
+/** @throws {UnusableStore} when the bucket was used with another cluster key */
+export function requireKey({ proof }: FoundOwner, own: string, { prefix }: S3Place): void {
+  if (proof === undefined || proof === own) return;
+  throw new UnusableStore(
+    CHECK,
+    `it was used with another cluster key: set RUNNER_CLUSTER_KEY as it was, or put cluster-key back into the data directory. If that key is lost for good, remove ${prefix}${OWNER} from the bucket`,
+  );
+}
+
+/** @param etag of the content to replace; null: there is none @throws {UnusableStore} */
+async function write(place: S3Place, owner: BucketOwner, etag: string | null): Promise<void> {
+  const bytes = Buffer.from(`${JSON.stringify(owner)}\n`);
+  await storeOf(place)
+    .writeIf(OWNER, bytes, etag)
+    .catch((error: unknown) => {
+      if (error instanceof ChangedObject)
+        throw new UnusableStore(CHECK, 'another Cellar or machine has taken it at this moment');
+      throw new UnusableStore(CHECK, reason(error), true);
+    });
 }
 
 function storeOf(place: S3Place): S3Store {
   return new S3Store(place, { deadlineMs: SMALL_MS });
-}
-
-function contentOf(owner: FoundOwner): Buffer<ArrayBuffer> {
-  return Buffer.from(`${JSON.stringify(owner)}\n`);
-}
-
-/** Writes the owner unless another Cellar has just done it. @throws {UnusableStore} */
-async function create(place: S3Place, owner: FoundOwner): Promise<void> {
-  const request: RequestInit = {
-    method: 'PUT',
-    body: contentOf(owner),
-    headers: { 'if-none-match': '*' },
-    redirect: 'error',
-    signal: AbortSignal.timeout(SMALL_MS),
-  };
-  try {
-    const answer = await s3Client(place).fetch(`${bucketUrl(place)}/${place.prefix}${OWNER}`, request);
-    await answer.body?.cancel();
-    if (!answer.ok && !EXISTS.includes(answer.status)) throw new Error(`it answered ${answer.status}`);
-  } catch (error) {
-    throw new UnusableStore(CHECK, reason(error), true);
-  }
 }

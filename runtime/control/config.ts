@@ -1,5 +1,7 @@
 // The config of the control plane's process. Changing a unique key or a disk loses access to existing data.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { writeAtomic } from '../disk/data-directory.ts';
 import { d1Worker, kvWorker } from '../fleets/config/bundled-services.ts';
 import { capnp, embed, type Fields } from '../fleets/config/capnp.ts';
 import {
@@ -62,9 +64,23 @@ export function controlDisks(directory: string, isClustered: boolean): Record<st
   return Object.fromEntries(['d1', 'do', 'kv', 'sign-in'].map((name) => [name, join(root, name)]));
 }
 
-/** Returns the directory with the cache of data that is in the bucket. It exists once the data is there. */
+/** Returns the directory with the cache of data that is in the bucket. */
 export function clusterDirectory(directory: string): string {
   return join(directory, 'cluster');
+}
+
+/** Whether the data of the control plane is in the bucket. */
+export function isInBucket(directory: string): boolean {
+  return existsSync(markerOf(directory));
+}
+
+/** Records that the data is in the bucket. */
+export function markInBucket(directory: string): void {
+  if (!isInBucket(directory)) writeAtomic(markerOf(directory), '');
+}
+
+function markerOf(directory: string): string {
+  return join(directory, 'in-bucket');
 }
 
 export interface ControlConfig {

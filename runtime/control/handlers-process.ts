@@ -1,5 +1,5 @@
 // The workerd process of the handlers: starts it, and restarts it when it ends by itself.
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppCluster } from '../bucket/app-cluster.ts';
@@ -10,15 +10,17 @@ import { log, reason } from '../log.ts';
 import { Backoff } from '../processes/backoff.ts';
 import { messageOf } from '../processes/lines.ts';
 import { SerialQueue } from '../queues/serial-queue.ts';
-import { CONFIG, controlConfig, controlDisks, SOCKETS, WORKER } from './config.ts';
-import { moveIn } from './move-in.ts';
+import { CONFIG, controlConfig, controlDisks, markInBucket, SOCKETS, WORKER } from './config.ts';
+import { hasLocalData, moveIn } from './move-in.ts';
 
-/** Memory that the process may use, in MiB. */
-const MEMORY_MB = 1_024;
+/** Memory that the process may use, in MiB: large bodies take most of it. */
+const MEMORY_MB = 2_048;
 /** Start timeout, in ms. */
 const START_TIMEOUT_MS = 60_000;
 /** Longest restart delay, in ms: the API is down meanwhile. */
 const LONGEST_DELAY_MS = 5_000;
+/** What an older Cellar had in the directory. */
+const LEFT_BY_OLDER = ['cache', 'entry.sock', 'r2', 'tmp'];
 /** Longest line of its output in the log, in characters. */
 const LINE_LENGTH = 10_000;
 
@@ -95,43 +97,54 @@ export class HandlersProcess {
   }
 
   async #replace({ script, hostSocket, variables }: Handlers): Promise<void> {
-    const { directory, workerd, trash, cluster } = this.#options;
+    const { directory, trash, cluster } = this.#options;
     const { signal } = this.#closing;
     signal.throwIfAborted();
     const names = Object.keys(variables);
     const text = controlConfig({ variables: names, hostSocket, cluster: cluster?.settings ?? null });
+    // The SQL files of users among them.
+    for (const name of LEFT_BY_OLDER) rmSync(join(directory, name), { recursive: true, force: true });
     writeFileSync(join(directory, WORKER), script, { mode: 0o600 });
     writeFileSync(join(directory, CONFIG), text, { mode: 0o600 });
     await this.#stop();
     await cluster?.untilUsable(signal);
-    const cell = await startCell({
-      workerd,
-      user: null,
-      memoryMb: MEMORY_MB,
-      directory,
-      config: join(directory, CONFIG),
-      environment: variables,
-      disks: controlDisks(directory, cluster !== null),
-      runDirectory: directory,
-      sockets: SOCKETS,
-      ownsStorage: true,
-      cluster: cluster ?? undefined,
-      output: lineSink((line) => log(levelOf(line), `control: ${messageOf(line).slice(0, LINE_LENGTH)}`)),
-      startTimeoutMs: START_TIMEOUT_MS,
-      signal,
-    });
-    try {
-      if (cluster !== null) await moveIn(directory, trash, signal);
-    } catch (error) {
-      cell.kill();
-      await cell.exited;
-      throw error;
+    if (cluster !== null && hasLocalData(directory)) {
+      // At sockets that nobody else knows: a visitor's request must not write into an incomplete copy.
+      const runDirectory = join(directory, 'moving');
+      const mover = await this.#start(variables, runDirectory);
+      await moveIn({ directory, runDirectory, trash, signal }).finally(async () => {
+        mover.kill();
+        await mover.exited;
+      });
     }
+    const cell = await this.#start(variables, directory);
+    if (cluster !== null) markInBucket(directory);
     this.#cell = cell;
     void cell.exited.then(() => {
       if (this.#cell !== cell || signal.aborted) return;
       this.#cell = null;
       void this.#restart(this.#backoff.next(performance.now() - cell.startedAt).delayMs);
+    });
+  }
+
+  #start(environment: Record<string, string>, runDirectory: string): Promise<Cell> {
+    const { directory, workerd, cluster } = this.#options;
+    return startCell({
+      workerd,
+      user: null,
+      memoryMb: MEMORY_MB,
+      isPart: true,
+      directory,
+      config: join(directory, CONFIG),
+      environment,
+      disks: controlDisks(directory, cluster !== null),
+      runDirectory,
+      sockets: SOCKETS,
+      ownsStorage: true,
+      cluster: cluster ?? undefined,
+      output: lineSink((line) => log(levelOf(line), `control: ${messageOf(line).slice(0, LINE_LENGTH)}`)),
+      startTimeoutMs: START_TIMEOUT_MS,
+      signal: this.#closing.signal,
     });
   }
 

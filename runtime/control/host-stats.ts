@@ -5,6 +5,7 @@ import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { StorageLimits } from '../apps/storage-limits.ts';
 import type { Bucket } from '../bucket/bucket.ts';
+import { type BucketPrices, monthlyCost } from '../bucket/proxy/prices.ts';
 import type { DeployQueue } from '../builds/queue/queue.ts';
 import type { DiskWatch } from '../disk/disk-watch.ts';
 import type { MemoryGauge } from '../fleets/admission/memory.ts';
@@ -31,6 +32,8 @@ export interface StatsOptions {
   snapshots: Snapshots;
   /** Null without a bucket. */
   bucket: Bucket | null;
+  /** Null: costs are not estimated. */
+  bucketPrices: BucketPrices | null;
   /** Returns whether the control plane's process answers, and how often it was restarted. */
   controlPlane: () => { answers: boolean; restarts: number };
 }
@@ -96,14 +99,23 @@ export async function hostStats(parts: StatsOptions): Promise<HostStats> {
   };
 }
 
-function bucketStats({ bucket, apps }: StatsOptions): HostStats['bucket'] {
+function bucketStats({ bucket, bucketPrices, apps }: StatsOptions): HostStats['bucket'] {
   if (bucket === null) return null;
-  const counted = [...bucket.counts].flatMap(([id, { writes, reads, deletes }]) => {
+  const elapsedMs = performance.now();
+  const counted = [...bucket.counts].flatMap(([id, counts]) => {
     const slug = apps.get(id)?.wanted.slug;
-    return slug === undefined ? [] : [{ id, slug, writes, reads, deletes }];
+    if (slug === undefined) return [];
+    const { writes, reads, deletes } = counts;
+    return [
+      { id, slug, writes, reads, deletes, monthly_usd: monthlyCost([counts], bucketPrices, elapsedMs) },
+    ];
   });
   const all = counted.toSorted((a, b) => b.writes + b.reads - (a.writes + a.reads));
-  return { problem: bucket.problem, apps: all.slice(0, APPS_SHOWN) };
+  return {
+    problem: bucket.problem,
+    monthly_usd: monthlyCost([...bucket.counts.values()], bucketPrices, elapsedMs),
+    apps: all.slice(0, APPS_SHOWN),
+  };
 }
 
 /** Returns the apps that use most memory; of equal ones, those that use most disk. */

@@ -15,6 +15,8 @@ export interface PeriodicJobsOptions {
   trash: string;
   /** Removes the folders of deleted apps from the bucket. Must not reject. */
   removeFolders: () => Promise<void>;
+  /** Stores releases that the bucket does not have. */
+  storeReleases: () => Promise<void>;
   /** Checks the apps and the memory. */
   tick: () => void;
   /** Puts unused apps to sleep. */
@@ -56,6 +58,7 @@ export class PeriodicJobs {
       );
       void this.#call('/internal/prune', {}, 'old records stay; it is tried again in a minute');
       void removeFolders();
+      void this.storeReleases();
       emptyTrash(trash).catch((error: unknown) => log('warn', 'trash stays', { error: reason(error) }));
     });
   }
@@ -65,6 +68,17 @@ export class PeriodicJobs {
     const done = this.#call('/internal/reconcile', {}, 'reconcile failed; it is tried again in a minute');
     this.#reconciling = Promise.all([this.#reconciling, done]).then(() => {});
     return done;
+  }
+
+  /** Stores releases that the bucket does not have. Never rejects: the next round tries again. */
+  async storeReleases(): Promise<void> {
+    try {
+      await this.#options.storeReleases();
+    } catch (error) {
+      log('warn', 'releases are not in the bucket yet; it is tried again in a minute', {
+        error: reason(error),
+      });
+    }
   }
 
   /** Stops the timers. Resolves when a running reconcile has ended. */

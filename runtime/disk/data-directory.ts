@@ -205,26 +205,15 @@ export function openToUsers(paths: Layout): void {
   chmodSync(paths.root, 0o711);
 }
 
-/** How a missing secret is made. */
-interface NewSecret {
-  prefix?: string;
-  encoding?: 'base64url' | 'hex';
-  /** Default: 32 random bytes. */
-  bytes?: Buffer;
-}
-
 /** Returns the secret in `path`. Makes it (256 bits, with `prefix`) when it is missing. Mode 0600. */
-export function keptSecret(
-  path: string,
-  { prefix = '', encoding = 'base64url', bytes }: NewSecret = {},
-): string {
+export function keptSecret(path: string, prefix = '', encoding: 'base64url' | 'hex' = 'base64url'): string {
   try {
     const kept = readFileSync(path, 'utf8').trim();
     if (kept !== '') return kept;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
-  const made = prefix + (bytes ?? randomBytes(32)).toString(encoding);
+  const made = prefix + randomBytes(32).toString(encoding);
   writeAtomic(path, `${made}\n`);
   return made;
 }

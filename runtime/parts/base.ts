@@ -1,14 +1,15 @@
 // The base of every part: the settings, the open data directory, and the users of apps.
-import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import type { Addresses } from '../addresses.ts';
 import { Secrets } from '../apps/secrets.ts';
 import { Bucket } from '../bucket/bucket.ts';
-import { clusterKeyOf, deriveSecrets } from '../bucket/cluster-key.ts';
-import { proofOf } from '../bucket/owner.ts';
+import { clusterKeyOf } from '../bucket/cluster-key.ts';
+import { claimBucket, proofOf } from '../bucket/owner.ts';
 import { bucketPlace } from '../bucket/place.ts';
+import { storeSecrets } from '../bucket/records/secrets.ts';
 import type { Config } from '../config.ts';
-import { clusterDirectory } from '../control/config.ts';
+import { isInBucket } from '../control/config.ts';
 import { claim, keptSecret, type Layout, layout } from '../disk/data-directory.ts';
 import { DiskWatch } from '../disk/disk-watch.ts';
 import { trashTrials } from '../fleets/life/trial.ts';
@@ -28,10 +29,9 @@ export function makeBase(config: Config) {
   const paths = layout(config.RUNNER_DATA_DIR);
   const place = bucketPlace(config);
   const clusterKey = place === null ? '' : clusterKeyOf(config, paths);
-  if (place !== null) deriveSecrets(paths, clusterKey);
   const { release, disk, token, store } = openDataDirectory(config, paths);
   const workerd = workerdPath();
-  if (place === null && existsSync(clusterDirectory(paths.control)))
+  if (place === null && isInBucket(paths.control))
     throw new Error(
       'RUNNER_BUCKET: the control plane keeps its data in a bucket; set RUNNER_BUCKET and the other settings of that bucket',
     );
@@ -54,13 +54,13 @@ export function makeBase(config: Config) {
         place,
         clusterKey,
         records: store.records,
-        owner: async () => {
-          const cellar = store.snapshots.cellar();
+        claim: async () => {
+          const [cellar, machine] = [store.snapshots.cellar(), store.snapshots.machine()];
           await store.synced();
           const hasData =
-            existsSync(clusterDirectory(paths.control)) ||
-            store.apps.all().some(({ wanted }) => wanted.storage === 'bucket');
-          return { cellar, hasData, proof: proofOf(clusterKey, cellar) };
+            isInBucket(paths.control) || store.apps.all().some(({ wanted }) => wanted.storage === 'bucket');
+          await claimBucket(place, { cellar, machine, proof: proofOf(clusterKey, cellar) }, hasData);
+          await storeSecrets(place, paths, clusterKey);
         },
         user: () => people.users('bucket-proxy').cell,
         paths,
@@ -90,7 +90,7 @@ function openDataDirectory(config: Config, paths: Layout) {
     floorMb: config.RUNNER_DISK_FLOOR_MB,
   });
   const token = config.RUNNER_TOKEN || keptSecret(paths.token);
-  keptSecret(paths.apiKey, { prefix: 'cellar_' });
+  keptSecret(paths.apiKey, 'cellar_');
   keptSecret(paths.signInKey);
   writeHooks(paths.hooks);
   writeAskingHooks(paths.askingHooks);

@@ -1,4 +1,5 @@
 // The parts around the control plane: its process and its host API, the outbox, and the control UI.
+import { bucketPrices } from '../bucket/proxy/prices.ts';
 import { CONTROL, controlSocket, signInSocket } from '../control/config.ts';
 import { Control } from '../control/control-plane.ts';
 import { hostService } from '../control/host-service.ts';
@@ -58,6 +59,7 @@ export function makeControl(
       controlPlane: () => ({ answers: control.answers, restarts: control.restarts }),
       outbox,
       bucket: base.bucket,
+      bucketPrices: bucketPrices(config),
       storageLimits: storage,
       domains: new DomainChecks({
         baseDomain: config.RUNNER_BASE_DOMAIN,

@@ -3,6 +3,7 @@
 import { MissedDeploys } from '../builds/queue/missed-pushes.ts';
 import { DeployQueue } from '../builds/queue/queue.ts';
 import { DeployRequests } from '../builds/queue/requests.ts';
+import { UnstoredReleases } from '../builds/release/unstored-releases.ts';
 import { Imports } from '../builds/source/import.ts';
 import { memoryForBuilds } from '../builds/usage/memory-share.ts';
 import { hasDisk } from '../builds/usage/size.ts';
@@ -75,5 +76,6 @@ export function makeDeploys(
     hasRoom: () => hasDisk(paths.root, config.RUNNER_BUILD_MAX_MB, config.RUNNER_DISK_FLOOR_MB),
     everyMs: config.RUNNER_FLEET_DEPLOY_POLL_S * 1000,
   });
-  return { queue, requests, uploads, previews, imports, changes, missed };
+  const unstored = new UnstoredReleases({ store, apps, paused: () => disk.short });
+  return { queue, requests, uploads, previews, imports, changes, missed, unstored };
 }

@@ -1,7 +1,9 @@
 // The observability parts of an app's owner: telemetry and alerts.
 import { type AlertedApp, Alerts } from '../alerts/alerts.ts';
+import { BucketOutage } from '../alerts/bucket-outage.ts';
 import { Deliveries } from '../alerts/deliveries.ts';
 import { ErrorRates } from '../alerts/error-rate.ts';
+import { bucketPlace } from '../bucket/place.ts';
 import { keptSecret } from '../disk/data-directory.ts';
 import type { Level } from '../log.ts';
 import { LogFilter } from '../telemetry/logs/log-filter.ts';
@@ -24,6 +26,7 @@ export function makeObservability(
         config.OTEL_EXPORTER_OTLP_ENDPOINT === ''
           ? null
           : { endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT, headers: config.OTEL_EXPORTER_OTLP_HEADERS },
+      bucket: bucketPlace(config),
       fleetLog: config.RUNNER_FLEET_LOG,
       releases: paths.allReleases,
     },
@@ -40,5 +43,6 @@ export function makeObservability(
   const say = (source: Source, appId: string, level: Level, text: string, deployId: string | null = null) => {
     if (words.passes(source, level)) telemetry.say(appId, { at: Date.now(), source, level, text, deployId });
   };
-  return { telemetry, alerts, errorRates, deliveries, say };
+  const bucketOutage = new BucketOutage(alerts);
+  return { telemetry, alerts, bucketOutage, errorRates, deliveries, say };
 }

@@ -5,6 +5,7 @@ import type { CronRun } from '../../handlers/contract/apps/crons.ts';
 import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { TelemetryAnswers } from '../../handlers/contract/host/host-routes.ts';
 import type { GroupedError } from '../../handlers/contract/telemetry/grouped-errors.ts';
+import type { S3Place } from '../bucket/place.ts';
 import type { Level, Source } from './logs/log-lines.ts';
 import type { EncodedRequests } from './traces/request-lines.ts';
 
@@ -117,6 +118,8 @@ export type ToThread =
   | { type: 'names'; names: [appId: string, slug: string][] }
   /** Remove the data of all other apps. */
   | { type: 'keep'; appIds: string[] }
+  /** The bucket may be used for copies. */
+  | { type: 'copy' }
   | { type: 'close' };
 
 /** An open error group with a new error. */
@@ -160,6 +163,8 @@ export interface ThreadOptions {
   retentionDays: number;
   /** `null`: no export. */
   otlp: OtlpOptions | null;
+  /** The bucket with copies; `null`: none. */
+  bucket: S3Place | null;
   /** Directory of all releases: `<app id>/<deploy id>` in it. */
   releases: string;
   /** `RUNNER_FLEET_LOG`. */

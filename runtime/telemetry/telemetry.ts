@@ -44,6 +44,8 @@ export class Telemetry {
   readonly #names = new Map<string, string>();
   #lastId = 0;
 
+  #mayCopy = false;
+
   readonly #next = new NextBatch();
   #timer: NodeJS.Timeout | null = null;
 
@@ -155,6 +157,12 @@ export class Telemetry {
     this.#thread.send({ type: 'keep', appIds });
   }
 
+  /** The bucket may be used: the thread loads the copies that it lacks, and makes new ones. */
+  startCopies(): void {
+    this.#mayCopy = true;
+    this.#thread.send({ type: 'copy' });
+  }
+
   /**
    * Queries the thread. Earlier items are included in the answer.
    * @throws {TelemetryError} on a timeout, and with a code when the query is invalid
@@ -260,6 +268,7 @@ export class Telemetry {
   #begin(): void {
     this.#thread.send({ type: 'names', names: [...this.#names] });
     for (const id of this.#following.keys()) this.#sendFollow(id);
+    if (this.#mayCopy) this.#thread.send({ type: 'copy' });
     this.#flushSoon();
   }
 

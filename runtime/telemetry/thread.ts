@@ -48,9 +48,13 @@ const logs = new Logs(
 const errors = new Errors(store, { ...options, stacks }, logs.answers.logs!, (groups) =>
   say({ type: 'errors', groups }),
 );
+const metrics = new Metrics(store, options);
+const copies = await openCopies();
 const parts: Part[] = [
+  // First: it looks at what the others then remove.
+  ...(copies === null ? [] : [copies]),
   new Totals(names),
-  new Metrics(store, options),
+  metrics,
   new Breakdowns(store, options),
   new Spans(store, options),
   new RequestFollowers(),
@@ -91,10 +95,21 @@ port.on('message', (message: ToThread) => {
   } else if (message.type === 'keep') forgetAllBut(new Set(message.appIds));
   else if (message.type === 'names') {
     for (const [appId, slug] of message.names) names.set(appId, slug);
-  } else void close();
+  } else if (message.type === 'copy') copies?.start();
+  else void close();
 });
 // Saved now: the host may be killed, and this thread with it.
 flushCompileCache();
+
+async function openCopies() {
+  if (options.bucket === null) return null;
+  const { Copies } = await import('./copies/copies.ts');
+  return new Copies({
+    place: options.bucket,
+    sources: [errors.copies(), ...metrics.copies()],
+    onTrouble: (message, error) => say({ type: 'trouble', message: `copies: ${message}`, error }),
+  });
+}
 
 function take(batch: Batch): void {
   takenSeq = batch.seq;

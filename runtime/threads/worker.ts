@@ -9,7 +9,7 @@ import type { Job, JobFailure, JobReply } from './worker-thread.ts';
 const MEMORY_MB = 256;
 /** Idle timeout of a thread, in ms. */
 const IDLE_MS = 30_000;
-/** Most waiting jobs with one key. */
+/** Most waiting jobs of one owner. */
 const WAITING = 200;
 
 // biome-ignore lint/suspicious/noExplicitAny: any function can be a job
@@ -20,6 +20,8 @@ export interface JobOptions {
   deadlineMs: number;
   /** Jobs with the same key, such as an app's id, run one after another, in turns with other keys. */
   key?: string;
+  /** Whose turn it is, such as an account's. Default: the key's. */
+  owner?: string;
   /** Error classes that reach the caller as such. All others arrive as plain errors. */
   errors?: (abstract new (
     ...values: never[]
@@ -37,19 +39,22 @@ export class WorkerThreads {
   readonly #busy = new Set<Thread>();
   #closed = false;
 
-  /** @param most number of threads in the pool */
-  constructor(most: number) {
+  /**
+   * @param most number of threads in the pool
+   * @param mostPerOwner of these, for the jobs of one owner
+   */
+  constructor(most: number, mostPerOwner = most) {
     this.#turns = new FairQueue({
       name: 'jobs for threads',
       running: most,
-      runningPerOwner: most,
+      runningPerOwner: mostPerOwner,
       waitingPerOwner: WAITING,
     });
   }
 
   /**
    * Calls a function that `module` exports, in a thread. Arguments and result are copied.
-   * @throws what the function throws; {Error} on a timeout or too much memory; {QueueFull} when too many jobs with its key
+   * @throws what the function throws; {Error} on a timeout or too much memory; {QueueFull} when too many jobs of its owner
    *   wait; the signal's reason when it aborts
    */
   run<F extends AnyFunction>(
@@ -58,8 +63,8 @@ export class WorkerThreads {
     values: Parameters<F>,
     options: JobOptions,
   ): Promise<Awaited<ReturnType<F>>> {
-    const { key, signal } = options;
-    const turn = { owner: key ?? '', signal, ...(key !== undefined && { key }) };
+    const { key, owner = key ?? '', signal } = options;
+    const turn = { owner, signal, ...(key !== undefined && { key }) };
     const job = { module: module.href, name, values };
     return this.#turns.run(turn, () => this.#work(job, options) as Promise<Awaited<ReturnType<F>>>);
   }

@@ -3,7 +3,7 @@ import type { Database } from 'better-sqlite3';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from './previews.ts';
 
-/** Deploys of a record, beside those that can be rolled back to. By these, main is known to be deployed. */
+/** Deploys of new commits in a record, beside those that can be rolled back to. By these, main is known to be deployed. */
 const NEWEST = 2;
 
 /** An app's rows, without what belongs to this machine. Times are as in the tables. */
@@ -24,6 +24,16 @@ export interface AppRecord {
   deploys: { fact: DeployFact; releaseOf: string | null }[];
   alerts: { id: string; alert: object }[];
 }
+
+/** A deleted app whose folder is still in the bucket. */
+export interface DeletedApp {
+  format: 1;
+  deletedApp: string;
+  /** When the folder is removed, ISO 8601. */
+  removeAt: string;
+}
+
+export type TakenRecord = AppRecord | DeletedApp;
 
 /** A changed record: the revision grows with each change. */
 export interface ChangedRecord {
@@ -72,7 +82,8 @@ export function appRecordQueries(database: Database) {
   >(
     `SELECT fact, release_of AS releaseOf FROM deploys
      WHERE app_id = @app AND (fact ->> 'can_roll_back' = 1
-       OR rowid IN (SELECT rowid FROM deploys WHERE app_id = @app ORDER BY rowid DESC LIMIT @newest))
+       OR rowid IN (SELECT rowid FROM deploys WHERE app_id = @app
+         AND fact ->> 'trigger' NOT IN ('rollback', 'redeploy', 'upload', 'promote') ORDER BY rowid DESC LIMIT @newest))
      ORDER BY rowid`,
   );
   const alerts = database.prepare<[string], { id: string; alert: string }>(
@@ -86,8 +97,15 @@ export function appRecordQueries(database: Database) {
        storage_names = excluded.storage_names, asleep_since = excluded.asleep_since, woke_at = excluded.woke_at`,
   );
   const addPreview = database.prepare<PreviewRow>(
-    `INSERT INTO previews (id, parent_id, name, source, version_id, created_at, expires_at)
+    `INSERT OR IGNORE INTO previews (id, parent_id, name, source, version_id, created_at, expires_at)
      VALUES (@id, @parentId, @name, @source, @versionId, @createdAt, @expiresAt)`,
+  );
+  const isThere = database.prepare<[string]>('SELECT 1 FROM apps WHERE id = ? AND deleted_at IS NULL');
+  const removal = database
+    .prepare<[string], string>('SELECT due_at FROM folder_removals WHERE app_id = ?')
+    .pluck();
+  const addRemoval = database.prepare<[string, string]>(
+    'INSERT INTO folder_removals VALUES (?, ?) ON CONFLICT (app_id) DO NOTHING',
   );
   const addSecret = database.prepare<unknown[]>('INSERT INTO secrets VALUES (?, ?, ?, ?, ?)');
   const addDeploy = database.prepare<unknown[]>(
@@ -107,6 +125,14 @@ export function appRecordQueries(database: Database) {
     "INSERT INTO meta VALUES ('cellar', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
   );
 
+  const removeApp = database.prepare<[string]>('DELETE FROM apps WHERE id = ?');
+  /** Leaves a preview that is no more, and has its folder removed. */
+  const dropPreview = (id: string): void => {
+    for (const statement of belongings) statement.run(id);
+    removeApp.run(id);
+    addRemoval.run(id, new Date(0).toISOString());
+  };
+
   return {
     /** Returns the records that are older in the bucket, by app. */
     changed: (): ChangedRecord[] => changed.all(),
@@ -116,10 +142,13 @@ export function appRecordQueries(database: Database) {
     written: ({ appId, revision }: ChangedRecord): void => {
       written.run(appId, revision);
     },
-    /** Returns an app's record; null when it was deleted. */
-    read: (id: string): AppRecord | null => {
+    /** Returns an app's record; null when it has left nothing in the bucket. */
+    read: (id: string): AppRecord | DeletedApp | null => {
       const row = app.get(id);
-      if (row === undefined) return null;
+      if (row === undefined) {
+        const removeAt = removal.get(id);
+        return removeAt === undefined ? null : { format: 1, deletedApp: id, removeAt };
+      }
       return {
         format: 1,
         wanted: JSON.parse(row.wanted) as WantedApp,
@@ -142,10 +171,16 @@ export function appRecordQueries(database: Database) {
      * be read from the bucket.
      * @param cellar the id of the Cellar
      */
-    take: (cellar: string, records: readonly AppRecord[]): void => {
+    take: (cellar: string, records: readonly TakenRecord[]): void => {
       setCellar.run(cellar);
       setAlarmsUnread.run();
+      const previews: PreviewRow[] = [];
       for (const record of records) {
+        if ('deletedApp' in record) {
+          addRemoval.run(record.deletedApp, record.removeAt);
+          continue;
+        }
+        if (record.preview !== null) previews.push(record.preview);
         const { wanted, liveDeployId, deployedAt, consumes, storageNames, asleepSince, wokeAt } = record;
         const { id } = wanted;
         const lists = [JSON.stringify(consumes), JSON.stringify(storageNames)];
@@ -159,7 +194,9 @@ export function appRecordQueries(database: Database) {
           addDeploy.run(fact.id, id, JSON.stringify(fact), releaseOf);
         for (const alert of record.alerts) addAlert.run(alert.id, id, JSON.stringify(alert.alert));
       }
-      for (const record of records) if (record.preview !== null) addPreview.run(record.preview);
+      // Newest first: an older one of the same source was deleted, and its record is still there.
+      for (const row of previews.sort((a, b) => b.createdAt - a.createdAt))
+        if (isThere.get(row.parentId) === undefined || addPreview.run(row).changes === 0) dropPreview(row.id);
       forgetChanges.run();
     },
     /** Whether apps were taken whose alarms have not been read. */

@@ -145,7 +145,8 @@ const MIGRATIONS = [
     app_id TEXT PRIMARY KEY,
     revision INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
-  INSERT INTO changed_records SELECT id, 1 FROM apps WHERE wanted ->> 'storage' = 'bucket';
+  INSERT INTO changed_records SELECT id, 1 FROM apps WHERE wanted ->> 'storage' = 'bucket'
+    UNION SELECT app_id, 1 FROM folder_removals;
   ${changesRecord('app_added', 'INSERT ON apps', 'NEW.id', "NEW.wanted ->> 'storage' = 'bucket'")}
   ${changesRecord(
     'app_changed',
@@ -160,6 +161,8 @@ const MIGRATIONS = [
     'NEW.app_id',
     `NEW.fact ->> 'can_roll_back' IS NOT OLD.fact ->> 'can_roll_back' AND ${inBucket('NEW.app_id')}`,
   )}
+  ${changesRecord('folder_to_remove', 'INSERT ON folder_removals', 'NEW.app_id', 'TRUE')}
+  ${changesRecord('folder_removed', 'DELETE ON folder_removals', 'OLD.app_id', 'TRUE')}
   ${changesRecord('preview_renewed', 'UPDATE ON previews', 'NEW.id', inBucket('NEW.id'))}
   ${['secrets', 'alerts']
     .flatMap((table) => [

@@ -7,16 +7,17 @@ import { previewQueries } from './previews.ts';
 
 /** Queries that a snapshot runs on the host's own database. */
 export function snapshotQueries(database: Database.Database) {
-  const name = database.prepare<[], { value: string }>("SELECT value FROM meta WHERE name = 'cellar'");
-  const setName = database.prepare<[]>(
-    "INSERT OR IGNORE INTO meta VALUES ('cellar', lower(hex(randomblob(8))))",
-  );
+  const find = database.prepare<[string], string>('SELECT value FROM meta WHERE name = ?').pluck();
+  const make = database.prepare<[string]>('INSERT OR IGNORE INTO meta VALUES (?, lower(hex(randomblob(8))))');
+  const idOf = (name: 'cellar' | 'machine'): string => {
+    if (find.get(name) === undefined) make.run(name);
+    return find.get(name)!;
+  };
   return {
     /** Returns this Cellar's id in snapshots. A restore keeps it. */
-    cellar: (): string => {
-      if (name.get() === undefined) setName.run();
-      return name.get()!.value;
-    },
+    cellar: (): string => idOf('cellar'),
+    /** Returns the id of this data directory. One that continues the Cellar has another. */
+    machine: (): string => idOf('machine'),
     /** Copies the whole database, a few pages per turn of the event loop. The copy has the state at the end. */
     copy: async (path: string): Promise<void> => {
       await database.backup(path);
@@ -89,6 +90,7 @@ export function prepareCopy(path: string, leftOut: string[] = []): void {
     database.exec(`
       UPDATE meta SET value = lower(hex(randomblob(16))) WHERE name = 'outbox';
       UPDATE activity SET resting = 0, due_at = NULL;
+      DELETE FROM meta WHERE name = 'machine';
     `);
     removePreviews(database);
     for (const id of leftOut) removeRelease(database, id);

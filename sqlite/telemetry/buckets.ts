@@ -1,5 +1,6 @@
 // Rows of the tables `minutes` and `hours`: totals of an app in each.
 import type { Database } from 'better-sqlite3';
+import { COPIES_MIGRATION } from './copies.ts';
 
 /** One entry for each schema version of `metrics.sqlite`, in order. Never change a released one: add the next. */
 export const METRICS_MIGRATIONS = [
@@ -33,6 +34,7 @@ export const METRICS_MIGRATIONS = [
     )
     .join('\n')}
   `,
+  COPIES_MIGRATION,
 ];
 
 /** A row without its app and time. */
@@ -50,6 +52,12 @@ export interface BucketRow {
   wakes: number;
   held_ms: number;
   latency: Uint8Array;
+}
+
+/** A row of any app. */
+export interface CopiedBucket extends BucketRow {
+  app_id: string;
+  at: number;
 }
 
 export type BucketTable = 'minutes' | 'hours';
@@ -83,6 +91,13 @@ export function bucketQueries(database: Database, table: BucketTable) {
   const range = database.prepare<[string, number, number], BucketRow & { at: number }>(
     `SELECT at, ${columns} FROM ${table} WHERE app_id = ? AND at >= ? AND at < ? ORDER BY at`,
   );
+  const after = database.prepare<[number, string, number, number], CopiedBucket>(
+    `SELECT app_id, at, ${columns} FROM ${table} WHERE (at, app_id) > (?, ?) AND at < ? ORDER BY at, app_id LIMIT ?`,
+  );
+  const oldest = database.prepare<[], { at: number | null }>(`SELECT min(at) AS at FROM ${table}`);
+  const times = database.prepare<[number, string], { at: number }>(
+    `SELECT DISTINCT at - at % CAST(? AS INTEGER) AS at FROM ${table} WHERE app_id = ?`,
+  );
   const deleteBefore = database.prepare<[number, number]>(
     `DELETE FROM ${table} WHERE (app_id, at) IN (SELECT app_id, at FROM ${table} WHERE at < ? ORDER BY at LIMIT ?)`,
   );
@@ -99,6 +114,13 @@ export function bucketQueries(database: Database, table: BucketTable) {
     /** Returns rows that begin at or after `from`, and before `to`. */
     range: (appId: string, from: number, to: number): (BucketRow & { at: number })[] =>
       range.all(appId, from, to),
+    /** Returns up to `limit` rows of all apps after a position and before `to`, by time and app. */
+    after: ({ at, app_id }: Pick<CopiedBucket, 'at' | 'app_id'>, to: number, limit: number): CopiedBucket[] =>
+      after.all(at, app_id, to, limit),
+    /** Returns when the oldest row begins; null without rows. */
+    oldest: (): number | null => oldest.get()!.at,
+    /** Returns the beginnings of the periods of `lengthMs` in which an app has rows. */
+    periods: (appId: string, lengthMs: number): number[] => times.all(lengthMs, appId).map(({ at }) => at),
     /** Removes up to `limit` rows that begin before `at`, the oldest first. @returns how many */
     deleteBefore: (at: number, limit: number): number => deleteBefore.run(at, limit).changes,
     /** Removes up to `limit` rows of an app. @returns how many */

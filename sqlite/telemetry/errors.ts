@@ -1,5 +1,6 @@
 // Rows of grouped errors, and their counts per hour.
 import type { Database } from 'better-sqlite3';
+import { COPIES_MIGRATION } from './copies.ts';
 import { BYTES_OF_GROUP, type ErrorContext, occurrenceQueries } from './occurrences.ts';
 
 /** One entry for each schema version of `errors.sqlite`, in order. Never change a released one: add the next. */
@@ -59,6 +60,7 @@ export const ERRORS_MIGRATIONS = [
   UPDATE groups SET bytes = ${BYTES_OF_GROUP};
   CREATE INDEX groups_by_bytes ON groups (app_id, bytes);
   `,
+  COPIES_MIGRATION,
 ];
 
 export type GroupStatus = 'open' | 'resolved' | 'ignored';
@@ -78,6 +80,11 @@ export interface GroupRow extends ErrorContext {
   resolved_release: string | null;
   regressed_at: number | null;
   change: number;
+}
+
+/** A group as copies have it, with its counts per hour. */
+export interface CopiedGroup extends Omit<GroupRow, 'id' | 'change'> {
+  hours: { hour: number; count: number }[];
 }
 
 /** Number of an app's groups, and the bytes of their occurrences. */
@@ -166,6 +173,14 @@ export function errorQueries(database: Database) {
     'DELETE FROM hours WHERE group_id = ? AND hour <= ?',
   );
 
+  const ranges = database.prepare<[number], { range: number }>(
+    'SELECT DISTINCT id / CAST(? AS INTEGER) AS range FROM groups',
+  );
+  const copied = database.prepare<[number, number], Omit<CopiedGroup, 'hours'> & { id: number }>(
+    `SELECT id, ${GROUP_COLUMNS.filter((name) => name !== 'change').join(', ')} FROM groups
+     WHERE id >= ? AND id < ? ORDER BY id`,
+  );
+
   return {
     ...occurrenceQueries(database),
     transaction: <T>(work: () => T): T => database.transaction(work)(),
@@ -212,6 +227,11 @@ export function errorQueries(database: Database) {
       addHour.run(group, hour, count);
       removeHours.run(group, forgotten);
     },
+    /** Returns the ranges of `length` ids that have groups: 0 is the first. */
+    ranges: (length: number): number[] => ranges.all(length).map(({ range }) => range),
+    /** Returns the groups with ids from `first` on and before `end`. */
+    copied: (first: number, end: number): CopiedGroup[] =>
+      copied.all(first, end).map(({ id, ...group }) => ({ ...group, hours: hours.all(id, 0) })),
     /** Returns counts of the hours after `after`. */
     hours: (group: number, after: number): { hour: number; count: number }[] => hours.all(group, after),
   };

@@ -5,6 +5,7 @@ import { type TestContext, test } from 'node:test';
 import type { DeployFact, ObservedApp } from '../../handlers/contract/host/host-calls.ts';
 import { ALERTS_LIMIT } from '../../handlers/contract/telemetry/alerts.ts';
 import { type AlertEvent, Alerts } from '../../runtime/alerts/alerts.ts';
+import { BucketOutage } from '../../runtime/alerts/bucket-outage.ts';
 import { Deliveries } from '../../runtime/alerts/deliveries.ts';
 import { ErrorRates } from '../../runtime/alerts/error-rate.ts';
 import { PublicAddresses } from '../../runtime/isolation/private-networks.ts';
@@ -238,6 +239,41 @@ test('a shortage of disk space is reported when it begins', async (t) => {
     waiting(it).map(({ type }) => type),
     ['disk.short'],
   );
+});
+
+test('a bucket that is away for 10 s is reported once, and once when it is back', async (t) => {
+  await using it = world(t);
+  it.alerts.add(APP, { url: 'http://example.com' });
+  const outage = new BucketOutage(it.alerts);
+  const types = () => waiting(it).map(({ type }) => type);
+  const during = (from: number, to: number) => {
+    for (let second = from; second <= to; second++) outage.look('it answered 403', second * 1_000);
+    outage.look(null, (to + 1) * 1_000);
+  };
+  during(0, 9);
+  assert.deepEqual(types(), []);
+  during(20, 60);
+  const [away, back] = waiting(it);
+  assert.deepEqual([away!.type, back!.type], ['bucket.away', 'bucket.back']);
+  assert.match(away!.data.message, /it answered 403$/);
+  // Within an hour of the first one.
+  during(100, 200);
+  assert.deepEqual(types(), []);
+});
+
+test('outages of the bucket are reported again after an hour, each with its end', async (t) => {
+  await using it = world(t);
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  it.alerts.add(APP, { url: 'http://example.com' });
+  it.alerts.add(APP, { url: 'http://example.com', on: ['crash'] });
+  const outage = new BucketOutage(it.alerts);
+  for (let hour = 0; hour < 3; hour++) {
+    for (const second of [0, 10]) outage.look('away', hour * HOUR_MS + second * 1_000);
+    outage.look(null, hour * HOUR_MS + 50 * 60_000);
+    t.mock.timers.tick(HOUR_MS);
+  }
+  const types = waiting(it).map(({ type }) => type);
+  assert.deepEqual(types, Array(3).fill(['bucket.away', 'bucket.back']).flat());
 });
 
 test('a hostname without a certificate is reported, each by itself, in order', async (t) => {

@@ -85,7 +85,7 @@ test('an empty machine gets all that another one had of its apps in the bucket',
   store.previews.add(preview);
   await first.records.storeAll();
   const cellar = store.snapshots.cellar();
-  await claimBucket(place, { cellar, hasData: false, proof: proofOf(KEY, cellar) });
+  await claimBucket(place, { cellar, machine: 'first', proof: proofOf(KEY, cellar) }, false);
 
   const next = machine(t, place);
   await continueFromBucket(next.config(), next.paths);
@@ -146,6 +146,65 @@ test('each change of an app is in its record, and a deleted app has none', async
   store.apps.want(wanted('here', 'local'));
   store.secrets.set('here', 'A', Buffer.from('x'), AT);
   assert.deepEqual(store.records.changed(), []);
+});
+
+test('the folder of a deleted app is removed by the machine that continues', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const place = bucket.place();
+  const first = machine(t, place).open();
+  const { store } = first;
+  store.apps.want(wanted('shop'));
+  store.transaction(() => {
+    store.apps.delete('shop', 4, AT);
+    store.folderRemovals.add('shop', AT);
+  });
+  await first.records.storeAll();
+  const cellar = store.snapshots.cellar();
+  await claimBucket(place, { cellar, machine: 'first', proof: proofOf(KEY, cellar) }, false);
+  const next = machine(t, place);
+  await continueFromBucket(next.config(), next.paths);
+  const found = next.open();
+  assert.deepEqual([found.store.apps.all(), found.store.folderRemovals.due(AT)], [[], ['shop']]);
+  found.store.folderRemovals.delete('shop');
+  await found.records.storeAll();
+  assert.ok(!bucket.objects.has('records/shop.json'));
+});
+
+test('records of previews that are no more do not stop a machine that continues', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const place = bucket.place();
+  const first = machine(t, place).open();
+  const { store } = first;
+  const preview = (id: string, createdAt: number) => {
+    store.apps.want(wanted(id));
+    const row = { id, parentId: 'shop', name: id, source: 'refs/heads/a', versionId: null, expiresAt: 9 };
+    store.previews.add({ ...row, createdAt });
+  };
+  store.apps.want(wanted('shop'));
+  preview('pr1', 1);
+  await first.records.storeAll();
+  const older = bucket.objects.get('records/pr1.json')!;
+  store.previews.remove('pr1');
+  preview('pr2', 2);
+  await first.records.storeAll();
+  bucket.objects.set('records/pr1.json', older);
+  const cellar = store.snapshots.cellar();
+  await claimBucket(place, { cellar, machine: 'first', proof: proofOf(KEY, cellar) }, false);
+  const next = machine(t, place);
+  await continueFromBucket(next.config(), next.paths);
+  assert.deepEqual(
+    next
+      .open()
+      .store.previews.all()
+      .map(({ id }) => id),
+    ['pr2'],
+  );
+
+  bucket.objects.delete('records/shop.json');
+  const last = machine(t, place);
+  await continueFromBucket(last.config(), last.paths);
+  const { store: found } = last.open();
+  assert.deepEqual([found.previews.all(), found.folderRemovals.due(AT)], [[], ['pr1', 'pr2']]);
 });
 
 test('a change during a write is written too, and what the bucket refuses is written later', async (t) => {
@@ -245,7 +304,7 @@ test('alarms of taken apps are read once, and again after a failure or an end in
 test('a bucket of another Cellar is not taken, nor one that does not answer', async (t) => {
   await using bucket = await new MemoryStore().start();
   const place = bucket.place();
-  await claimBucket(place, { cellar: 'one', hasData: false, proof: proofOf(KEY, 'one') });
+  await claimBucket(place, { cellar: 'one', machine: 'first', proof: proofOf(KEY, 'one') }, false);
   const { paths, config } = machine(t, place);
   await assert.rejects(
     continueFromBucket(config('b'.repeat(64)), paths),

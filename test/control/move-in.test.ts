@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import type { AppCluster } from '../../runtime/bucket/app-cluster.ts';
-import { DATABASES } from '../../runtime/control/config.ts';
+import { DATABASES, isInBucket } from '../../runtime/control/config.ts';
 import { HandlersProcess } from '../../runtime/control/handlers-process.ts';
 import { runQueries } from '../../runtime/control/run-queries.ts';
 import { socketPath } from '../../runtime/fleets/process/cell-directories.ts';
@@ -45,7 +45,7 @@ function machine(t: TestContext, cluster: AppCluster | null) {
     return answer!.results;
   };
   const file = join(directory, DATABASES[0]!.file);
-  return { running, run, rows, file, trash };
+  return { running, run, rows, file, trash, directory, signIn: socketPath(directory, 'sign-in') };
 }
 
 /** Writes what a control plane on this machine would have. */
@@ -98,6 +98,8 @@ test('a copy that was interrupted begins anew, and a newer database in the bucke
   const starting = assert.rejects(cut.run());
   const inBucket = () => [...store.objects.keys()].filter((name) => name.includes('/log/')).length;
   await eventually(() => inBucket() > 2, 'rows are in the bucket');
+  assert.equal(existsSync(cut.signIn), false, 'no visitor can write into an incomplete copy');
+  assert.equal(isInBucket(cut.directory), false, 'it could still start without the bucket');
   await cut.running.end();
   await starting;
 
@@ -105,6 +107,7 @@ test('a copy that was interrupted begins anew, and a newer database in the bucke
   fill(again.file, 7);
   await again.run();
   assert.deepEqual(await again.rows('SELECT count(*) AS n FROM items'), [{ n: 6 }]);
+  assert.deepEqual([existsSync(again.signIn), isInBucket(again.directory)], [true, true]);
   await again.running.end();
 
   const older = machine(t, clusterIn(store, 'control'));

@@ -14,6 +14,7 @@ test('a sweep that fails does not end the host, and the next one runs', async (t
     control: {} as Control,
     trash: '/nowhere',
     removeFolders: async () => {},
+    storeReleases: async () => {},
     tick: () => {},
     sweep: async () => {
       sweeps++;

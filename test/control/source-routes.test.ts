@@ -26,8 +26,7 @@ test('unread files of one account leave a place to another account, and wait for
   } as const;
   const sha = spawnSync('git', ['hash-object', '-w', '--stdin'], options).stdout.trim();
   const routes = sourceRoutes({
-    apps: { get: (id: string) => ({ wanted: { owner: id } }) },
-    paths: { repository: () => repository },
+    apps: { get: (id: string) => ({ wanted: { owner: id } }), repository: async () => repository },
   } as unknown as SourceOptions);
   const server = createServer((request, response) => {
     const words = [request.url!.slice(1), sha];

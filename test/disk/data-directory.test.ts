@@ -82,7 +82,7 @@ test('a claim ends with its process, also by SIGKILL', async (t) => {
 
 test('a secret is generated once, kept, and readable by its owner only', (t) => {
   const path = join(temporaryDirectory(t), 'token');
-  const made = keptSecret(path, { prefix: 'cellar_' });
+  const made = keptSecret(path, 'cellar_');
   assert.match(made, /^cellar_[\w-]{43}$/);
   assert.equal(keptSecret(path), made);
   assert.equal(statSync(path).mode & 0o777, 0o600);

@@ -26,7 +26,8 @@ test('a webhook gets signed messages about a failed deploy and a crash', async (
   });
   const { secret, id: alert_id, ...alert } = await rpc(cellar, 'alerts.set', { id, url: receiver.url });
   assert.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
-  assert.deepEqual(alert.on, ['error', 'error_rate', 'crash', 'deploy', 'disk', 'certificate', 'snapshot']);
+  const kinds = ['error', 'error_rate', 'crash', 'deploy', 'disk', 'certificate', 'snapshot', 'bucket'];
+  assert.deepEqual(alert.on, kinds);
 
   const tried = await rpc(cellar, 'alerts.test', { id, alert_id });
   assert.deepEqual([tried.status, tried.error, tried.type], [204, null, 'alert.test']);

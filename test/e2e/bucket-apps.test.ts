@@ -108,7 +108,15 @@ test('after a machine is lost, another one has every write since the last snapsh
   assert.equal((await next.get('survivor')).text, '3');
   await next.stop();
 
-  // An app that is left out has data and nothing that could read it: it must not be shown as empty.
+  // An app that the bucket has whole need not be in the snapshot.
+  await using whole = new Cellar(settings);
+  await restored(key, whole, settings, '--without', 'survivor');
+  await whole.start();
+  assert.equal((await whole.get('survivor')).text, '4');
+  await whole.stop();
+
+  // Without its record it has data and nothing that could read it: it must not be shown as empty.
+  store.objects.delete(`${PREFIX}records/${id}.json`);
   await using partial = new Cellar(settings);
   await assert.rejects(restored(key, partial, settings, '--without', 'survivor'), { code: 3 });
   await partial.start();

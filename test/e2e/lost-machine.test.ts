@@ -69,6 +69,7 @@ test('an empty machine with the same settings has every app in the bucket, and a
   const isLive = async () => (await continued('deploys.get', { id, deploy_id: back.id })).status === 'live';
   await eventually(isLive, 'the rollback is live');
   assert.deepEqual(await readData(next, 'shop'), expectedData(1, 2));
+  await assert.rejects(lost.start(), /another machine continued this Cellar/);
   // Its data and code were only on the lost machine.
   const here = (await continued('apps.list', {})).items.find(({ slug }: { slug: string }) => slug === 'here');
   assert.equal(here.deployed_at, null);

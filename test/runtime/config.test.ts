@@ -66,6 +66,10 @@ for (const [name, value] of [
   ['SERVICE_EDGE_RPM', '-1'],
   ['RUNNER_BUILD_TIMEOUT_S', '0'],
   ['RUNNER_STORAGE', 'disk'],
+  ['RUNNER_BUCKET_PRICES', 'writes=4.50'],
+  ['RUNNER_BUCKET_PRICES', 'writes=4.50,reads=free'],
+  ['RUNNER_BUCKET_PRICES', 'writes=4.50,reads=1,writes=2'],
+  ['RUNNER_BUCKET_PRICES', 'writes=-1,reads=1'],
   ['RUNNER_CLUSTER_KEY', 'a'.repeat(63)],
   ['RUNNER_CLUSTER_KEY', 'g'.repeat(64)],
 ] as const) {

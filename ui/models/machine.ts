@@ -2,6 +2,7 @@
 import { signal } from '@preact/signals';
 import { api, type Result } from '../api.ts';
 import { resource } from '../live.ts';
+import { dollars } from '../parts/format.ts';
 import { pages } from './pages.ts';
 
 export type Stats = Result<'admin.stats'>;
@@ -43,6 +44,13 @@ export function memoryParts({ apps, cells, rss_bytes, memory }: HostStats): { pa
   parts.push({ name: 'everything else', bytes: Math.max(0, memory.used_bytes - known), kind: 'other' });
   // Leaves space after the limit, so that its mark is not at the end of the bar.
   return { parts, total: Math.max(memory.used_bytes, known, memory.limit_bytes * 1.15) };
+}
+
+/** Returns what the requests to the bucket cost, in words. */
+export function bucketCost({ monthly_usd }: NonNullable<HostStats['bucket']>): string {
+  return monthly_usd === null
+    ? 'No estimate in the first hour, or without RUNNER_BUCKET_PRICES'
+    : `About ${dollars(monthly_usd)} a month, with the control plane`;
 }
 
 /** Returns what needs attention on the machine, in sentences. */

@@ -33,6 +33,11 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${exactCount(value)} ${value === 1 ? one : many}`;
 }
 
+/** An amount of US dollars: `$0.04`, `$1,234.50`. */
+export function dollars(value: number | null): string {
+  return value === null ? NONE : value.toLocaleString('en', { style: 'currency', currency: 'USD' });
+}
+
 /** A size: `512 B`, `1.5 KiB`, `64 MiB`. Multiples of 1,024, as the settings of Cellar count. */
 export function bytes(value: number | null): string {
   if (value === null) return NONE;

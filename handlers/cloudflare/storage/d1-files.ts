@@ -15,6 +15,8 @@ import type { Kept } from './kept.ts';
 const FILE_LIFETIME_S = 3_600;
 /** Most files kept for an account. Each may have 10 MiB. */
 const FILES_LIMIT = 10;
+/** An account, and 20 random bytes. KV refuses longer names. */
+const NAME = /^[\w-]{1,200}$/;
 
 const Import = z.discriminatedUnion('action', [
   z.object({ action: z.literal('init'), etag: z.string() }),
@@ -47,7 +49,7 @@ export const databaseFileCalls = [
       const name = words.file!;
       requireBody(request);
       holdBody(request, context, name);
-      requireFile(await env.FILES.get(name, 'stream'));
+      await requireFile(await stored(env, name)).cancel();
       const sql = await readBytes(request, D1_SQL_BYTES);
       await keep(env, name, sql);
       return new Response(null, { status: 200, headers: { etag: `"${await md5(sql)}"` } });
@@ -57,7 +59,7 @@ export const databaseFileCalls = [
     method: 'GET',
     path: '/files/:file',
     answer: async ({ env, words }) => {
-      return new Response(requireFile(await env.FILES.get(words.file!, 'stream')), {
+      return new Response(requireFile(await stored(env, words.file!)), {
         headers: { 'content-type': 'application/sql', 'cache-control': 'no-store' },
       });
     },
@@ -112,7 +114,7 @@ async function importFile(context: CallContext, database: Kept, asked: z.output<
       upload_url: fileUrl(context, filename),
     };
   }
-  const sql = requireFile(await env.FILES.get(asked.filename));
+  const sql = await new Response(requireFile(await stored(env, asked.filename))).text();
   await env.FILES.delete(asked.filename);
   const { done, duration_ms } = await runFile(context, database.app.id, database.id, sql);
   const { statements, changes, ...size } = done;
@@ -147,6 +149,11 @@ async function newFile({ env, account }: CallContext, content: string): Promise<
 
 function keep({ FILES }: CallContext['env'], name: string, content: string | Uint8Array): Promise<void> {
   return FILES.put(name, content, { expirationTtl: FILE_LIFETIME_S });
+}
+
+/** Returns a file; null when there is none of this name. */
+async function stored({ FILES }: CallContext['env'], name: string): Promise<ReadableStream | null> {
+  return NAME.test(name) ? FILES.get(name, 'stream') : null;
 }
 
 /** @throws {CloudflareError} for a file that does not exist or has expired */

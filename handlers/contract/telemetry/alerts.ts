@@ -10,7 +10,7 @@ const ERROR_RATE = 5;
 
 /**
  * Kinds of events. `disk` is about this machine's disk, `certificate` about the app's domains, `snapshot` about damaged
- * snapshots.
+ * snapshots, `bucket` about the bucket of this Cellar.
  */
 export const alertKind = z.enum([
   'error',
@@ -20,6 +20,7 @@ export const alertKind = z.enum([
   'disk',
   'certificate',
   'snapshot',
+  'bucket',
 ]);
 export type AlertKind = z.output<typeof alertKind>;
 

@@ -1,28 +1,23 @@
 // The releases of an app in the bucket, each as one archive. A release never changes, so the copy on the disk is right or missing.
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp } from 'node:fs/promises';
+import { mkdir, mkdtemp, rmdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { publish, syncFiles } from '../../disk/publish.ts';
 import { removeTree } from '../../disk/remove.ts';
-import { log, reason } from '../../log.ts';
+import { log, logRarely, reason } from '../../log.ts';
 import { runChild } from '../../processes/child.ts';
 import { limited } from '../../resources/limited.ts';
-import type { S3Place } from '../place.ts';
-import { CodeFolder } from './code-folder.ts';
+import { CodeFolder, type CodeFolderOptions } from './code-folder.ts';
 
 /** Timeout of packing or unpacking, in ms. */
 const DEADLINE_MS = 10 * 60_000;
 const ARCHIVE = '.tar.gz';
 
-export interface BucketReleasesOptions {
-  place: S3Place;
-  appId: string;
+export interface BucketReleasesOptions extends CodeFolderOptions {
   /** Returns the directory of a release. */
   directory: (deployId: string) => string;
   /** An existing directory for temporary files. */
   scratch: string;
-  /** Resolves when the bucket may be used. @throws {Error} why it may not */
-  ready: () => Promise<void>;
   /** Whether the app was deleted. */
   isDeleted: () => boolean;
 }
@@ -36,19 +31,21 @@ export class BucketReleases {
 
   constructor(options: BucketReleasesOptions) {
     this.#options = options;
-    this.#folder = new CodeFolder(options.place, options.appId, 'releases', options.ready);
+    this.#folder = new CodeFolder(options, 'releases');
   }
 
-  /** Stores a release. @throws {Error} when the bucket does not take it, or `signal` aborts */
+  /** Stores a release. @throws {Error} when it cannot be packed, the bucket does not take it, or `signal` aborts */
   async store(deployId: string, signal?: AbortSignal): Promise<void> {
     const { directory, scratch, isDeleted } = this.#options;
     const work = await mkdtemp(join(scratch, 'archive-'));
     try {
       const archive = join(work, 'archive');
-      await tar(['-czf', archive, '-C', directory(deployId), '.'], signal);
-      await this.#folder.send(deployId + ARCHIVE, archive, signal);
-    } catch (error) {
-      throw new Error(`the bucket did not take the release: ${reason(error)}`);
+      await tar(['-czf', archive, '-C', directory(deployId), '.'], signal).catch(
+        because('the release could not be packed on this machine'),
+      );
+      await this.#folder
+        .send(deployId + ARCHIVE, archive, signal)
+        .catch(because('the bucket did not take the release'));
     } finally {
       await removeTree(work);
     }
@@ -60,7 +57,7 @@ export class BucketReleases {
   /** Brings a release to the disk, if it is not there. @throws {MissingObject}; {Error} when the bucket does not answer */
   async load(deployId: string): Promise<void> {
     if (existsSync(this.#options.directory(deployId))) {
-      void this.#storeIfMissing(deployId);
+      void this.storeIfMissing(deployId);
       return;
     }
     const loading =
@@ -70,6 +67,22 @@ export class BucketReleases {
       });
     this.#loading.set(deployId, loading);
     await loading;
+  }
+
+  /** Stores a release of before Cellar kept them in the bucket, or of a snapshot, if the disk has it. Never rejects. */
+  async storeIfMissing(deployId: string, signal?: AbortSignal): Promise<void> {
+    if (this.#stored.has(deployId) || !existsSync(this.#options.directory(deployId))) return;
+    this.#stored.add(deployId);
+    try {
+      if (!(await this.#folder.has(deployId + ARCHIVE))) await this.store(deployId, signal);
+    } catch (error) {
+      this.#stored.delete(deployId);
+      const { appId: app } = this.#options;
+      logRarely('warn', 'a release is not in the bucket yet; it is tried again in a minute', {
+        app,
+        error: reason(error),
+      });
+    }
   }
 
   /** Removes all other releases from the bucket. Never rejects: the next call does it. */
@@ -83,44 +96,49 @@ export class BucketReleases {
     }
   }
 
-  /** Stores a release of before Cellar kept them in the bucket, or of a snapshot. Never rejects. */
-  async #storeIfMissing(deployId: string): Promise<void> {
-    if (this.#stored.has(deployId)) return;
-    this.#stored.add(deployId);
-    try {
-      if (!(await this.#folder.has(deployId + ARCHIVE))) await this.store(deployId);
-    } catch (error) {
-      this.#stored.delete(deployId);
-      const { appId: app } = this.#options;
-      log('warn', 'a release is not in the bucket yet; its next start tries again', {
-        app,
-        error: reason(error),
-      });
-    }
-  }
-
   async #load(deployId: string): Promise<void> {
-    const { directory, scratch } = this.#options;
+    const { directory, scratch, isDeleted } = this.#options;
     const target = directory(deployId);
     const beside = `${target}.new`;
     const work = await mkdtemp(join(scratch, 'archive-'));
     try {
       const archive = join(work, 'archive');
       await this.#folder.receive(deployId + ARCHIVE, archive);
+      this.#requireApp();
       await removeTree(beside);
       await mkdir(dirname(target), { recursive: true, mode: 0o700 });
       await mkdir(beside, { mode: 0o700 });
       await tar(['-xzpf', archive, '--no-same-owner', '-C', beside]);
       await syncFiles(beside);
       await publish(beside, target);
+      this.#requireApp();
     } catch (error) {
       await removeTree(beside);
+      if (isDeleted()) await this.#removeLate(target);
       throw error;
     } finally {
       await removeTree(work);
     }
     this.#stored.add(deployId);
   }
+
+  /** @throws {Error} when the app was deleted: its files must not come back */
+  #requireApp(): void {
+    if (this.#options.isDeleted()) throw new Error('the app was deleted');
+  }
+
+  /** Removes a release that came after the app's files had gone, and its folder. */
+  async #removeLate(target: string): Promise<void> {
+    await removeTree(target);
+    // The others may still be on their way to the trash.
+    await rmdir(dirname(target)).catch(() => {});
+  }
+}
+
+function because(what: string): (error: unknown) => never {
+  return (error) => {
+    throw new Error(`${what}: ${reason(error)}`);
+  };
 }
 
 async function tar(words: string[], signal?: AbortSignal): Promise<void> {

@@ -8,9 +8,8 @@ import type { RefUpdate } from '../../git/smart-http.ts';
 import { log, logRarely, reason } from '../../log.ts';
 import { SerialQueue } from '../../queues/serial-queue.ts';
 import { Refusal } from '../../refusal.ts';
-import type { S3Place } from '../place.ts';
 import { ChangedObject } from '../store.ts';
-import { CodeFolder } from './code-folder.ts';
+import { CodeFolder, type CodeFolderOptions } from './code-folder.ts';
 import { addPack, hasPack, makePack, withScratch } from './packs.ts';
 import { areSame, changed, type Refs, readRefs, removeLocks, setRefs } from './refs.ts';
 
@@ -32,13 +31,9 @@ interface Content {
 /** What the bucket has; `etag` is null when it has nothing yet. */
 type Known = Omit<Content, 'format'> & { etag: string | null };
 
-export interface BucketRepositoryOptions {
-  place: S3Place;
-  appId: string;
+export interface BucketRepositoryOptions extends CodeFolderOptions {
   /** The path of the repository on the disk. */
   path: string;
-  /** Resolves when the bucket may be used. @throws {Error} why it may not */
-  ready: () => Promise<void>;
   /** Whether the app was deleted. */
   isDeleted: () => boolean;
 }
@@ -58,12 +53,13 @@ export class BucketRepository {
   /** Reads and writes of the bucket, one at a time. */
   readonly #work = new SerialQueue();
 
-  constructor({ place, appId, path, ready, isDeleted }: BucketRepositoryOptions) {
+  constructor(options: BucketRepositoryOptions) {
+    const { appId, path, ready, isDeleted } = options;
     this.#path = path;
     this.#appId = appId;
     this.#ready = ready;
     this.#isDeleted = isDeleted;
-    this.#folder = new CodeFolder(place, appId, 'repository', ready);
+    this.#folder = new CodeFolder(options, 'repository');
   }
 
   /**

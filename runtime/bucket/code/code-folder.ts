@@ -6,7 +6,8 @@ import { S3Store, SMALL_MS, type Tagged } from '../s3-store.ts';
 import { MissingObject, type Stored } from '../store.ts';
 import type * as transfer from './file-transfer.ts';
 
-const transfers = new WorkerThreads(2);
+/** They wait for the network most of the time. Nobody's slow ones may keep others from pushing. */
+const transfers = new WorkerThreads(8, 4);
 const TRANSFER = new URL('./file-transfer.ts', import.meta.url);
 /** Timeout of the transfer of one file, in ms. */
 const FILE_MS = 30 * 60_000;
@@ -18,21 +19,27 @@ export function closeTransfers(): void {
   transfers.close();
 }
 
+export interface CodeFolderOptions {
+  place: S3Place;
+  appId: string;
+  /** Returns the app's account. */
+  owner: () => string;
+  /** Resolves when the bucket may be used. @throws {Error} why it may not */
+  ready: () => Promise<void>;
+}
+
 export class CodeFolder {
   readonly #place: S3Place;
   readonly #store: S3Store;
   readonly #ready: () => Promise<void>;
-  readonly #appId: string;
+  readonly #owner: () => string;
 
-  /**
-   * @param part the folder below that of the app
-   * @param ready resolves when the bucket may be used. @throws {Error} why it may not
-   */
-  constructor(place: S3Place, appId: string, part: 'repository' | 'releases', ready: () => Promise<void>) {
+  /** @param part the folder below that of the app */
+  constructor({ place, appId, owner, ready }: CodeFolderOptions, part: 'repository' | 'releases') {
     this.#place = { ...place, prefix: `${place.prefix}apps/${appId}/${part}/` };
     this.#store = new S3Store(this.#place, { deadlineMs: SMALL_MS });
     this.#ready = ready;
-    this.#appId = appId;
+    this.#owner = owner;
   }
 
   /** Returns a small object; null when it is missing. */
@@ -60,14 +67,14 @@ export class CodeFolder {
   /** Writes a file as an object. @throws the reason of an aborted `signal` */
   async send(name: string, path: string, signal?: AbortSignal): Promise<void> {
     await this.#ready();
-    const job = { deadlineMs: FILE_MS, key: this.#appId, signal };
+    const job = { deadlineMs: FILE_MS, owner: this.#owner(), signal };
     await transfers.run<typeof transfer.sendFile>(TRANSFER, 'sendFile', [this.#place, name, path], job);
   }
 
   /** Reads an object into a new file, and syncs it. @throws {MissingObject} */
   async receive(name: string, path: string): Promise<void> {
     await this.#ready();
-    const job = { deadlineMs: FILE_MS, key: this.#appId, errors: [MissingObject] };
+    const job = { deadlineMs: FILE_MS, owner: this.#owner(), errors: [MissingObject] };
     await transfers.run<typeof transfer.receiveFile>(TRANSFER, 'receiveFile', [this.#place, name, path], job);
   }
 

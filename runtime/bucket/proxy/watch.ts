@@ -9,6 +9,7 @@ export class Watch {
   readonly #controller = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #isStoreLate = false;
+  #isFinished = false;
 
   get signal(): AbortSignal {
     return this.#controller.signal;
@@ -41,8 +42,14 @@ export class Watch {
     clearTimeout(this.#timer);
   }
 
+  /** Ends it for good: the end of a body may be noticed after the answer. */
+  finish(): void {
+    this.end();
+    this.#isFinished = true;
+  }
+
   #wait(ms: number, late: () => void): void {
     this.end();
-    if (!this.signal.aborted) this.#timer = setTimeout(late, ms);
+    if (!this.signal.aborted && !this.#isFinished) this.#timer = setTimeout(late, ms);
   }
 }

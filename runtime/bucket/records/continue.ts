@@ -2,17 +2,18 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { syncFile } from '../../../bundler/sync.ts';
-import type { AppRecord } from '../../../sqlite/host/app-records.ts';
+import type { TakenRecord } from '../../../sqlite/host/app-records.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
 import type { Config } from '../../config.ts';
 import { claim, type Layout } from '../../disk/data-directory.ts';
 import { log, reason } from '../../log.ts';
 import { each } from '../app-folder.ts';
 import { clusterKeyOf } from '../cluster-key.ts';
-import { provesCellar, readOwner } from '../owner.ts';
+import { provesCellar, readOwner, takeBucket } from '../owner.ts';
 import { bucketPlace, type S3Place } from '../place.ts';
 import { S3Store, SMALL_MS } from '../s3-store.ts';
 import { RECORDS } from './app-records.ts';
+import { fetchSecrets } from './secrets.ts';
 
 /**
  * Fills an empty data directory with the apps of the bucket, if it has a Cellar. The control plane, data, releases and
@@ -28,7 +29,12 @@ export async function continueFromBucket(config: Config, paths: Layout): Promise
     );
   });
   if (owner === null) return;
-  if (!provesCellar(owner, clusterKeyOf(config, paths)))
+  if (owner.proof === undefined)
+    throw new Error(
+      'RUNNER_BUCKET: it has the data of an older Cellar, without what an empty machine needs. Restore a snapshot (npm run restore -- latest), or start the old machine once with this version',
+    );
+  const clusterKey = clusterKeyOf(config, paths);
+  if (!provesCellar(owner, clusterKey))
     throw new Error(
       `RUNNER_BUCKET: it has the data of another Cellar (${owner.cellar}). To continue that one on this machine, set its RUNNER_CLUSTER_KEY; to begin a new one, set another prefix`,
     );
@@ -38,10 +44,13 @@ export async function continueFromBucket(config: Config, paths: Layout): Promise
     const beside = `${paths.database}.new`;
     rmSync(beside, { force: true });
     mkdirSync(dirname(beside), { recursive: true, mode: 0o700 });
-    const apps = await takeRecords(place, owner.cellar, beside);
+    await fetchSecrets(place, paths, clusterKey);
+    const { apps, machine } = await takeRecords(place, owner.cellar, beside);
+    const { cellar, proof } = owner;
+    await takeBucket(place, owner, { cellar, machine, proof });
     renameSync(beside, paths.database);
     await syncFile(dirname(paths.database));
-    log('info', 'the apps of the bucket are known', { apps });
+    log('info', 'the apps of the bucket are known', { apps: apps.length });
   } finally {
     release();
   }
@@ -50,25 +59,34 @@ export async function continueFromBucket(config: Config, paths: Layout): Promise
 /**
  * Replaces what a host's database has of apps in the bucket by their records there, which are newer.
  * @param path of the database; created if missing. No host uses it
- * @returns the number of records
+ * @returns the ids of the apps that have one, and the id of the new machine
  */
-export async function takeRecords(place: S3Place, cellar: string, path: string): Promise<number> {
+export async function takeRecords(
+  place: S3Place,
+  cellar: string,
+  path: string,
+): Promise<{ apps: string[]; machine: string }> {
   const records = await readRecords(place);
   const store = openHostStore(path);
   try {
     store.transaction(() => store.records.take(cellar, records));
+    const machine = store.snapshots.machine();
     await store.synced();
+    const apps = records.flatMap((record) => ('deletedApp' in record ? [] : record.wanted.id));
+    return { apps, machine };
   } finally {
     store.close();
   }
-  return records.length;
 }
 
-async function readRecords(place: S3Place): Promise<AppRecord[]> {
+/** @throws {Error} naming a record that a newer Cellar wrote */
+async function readRecords(place: S3Place): Promise<TakenRecord[]> {
   const store = new S3Store(place, { deadlineMs: SMALL_MS });
-  const records: AppRecord[] = [];
+  const records: TakenRecord[] = [];
   await each(await store.list(RECORDS), async ({ name }) => {
-    records.push(JSON.parse((await store.read(name)).toString('utf8')) as AppRecord);
+    const record = JSON.parse((await store.read(name)).toString('utf8')) as TakenRecord;
+    if (record.format !== 1) throw new Error(`${name} in the bucket is of a newer Cellar; start that one`);
+    records.push(record);
   });
   return records;
 }

@@ -26,7 +26,9 @@ export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCal
     'GET /apps/:id/buckets': async ({ words }) => {
       const [appId] = words as [string];
       const known = (await storageQueries.places(appId)).buckets;
-      const usage = known.length > 0 && buckets.has(appId) ? await buckets.usage(appId) : [];
+      const hasObjects = known.length > 0 && buckets.has(appId);
+      if (hasObjects) await opened(buckets, appId);
+      const usage = hasObjects ? await buckets.usage(appId) : [];
       return known.map(({ id, binding, storageId }) => {
         const { objects = 0, bytes = 0 } = usage.find(({ bucket }) => bucket === storageId) ?? {};
         return { bucket: id, binding, objects, bytes };
@@ -112,7 +114,7 @@ async function during<T>(
 /** @throws {Refusal} when the bucket of this Cellar does not answer */
 async function opened(buckets: Buckets, appId: string): Promise<string> {
   return buckets.open(appId).catch((error: unknown) => {
-    throw new Refusal(503, 'app_unavailable', reason(error));
+    throw new Refusal(503, 'host_unavailable', reason(error));
   });
 }
 

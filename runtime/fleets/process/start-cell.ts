@@ -27,6 +27,8 @@ export interface CellOptions extends CellPlace {
   workerd: string;
   /** Memory that the process may use (`RUNNER_CELL_MAX_MB`), in MiB. */
   memoryMb: number;
+  /** Whether it is a part of Cellar: then the kernel's limits for apps do not apply. Default: an app's process. */
+  isPart?: boolean;
   /** The environment of the process. Default: none. */
   environment?: Record<string, string>;
   /** Names of the sockets where other apps reach the Worker, by kind of call. Default: none. */
@@ -147,6 +149,7 @@ function startWorkerd(options: CellOptions): Promise<Job> {
   const dataLimitBytes = (options.memoryMb + RESERVED_MB) * MB;
   const environment = { ...options.environment, ...options.cluster?.environment };
   return startProgram({ words, cwd: directory, environment, dataLimitBytes }, ({ pid, exited }) => {
+    if (options.isPart) return;
     endBeforeHost(pid);
     limitCell(pid, exited);
   });

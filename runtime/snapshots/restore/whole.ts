@@ -3,9 +3,17 @@ import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { prepareCopy } from '../../../sqlite/host/snapshots.ts';
 import { contentOf, openFolder, openObjectsFolder } from '../../bucket/app-folder.ts';
-import { claimBucket, readOwner } from '../../bucket/owner.ts';
+import {
+  claimBucket,
+  type FoundOwner,
+  proofOf,
+  readOwner,
+  requireKey,
+  takeBucket,
+} from '../../bucket/owner.ts';
 import type { S3Place } from '../../bucket/place.ts';
 import { takeRecords } from '../../bucket/records/continue.ts';
+import { fetchSecrets } from '../../bucket/records/secrets.ts';
 import type { Store } from '../../bucket/store.ts';
 import { claim, type Layout } from '../../disk/data-directory.ts';
 import { createRepository } from '../../git/repository.ts';
@@ -22,9 +30,10 @@ const IMPORTING = 'importing/';
 /**
  * Restores everything in a snapshot.
  * @param id of a snapshot, or `latest`
- * @param without apps to leave out, by id or slug: they exist afterwards, without code and data
- * @param bucket where apps in the bucket have their data; null without a bucket. Data that is there stays as it is: it is newer
- *   than the snapshot's
+ * @param without apps to leave out, by id or slug: they exist afterwards, without code and data. One that the bucket has whole
+ *   continues from there, and is not reported as left out
+ * @param bucket where apps in the bucket have their data, and its cluster key; null without a bucket. Data that is there stays
+ *   as it is: it is newer than the snapshot's
  * @throws {Unusable}, {NotThere}; then the directory is unchanged
  * @throws {Error} when the directory is not empty
  */
@@ -33,7 +42,7 @@ export async function restoreWhole(
   id: string,
   paths: Layout,
   without: string[],
-  bucket: S3Place | null,
+  bucket: { place: S3Place; clusterKey: string } | null,
 ): Promise<{ head: Head; leftOut: string[] }> {
   const release = claim(paths);
   try {
@@ -41,8 +50,10 @@ export async function restoreWhole(
     assertEmpty(paths);
     const [newest] = (await listSnapshots(store)).reverse();
     const { head, parts } = await readManifest(store, id === 'latest' ? (newest ?? id) : id);
-    const leftOut = partsCalled(without, parts, head.id);
-    const kept = await appsInBucket(head.of, parts, bucket);
+    let leftOut = partsCalled(without, parts, head.id);
+    const owner = bucket && (await requireOwner(head.of, bucket));
+    const kept = await appsInBucket(parts, bucket?.place ?? null);
+    let machine = '';
     const work = join(paths.restoring, 'whole');
     const files = join(work, 'files');
     try {
@@ -61,8 +72,11 @@ export async function restoreWhole(
         throw new Unusable(reason(error));
       }
       const database = join(files, basename(paths.database));
-      if (bucket !== null && (await readOwner(bucket))?.cellar === head.of)
-        await takeRecords(bucket, head.of, database);
+      if (bucket !== null) {
+        const continued = await takeRecords(bucket.place, head.of, database);
+        machine = continued.machine;
+        leftOut = leftOut.filter((part) => !continued.apps.includes(part.id));
+      }
       for (const name of ['repos', 'data', 'releases']) mkdirSync(join(files, name), { recursive: true });
       // Their owners can push to these.
       for (const part of leftOut) await createRepository(join(files, 'repos', `${part.id}.git`));
@@ -71,7 +85,12 @@ export async function restoreWhole(
       throw error;
     }
     // Only now: a restore that failed before must find the bucket unused again.
-    if (bucket !== null) await claimBucket(bucket, { cellar: head.of, hasData: false, proof: null });
+    if (bucket !== null) {
+      const own = { cellar: head.of, machine, proof: proofOf(bucket.clusterKey, head.of) };
+      if (owner === null) await claimBucket(bucket.place, own, false);
+      else await takeBucket(bucket.place, owner, own);
+      await fetchSecrets(bucket.place, paths, bucket.clusterKey);
+    }
     const names = readdirSync(files);
     moveAll(
       work,
@@ -86,21 +105,38 @@ export async function restoreWhole(
 }
 
 /**
- * Returns the apps of a snapshot whose data in the bucket is still there.
- * @throws {Unusable} when the bucket is of another Cellar, does not answer, or is needed and not set
+ * Returns who has the bucket; null for an unused one.
+ * @throws {Unusable} when it is of another Cellar, has another cluster key, or does not answer
  */
-async function appsInBucket(cellar: string, parts: Part[], bucket: S3Place | null): Promise<string[]> {
+async function requireOwner(
+  cellar: string,
+  { place, clusterKey }: { place: S3Place; clusterKey: string },
+): Promise<FoundOwner | null> {
+  try {
+    const owner = await readOwner(place);
+    if (owner === null) return null;
+    if (owner.cellar !== cellar)
+      throw new Error(
+        `the bucket is of another Cellar (${owner.cellar}): set another prefix in RUNNER_BUCKET`,
+      );
+    requireKey(owner, proofOf(clusterKey, cellar), place);
+    return owner;
+  } catch (error) {
+    throw new Unusable(reason(error));
+  }
+}
+
+/**
+ * Returns the apps of a snapshot whose data in the bucket is still there.
+ * @throws {Unusable} when the bucket does not answer, or is needed and not set
+ */
+async function appsInBucket(parts: Part[], bucket: S3Place | null): Promise<string[]> {
   const own = parts.filter(({ files }) => files.some(({ path }) => path.startsWith(IMPORTING)));
   if (own.length === 0) return [];
   if (bucket === null)
     throw new Unusable('the snapshot has apps that keep their data in a bucket: set RUNNER_BUCKET');
   const found: string[] = [];
   try {
-    const owner = await readOwner(bucket);
-    if (owner !== null && owner.cellar !== cellar)
-      throw new Error(
-        `the bucket is of another Cellar (${owner.cellar}): set another prefix in RUNNER_BUCKET`,
-      );
     for (const { id } of own) {
       const folder = { place: bucket, appId: id };
       const hasData = (await contentOf(openFolder(folder))).length > 0;

@@ -14,7 +14,7 @@ import {
 import { join } from 'node:path';
 import { openFolder, openObjectsFolder, R2_OBJECTS } from '../../bucket/app-folder.ts';
 import type { S3Place } from '../../bucket/place.ts';
-import { clusterDirectory, DATABASES } from '../../control/config.ts';
+import { clusterDirectory, DATABASES, isInBucket } from '../../control/config.ts';
 import { loadDatabases } from '../../control/load-databases.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import {
@@ -57,6 +57,8 @@ export type HoldBuckets = (appId: string, isHeld: boolean) => Promise<void>;
 
 /** Directories of an app's data without data of its own. */
 const NOT_DATA = ['alarms'];
+/** The same in the directory of the control plane. */
+const NOT_CONTROL_DATA = ['cluster', 'moving', 'control.capnp', 'worker.js', 'cell.pid'];
 /** Maximum listings of a directory that still gets new files. */
 const ROUNDS = 5;
 const PIECE_BYTES = 256 * 1024;
@@ -93,11 +95,11 @@ export class Capture {
   /** Captures the control plane's database and objects. */
   async control(): Promise<Part> {
     const directory = this.#paths.control;
-    const [inBucket, files] = [clusterDirectory(directory), new Map<string, FileEntry>()];
-    const isInBucket = existsSync(inBucket);
-    if (isInBucket) await loadDatabases(directory);
-    const root = isInBucket ? inBucket : directory;
-    const place = { user: null, theirs: false, skip: isInBucket ? ['do', 'kv'] : ['tmp', 'cluster'] };
+    const files = new Map<string, FileEntry>();
+    const isClustered = isInBucket(directory);
+    if (isClustered) await loadDatabases(directory);
+    const root = isClustered ? clusterDirectory(directory) : directory;
+    const place = { user: null, theirs: false, skip: isClustered ? ['do', 'kv'] : NOT_CONTROL_DATA };
     await this.#storage(root, place, files);
     // A snapshot has them as a control plane on this machine has them: a restore works with a bucket and without.
     const own = this.#pathOf(directory, '');
@@ -105,7 +107,7 @@ export class Capture {
       ...file,
       path: join(own, file.path.slice(this.#pathOf(root, '').length)),
     }));
-    if (isInBucket && DATABASES.some(({ file }) => !list.some(({ path }) => path === join(own, file))))
+    if (isClustered && DATABASES.some(({ file }) => !list.some(({ path }) => path === join(own, file))))
       throw new Error("the control plane's database could not be read from the bucket");
     return { kind: 'control', id: '', slug: '', files: list };
   }

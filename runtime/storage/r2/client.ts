@@ -228,7 +228,7 @@ function refusalOf(
   if (status === 404) return new Refusal(404, 'storage_not_found', 'the bucket has no such object');
   if (status === 412) return new Refusal(409, 'transition_conflict', 'the object was changed meanwhile');
   if (status === 503) return new Refusal(507, 'insufficient_storage', message);
-  if (status === 504) return new Refusal(503, 'app_unavailable', message);
+  if (status === 504) return new Refusal(503, 'host_unavailable', message);
   if (code === 100100) return new Refusal(403, 'quota_exceeded', message);
   if (code === noSuchUpload().code) return new Refusal(404, 'storage_not_found', 'there is no such upload');
   if (status < 500) return new Refusal(400, 'invalid_input', message);

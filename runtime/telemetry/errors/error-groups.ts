@@ -1,6 +1,6 @@
 // Writes errors into groups: finds an error's group and updates it.
 
-import type { ErrorQueries, GroupRow } from '../../../sqlite/telemetry/errors.ts';
+import type { CopiedGroup, ErrorQueries, GroupRow } from '../../../sqlite/telemetry/errors.ts';
 import type { ErrorContext } from '../../../sqlite/telemetry/occurrences.ts';
 import { Recent } from '../store/recent.ts';
 import type { ErrorBounds } from './error-bounds.ts';
@@ -79,6 +79,20 @@ export class ErrorGroups {
       throw error;
     }
     return [...this.#changed.values()];
+  }
+
+  /** Adds a group of another machine. Call it in a transaction. @returns the group; null when the app has too many */
+  add({ hours, ...copied }: CopiedGroup): GroupRow | null {
+    const found = this.#queries.find(copied.app_id, copied.fingerprint);
+    if (found === undefined && this.#queries.count(copied.app_id) >= APP_GROUPS) return null;
+    const change = this.nextChange();
+    const group = found
+      ? { ...found, ...joined(found, copied), change }
+      : { id: this.#queries.insert({ ...copied, change }), ...copied, change };
+    if (found) this.#queries.update(group);
+    const forgotten = Math.floor(Date.now() / HOUR_MS) - HOURS;
+    for (const { hour, count } of hours) this.#queries.addHour(group.id, hour, count, forgotten);
+    return group;
   }
 
   forget(appId: string): void {
@@ -212,4 +226,18 @@ export class ErrorGroups {
     this.#lastChange = Math.max(this.#lastChange + 1, Date.now() * CHANGES_PER_MS);
     return this.#lastChange;
   }
+}
+
+/** Returns what changes in a group when it continues an earlier one: its count, its beginning, and a status that people set. */
+function joined(group: GroupRow, earlier: Omit<GroupRow, 'id' | 'change'>): Partial<GroupRow> {
+  const sums = {
+    count: group.count + earlier.count,
+    first_seen_at: Math.min(group.first_seen_at, earlier.first_seen_at),
+    first_release: earlier.first_release,
+  };
+  if (group.status !== 'open') return sums;
+  const { status, resolved_release, regressed_at } = earlier;
+  const isNewer = (group.last_release ?? '') > (resolved_release ?? '');
+  if (status === 'resolved' && isNewer) return { ...sums, regressed_at: group.first_seen_at };
+  return { ...sums, status, resolved_release, regressed_at };
 }

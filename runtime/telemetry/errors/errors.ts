@@ -1,5 +1,6 @@
 // Groups the errors of apps: those that their Workers report, and the ends of their processes.
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Database } from 'better-sqlite3';
 import type { GroupedError } from '../../../handlers/contract/telemetry/grouped-errors.ts';
 import {
   ERRORS_MIGRATIONS,
@@ -8,12 +9,14 @@ import {
   type GroupRow,
   type GroupStatus,
 } from '../../../sqlite/telemetry/errors.ts';
+import type { CopySource } from '../copies/source.ts';
 import { Listeners } from '../listeners.ts';
 import { idAt } from '../logs/log-rows.ts';
 import { type Answers, AskRefusal, type Part } from '../part.ts';
 import type { Asks, Batch, FollowKind, OpenGroup, StreamPiece, ThreadOptions } from '../protocol.ts';
 import type { Store } from '../store/store.ts';
 import { ErrorBounds, type ErrorBoundsOptions } from './error-bounds.ts';
+import { ErrorCopies } from './error-copies.ts';
 import { ErrorGroups, type Occurrence } from './error-groups.ts';
 import { ErrorIntake, type ErrorIntakeOptions, type ErrorReport } from './error-intake.ts';
 import { type ErrorFollow, ErrorListener } from './error-listener.ts';
@@ -56,6 +59,7 @@ export class Errors implements Part {
   #dropped = 0;
   /** By app, the number of errors without details. */
   #unreported = new Map<string, number>();
+  readonly #database: Database;
   readonly #queries: ErrorQueries;
   readonly #groups: ErrorGroups;
   readonly #bounds: ErrorBounds;
@@ -76,9 +80,9 @@ export class Errors implements Part {
     onGroups: (groups: OpenGroup[]) => void = () => {},
   ) {
     this.#onGroups = onGroups;
-    const database = store.open('errors', ERRORS_MIGRATIONS);
-    this.#queries = errorQueries(database);
-    this.#bounds = new ErrorBounds(database, this.#queries, bounds);
+    this.#database = store.open('errors', ERRORS_MIGRATIONS);
+    this.#queries = errorQueries(this.#database);
+    this.#bounds = new ErrorBounds(this.#database, this.#queries, bounds);
     this.#intake = new ErrorIntake({
       stacks,
       onOccurrence: (occurrence) => {
@@ -225,6 +229,16 @@ export class Errors implements Part {
       }),
     );
     return { ...shownGroup(this.#queries, group), occurrences };
+  }
+
+  /** Returns the copies of groups. */
+  copies(): CopySource {
+    return new ErrorCopies(this.#database, this.#queries, (groups) => {
+      for (const copied of groups) {
+        const group = this.#groups.add(copied);
+        if (group !== null) this.#show(group, group.status);
+      }
+    });
   }
 
   async #linesAround(appId: string, at: number, traceId: string) {

@@ -68,6 +68,21 @@ export class Buckets {
     return given;
   }
 
+  /** Adds a bucket of another machine to the table. Everything must be written before. Call `reset` after the transaction. */
+  add(appId: string, at: number, row: BucketRow): void {
+    const bucket = emptyBucket();
+    const found = this.#rows.find(appId, at);
+    if (found !== undefined) addRow(bucket, found);
+    addRow(bucket, row);
+    this.#rows.save(appId, at, toRow(bucket));
+  }
+
+  /** Reads buckets from the table again. */
+  reset(): void {
+    this.#last = null;
+    this.#cached.clear();
+  }
+
   /** Stored buckets from `from` on and before `to`. */
   range(appId: string, from: number, to: number): (BucketRow & { at: number })[] {
     return this.#rows.range(appId, from, to);

@@ -1,12 +1,19 @@
 // Figures of each app: minute buckets for recent times, hour buckets before.
 import type { Database } from 'better-sqlite3';
 import type { Result } from '../../../handlers/contract/index.ts';
-import { bucketQueries, METRICS_MIGRATIONS, writtenQueries } from '../../../sqlite/telemetry/buckets.ts';
+import {
+  type BucketTable,
+  bucketQueries,
+  METRICS_MIGRATIONS,
+  writtenQueries,
+} from '../../../sqlite/telemetry/buckets.ts';
 import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
+import type { CopySource } from '../copies/source.ts';
 import type { Immediate, Part, Taken } from '../part.ts';
 import type { Asks, ThreadOptions } from '../protocol.ts';
 import type { Store } from '../store/store.ts';
 import { addRequest, addRow, addUsage, emptyBucket } from './bucket.ts';
+import { BucketCopies } from './bucket-copies.ts';
 import { Buckets } from './buckets.ts';
 import { percentiles, total } from './histogram.ts';
 
@@ -17,6 +24,8 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 /** Retention of minute buckets. Older times have hour buckets. */
 const MINUTES_KEPT_MS = 74 * HOUR_MS;
+/** Copies of minutes are removed before the minutes of an hour are: a copy has all or none of them. */
+const MINUTES_COPIED_MS = 73 * HOUR_MS;
 /** In an overview: number of separate hours, and the time that counts as now. */
 const OVERVIEW_HOURS = 24;
 const PRESENT_MS = 2 * MINUTE_MS;
@@ -119,6 +128,28 @@ export class Metrics implements Part {
 
   apps(): string[] {
     return this.#written.apps();
+  }
+
+  /** Returns the copies of hours and minutes. */
+  copies(): CopySource[] {
+    const minutesMs = Math.min(MINUTES_COPIED_MS, this.#retentionMs);
+    const of = (table: BucketTable, buckets: Buckets, periodMs: number, keptMs: number) =>
+      new BucketCopies(this.#database, table, {
+        periodMs,
+        keptMs,
+        add: (rows) => {
+          for (const { app_id, at, ...row } of rows) {
+            buckets.add(app_id, at, row);
+            this.#written.save(app_id, Date.now());
+          }
+        },
+        flush: () => this.flush(),
+        reset: () => buckets.reset(),
+      });
+    return [
+      of('hours', this.#hours, DAY_MS, this.#retentionMs),
+      of('minutes', this.#minutes, HOUR_MS, minutesMs),
+    ];
   }
 
   #overview(appId: string, now: number): Asks['metrics/overview']['answer'][string] {

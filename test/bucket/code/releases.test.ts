@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
 import { BucketReleases } from '../../../runtime/bucket/code/bucket-releases.ts';
 import { closeTransfers } from '../../../runtime/bucket/code/code-folder.ts';
@@ -16,7 +16,7 @@ after(closeTransfers);
 const FOLDER = 'of/cellar/apps/app1/releases/';
 
 /** Opens the releases as a host does at its start. */
-function openReleases(t: TestContext, store: MemoryStore) {
+function openReleases(t: TestContext, store: MemoryStore, { appId = 'app1', owner = 'ada' } = {}) {
   const root = temporaryDirectory(t);
   const scratch = join(root, 'builds');
   mkdirSync(scratch);
@@ -24,7 +24,7 @@ function openReleases(t: TestContext, store: MemoryStore) {
   const state = { isDeleted: false };
   const open = () =>
     new BucketReleases({
-      ...{ place: store.place('of/cellar/'), appId: 'app1', directory, scratch },
+      ...{ place: store.place('of/cellar/'), appId, owner: () => owner, directory, scratch },
       ready: async () => {},
       isDeleted: () => state.isDeleted,
     });
@@ -86,6 +86,48 @@ test('a release of before is stored when it is used, and others are removed', as
   await eventually(() => stored(store).length === 3, 'it is stored');
   await releases.keepOnly(new Set(['d2', 'd3']));
   assert.deepEqual(stored(store).sort(), ['d2.tar.gz', 'd3.tar.gz']);
+});
+
+test('transfers of one account that hang do not keep others waiting', async (t) => {
+  await using store = await new MemoryStore().start();
+  const others = openReleases(t, store, { appId: 'app2', owner: 'grace' });
+  const { open, place } = openReleases(t, store);
+  others.place('d1');
+  const slow = Array.from({ length: 8 }, (_, n) => `${n}-slow`);
+  for (const id of slow) place(id);
+  const releases = open();
+  store.faults = { hangsAfter: '-slow.tar.gz' };
+  const leaving = new AbortController();
+  const storing = slow.map((id) => releases.store(id, leaving.signal).catch(() => {}));
+  await eventually(() => store.hanging === 4, 'the account has all its places');
+  await others.open().store('d1');
+  assert.equal(store.hanging, 4);
+  leaving.abort();
+  await Promise.all(storing);
+});
+
+test('a release on its way does not bring back the folder of a deleted app', async (t) => {
+  await using store = await new MemoryStore().start();
+  const { open, place, directory, state } = openReleases(t, store);
+  place('d1');
+  await open().store('d1');
+  await rm(dirname(directory('d1')), { recursive: true });
+  store.faults = { delayMs: 200 };
+  const loading = open().load('d1');
+  loading.catch(() => {});
+  await eventually(() => store.asked.some(({ method }) => method === 'GET'), 'it is on its way');
+  state.isDeleted = true;
+  await assert.rejects(loading, /the app was deleted/);
+  assert.ok(!existsSync(dirname(directory('d1'))));
+});
+
+test('a release that this machine cannot pack is not blamed on the bucket', async (t) => {
+  await using store = await new MemoryStore().start();
+  const { open } = openReleases(t, store);
+  await assert.rejects(
+    open().store('none'),
+    /^Error: the release could not be packed on this machine: .*tar/s,
+  );
 });
 
 test('a bucket that refuses a release is named, and a deleted app gets none', async (t) => {

@@ -64,6 +64,16 @@ test('nothing of the objects is on the disk, and the next service finds them in 
   assert.deepEqual([usage!.bucket, usage!.objects, usage!.bytes > 3 * 2 ** 20], ['main', 2, true]);
 });
 
+test('while the bucket is away, the API says so', async (t) => {
+  const { buckets, store } = await startRemoteBuckets(t);
+  const client = new BucketClient(await buckets.open(APP_ID), 'main');
+  store.faults = { isBusy: true };
+  await assert.rejects(client.head('k'), {
+    ...{ status: 503, code: 'host_unavailable' },
+    message: /^The bucket of this Cellar does not answer/,
+  });
+});
+
 test('of concurrent conditional puts one succeeds, and unconditional ones leave one object', async (t) => {
   const { store, names } = await startStore(t);
   const contents = Array.from({ length: 8 }, (_, n) => Buffer.alloc(20_000, `${n}`));

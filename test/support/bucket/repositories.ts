@@ -18,6 +18,7 @@ export async function bucketRemote(
   const open = () =>
     new BucketRepository({
       ...{ place: store.place('of/cellar/'), appId: 'app1', path: join(directory, 'app.git') },
+      owner: () => 'ada',
       ready: async () => {},
       isDeleted: () => false,
     });

@@ -8,6 +8,7 @@ export function bucketSettings({ endpoint, region, bucket, prefix, accessKey, se
     RUNNER_BUCKET_REGION: region,
     RUNNER_BUCKET_ACCESS_KEY: accessKey,
     RUNNER_BUCKET_SECRET_KEY: secretKey,
+    RUNNER_CLUSTER_KEY: 'c'.repeat(64),
     RUNNER_SNAPSHOT_EVERY_H: '0',
   };
 }

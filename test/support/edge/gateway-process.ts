@@ -36,6 +36,7 @@ if (telemetryPath !== undefined) {
     directory: telemetryPath,
     retentionDays: 30,
     otlp: null,
+    bucket: null,
     releases: '/nowhere',
     fleetLog: 'error',
   });

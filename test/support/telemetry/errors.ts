@@ -85,6 +85,7 @@ export function openErrors(
     bytesOf,
     directory,
     inUse: () => store.inUse(),
+    close: () => store.close(),
     refuse: store.refuse,
   };
 }

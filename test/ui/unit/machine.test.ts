@@ -2,7 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { browserOf } from '../../../ui/models/account/account.ts';
-import { attention, type HostStats, memoryParts, type Stats } from '../../../ui/models/machine.ts';
+import {
+  attention,
+  bucketCost,
+  type HostStats,
+  memoryParts,
+  type Stats,
+} from '../../../ui/models/machine.ts';
 
 const MB = 2 ** 20;
 const app = (slug: string, memory: number | null) => ({
@@ -89,4 +95,10 @@ test('names browsers from their user agents', () => {
   assert.equal(browserOf(linux), 'Firefox on Linux');
   assert.equal(browserOf(mac), 'Chrome on macOS');
   assert.equal(browserOf(null), 'Unknown');
+});
+
+test('says what the bucket costs, or why there is no estimate', () => {
+  const bucket = { problem: null, apps: [], monthly_usd: 1234.5 };
+  assert.equal(bucketCost(bucket), 'About $1,234.50 a month, with the control plane');
+  assert.match(bucketCost({ ...bucket, monthly_usd: null }), /^No estimate/);
 });

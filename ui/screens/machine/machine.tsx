@@ -1,9 +1,16 @@
 // State of the machine: memory by app, disk, and wake times.
 import type { ComponentChildren } from 'preact';
 import { Head } from '../../layout/head.tsx';
-import { attention, type HostStats, machineModel, memoryParts, type Stats } from '../../models/machine.ts';
+import {
+  attention,
+  bucketCost,
+  type HostStats,
+  machineModel,
+  memoryParts,
+  type Stats,
+} from '../../models/machine.ts';
 import { Link } from '../../parts/controls/button.tsx';
-import { bytes, count, duration, NONE, percent, plural } from '../../parts/format.ts';
+import { bytes, count, dollars, duration, NONE, percent, plural } from '../../parts/format.ts';
 import { IconTriangleAlert } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
 import { Loaded, Notice } from '../../parts/status/states.tsx';
@@ -36,6 +43,7 @@ export default function Machine() {
             {all.host && <Figures all={all} host={all.host} />}
             {all.host && <Memory host={all.host} />}
             {all.host && <Apps host={all.host} />}
+            {all.host?.bucket && <Bucket bucket={all.host.bucket} />}
             {all.host && <Rest all={all} host={all.host} />}
           </div>
         )}
@@ -160,6 +168,45 @@ function Apps({ host: { apps } }: { host: HostStats }) {
           { name: 'Disk', number: true, label: 'disk', cell: (app) => bytes(app.disk_bytes) },
         ]}
       />
+    </section>
+  );
+}
+
+type BucketStats = NonNullable<HostStats['bucket']>;
+
+function Bucket({ bucket }: { bucket: BucketStats }) {
+  return (
+    <section class="panel" aria-labelledby="bucket">
+      <header>
+        <h2 id="bucket">Requests to the bucket</h2>
+        <span class="muted">{bucketCost(bucket)}</span>
+      </header>
+      {bucket.apps.length > 0 && (
+        <Table
+          label="Requests to the bucket"
+          rows={bucket.apps.slice(0, 50)}
+          keyOf={({ id }) => id}
+          columns={[
+            {
+              name: 'App',
+              wide: true,
+              cell: ({ slug }: BucketStats['apps'][number]) => (
+                <Link to={{ name: 'overview', app: slug.split('--').at(-1)! }} class="main-cell">
+                  {slug}
+                </Link>
+              ),
+            },
+            { name: 'Writes', number: true, label: 'writes', cell: ({ writes }) => count(writes) },
+            { name: 'Reads', number: true, label: 'reads', cell: ({ reads }) => count(reads) },
+            {
+              name: 'A month',
+              number: true,
+              label: 'cost of a month',
+              cell: ({ monthly_usd }) => dollars(monthly_usd),
+            },
+          ]}
+        />
+      )}
     </section>
   );
 }

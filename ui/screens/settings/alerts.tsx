@@ -24,6 +24,7 @@ const KINDS: readonly (readonly [Kind, string])[] = [
   ['disk', 'The disk of the machine has too little free space'],
   ['certificate', 'A domain gets no certificate'],
   ['snapshot', 'A snapshot of the app is damaged'],
+  ['bucket', 'The bucket does not answer, or answers again'],
 ];
 const SHORT: Record<Kind, string> = {
   error: 'errors',
@@ -33,6 +34,7 @@ const SHORT: Record<Kind, string> = {
   disk: 'disk',
   certificate: 'certificates',
   snapshot: 'snapshots',
+  bucket: 'bucket',
 };
 
 export default function Alerts({ app }: { app: string }) {

@@ -18,10 +18,13 @@ import { Conflict, type ObjectClient } from './object-client.ts';
 import { type ObjectRecord, recordName, type StoredBlob } from './records.ts';
 
 const PAGE = 100;
+/** The index once its objects are in the bucket, and the same when some of them could not be moved. */
+const MOVED = `${INDEX}.moved`;
+const LEFT = `${INDEX}.left`;
 
 /**
  * Moves all objects; unfinished uploads are dropped. An interrupted move is continued by the next call. Objects that are in the
- * bucket already stay.
+ * bucket already stay. If the bucket cannot have the name of an object, all files stay on the disk.
  * @param directory of the app's buckets
  * @throws {R2Error} when the bucket does not answer
  */
@@ -29,22 +32,29 @@ export async function moveIn(directory: string, client: ObjectClient): Promise<v
   const path = join(directory, INDEX);
   if (existsSync(path)) {
     const index = openObjectIndex(path);
-    let count = 0;
+    let moved = 0;
+    let left = 0;
     try {
       for (const { bucket } of index.usage())
         for (const object of objectsOf(index, bucket)) {
-          await moveObject(client, object, index.blobs(object.version), join(directory, BLOBS));
-          count++;
+          const blobs = index.blobs(object.version);
+          if (await moveObject(client, object, blobs, join(directory, BLOBS))) moved++;
+          else left++;
         }
     } finally {
       index.close();
     }
     // Without its index, nothing is moved again over newer objects.
-    await rename(path, `${path}.moved`);
+    await rename(path, join(directory, left > 0 ? LEFT : MOVED));
     await syncFile(directory);
-    log('info', 'R2 objects were moved from the disk into the bucket', { directory, objects: count });
+    log('info', 'R2 objects were moved from the disk into the bucket', { directory, objects: moved });
+    if (left > 0)
+      log('error', 'R2 objects were not moved into the bucket: their index and files stay on the disk', {
+        ...{ directory, index: LEFT, objects: left },
+      });
   }
-  for (const name of [BLOBS, ...['-wal', '-shm', '.moved'].map((suffix) => INDEX + suffix)])
+  if (existsSync(join(directory, LEFT))) return;
+  for (const name of [BLOBS, `${INDEX}-wal`, `${INDEX}-shm`, MOVED])
     await rm(join(directory, name), { recursive: true, force: true });
 }
 
@@ -58,19 +68,20 @@ function* objectsOf(index: ObjectIndex, bucket: string): Generator<ObjectRow> {
   }
 }
 
+/** @returns whether the bucket can have the object's name: else it is not moved */
 async function moveObject(
   client: ObjectClient,
   { bucket, key, ...object }: ObjectRow,
   blobs: BlobRow[],
   directory: string,
-): Promise<void> {
+): Promise<boolean> {
   const name = recordName(bucket, key.toString('utf8'));
   if (client.room(name) < 0) {
     log('error', 'an R2 object stays behind: its name is too long for the bucket', {
       bucket,
       key: key.toString(),
     });
-    return;
+    return false;
   }
   const moved: StoredBlob[] = [];
   let inline: string | undefined;
@@ -91,4 +102,5 @@ async function moveObject(
   await client.write(name, bytes, { ifNoneMatch: true }).catch((error: unknown) => {
     if (!(error instanceof Conflict)) throw error;
   });
+  return true;
 }

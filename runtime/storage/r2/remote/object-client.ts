@@ -167,7 +167,7 @@ export class ObjectClient {
       } catch (error) {
         throw broken ?? away(error);
       } finally {
-        watch.end();
+        watch.finish();
       }
     });
   }

@@ -1,0 +1,44 @@
+// What the requests to a bucket cost.
+
+/** US dollars per million requests. Lists are writes. */
+export interface BucketPrices {
+  writes: number;
+  reads: number;
+  deletes: number;
+}
+
+const R2: BucketPrices = { writes: 4.5, reads: 0.36, deletes: 0 };
+/** Counts of a shorter time say little about a month. */
+const ENOUGH_MS = 3_600_000;
+const MONTH_MS = 30 * 24 * 3_600_000;
+
+/** Returns the prices in the settings, or else R2's for a bucket there; null for another store. */
+export function bucketPrices({
+  RUNNER_BUCKET_PRICES,
+  RUNNER_BUCKET_ENDPOINT,
+}: {
+  RUNNER_BUCKET_PRICES: BucketPrices | null;
+  RUNNER_BUCKET_ENDPOINT: string;
+}): BucketPrices | null {
+  if (RUNNER_BUCKET_PRICES !== null) return RUNNER_BUCKET_PRICES;
+  const host = URL.parse(RUNNER_BUCKET_ENDPOINT)?.hostname ?? '';
+  return host.endsWith('.r2.cloudflarestorage.com') ? R2 : null;
+}
+
+/**
+ * Returns the cost of 30 days of such requests, in US dollars and whole cents; null when it cannot be estimated.
+ * @param elapsedMs the time of the requests: at least an hour
+ */
+export function monthlyCost(
+  counts: readonly Record<keyof BucketPrices, number>[],
+  prices: BucketPrices | null,
+  elapsedMs: number,
+): number | null {
+  if (prices === null || elapsedMs < ENOUGH_MS) return null;
+  const cost = counts.reduce(
+    (sum, { writes, reads, deletes }) =>
+      sum + writes * prices.writes + reads * prices.reads + deletes * prices.deletes,
+    0,
+  );
+  return Math.round((100 * (cost / 1e6) * MONTH_MS) / elapsedMs) / 100;
+}

@@ -1,0 +1,90 @@
+// The secrets of this Cellar in the bucket, encrypted with the cluster key: another machine needs them to decrypt the secrets of apps,
+// and to accept the same keys and sessions.
+import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { type Layout, writeAtomic } from '../../disk/data-directory.ts';
+import type { S3Place } from '../place.ts';
+import { S3Store, SMALL_MS } from '../s3-store.ts';
+import { MissingObject } from '../store.ts';
+
+const NAME = 'secrets.json';
+const CIPHER = 'aes-256-gcm';
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+/** Writes the secrets, unless the bucket has the same. */
+export async function storeSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
+  const secrets = JSON.stringify(
+    Object.fromEntries(
+      filesOf(paths)
+        .filter((path) => existsSync(path))
+        .map((path) => [basename(path), readFileSync(path, 'utf8').trim()]),
+    ),
+  );
+  if ((await read(place, clusterKey)) === secrets) return;
+  await storeOf(place).write(NAME, seal(secrets, clusterKey));
+}
+
+/**
+ * Writes the secrets of the bucket into a data directory, except those that it has.
+ * @throws {Error} when they were encrypted with another cluster key
+ */
+export async function fetchSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
+  const found = await read(place, clusterKey);
+  if (found === null) return;
+  const secrets = JSON.parse(found) as Record<string, string>;
+  for (const path of filesOf(paths)) {
+    const secret = secrets[basename(path)];
+    if (secret !== undefined && !existsSync(path)) writeAtomic(path, `${secret}\n`);
+  }
+}
+
+function filesOf({ token, apiKey, alertKey, secretsKey, signInKey, hostSecret }: Layout): string[] {
+  return [token, apiKey, alertKey, secretsKey, signInKey, hostSecret];
+}
+
+async function read(place: S3Place, clusterKey: string): Promise<string | null> {
+  const found = await storeOf(place)
+    .read(NAME)
+    .catch((error: unknown) => {
+      if (error instanceof MissingObject) return null;
+      throw error;
+    });
+  return found && open(found, clusterKey);
+}
+
+function seal(text: string, clusterKey: string): Buffer<ArrayBuffer> {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(CIPHER, keyOf(clusterKey), nonce);
+  const encrypted = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
+  const sealed = Buffer.concat([nonce, cipher.getAuthTag(), encrypted]).toString('base64');
+  return Buffer.from(`${JSON.stringify({ format: 1, sealed })}\n`);
+}
+
+/** @throws {Error} */
+function open(bytes: Buffer, clusterKey: string): string {
+  try {
+    const { format, sealed } = JSON.parse(bytes.toString('utf8')) as { format: number; sealed: string };
+    if (format !== 1) throw new Error('a newer Cellar wrote them');
+    const all = Buffer.from(sealed, 'base64');
+    const tagEnd = NONCE_BYTES + TAG_BYTES;
+    const decipher = createDecipheriv(CIPHER, keyOf(clusterKey), all.subarray(0, NONCE_BYTES), {
+      authTagLength: TAG_BYTES,
+    });
+    decipher.setAuthTag(all.subarray(NONCE_BYTES, tagEnd));
+    return decipher.update(all.subarray(tagEnd), undefined, 'utf8') + decipher.final('utf8');
+  } catch {
+    throw new Error(
+      `the secrets of this Cellar in the bucket (${NAME}) cannot be decrypted: set RUNNER_CLUSTER_KEY as it was`,
+    );
+  }
+}
+
+function keyOf(clusterKey: string): Buffer {
+  return createHmac('sha256', clusterKey).update('secrets').digest();
+}
+
+function storeOf(place: S3Place): S3Store {
+  return new S3Store(place, { deadlineMs: SMALL_MS });
+}

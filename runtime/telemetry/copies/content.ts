@@ -1,0 +1,43 @@
+// The content of a copy: rows as compressed JSON.
+import { hash } from 'node:crypto';
+import { promisify } from 'node:util';
+import { gunzip, gzip } from 'node:zlib';
+
+const FORMAT = 1;
+/** Maximum bytes of the JSON of a copy. */
+const BYTES_MAX = 64 * 1024 * 1024;
+
+const compress = promisify(gzip);
+const decompress = promisify(gunzip);
+
+/** A row as JSON has it. */
+export interface CopiedRow {
+  app_id: string;
+  [column: string]: unknown;
+}
+
+export function textOf(rows: CopiedRow[]): string {
+  return JSON.stringify({ format: FORMAT, rows });
+}
+
+/** Returns a hash that is the same for the same rows. */
+export function hashOf(text: string): string {
+  return hash('sha256', text);
+}
+
+export async function pack(text: string): Promise<Buffer<ArrayBuffer>> {
+  return Buffer.from(await compress(text));
+}
+
+/** @throws {Error} when it is damaged, or of a newer Cellar */
+export async function unpack(bytes: Uint8Array): Promise<{ rows: CopiedRow[]; hash: string }> {
+  const text = (await decompress(bytes, { maxOutputLength: BYTES_MAX })).toString('utf8');
+  const { format, rows } = JSON.parse(text) as { format?: unknown; rows?: unknown };
+  if (format !== FORMAT) throw new Error(`its format is ${format}, and this Cellar knows ${FORMAT}`);
+  if (!Array.isArray(rows) || !rows.every(isRow)) throw new Error('it has no rows');
+  return { rows, hash: hashOf(text) };
+}
+
+function isRow(row: unknown): row is CopiedRow {
+  return typeof row === 'object' && row !== null && 'app_id' in row && typeof row.app_id === 'string';
+}

@@ -1,0 +1,169 @@
+// Copies figures and error groups to the bucket once a minute, and loads them on an empty machine. Nothing waits for it.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { bucketUrl } from '../../bucket/client.ts';
+import type { S3Place } from '../../bucket/place.ts';
+import { S3Store } from '../../bucket/s3-store.ts';
+import { MissingObject } from '../../bucket/store.ts';
+import { reason } from '../../log.ts';
+import type { Part } from '../part.ts';
+import { type CopiedRow, hashOf, pack, textOf, unpack } from './content.ts';
+import { COPIES, type CopySource } from './source.ts';
+
+const EVERY_MS = 60_000;
+/** Pause after each object, in ms: the thread has more to do. */
+const PAUSE_MS = 20;
+/** Timeout of one attempt of a request, in ms. */
+const DEADLINE_MS = 30_000;
+/** At the end, the longest wait for the last copies, in ms. */
+const CLOSE_MS = 1_000;
+/** In place of the hash of an object that cannot be loaded. */
+const UNREADABLE = 'unreadable';
+
+export interface CopiesOptions {
+  place: S3Place;
+  sources: CopySource[];
+  /** Called when copying fails; it is tried again. */
+  onTrouble: (message: string, error: string) => void;
+}
+
+export class Copies implements Part {
+  readonly name = 'copies';
+  readonly answers = {};
+  readonly dropped = {};
+  readonly #options: CopiesOptions;
+  readonly #store: S3Store;
+  readonly #where: string;
+  readonly #closing = new AbortController();
+  #running: Promise<void> | null = null;
+  /** Apps deleted while copies are being loaded. */
+  readonly #forgotten = new Set<string>();
+  #forgets = 0;
+
+  constructor(options: CopiesOptions) {
+    this.#options = options;
+    this.#store = new S3Store(options.place, { deadlineMs: DEADLINE_MS });
+    this.#where = `${bucketUrl(options.place)}/${options.place.prefix}`;
+  }
+
+  /** Begins: the bucket is this Cellar's. Further calls do nothing. */
+  start(): void {
+    this.#running ??= this.#run();
+  }
+
+  forget(appId: string): boolean {
+    this.#forgets++;
+    if (!this.#isLoaded) this.#forgotten.add(appId);
+    for (const source of this.#options.sources) source.forget?.(appId);
+    return false;
+  }
+
+  /** Copies what has changed last, for a second at most. */
+  async close(): Promise<void> {
+    if (this.#running === null) return;
+    this.#closing.abort();
+    const last = this.#running.then(async () => {
+      if (this.#isLoaded) await this.#copy();
+    });
+    await Promise.race([last.catch(() => {}), sleep(CLOSE_MS, undefined, { ref: false })]);
+  }
+
+  /** Loads what the bucket has, if that was not done yet, and copies what has changed. @throws {Error} */
+  async round(): Promise<void> {
+    await this.#load();
+    await this.#copy();
+  }
+
+  get #isLoaded(): boolean {
+    return this.#options.sources.every(({ copies, folder }) => copies.place(folder) === this.#where);
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      await this.round().catch((error: unknown) => {
+        if (!signal.aborted)
+          this.#options.onTrouble('the bucket has no new copies; it is tried again', reason(error));
+      });
+      await sleep(EVERY_MS, undefined, { signal, ref: false }).catch(() => {});
+    }
+  }
+
+  async #load(): Promise<void> {
+    const { sources } = this.#options;
+    if (this.#isLoaded) return;
+    const all = await this.#store.list(COPIES);
+    const names = all.map(({ name }) => name).sort();
+    for (const source of sources) {
+      const { copies, folder } = source;
+      const place = copies.place(folder);
+      if (place === null) {
+        // The newest first: people look at these.
+        for (const name of names.filter((name) => source.has(name)).reverse())
+          if (copies.hash(name) === null) await this.#loadOne(source, name);
+      } else if (place !== this.#where) copies.clear(folder);
+      copies.setPlace(folder, this.#where);
+    }
+    this.#forgotten.clear();
+  }
+
+  async #loadOne(source: CopySource, name: string): Promise<void> {
+    this.#closing.signal.throwIfAborted();
+    if (source.isOld(name, Date.now())) return source.copies.save(name, '');
+    const bytes = await this.#store.read(name).catch((error: unknown) => {
+      if (error instanceof MissingObject) return null;
+      throw error;
+    });
+    if (bytes === null) return;
+    try {
+      const { rows, hash } = await unpack(bytes);
+      const kept = rows.filter(({ app_id }) => !this.#forgotten.has(app_id));
+      source.take(name, kept, kept.length === rows.length ? hash : '');
+    } catch (error) {
+      if (!isOfContent(error)) throw error;
+      source.copies.save(name, UNREADABLE);
+      this.#options.onTrouble(`${name} cannot be loaded`, reason(error));
+    }
+    await sleep(PAUSE_MS);
+  }
+
+  async #copy(): Promise<void> {
+    const now = Date.now();
+    for (const source of this.#options.sources) {
+      for (const folder of source.changed(now)) {
+        let parts = 0;
+        for (const rows of source.parts(folder)) await this.#copyOne(source, nameOf(folder, parts++), rows);
+        for (const name of source.copies.names(folder))
+          if (name >= nameOf(folder, parts)) await this.#remove(source, name);
+      }
+      source.copied?.();
+      for (const name of source.copies.names(source.folder))
+        if (source.isOld(name, now)) await this.#remove(source, name);
+    }
+  }
+
+  async #copyOne({ copies }: CopySource, name: string, rows: CopiedRow[]): Promise<void> {
+    const text = textOf(rows);
+    const hash = hashOf(text);
+    if (copies.hash(name) === hash) return;
+    const forgets = this.#forgets;
+    await this.#store.write(name, await pack(text));
+    // An app that was deleted meanwhile may be in the copy.
+    copies.save(name, forgets === this.#forgets ? hash : '');
+    await sleep(PAUSE_MS);
+  }
+
+  async #remove({ copies }: CopySource, name: string): Promise<void> {
+    await this.#store.remove(name);
+    copies.delete(name);
+  }
+}
+
+function nameOf(folder: string, part: number): string {
+  return `${folder}${String(part).padStart(4, '0')}.json.gz`;
+}
+
+/** Whether an error of loading comes from the object, and not from the disk. */
+function isOfContent(error: unknown): boolean {
+  const { code = '' } = error as { code?: string };
+  return !code.startsWith('SQLITE_') || code.startsWith('SQLITE_CONSTRAINT');
+}

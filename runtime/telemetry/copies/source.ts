@@ -1,0 +1,27 @@
+// Rows of telemetry that are copied to the bucket.
+import type { CopyQueries } from '../../../sqlite/telemetry/copies.ts';
+import type { CopiedRow } from './content.ts';
+
+/** Folder of all copies, below the prefix of the bucket. */
+export const COPIES = 'telemetry/';
+
+/** The copies of one table. Its folder has folders of periods or ids, each with numbered objects. */
+export interface CopySource {
+  /** Such as `telemetry/minutes/`. */
+  readonly folder: string;
+  readonly copies: CopyQueries;
+  /** Returns the folders that may have changed since they were copied, the oldest first. */
+  changed(now: number): string[];
+  /** Returns the rows of a folder, those of each object at once. The same rows give the same objects. */
+  parts(folder: string): Iterable<CopiedRow[]>;
+  /** Everything that `changed` returned last is copied. */
+  copied?(): void;
+  /** Whether an object of the bucket is one of these copies. */
+  has(name: string): boolean;
+  /** Whether an object is too old to be kept. */
+  isOld(name: string, now: number): boolean;
+  /** Adds rows of an object to the table, all or none, with the object's hash. */
+  take(name: string, rows: CopiedRow[], hash: string): void;
+  /** The rows of an app are about to be removed. */
+  forget?(appId: string): void;
+}

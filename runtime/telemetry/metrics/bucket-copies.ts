@@ -1,0 +1,101 @@
+// Copies of minute or hour buckets: an object has the rows of a period of all apps, or a part of them.
+import type { Database } from 'better-sqlite3';
+import { type BucketTable, bucketQueries, type CopiedBucket } from '../../../sqlite/telemetry/buckets.ts';
+import { type CopyQueries, copyQueries } from '../../../sqlite/telemetry/copies.ts';
+import type { CopiedRow } from '../copies/content.ts';
+import { COPIES, type CopySource } from '../copies/source.ts';
+
+const HOUR_MS = 3_600_000;
+/** Rows of an object. */
+const ROWS = 2_000;
+/** Characters of a time in ISO format, up to its day and its hour. */
+const DAY_LENGTH = '2026-01-01'.length;
+const HOUR_LENGTH = '2026-01-01T00'.length;
+
+export interface BucketCopiesOptions {
+  /** Length of a period: an hour or a day. */
+  periodMs: number;
+  /** How long a period is kept after its start. */
+  keptMs: number;
+  /** Adds rows to the table, in a transaction. */
+  add: (rows: CopiedBucket[]) => void;
+  /** Writes everything that is not in the table. */
+  flush: () => void;
+  /** The table has changed. */
+  reset: () => void;
+}
+
+export class BucketCopies implements CopySource {
+  readonly folder: string;
+  readonly copies: CopyQueries;
+  readonly #rows: ReturnType<typeof bucketQueries>;
+  readonly #options: BucketCopiesOptions;
+
+  constructor(database: Database, table: BucketTable, options: BucketCopiesOptions) {
+    this.folder = `${COPIES}${table}/`;
+    this.copies = copyQueries(database);
+    this.#rows = bucketQueries(database, table);
+    this.#options = options;
+  }
+
+  changed(now: number): string[] {
+    const { periodMs, keptMs } = this.#options;
+    const last = this.copies.last(this.folder);
+    // A last copy in the future is from before the clock was set back.
+    const from = last === null ? (this.#rows.oldest() ?? now) : Math.min(this.#timeOf(last), now - periodMs);
+    const folders = new Set(
+      this.copies.outdated(this.folder).map((name) => this.#folderAt(this.#timeOf(name))),
+    );
+    for (let at = Math.max(from, now - keptMs + periodMs); at < now + periodMs; at += periodMs)
+      folders.add(this.#folderAt(at));
+    return [...folders].sort();
+  }
+
+  *parts(folder: string): Generator<CopiedRow[]> {
+    const from = this.#timeOf(folder);
+    for (let last = { at: from, app_id: '' }; ; ) {
+      const rows = this.#rows.after(last, from + this.#options.periodMs, ROWS);
+      if (rows.length === 0) return;
+      last = rows.at(-1)!;
+      yield rows.map(({ latency, ...row }) => ({ ...row, latency: Buffer.from(latency).toString('base64') }));
+    }
+  }
+
+  has(name: string): boolean {
+    return name.startsWith(this.folder) && name.endsWith('.json.gz') && this.#timeOf(name) > 0;
+  }
+
+  isOld(name: string, now: number): boolean {
+    return this.#timeOf(name) < now - this.#options.keptMs;
+  }
+
+  take(name: string, rows: CopiedRow[], hash: string): void {
+    this.#options.flush();
+    this.copies.transaction(() => {
+      this.#options.add(rows.map(bucketOf));
+      this.copies.save(name, hash);
+    });
+    this.#options.reset();
+  }
+
+  forget(appId: string): void {
+    for (const at of this.#rows.periods(appId, this.#options.periodMs))
+      this.copies.outdate(this.#folderAt(at));
+  }
+
+  #folderAt(time: number): string {
+    const length = this.#options.periodMs === HOUR_MS ? HOUR_LENGTH : DAY_LENGTH;
+    return `${this.folder}${new Date(time).toISOString().slice(0, length)}/`;
+  }
+
+  /** Returns when the period of a folder or an object begins. */
+  #timeOf(name: string): number {
+    const [period = ''] = name.slice(this.folder.length).split('/');
+    return Date.parse(period.length === HOUR_LENGTH ? `${period}:00Z` : period);
+  }
+}
+
+function bucketOf({ latency, ...row }: CopiedRow & { latency?: unknown }): CopiedBucket {
+  const bucket: object = { ...row, latency: Buffer.from(String(latency), 'base64') };
+  return bucket as CopiedBucket;
+}

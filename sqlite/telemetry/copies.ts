@@ -1,0 +1,74 @@
+// Rows of the objects in the bucket that have copies of a database's rows.
+import type { Database } from 'better-sqlite3';
+
+/** The tables, in the database whose rows are copied. Migrations use it: never change it. */
+export const COPIES_MIGRATION = `
+  CREATE TABLE copies (
+    name TEXT PRIMARY KEY,
+    hash TEXT NOT NULL                      -- of the rows last written or loaded; empty: to be written again
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE copied_to (
+    folder TEXT PRIMARY KEY,                -- it has a row once all of its copies are loaded
+    place TEXT NOT NULL                     -- the bucket of the copies
+  ) STRICT, WITHOUT ROWID;
+  `;
+
+/** After every name in a folder, which ends with `/`. */
+const AFTER = '\u{10FFFF}';
+
+/** Typed queries over `copies` and `copied_to`. */
+export function copyQueries(database: Database) {
+  const hash = database.prepare<[string], { hash: string }>('SELECT hash FROM copies WHERE name = ?');
+  const save = database.prepare<[string, string]>('INSERT OR REPLACE INTO copies (name, hash) VALUES (?, ?)');
+  const remove = database.prepare<[string]>('DELETE FROM copies WHERE name = ?');
+  const clear = database.prepare<[string, string]>('DELETE FROM copies WHERE name > ? AND name < ?');
+  const names = database.prepare<[string, string], { name: string }>(
+    'SELECT name FROM copies WHERE name > ? AND name < ? ORDER BY name',
+  );
+  const outdated = database.prepare<[string, string], { name: string }>(
+    "SELECT name FROM copies WHERE name > ? AND name < ? AND hash = '' ORDER BY name",
+  );
+  const last = database.prepare<[string, string], { name: string | null }>(
+    'SELECT max(name) AS name FROM copies WHERE name > ? AND name < ?',
+  );
+  const outdate = database.prepare<[string, string]>(
+    "UPDATE copies SET hash = '' WHERE name > ? AND name < ?",
+  );
+  const place = database.prepare<[string], { place: string }>('SELECT place FROM copied_to WHERE folder = ?');
+  const savePlace = database.prepare<[string, string]>(
+    'INSERT OR REPLACE INTO copied_to (folder, place) VALUES (?, ?)',
+  );
+
+  return {
+    transaction: <T>(work: () => T): T => database.transaction(work)(),
+    /** Returns the hash of an object's rows; null for an object that is not known. */
+    hash: (name: string): string | null => hash.get(name)?.hash ?? null,
+    save: (name: string, rows: string): void => {
+      save.run(name, rows);
+    },
+    delete: (name: string): void => {
+      remove.run(name);
+    },
+    /** Returns the known objects of a folder. */
+    names: (folder: string): string[] => names.all(folder, folder + AFTER).map(({ name }) => name),
+    /** Returns those that have to be written again. */
+    outdated: (folder: string): string[] => outdated.all(folder, folder + AFTER).map(({ name }) => name),
+    /** Returns the last known object of a folder; null without one. */
+    last: (folder: string): string | null => last.get(folder, folder + AFTER)!.name,
+    /** The objects of a folder have to be written again. */
+    outdate: (folder: string): void => {
+      outdate.run(folder, folder + AFTER);
+    },
+    /** Returns the bucket of a folder's copies; null before all of them are loaded. */
+    place: (folder: string): string | null => place.get(folder)?.place ?? null,
+    /** All copies of a folder are loaded, and new ones go to this bucket. */
+    setPlace: (folder: string, where: string): void => {
+      savePlace.run(folder, where);
+    },
+    /** No object of a folder is known any more. */
+    clear: (folder: string): void => {
+      clear.run(folder, folder + AFTER);
+    },
+  };
+}
+export type CopyQueries = ReturnType<typeof copyQueries>;
