@@ -14,6 +14,8 @@ const APPS = effort(10_000, 20);
 const DELAYS_MS = [0, 5];
 const WATCHED_MS = effort(120_000, 1_000);
 const STORED_MS = 600_000;
+/** Most names of other requests that are printed. */
+const SHOWN = 5;
 
 /** Prints the figures of both starts, and the requests afterwards. */
 export async function run(): Promise<void> {
@@ -41,9 +43,11 @@ export async function run(): Promise<void> {
     const from = store.asked.length;
     await sleep(WATCHED_MS);
     const asked = store.asked.slice(from).map(({ key }) => key);
-    const ofControl = asked.filter((key) => key.startsWith('bench/apps/control/')).length;
+    const others = asked.filter((key) => !key.startsWith('bench/apps/control/'));
+    const ofControl = asked.length - others.length;
+    const named = others.length === 0 ? '' : ` (${others.slice(0, SHOWN).join(', ')})`;
     console.log(
-      `requests in ${WATCHED_MS / 1_000} s: ${ofControl} of the control plane, ${asked.length - ofControl} others`,
+      `requests in ${WATCHED_MS / 1_000} s: ${ofControl} of the control plane, ${others.length} others${named}`,
     );
     await next.stop();
   }
