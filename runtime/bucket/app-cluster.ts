@@ -21,6 +21,7 @@ import {
 } from './app-folder.ts';
 import { appKeys } from './app-keys.ts';
 import type { S3Place } from './place.ts';
+import type { S3Store } from './s3-store.ts';
 
 /** Their own threads: a slow bucket must hold up nothing of apps that keep their data on this machine. */
 const readers = new WorkerThreads(2);
@@ -187,6 +188,18 @@ export class AppCluster {
   async removeObjects(keys: string[]): Promise<void> {
     const job = this.#job(CHANGE_MS);
     await changers.run<typeof folder.removeObjects>(FOLDER, 'removeObjects', [this.#folder, keys], job);
+  }
+
+  /** Replaces all data and R2 objects of the app by the files in a directory. No process may use them. */
+  async fill(directory: string): Promise<void> {
+    await this.#options.ready();
+    const job = this.#job(CHANGE_MS);
+    await changers.run<typeof folder.replaceFolder>(FOLDER, 'replaceFolder', [this.#folder, directory], job);
+  }
+
+  /** The app's data in the bucket. */
+  get store(): S3Store {
+    return openFolder(this.#folder);
   }
 
   /** Removes everything that the app keeps in the bucket. */

@@ -10,8 +10,8 @@ import { MissingObject, type Stored } from './store.ts';
 
 /** The lease records of an app's processes. They belong to the processes of one machine, and are never copied. */
 export const LEASES = 'v1/nodes/';
-const OBJECTS = 'v1/do/';
-const ALARMS = 'v1/alarms/';
+export const OBJECTS = 'v1/do/';
+export const ALARMS = 'v1/alarms/';
 /** `v1/do/<namespace>/<object id>/…`. */
 export const OBJECT = /^v1\/do\/[^/]+\/([0-9a-f]{64})\//;
 const LARGE_VALUES = 'v1/services/kv/';

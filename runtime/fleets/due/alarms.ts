@@ -13,11 +13,20 @@ export interface Alarm {
   time: number | null;
 }
 
+/** As workerd keeps it. `id`: the object's; `name`: null for an object without one. */
+export interface StoredAlarm {
+  id: string;
+  name: string | null;
+  time: number;
+}
+
 const READER = readerProgram(new URL('./alarms-reader.js', import.meta.url));
 /** Time limit of a read, in ms. It takes about 50, mostly to start the process. */
 const DEADLINE_MS = 5_000;
 const MEMORY_BYTES = 1024 * 1024 * 1024;
 const OUTPUT_BYTES = 4 * 1024 * 1024;
+/** The same when every alarm is read. */
+const ALL_OUTPUT_BYTES = 64 * 1024 * 1024;
 /**
  * A starting host may have to read many apps' alarms. One account leaves a reader to the others. The number that waits needs no
  * limit: each app waits once at most.
@@ -113,14 +122,27 @@ export async function readAlarms(
   return JSON.parse(await queue.run({ owner, signal }, () => ask(question, of)));
 }
 
+/** Reads every alarm of namespaces, in the order of `paths`. @throws as `readAlarms` does */
+export async function readEveryAlarm(paths: string[], of: AlarmsOwner): Promise<StoredAlarm[][]> {
+  const copy = join(of.scratch, 'alarms.sqlite');
+  const question = JSON.stringify({ earliest: [], named: [], every: paths, before: 0, copy });
+  const { owner, signal } = of;
+  const answer = JSON.parse(await queue.run({ owner, signal }, () => ask(question, of, ALL_OUTPUT_BYTES)));
+  return (answer as { every: StoredAlarm[][] }).every;
+}
+
 /** Runs a reader. @returns its answer as JSON */
-async function ask(question: string, { user, scratch, signal }: AlarmsOwner): Promise<string> {
+async function ask(
+  question: string,
+  { user, scratch, signal }: AlarmsOwner,
+  limitBytes = OUTPUT_BYTES,
+): Promise<string> {
   signal.throwIfAborted();
   try {
     renewOwnDirectory(scratch, user);
     const { output } = await runChild(
       readerWords(READER, { user, memoryBytes: MEMORY_BYTES, argument: question }),
-      { title: 'reading the alarms', timeoutMs: DEADLINE_MS, limitBytes: OUTPUT_BYTES, signal },
+      { title: 'reading the alarms', timeoutMs: DEADLINE_MS, limitBytes, signal },
     );
     return output.toString('utf8');
   } catch (error) {

@@ -1,0 +1,31 @@
+// The Durable Objects in a directory of workerd: databases, namespaces, queues and Workflows are such objects too.
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Objects } from './opening.ts';
+
+const OBJECT = /^([0-9a-f]{64})\.sqlite$/;
+const ALARMS = 'metadata.sqlite';
+/** Files of SQLite beside a database, and those of a cluster. */
+const BESIDE = /\.sqlite(-wal|-shm|-journal|\.log)$|^\.cluster$/;
+
+/** The data cannot be moved. Nothing has changed. */
+export class Immovable extends Error {}
+
+/**
+ * Lists objects by unique key.
+ * @param directory has a folder for each unique key
+ * @throws {Immovable} when there is something else
+ */
+export function objectsIn(directory: string): Objects {
+  if (!existsSync(directory)) return {};
+  const keys = readdirSync(directory, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  return Object.fromEntries(
+    keys.map(({ name: key }) => {
+      const files = readdirSync(join(directory, key)).filter((name) => name !== ALARMS && !BESIDE.test(name));
+      const other = files.find((name) => !OBJECT.test(name));
+      if (other !== undefined)
+        throw new Immovable(`the app has data that cannot be moved, such as facets of objects: ${key}/${other}`);
+      return [key, files.map((name) => OBJECT.exec(name)![1]!)];
+    }),
+  );
+}

@@ -1,0 +1,142 @@
+// Puts a copy of an app's data into the bucket, where the app has none yet, and compares it.
+import { existsSync } from 'node:fs';
+import { mkdir, open as openFile, rename, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { AppCluster } from '../bucket/app-cluster.ts';
+import { ALARMS, each, OBJECTS } from '../bucket/app-folder.ts';
+import { removeTree } from '../disk/remove.ts';
+import type { StoredAlarm } from '../fleets/due/alarms.ts';
+import { Reader } from '../snapshots/take/reader.ts';
+import { threads } from '../threads/worker.ts';
+import { Immovable, objectsIn } from './copied-objects.ts';
+import { ascending, type FirstCopy, type writeFirstCopies } from './first-copy.ts';
+import { type Objects, type Opening, type OpeningPlace, withOpening } from './opening.ts';
+
+const FIRST_COPY = new URL('./first-copy.ts', import.meta.url);
+/** Timeout to write the files of all objects, in ms. */
+const WRITE_MS = 60 * 60_000;
+/** Objects that are opened at once. */
+const AT_ONCE = 64;
+/** The member that has the alarms until the app's first process takes them over. */
+const NOBODY = '0'.repeat(32);
+
+export interface Filling {
+  cluster: AppCluster;
+  place: OpeningPlace;
+  /** The copy of the app's data, as workerd has it on a disk: `do` and `kv`. Its large values are moved away. */
+  copy: string;
+  /** A directory for the files of the bucket, on the same disk. */
+  work: string;
+  /** The alarms by the unique key of their namespace. */
+  alarms: Record<string, StoredAlarm[]>;
+  signal: AbortSignal;
+}
+
+/**
+ * No process of the app may run, and nothing may serve from the bucket.
+ * @throws {Immovable}; {Error} when the bucket does not take it, or has other data afterwards
+ */
+export async function fillBucket(filling: Filling): Promise<void> {
+  const { cluster, copy, work, place, signal } = filling;
+  const objects = objectsIn(join(copy, 'do'));
+  const keys = Object.keys(objects);
+  await cluster.remove();
+  const folders = await namespaceFolders(filling, keys);
+  const into = join(work, 'bucket');
+  const copies: FirstCopy[] = keys.flatMap((key) =>
+    objects[key]!.map((id) => ({ path: fileOf(copy, key, id), folder: `${OBJECTS}${folders[key]}/${id}` })),
+  );
+  await mkdir(into, { recursive: true, mode: 0o700 });
+  await threads.run<typeof writeFirstCopies>(FIRST_COPY, 'writeFirstCopies', [copies, into], {
+    deadlineMs: WRITE_MS,
+    signal,
+  });
+  if (existsSync(join(copy, 'kv'))) {
+    await mkdir(join(into, 'v1/services'), { recursive: true, mode: 0o700 });
+    await rename(join(copy, 'kv'), join(into, 'v1/services/kv'));
+  }
+  await cluster.fill(into);
+  await removeTree(into);
+  await withOpening(place, cluster, keys, signal, (opening) => compareAll(filling, objects, opening));
+  await writeAlarms(filling, folders);
+}
+
+/** Finds the folders of namespaces: workerd creates an object in each. */
+async function namespaceFolders(
+  { cluster, place, signal }: Filling,
+  keys: string[],
+): Promise<Record<string, string>> {
+  if (keys.length === 0) return {};
+  const made = await withOpening(place, cluster, keys, signal, ({ open }) => open({}, keys));
+  const names = (await cluster.store.list(OBJECTS)).map(({ name }) => name.split('/'));
+  return Object.fromEntries(
+    keys.map((key) => {
+      const folder = names.find(([, , , id]) => id === made[key])?.[2];
+      if (folder === undefined) throw new Error(`workerd made no folder for ${key} in the bucket`);
+      return [key, folder];
+    }),
+  );
+}
+
+/** @throws {Error} when workerd finds another database in the bucket than the copy has */
+async function compareAll({ copy, place }: Filling, objects: Objects, opening: Opening): Promise<void> {
+  const all = Object.entries(objects).flatMap(([key, ids]) => ids.map((id) => ({ key, id })));
+  if (all.length === 0) return;
+  let reader: Reader | null = null;
+  try {
+    for (let from = 0; from < all.length; from += AT_ONCE) {
+      const some = all.slice(from, from + AT_ONCE);
+      const ids = Map.groupBy(some, ({ key }) => key);
+      await opening.open(
+        Object.fromEntries([...ids].map(([key, of]) => [key, of.map(({ id }) => id)])),
+      );
+      reader ??= await Reader.start({
+        root: opening.directory,
+        user: place.user,
+        copy: join(dirname(opening.directory), 'copy'),
+      });
+      for (const { key, id } of some) await compare(reader, `${key}/${id}.sqlite`, fileOf(copy, key, id));
+    }
+  } finally {
+    reader?.end();
+  }
+}
+
+async function compare(reader: Reader, path: string, original: string): Promise<void> {
+  const { size } = await stat(original);
+  const found = await reader.read({ path, kind: 'plain', size } as Parameters<Reader['read']>[0]);
+  if (found === null) throw new Error(`workerd does not find ${path} in the bucket`);
+  const file = await openFile(original);
+  try {
+    let isSame = found.size === size;
+    let position = 0;
+    for await (const piece of found.content) {
+      const own = Buffer.alloc(piece.length);
+      await file.read(own, 0, own.length, position);
+      isSame &&= own.equals(piece);
+      position += piece.length;
+    }
+    if (!isSame) throw new Error(`${path} is not the same in the bucket`);
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * Written last: a process would run them. Those that workerd has found in the databases are removed, because they lack the
+ * objects' names.
+ */
+async function writeAlarms({ cluster, alarms }: Filling, folders: Record<string, string>): Promise<void> {
+  await each(await cluster.store.list(ALARMS), ({ name }) => cluster.store.remove(name));
+  const all = Object.entries(alarms).flatMap(([key, own]) => own.map((alarm) => ({ key, ...alarm })));
+  await each(all, ({ key, id, name, time }) => {
+    const path = `${ALARMS}${NOBODY}/${ascending(time)}/${folders[key]}/${id}/${ascending(1)}`;
+    return cluster.store.write(path, Buffer.from(name ?? ''));
+  });
+  const written = (await cluster.store.list(ALARMS)).length;
+  if (written !== all.length) throw new Error(`${written} of ${all.length} alarms are in the bucket`);
+}
+
+function fileOf(copy: string, key: string, id: string): string {
+  return join(copy, 'do', key, `${id}.sqlite`);
+}

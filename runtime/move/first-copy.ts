@@ -1,0 +1,80 @@
+// The first copy of an object in the bucket. workerd imports nothing, so this writes what a process of the cluster would have: one
+// snapshot of the object's database, of a member that has left. workerd makes a snapshot of its own when it opens the object.
+// The layout is not documented: each object is opened afterwards, and compared with the original.
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdir, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
+
+/** The epoch of the first owner, and the last of its changes that the snapshot has. */
+const EPOCH = 1;
+const CHANGES = 3;
+
+/** An object's database, and the object's folder in the bucket. */
+export interface FirstCopy {
+  path: string;
+  /** Below the app's folder. */
+  folder: string;
+}
+
+/** Writes the files of objects below a directory. Runs in a thread. */
+export async function writeFirstCopies(copies: FirstCopy[], into: string): Promise<void> {
+  for (const { path, folder } of copies) {
+    const snapshot = join(into, folder, 'snapshot', descending(EPOCH), descending(CHANGES));
+    await mkdir(dirname(snapshot), { recursive: true, mode: 0o700 });
+    await writeFile(
+      join(into, folder, 'own.json'),
+      JSON.stringify({ node: '', epoch: EPOCH, from: EPOCH }),
+    );
+    const { size } = await stat(path);
+    await pipeline(
+      withHeader(header(size), createReadStream(path)),
+      createGzip({ level: 1 }),
+      createWriteStream(snapshot, { mode: 0o600 }),
+    );
+  }
+}
+
+/** Returns a number as names of the bucket have it: greater numbers have greater names. */
+export function ascending(value: number): string {
+  const digits = value.toString(16);
+  return `${String.fromCharCode('a'.charCodeAt(0) + digits.length - 1)}${digits}`;
+}
+
+/** As `ascending`, in the reverse order. */
+function descending(value: number): string {
+  const digits = [...value.toString(16)].map((digit) => (15 - Number.parseInt(digit, 16)).toString(16));
+  return `${String.fromCharCode('z'.charCodeAt(0) - digits.length + 1)}${digits.join('')}`;
+}
+
+/** The message of Cap'n Proto in front of a database of `size` bytes. */
+function header(size: number): Buffer {
+  const words = Buffer.alloc(15 * 8);
+  // One segment of 14 words; the root has 4 words and a pointer.
+  words.writeUInt32LE(14, 4);
+  words.writeUInt16LE(4, 12);
+  words.writeUInt16LE(1, 14);
+  words.writeUInt32LE(EPOCH, 16);
+  words.writeUInt32LE(CHANGES, 20);
+  // It is a snapshot.
+  words.writeUInt32LE(1, 40);
+  // A list of one file: 5 words and a pointer each.
+  words.writeUInt32LE(1, 48);
+  words.writeUInt32LE(0x37, 52);
+  words.writeUInt32LE(4, 56);
+  words.writeUInt16LE(5, 60);
+  words.writeUInt16LE(1, 62);
+  words.writeUInt32LE(1, 64);
+  words.writeBigUInt64LE(BigInt(size), 72);
+  // Its name: three bytes with the end.
+  words.writeUInt32LE(1, 104);
+  words.writeUInt32LE(0x1a, 108);
+  words.write('db', 112);
+  return words;
+}
+
+async function* withHeader(head: Buffer, content: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  yield head;
+  yield* content;
+}

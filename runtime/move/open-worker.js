@@ -1,0 +1,42 @@
+// Opens Durable Objects of any class, so that workerd fetches or creates their storage. Runs none of the app's code.
+import { DurableObject } from 'cloudflare:workers';
+
+const AT_ONCE = 16;
+const FOREVER_MS = 2 ** 31 - 1;
+
+/** Stands in for the class of every namespace. */
+export class Opened extends DurableObject {
+  /** An alarm that ends would be removed; this one is repeated by the next process. */
+  async alarm() {
+    await scheduler.wait(FOREVER_MS);
+  }
+}
+
+async function open(object) {
+  try {
+    await object.cellarOpen();
+  } catch (error) {
+    if (error.overloaded || error.retryable) throw error;
+  }
+}
+
+export default {
+  /**
+   * The body: `{objects: {"<unique key>": ["<id>", …]}, fresh: ["<unique key>", …]}`. Also creates an object in each namespace of
+   * `fresh`, and answers their ids.
+   */
+  async fetch(request, env) {
+    const { objects, fresh } = await request.json();
+    const made = Object.fromEntries(fresh.map((key) => [key, env[key].newUniqueId()]));
+    const all = [
+      ...Object.entries(objects).flatMap(([key, ids]) => ids.map((id) => [key, env[key].idFromString(id)])),
+      ...Object.entries(made),
+    ].values();
+    await Promise.all(
+      Array.from({ length: AT_ONCE }, async () => {
+        for (const [key, id] of all) await open(env[key].get(id));
+      }),
+    );
+    return Response.json(Object.fromEntries(Object.entries(made).map(([key, id]) => [key, id.toString()])));
+  },
+};

@@ -1,0 +1,84 @@
+// A process that opens objects of an app in the bucket with none of the app's code.
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { AppCluster } from '../bucket/app-cluster.ts';
+import { removeTree } from '../disk/remove.ts';
+import { SERVICE_DATE } from '../fleets/config/bundled-services.ts';
+import type { Fields } from '../fleets/config/capnp.ts';
+import { textOf } from '../fleets/config/texts.ts';
+import { withTask } from '../fleets/process/task-cell.ts';
+import type { User } from '../isolation/users.ts';
+
+const MODULE = textOf(new URL('./open-worker.js', import.meta.url).href);
+const TASK = 'move';
+
+/** Where the process runs, and as whom. */
+export interface OpeningPlace {
+  workerd: string;
+  user: User | null;
+  memoryMb: number;
+  runDirectory: string;
+}
+
+/** Objects by the unique key of their namespace. */
+export type Objects = Record<string, string[]>;
+
+export interface Opening {
+  /** The directory with a folder for each unique key, which has the files of opened objects. */
+  directory: string;
+  /** Opens objects, and creates one in each namespace of `fresh`. @returns the ids of those, by unique key */
+  open: (objects: Objects, fresh?: string[]) => Promise<Record<string, string>>;
+}
+
+/**
+ * Calls `use` with a process that has these namespaces. Nothing else may use the app's data.
+ * @throws {Error} when the process does not start, or ends early
+ */
+export async function withOpening<T>(
+  place: OpeningPlace,
+  cluster: AppCluster,
+  keys: string[],
+  signal: AbortSignal,
+  use: (opening: Opening) => Promise<T>,
+): Promise<T> {
+  const directory = join(place.runDirectory, 'moving');
+  await removeTree(directory);
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  try {
+    const task = { name: TASK, what: 'the move', services: services(keys), disks: ['do'], signal };
+    return await withTask({ ...place, directory, dataDirectory: directory, cluster }, task, (ask) =>
+      use({
+        directory: join(directory, 'do'),
+        open: async (objects, fresh = []) =>
+          (await ask('/', JSON.stringify({ objects, fresh }))) as Record<string, string>,
+      }),
+    );
+  } finally {
+    await removeTree(directory);
+  }
+}
+
+/** A service for each namespace: a class of one service belongs to one namespace. */
+function services(keys: string[]): Fields[] {
+  const worker = { modules: [{ name: 'open.js', esModule: MODULE }], compatibilityDate: SERVICE_DATE };
+  return [
+    {
+      name: 'app',
+      worker: {
+        ...worker,
+        bindings: keys.map((key, at) => ({
+          name: key,
+          durableObjectNamespace: { className: 'Opened', serviceName: `namespace-${at}` },
+        })),
+      },
+    },
+    ...keys.map((key, at) => ({
+      name: `namespace-${at}`,
+      worker: {
+        ...worker,
+        durableObjectNamespaces: [{ className: 'Opened', uniqueKey: key, enableSql: true }],
+        durableObjectStorage: { localDisk: 'do' },
+      },
+    })),
+  ];
+}
