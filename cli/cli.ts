@@ -54,7 +54,8 @@ export async function run(
     const json = input.json === true;
     const app = typeof input.app === 'string' ? input.app : undefined;
     const session = new Session({ place, json, app, login, connect: connecting });
-    if (command.destroys && input.yes !== true) await confirm(place, command.destroys(input, session), words);
+    if (command.destroys && input.yes !== true && input.dryRun !== true)
+      await confirm(place, await command.destroys(input, session), words);
     const value = await command.run(session, input);
     if (json) {
       if (input.follow !== true) place.out(`${JSON.stringify(value, null, 2)}\n`);

@@ -35,7 +35,7 @@ export interface Command<Value = unknown> {
   /** The operation whose events it prints with `--follow`, one per line. */
   follows?: OperationName;
   /** Returns the question that a person must confirm first; without a terminal it needs `--yes`. */
-  destroys?: (input: Input, session: Session) => string;
+  destroys?: (input: Input, session: Session) => string | Promise<string>;
   run: (session: Session, input: Input) => Promise<Value>;
   /** Formats the answer for people. Default: prints nothing, for a command that has printed everything already. */
   show?: (value: Value, session: Session) => string | Promise<string>;

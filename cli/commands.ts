@@ -8,6 +8,7 @@ import { devCommand } from './commands/dev.ts';
 import { localCommands } from './commands/local.ts';
 import { logCommands } from './commands/logs.ts';
 import { machineCommands } from './commands/machine.ts';
+import { moveCommand } from './commands/move.ts';
 import { previewCommands } from './commands/previews.ts';
 import { settingCommands } from './commands/settings.ts';
 import { storageCommands } from './commands/storage.ts';
@@ -18,6 +19,7 @@ export const commands: readonly Command[] = [
   devCommand,
   completionCommand(() => commands),
   ...appCommands,
+  moveCommand,
   ...deployCommands,
   ...previewCommands,
   ...logCommands,

@@ -54,6 +54,10 @@ const callerErrors = {
     meaning: 'The repository at that address could not be imported; `detail` says why.',
   },
   commit_conflict: { status: 409, meaning: 'The branch main is not at the given parent commit.' },
+  app_immovable: {
+    status: 409,
+    meaning: 'The app has data that cannot be moved to the other place; `detail` says which.',
+  },
   transition_conflict: { status: 409, meaning: 'Another transition of the app is under way or came first.' },
   stale_generation: { status: 409, meaning: 'The host knows a newer state of the app.' },
   workflow_conflict: {
@@ -90,6 +94,10 @@ const systemErrors = {
   snapshot_failed: {
     status: 502,
     meaning: 'Snapshots could not be written or read; `detail` says why, and names the address asked.',
+  },
+  move_failed: {
+    status: 502,
+    meaning: 'The data of the app could not be copied; the app stays where it was, and `detail` says why.',
   },
   bad_gateway: { status: 502, meaning: 'The app aborted its response.' },
   host_unavailable: { status: 503, meaning: 'The host did not answer in time.' },

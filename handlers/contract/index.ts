@@ -8,6 +8,7 @@ import { deploys, git } from './apps/deploys.ts';
 import { domains } from './apps/domains.ts';
 import { env } from './apps/env.ts';
 import { limits } from './apps/limits.ts';
+import { moves } from './apps/move.ts';
 import { previews } from './apps/previews.ts';
 import { secrets } from './apps/secrets.ts';
 import { source } from './apps/source.ts';
@@ -25,6 +26,7 @@ import { metrics } from './telemetry/metrics.ts';
 
 export const operations = [
   ...apps,
+  ...moves,
   ...deploys,
   ...previews,
   ...git,

@@ -27,6 +27,9 @@ export const meanings: Readonly<Record<string, string>> = {
   range: 'Bytes as in HTTP, such as bytes=0-1023.',
   from: 'The commit, branch or tag to compare from. Default: what is live.',
   'source.commit.from': 'The path before, of a file that is renamed.',
+  'apps.move.to':
+    'Where the app keeps its data afterwards: `local` on the machine, `bucket` in RUNNER_BUCKET.',
+  dry_run: 'Only counts what would be moved.',
   to: 'The commit, branch or tag to compare with. Default: the tip of main.',
   message: 'The message of the commit.',
   author_email: 'The address of the author of the commit.',
@@ -127,7 +130,8 @@ export const answerMeanings: Readonly<Record<string, Readonly<Record<string, str
     slug: 'Its name, which is part of its address.',
     owner: 'The id of the account that owns it.',
     desired_state: 'Whether it is to run.',
-    storage: 'Where it keeps its data: `local` on the machine, `bucket` in the bucket. It never changes.',
+    storage:
+      'Where it keeps its data: `local` on the machine, `bucket` in the bucket. `apps.move` changes it.',
     status: 'Its current status.',
     asleep_since: 'The time since which it sleeps; null while it is awake.',
     woke_at: 'When it woke last.',

@@ -90,6 +90,18 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   'PUT /apps/:id/telemetry/errors/status': TELEMETRY,
   'PUT /apps/:id': { deadlineMs: 'start' },
   'POST /apps/:id/start': { refusals: ['transition_conflict'], deadlineMs: 'start' },
+  'POST /apps/:id/move': {
+    refusals: [
+      'app_not_found',
+      'invalid_input',
+      'transition_conflict',
+      'app_immovable',
+      'move_failed',
+      'insufficient_storage',
+    ],
+    deadlineMs: SNAPSHOT_DEADLINE_MS,
+    changes: true,
+  },
   'POST /apps/:id/sleep': { refusals: ['transition_conflict'], deadlineMs: 'start' },
   'DELETE /apps/:id': { deadlineMs: 'start' },
   'POST /apps/:id/rollback': { refusals: ['deploy_not_found', 'release_unavailable'], changes: true },

@@ -6,6 +6,7 @@ import type { AppCluster } from '../bucket/app-cluster.ts';
 import type { AppCode } from '../bucket/code/app-code.ts';
 import type { Fleet, ReleaseRef } from '../fleets/life/fleet.ts';
 import { log, reason } from '../log.ts';
+import { ClosableGate } from '../queues/closable-gate.ts';
 import { SerialQueue } from '../queues/serial-queue.ts';
 import { Refusal } from '../refusal.ts';
 import { type ReportOptions, StateReport } from './state-report.ts';
@@ -54,9 +55,11 @@ export class App {
   preview: PreviewRow | null;
   readonly fleet: Fleet;
   /** Set for an app that keeps its data in the bucket. */
-  readonly cluster: AppCluster | null;
+  cluster: AppCluster | null;
   /** Set for an app that keeps its code in the bucket. */
-  readonly code: AppCode | null;
+  code: AppCode | null;
+  /** Changes of its code. */
+  readonly changes = new ClosableGate('The app is being moved; try again when it has arrived');
   /** Reports the state of the process to the control plane. */
   readonly report: StateReport;
   readonly #releaseDirectory: (deployId: string) => string;
@@ -101,6 +104,7 @@ export class App {
       last_error: this.fleet.lastError,
       asleep_since: this.#sleep.asleepSince,
       woke_at: this.#sleep.wokeAt,
+      storage: this.wanted.storage ?? 'local',
     };
   }
 
@@ -122,6 +126,13 @@ export class App {
       else this.fleet.restore('idle', live, rest);
     }
     this.report.assumeReported();
+  }
+
+  /** Its data and code have moved. Call it within `Fleet.replaceStorage`. @param place null: to this machine */
+  moved(place: { cluster: AppCluster; code: AppCode } | null): void {
+    this.cluster = place?.cluster ?? null;
+    this.code = place?.code ?? null;
+    this.fleet.moved({ cluster: place?.cluster, load: this.code?.load });
   }
 
   /** Starts the app after all earlier work. Never rejects. */

@@ -5,7 +5,9 @@ import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-c
 import type { AppRow } from '../../sqlite/host/apps.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
+import type { AppCluster } from '../bucket/app-cluster.ts';
 import type { Bucket } from '../bucket/bucket.ts';
+import type { AppCode } from '../bucket/code/app-code.ts';
 import { removeTree } from '../disk/remove.ts';
 import { KEPT_MS, moveToTrash } from '../disk/trash.ts';
 import type { LeasedCell, LeaseOptions } from '../fleets/admission/leasing.ts';
@@ -27,6 +29,17 @@ const BOOT_CONCURRENCY = 4;
 const SWEEP_CONCURRENCY = 4;
 
 const NOT_SYNCED = 'the record of an app could not be synced to the disk; it is tried again';
+
+/** Where an app keeps its data and code. */
+export type Place = 'local' | 'bucket';
+
+/** Of an app in the bucket. */
+export interface BucketPlace {
+  cluster: AppCluster;
+  code: AppCode;
+}
+
+const ON_THIS_MACHINE = { cluster: null, code: null };
 
 /** The wanted state is older than one that the host has already seen. */
 export class StaleGeneration extends Error {}
@@ -171,11 +184,14 @@ export class Apps extends KnownApps {
     if (store.apps.isDeleted(wanted.id)) throw stale(wanted);
     this.#requireFresh(wanted);
     // Before the first await, so that concurrent calls see it.
-    store.apps.want(wanted);
-    const app = this.#open(wanted);
+    const known = this.apps.get(wanted.id)?.wanted;
+    // Only a move changes where an app is, and the control plane learns of it later.
+    const stored = known ? { ...wanted, storage: known.storage ?? 'local' } : wanted;
+    store.apps.want(stored);
+    const app = this.#open(stored);
     // Not queued, because it must cancel a start that runs in the queue.
     if (wanted.desired_state === 'stopped') app.fleet.giveUpStarts();
-    for (const preview of this.previews(wanted.id)) this.#follow(wanted, preview);
+    for (const preview of this.previews(wanted.id)) this.#follow(stored, preview);
     await app.inTurn(async () => {
       // The app was deleted meanwhile: do not recreate its files.
       if (this.apps.get(wanted.id) !== app) return;
@@ -362,12 +378,68 @@ export class Apps extends KnownApps {
   }
 
   /**
+   * Moves the data and code of an app and of its previews. Meanwhile none of their processes runs, requests are queued, and
+   * pushes are refused.
+   * @param to where it keeps them afterwards; now it keeps them elsewhere
+   * @param copy copies those of one app, which begins there only after all copies have succeeded
+   * @param begin takes the copied data into use
+   * @throws {Refusal} while it is deployed or moved; what `copy` throws. Then it stays where it was
+   */
+  async move(
+    id: string,
+    to: Place,
+    copy: (app: App, place: BucketPlace) => Promise<void>,
+    begin: (app: App) => Promise<void>,
+  ): Promise<void> {
+    const app = this.#known(id);
+    await app.changes.closed(async () => {
+      const family = this.#family(id).map((each) => this.#require(each));
+      const places = new Map(family.map((each) => [each, this.#placeInBucket(each.id)]));
+      const moveAll = async () => {
+        for (const [each, place] of places) {
+          if (this.#options.store.deploys.lastAsked(each.id)?.isUnderWay)
+            throw new Refusal(
+              409,
+              'transition_conflict',
+              'A deploy is under way; move the app when it has ended',
+            );
+          await copy(each, place);
+        }
+        await this.#hasMoved(places, to);
+        for (const each of family) await begin(each);
+      };
+      await family.reduceRight<() => Promise<void>>(
+        (rest, each) => () => each.inTurn(() => each.fleet.replaceStorage(rest)),
+        moveAll,
+      )();
+    });
+    app.report.moved();
+  }
+
+  /** Records that apps have moved. */
+  async #hasMoved(places: Map<App, BucketPlace>, to: Place): Promise<void> {
+    const { store } = this.#options;
+    store.transaction(() => {
+      for (const app of places.keys()) {
+        if (this.apps.get(app.id) !== app) throw new Error('the app was deleted meanwhile');
+        app.wanted = { ...app.wanted, storage: to };
+        store.apps.want(app.wanted);
+        store.folderRemovals.delete(app.id);
+        if (to === 'local') store.folderRemovals.add(app.id, new Date(Date.now() + KEPT_MS).toISOString());
+      }
+    });
+    for (const [app, { cluster, code }] of places) app.moved(to === 'bucket' ? { cluster, code } : null);
+    await store.synced();
+  }
+
+  /**
    * Adds a preview of an existing app: an app on this host only, unknown to the control plane. It is recorded when this
    * returns.
    */
   addPreview(row: PreviewRow): void {
     const { store } = this.#options;
-    const parent = this.apps.get(row.parentId)!.wanted;
+    const { wanted: parent, changes } = this.apps.get(row.parentId)!;
+    changes.requireOpen();
     store.transaction(() => {
       // The rest is derived from its parent's state on each read.
       store.apps.want({ ...previewOf(parent, row, this.#options.baseDomain), env: {} });
@@ -412,10 +484,7 @@ export class Apps extends KnownApps {
 
   #make(wanted: WantedApp, preview: PreviewRow | null): App {
     const { id } = wanted;
-    const bucket = wanted.storage === 'bucket' ? this.#bucketOf(id) : null;
-    const cluster = bucket?.cluster(id, (words) => this.#say(id, 'warn', words)) ?? null;
-    const code =
-      bucket?.code(id, { owner: () => this.ownerOf(id), isDeleted: () => !this.apps.has(id) }) ?? null;
+    const { cluster, code } = wanted.storage === 'bucket' ? this.#placeInBucket(id) : ON_THIS_MACHINE;
     const fleet = fleetOf({ id, preview, cluster, code }, this.#activity, this.#options, {
       owner: () => this.ownerOf(id),
       say: (level, words) => this.#say(id, level, words),
@@ -433,6 +502,14 @@ export class Apps extends KnownApps {
     });
     const releaseDirectory = (deployId: string) => this.#options.paths.release(id, deployId);
     return new App({ wanted, preview, fleet, cluster, code, reports: this.#options, releaseDirectory });
+  }
+
+  #placeInBucket(id: string): BucketPlace {
+    const bucket = this.#bucketOf(id);
+    return {
+      cluster: bucket.cluster(id, (words) => this.#say(id, 'warn', words)),
+      code: bucket.code(id, { owner: () => this.ownerOf(id), isDeleted: () => !this.apps.has(id) }),
+    };
   }
 
   /** @throws {Error} when the host has no bucket any more */

@@ -1,5 +1,4 @@
 // Creates the fleet of an app: the user, directories, secrets and services of its process.
-import { basename } from 'node:path';
 import type { ProcessState } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import type { AppCluster } from '../bucket/app-cluster.ts';
@@ -100,8 +99,8 @@ export function fleetOf(
       owner: listeners.owner(),
     })),
     egress: options.egress,
-    ...(cluster && { cluster }),
-    ...(code && { load: (directory: string) => code.releases.load(basename(directory)) }),
+    cluster: cluster ?? undefined,
+    load: code?.load,
     uiUrl: options.uiUrl,
     wakes: options.wakes,
     output: (deployId) => options.output(id, deployId),

@@ -45,6 +45,11 @@ export class StateReport {
     if (!wakes && state !== 'idle') this.#report();
   }
 
+  /** Reports that the app has moved. */
+  moved(): void {
+    this.#report();
+  }
+
   /** Stores and reports the state if it is unreported. Call it about once a second. */
   tick(): void {
     const { fleet, sleepMarker } = this.#app;

@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { ObservedApp } from '../../handlers/contract/host/host-calls.ts';
 import { HOST_CALL_BYTES, WANTED_BYTES } from '../../handlers/contract/sizes.ts';
+import type { App } from '../apps/app.ts';
 import type { Secrets } from '../apps/secrets.ts';
 import type { Imports } from '../builds/source/import.ts';
 import { shownSettings } from '../config.ts';
@@ -14,6 +15,7 @@ import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import { GitTurns } from '../git/turns.ts';
 import { reason } from '../log.ts';
 import type { Mailer } from '../mail/mail.ts';
+import type { Moves } from '../move/moves.ts';
 import { QueueFull } from '../queues/fair-queue.ts';
 import { Refusal, requireRoom } from '../refusal.ts';
 import type { StorageQueries } from '../storage/storage-queries.ts';
@@ -62,6 +64,7 @@ export interface HostServiceOptions
   streams: LiveStreams;
   secrets: Secrets;
   storageQueries: StorageQueries;
+  moves: Moves;
   domains: DomainChecks;
   imports: Imports;
   mailer: Mailer;
@@ -155,6 +158,13 @@ function routesOf(
       return applied(apps.observe(wanted.id) ?? reached);
     },
     'POST /apps/:id/start': async ({ words }) => applied(await apps.start(words[0]!)),
+    'POST /apps/:id/move': async ({ request, words }) => {
+      const { to, dry_run } = await readJson<'POST /apps/:id/move'>(request);
+      const id = words[0]!;
+      if (dry_run) return { plan: await options.moves.plan(id, to), applied: null };
+      const plan = await options.moves.move(id, to);
+      return { plan, applied: plan.from === to ? null : applied(apps.observe(id)!) };
+    },
     'POST /apps/:id/sleep': async ({ words }) => applied(await apps.sleep(words[0]!)),
     'DELETE /apps/:id': async ({ words, query }) => {
       await apps.delete(words[0]!, Number(query.get('generation')));
@@ -243,10 +253,16 @@ function routesOf(
     'POST /git/:id/:service': git,
   };
 
-  async function git({ request, response, words, query }: Call): Promise<void> {
-    const [appId, service] = words as [string, string];
+  async function git(call: Call): Promise<void> {
+    const [appId, service] = call.words as [string, string];
     const app = apps.get(appId);
     if (!app) throw new Refusal(404, 'app_not_found', 'no such app');
+    const isRead = service !== 'git-receive-pack' && call.query.get('service') !== 'git-receive-pack';
+    await (isRead ? serve(call, app) : app.changes.during(() => serve(call, app)));
+  }
+
+  async function serve({ request, response, words, query }: Call, app: Readonly<App>): Promise<void> {
+    const [appId, service] = words as [string, string];
     const stored = app.code?.repository;
     const role = request.headers['x-cellar-role'];
     if (role !== 'view' && role !== 'push' && role !== 'admin') {
@@ -266,7 +282,7 @@ function routesOf(
       floorMb: disk.floorMb,
       query: query.toString(),
     };
-    const serve = (taken: () => void) => {
+    const answer = (taken: () => void) => {
       const push = (updates: RefUpdate[], output: Duplex) => {
         // The rest is the log of the deploy: it may take long, but needs no git process.
         taken();
@@ -278,7 +294,7 @@ function routesOf(
     if (stored && query.get('service') === 'git-receive-pack') await stored.during(async () => {});
     else if (!isPush) await stored?.open();
     const owner = app.wanted.owner ?? appId;
-    const inTurn = () => gitTurns.serve(owner, response, serve);
+    const inTurn = () => gitTurns.serve(owner, response, answer);
     const turn = isPush && stored ? stored.during(inTurn) : inTurn();
     await (isPush ? changes.during(appId, turn) : turn);
   }

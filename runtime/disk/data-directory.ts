@@ -123,6 +123,9 @@ export function layoutOf(root: string) {
     snapshotting: join(root, 'snapshotting'),
     /** Files of a restore in progress. */
     restoring: join(root, 'restoring'),
+    /** What the data of apps is replaced by once they have moved: see `runtime/move/moved-data.ts`. */
+    allMoving: join(root, 'moving'),
+    moving: (appId: string) => `${root}/moving/${appId}`,
     diskReserve: join(root, 'ballast'),
     caddy: join(root, 'caddy'),
     accessLog: join(root, 'log', 'access.ndjson'),

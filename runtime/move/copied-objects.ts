@@ -24,7 +24,9 @@ export function objectsIn(directory: string): Objects {
       const files = readdirSync(join(directory, key)).filter((name) => name !== ALARMS && !BESIDE.test(name));
       const other = files.find((name) => !OBJECT.test(name));
       if (other !== undefined)
-        throw new Immovable(`the app has data that cannot be moved, such as facets of objects: ${key}/${other}`);
+        throw new Immovable(
+          `the app has data that cannot be moved, such as facets of objects: ${key}/${other}`,
+        );
       return [key, files.map((name) => OBJECT.exec(name)![1]!)];
     }),
   );

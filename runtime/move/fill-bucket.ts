@@ -8,7 +8,7 @@ import { removeTree } from '../disk/remove.ts';
 import type { StoredAlarm } from '../fleets/due/alarms.ts';
 import { Reader } from '../snapshots/take/reader.ts';
 import { threads } from '../threads/worker.ts';
-import { Immovable, objectsIn } from './copied-objects.ts';
+import { objectsIn } from './copied-objects.ts';
 import { ascending, type FirstCopy, type writeFirstCopies } from './first-copy.ts';
 import { type Objects, type Opening, type OpeningPlace, withOpening } from './opening.ts';
 
@@ -87,9 +87,7 @@ async function compareAll({ copy, place }: Filling, objects: Objects, opening: O
     for (let from = 0; from < all.length; from += AT_ONCE) {
       const some = all.slice(from, from + AT_ONCE);
       const ids = Map.groupBy(some, ({ key }) => key);
-      await opening.open(
-        Object.fromEntries([...ids].map(([key, of]) => [key, of.map(({ id }) => id)])),
-      );
+      await opening.open(Object.fromEntries([...ids].map(([key, of]) => [key, of.map(({ id }) => id)])));
       reader ??= await Reader.start({
         root: opening.directory,
         user: place.user,

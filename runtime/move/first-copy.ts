@@ -23,10 +23,7 @@ export async function writeFirstCopies(copies: FirstCopy[], into: string): Promi
   for (const { path, folder } of copies) {
     const snapshot = join(into, folder, 'snapshot', descending(EPOCH), descending(CHANGES));
     await mkdir(dirname(snapshot), { recursive: true, mode: 0o700 });
-    await writeFile(
-      join(into, folder, 'own.json'),
-      JSON.stringify({ node: '', epoch: EPOCH, from: EPOCH }),
-    );
+    await writeFile(join(into, folder, 'own.json'), JSON.stringify({ node: '', epoch: EPOCH, from: EPOCH }));
     const { size } = await stat(path);
     await pipeline(
       withHeader(header(size), createReadStream(path)),

@@ -10,6 +10,7 @@ import { MemoryGauge } from '../fleets/admission/memory.ts';
 import { Slots } from '../fleets/admission/slots.ts';
 import { WakeFigures } from '../fleets/admission/wake-figures.ts';
 import { appSenders } from '../mail/addresses.ts';
+import { Moves } from '../move/moves.ts';
 import { Snapshots } from '../snapshots/snapshots.ts';
 import { storePlace } from '../snapshots/store/place.ts';
 import { Buckets } from '../storage/r2/buckets.ts';
@@ -121,5 +122,9 @@ export function makeApps(
     loadCode: () => apps.loadCode(),
     onDamaged: (damaged) => alerts.reportSnapshots(damaged),
   });
-  return { apps, slots, wakes, memory, buckets, outward, readers, storageQueries, storage, snapshots };
+  const moves = new Moves({
+    ...{ paths, apps, snapshots, users, buckets, bucket: base.bucket, place: bucketPlace(config) },
+    ...{ workerd: base.workerd, memoryMb: config.RUNNER_CELL_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
+  });
+  return { apps, moves, slots, wakes, memory, buckets, outward, readers, storageQueries, storage, snapshots };
 }

@@ -19,6 +19,7 @@ import { writeAskingHooks, writeHooks } from '../git/repository.ts';
 import { Isolation } from '../isolation/isolation.ts';
 import { PublicAddresses } from '../isolation/private-networks.ts';
 import { allUids, appUsers } from '../isolation/users.ts';
+import { finishMovedData } from '../move/moved-data.ts';
 import { endOrphanedProcesses } from '../processes/orphaned-processes.ts';
 import { finishMoves } from '../snapshots/restore/moves.ts';
 
@@ -95,6 +96,7 @@ function openDataDirectory(config: Config, paths: Layout) {
   writeHooks(paths.hooks);
   writeAskingHooks(paths.askingHooks);
   const store = openHostStore(paths.database);
+  finishMovedData(paths, (appId) => store.apps.place(appId));
   forgetProcessesOfCopy(paths, store.buildUsers);
   endOrphanedProcesses(paths.builds, allUids(store.buildUsers));
   rmSync(paths.builds, { recursive: true, force: true });

@@ -183,11 +183,12 @@ export class Snapshots {
   /**
    * Copies an app's current storage into a directory. Accounts take turns.
    * @param owner the app's account
+   * @param hasBuckets whether R2 objects on this machine are copied too
    * @throws {Error} then there is no such directory; {QueueFull}; the reason of `left`, which ends the copy or its wait
    */
-  copy(app: CapturedApp, into: string, owner: string, left: AbortSignal): Promise<Copied> {
+  copy(app: CapturedApp, into: string, owner: string, left: AbortSignal, hasBuckets = true): Promise<Copied> {
     const { paths, bucket } = this.#options;
-    const job = { kind: 'copy', root: paths.root, app, bucket, into } as const;
+    const job = { kind: 'copy', root: paths.root, app, hasBuckets, bucket, into } as const;
     const signal = AbortSignal.any([this.#ending.signal, left]);
     return this.#queue.run({ owner, signal }, () => this.#jobs.run<'copy'>(job, signal));
   }

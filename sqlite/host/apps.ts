@@ -52,6 +52,11 @@ export function appQueries(database: Database) {
        wanted = '{}', generation = max(generation, excluded.generation), deleted_at = coalesce(deleted_at, excluded.deleted_at),
        live_deploy_id = NULL, storage_names = '{}', consumes = '[]'`,
   );
+  const place = database
+    .prepare<[string], 'local' | 'bucket'>(
+      "SELECT coalesce(wanted ->> 'storage', 'local') FROM apps WHERE id = ? AND deleted_at IS NULL",
+    )
+    .pluck();
   const isBuried = database.prepare<[string], { buried: 0 | 1 }>(
     'SELECT deleted_at IS NOT NULL AS buried FROM apps WHERE id = ?',
   );
@@ -72,6 +77,8 @@ export function appQueries(database: Database) {
     generation: (id: string): number => generation.get(id)?.generation ?? 0,
     /** Returns the newest generation seen for any app; 0 when there is none. */
     highestGeneration: (): number => highest.get()?.generation ?? 0,
+    /** Returns where an app or a preview keeps its data; null for a deleted or unknown one. */
+    place: (id: string): 'local' | 'bucket' | null => place.get(id) ?? null,
     isDeleted: (id: string): boolean => isBuried.get(id)?.buried === 1,
     /** Returns every app that is not deleted, by id, without previews: those are not in the control plane. */
     all: (): AppRow[] =>

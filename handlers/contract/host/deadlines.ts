@@ -21,6 +21,7 @@ const DEFAULT_MS = 180_000;
 const OVERHEAD_MS = DEFAULT_MS;
 /** Operations with longer timeouts. */
 const LONGER_MS: Partial<Record<OperationName, number>> = {
+  'apps.move': SNAPSHOT_DEADLINE_MS,
   'admin.snapshot': SNAPSHOT_DEADLINE_MS,
   'admin.restore': SNAPSHOT_DEADLINE_MS,
   'snapshots.verify': SNAPSHOT_DEADLINE_MS,

@@ -79,6 +79,8 @@ export interface ObservedApp {
   /** When it fell asleep, and when it woke last, ISO 8601. */
   asleep_since: string | null;
   woke_at: string | null;
+  /** Where it keeps its data. Left out by an older host. */
+  storage?: 'local' | 'bucket';
 }
 
 /** A position in the host's outbox: after fact `seq`. Data in D1 from a later fact is newer. */

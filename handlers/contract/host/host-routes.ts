@@ -3,6 +3,7 @@
 import type { HostStats } from '../admin.ts';
 import type { AppFigures } from '../apps/apps.ts';
 import type { DomainLookup } from '../apps/domains.ts';
+import type { MovePlan } from '../apps/move.ts';
 import type { Result } from '../index.ts';
 import type { Alert, AlertDelivery } from '../telemetry/alerts.ts';
 import type { GroupedError } from '../telemetry/grouped-errors.ts';
@@ -193,6 +194,11 @@ export interface HostCalls extends TelemetryCalls {
   };
   'PUT /apps/:id': { body: WantedApp; answer: Applied };
   'POST /apps/:id/start': { body: null; answer: Applied };
+  /** `applied` is null when nothing has moved. */
+  'POST /apps/:id/move': {
+    body: { to: MovePlan['to']; dry_run: boolean };
+    answer: { plan: MovePlan; applied: Applied | null };
+  };
   'POST /apps/:id/sleep': { body: null; answer: Applied };
   'DELETE /apps/:id': { body: null; answer: null };
   'GET /apps': { body: null; answer: HostInventory };

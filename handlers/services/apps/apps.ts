@@ -2,6 +2,7 @@
 import { type AppRow, findApp, findAppBySlug, listApps } from '../../../sqlite/control/apps/apps.ts';
 import type { Change } from '../../../sqlite/control/apps/changes.ts';
 import { lastDeploys } from '../../../sqlite/control/apps/deploys.ts';
+import { observeApp } from '../../../sqlite/control/apps/transitions.ts';
 import { accountOf, requireOwnAccount, seesAppsOf } from '../../access.ts';
 import type { Changed, Outcome } from '../../app/app-object.ts';
 import type { Context, RequestContext } from '../../context.ts';
@@ -79,6 +80,17 @@ const update: Service<'apps.update'> = async (context, { id, desired_state }) =>
 const sleep: Service<'apps.sleep'> = async (context, { id }) =>
   toApp(unwrap(await context.app(id).sleep(id)), context.env);
 
+const move: Service<'apps.move'> = async (context, { id, to, dry_run = false }) => {
+  const app = await requireApp(context, id);
+  const { plan, applied } = await context.host.call(
+    'POST /apps/:id/move',
+    { id: app.id },
+    { body: { to, dry_run } },
+  );
+  if (applied !== null) await observeApp(context.db, applied.app, applied.as_of);
+  return { ...plan, moved: applied !== null };
+};
+
 const rename: Service<'apps.rename'> = async (context, { id, slug }) => {
   const { row } = await changeApp(context, id, { kind: 'rename', slug });
   return toApp(row, context.env);
@@ -96,6 +108,7 @@ export const appServices = {
   'apps.figures': figures,
   'apps.templates': templates,
   'apps.update': update,
+  'apps.move': move,
   'apps.rename': rename,
   'apps.sleep': sleep,
   'apps.delete': remove,

@@ -1,4 +1,5 @@
 // The code of an app that keeps its data in the bucket. Its copy on the disk is a cache.
+import { basename } from 'node:path';
 import type { Layout } from '../../disk/data-directory.ts';
 import { BucketReleases } from './bucket-releases.ts';
 import { BucketRepository } from './bucket-repository.ts';
@@ -13,6 +14,8 @@ export interface AppCodeOptions extends CodeFolderOptions {
 export class AppCode {
   readonly repository: BucketRepository;
   readonly releases: BucketReleases;
+  /** Brings a release to its directory, if it is not there. */
+  readonly load = (directory: string): Promise<void> => this.releases.load(basename(directory));
 
   constructor({ paths, ...options }: AppCodeOptions) {
     const { appId } = options;

@@ -216,10 +216,23 @@ async function change(
   trigger: DeployTrigger,
   make: (repository: string) => Promise<MadeCommit>,
 ): Promise<{ sha: string; deploy_id: string }> {
-  const { apps, disk, requests, changes, outbox, paths } = options;
+  const { apps, disk, changes, outbox } = options;
   requireRoom(disk);
   const appId = words[0]!;
   requireApp(options, words);
+  const made = apps.get(appId)!.changes.during(() => changeRepository(options, appId, trigger, make));
+  const { fact } = await changes.during(appId, made);
+  // So that the next list of deploys contains this one.
+  await outbox.flushed(FLUSH_MS);
+  return { sha: fact.sha, deploy_id: fact.id };
+}
+
+function changeRepository(
+  { apps, requests, paths }: SourceOptions,
+  appId: string,
+  trigger: DeployTrigger,
+  make: (repository: string) => Promise<MadeCommit>,
+) {
   const stored = apps.get(appId)!.code?.repository;
   const move = async () => {
     const repository = paths.repository(appId);
@@ -228,10 +241,7 @@ async function change(
     await moveMain(repository, made);
     return requests.commit({ appId, sha: made.sha, ref: DEPLOY_REF, trigger });
   };
-  const { fact } = await changes.during(appId, stored ? stored.during(move) : move());
-  // So that the next list of deploys contains this one.
-  await outbox.flushed(FLUSH_MS);
-  return { sha: fact.sha, deploy_id: fact.id };
+  return stored ? stored.during(move) : move();
 }
 
 function requireApp({ apps }: SourceOptions, [appId]: string[]): void {

@@ -307,6 +307,11 @@ export class Fleet implements Backend {
     return this.#process.operations.run(() => replaceStorage(this.#process, replace, this.#process.warn));
   }
 
+  /** Call it within `replaceStorage`, after the app's data and code have moved. */
+  moved(place: Pick<FleetOptions, 'cluster' | 'load'>): void {
+    this.#process.moved(place);
+  }
+
   /**
    * Fills the app's cache with a release's files. Only for a namespace must no process use the storage.
    * @throws {Error} with the key that could not be put

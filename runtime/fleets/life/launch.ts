@@ -51,7 +51,7 @@ export interface Place {
   /** The app's cluster. Left out for an app that keeps its data on this machine. */
   cluster?: AppCluster | undefined;
   /** Brings a release to its directory. Left out for an app that keeps its code on this machine. */
-  load?: (directory: string) => Promise<void>;
+  load?: ((directory: string) => Promise<void>) | undefined;
   /** Private addresses and CIDR ranges that the app may reach. Default: none. */
   egress?: readonly string[];
   /** The app's access to each running outward service. */

@@ -144,6 +144,14 @@ export class Supervisor implements StartingApp {
     return this.options.cluster?.isAway() ?? false;
   }
 
+  /** The app's data and code have moved: later processes have them there. No process runs. */
+  moved({ cluster, load }: Pick<SupervisorOptions, 'cluster' | 'load'>): void {
+    this.options.cluster = cluster;
+    this.options.load = load;
+    this.#launcher = null;
+    this.#dueReader = null;
+  }
+
   /** Restores the phase from before a restart of the host. */
   resume(phase: Phase, lastError: string | null = null): void {
     this.#phase = phase;

@@ -122,22 +122,28 @@ export class Capture {
     if (app.isInBucket) this.#requireCode(app);
     await this.#repository(this.#paths.repository(id), files);
     if (liveDeployId !== null) await this.#own(this.#paths.release(id, liveDeployId), {}, files);
-    await this.#storageOf(app, files);
+    await this.#data(app, files);
+    await this.#buckets(app, files);
     return { kind: 'app', id, slug, files: [...files.values()] };
   }
 
-  /** Captures only the storage of an app, in the same way as `app`. */
-  async storage(app: CapturedApp): Promise<FileEntry[]> {
+  /** Captures only the storage of an app, in the same way as `app`. @param hasBuckets whether with R2 objects on this machine */
+  async storage(app: CapturedApp, hasBuckets: boolean): Promise<FileEntry[]> {
     const files = new Map<string, FileEntry>();
-    await this.#storageOf(app, files);
+    await this.#data(app, files);
+    if (hasBuckets) await this.#buckets(app, files);
     return [...files.values()];
   }
 
-  async #storageOf({ id, user, isInBucket }: CapturedApp, files: Files): Promise<void> {
+  async #data({ id, user, isInBucket }: CapturedApp, files: Files): Promise<void> {
     if (isInBucket) {
       await this.#folder(id, files);
       await this.#objects(id, files);
     } else await this.#storage(this.#paths.data(id), { user, theirs: true, skip: NOT_DATA }, files);
+  }
+
+  /** Captures R2 objects on this machine. */
+  async #buckets({ id, user }: CapturedApp, files: Files): Promise<void> {
     // These belong to the bucket service, which has a user of its own.
     const buckets = this.#paths.buckets(id);
     const hold = (isHeld: boolean) => this.#holdBuckets(id, isHeld);

@@ -14,6 +14,8 @@ export interface CopyJob {
   /** The data directory. */
   root: string;
   app: CapturedApp;
+  /** Whether R2 objects on this machine are copied too. */
+  hasBuckets: boolean;
   /** Where apps in the bucket have their data; null without a bucket. */
   bucket: S3Place | null;
   /** The target directory, with `data`, `buckets` and `importing` in it. */
@@ -26,7 +28,7 @@ export interface Copied {
 
 /** @throws {Error} then `into` does not exist */
 export async function copyStorage(
-  { root, app, bucket, into }: CopyJob,
+  { root, app, hasBuckets, bucket, into }: CopyJob,
   holdBuckets: HoldBuckets,
 ): Promise<Copied> {
   const paths = layout(root);
@@ -35,7 +37,10 @@ export async function copyStorage(
   try {
     const store = openStore({ directory });
     const packs = new PackWriter(store, []);
-    const files = await new Capture({ paths, packs, bucket, holdBuckets, before: [] }).storage(app);
+    const files = await new Capture({ paths, packs, bucket, holdBuckets, before: [] }).storage(
+      app,
+      hasBuckets,
+    );
     await packs.finish();
     const placeOf = placesOf(paths, app.id);
     await extract(store, files, into, (file) => placeOf(file)!);

@@ -145,8 +145,8 @@ export async function observeApp(db: D1Database, observed: ObservedApp, asOf: As
 
 /** Writes the host's facts about many apps, if they differ and no newer ones are stored. */
 export async function observeApps(db: D1Database, observed: ObservedApp[], asOf: AsOf): Promise<void> {
-  const differs = `(observed_generation, process_state, live_deploy_id, deployed_at, last_error, asleep_since, woke_at)
-    IS NOT (?2, ?3, ?4, ?5, ?6, ?9, coalesce(?10, woke_at))`;
+  const differs = `(observed_generation, process_state, live_deploy_id, deployed_at, last_error, asleep_since, woke_at, storage)
+    IS NOT (?2, ?3, ?4, ?5, ?6, ?9, coalesce(?10, woke_at), coalesce(?11, storage))`;
   if (observed.length > 0) {
     await db.batch(observed.map((app) => writeObserved(db, app, asOf, `AND ${differs}`)));
   }
@@ -154,7 +154,7 @@ export async function observeApps(db: D1Database, observed: ObservedApp[], asOf:
 
 /**
  * Returns the statement that writes the host's facts about an app, unless newer ones are stored.
- * @param condition an additional condition; `?2` to `?6`, `?9` and `?10` are the facts, in the order of `ObservedApp`
+ * @param condition an additional condition; `?2` to `?6`, `?9` to `?11` are the facts, in the order of `ObservedApp`
  */
 export function writeObserved(
   db: D1Database,
@@ -164,12 +164,13 @@ export function writeObserved(
 ): D1PreparedStatement {
   const { id, generation, process_state, live_deploy_id, deployed_at, last_error } = observed;
   // An older host does not know them.
-  const { asleep_since = null, woke_at = null } = observed;
+  const { asleep_since = null, woke_at = null, storage = null } = observed;
   return db
     .prepare(
       `UPDATE apps SET observed_generation = ?2, process_state = ?3, live_deploy_id = ?4, deployed_at = ?5,
          last_error = ?6, observed_outbox = ?7, observed_seq = ?8,
-         asleep_since = CASE WHEN desired_state = 'running' THEN ?9 END, woke_at = coalesce(?10, woke_at)
+         asleep_since = CASE WHEN desired_state = 'running' THEN ?9 END, woke_at = coalesce(?10, woke_at),
+         storage = coalesce(?11, storage)
        WHERE id = ?1 AND observed_generation <= ?2 AND (observed_outbox IS NOT ?7 OR observed_seq <= ?8) ${condition}`,
     )
     .bind(
@@ -183,6 +184,7 @@ export function writeObserved(
       seq,
       asleep_since,
       woke_at,
+      storage,
     );
 }
 

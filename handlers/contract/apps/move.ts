@@ -1,0 +1,42 @@
+// Moving an app between the machine and the bucket.
+import * as z from 'zod';
+import { reference } from '../fields.ts';
+import { operation } from '../operation.ts';
+import { appStorage } from './apps.ts';
+
+/** What a move moves, in sum for an app and its previews. */
+export const MovePlan = z.strictObject({
+  from: appStorage,
+  to: appStorage,
+  /** Previews that move with the app. */
+  previews: z.int(),
+  /** D1 databases and KV namespaces. */
+  databases: z.int(),
+  namespaces: z.int(),
+  /** Durable Objects, with queues, crons and instances of Workflows. */
+  objects: z.int(),
+  r2_objects: z.int(),
+  /** Bytes of all these. */
+  bytes: z.int(),
+});
+export type MovePlan = z.output<typeof MovePlan>;
+
+export const moves = [
+  operation({
+    name: 'apps.move',
+    summary:
+      'Moves the data and code of an app and of its previews into the bucket, or back to the machine; requests wait meanwhile',
+    method: 'POST',
+    path: '/v1/apps/:id/move',
+    needs: 'admin',
+    input: z.strictObject({ id: reference, to: appStorage, dry_run: z.boolean().optional() }),
+    output: z.strictObject({ ...MovePlan.shape, moved: z.boolean() }),
+    errors: [
+      'transition_conflict',
+      'app_immovable',
+      'move_failed',
+      'insufficient_storage',
+      'host_unavailable',
+    ],
+  }),
+] as const;

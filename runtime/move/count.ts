@@ -1,0 +1,83 @@
+// Counts what an app has, on this machine or in the bucket. Runs in threads.
+import { existsSync } from 'node:fs';
+import {
+  type AppFolder,
+  contentOf,
+  LARGE_VALUE,
+  OBJECT,
+  openFolder,
+  openObjectsFolder,
+} from '../bucket/app-folder.ts';
+import { list } from '../snapshots/take/listing.ts';
+import { isIdOf } from '../storage/object-id.ts';
+
+const DATABASE_KEY = 'D1Database';
+const NAMESPACE_KEY = 'KVNamespace';
+const FILE = /^do\/([^/]+)\/([^/]+)$/;
+const OBJECT_FILE = /^[0-9a-f]{64}\.sqlite$/;
+/** Files of workerd beside those of objects. */
+const BESIDE = /^metadata\.sqlite$|\.sqlite-(wal|shm|journal)$/;
+/** Records of R2 objects in the bucket; other names have their bytes, or parts of uploads. */
+const RECORD = /^[^/]+\/objects\//;
+/** Larger values of KV cannot be read from the bucket. */
+const MAX_VALUE_BYTES = 16 * 2 ** 20;
+
+export interface Counts {
+  databases: number;
+  namespaces: number;
+  /** Durable Objects, with queues, crons and instances of Workflows. */
+  objects: number;
+  r2_objects: number;
+  /** Of all these. */
+  bytes: number;
+}
+
+/** What is counted, and why it cannot be moved; null: nothing is in the way. */
+export type Counted = Counts & { obstacle: string | null };
+
+/** Counts an app's data on this machine, without R2 objects. */
+export function countOnDisk(data: string): Counted {
+  const counted: Counted = {
+    databases: 0,
+    namespaces: 0,
+    objects: 0,
+    r2_objects: 0,
+    bytes: 0,
+    obstacle: null,
+  };
+  for (const { path, kind, size } of existsSync(data)
+    ? list(data, { databases: false, skip: ['alarms'] })
+    : []) {
+    if (kind === 'directory') continue;
+    counted.bytes += size;
+    if (path.startsWith('kv/') && size > MAX_VALUE_BYTES)
+      counted.obstacle ??= `a KV value has ${Math.ceil(size / 2 ** 20)} MiB, and the bucket takes at most 16`;
+    const [, key, name] = FILE.exec(path) ?? [];
+    if (key === undefined || BESIDE.test(name!)) continue;
+    if (!OBJECT_FILE.test(name!))
+      counted.obstacle ??= `it has data that cannot be moved, such as facets: ${path}`;
+    else if (key === DATABASE_KEY) counted.databases++;
+    else if (key === NAMESPACE_KEY) counted.namespaces++;
+    else counted.objects++;
+  }
+  return counted;
+}
+
+/** Counts an app's data in the bucket. */
+export async function countInBucket(folder: AppFolder): Promise<Counts> {
+  const [data, objects] = await Promise.all([
+    contentOf(openFolder(folder)),
+    openObjectsFolder(folder).list(''),
+  ]);
+  const ids = new Set(
+    data.flatMap(({ name }) => OBJECT.exec(name)?.[1] ?? LARGE_VALUE.exec(name)?.[1] ?? []),
+  );
+  const all = [...ids];
+  const databases = all.filter((id) => isIdOf(DATABASE_KEY, id)).length;
+  const namespaces = all.filter((id) => isIdOf(NAMESPACE_KEY, id)).length;
+  return {
+    ...{ databases, namespaces, objects: all.length - databases - namespaces },
+    r2_objects: objects.filter(({ name }) => RECORD.test(name)).length,
+    bytes: [...data, ...objects].reduce((sum, { bytes }) => sum + bytes, 0),
+  };
+}

@@ -1,0 +1,51 @@
+// The data that an app has on this machine once it has moved lies beside its own until the database says that it has moved:
+// `moving/<app id>/<place>`. So a killed host leaves either the old data or the new.
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { syncFile } from '../../bundler/sync.ts';
+import type { Place } from '../apps/apps.ts';
+import type { Layout } from '../disk/data-directory.ts';
+import { removeTree } from '../disk/remove.ts';
+import { moveToTrash } from '../disk/trash.ts';
+
+/** The directories of a move. */
+export type MovingPaths = Pick<Layout, 'data' | 'trash' | 'allMoving' | 'moving'>;
+
+/** Makes the directory of the data that an app has after a move to `to`, without content. */
+export async function prepareMovedData({ moving }: MovingPaths, appId: string, to: Place): Promise<string> {
+  await removeTree(moving(appId));
+  const directory = join(moving(appId), to);
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  return directory;
+}
+
+/** Takes the prepared data of an app into use, which has moved. */
+export async function useMovedData(paths: MovingPaths, appId: string, place: Place): Promise<void> {
+  exchange(paths, appId, place);
+  await syncFile(dirname(paths.data(appId)));
+  await removeTree(paths.moving(appId));
+}
+
+/**
+ * Finishes the moves of a killed host, or removes what they prepared. Call it before anything uses the data of apps.
+ * @param placeOf returns where an app is; null for a deleted one
+ */
+export function finishMovedData(paths: MovingPaths, placeOf: (appId: string) => Place | null): void {
+  if (!existsSync(paths.allMoving)) return;
+  for (const appId of readdirSync(paths.allMoving)) {
+    const place = placeOf(appId);
+    if (place !== null) exchange(paths, appId, place);
+  }
+  rmSync(paths.allMoving, { recursive: true, force: true });
+}
+
+/** May be repeated after an interruption. */
+function exchange({ data, trash, moving }: MovingPaths, appId: string, place: Place): void {
+  const prepared = join(moving(appId), place);
+  if (!existsSync(prepared)) return;
+  if (place === 'bucket') moveToTrash(trash, appId, { data: data(appId) });
+  // On the way back there is only a cache of data in the bucket.
+  else if (existsSync(data(appId))) renameSync(data(appId), join(moving(appId), 'cache'));
+  mkdirSync(dirname(data(appId)), { recursive: true, mode: 0o711 });
+  renameSync(prepared, data(appId));
+}

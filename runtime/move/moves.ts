@@ -1,0 +1,163 @@
+// Moves apps between this machine and the bucket.
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { MovePlan } from '../../handlers/contract/apps/move.ts';
+import type { App } from '../apps/app.ts';
+import type { Apps, BucketPlace, Place } from '../apps/apps.ts';
+import type { Bucket } from '../bucket/bucket.ts';
+import type { S3Place } from '../bucket/place.ts';
+import type { Layout } from '../disk/data-directory.ts';
+import { freeMegabytes } from '../disk/disk.ts';
+import { removeTree } from '../disk/remove.ts';
+import type { AppUsers } from '../isolation/users.ts';
+import { log, reason } from '../log.ts';
+import { Refusal } from '../refusal.ts';
+import type { Snapshots } from '../snapshots/snapshots.ts';
+import type { Buckets } from '../storage/r2/buckets.ts';
+import { threads } from '../threads/worker.ts';
+import { Immovable } from './copied-objects.ts';
+import { copyToBucket } from './copy-to-bucket.ts';
+import type { Counted, Counts, countInBucket, countOnDisk } from './count.ts';
+import { useMovedData } from './moved-data.ts';
+
+const COUNT = new URL('./count.ts', import.meta.url);
+const COUNT_MS = 60_000;
+/** Timeout of a move, in ms. */
+const MOVE_MS = 5 * 3_600_000;
+const BYTES_IN_MB = 2 ** 20;
+/** A copy is packed, extracted and compressed: the disk needs the data's size so often. */
+const SIZES = 3;
+
+export interface MovesOptions {
+  paths: Layout;
+  apps: Apps;
+  snapshots: Snapshots;
+  users: (appId: string) => AppUsers;
+  buckets: Buckets;
+  /** Null without a bucket. */
+  bucket: Bucket | null;
+  place: S3Place | null;
+  workerd: string;
+  memoryMb: number;
+  /** Disk space that must stay free, in MiB. */
+  floorMb: number;
+}
+
+export class Moves {
+  readonly #options: MovesOptions;
+
+  constructor(options: MovesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Counts what a move would move.
+   * @throws {Refusal} for an unknown app, without a bucket, and when the app has data that cannot be moved
+   */
+  async plan(id: string, to: Place): Promise<MovePlan> {
+    const { apps, paths, floorMb } = this.#options;
+    const app = apps.get(id);
+    if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+    if (this.#options.bucket === null)
+      throw new Refusal(400, 'invalid_input', 'this Cellar has no bucket; set RUNNER_BUCKET on the host');
+    const from = app.wanted.storage ?? 'local';
+    const previews = apps.previews(id).map((preview) => preview.id);
+    const counts: Counts = { databases: 0, namespaces: 0, objects: 0, r2_objects: 0, bytes: 0 };
+    for (const each of [id, ...previews]) {
+      const counted = await this.#count(each, from);
+      if (from !== to && counted.obstacle !== null)
+        throw new Refusal(409, 'app_immovable', `The app cannot be moved: ${counted.obstacle}`);
+      for (const name of Object.keys(counts) as (keyof Counts)[]) counts[name] += counted[name];
+    }
+    const neededMb = Math.ceil((SIZES * counts.bytes) / BYTES_IN_MB);
+    if (from !== to && freeMegabytes(paths.root) - floorMb < neededMb)
+      throw new Refusal(
+        507,
+        'insufficient_storage',
+        `a move of the app needs ${neededMb} MiB of free disk space`,
+      );
+    return { from, to, previews: previews.length, ...counts };
+  }
+
+  /**
+   * Moves an app with its previews. Does nothing when it is there already.
+   * @throws {Refusal} as `plan` does, and while the app is deployed; {Error} when a copy fails. Then the app stays where it was
+   */
+  async move(id: string, to: Place): Promise<MovePlan> {
+    const { apps, buckets } = this.#options;
+    const plan = await this.plan(id, to);
+    if (plan.from === to) return plan;
+    if (to === 'local')
+      throw new Refusal(409, 'app_immovable', 'An app in the bucket cannot be moved to this machine yet');
+    const family = [id, ...apps.previews(id).map((preview) => preview.id)];
+    const signal = AbortSignal.timeout(MOVE_MS);
+    const begun = performance.now();
+    await apps.move(
+      id,
+      to,
+      (app, place) => this.#copy(app, place, signal),
+      (app) => this.#begin(app, to),
+    );
+    const seconds = ((performance.now() - begun) / 1000).toFixed(1);
+    log('info', 'an app has moved', { app: apps.get(id)?.wanted.slug, to, seconds, bytes: plan.bytes });
+    // R2 objects move when the service opens them. What fails is tried again at their next use.
+    for (const each of family)
+      if (buckets.has(each))
+        await buckets
+          .usage(each)
+          .catch((error: unknown) =>
+            log('warn', 'R2 objects of a moved app move when they are used', {
+              app: each,
+              error: reason(error),
+            }),
+          );
+    return plan;
+  }
+
+  async #copy(app: App, place: BucketPlace, signal: AbortSignal): Promise<void> {
+    const { paths, users } = this.#options;
+    const work = join(paths.restoring, `${app.id}-move-${Date.now()}`);
+    mkdirSync(work, { recursive: true, mode: 0o700 });
+    const opening = {
+      workerd: this.#options.workerd,
+      memoryMb: this.#options.memoryMb,
+      user: users(app.id).cell,
+      runDirectory: paths.run(app.id),
+    };
+    try {
+      await copyToBucket(this.#options, { app, place, opening, work, signal });
+    } catch (error) {
+      if (error instanceof Immovable) throw new Refusal(409, 'app_immovable', error.message);
+      log('warn', 'an app could not be copied', { app: app.wanted.slug, error: reason(error) });
+      await place.cluster.remove().catch(() => {});
+      throw new Refusal(502, 'move_failed', `The app stays where it was: ${reason(error)}`);
+    } finally {
+      await removeTree(work);
+      rmSync(work, { recursive: true, force: true });
+    }
+  }
+
+  /** Takes the copy into use. */
+  async #begin({ id }: App, to: Place): Promise<void> {
+    const { paths, buckets } = this.#options;
+    await useMovedData(paths, id, to);
+    // The next use opens them where they are now.
+    await buckets.forget(id);
+  }
+
+  async #count(id: string, from: Place): Promise<Counted> {
+    const { paths, buckets, place } = this.#options;
+    const job = { deadlineMs: COUNT_MS, key: id };
+    if (from === 'bucket') {
+      const folder = { place: place!, appId: id };
+      const counts = await threads.run<typeof countInBucket>(COUNT, 'countInBucket', [folder], job);
+      return { ...counts, obstacle: null };
+    }
+    const counted = await threads.run<typeof countOnDisk>(COUNT, 'countOnDisk', [paths.data(id)], job);
+    for (const { objects, bytes } of buckets.has(id) ? await buckets.usage(id) : []) {
+      counted.r2_objects += objects;
+      counted.bytes += bytes;
+    }
+    return counted;
+  }
+}

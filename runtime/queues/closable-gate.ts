@@ -1,0 +1,43 @@
+// Lets work through until it is closed.
+import { Refusal } from '../refusal.ts';
+
+export class ClosableGate {
+  readonly #refusal: string;
+  #running = 0;
+  #isClosed = false;
+  #onUnused: () => void = () => {};
+
+  /** @param refusal what is said while it is closed */
+  constructor(refusal: string) {
+    this.#refusal = refusal;
+  }
+
+  /** Runs work. @throws {Refusal} 503 while the gate is closed */
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    this.requireOpen();
+    this.#running++;
+    try {
+      return await work();
+    } finally {
+      if (--this.#running === 0) this.#onUnused();
+    }
+  }
+
+  /** @throws {Refusal} 503 while the gate is closed */
+  requireOpen(): void {
+    if (this.#isClosed) throw new Refusal(503, 'host_unavailable', this.#refusal);
+  }
+
+  /** Closes the gate while `work` runs, which begins once all earlier work has ended. @throws {Refusal} while it is closed */
+  async closed<T>(work: () => Promise<T>): Promise<T> {
+    this.requireOpen();
+    this.#isClosed = true;
+    try {
+      if (this.#running > 0) await new Promise<void>((resolve) => (this.#onUnused = resolve));
+      return await work();
+    } finally {
+      this.#isClosed = false;
+      this.#onUnused = () => {};
+    }
+  }
+}
