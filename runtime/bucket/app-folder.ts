@@ -14,11 +14,11 @@ export const OBJECTS = 'v1/do/';
 export const ALARMS = 'v1/alarms/';
 /** `v1/do/<namespace>/<object id>/…`. */
 export const OBJECT = /^v1\/do\/[^/]+\/([0-9a-f]{64})\//;
-const LARGE_VALUES = 'v1/services/kv/';
+export const LARGE_VALUES = 'v1/services/kv/';
 /** `v1/services/kv/<object id>/…`. */
 export const LARGE_VALUE = /^v1\/services\/kv\/([0-9a-f]{64})\//;
 /** `v1/alarms/<process>/k<time in ms, hexadecimal>/<namespace>/<object id>/…`. Its content is the object's name. */
-const ALARM = /^v1\/alarms\/[^/]+\/k([0-9a-f]+)\/[^/]+\/([0-9a-f]{64})\//;
+export const ALARM = /^v1\/alarms\/[^/]+\/k([0-9a-f]+)\/[^/]+\/([0-9a-f]{64})\//;
 /** Concurrent requests of one copy or removal. */
 const AT_ONCE = 16;
 /** Most attempts to get a consistent list of alarms. */

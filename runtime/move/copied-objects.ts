@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import type { Objects } from './opening.ts';
 
 const OBJECT = /^([0-9a-f]{64})\.sqlite$/;
-const ALARMS = 'metadata.sqlite';
+/** The file of a namespace's alarms. */
+export const METADATA = 'metadata.sqlite';
 /** Files of SQLite beside a database, and those of a cluster. */
 const BESIDE = /\.sqlite(-wal|-shm|-journal|\.log)$|^\.cluster$/;
 
@@ -21,7 +22,9 @@ export function objectsIn(directory: string): Objects {
   const keys = readdirSync(directory, { withFileTypes: true }).filter((entry) => entry.isDirectory());
   return Object.fromEntries(
     keys.map(({ name: key }) => {
-      const files = readdirSync(join(directory, key)).filter((name) => name !== ALARMS && !BESIDE.test(name));
+      const files = readdirSync(join(directory, key)).filter(
+        (name) => name !== METADATA && !BESIDE.test(name),
+      );
       const other = files.find((name) => !OBJECT.test(name));
       if (other !== undefined)
         throw new Immovable(

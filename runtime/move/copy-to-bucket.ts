@@ -6,11 +6,10 @@ import type { Apps, BucketPlace } from '../apps/apps.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { readEveryAlarm, type StoredAlarm } from '../fleets/due/alarms.ts';
 import type { Snapshots } from '../snapshots/snapshots.ts';
+import { METADATA } from './copied-objects.ts';
 import { fillBucket } from './fill-bucket.ts';
 import { prepareMovedData } from './moved-data.ts';
 import type { OpeningPlace } from './opening.ts';
-
-const METADATA = 'metadata.sqlite';
 
 export interface CopyOptions {
   paths: Layout;

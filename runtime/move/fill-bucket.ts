@@ -87,7 +87,9 @@ async function compareAll({ copy, place }: Filling, objects: Objects, opening: O
     for (let from = 0; from < all.length; from += AT_ONCE) {
       const some = all.slice(from, from + AT_ONCE);
       const ids = Map.groupBy(some, ({ key }) => key);
-      await opening.open(Object.fromEntries([...ids].map(([key, of]) => [key, of.map(({ id }) => id)])));
+      await opening.open(
+        Object.fromEntries([...ids].map(([key, of]) => [key, of.map(({ id }) => ({ id }))])),
+      );
       reader ??= await Reader.start({
         root: opening.directory,
         user: place.user,

@@ -2,8 +2,10 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { MovePlan } from '../../handlers/contract/apps/move.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
 import type { App } from '../apps/app.ts';
 import type { Apps, BucketPlace, Place } from '../apps/apps.ts';
+import { objectsFolderOf } from '../bucket/app-folder.ts';
 import type { Bucket } from '../bucket/bucket.ts';
 import type { S3Place } from '../bucket/place.ts';
 import type { Layout } from '../disk/data-directory.ts';
@@ -14,21 +16,30 @@ import { log, reason } from '../log.ts';
 import { Refusal } from '../refusal.ts';
 import type { Snapshots } from '../snapshots/snapshots.ts';
 import type { Buckets } from '../storage/r2/buckets.ts';
+import { BucketClient } from '../storage/r2/client.ts';
+import { recordName } from '../storage/r2/remote/records.ts';
 import { threads } from '../threads/worker.ts';
 import { Immovable } from './copied-objects.ts';
 import { copyToBucket } from './copy-to-bucket.ts';
+import { copyToDisk } from './copy-to-disk.ts';
 import type { Counted, Counts, countInBucket, countOnDisk } from './count.ts';
 import { useMovedData } from './moved-data.ts';
 
 const COUNT = new URL('./count.ts', import.meta.url);
 const COUNT_MS = 60_000;
+/** How long what an interrupted move left in the bucket stays there, in ms. */
+const LEFT_MS = 24 * 3_600_000;
 /** Timeout of a move, in ms. */
 const MOVE_MS = 5 * 3_600_000;
+const PAGE = 1_000;
+/** Longest name in a store. */
+const MAX_NAME_BYTES = 1_024;
 const BYTES_IN_MB = 2 ** 20;
 /** A copy is packed, extracted and compressed: the disk needs the data's size so often. */
 const SIZES = 3;
 
 export interface MovesOptions {
+  store: HostStore;
   paths: Layout;
   apps: Apps;
   snapshots: Snapshots;
@@ -87,15 +98,13 @@ export class Moves {
     const { apps, buckets } = this.#options;
     const plan = await this.plan(id, to);
     if (plan.from === to) return plan;
-    if (to === 'local')
-      throw new Refusal(409, 'app_immovable', 'An app in the bucket cannot be moved to this machine yet');
     const family = [id, ...apps.previews(id).map((preview) => preview.id)];
     const signal = AbortSignal.timeout(MOVE_MS);
     const begun = performance.now();
     await apps.move(
       id,
       to,
-      (app, place) => this.#copy(app, place, signal),
+      (app, place) => this.#copy(app, place, to, signal),
       (app) => this.#begin(app, to),
     );
     const seconds = ((performance.now() - begun) / 1000).toFixed(1);
@@ -103,18 +112,16 @@ export class Moves {
     // R2 objects move when the service opens them. What fails is tried again at their next use.
     for (const each of family)
       if (buckets.has(each))
-        await buckets
-          .usage(each)
-          .catch((error: unknown) =>
-            log('warn', 'R2 objects of a moved app move when they are used', {
-              app: each,
-              error: reason(error),
-            }),
-          );
+        await buckets.usage(each).catch((error: unknown) =>
+          log('warn', 'R2 objects of a moved app move when they are used', {
+            app: each,
+            error: reason(error),
+          }),
+        );
     return plan;
   }
 
-  async #copy(app: App, place: BucketPlace, signal: AbortSignal): Promise<void> {
+  async #copy(app: App, place: BucketPlace, to: Place, signal: AbortSignal): Promise<void> {
     const { paths, users } = this.#options;
     const work = join(paths.restoring, `${app.id}-move-${Date.now()}`);
     mkdirSync(work, { recursive: true, mode: 0o700 });
@@ -125,16 +132,29 @@ export class Moves {
       runDirectory: paths.run(app.id),
     };
     try {
-      await copyToBucket(this.#options, { app, place, opening, work, signal });
+      const copying = { app, place, opening, work, signal };
+      if (to === 'local') await copyToDisk({ ...this.#options, place: this.#options.place! }, copying);
+      else {
+        this.#removeLater(app.id);
+        await copyToBucket(this.#options, copying);
+      }
     } catch (error) {
       if (error instanceof Immovable) throw new Refusal(409, 'app_immovable', error.message);
       log('warn', 'an app could not be copied', { app: app.wanted.slug, error: reason(error) });
-      await place.cluster.remove().catch(() => {});
+      if (to === 'bucket') await place.cluster.remove().catch(() => {});
+      await removeTree(paths.moving(app.id));
       throw new Refusal(502, 'move_failed', `The app stays where it was: ${reason(error)}`);
     } finally {
       await removeTree(work);
       rmSync(work, { recursive: true, force: true });
     }
+  }
+
+  /** What a move leaves in the bucket if it does not end is removed. */
+  #removeLater(appId: string): void {
+    const { folderRemovals } = this.#options.store;
+    folderRemovals.delete(appId);
+    folderRemovals.add(appId, new Date(Date.now() + LEFT_MS).toISOString());
   }
 
   /** Takes the copy into use. */
@@ -151,13 +171,32 @@ export class Moves {
     if (from === 'bucket') {
       const folder = { place: place!, appId: id };
       const counts = await threads.run<typeof countInBucket>(COUNT, 'countInBucket', [folder], job);
-      return { ...counts, obstacle: null };
+      const obstacle = counts.r2_objects === 0 ? null : 'R2 objects cannot be moved to this machine';
+      return { ...counts, obstacle };
     }
     const counted = await threads.run<typeof countOnDisk>(COUNT, 'countOnDisk', [paths.data(id)], job);
-    for (const { objects, bytes } of buckets.has(id) ? await buckets.usage(id) : []) {
+    for (const { bucket, objects, bytes } of buckets.has(id) ? await buckets.usage(id) : []) {
       counted.r2_objects += objects;
       counted.bytes += bytes;
+      if (objects > 0) counted.obstacle ??= await this.#longKey(id, bucket);
     }
     return counted;
+  }
+
+  /** Returns an obstacle when a key of an R2 object is too long for the bucket. */
+  async #longKey(id: string, bucket: string): Promise<string | null> {
+    const client = new BucketClient(await this.#options.buckets.open(id), bucket);
+    const folder = this.#options.place!.prefix + objectsFolderOf(id);
+    let cursor: string | undefined;
+    do {
+      const page = await client.list({ limit: PAGE, ...(cursor !== undefined && { cursor }) });
+      const long = page.objects.find(
+        ({ name }) => Buffer.byteLength(folder + recordName(bucket, name)) > MAX_NAME_BYTES,
+      );
+      if (long !== undefined)
+        return `the key of an R2 object is too long for the bucket: ${long.name.slice(0, 100)}…`;
+      cursor = page.cursor;
+    } while (cursor !== undefined);
+    return null;
   }
 }

@@ -12,6 +12,10 @@ export class Opened extends DurableObject {
   }
 }
 
+function idOf(namespace, object) {
+  return typeof object === 'string' ? namespace.idFromName(object) : namespace.idFromString(object.id);
+}
+
 async function open(object) {
   try {
     await object.cellarOpen();
@@ -22,14 +26,15 @@ async function open(object) {
 
 export default {
   /**
-   * The body: `{objects: {"<unique key>": ["<id>", …]}, fresh: ["<unique key>", …]}`. Also creates an object in each namespace of
-   * `fresh`, and answers their ids.
+   * The body: `{objects: {"<unique key>": […]}, fresh: ["<unique key>", …]}`. An object is its name, or `{id}`: workerd stores the
+   * alarm of an object with the name that it was opened by. Also creates an object in each namespace of `fresh`, and answers
+   * their ids.
    */
   async fetch(request, env) {
     const { objects, fresh } = await request.json();
     const made = Object.fromEntries(fresh.map((key) => [key, env[key].newUniqueId()]));
     const all = [
-      ...Object.entries(objects).flatMap(([key, ids]) => ids.map((id) => [key, env[key].idFromString(id)])),
+      ...Object.entries(objects).flatMap(([key, ids]) => ids.map((object) => [key, idOf(env[key], object)])),
       ...Object.entries(made),
     ].values();
     await Promise.all(

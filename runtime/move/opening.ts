@@ -20,14 +20,17 @@ export interface OpeningPlace {
   runDirectory: string;
 }
 
-/** Objects by the unique key of their namespace. */
+/** Ids of objects by the unique key of their namespace. */
 export type Objects = Record<string, string[]>;
+
+/** Objects to open, by name or id. One with a known name is opened by that. */
+export type Wanted = Record<string, (string | { id: string })[]>;
 
 export interface Opening {
   /** The directory with a folder for each unique key, which has the files of opened objects. */
   directory: string;
   /** Opens objects, and creates one in each namespace of `fresh`. @returns the ids of those, by unique key */
-  open: (objects: Objects, fresh?: string[]) => Promise<Record<string, string>>;
+  open: (objects: Wanted, fresh?: string[]) => Promise<Record<string, string>>;
 }
 
 /**

@@ -123,7 +123,7 @@ export function makeApps(
     onDamaged: (damaged) => alerts.reportSnapshots(damaged),
   });
   const moves = new Moves({
-    ...{ paths, apps, snapshots, users, buckets, bucket: base.bucket, place: bucketPlace(config) },
+    ...{ store, paths, apps, snapshots, users, buckets, bucket: base.bucket, place: bucketPlace(config) },
     ...{ workerd: base.workerd, memoryMb: config.RUNNER_CELL_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
   });
   return { apps, moves, slots, wakes, memory, buckets, outward, readers, storageQueries, storage, snapshots };

@@ -2,8 +2,10 @@
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
+import { MOVING_APP, movingData } from '../support/e2e/moving-app.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { startS3 } from '../support/e2e/s3.ts';
@@ -38,4 +40,90 @@ test('an app moves into the bucket with all its data, its code and its previews'
   const cloned = await next.git(next.directory, 'clone', next.remote('shop'), 'clone');
   assert.equal(cloned.code, 0, cloned.stderr);
   await eventually(async () => (await next.app(id)).status === 'running', 'it runs');
+});
+
+test('an app moves there and back, with every kind of data', async () => {
+  await using store = await startS3();
+  const settings = { ...bucketSettings(store.place('of/cellar/')), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
+  await using cellar = await new Cellar(settings).start();
+  const rpc = rpcOf(cellar);
+  await cellar.deploy('shop', 'hello', MOVING_APP);
+  const read = async () => {
+    const { status, text } = await cellar.get('shop');
+    assert.equal(status, 200, text);
+    return JSON.parse(text) as ReturnType<typeof movingData> & { jobs: string[] };
+  };
+  const requireData = async (...ns: number[]) => {
+    const { jobs: _, ...data } = await read();
+    assert.deepEqual(data, movingData(...ns));
+  };
+  const post = async (path: string) => {
+    const { status, text } = await cellar.get('shop', path, { method: 'POST' });
+    assert.equal(status, 200, text);
+  };
+  const move = async (to: string) => {
+    const moved = await rpc('apps.move', { id: 'shop', to });
+    assert.equal(moved.moved, true, JSON.stringify(moved));
+  };
+  const status = async () => JSON.parse((await cellar.get('shop', '/status')).text);
+  await post('/?n=1');
+  await eventually(async () => (await read()).jobs.length === 1, 'the message arrives');
+  await post('/?n=2&later');
+  await move('bucket');
+  await requireData(1, 2);
+  await eventually(async () => (await read()).jobs.length === 2, 'the waiting message arrives');
+  assert.equal((await status()).status, 'waiting');
+  await post('/?n=3&later');
+  await move('local');
+  await requireData(1, 2, 3);
+  await eventually(async () => (await read()).jobs.length === 3, 'the waiting message arrives');
+  await post('/go');
+  await eventually(async () => (await status()).status === 'complete', 'the instance goes on');
+  assert.equal((await status()).output, 17);
+  await post('/?n=4');
+  await move('bucket');
+  await requireData(1, 2, 3, 4);
+});
+
+test('a host that is killed while an app moves loses nothing, and the move can be repeated', async () => {
+  await using store = await startS3();
+  const settings = { ...bucketSettings(store.place('of/cellar/')), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
+  await using cellar = await new Cellar(settings).start();
+  const id = await cellar.deploy('shop', 'hello', MOVING_APP);
+  const stored: number[] = [];
+  const storeNext = async () => {
+    const n = stored.length + 1;
+    assert.equal((await cellar.get('shop', `/?n=${n}`, { method: 'POST' })).status, 200);
+    stored.push(n);
+  };
+  const requireData = async (when: string) => {
+    const { status, text } = await cellar.get('shop');
+    assert.equal(status, 200, `${when}: ${text}`);
+    const { jobs: _, ...data } = JSON.parse(text);
+    assert.deepEqual(data, movingData(...stored), when);
+  };
+  const placeOf = async () => (await cellar.app(id)).storage;
+  await storeNext();
+  let moveMs = 4_000;
+  for (let round = 0; round < 6; round++) {
+    const to = (await placeOf()) === 'local' ? 'bucket' : 'local';
+    const killedAfterMs = Math.round(Math.random() * moveMs);
+    const moving = rpcOf(cellar)('apps.move', { id, to }).catch(() => null);
+    await sleep(killedAfterMs);
+    await cellar.stop('SIGKILL');
+    await moving;
+    await cellar.start();
+    await requireData(`killed ${killedAfterMs} ms after a move to ${to} began`);
+    await storeNext();
+  }
+  for (const _ of [1, 2]) {
+    const to = (await placeOf()) === 'local' ? 'bucket' : 'local';
+    const begun = performance.now();
+    const moved = await rpcOf(cellar)('apps.move', { id, to });
+    assert.equal(moved.moved, true, JSON.stringify(moved));
+    moveMs = performance.now() - begun;
+    assert.equal(await placeOf(), to);
+    await requireData(`after the move to ${to} of ${moveMs} ms`);
+    await storeNext();
+  }
 });

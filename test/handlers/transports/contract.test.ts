@@ -16,6 +16,7 @@ const routes = [
   `GET ${app} apps.get`,
   `PATCH ${app} apps.update`,
   `DELETE ${app} apps.delete`,
+  `POST ${app}/move apps.move`,
   `POST ${app}/rename apps.rename`,
   `POST ${app}/sleep apps.sleep`,
   `GET ${app}/deploys deploys.list`,

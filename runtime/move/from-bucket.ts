@@ -1,0 +1,67 @@
+// What a move needs of an app's folder in the bucket. Runs in a thread.
+import { mkdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { AlarmRow } from '../../sqlite/storage/alarms.ts';
+import {
+  ALARM,
+  ALARMS,
+  type AppFolder,
+  each,
+  LARGE_VALUES,
+  OBJECT,
+  OBJECTS,
+  openFolder,
+  openObjectsFolder,
+  readIfThere,
+} from '../bucket/app-folder.ts';
+import { isIdOf } from '../storage/object-id.ts';
+import { Immovable } from './copied-objects.ts';
+
+export interface InBucket {
+  /** Ids of objects by the unique key of their namespace. */
+  objects: Record<string, string[]>;
+  /** Their alarms. */
+  alarms: Record<string, AlarmRow[]>;
+}
+
+/**
+ * Lists the objects and alarms of an app.
+ * @param keys the unique keys that the app may have
+ * @throws {Immovable} when an object has none of these, or the app has R2 objects
+ */
+export async function readFolder(folder: AppFolder, keys: string[]): Promise<InBucket> {
+  const store = openFolder(folder);
+  if ((await openObjectsFolder(folder).list('')).length > 0)
+    throw new Immovable('the app has R2 objects, which cannot be moved to this machine');
+  const ids = new Set((await store.list(OBJECTS)).flatMap(({ name }) => OBJECT.exec(name)?.[1] ?? []));
+  const keyOf = new Map([...ids].map((id) => [id, keys.find((key) => isIdOf(key, id))]));
+  const unknown = [...keyOf].find(([, key]) => key === undefined);
+  if (unknown !== undefined)
+    throw new Immovable(`the app has objects of a class or Workflow that it no longer has: ${unknown[0]}`);
+  const alarms = new Map<string, AlarmRow>();
+  await each(await store.list(ALARMS), async ({ name: path }) => {
+    const [, hexadecimal, id = ''] = ALARM.exec(path) ?? [];
+    const name = keyOf.has(id) ? await readIfThere(store, path) : null;
+    if (name === null) return;
+    const found = { id, name: name.toString('utf8') || null, time: Number.parseInt(hexadecimal!, 16) };
+    const other = alarms.get(id);
+    alarms.set(id, {
+      id,
+      name: found.name ?? other?.name ?? null,
+      time: Math.min(found.time, other?.time ?? Number.POSITIVE_INFINITY),
+    });
+  });
+  const byKey = <Row>(rows: Iterable<Row>, idOf: (row: Row) => string) =>
+    Object.fromEntries(Map.groupBy(rows, (row) => keyOf.get(idOf(row))!));
+  return { objects: byKey(ids, (id) => id), alarms: byKey(alarms.values(), ({ id }) => id) };
+}
+
+/** Reads the large values of KV into a directory. */
+export async function readLargeValues(folder: AppFolder, into: string): Promise<void> {
+  const store = openFolder(folder);
+  await each(await store.list(LARGE_VALUES), async ({ name }) => {
+    const path = join(into, name.slice(LARGE_VALUES.length));
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await store.readFile(name, path);
+  });
+}

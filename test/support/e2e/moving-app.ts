@@ -1,0 +1,116 @@
+// A sample app with data that moves in both directions: D1, KV, objects of both kinds with alarms, a queue and a Workflow.
+
+/** `POST /?n=1` stores data; `GET /` returns all of it; `POST /alarm` sets an alarm in 10 minutes. */
+export const MOVING_APP = {
+  'wrangler.toml': `name = "mover"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[d1_databases]]
+binding = "DB"
+database_name = "notes"
+database_id = "notes"
+[[kv_namespaces]]
+binding = "KV"
+id = "words"
+[[durable_objects.bindings]]
+name = "COUNTER"
+class_name = "Counter"
+[[durable_objects.bindings]]
+name = "OLD"
+class_name = "Old"
+[[queues.producers]]
+binding = "QUEUE"
+queue = "jobs"
+[[queues.consumers]]
+queue = "jobs"
+max_batch_timeout = 0
+[[workflows]]
+binding = "STEPS"
+name = "steps"
+class_name = "Steps"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Counter"]
+new_classes = ["Old"]
+`,
+  'migrations/0001_notes.sql': 'CREATE TABLE notes (text TEXT);',
+  'index.js': `import { DurableObject, WorkflowEntrypoint } from 'cloudflare:workers';
+export class Counter extends DurableObject {
+  add(n) {
+    this.ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS counts (n INTEGER)');
+    this.ctx.storage.sql.exec('INSERT INTO counts VALUES (?)', n);
+    this.ctx.storage.kv.put('date', new Date(n));
+    this.ctx.storage.setAlarm(Date.now() + 600_000);
+  }
+  async show() {
+    const rows = [...this.ctx.storage.sql.exec('SELECT n FROM counts').raw()].flat();
+    return [rows, this.ctx.storage.kv.get('date').getTime(), await this.ctx.storage.getAlarm() !== null];
+  }
+  alarm() {}
+}
+export class Old extends DurableObject {
+  async add(n) {
+    const all = (await this.ctx.storage.get('all')) ?? [];
+    await this.ctx.storage.put('all', [...all, n]);
+  }
+  async show() { return (await this.ctx.storage.get('all')) ?? []; }
+}
+export class Steps extends WorkflowEntrypoint {
+  async run(event, step) {
+    const first = await step.do('first', async () => event.payload.n * 10);
+    const { payload } = await step.waitForEvent('wait', { type: 'go', timeout: '1 hour' });
+    return first + payload.n;
+  }
+}
+export default {
+  async queue(batch, { DB }) {
+    for (const { body } of batch.messages)
+      await DB.prepare('INSERT INTO notes VALUES (?)').bind('job ' + body).run();
+  },
+  async fetch(request, { DB, KV, COUNTER, OLD, QUEUE, STEPS }) {
+    const url = new URL(request.url);
+    const n = Number(url.searchParams.get('n'));
+    const [counter, old] = [COUNTER.getByName('one'), OLD.getByName('one')];
+    if (url.pathname === '/go') {
+      const instance = await STEPS.get('instance-1');
+      await instance.sendEvent({ type: 'go', payload: { n: 7 } });
+      return new Response('sent');
+    }
+    if (url.pathname === '/status') return Response.json(await (await STEPS.get('instance-1')).status());
+    if (request.method === 'POST') {
+      await DB.prepare('INSERT INTO notes VALUES (?)').bind('note ' + n).run();
+      await KV.put('word-' + n, 'value ' + n, { metadata: { n } });
+      await KV.put('large-' + n, String(n).repeat(300_000));
+      await counter.add(n);
+      await old.add(n);
+      await QUEUE.send(n, { delaySeconds: url.searchParams.has('later') ? 20 : 0 });
+      if (n === 1) await STEPS.create({ id: 'instance-1', params: { n } });
+    }
+    const { results } = await DB.prepare("SELECT text FROM notes WHERE text LIKE 'note%' ORDER BY text").all();
+    const { keys } = await KV.list();
+    const values = await Promise.all(keys.map(async ({ name, metadata }) => {
+      const value = await KV.get(name);
+      return name + '=' + (value.length > 100 ? value[0] + '*' + value.length : value) + JSON.stringify(metadata ?? null);
+    }));
+    const jobs = await DB.prepare("SELECT text FROM notes WHERE text LIKE 'job%' ORDER BY text").all();
+    return Response.json({
+      notes: results.map(({ text }) => text), values,
+      counter: await counter.show(), old: await old.show(), jobs: jobs.results.map(({ text }) => text),
+    });
+  },
+};
+`,
+};
+
+/** Returns what `GET /` returns after `POST /?n=…` with these numbers, without `jobs`, which come later. */
+export function movingData(...ns: number[]) {
+  return {
+    notes: ns.map((n) => `note ${n}`),
+    values: [
+      ...ns.map((n) => `large-${n}=${n}*${300_000}null`),
+      ...ns.map((n) => `word-${n}=value ${n}{"n":${n}}`),
+    ],
+    counter: [ns, ns.at(-1), true],
+    old: ns,
+  };
+}
