@@ -13,19 +13,18 @@ import type { Layout } from '../disk/data-directory.ts';
 import { syncFiles } from '../disk/publish.ts';
 import { CRON_KEY, QUEUE_KEY } from '../fleets/config/bundled-services.ts';
 import { workflowKey } from '../fleets/config/workflows.ts';
-import { Reader } from '../snapshots/take/reader.ts';
+import type { Reader } from '../snapshots/take/reader.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { threads } from '../threads/worker.ts';
+import { type OpenedObject, readOpened } from './batches.ts';
 import { Immovable, METADATA, objectsIn } from './copied-objects.ts';
 import type { Copying } from './copy-to-bucket.ts';
 import type { InBucket, readFolder, readLargeValues } from './from-bucket.ts';
 import { prepareMovedData } from './moved-data.ts';
-import { type Opening, withOpening } from './opening.ts';
+import { withOpening } from './opening.ts';
 
 const FROM_BUCKET = new URL('./from-bucket.ts', import.meta.url);
 const READ_MS = 60 * 60_000;
-/** Objects that are opened at once. */
-const AT_ONCE = 64;
 /** Releases that can be rolled back to, and the live one. */
 const RELEASES = 6;
 const SERVICES = ['D1Database', 'KVNamespace', QUEUE_KEY, CRON_KEY];
@@ -68,45 +67,26 @@ export async function copyToDisk(
   await threads.run<typeof readLargeValues>(FROM_BUCKET, 'readLargeValues', [folder, join(into, 'kv')], job);
   const own = Object.keys(found.objects);
   if (own.length > 0)
-    await withOpening(opening, cluster, own, signal, (opened) =>
-      readObjects(opened, found, opening.user, join(into, 'do')),
-    );
-  for (const [key, alarms] of Object.entries(found.alarms))
-    writeAlarms(join(into, 'do', key, METADATA), alarms);
+    await withOpening(opening, cluster, own, signal, async (opened) => {
+      await readOpened(opened, opening.user, openedObjects(found), (reader, _, path) =>
+        readObject(reader, path, join(into, 'do')),
+      );
+      // Finds facets of objects.
+      objectsIn(opened.directory);
+    });
+  for (const [key, alarms] of Object.entries(found.alarms)) {
+    const file = join(into, 'do', key, METADATA);
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    writeAlarms(file, alarms);
+  }
   await syncFiles(into);
 }
 
-async function readObjects(
-  opening: Opening,
-  { objects, alarms }: InBucket,
-  user: Copying['opening']['user'],
-  into: string,
-): Promise<void> {
-  const names = new Map(
-    Object.values(alarms).flatMap((all) =>
-      all.flatMap(({ id, name }) => (name === null ? [] : [[id, name]])),
-    ),
+function openedObjects({ objects, bytes, alarms }: InBucket): OpenedObject[] {
+  const names = new Map(Object.values(alarms).flatMap((all) => all.map(({ id, name }) => [id, name])));
+  return Object.entries(objects).flatMap(([key, ids]) =>
+    ids.map((id) => ({ key, id, name: names.get(id) ?? null, bytes: bytes[id] ?? 0 })),
   );
-  const all = Object.entries(objects).flatMap(([key, ids]) => ids.map((id) => ({ key, id })));
-  let reader: Reader | null = null;
-  try {
-    for (let from = 0; from < all.length; from += AT_ONCE) {
-      const some = all.slice(from, from + AT_ONCE);
-      const asked = Map.groupBy(some, ({ key }) => key);
-      await opening.open(
-        Object.fromEntries([...asked].map(([key, of]) => [key, of.map(({ id }) => names.get(id) ?? { id })])),
-      );
-      objectsIn(opening.directory);
-      reader ??= await Reader.start({
-        root: opening.directory,
-        user,
-        copy: join(dirname(opening.directory), 'copy'),
-      });
-      for (const { key, id } of some) await readObject(reader, `${key}/${id}.sqlite`, into);
-    }
-  } finally {
-    reader?.end();
-  }
 }
 
 /** Reads a database and its log, which no other process changes. An object that never wrote has none. */

@@ -1,22 +1,21 @@
 // Puts a copy of an app's data into the bucket, where the app has none yet, and compares it.
 import { existsSync } from 'node:fs';
 import { mkdir, open as openFile, rename, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import type { AppCluster } from '../bucket/app-cluster.ts';
 import { ALARMS, each, OBJECTS } from '../bucket/app-folder.ts';
 import { removeTree } from '../disk/remove.ts';
 import type { StoredAlarm } from '../fleets/due/alarms.ts';
-import { Reader } from '../snapshots/take/reader.ts';
+import type { Reader } from '../snapshots/take/reader.ts';
 import { threads } from '../threads/worker.ts';
+import { type OpenedObject, readOpened } from './batches.ts';
 import { objectsIn } from './copied-objects.ts';
 import { ascending, type FirstCopy, type writeFirstCopies } from './first-copy.ts';
-import { type Objects, type Opening, type OpeningPlace, withOpening } from './opening.ts';
+import { type OpeningPlace, withOpening } from './opening.ts';
 
 const FIRST_COPY = new URL('./first-copy.ts', import.meta.url);
 /** Timeout to write the files of all objects, in ms. */
 const WRITE_MS = 60 * 60_000;
-/** Objects that are opened at once. */
-const AT_ONCE = 64;
 /** The member that has the alarms until the app's first process takes them over. */
 const NOBODY = '0'.repeat(32);
 
@@ -38,14 +37,15 @@ export interface Filling {
  */
 export async function fillBucket(filling: Filling): Promise<void> {
   const { cluster, copy, work, place, signal } = filling;
-  const objects = objectsIn(join(copy, 'do'));
-  const keys = Object.keys(objects);
+  const objects = await storedObjects(copy);
+  const keys = [...new Set(objects.map(({ key }) => key))];
   await cluster.remove();
   const folders = await namespaceFolders(filling, keys);
   const into = join(work, 'bucket');
-  const copies: FirstCopy[] = keys.flatMap((key) =>
-    objects[key]!.map((id) => ({ path: fileOf(copy, key, id), folder: `${OBJECTS}${folders[key]}/${id}` })),
-  );
+  const copies: FirstCopy[] = objects.map(({ key, id }) => ({
+    path: fileOf(copy, { key, id }),
+    folder: `${OBJECTS}${folders[key]}/${id}`,
+  }));
   await mkdir(into, { recursive: true, mode: 0o700 });
   await threads.run<typeof writeFirstCopies>(FIRST_COPY, 'writeFirstCopies', [copies, into], {
     deadlineMs: WRITE_MS,
@@ -57,7 +57,12 @@ export async function fillBucket(filling: Filling): Promise<void> {
   }
   await cluster.fill(into);
   await removeTree(into);
-  await withOpening(place, cluster, keys, signal, (opening) => compareAll(filling, objects, opening));
+  if (keys.length > 0)
+    await withOpening(place, cluster, keys, signal, (opening) =>
+      readOpened(opening, place.user, objects, (reader, object, path) =>
+        compare(reader, path, fileOf(copy, object)),
+      ),
+    );
   await writeAlarms(filling, folders);
 }
 
@@ -79,36 +84,12 @@ async function namespaceFolders(
 }
 
 /** @throws {Error} when workerd finds another database in the bucket than the copy has */
-async function compareAll({ copy, place }: Filling, objects: Objects, opening: Opening): Promise<void> {
-  const all = Object.entries(objects).flatMap(([key, ids]) => ids.map((id) => ({ key, id })));
-  if (all.length === 0) return;
-  let reader: Reader | null = null;
-  try {
-    for (let from = 0; from < all.length; from += AT_ONCE) {
-      const some = all.slice(from, from + AT_ONCE);
-      const ids = Map.groupBy(some, ({ key }) => key);
-      await opening.open(
-        Object.fromEntries([...ids].map(([key, of]) => [key, of.map(({ id }) => ({ id }))])),
-      );
-      reader ??= await Reader.start({
-        root: opening.directory,
-        user: place.user,
-        copy: join(dirname(opening.directory), 'copy'),
-      });
-      for (const { key, id } of some) await compare(reader, `${key}/${id}.sqlite`, fileOf(copy, key, id));
-    }
-  } finally {
-    reader?.end();
-  }
-}
-
 async function compare(reader: Reader, path: string, original: string): Promise<void> {
-  const { size } = await stat(original);
-  const found = await reader.read({ path, kind: 'plain', size } as Parameters<Reader['read']>[0]);
+  const found = await reader.read({ path, kind: 'plain', size: 0, mode: 0, stamp: '' });
   if (found === null) throw new Error(`workerd does not find ${path} in the bucket`);
   const file = await openFile(original);
   try {
-    let isSame = found.size === size;
+    let isSame = found.size === (await file.stat()).size;
     let position = 0;
     for await (const piece of found.content) {
       const own = Buffer.alloc(piece.length);
@@ -122,13 +103,24 @@ async function compare(reader: Reader, path: string, original: string): Promise<
   }
 }
 
+/** Returns the objects that have stored anything. */
+async function storedObjects(copy: string): Promise<OpenedObject[]> {
+  const all = Object.entries(objectsIn(join(copy, 'do'))).flatMap(([key, ids]) =>
+    ids.map(async (id) => ({ key, id, name: null, bytes: (await stat(fileOf(copy, { key, id }))).size })),
+  );
+  return (await Promise.all(all)).filter(({ bytes }) => bytes > 0);
+}
+
 /**
  * Written last: a process would run them. Those that workerd has found in the databases are removed, because they lack the
  * objects' names.
  */
 async function writeAlarms({ cluster, alarms }: Filling, folders: Record<string, string>): Promise<void> {
   await each(await cluster.store.list(ALARMS), ({ name }) => cluster.store.remove(name));
-  const all = Object.entries(alarms).flatMap(([key, own]) => own.map((alarm) => ({ key, ...alarm })));
+  // An object may have an alarm only if it has stored it.
+  const all = Object.entries(alarms)
+    .filter(([key]) => folders[key] !== undefined)
+    .flatMap(([key, own]) => own.map((alarm) => ({ key, ...alarm })));
   await each(all, ({ key, id, name, time }) => {
     const path = `${ALARMS}${NOBODY}/${ascending(time)}/${folders[key]}/${id}/${ascending(1)}`;
     return cluster.store.write(path, Buffer.from(name ?? ''));
@@ -137,6 +129,6 @@ async function writeAlarms({ cluster, alarms }: Filling, folders: Record<string,
   if (written !== all.length) throw new Error(`${written} of ${all.length} alarms are in the bucket`);
 }
 
-function fileOf(copy: string, key: string, id: string): string {
+function fileOf(copy: string, { key, id }: Pick<OpenedObject, 'key' | 'id'>): string {
   return join(copy, 'do', key, `${id}.sqlite`);
 }

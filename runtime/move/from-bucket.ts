@@ -20,6 +20,8 @@ import { Immovable } from './copied-objects.ts';
 export interface InBucket {
   /** Ids of objects by the unique key of their namespace. */
   objects: Record<string, string[]>;
+  /** The bytes of each object. */
+  bytes: Record<string, number>;
   /** Their alarms. */
   alarms: Record<string, AlarmRow[]>;
 }
@@ -33,8 +35,13 @@ export async function readFolder(folder: AppFolder, keys: string[]): Promise<InB
   const store = openFolder(folder);
   if ((await openObjectsFolder(folder).list('')).length > 0)
     throw new Immovable('the app has R2 objects, which cannot be moved to this machine');
-  const ids = new Set((await store.list(OBJECTS)).flatMap(({ name }) => OBJECT.exec(name)?.[1] ?? []));
-  const keyOf = new Map([...ids].map((id) => [id, keys.find((key) => isIdOf(key, id))]));
+  const bytes: Record<string, number> = {};
+  for (const { name, bytes: size } of await store.list(OBJECTS)) {
+    const id = OBJECT.exec(name)?.[1];
+    if (id !== undefined) bytes[id] = (bytes[id] ?? 0) + size;
+  }
+  const ids = Object.keys(bytes);
+  const keyOf = new Map(ids.map((id) => [id, keys.find((key) => isIdOf(key, id))]));
   const unknown = [...keyOf].find(([, key]) => key === undefined);
   if (unknown !== undefined)
     throw new Immovable(`the app has objects of a class or Workflow that it no longer has: ${unknown[0]}`);
@@ -53,7 +60,7 @@ export async function readFolder(folder: AppFolder, keys: string[]): Promise<InB
   });
   const byKey = <Row>(rows: Iterable<Row>, idOf: (row: Row) => string) =>
     Object.fromEntries(Map.groupBy(rows, (row) => keyOf.get(idOf(row))!));
-  return { objects: byKey(ids, (id) => id), alarms: byKey(alarms.values(), ({ id }) => id) };
+  return { bytes, objects: byKey(ids, (id) => id), alarms: byKey(alarms.values(), ({ id }) => id) };
 }
 
 /** Reads the large values of KV into a directory. */

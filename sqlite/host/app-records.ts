@@ -25,7 +25,7 @@ export interface AppRecord {
   alerts: { id: string; alert: object }[];
 }
 
-/** A deleted app whose folder is still in the bucket. */
+/** A deleted app, or one that has moved to its machine, whose folder is still in the bucket. */
 export interface DeletedApp {
   format: 1;
   deletedApp: string;
@@ -148,13 +148,15 @@ export function appRecordQueries(database: Database) {
     /** Returns an app's record; null when it has left nothing in the bucket. */
     read: (id: string): AppRecord | DeletedApp | null => {
       const row = app.get(id);
-      if (row === undefined) {
+      const wanted = row && (JSON.parse(row.wanted) as WantedApp);
+      // It was deleted, or has moved to this machine.
+      if (row === undefined || wanted?.storage !== 'bucket') {
         const removeAt = removal.get(id);
         return removeAt === undefined ? null : { format: 1, deletedApp: id, removeAt };
       }
       return {
         format: 1,
-        wanted: JSON.parse(row.wanted) as WantedApp,
+        wanted,
         preview: preview.get(id) ?? null,
         liveDeployId: row.live_deploy_id,
         deployedAt: row.deployed_at,

@@ -1,0 +1,58 @@
+// The data on the disk after a move, also when the host is killed in the middle.
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { layout } from '../../runtime/disk/data-directory.ts';
+import { batchesOf } from '../../runtime/move/batches.ts';
+import { ascending } from '../../runtime/move/first-copy.ts';
+import { finishMovedData, prepareMovedData, useMovedData } from '../../runtime/move/moved-data.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const ID = 'a'.repeat(16);
+
+function appWith(root: string) {
+  const paths = layout(root);
+  mkdirSync(paths.data(ID), { recursive: true });
+  writeFileSync(join(paths.data(ID), 'file'), 'old');
+  return paths;
+}
+
+test('after a move to the bucket the old data is in the trash', async (t) => {
+  const paths = appWith(temporaryDirectory(t));
+  await prepareMovedData(paths, ID, 'bucket');
+  await useMovedData(paths, ID, 'bucket');
+  assert.deepEqual(readdirSync(paths.data(ID)), []);
+  const [thrown] = readdirSync(paths.trash);
+  assert.equal(readFileSync(join(paths.trash, thrown!, 'data/file'), 'utf8'), 'old');
+  assert.equal(existsSync(paths.moving(ID)), false);
+});
+
+test('the next start takes the data of a move into use that the database has, and drops any other', async (t) => {
+  const paths = appWith(temporaryDirectory(t));
+  writeFileSync(join(await prepareMovedData(paths, ID, 'local'), 'file'), 'new');
+  const content = () => readFileSync(join(paths.data(ID), 'file'), 'utf8');
+  finishMovedData(paths, () => 'bucket');
+  assert.equal(content(), 'old');
+  assert.equal(existsSync(paths.allMoving), false);
+  writeFileSync(join(await prepareMovedData(paths, ID, 'local'), 'file'), 'new');
+  // Killed between the two renames.
+  renameSync(paths.data(ID), join(paths.moving(ID), 'cache'));
+  finishMovedData(paths, () => 'local');
+  assert.equal(content(), 'new');
+  finishMovedData(paths, () => 'local');
+  assert.equal(content(), 'new');
+});
+
+test('names in the bucket sort as their numbers', () => {
+  assert.deepEqual([3, 0xaf, 0x1a21cd74bb6].map(ascending), ['a3', 'baf', 'k1a21cd74bb6']);
+});
+
+test('objects are opened a few at a time, and a large one alone', () => {
+  const sizes = [...Array.from({ length: 65 }, () => 1), 2 ** 30, 1];
+  const batches = batchesOf(sizes.map((bytes) => ({ bytes })));
+  assert.deepEqual(
+    batches.map(({ length }) => length),
+    [64, 1, 1, 1],
+  );
+});
