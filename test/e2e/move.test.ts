@@ -1,6 +1,7 @@
 // Apps move between the machine and the bucket.
 // Runs as root too.
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { bucketSettings } from '../support/bucket/settings.ts';
@@ -83,6 +84,54 @@ test('an app moves there and back, with every kind of data', async () => {
   await post('/?n=4');
   await move('bucket');
   await requireData(1, 2, 3, 4);
+});
+
+test('previews move with their app', async () => {
+  await using store = await startS3();
+  await using cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
+  const rpc = rpcOf(cellar);
+  const id = await cellar.deploy('shop', 'hello', MOVING_APP);
+  await rpc('previews.set', { id, branches: true, storage: 'empty' });
+  const work = join(cellar.directory, 'work');
+  assert.equal((await cellar.git(cellar.directory, 'clone', cellar.remote('shop'), work)).code, 0);
+  const pushed = await cellar.git(work, 'push', cellar.remote('shop'), 'HEAD:refs/heads/side');
+  assert.equal(pushed.code, 0, pushed.stderr);
+  const post = async (slug: string, n: number) => {
+    const { status, text } = await cellar.get(slug, `/?n=${n}`, { method: 'POST' });
+    assert.equal(status, 200, text);
+  };
+  const requireData = async (slug: string, ...ns: number[]) => {
+    const { jobs: _, ...data } = JSON.parse((await cellar.get(slug)).text);
+    assert.deepEqual(data, movingData(...ns));
+  };
+  await post('shop', 1);
+  await post('side--shop', 2);
+  for (const to of ['bucket', 'local']) {
+    const moved = await rpc('apps.move', { id, to });
+    assert.equal(moved.previews, 1, JSON.stringify(moved));
+    await requireData('shop', 1);
+    await requireData('side--shop', 2);
+  }
+  await rpc('apps.move', { id, to: 'bucket' });
+  await cellar.stop('SIGKILL');
+  await cellar.start();
+  await requireData('side--shop', 2);
+});
+
+test('what cannot be moved is refused before anything changes', async () => {
+  await using store = await startS3();
+  await using cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
+  const rpc = rpcOf(cellar);
+  const id = await cellar.deploy('files', 'hello', STORAGE_APP);
+  await storeData(cellar, 'files', 1);
+  assert.equal((await rpc('apps.move', { id, to: 'bucket' })).moved, true);
+  const refused = await rpc('apps.move', { id, to: 'local', dry_run: true });
+  assert.equal(refused.code, 'app_immovable', JSON.stringify(refused));
+  assert.match(refused.detail, /R2 objects/);
+  assert.equal((await rpc('apps.move', { id, to: 'local' })).code, 'app_immovable');
+  assert.deepEqual(await readData(cellar, 'files'), expectedData(1));
+  const again = await rpc('apps.move', { id, to: 'bucket' });
+  assert.equal(again.moved, false);
 });
 
 test('a host that is killed while an app moves loses nothing, and the move can be repeated', async () => {
