@@ -1,4 +1,5 @@
 // The command that moves apps between the machine and the bucket.
+import { Refused } from '../../client/index.ts';
 import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, type Input, textCommand } from '../command.ts';
 import { Stopped } from '../exit.ts';
@@ -57,8 +58,15 @@ async function plansOf(session: Session, { name, all }: Input, to: To): Promise<
           .map(({ slug }) => slug)
       : [typeof name === 'string' ? name : session.app()];
   const planned: Planned[] = [];
-  for (const slug of slugs)
-    planned.push({ slug, plan: await session.call('apps.move', { id: slug, to, dry_run: true }) });
+  for (const slug of slugs) {
+    try {
+      planned.push({ slug, plan: await session.call('apps.move', { id: slug, to, dry_run: true }) });
+    } catch (error) {
+      const isLeft = all === true && error instanceof Refused && error.problem.code === 'app_immovable';
+      if (!isLeft) throw error;
+      session.place.say(`${slug} stays: ${error.message}\n`);
+    }
+  }
   return planned;
 }
 

@@ -1,5 +1,5 @@
 // Moves apps between this machine and the bucket.
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { MovePlan } from '../../handlers/contract/apps/move.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -146,7 +146,6 @@ export class Moves {
       throw new Refusal(502, 'move_failed', `The app stays where it was: ${reason(error)}`);
     } finally {
       await removeTree(work);
-      rmSync(work, { recursive: true, force: true });
     }
   }
 

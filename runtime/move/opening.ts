@@ -8,9 +8,12 @@ import type { Fields } from '../fleets/config/capnp.ts';
 import { textOf } from '../fleets/config/texts.ts';
 import { withTask } from '../fleets/process/task-cell.ts';
 import type { User } from '../isolation/users.ts';
+import { aborted } from '../threads/aborted.ts';
 
 const MODULE = textOf(new URL('./open-worker.js', import.meta.url).href);
 const TASK = 'move';
+/** Timeout of one batch of objects, in ms. */
+const OPEN_MS = 10 * 60_000;
 
 /** Where the process runs, and as whom. */
 export interface OpeningPlace {
@@ -52,8 +55,11 @@ export async function withOpening<T>(
     return await withTask({ ...place, directory, dataDirectory: directory, cluster }, task, (ask) =>
       use({
         directory: join(directory, 'do'),
-        open: async (objects, fresh = []) =>
-          (await ask('/', JSON.stringify({ objects, fresh }))) as Record<string, string>,
+        open: async (objects, fresh = []) => {
+          const late = aborted(AbortSignal.timeout(OPEN_MS));
+          const made = await Promise.race([ask('/', JSON.stringify({ objects, fresh })), late]);
+          return made as Record<string, string>;
+        },
       }),
     );
   } finally {
