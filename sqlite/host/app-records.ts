@@ -25,7 +25,7 @@ export interface AppRecord {
   alerts: { id: string; alert: object }[];
 }
 
-/** A deleted app whose folder is still in the bucket. */
+/** A deleted app, or one that has moved to its machine, whose folder is still in the bucket. */
 export interface DeletedApp {
   format: 1;
   deletedApp: string;
@@ -102,8 +102,11 @@ export function appRecordQueries(database: Database) {
   const removal = database
     .prepare<[string], string>('SELECT due_at FROM folder_removals WHERE app_id = ?')
     .pluck();
-  const addRemoval = database.prepare<[string, string]>(
-    'INSERT INTO folder_removals VALUES (?, ?) ON CONFLICT (app_id) DO NOTHING',
+  // A restored app may use the folder again.
+  const addRemoval = database.prepare<{ id: string; removeAt: string }>(
+    `INSERT INTO folder_removals SELECT @id, @removeAt WHERE NOT EXISTS
+       (SELECT 1 FROM apps WHERE id = @id AND deleted_at IS NULL AND wanted ->> 'storage' = 'bucket')
+     ON CONFLICT (app_id) DO NOTHING`,
   );
   const addSecret = database.prepare<unknown[]>('INSERT INTO secrets VALUES (?, ?, ?, ?, ?)');
   const addDeploy = database.prepare<unknown[]>(
@@ -128,7 +131,7 @@ export function appRecordQueries(database: Database) {
   const dropPreview = (id: string): void => {
     for (const statement of belongings) statement.run(id);
     removeApp.run(id);
-    addRemoval.run(id, new Date(0).toISOString());
+    addRemoval.run({ id, removeAt: new Date(0).toISOString() });
   };
 
   return {
@@ -143,12 +146,12 @@ export function appRecordQueries(database: Database) {
     /** Returns an app's record; null when it has nothing in the bucket. */
     read: (id: string): AppRecord | DeletedApp | null => {
       const row = app.get(id);
-      if (row === undefined) {
+      const wanted = row && (JSON.parse(row.wanted) as WantedApp);
+      // It was deleted, or has moved to this machine.
+      if (row === undefined || wanted?.storage !== 'bucket') {
         const removeAt = removal.get(id);
         return removeAt === undefined ? null : { format: 1, deletedApp: id, removeAt };
       }
-      const wanted = JSON.parse(row.wanted) as WantedApp;
-      if (wanted.storage !== 'bucket') return null;
       return {
         format: 1,
         wanted,
@@ -177,7 +180,7 @@ export function appRecordQueries(database: Database) {
       const previews: PreviewRow[] = [];
       for (const record of records) {
         if ('deletedApp' in record) {
-          addRemoval.run(record.deletedApp, record.removeAt);
+          addRemoval.run({ id: record.deletedApp, removeAt: record.removeAt });
           continue;
         }
         if (record.preview !== null) previews.push(record.preview);
