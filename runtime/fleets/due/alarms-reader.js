@@ -18,7 +18,7 @@ const EVERY = `SELECT actor_id AS id, actor_name AS name, ${TIME} AS time FROM _
 const IS_TABLE = `SELECT 1 FROM sqlite_schema WHERE name = '_cf_ALARM' AND type = 'table' AND rootpage > 0
   AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('_cf_ALARM') WHERE hidden <> 0)`;
 
-const { earliest, named, every = [], before, copy } = JSON.parse(process.argv[1]);
+const { earliest, named, every, before, copy } = JSON.parse(process.argv[1]);
 
 /** Copies the database first, so that workerd never waits for a lock. */
 function query(path, sql, parameters = []) {
@@ -45,4 +45,5 @@ function query(path, sql, parameters = []) {
 
 const times = earliest.map((path) => query(path, EARLIEST)[0].time);
 const alarms = named.map((path) => (path === null ? [] : query(path, NAMED, [before])));
-process.stdout.write(JSON.stringify({ times, alarms, every: every.map((path) => query(path, EVERY)) }));
+const all = every?.map((path) => query(path, EVERY));
+process.stdout.write(JSON.stringify({ times, alarms, every: all }));
