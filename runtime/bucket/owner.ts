@@ -102,7 +102,7 @@ export function requireKey({ proof }: FoundOwner, own: string, { prefix }: S3Pla
   if (proof === undefined || proof === own) return;
   throw new UnusableStore(
     CHECK,
-    `it was used with another cluster key: set RUNNER_CLUSTER_KEY as it was, or put cluster-key back into the data directory. If that key is lost for good, remove ${prefix}${OWNER} from the bucket`,
+    `it was used with another cluster key: set RUNNER_CLUSTER_KEY as it was, or put cluster-key back into the data directory. If that key is lost for good, remove "proof" from ${prefix}${OWNER}, and remove ${prefix}secrets.json`,
   );
 }
 

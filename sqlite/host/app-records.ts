@@ -122,6 +122,10 @@ export function appRecordQueries(database: Database) {
   const setAlarmsUnread = database.prepare<[]>("INSERT OR REPLACE INTO meta VALUES ('alarms_unread', '1')");
   const alarmsAreRead = database.prepare<[]>("DELETE FROM meta WHERE name = 'alarms_unread'");
   const forgetChanges = database.prepare<[]>('DELETE FROM changed_records');
+  const markOthers = database.prepare<{ taken: string }>(
+    `INSERT INTO changed_records SELECT id, 1 FROM apps WHERE deleted_at IS NULL AND wanted ->> 'storage' = 'bucket'
+       AND id NOT IN (SELECT value FROM json_each(@taken))`,
+  );
   const setCellar = database.prepare<[string]>(
     "INSERT INTO meta VALUES ('cellar', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
   );
@@ -201,6 +205,9 @@ export function appRecordQueries(database: Database) {
       for (const row of previews.sort((a, b) => b.createdAt - a.createdAt))
         if (isThere.get(row.parentId) === undefined || addPreview.run(row).changes === 0) dropPreview(row.id);
       forgetChanges.run();
+      // A restored database may have apps that this bucket does not know.
+      const taken = records.map((record) => ('deletedApp' in record ? record.deletedApp : record.wanted.id));
+      markOthers.run({ taken: JSON.stringify(taken) });
     },
     /** Whether apps were taken whose alarms have not been read. */
     areAlarmsUnread: (): boolean => areAlarmsUnread.get() === 1,

@@ -170,6 +170,21 @@ test('the folder of a deleted app is removed by the machine that continues', asy
   assert.ok(!bucket.objects.has('records/shop.json'));
 });
 
+test('apps of a restored database that the bucket does not know get a record', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const place = bucket.place();
+  const { store, records } = machine(t, place).open();
+  for (const id of ['known', 'restored']) store.apps.want(wanted(id));
+  const known = store.records.read('known')!;
+  store.records.take('one', [known]);
+  assert.deepEqual(
+    store.records.changed().map(({ appId }) => appId),
+    ['restored'],
+  );
+  await records.storeAll();
+  assert.ok(bucket.objects.has('records/restored.json'));
+});
+
 test('records of previews that are no more do not stop a machine that continues', async (t) => {
   await using bucket = await new MemoryStore().start();
   const place = bucket.place();

@@ -9,6 +9,7 @@ import { test } from 'node:test';
 import { type SourceOptions, sourceRoutes } from '../../runtime/control/routes/source-routes.ts';
 import { gitEnvironment } from '../../runtime/git/environment.ts';
 import { createRepository } from '../../runtime/git/repository.ts';
+import { ClosableGate } from '../../runtime/queues/closable-gate.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -65,7 +66,8 @@ test('a template whose client disconnects while it waits is not committed, and f
   const held = Promise.withResolvers<void>();
   const committed: string[] = [];
   const repository = (id: string) => join(repositories, id);
-  const apps = { get: () => ({ wanted: { owner: 'greedy' } }) };
+  const app = { wanted: { owner: 'greedy' }, code: null, changes: new ClosableGate('never') };
+  const apps = { get: () => app, repository: async (id: string) => repository(id) };
   const requests = {
     commit: ({ appId, sha }: { appId: string; sha: string }) => {
       committed.push(appId);

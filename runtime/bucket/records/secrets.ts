@@ -4,16 +4,19 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:
 import { existsSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { type Layout, writeAtomic } from '../../disk/data-directory.ts';
+import { reason } from '../../log.ts';
 import type { S3Place } from '../place.ts';
+import { UnusableStore } from '../probe.ts';
 import { S3Store, SMALL_MS } from '../s3-store.ts';
 import { MissingObject } from '../store.ts';
 
 const NAME = 'secrets.json';
+const CHECK = 'keeps the secrets of this Cellar';
 const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** Writes the secrets, unless the bucket has the same. */
+/** Writes the secrets, unless the bucket has the same. @throws {UnusableStore} as `fetchSecrets` does */
 export async function storeSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
   const secrets = JSON.stringify(
     Object.fromEntries(
@@ -23,12 +26,12 @@ export async function storeSecrets(place: S3Place, paths: Layout, clusterKey: st
     ),
   );
   if ((await read(place, clusterKey)) === secrets) return;
-  await storeOf(place).write(NAME, seal(secrets, clusterKey));
+  await storeOf(place).write(NAME, seal(secrets, clusterKey)).catch(isAway);
 }
 
 /**
  * Writes the secrets of the bucket into a data directory, except those that it has.
- * @throws {Error} when they were encrypted with another cluster key
+ * @throws {UnusableStore} when they were encrypted with another cluster key, or the bucket does not answer
  */
 export async function fetchSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
   const found = await read(place, clusterKey);
@@ -49,7 +52,7 @@ async function read(place: S3Place, clusterKey: string): Promise<string | null> 
     .read(NAME)
     .catch((error: unknown) => {
       if (error instanceof MissingObject) return null;
-      throw error;
+      return isAway(error);
     });
   return found && open(found, clusterKey);
 }
@@ -75,10 +78,12 @@ function open(bytes: Buffer, clusterKey: string): string {
     decipher.setAuthTag(all.subarray(NONCE_BYTES, tagEnd));
     return decipher.update(all.subarray(tagEnd), undefined, 'utf8') + decipher.final('utf8');
   } catch {
-    throw new Error(
-      `the secrets of this Cellar in the bucket (${NAME}) cannot be decrypted: set RUNNER_CLUSTER_KEY as it was`,
-    );
+    throw new UnusableStore(CHECK, `${NAME} cannot be decrypted: set RUNNER_CLUSTER_KEY as it was`);
   }
+}
+
+function isAway(error: unknown): never {
+  throw new UnusableStore(CHECK, reason(error), true);
 }
 
 function keyOf(clusterKey: string): Buffer {

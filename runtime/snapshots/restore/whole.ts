@@ -75,6 +75,10 @@ export async function restoreWhole(
       if (bucket !== null) {
         const continued = await takeRecords(bucket.place, head.of, database);
         machine = continued.machine;
+        // They have moved into the bucket since the snapshot, or their data there is newer.
+        for (const app of continued.apps)
+          for (const folder of ['data', 'buckets'])
+            rmSync(join(files, folder, app), { recursive: true, force: true });
         leftOut = leftOut.filter((part) => !continued.apps.includes(part.id));
       }
       for (const name of ['repos', 'data', 'releases']) mkdirSync(join(files, name), { recursive: true });
