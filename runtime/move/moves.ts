@@ -101,12 +101,13 @@ export class Moves {
     const family = [id, ...apps.previews(id).map((preview) => preview.id)];
     const signal = AbortSignal.timeout(MOVE_MS);
     const begun = performance.now();
-    await apps.move(
+    const isMoved = await apps.move(
       id,
       to,
-      (app, place) => this.#copy(app, place, to, signal),
+      (app, place, gone) => this.#copy(app, place, to, AbortSignal.any([signal, gone])),
       (app) => this.#begin(app, to),
     );
+    if (!isMoved) return { ...plan, from: to };
     const seconds = ((performance.now() - begun) / 1000).toFixed(1);
     log('info', 'an app has moved', { app: apps.get(id)?.wanted.slug, to, seconds, bytes: plan.bytes });
     // R2 objects move when the service opens them. What fails is tried again at their next use.
@@ -142,7 +143,6 @@ export class Moves {
       if (error instanceof Immovable) throw new Refusal(409, 'app_immovable', error.message);
       log('warn', 'an app could not be copied', { app: app.wanted.slug, error: reason(error) });
       if (to === 'bucket') await place.cluster.remove().catch(() => {});
-      await removeTree(paths.moving(app.id));
       throw new Refusal(502, 'move_failed', `The app stays where it was: ${reason(error)}`);
     } finally {
       await removeTree(work);
