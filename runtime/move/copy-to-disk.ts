@@ -66,11 +66,13 @@ export async function copyToDisk(
   const into = await prepareMovedData(paths, id, 'local');
   await threads.run<typeof readLargeValues>(FROM_BUCKET, 'readLargeValues', [folder, join(into, 'kv')], job);
   const own = Object.keys(found.objects);
+  const stored = new Set(found.stored);
   if (own.length > 0)
     await withOpening(opening, cluster, own, signal, async (opened) => {
-      await readOpened(opened, opening.user, openedObjects(found), (reader, _, path) =>
-        readObject(reader, path, join(into, 'do')),
-      );
+      await readOpened(opened, opening.user, openedObjects(found), async (reader, { id }, path) => {
+        const isFound = await readObject(reader, path, join(into, 'do'));
+        if (!isFound && stored.has(id)) throw new Error(`workerd did not read ${path} from the bucket`);
+      });
       // Finds facets of objects.
       objectsIn(opened.directory);
     });
@@ -89,12 +91,18 @@ function openedObjects({ objects, bytes, alarms }: InBucket): OpenedObject[] {
   );
 }
 
-/** Reads a database and its log, which no other process changes. An object that never wrote has none. */
-async function readObject(reader: Reader, path: string, into: string): Promise<void> {
+/**
+ * Reads a database and its log, which no other process changes. An object that never wrote has none.
+ * @returns whether it has one
+ */
+async function readObject(reader: Reader, path: string, into: string): Promise<boolean> {
+  let isFound = false;
   for (const file of [path, `${path}-wal`]) {
     const found = await reader.read({ path: file, kind: 'plain', size: 0, mode: 0, stamp: '' });
     if (found === null) continue;
+    isFound = true;
     await mkdir(dirname(join(into, file)), { recursive: true, mode: 0o700 });
     await pipeline(Readable.from(found.content), createWriteStream(join(into, file), { mode: 0o600 }));
   }
+  return isFound;
 }
