@@ -15,11 +15,11 @@ import { CRON_KEY, QUEUE_KEY } from '../fleets/config/bundled-services.ts';
 import { workflowKey } from '../fleets/config/workflows.ts';
 import type { Reader } from '../snapshots/take/reader.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
-import { threads } from '../threads/worker.ts';
 import { type OpenedObject, readOpened } from './batches.ts';
 import { Immovable, METADATA, objectsIn } from './copied-objects.ts';
 import type { Copying } from './copy-to-bucket.ts';
 import type { InBucket, readFolder, readLargeValues } from './from-bucket.ts';
+import { moveThreads } from './move-threads.ts';
 import { prepareMovedData } from './moved-data.ts';
 import { withOpening } from './opening.ts';
 
@@ -62,9 +62,14 @@ export async function copyToDisk(
     ...(release?.classes ?? []).map(({ storageId }) => storageId),
     ...(release?.workflows ?? []).map(({ name }) => workflowKey(name)),
   ];
-  const found = await threads.run<typeof readFolder>(FROM_BUCKET, 'readFolder', [folder, keys], job);
+  const found = await moveThreads.run<typeof readFolder>(FROM_BUCKET, 'readFolder', [folder, keys], job);
   const into = await prepareMovedData(paths, id, 'local');
-  await threads.run<typeof readLargeValues>(FROM_BUCKET, 'readLargeValues', [folder, join(into, 'kv')], job);
+  await moveThreads.run<typeof readLargeValues>(
+    FROM_BUCKET,
+    'readLargeValues',
+    [folder, join(into, 'kv')],
+    job,
+  );
   const own = Object.keys(found.objects);
   const stored = new Set(found.stored);
   if (own.length > 0)
