@@ -16,6 +16,7 @@ import { emptyTrashUntil } from './disk/trash.ts';
 import { startCaddyProxy } from './edge/caddy/front.ts';
 import { sourceThreads } from './git/source-thread.ts';
 import { log, reason } from './log.ts';
+import { moveThreads } from './move/move-threads.ts';
 import { assemble, type Parts } from './parts.ts';
 import { Spawner } from './processes/spawner.ts';
 import { threads } from './threads/worker.ts';
@@ -206,6 +207,7 @@ export class Host {
       loopDelay,
       mailer,
       missed,
+      moves,
       outbox,
       paths,
       queue,
@@ -226,6 +228,7 @@ export class Host {
     // These steps run in parallel with the next ones. They end at the latest with the parts that they wait for.
     const ending = [
       closing.step('deploys', () => queue.close()),
+      closing.step('moves', () => moves.stop()),
       closing.step('rounds', () => rounds.stop()),
       closing.step('snapshots', () => snapshots.stop()),
       closing.step('disk watch', () => disk.stop()),
@@ -246,6 +249,7 @@ export class Host {
     await closing.step('isolation', () => isolation.close());
     await closing.step('threads', () => {
       threads.close();
+      moveThreads.close();
       closeFolderThreads();
       closeTransfers();
       sourceThreads.close();

@@ -7,6 +7,8 @@ import { type Session, whole } from '../session.ts';
 import { bytes, many } from '../show.ts';
 
 const PLACES = { local: 'to this machine', bucket: 'into the bucket' } as const;
+/** Codes of refusals of one app, after which the others still move. */
+const LEFT = ['app_immovable', 'forbidden'];
 type To = keyof typeof PLACES;
 
 interface Planned {
@@ -62,7 +64,7 @@ async function plansOf(session: Session, { name, all }: Input, to: To): Promise<
     try {
       planned.push({ slug, plan: await session.call('apps.move', { id: slug, to, dry_run: true }) });
     } catch (error) {
-      const isLeft = all === true && error instanceof Refused && error.problem.code === 'app_immovable';
+      const isLeft = all === true && error instanceof Refused && LEFT.includes(error.problem.code);
       if (!isLeft) throw error;
       session.place.say(`${slug} stays: ${error.message}\n`);
     }

@@ -1,5 +1,6 @@
 // All apps on this host: applies their wanted states, makes releases live, starts and stops processes.
 import { existsSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Release } from '../../bundler/release.ts';
 import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { AppRow } from '../../sqlite/host/apps.ts';
@@ -28,6 +29,8 @@ import type { LimitedApp } from './storage-limits.ts';
 const BOOT_CONCURRENCY = 4;
 /** Apps that a sweep puts to sleep at once. Each may take 10 s, for its requests in flight. */
 const SWEEP_CONCURRENCY = 4;
+/** Pause before the data of a moved app is taken into use again, in ms. */
+const BEGIN_RETRY_MS = 1_000;
 
 const NOT_SYNCED = 'the record of an app could not be synced to the disk; it is tried again';
 
@@ -224,7 +227,8 @@ export class Apps extends KnownApps {
     store.transaction(() => {
       store.apps.delete(id, generation, new Date().toISOString());
       store.secrets.deleteAll(id);
-      if (app?.cluster)
+      // Not `cluster`, which a move changes later than the record.
+      if (app?.wanted.storage === 'bucket')
         store.folderRemovals.add(id, new Date(Date.now() + (isKept ? KEPT_MS : 0)).toISOString());
     });
     this.#activity.delete(id);
@@ -390,56 +394,129 @@ export class Apps extends KnownApps {
   /**
    * Moves the data and code of an app and of its previews. Meanwhile none of their processes runs, requests are queued, and
    * pushes are refused.
-   * @param to where it keeps them afterwards; now it keeps them elsewhere
-   * @param copy copies those of one app, which begins there only after all copies have succeeded
-   * @param begin takes the copied data into use
+   * @param to where it keeps them afterwards
+   * @param copy copies those of one app, which begins there only after all copies have succeeded. Its signal aborts when the
+   *   app is deleted
+   * @param begin takes the copied data into use. It is repeated until it succeeds
+   * @returns false: it is there already, and nothing was done
    * @throws {Refusal} while it is deployed or moved; what `copy` throws. Then it stays where it was
    */
   async move(
     id: string,
     to: Place,
-    copy: (app: App, place: BucketPlace) => Promise<void>,
+    copy: (app: App, place: BucketPlace, signal: AbortSignal) => Promise<void>,
     begin: (app: App) => Promise<void>,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const app = this.#known(id);
-    await app.changes.closed(async () => {
+    const isMoved = await app.changes.closed(async () => {
+      const from = app.wanted.storage ?? 'local';
+      // Another move may have ended since the caller looked.
+      if (from === to) return false;
       const family = this.#family(id).map((each) => this.#require(each));
       const places = new Map(family.map((each) => [each, this.#placeInBucket(each.id)]));
+      this.#requireNoDeploy(family);
       const moveAll = async () => {
-        for (const [each, place] of places) {
-          if (this.#options.store.deploys.lastAsked(each.id)?.isUnderWay)
-            throw new Refusal(
-              409,
-              'transition_conflict',
-              'A deploy is under way; move the app when it has ended',
-            );
-          await copy(each, place);
+        try {
+          await this.#copyAll(app, places, copy);
+          await this.#moved(app, places, { from, to });
+        } catch (error) {
+          await Promise.allSettled(family.map((each) => removeTree(this.#options.paths.moving(each.id))));
+          throw error;
         }
-        await this.#hasMoved(places, to);
-        for (const each of family) await begin(each);
+        for (const each of family) await this.#beginMoved(each, begin);
       };
       await family.reduceRight<() => Promise<void>>(
         (rest, each) => () => each.inTurn(() => each.fleet.replaceStorage(rest)),
         moveAll,
       )();
+      return true;
     });
-    app.report.moved();
+    if (isMoved) app.report.moved();
+    return isMoved;
   }
 
-  /** Records that apps have moved. */
-  async #hasMoved(places: Map<App, BucketPlace>, to: Place): Promise<void> {
+  async #copyAll(
+    app: App,
+    places: Map<App, BucketPlace>,
+    copy: (app: App, place: BucketPlace, signal: AbortSignal) => Promise<void>,
+  ): Promise<void> {
+    // A deploy may have been queued while the processes ended.
+    this.#requireNoDeploy([...places.keys()]);
+    for (const [each, place] of places) {
+      const signal = AbortSignal.any([app.fleet.closing, each.fleet.closing]);
+      await copy(each, place, signal).catch((error: unknown) => {
+        // A preview that was deleted meanwhile moves nowhere.
+        if (each === app || this.#isKnown(each)) throw error;
+      });
+    }
+  }
+
+  /** Records that an app and its previews have moved. @throws {Error} when that cannot be stored; they stay where they were */
+  async #moved(
+    app: App,
+    places: Map<App, BucketPlace>,
+    { from, to }: Record<'from' | 'to', Place>,
+  ): Promise<void> {
+    if (!this.#isKnown(app)) throw new Error('the app was deleted meanwhile');
+    this.#setPlace([...places.keys()], to);
+    try {
+      await this.#options.store.synced();
+    } catch (error) {
+      this.#setPlace([...places.keys()], from);
+      throw error;
+    }
+    for (const [each, { cluster, code }] of places) each.moved(to === 'bucket' ? { cluster, code } : null);
+  }
+
+  /** Records where apps are. Skips deleted ones. */
+  #setPlace(apps: App[], place: Place): void {
     const { store } = this.#options;
+    const known = apps.filter((app) => this.#isKnown(app));
+    const wanted = known.map((app) => ({ ...app.wanted, storage: place }));
     store.transaction(() => {
-      for (const app of places.keys()) {
-        if (this.apps.get(app.id) !== app) throw new Error('the app was deleted meanwhile');
-        app.wanted = { ...app.wanted, storage: to };
-        store.apps.want(app.wanted);
-        store.folderRemovals.delete(app.id);
-        if (to === 'local') store.folderRemovals.add(app.id, new Date(Date.now() + KEPT_MS).toISOString());
+      for (const each of wanted) {
+        store.apps.want(each);
+        store.folderRemovals.delete(each.id);
+        if (place === 'local')
+          store.folderRemovals.add(each.id, new Date(Date.now() + KEPT_MS).toISOString());
       }
     });
-    for (const [app, { cluster, code }] of places) app.moved(to === 'bucket' ? { cluster, code } : null);
-    await store.synced();
+    // Only once they are committed. At once, so that a change of the app meanwhile keeps the place.
+    for (const [at, app] of known.entries()) app.wanted = wanted[at]!;
+  }
+
+  /** The app has moved, so nothing may use its old data: what fails is repeated until the app is deleted or the host ends. */
+  async #beginMoved(app: App, begin: (app: App) => Promise<void>): Promise<void> {
+    const { signal } = this.#closing;
+    while (this.#isKnown(app)) {
+      try {
+        await begin(app);
+        break;
+      } catch (error) {
+        signal.throwIfAborted();
+        logRarely('error', 'the data of a moved app cannot be taken into use; it is tried again', {
+          app: app.wanted.slug,
+          error: reason(error),
+        });
+        await sleep(BEGIN_RETRY_MS, undefined, { signal });
+      }
+    }
+    await this.#options.bucket?.records.stored(app.id).catch((error: unknown) =>
+      log('warn', 'the record of a moved app is not in the bucket yet; it is tried again', {
+        app: app.wanted.slug,
+        error: reason(error),
+      }),
+    );
+  }
+
+  /** @throws {Refusal} while one of the apps is deployed */
+  #requireNoDeploy(apps: App[]): void {
+    if (apps.some(({ id }) => this.#options.store.deploys.lastAsked(id)?.isUnderWay))
+      throw new Refusal(409, 'transition_conflict', 'A deploy is under way; move the app when it has ended');
+  }
+
+  #isKnown(app: App): boolean {
+    return this.apps.get(app.id) === app;
   }
 
   /**

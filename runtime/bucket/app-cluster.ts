@@ -197,9 +197,9 @@ export class AppCluster {
   }
 
   /** Replaces all data and R2 objects of the app by the files in a directory. No process may use them. */
-  async fill(directory: string): Promise<void> {
+  async fill(directory: string, signal: AbortSignal): Promise<void> {
     await this.#options.ready();
-    const job = this.#job(CHANGE_MS);
+    const job = this.#job(CHANGE_MS, signal);
     await changers.run<typeof folder.replaceFolder>(FOLDER, 'replaceFolder', [this.#folder, directory], job);
   }
 

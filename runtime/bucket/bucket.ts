@@ -65,10 +65,11 @@ export class Bucket {
     });
     const store = new S3Store(options.place, { deadlineMs: SMALL_MS });
     this.records = new AppRecords(options.records, store, () => this.ready());
-    this.removals = new FolderRemovals(options.removals, async (appId) => {
-      await this.ready();
-      await this.cluster(appId, () => {}).remove();
-    });
+    this.removals = new FolderRemovals(
+      options.removals,
+      () => this.ready(),
+      (appId) => this.cluster(appId, () => {}).remove(),
+    );
   }
 
   /** Why the bucket cannot be used; null when nothing is known to be wrong. */

@@ -1,15 +1,24 @@
-// Removes the folders of deleted apps from the bucket. A removal that fails is tried again with the next round.
+// Removes the folders of apps that were deleted or have moved from the bucket. A removal that fails is tried again with the next round.
 import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts';
 import { log, reason } from '../log.ts';
 
 export class FolderRemovals {
   readonly #queries: FolderRemovalQueries;
+  readonly #ready: () => Promise<void>;
   readonly #remove: (appId: string) => Promise<void>;
   #round: Promise<void> | null = null;
 
-  /** @param remove removes all that an app has in the bucket */
-  constructor(queries: FolderRemovalQueries, remove: (appId: string) => Promise<void>) {
+  /**
+   * @param ready resolves when the bucket may be used
+   * @param remove removes all that an app has in the bucket, before what is asked of the bucket later
+   */
+  constructor(
+    queries: FolderRemovalQueries,
+    ready: () => Promise<void>,
+    remove: (appId: string) => Promise<void>,
+  ) {
     this.#queries = queries;
+    this.#ready = ready;
     this.#remove = remove;
   }
 
@@ -31,8 +40,12 @@ export class FolderRemovals {
 
   async #removeOne(appId: string): Promise<void> {
     try {
+      await this.#ready();
+      // The app may have moved into the bucket since the list was read.
+      const dueAt = this.#queries.dueAt(appId);
+      if (dueAt === null || dueAt > new Date().toISOString()) return;
       await this.#remove(appId);
-      this.#queries.delete(appId);
+      this.#queries.removed(appId, dueAt);
     } catch (error) {
       log('warn', 'the data of a deleted app is still in the bucket; it is tried again in a minute', {
         app: appId,

@@ -15,11 +15,11 @@ import { CRON_KEY, QUEUE_KEY } from '../fleets/config/bundled-services.ts';
 import { workflowKey } from '../fleets/config/workflows.ts';
 import type { Reader } from '../snapshots/take/reader.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
-import { threads } from '../threads/worker.ts';
 import { type OpenedObject, readOpened } from './batches.ts';
 import { Immovable, METADATA, objectsIn } from './copied-objects.ts';
 import type { Copying } from './copy-to-bucket.ts';
 import type { InBucket, readFolder, readLargeValues } from './from-bucket.ts';
+import { moveThreads } from './move-threads.ts';
 import { prepareMovedData } from './moved-data.ts';
 import { withOpening } from './opening.ts';
 
@@ -62,15 +62,22 @@ export async function copyToDisk(
     ...(release?.classes ?? []).map(({ storageId }) => storageId),
     ...(release?.workflows ?? []).map(({ name }) => workflowKey(name)),
   ];
-  const found = await threads.run<typeof readFolder>(FROM_BUCKET, 'readFolder', [folder, keys], job);
+  const found = await moveThreads.run<typeof readFolder>(FROM_BUCKET, 'readFolder', [folder, keys], job);
   const into = await prepareMovedData(paths, id, 'local');
-  await threads.run<typeof readLargeValues>(FROM_BUCKET, 'readLargeValues', [folder, join(into, 'kv')], job);
+  await moveThreads.run<typeof readLargeValues>(
+    FROM_BUCKET,
+    'readLargeValues',
+    [folder, join(into, 'kv')],
+    job,
+  );
   const own = Object.keys(found.objects);
+  const stored = new Set(found.stored);
   if (own.length > 0)
     await withOpening(opening, cluster, own, signal, async (opened) => {
-      await readOpened(opened, opening.user, openedObjects(found), (reader, _, path) =>
-        readObject(reader, path, join(into, 'do')),
-      );
+      await readOpened(opened, opening.user, openedObjects(found), async (reader, { id }, path) => {
+        const isFound = await readObject(reader, path, join(into, 'do'));
+        if (!isFound && stored.has(id)) throw new Error(`workerd did not read ${path} from the bucket`);
+      });
       // Finds facets of objects.
       objectsIn(opened.directory);
     });
@@ -89,12 +96,18 @@ function openedObjects({ objects, bytes, alarms }: InBucket): OpenedObject[] {
   );
 }
 
-/** Reads a database and its log, which no other process changes. An object that never wrote has none. */
-async function readObject(reader: Reader, path: string, into: string): Promise<void> {
+/**
+ * Reads a database and its log, which no other process changes. An object that never wrote has none.
+ * @returns whether it has one
+ */
+async function readObject(reader: Reader, path: string, into: string): Promise<boolean> {
+  let isFound = false;
   for (const file of [path, `${path}-wal`]) {
     const found = await reader.read({ path: file, kind: 'plain', size: 0, mode: 0, stamp: '' });
     if (found === null) continue;
+    isFound = true;
     await mkdir(dirname(join(into, file)), { recursive: true, mode: 0o700 });
     await pipeline(Readable.from(found.content), createWriteStream(join(into, file), { mode: 0o600 }));
   }
+  return isFound;
 }

@@ -7,10 +7,10 @@ import { ALARMS, each, OBJECTS } from '../bucket/app-folder.ts';
 import { removeTree } from '../disk/remove.ts';
 import type { StoredAlarm } from '../fleets/due/alarms.ts';
 import type { Reader } from '../snapshots/take/reader.ts';
-import { threads } from '../threads/worker.ts';
 import { type OpenedObject, readOpened } from './batches.ts';
 import { objectsIn } from './copied-objects.ts';
 import { ascending, type FirstCopy, type writeFirstCopies } from './first-copy.ts';
+import { moveThreads } from './move-threads.ts';
 import { type OpeningPlace, withOpening } from './opening.ts';
 
 const FIRST_COPY = new URL('./first-copy.ts', import.meta.url);
@@ -47,7 +47,7 @@ export async function fillBucket(filling: Filling): Promise<void> {
     folder: `${OBJECTS}${folders[key]}/${id}`,
   }));
   await mkdir(into, { recursive: true, mode: 0o700 });
-  await threads.run<typeof writeFirstCopies>(FIRST_COPY, 'writeFirstCopies', [copies, into], {
+  await moveThreads.run<typeof writeFirstCopies>(FIRST_COPY, 'writeFirstCopies', [copies, into], {
     deadlineMs: WRITE_MS,
     signal,
   });
@@ -55,7 +55,7 @@ export async function fillBucket(filling: Filling): Promise<void> {
     await mkdir(join(into, 'v1/services'), { recursive: true, mode: 0o700 });
     await rename(join(copy, 'kv'), join(into, 'v1/services/kv'));
   }
-  await cluster.fill(into);
+  await cluster.fill(into, signal);
   await removeTree(into);
   if (keys.length > 0)
     await withOpening(place, cluster, keys, signal, (opening) =>

@@ -17,11 +17,16 @@ import {
 import { isIdOf } from '../storage/object-id.ts';
 import { Immovable } from './copied-objects.ts';
 
+/** Names the process that has an object: one that never wrote has only this. */
+const OWNER = '/own.json';
+
 export interface InBucket {
   /** Ids of objects by the unique key of their namespace. */
   objects: Record<string, string[]>;
   /** The bytes of each object. */
   bytes: Record<string, number>;
+  /** Ids of the objects that have stored anything. */
+  stored: string[];
   /** Their alarms. */
   alarms: Record<string, AlarmRow[]>;
 }
@@ -36,9 +41,12 @@ export async function readFolder(folder: AppFolder, keys: string[]): Promise<InB
   if ((await openObjectsFolder(folder).list('')).length > 0)
     throw new Immovable('the app has R2 objects, which cannot be moved to this machine');
   const bytes: Record<string, number> = {};
+  const stored = new Set<string>();
   for (const { name, bytes: size } of await store.list(OBJECTS)) {
     const id = OBJECT.exec(name)?.[1];
-    if (id !== undefined) bytes[id] = (bytes[id] ?? 0) + size;
+    if (id === undefined) continue;
+    bytes[id] = (bytes[id] ?? 0) + size;
+    if (!name.endsWith(OWNER)) stored.add(id);
   }
   const ids = Object.keys(bytes);
   const keyOf = new Map(ids.map((id) => [id, keys.find((key) => isIdOf(key, id))]));
@@ -60,7 +68,12 @@ export async function readFolder(folder: AppFolder, keys: string[]): Promise<InB
   });
   const byKey = <Row>(rows: Iterable<Row>, idOf: (row: Row) => string) =>
     Object.fromEntries(Map.groupBy(rows, (row) => keyOf.get(idOf(row))!));
-  return { bytes, objects: byKey(ids, (id) => id), alarms: byKey(alarms.values(), ({ id }) => id) };
+  return {
+    bytes,
+    stored: [...stored],
+    objects: byKey(ids, (id) => id),
+    alarms: byKey(alarms.values(), ({ id }) => id),
+  };
 }
 
 /** Reads the large values of KV into a directory. */

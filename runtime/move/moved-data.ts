@@ -7,6 +7,7 @@ import type { Place } from '../apps/apps.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import { removeTree } from '../disk/remove.ts';
 import { moveToTrash } from '../disk/trash.ts';
+import { log, reason } from '../log.ts';
 
 /** The directories of a move. */
 export type MovingPaths = Pick<Layout, 'data' | 'trash' | 'allMoving' | 'moving'>;
@@ -19,11 +20,13 @@ export async function prepareMovedData({ moving }: MovingPaths, appId: string, t
   return directory;
 }
 
-/** Takes the prepared data of an app into use, which has moved. */
+/** Takes the prepared data of an app into use, which has moved. May be repeated after a failure. */
 export async function useMovedData(paths: MovingPaths, appId: string, place: Place): Promise<void> {
   exchange(paths, appId, place);
   await syncFile(dirname(paths.data(appId)));
-  await removeTree(paths.moving(appId));
+  await removeTree(paths.moving(appId)).catch((error: unknown) =>
+    log('warn', 'files of a move are left until the next start', { app: appId, error: reason(error) }),
+  );
 }
 
 /**

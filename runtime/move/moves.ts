@@ -13,24 +13,27 @@ import { freeMegabytes } from '../disk/disk.ts';
 import { removeTree } from '../disk/remove.ts';
 import type { AppUsers } from '../isolation/users.ts';
 import { log, reason } from '../log.ts';
+import { FairQueue, QueueFull } from '../queues/fair-queue.ts';
 import { Refusal } from '../refusal.ts';
 import type { Snapshots } from '../snapshots/snapshots.ts';
 import type { Buckets } from '../storage/r2/buckets.ts';
 import { BucketClient } from '../storage/r2/client.ts';
 import { recordName } from '../storage/r2/remote/records.ts';
-import { threads } from '../threads/worker.ts';
 import { Immovable } from './copied-objects.ts';
 import { copyToBucket } from './copy-to-bucket.ts';
 import { copyToDisk } from './copy-to-disk.ts';
 import type { Counted, Counts, countInBucket, countOnDisk } from './count.ts';
+import { moveThreads } from './move-threads.ts';
 import { useMovedData } from './moved-data.ts';
 
 const COUNT = new URL('./count.ts', import.meta.url);
 const COUNT_MS = 60_000;
 /** How long what an interrupted move left in the bucket stays there, in ms. */
 const LEFT_MS = 24 * 3_600_000;
-/** Timeout of a move, in ms. */
+/** Timeout of a move, with its wait for others, in ms. */
 const MOVE_MS = 5 * 3_600_000;
+/** Each needs disk space, and moves as fast as the bucket takes it. */
+const LIMITS = { name: 'moves', running: 1, runningPerOwner: 1, waitingPerOwner: 16 };
 const PAGE = 1_000;
 /** Longest name in a store. */
 const MAX_NAME_BYTES = 1_024;
@@ -56,6 +59,8 @@ export interface MovesOptions {
 
 export class Moves {
   readonly #options: MovesOptions;
+  readonly #turns = new FairQueue(LIMITS);
+  readonly #ending = new AbortController();
 
   constructor(options: MovesOptions) {
     this.#options = options;
@@ -91,22 +96,40 @@ export class Moves {
   }
 
   /**
-   * Moves an app with its previews. Does nothing when it is there already.
-   * @throws {Refusal} as `plan` does, and while the app is deployed; {Error} when a copy fails. Then the app stays where it was
+   * Moves an app with its previews, after other moves. Does nothing when it is there already.
+   * @throws {Refusal} as `plan` does, while the app is deployed, and when the host stops; {Error} when a copy fails. Then the app stays where it was
    */
   async move(id: string, to: Place): Promise<MovePlan> {
+    const signal = AbortSignal.any([this.#ending.signal, AbortSignal.timeout(MOVE_MS)]);
+    const owner = this.#options.apps.ownerOf(id);
+    try {
+      return await this.#turns.run({ owner, signal }, () => this.#move(id, to, signal));
+    } catch (error) {
+      if (error instanceof QueueFull) throw new Refusal(409, 'transition_conflict', error.message);
+      throw error;
+    }
+  }
+
+  /** Ends the running move, whose app stays where it was unless all is copied, and those that wait. */
+  async stop(): Promise<void> {
+    this.#ending.abort(new Refusal(503, 'host_unavailable', 'the host is stopping'));
+    await this.#turns.run({ owner: '' }, () => {});
+  }
+
+  /** The disk is checked in the turn of a move: an earlier one needed space too. */
+  async #move(id: string, to: Place, signal: AbortSignal): Promise<MovePlan> {
     const { apps, buckets } = this.#options;
     const plan = await this.plan(id, to);
     if (plan.from === to) return plan;
     const family = [id, ...apps.previews(id).map((preview) => preview.id)];
-    const signal = AbortSignal.timeout(MOVE_MS);
     const begun = performance.now();
-    await apps.move(
+    const isMoved = await apps.move(
       id,
       to,
-      (app, place) => this.#copy(app, place, to, signal),
+      (app, place, gone) => this.#copy(app, place, to, AbortSignal.any([signal, gone])),
       (app) => this.#begin(app, to),
     );
+    if (!isMoved) return { ...plan, from: to };
     const seconds = ((performance.now() - begun) / 1000).toFixed(1);
     log('info', 'an app has moved', { app: apps.get(id)?.wanted.slug, to, seconds, bytes: plan.bytes });
     // R2 objects move when the service opens them. What fails is tried again at their next use.
@@ -138,11 +161,11 @@ export class Moves {
         this.#removeLater(app.id);
         await copyToBucket(this.#options, copying);
       }
+      signal.throwIfAborted();
     } catch (error) {
       if (error instanceof Immovable) throw new Refusal(409, 'app_immovable', error.message);
       log('warn', 'an app could not be copied', { app: app.wanted.slug, error: reason(error) });
       if (to === 'bucket') await place.cluster.remove().catch(() => {});
-      await removeTree(paths.moving(app.id));
       throw new Refusal(502, 'move_failed', `The app stays where it was: ${reason(error)}`);
     } finally {
       await removeTree(work);
@@ -169,11 +192,11 @@ export class Moves {
     const job = { deadlineMs: COUNT_MS, key: id };
     if (from === 'bucket') {
       const folder = { place: place!, appId: id };
-      const counts = await threads.run<typeof countInBucket>(COUNT, 'countInBucket', [folder], job);
+      const counts = await moveThreads.run<typeof countInBucket>(COUNT, 'countInBucket', [folder], job);
       const obstacle = counts.r2_objects === 0 ? null : 'R2 objects cannot be moved to this machine';
       return { ...counts, obstacle };
     }
-    const counted = await threads.run<typeof countOnDisk>(COUNT, 'countOnDisk', [paths.data(id)], job);
+    const counted = await moveThreads.run<typeof countOnDisk>(COUNT, 'countOnDisk', [paths.data(id)], job);
     for (const { bucket, objects, bytes } of buckets.has(id) ? await buckets.usage(id) : []) {
       counted.r2_objects += objects;
       counted.bytes += bytes;

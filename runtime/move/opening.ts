@@ -85,7 +85,10 @@ function services(keys: string[]): Fields[] {
       name: `namespace-${at}`,
       worker: {
         ...worker,
-        durableObjectNamespaces: [{ className: 'Opened', uniqueKey: key, enableSql: true }],
+        durableObjectNamespaces: [
+          // An evicted object's files may be removed before they are read.
+          { className: 'Opened', uniqueKey: key, enableSql: true, preventEviction: true },
+        ],
         durableObjectStorage: { localDisk: 'do' },
       },
     })),

@@ -1,4 +1,4 @@
-// Rows of the host's `folder_removals` table: deleted apps whose folder is still in the bucket.
+// Rows of the host's `folder_removals` table: apps that were deleted or have moved, whose folder is still in the bucket.
 import type { Database } from 'better-sqlite3';
 
 /** Typed queries over the `folder_removals` table. Times are ISO 8601. */
@@ -9,6 +9,16 @@ export function folderRemovalQueries(database: Database) {
   const due = database.prepare<[string], { app_id: string }>(
     'SELECT app_id FROM folder_removals WHERE due_at <= ? ORDER BY due_at',
   );
+  const dueAt = database
+    .prepare<[string], string>(
+      `SELECT due_at FROM folder_removals WHERE app_id = ? AND NOT EXISTS (
+         SELECT 1 FROM apps WHERE id = app_id AND deleted_at IS NULL AND wanted ->> 'storage' = 'bucket'
+       )`,
+    )
+    .pluck();
+  const removed = database.prepare<[string, string]>(
+    'DELETE FROM folder_removals WHERE app_id = ? AND due_at = ?',
+  );
   const remove = database.prepare<[string]>('DELETE FROM folder_removals WHERE app_id = ?');
   return {
     add: (appId: string, dueAt: string): void => {
@@ -16,6 +26,12 @@ export function folderRemovalQueries(database: Database) {
     },
     /** Returns the ids of the apps whose folder is due for removal, the earliest first. */
     due: (now: string): string[] => due.all(now).map(({ app_id }) => app_id),
+    /** Returns when the folder of an app is to be removed; null for one that stays, such as that of an app in the bucket. */
+    dueAt: (appId: string): string | null => dueAt.get(appId) ?? null,
+    /** The folder that was due then is removed. Leaves a removal that was added meanwhile. */
+    removed: (appId: string, due: string): void => {
+      removed.run(appId, due);
+    },
     delete: (appId: string): void => {
       remove.run(appId);
     },

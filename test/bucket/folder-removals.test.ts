@@ -10,13 +10,14 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const PAST = new Date(Date.now() - 1_000).toISOString();
 const LATER = new Date(Date.now() + 60_000).toISOString();
+const ready = async () => {};
 
 /** Opens a host's database, as a start of the host does. */
 function openHost(t: TestContext, store: MemoryStore, file = join(temporaryDirectory(t), 'host.sqlite')) {
   const host = openHostStore(file);
   const queries = host.folderRemovals;
-  const removals = new FolderRemovals(queries, (appId) => clusterIn(store, appId).remove());
-  return { file, queries, removals, close: () => host.close() };
+  const removals = new FolderRemovals(queries, ready, (appId) => clusterIn(store, appId).remove());
+  return { file, host, queries, removals, close: () => host.close() };
 }
 
 function put(store: MemoryStore, ...names: string[]): void {
@@ -101,7 +102,7 @@ test('the failure of one removal leaves the others, and the next round does it',
   queries.add('a1', PAST);
   queries.add('a2', PAST);
   const asked: string[] = [];
-  const removals = new FolderRemovals(queries, async (appId) => {
+  const removals = new FolderRemovals(queries, ready, async (appId) => {
     asked.push(appId);
     if (appId === 'a1' && asked.length === 1) throw new Error('the store is busy');
   });
@@ -111,4 +112,32 @@ test('the failure of one removal leaves the others, and the next round does it',
   await removals.run();
   assert.deepEqual(asked, ['a1', 'a2', 'a1']);
   assert.deepEqual(queries.due(LATER), []);
+});
+
+test('the folder of an app that moves into the bucket during the round stays', async (t) => {
+  await using store = await new MemoryStore().start();
+  const { host, queries, close } = openHost(t, store);
+  t.after(close);
+  queries.add('a1', PAST);
+  queries.add('a2', PAST);
+  queries.add('a3', PAST);
+  const asked: string[] = [];
+  const want = (id: string) =>
+    host.apps.want({
+      ...{ id, slug: id, generation: 1, desired_state: 'running', hostnames: [], env: {} },
+      ...{ limits: { clientRpm: null, appRpm: null }, storage: 'bucket' },
+    });
+  const removals = new FolderRemovals(queries, ready, async (appId) => {
+    asked.push(appId);
+    if (asked.length > 1) return;
+    // Others move into the bucket, or begin to.
+    want('a2');
+    queries.delete('a3');
+    queries.add('a3', LATER);
+    queries.delete('a1');
+    queries.add('a1', LATER);
+  });
+  await removals.run();
+  assert.deepEqual(asked, ['a1']);
+  assert.deepEqual(queries.due(LATER), ['a2', 'a1', 'a3']);
 });

@@ -10,6 +10,7 @@ const APPS = [
   { slug: 'shop', storage: 'local' },
   { slug: 'there', storage: 'bucket' },
   { slug: 'fixed', storage: 'local' },
+  { slug: 'foreign', storage: 'local' },
   { slug: 'blog', storage: 'local' },
 ];
 const PROBLEM = {
@@ -24,6 +25,8 @@ function sessionOf() {
     if (name === 'apps.list') return { items: APPS, next_cursor: null };
     assert.equal(name, 'apps.move');
     if (params.id === 'fixed') throw new Refused(PROBLEM);
+    if (params.id === 'foreign')
+      throw new Refused({ ...PROBLEM, status: 403, code: 'forbidden', detail: 'needs the role admin' });
     const from = APPS.find(({ slug }) => slug === params.id)!.storage;
     if (!params.dry_run) moved.push(`${params.id} to ${params.to}`);
     const counts = { databases: 1, namespaces: 0, objects: 2, r2_objects: 0, previews: 0, bytes: 2048 };
@@ -62,7 +65,10 @@ test('cellar move --all moves every app that is elsewhere, and says which', asyn
   const { run, moved, said } = sessionOf();
   assert.equal(await run({ all: true, to: 'bucket' }), '2 apps moved into the bucket.');
   assert.deepEqual(moved, ['shop to bucket', 'blog to bucket']);
-  assert.match(said.join(''), /^fixed stays: [^\n]+facets\n1 of 2: shop: [^\n]+\n2 of 2: blog: [^\n]+\n$/);
+  assert.match(
+    said.join(''),
+    /^fixed stays: [^\n]+facets\nforeign stays: [^\n]+admin\n1 of 2: shop: [^\n]+\n2 of 2: blog: [^\n]+\n$/,
+  );
 });
 
 test('cellar move needs a place, and does nothing for an app that is there', async () => {

@@ -65,30 +65,30 @@ export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCal
         await pipeline(bytes, response).catch(() => response.destroy());
       }),
     'PUT /apps/:id/r2/object': (call) =>
-      during(options, call, async (bucket) =>
+      changing(options, call, async (bucket) =>
         described(await bucket.put(keyOf(call), bodyOf(call), saidOf(call))),
       ),
     'PUT /apps/:id/r2/part': (call) =>
-      during(options, call, async (bucket) => {
+      changing(options, call, async (bucket) => {
         const part = Number(call.query.get('part'));
         return { part, etag: await bucket.uploadPart(keyOf(call), uploadOf(call), part, bodyOf(call)) };
       }),
     'POST /apps/:id/r2/uploads': (call) =>
-      during(options, call, async (bucket) => ({
+      changing(options, call, async (bucket) => ({
         upload_id: await bucket.createUpload(keyOf(call), saidOf(call)),
       })),
     'POST /apps/:id/r2/complete': (call) =>
-      during(options, call, async (bucket) => {
+      changing(options, call, async (bucket) => {
         const parts = await readJson<'POST /apps/:id/r2/complete'>(call.request);
         return described(await bucket.completeUpload(keyOf(call), uploadOf(call), parts));
       }),
     'DELETE /apps/:id/r2/upload': (call) =>
-      during(options, call, async (bucket) => {
+      changing(options, call, async (bucket) => {
         await bucket.abortUpload(keyOf(call), uploadOf(call));
         return null;
       }),
     'DELETE /apps/:id/r2/object': (call) =>
-      during(options, call, async (bucket) => {
+      changing(options, call, async (bucket) => {
         // Throws for a missing object.
         await bucket.head(keyOf(call));
         await bucket.delete(keyOf(call));
@@ -109,6 +109,17 @@ async function during<T>(
   const found = find((await storageQueries.places(appId)).buckets, bucket);
   if (found === undefined) throw new Refusal(404, 'storage_not_found', `the app has no bucket ${bucket}`);
   return work(new BucketClient(await opened(buckets, appId), found.storageId));
+}
+
+/** As `during`, for a change: a move of the app waits for it. @throws {Refusal} also while the app moves */
+async function changing<T>(
+  options: BucketOptions,
+  call: Call,
+  work: (bucket: BucketClient) => Promise<T>,
+): Promise<T> {
+  const app = options.apps.get(options.apps.originOf(call.words[0]!));
+  if (!app) throw new Refusal(404, 'app_not_found', 'no such app');
+  return app.changes.during(() => during(options, call, work));
 }
 
 /** @throws {Refusal} when the bucket of this Cellar does not answer */

@@ -312,6 +312,11 @@ export class Fleet implements Backend {
     return this.#process.operations.run(() => replaceStorage(this.#process, replace, this.#process.warn));
   }
 
+  /** Aborted by `close`. */
+  get closing(): AbortSignal {
+    return this.#process.operations.closing;
+  }
+
   /** Call it within `replaceStorage`, after the app's data and code have moved. */
   moved(place: Pick<FleetOptions, 'cluster' | 'load'>): void {
     this.#process.moved(place);

@@ -153,7 +153,7 @@ function* chunksOf(parts: Part[]): Generator<Chunk> {
 }
 
 /**
- * Reads every app, and again those deployed meanwhile: the release and the storage in the snapshot must be those in the
+ * Reads every app, and again those deployed or moved meanwhile: the release and the storage in the snapshot must be those in the
  * copy of the host's database.
  */
 async function captureApps(
@@ -189,9 +189,11 @@ async function captureApps(
       }
     }
   }
-  throw new Error('apps were deployed repeatedly while they were read; the snapshot is retried later');
+  throw new Error(
+    'apps were deployed or moved repeatedly while they were read; the snapshot is retried later',
+  );
 }
 
-function stateOf({ liveDeployId, storageNames }: CopiedApp): string {
-  return JSON.stringify([liveDeployId, storageNames]);
+function stateOf({ liveDeployId, storageNames, isInBucket }: CopiedApp): string {
+  return JSON.stringify([liveDeployId, storageNames, isInBucket]);
 }

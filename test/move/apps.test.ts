@@ -1,0 +1,156 @@
+// An app changes its place only when all is copied and stored, and only once.
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync } from 'node:fs';
+import { type TestContext, test } from 'node:test';
+import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
+import { Apps } from '../../runtime/apps/apps.ts';
+import { OutwardServices } from '../../runtime/apps/outward-services.ts';
+import { Secrets } from '../../runtime/apps/secrets.ts';
+import { Bucket } from '../../runtime/bucket/bucket.ts';
+import { keptSecret, layout } from '../../runtime/disk/data-directory.ts';
+import { MemoryGauge } from '../../runtime/fleets/admission/memory.ts';
+import { Slots } from '../../runtime/fleets/admission/slots.ts';
+import { WakeFigures } from '../../runtime/fleets/admission/wake-figures.ts';
+import { lineSink } from '../../runtime/fleets/process/cell-output.ts';
+import { Buckets } from '../../runtime/storage/r2/buckets.ts';
+import { openHostStore } from '../../sqlite/host/index.ts';
+import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { workerd } from '../support/fleets/release.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const APP = 'a'.repeat(16);
+const PREVIEW = 'b'.repeat(16);
+const NEVER = '9999-01-01T00:00:00.000Z';
+const WANTED: WantedApp = {
+  id: APP,
+  slug: 'one',
+  generation: 1,
+  desired_state: 'running',
+  hostnames: [],
+  limits: { clientRpm: null, appRpm: null },
+  env: {},
+};
+
+/** Opens the apps of an empty data directory, with one app. */
+async function open(t: TestContext, memory: MemoryStore) {
+  const paths = layout(temporaryDirectory(t));
+  const store = openHostStore(paths.database);
+  const users = () => ({ build: null, cell: null });
+  const bucket = new Bucket({
+    ...{ place: memory.place('of/cellar/'), clusterKey: 'c'.repeat(64), claim: async () => {} },
+    ...{ user: () => null, paths, records: store.records, removals: store.folderRemovals },
+  });
+  const apps = new Apps({
+    ...{ bucket, store, paths, workerd, users, baseDomain: 'localhost', idleMs: 0, egress: [] },
+    ...{ memoryMb: 512, cacheMb: 0, slots: new Slots(4, 10_000), memory: new MemoryGauge(0, 512) },
+    secrets: new Secrets(store, keptSecret(paths.secretsKey)),
+    buckets: new Buckets({ paths, users, service: { maxMb: 0, floorMb: 0 } }),
+    services: () => ({ socket: '/dev/null/none', open: async () => {} }),
+    outward: new OutwardServices({ paths, users, ai: null, mail: null }),
+    wakes: new WakeFigures(),
+    ...{ uiUrl: () => null, output: () => lineSink(() => {}), say: () => {} },
+    ...{ onUsage: () => {}, onNamed: () => {}, onDeleted: () => {}, onFailure: () => {}, onFacts: () => {} },
+  });
+  t.after(async () => {
+    await apps.close();
+    await bucket.close();
+    store.close();
+  });
+  await apps.apply(WANTED);
+  return {
+    apps,
+    store,
+    paths,
+    place: () => [apps.get(APP)?.wanted.storage ?? 'local', store.apps.place(APP)],
+  };
+}
+
+test('a second move to the same place does nothing', { timeout: 60_000 }, async (t) => {
+  await using memory = await new MemoryStore().start();
+  const { apps, store, place } = await open(t, memory);
+  const done: string[] = [];
+  const move = (name: string) =>
+    apps.move(
+      APP,
+      'bucket',
+      async () => void done.push(`${name} copies`),
+      async () => void done.push(`${name} begins`),
+    );
+  const [first, second] = await Promise.allSettled([move('first'), move('second')]);
+  assert.equal(first.status === 'fulfilled' && first.value, true);
+  assert.match(second.status === 'rejected' ? second.reason.message : '', /being moved/);
+  assert.equal(await move('third'), false);
+  assert.deepEqual(done, ['first copies', 'first begins']);
+  assert.deepEqual(place(), ['bucket', 'bucket']);
+  assert.deepEqual(store.folderRemovals.due(NEVER), []);
+});
+
+test('a move that cannot be stored changes nothing', { timeout: 60_000 }, async (t) => {
+  await using memory = await new MemoryStore().start();
+  const { apps, store, paths, place } = await open(t, memory);
+  const synced = t.mock.method(store, 'synced', () => Promise.reject(new Error('the disk is broken')));
+  const copy = async () => void mkdirSync(`${paths.moving(APP)}/bucket`, { recursive: true });
+  const begin = t.mock.fn(async () => {});
+  await assert.rejects(apps.move(APP, 'bucket', copy, begin), /the disk is broken/);
+  synced.mock.restore();
+  assert.deepEqual(place(), ['local', 'local']);
+  assert.equal(apps.clusterOf(APP), null);
+  assert.equal(existsSync(paths.moving(APP)), false);
+  assert.equal(begin.mock.callCount(), 0);
+  assert.deepEqual(store.folderRemovals.due(NEVER), [APP], 'what is in the bucket is removed later');
+});
+
+test('a preview that is gone does not stop a move', { timeout: 60_000 }, async (t) => {
+  await using memory = await new MemoryStore().start();
+  const { apps, store, place } = await open(t, memory);
+  apps.addPreview({
+    ...{ id: PREVIEW, parentId: APP, name: 'side', source: 'refs/heads/side', versionId: null },
+    ...{ createdAt: Date.now(), expiresAt: Date.now() + 60_000 },
+  });
+  let deleted: Promise<void> | null = null;
+  const isMoved = await apps.move(
+    APP,
+    'bucket',
+    async ({ id }, _, signal) => {
+      if (id !== PREVIEW) return;
+      deleted = apps.delete(PREVIEW, 1);
+      signal.throwIfAborted();
+    },
+    async () => {},
+  );
+  await deleted;
+  assert.equal(isMoved, true);
+  assert.deepEqual(place(), ['bucket', 'bucket']);
+  assert.equal(store.apps.place(PREVIEW), null);
+});
+
+test('taking the data into use is repeated, and the deletion of the app ends the copy', {
+  timeout: 60_000,
+}, async (t) => {
+  await using memory = await new MemoryStore().start();
+  const { apps, place } = await open(t, memory);
+  let attempts = 0;
+  await apps.move(
+    APP,
+    'bucket',
+    async () => {},
+    async () => {
+      if (++attempts === 1) throw new Error('the disk is busy');
+    },
+  );
+  assert.equal(attempts, 2);
+  assert.deepEqual(place(), ['bucket', 'bucket']);
+  let deleted: Promise<void> | null = null;
+  const moving = apps.move(
+    APP,
+    'local',
+    async (_, __, signal) => {
+      deleted = apps.delete(APP, 2);
+      signal.throwIfAborted();
+    },
+    async () => {},
+  );
+  await assert.rejects(moving, /the app was deleted/);
+  await deleted;
+  assert.deepEqual(apps.get(APP), undefined);
+});
