@@ -124,7 +124,9 @@ test('what cannot be moved is refused before anything changes', async () => {
   const rpc = rpcOf(cellar);
   const id = await cellar.deploy('files', 'hello', STORAGE_APP);
   await storeData(cellar, 'files', 1);
-  assert.equal((await rpc('apps.move', { id, to: 'bucket' })).moved, true);
+  const both = [rpc('apps.move', { id, to: 'bucket' }), rpc('apps.move', { id, to: 'bucket' })];
+  const moves = (await Promise.all(both)).map(({ moved }) => moved).sort();
+  assert.deepEqual(moves, [false, true], 'the second waits for the first, and does nothing');
   const refused = await rpc('apps.move', { id, to: 'local', dry_run: true });
   assert.equal(refused.code, 'app_immovable', JSON.stringify(refused));
   assert.match(refused.detail, /R2 objects/);

@@ -7,6 +7,8 @@ import { Apps } from '../../runtime/apps/apps.ts';
 import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { Secrets } from '../../runtime/apps/secrets.ts';
 import { Bucket } from '../../runtime/bucket/bucket.ts';
+import type { Call } from '../../runtime/control/host-call.ts';
+import { bucketRoutes } from '../../runtime/control/routes/bucket-routes.ts';
 import { keptSecret, layout } from '../../runtime/disk/data-directory.ts';
 import { MemoryGauge } from '../../runtime/fleets/admission/memory.ts';
 import { Slots } from '../../runtime/fleets/admission/slots.ts';
@@ -30,6 +32,11 @@ const WANTED: WantedApp = {
   limits: { clientRpm: null, appRpm: null },
   env: {},
 };
+
+const previewRow = () => ({
+  ...{ id: PREVIEW, parentId: APP, name: 'side', source: 'refs/heads/side', versionId: null },
+  ...{ createdAt: Date.now(), expiresAt: Date.now() + 60_000 },
+});
 
 /** Opens the apps of an empty data directory, with one app. */
 async function open(t: TestContext, memory: MemoryStore) {
@@ -103,10 +110,7 @@ test('a move that cannot be stored changes nothing', { timeout: 60_000 }, async 
 test('a preview that is gone does not stop a move', { timeout: 60_000 }, async (t) => {
   await using memory = await new MemoryStore().start();
   const { apps, store, place } = await open(t, memory);
-  apps.addPreview({
-    ...{ id: PREVIEW, parentId: APP, name: 'side', source: 'refs/heads/side', versionId: null },
-    ...{ createdAt: Date.now(), expiresAt: Date.now() + 60_000 },
-  });
+  apps.addPreview(previewRow());
   let deleted: Promise<void> | null = null;
   const isMoved = await apps.move(
     APP,
@@ -153,4 +157,22 @@ test('taking the data into use is repeated, and the deletion of the app ends the
   await assert.rejects(moving, /the app was deleted/);
   await deleted;
   assert.deepEqual(apps.get(APP), undefined);
+});
+
+test('objects in R2 are not changed over the API while an app moves, nor those of its previews', {
+  timeout: 60_000,
+}, async (t) => {
+  await using memory = await new MemoryStore().start();
+  const { apps } = await open(t, memory);
+  const routes = bucketRoutes({ apps } as Parameters<typeof bucketRoutes>[0]);
+  const change = (id: string) =>
+    routes['DELETE /apps/:id/r2/object']({ words: [id], query: new URLSearchParams() } as unknown as Call);
+  apps.addPreview(previewRow());
+  let isCopied = false;
+  const copy = async ({ id }: { id: string }) => {
+    await assert.rejects(async () => change(id), { status: 503, code: 'host_unavailable' });
+    isCopied = id === PREVIEW;
+  };
+  await apps.move(APP, 'bucket', copy, async () => {});
+  assert.ok(isCopied);
 });
