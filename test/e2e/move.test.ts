@@ -1,9 +1,11 @@
 // Apps move between the machine and the bucket.
 // Runs as root too.
 import assert from 'node:assert/strict';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { layout } from '../../runtime/disk/data-directory.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { MOVING_APP, movingData } from '../support/e2e/moving-app.ts';
@@ -136,6 +138,33 @@ test('what cannot be moved is refused before anything changes', async () => {
   assert.equal(again.moved, false);
 });
 
+test('a move ends when the host stops or the app is deleted', async () => {
+  await using store = await startS3();
+  const settings = { ...bucketSettings(store.place('of/cellar/')), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
+  await using cellar = await new Cellar(settings).start();
+  const id = await cellar.deploy('shop', 'hello', MOVING_APP);
+  assert.equal((await cellar.get('shop', '/?n=1', { method: 'POST' })).status, 200);
+  const { restoring } = layout(cellar.data);
+  const begin = async () => {
+    const moving: Promise<{ moved?: boolean }> = rpcOf(cellar)('apps.move', { id, to: 'bucket' }).catch(
+      () => ({ moved: false }),
+    );
+    const copies = () => readdirSync(restoring).some((name) => name.startsWith(`${id}-move-`));
+    await eventually(async () => existsSync(restoring) && copies(), 'the app is copied', 20_000);
+    return { moving };
+  };
+  const stopped = await begin();
+  await cellar.stop();
+  assert.notEqual((await stopped.moving).moved, true);
+  await cellar.start();
+  assert.equal((await cellar.app(id)).storage, 'local');
+  const { jobs: _, ...data } = JSON.parse((await cellar.get('shop')).text);
+  assert.deepEqual(data, movingData(1));
+  const deleted = await begin();
+  await rpcOf(cellar)('apps.delete', { id });
+  assert.notEqual((await deleted.moving).moved, true);
+});
+
 test('a host that is killed while an app moves loses nothing, and the move can be repeated', async () => {
   await using store = await startS3();
   const settings = { ...bucketSettings(store.place('of/cellar/')), RUNNER_CLUSTER_KEY: 'c'.repeat(64) };
@@ -170,7 +199,7 @@ test('a host that is killed while an app moves loses nothing, and the move can b
   for (let round = 0; round < 5; round++) {
     const to = (await placeOf()) === 'local' ? 'bucket' : 'local';
     const killedAfterMs = Math.round(Math.random() * (moveMs / 2));
-    const moving = rpcOf(cellar)('apps.move', { id, to }).catch(() => null);
+    const moving: Promise<{ moved?: boolean }> = rpcOf(cellar)('apps.move', { id, to }).catch(() => null);
     await sleep(killedAfterMs);
     await cellar.stop('SIGKILL');
     await moving;
