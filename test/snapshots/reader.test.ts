@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Listed } from '../../runtime/snapshots/take/listing.ts';
 import { Reader } from '../../runtime/snapshots/take/reader.ts';
-import { readers } from '../support/e2e/processes.ts';
+import { eventually, readers } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 /** Exceeds any reader's timeout. In ms. */
@@ -17,9 +17,13 @@ async function readerOfOneFile(t: TestContext): Promise<{ reader: Reader; file: 
   writeFileSync(join(root, 'file'), Buffer.alloc(BYTES, 'x'));
   const { mode, size } = statSync(join(root, 'file'));
   const file: Listed = { path: 'file', kind: 'plain', mode, size, stamp: '' };
+  // That of the test before may still be ending.
+  const others = readers(process.pid).map(({ pid }) => pid);
   const reader = await Reader.start({ root, user: null, copy: join(root, 'copy') });
   t.after(() => reader.end());
-  return { reader, file, pid: readers(process.pid)[0]!.pid };
+  const own = () => readers(process.pid).find(({ pid }) => !others.includes(pid));
+  await eventually(() => own() !== undefined, 'the reader runs');
+  return { reader, file, pid: own()!.pid };
 }
 
 test('a reader does not time out while its output is being stored, however long that takes', async (t) => {
