@@ -32,7 +32,7 @@ export function appKeys(clusterKey: string, appId: string): AppKeys {
   };
 }
 
-/** Returns whose an access key is, and what it opens. The app's id may be invalid. */
+/** Returns the app of an access key, and the folder that it opens. The app's id may be invalid. */
 export function parseAccessKey(accessKey: string): { appId: string; opens: Opens } {
   return accessKey.endsWith(OBJECTS_KEY)
     ? { appId: accessKey.slice(0, -OBJECTS_KEY.length), opens: 'r2' }

@@ -13,7 +13,7 @@ import type { S3Place } from './place.ts';
 import { BucketProxy } from './proxy/bucket-proxy.ts';
 import type { Counts } from './proxy/messages.ts';
 import { AppRecords } from './records/app-records.ts';
-import { S3Store, SMALL_MS } from './s3-store.ts';
+import { smallObjects } from './s3-store.ts';
 
 export interface BucketOptions {
   place: S3Place;
@@ -63,7 +63,7 @@ export class Bucket {
         if (why !== null) this.#away.failed(why);
       },
     });
-    const store = new S3Store(options.place, { deadlineMs: SMALL_MS });
+    const store = smallObjects(options.place);
     this.records = new AppRecords(options.records, store, () => this.ready());
     this.removals = new FolderRemovals(
       options.removals,

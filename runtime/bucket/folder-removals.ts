@@ -10,7 +10,7 @@ export class FolderRemovals {
 
   /**
    * @param ready resolves when the bucket may be used
-   * @param remove removes all that an app has in the bucket, before what is asked of the bucket later
+   * @param remove removes an app's folder from the bucket, before later requests for it
    */
   constructor(
     queries: FolderRemovalQueries,

@@ -18,7 +18,7 @@ export function nextToken(xml: string): string | null {
   return element(xml, 'NextContinuationToken') || null;
 }
 
-/** Returns the text of an XML element without child elements; empty when there is none. */
+/** Returns the text of an XML element without child elements; empty when the element is missing. */
 export function element(xml: string, name: string): string {
   const [, text = ''] = new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml) ?? [];
   return text.replace(/&(?:#(\d+)|#x([\da-f]+)|(\w+));/gi, (entity, decimal, hexadecimal, word) => {

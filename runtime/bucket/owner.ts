@@ -4,7 +4,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { reason } from '../log.ts';
 import type { S3Place } from './place.ts';
 import { UnusableStore } from './probe.ts';
-import { S3Store, SMALL_MS } from './s3-store.ts';
+import { smallObjects } from './s3-store.ts';
 import { ChangedObject, MissingObject } from './store.ts';
 
 const OWNER = 'cellar.json';
@@ -41,7 +41,7 @@ export function provesCellar({ cellar, proof = '' }: FoundOwner, clusterKey: str
 
 /** Returns the Cellar that has a bucket; null for an unused one. @throws {UnusableStore} */
 export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
-  const found = await storeOf(place)
+  const found = await smallObjects(place)
     .readTagged(OWNER)
     .catch((error: unknown) => {
       if (error instanceof MissingObject) return null;
@@ -106,18 +106,14 @@ export function requireKey({ proof }: FoundOwner, own: string, { prefix }: S3Pla
   );
 }
 
-/** @param etag of the content to replace; null: there is none @throws {UnusableStore} */
+/** @param etag of the content to replace; null: a new object @throws {UnusableStore} */
 async function write(place: S3Place, owner: BucketOwner, etag: string | null): Promise<void> {
   const bytes = Buffer.from(`${JSON.stringify(owner)}\n`);
-  await storeOf(place)
+  await smallObjects(place)
     .writeIf(OWNER, bytes, etag)
     .catch((error: unknown) => {
       if (error instanceof ChangedObject)
         throw new UnusableStore(CHECK, 'another Cellar or machine has taken it at this moment');
       throw new UnusableStore(CHECK, reason(error), true);
     });
-}
-
-function storeOf(place: S3Place): S3Store {
-  return new S3Store(place, { deadlineMs: SMALL_MS });
 }

@@ -27,6 +27,11 @@ const TRIES = 6;
 /** Maximum characters of an error response that a message shows. */
 const REFUSAL_LENGTH = 300;
 
+/** Opens a store of small objects, whose callers wait for each request. */
+export function smallObjects(place: S3Place): S3Store {
+  return new S3Store(place, { deadlineMs: SMALL_MS });
+}
+
 export class S3Store implements Store {
   readonly #client: AwsClient;
   readonly #bucket: string;

@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeAtomic } from '../disk/data-directory.ts';
-import { d1Worker, kvWorker } from '../fleets/config/bundled-services.ts';
-import { capnp, embed, type Fields } from '../fleets/config/capnp.ts';
+import { d1Binding, d1Worker, kvWorker } from '../fleets/config/bundled-services.ts';
+import { configText, embed, type Fields } from '../fleets/config/capnp.ts';
 import {
   type ClusterSettings,
   clusterField,
@@ -104,13 +104,7 @@ export function controlConfig({ variables, hostSocket, cluster }: ControlConfig)
       { name: 'HOST', service: 'host' },
       { name: 'APP', durableObjectNamespace: 'AppObject' },
       { name: 'FILES', kvNamespace: { name: 'kv-service', props: { json: '{"namespace":"files"}' } } },
-      {
-        name: 'DB',
-        wrapped: {
-          moduleName: 'cloudflare-internal:d1-api',
-          innerBindings: [{ name: 'fetcher', service: database }],
-        },
-      },
+      d1Binding('DB', database),
     ],
     durableObjectNamespaces: [{ className: 'AppObject', uniqueKey: 'control-AppObject', enableSql: true }],
     durableObjectStorage: { localDisk: 'do' },
@@ -135,7 +129,7 @@ export function controlConfig({ variables, hostSocket, cluster }: ControlConfig)
       { name: 'database', http: {}, service: database },
     ],
   };
-  return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
+  return configText(config);
 }
 
 function databases(disk: string, uniqueKey: string): Fields {

@@ -102,7 +102,7 @@ function sequences(database: Database.Database): Query[] {
   ]);
 }
 
-/** Sorts tables, so that each comes after those that it refers to. */
+/** Sorts tables: each comes after the tables that its foreign keys name. */
 function parentsFirst(database: Database.Database, tables: string[]): string[] {
   const sorted = new Set<string>();
   const add = (table: string, from: string[]): void => {

@@ -8,6 +8,7 @@ import {
   openFolder,
   openObjectsFolder,
 } from '../bucket/app-folder.ts';
+import { VALUE_BYTES } from '../bucket/proxy/target.ts';
 import { list } from '../snapshots/take/listing.ts';
 import { isIdOf } from '../storage/object-id.ts';
 
@@ -19,8 +20,6 @@ const OBJECT_FILE = /^[0-9a-f]{64}\.sqlite$/;
 const BESIDE = /^metadata\.sqlite$|\.sqlite-(wal|shm|journal)$/;
 /** Records of R2 objects in the bucket; other names have their bytes, or parts of uploads. */
 const RECORD = /^[^/]+\/objects\//;
-/** Larger values of KV cannot be read from the bucket. */
-const MAX_VALUE_BYTES = 16 * 2 ** 20;
 
 export interface Counts {
   databases: number;
@@ -32,7 +31,7 @@ export interface Counts {
   bytes: number;
 }
 
-/** What is counted, and why it cannot be moved; null: nothing is in the way. */
+/** The counts, and the reason why the app cannot move; null: it can. */
 export type Counted = Counts & { obstacle: string | null };
 
 /** Counts an app's data on this machine, without R2 objects. */
@@ -50,7 +49,7 @@ export function countOnDisk(data: string): Counted {
     : []) {
     if (kind === 'directory') continue;
     counted.bytes += size;
-    if (path.startsWith('kv/') && size > MAX_VALUE_BYTES)
+    if (path.startsWith('kv/') && size > VALUE_BYTES)
       counted.obstacle ??= `a KV value has ${Math.ceil(size / 2 ** 20)} MiB, and the bucket takes at most 16`;
     const [, key, name] = FILE.exec(path) ?? [];
     if (key === undefined || BESIDE.test(name!)) continue;

@@ -1,6 +1,7 @@
 // The config of the control UI's process.
 import type { UiFiles } from '../../handlers/contract/host/ui-files.ts';
-import { capnp, embed, type Fields } from '../fleets/config/capnp.ts';
+import { d1Binding } from '../fleets/config/bundled-services.ts';
+import { configText, embed, type Fields } from '../fleets/config/capnp.ts';
 import { heapFlags } from '../fleets/config/heap.ts';
 import { WORKER } from './files.ts';
 
@@ -31,13 +32,7 @@ export function uiConfig({ files, apiSocket, databaseSocket, variables }: UiConf
       { name: 'FILES', json: JSON.stringify(files) },
       { name: 'DISK', service: 'files' },
       { name: 'API', service: 'api' },
-      {
-        name: 'DB',
-        wrapped: {
-          moduleName: 'cloudflare-internal:d1-api',
-          innerBindings: [{ name: 'fetcher', service: 'database' }],
-        },
-      },
+      d1Binding('DB', 'database'),
     ],
   };
   const config: Fields = {
@@ -58,5 +53,5 @@ export function uiConfig({ files, apiSocket, databaseSocket, variables }: UiConf
       },
     ],
   };
-  return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
+  return configText(config);
 }

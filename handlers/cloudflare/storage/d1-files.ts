@@ -151,7 +151,7 @@ function keep({ FILES }: CallContext['env'], name: string, content: string | Uin
   return FILES.put(name, content, { expirationTtl: FILE_LIFETIME_S });
 }
 
-/** Returns a file; null when there is none of this name. */
+/** Returns a file; null when the name is unknown. */
 async function stored({ FILES }: CallContext['env'], name: string): Promise<ReadableStream | null> {
   return NAME.test(name) ? FILES.get(name, 'stream') : null;
 }

@@ -15,7 +15,7 @@ import { areSame, changed, type Refs, readRefs, removeLocks, setRefs } from './r
 
 const REFS = 'refs.json';
 const PACKS = 'packs/';
-/** In the repository: what it had last of the bucket's. */
+/** A file in the repository: the tag and the packs of `refs.json` that it had last. */
 const MARKER = 'cellar-bucket.json';
 /** Packs are made one whenever there are another so many of them. */
 const MOST_PACKS = 20;

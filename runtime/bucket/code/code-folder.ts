@@ -2,7 +2,7 @@
 import { aborted } from '../../threads/aborted.ts';
 import { WorkerThreads } from '../../threads/worker.ts';
 import type { S3Place } from '../place.ts';
-import { S3Store, SMALL_MS, type Tagged } from '../s3-store.ts';
+import { type S3Store, smallObjects, type Tagged } from '../s3-store.ts';
 import { MissingObject, type Stored } from '../store.ts';
 import type * as transfer from './file-transfer.ts';
 
@@ -37,7 +37,7 @@ export class CodeFolder {
   /** @param part the folder below that of the app */
   constructor({ place, appId, owner, ready }: CodeFolderOptions, part: 'repository' | 'releases') {
     this.#place = { ...place, prefix: `${place.prefix}apps/${appId}/${part}/` };
-    this.#store = new S3Store(this.#place, { deadlineMs: SMALL_MS });
+    this.#store = smallObjects(this.#place);
     this.#ready = ready;
     this.#owner = owner;
   }

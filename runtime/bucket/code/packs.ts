@@ -27,7 +27,7 @@ export async function withScratch<T>(repository: string, work: (scratch: string)
 
 /**
  * Packs the objects that `tips` reach and `known` do not. The pack needs no other.
- * @returns its name without `.pack`, made of its content; null when there is none
+ * @returns its name, a hash of its content, without `.pack`; null when no pack was needed
  */
 export async function makePack(
   repository: string,

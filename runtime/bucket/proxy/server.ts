@@ -52,7 +52,7 @@ export class ProxyServer {
   readonly #setup: Setup;
   readonly #reports: Reports;
   readonly #store: Store;
-  /** Requests that are running, by app and by what they reach. */
+  /** Running requests, by app and by the folder that they reach. */
   readonly #running = new Map<string, number>();
   /** The same of all apps. */
   readonly #sum = { data: 0, r2: 0 };

@@ -11,7 +11,7 @@ const PARTS_LIST_BYTES = 4 * 2 ** 20;
 /** Large values of KV, below the data of an app. */
 const VALUES = 'v1/services/';
 /** Most bytes of such a value: workerd writes more, but cannot read it again. */
-const VALUE_BYTES = 16 * 2 ** 20;
+export const VALUE_BYTES = 16 * 2 ** 20;
 const KEY_BYTES = 1_024;
 
 /** The target of a request, decoded once. */

@@ -11,7 +11,7 @@ import { each } from '../app-folder.ts';
 import { clusterKeyOf } from '../cluster-key.ts';
 import { provesCellar, readOwner, takeBucket } from '../owner.ts';
 import { bucketPlace, type S3Place } from '../place.ts';
-import { S3Store, SMALL_MS } from '../s3-store.ts';
+import { smallObjects } from '../s3-store.ts';
 import { RECORDS } from './app-records.ts';
 import { fetchSecrets } from './secrets.ts';
 
@@ -81,7 +81,7 @@ export async function takeRecords(
 
 /** @throws {Error} naming a record that a newer Cellar wrote */
 async function readRecords(place: S3Place): Promise<(AppRecord | DeletedApp)[]> {
-  const store = new S3Store(place, { deadlineMs: SMALL_MS });
+  const store = smallObjects(place);
   const records: (AppRecord | DeletedApp)[] = [];
   await each(await store.list(RECORDS), async ({ name }) => {
     const record = JSON.parse((await store.read(name)).toString('utf8')) as AppRecord | DeletedApp;

@@ -4,7 +4,7 @@ import type { AppRecordQueries } from '../../../sqlite/host/app-records.ts';
 import { log, reason } from '../../log.ts';
 import { each } from '../app-folder.ts';
 
-/** Pause before those that failed are tried again, in ms. */
+/** Pause before failed readings are repeated, in ms. */
 const RETRY_MS = 10_000;
 
 /** An app that may be resting. */

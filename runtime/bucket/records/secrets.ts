@@ -7,7 +7,7 @@ import { type Layout, writeAtomic } from '../../disk/data-directory.ts';
 import { reason } from '../../log.ts';
 import type { S3Place } from '../place.ts';
 import { UnusableStore } from '../probe.ts';
-import { S3Store, SMALL_MS } from '../s3-store.ts';
+import { smallObjects } from '../s3-store.ts';
 import { MissingObject } from '../store.ts';
 
 const NAME = 'secrets.json';
@@ -26,11 +26,11 @@ export async function storeSecrets(place: S3Place, paths: Layout, clusterKey: st
     ),
   );
   if ((await read(place, clusterKey)) === secrets) return;
-  await storeOf(place).write(NAME, seal(secrets, clusterKey)).catch(isAway);
+  await smallObjects(place).write(NAME, seal(secrets, clusterKey)).catch(isAway);
 }
 
 /**
- * Writes the secrets of the bucket into a data directory, except those that it has.
+ * Writes the secrets of the bucket into a data directory. Keeps secrets that are there already.
  * @throws {UnusableStore} when they were encrypted with another cluster key, or the bucket does not answer
  */
 export async function fetchSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
@@ -48,7 +48,7 @@ function filesOf({ token, apiKey, alertKey, secretsKey, signInKey, hostSecret }:
 }
 
 async function read(place: S3Place, clusterKey: string): Promise<string | null> {
-  const found = await storeOf(place)
+  const found = await smallObjects(place)
     .read(NAME)
     .catch((error: unknown) => {
       if (error instanceof MissingObject) return null;
@@ -88,8 +88,4 @@ function isAway(error: unknown): never {
 
 function keyOf(clusterKey: string): Buffer {
   return createHmac('sha256', clusterKey).update('secrets').digest();
-}
-
-function storeOf(place: S3Place): S3Store {
-  return new S3Store(place, { deadlineMs: SMALL_MS });
 }

@@ -21,8 +21,8 @@ export class UnstoredReleases {
   }
 
   /**
-   * Stores the live release of each app and those that it can go back to, one at a time. Calls during a round wait for the same
-   * one. Never rejects because of the bucket: the next round tries again.
+   * Stores each app's live release and its releases for rollbacks, one at a time. Calls during a round wait for the same
+   * round. Never rejects because of the bucket: the next round tries again.
    */
   run(): Promise<void> {
     this.#round ??= this.#run().finally(() => {

@@ -22,6 +22,17 @@ export function d1Worker(own: Fields[] = []): Fields {
   return { ...worker, modules: [...own, ...(worker.modules as Fields[])] };
 }
 
+/** A binding to a database. @param service that has it, a `d1Worker` */
+export function d1Binding(name: string, service: CapnpValue): Fields {
+  return {
+    name,
+    wrapped: {
+      moduleName: 'cloudflare-internal:d1-api',
+      innerBindings: [{ name: 'fetcher', service }],
+    },
+  };
+}
+
 /** Large values are on the disk `kv`, or in the bucket, with the disk as a cache. */
 export function kvWorker(isClustered: boolean): Fields {
   const values = isClustered

@@ -21,6 +21,11 @@ export function embed(path: string): Expression {
 /** The value of a field without content. */
 export const VOID = new Expression('void');
 
+/** Returns the text of a whole config of workerd. */
+export function configText(config: Fields): string {
+  return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
+}
+
 /** One value as text, on one line. */
 export function capnp(value: CapnpValue): string {
   if (typeof value === 'string') return quote(value);

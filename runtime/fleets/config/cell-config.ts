@@ -6,7 +6,7 @@ import { uuidOf } from '../../../handlers/contract/id.ts';
 import { CF_HEADER, PROTO_HEADER } from '../../edge/http/head/service-headers.ts';
 import { cronWorker, QUEUE_ENTRYPOINT, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
-import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
+import { type CapnpValue, configText, embed, type Fields } from './capnp.ts';
 import { type ClusterSettings, clusterField } from './cluster/cluster.ts';
 import { LOAD_SOCKET, loadService } from './cluster/loading.ts';
 import { RELOAD } from './entry.ts';
@@ -110,7 +110,7 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
       ...(options.cluster === null ? [] : [{ name: LOAD_SOCKET, http: {}, service: 'load' }]),
     ],
   };
-  return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
+  return configText(config);
 }
 
 /**

@@ -1,7 +1,7 @@
 // An app's storage in a cell: its bindings and the services behind them.
 import type { Release } from '../../../bundler/release.ts';
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
-import { d1Worker, kvWorker } from './bundled-services.ts';
+import { d1Binding, d1Worker, kvWorker } from './bundled-services.ts';
 import { type CapnpValue, embed, type Fields } from './capnp.ts';
 import { LARGE_VALUES_SERVICE } from './cluster/cluster.ts';
 import { D1_MODULES } from './entry.ts';
@@ -11,18 +11,9 @@ export function storageBindings(release: Release): CapnpValue[] {
   const { durableObjects, databases, namespaces, buckets = [] } = release;
   return [
     ...durableObjects.map(({ binding, className }) => ({ name: binding, durableObjectNamespace: className })),
-    ...databases.map(({ binding, storageId }) => ({
-      name: binding,
-      wrapped: {
-        moduleName: 'cloudflare-internal:d1-api',
-        innerBindings: [
-          {
-            name: 'fetcher',
-            service: { name: 'd1-service', props: { json: JSON.stringify({ database: storageId }) } },
-          },
-        ],
-      },
-    })),
+    ...databases.map(({ binding, storageId }) =>
+      d1Binding(binding, { name: 'd1-service', props: { json: JSON.stringify({ database: storageId }) } }),
+    ),
     ...namespaces.map(({ binding, storageId }) => ({
       name: binding,
       kvNamespace: { name: 'kv-service', props: { json: JSON.stringify({ namespace: storageId }) } },

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppCluster } from '../../bucket/app-cluster.ts';
 import type { User } from '../../isolation/users.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
-import { capnp, type Fields } from '../config/capnp.ts';
+import { configText, type Fields } from '../config/capnp.ts';
 import { type ClusterSettings, clusterField } from '../config/cluster/cluster.ts';
 import type { Cell } from './cell.ts';
 import { lineSink } from './cell-output.ts';
@@ -107,7 +107,7 @@ function configOf(
   { name, services, disks }: Pick<Task, 'name' | 'services' | 'disks'>,
   cluster: ClusterSettings | null,
 ): string {
-  const config = capnp({
+  return configText({
     structuredLogging: true,
     ...clusterField(cluster),
     services: [
@@ -119,5 +119,4 @@ function configOf(
     ],
     sockets: [{ name, http: {}, service: 'app' }],
   });
-  return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${config};\n`;
 }
