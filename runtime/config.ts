@@ -68,6 +68,11 @@ function contradictions(config: Partial<Config>): string[] {
   if (config.RUNNER_STORAGE === 'bucket' && config.RUNNER_BUCKET === '') {
     problems.push('RUNNER_BUCKET must be set when RUNNER_STORAGE is bucket');
   }
+  if (config.RUNNER_ADDRESS && (config.RUNNER_BUCKET === '' || config.RUNNER_CLUSTER_KEY === '')) {
+    problems.push(
+      'RUNNER_BUCKET and RUNNER_CLUSTER_KEY must be set when RUNNER_ADDRESS is, and be the same on each host',
+    );
+  }
   if (config.RUNNER_SMTP_URL && config.RUNNER_SMTP_FROM === '') {
     problems.push('RUNNER_SMTP_FROM must be set when RUNNER_SMTP_URL is, such as cellar@example.com');
   }

@@ -1,4 +1,5 @@
 // Kinds of settings: each with its parser and its error messages.
+import { isIPv4 } from 'node:net';
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import type { BucketPrices } from './bucket/proxy/prices.ts';
@@ -82,6 +83,21 @@ export const clusterKey = z
     /^([0-9a-f]{64})?$/i,
     'must have 64 hexadecimal characters (32 bytes); `openssl rand -hex 32` makes one',
   );
+/** The default port between hosts. */
+const HOSTS_PORT = 8790;
+/** Null for none. */
+export const hostAddress = z.string().transform((text, context): { host: string; port: number } | null => {
+  if (text === '') return null;
+  const [, host, port] = /^([\d.]+)(?::(\d{1,5}))?$/.exec(text) ?? [];
+  const number = port === undefined ? HOSTS_PORT : Number(port);
+  if (host !== undefined && isIPv4(host) && host !== '0.0.0.0' && number > 0 && number < 65_535)
+    return { host, port: number };
+  context.addIssue({
+    code: 'custom',
+    message: `must be an IPv4 address of a private network, with a port from 1 to 65534 if you like, such as 10.0.0.2 or 10.0.0.2:${HOSTS_PORT}`,
+  });
+  return z.NEVER;
+});
 export const bucketPrices = z.string().transform((text, context): BucketPrices | null => {
   if (text.trim() === '') return null;
   const prices: Partial<BucketPrices> = {};

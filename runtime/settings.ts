@@ -11,6 +11,7 @@ import {
   dataDirectory,
   decimal,
   domain,
+  hostAddress,
   httpUrl,
   integer,
   logFilter,
@@ -348,6 +349,12 @@ export const settings = {
     meaning:
       'Secret that the keys of all apps in the bucket derive from: 64 hexadecimal characters. Empty: made at the first start, kept in `<data>/cluster-key`.',
     schema: clusterKey,
+  },
+  RUNNER_ADDRESS: {
+    default: '',
+    meaning:
+      'Private IP address, with a port if it is not 8790, at which [the other hosts](several-machines.md) of this Cellar reach this one. The port after it is used too. Empty: this is the only host.',
+    schema: hostAddress,
   },
   RUNNER_SNAPSHOT_EVERY_H: {
     default: '24',

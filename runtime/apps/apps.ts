@@ -391,6 +391,16 @@ export class Apps extends KnownApps {
     await app.inTurn(() => app.fleet.replaceStorage(replace));
   }
 
+  /** Loads what a start of an app of another host would need. Does nothing for an app of this host. */
+  async prepare(_id: string): Promise<void> {
+    throw new Error('not built yet');
+  }
+
+  /** Ends an app, whose home is the host `to` now, and forgets it. Requests that wait go to that host. */
+  async handOver(_id: string, _to: string): Promise<void> {
+    throw new Error('not built yet');
+  }
+
   /**
    * Moves the data and code of an app and of its previews. Meanwhile none of their processes runs, requests are queued, and
    * pushes are refused.

@@ -34,6 +34,7 @@ import { type AlertCall, type AlertOptions, alertRoutes } from './routes/alert-r
 import { type BucketCall, type BucketOptions, bucketRoutes } from './routes/bucket-routes.ts';
 import { type CopyCall, type CopyRouteOptions, copyRoutes } from './routes/copy-routes.ts';
 import { type CronCall, cronRoutes } from './routes/cron-routes.ts';
+import { type HomeCall, homeRoutes } from './routes/home-routes.ts';
 import type { LiveStreams } from './routes/live-streams.ts';
 import { type PreviewCall, type PreviewRouteOptions, previewRoutes } from './routes/preview-routes.ts';
 import { type SecretCall, secretRoutes } from './routes/secret-routes.ts';
@@ -97,6 +98,7 @@ export function hostService(
     ...bucketRoutes(options),
     ...uploadRoutes(options),
     ...previewRoutes(options),
+    ...homeRoutes(options),
   });
   const expected = digest(`Bearer ${options.secret}`);
 
@@ -146,6 +148,7 @@ function routesOf(
   | CopyCall
   | CronCall
   | PreviewCall
+  | HomeCall
   | WorkflowCall
 > {
   const { store, paths, disk, apps, queue, requests, changes, outbox, controlUi, onPush, alerts } = options;

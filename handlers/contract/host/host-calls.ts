@@ -40,6 +40,8 @@ export interface WantedApp {
   previews?: PreviewSettings;
   /** Where it keeps its data. Left out by states that an older control plane sent: `local`. */
   storage?: 'local' | 'bucket';
+  /** The id of the host that runs it. Left out in a Cellar of one host. */
+  home?: string;
 }
 
 /** `branches`: whether pushes to other branches make previews. `storage`: a new preview's storage starts empty or as a copy. */

@@ -1,0 +1,79 @@
+// Types of the calls between a host and the control plane, when several hosts serve the same apps. Types only: the host imports
+// them too.
+
+/** Of the calls between hosts. Hosts may differ by one, so that they can be upgraded one after another. */
+export type HostsProtocol = number;
+
+/** `draining`: its apps move to other hosts, and it gets no new ones. `silent`: it has not reported for too long. */
+export type HostState = 'active' | 'draining' | 'silent';
+
+/** How busy a host is. */
+export interface HostLoad {
+  memory_free_bytes: number;
+  memory_total_bytes: number;
+  /** Processor time used in the last minute, as a part of all processors: from 0 to 1. */
+  cpu: number;
+  disk_free_bytes: number;
+  /** Apps that it is the home of, and those of them that have a process. */
+  apps: number;
+  running: number;
+}
+
+/** The body of `POST /internal/hosts/report`: each host sends one every two seconds. */
+export interface HostReport {
+  protocol: HostsProtocol;
+  /** The id of its data directory. */
+  id: string;
+  /** Its host name, for people. */
+  name: string;
+  /** Where the other hosts reach it: address and port. */
+  address: string;
+  /** Of Cellar. */
+  version: string;
+  /** ISO 8601. */
+  started_at: string;
+  load: HostLoad;
+  /** How far its clock is ahead of the bucket's; null before it is known. */
+  clock_ahead_ms: number | null;
+  /** Hosts that do not answer it, and for how long. */
+  unanswered: { id: string; ms: number }[];
+  /** The routes that it knows; 0: none. */
+  revision: number;
+  /** Whether it is shutting down: then its apps move away before the answer. */
+  leaves?: true;
+}
+
+/** A host, as others see it. */
+export interface KnownHost {
+  id: string;
+  name: string;
+  address: string;
+  version: string;
+  state: HostState;
+}
+
+/** How every host finds an app. */
+export interface AppRoute {
+  id: string;
+  slug: string;
+  owner: string;
+  /** Custom hostnames, besides `<slug>.<base domain>`. */
+  hostnames: string[];
+  limits: { clientRpm: number | null; appRpm: number | null };
+  storage: 'local' | 'bucket';
+  /** The id of the host that runs it. */
+  home: string;
+  generation: number;
+}
+
+/** The answer to a report. */
+export interface HostReportAnswer {
+  hosts: KnownHost[];
+  /** Of the newest route; the next report carries it. */
+  revision: number;
+  /** Whether `routes` are all there are. Otherwise those that changed since the revision of the report. */
+  whole: boolean;
+  routes: AppRoute[];
+  /** Ids of apps that were deleted since. */
+  deleted: string[];
+}

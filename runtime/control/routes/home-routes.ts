@@ -1,0 +1,19 @@
+// HOST calls by which an app changes its home.
+import type { Apps } from '../../apps/apps.ts';
+import { type HostRoutes, readJson } from '../host-call.ts';
+
+export type HomeCall = 'POST /apps/:id/prepare' | 'POST /apps/:id/hand-over';
+
+export function homeRoutes({ apps }: { apps: Apps }): Pick<HostRoutes, HomeCall> {
+  return {
+    'POST /apps/:id/prepare': async ({ words }) => {
+      await apps.prepare(words[0]!);
+      return null;
+    },
+    'POST /apps/:id/hand-over': async ({ request, words }) => {
+      const { to } = await readJson<'POST /apps/:id/hand-over'>(request);
+      await apps.handOver(words[0]!, to);
+      return null;
+    },
+  };
+}

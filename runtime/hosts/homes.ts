@@ -1,0 +1,95 @@
+// Which host is the home of each app: it runs the app, and every other host sends requests and calls for the app there.
+import type { AppRoute, HostReportAnswer, KnownHost } from '../../handlers/contract/host/hosts.ts';
+
+/** What this host knows of the others. In a Cellar of one host, that is nothing, and every app is here. */
+export class Homes {
+  /** The id of this host. */
+  readonly self: string;
+  readonly #baseDomain: string;
+  #hosts: readonly KnownHost[] = [];
+  /** By app, those of this host too. */
+  readonly #routes = new Map<string, AppRoute>();
+  /** Ids of apps, by host name. */
+  readonly #names = new Map<string, string>();
+  #revision = 0;
+  #changed = Promise.withResolvers<void>();
+
+  constructor(self: string, baseDomain: string) {
+    this.self = self;
+    this.#baseDomain = baseDomain;
+  }
+
+  /** The other hosts. */
+  get others(): readonly KnownHost[] {
+    return this.#hosts.filter(({ id }) => id !== this.self);
+  }
+
+  /** Of the newest route that is known; 0 without any. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /** Resolves at the next change of a home or of a host. */
+  get changed(): Promise<void> {
+    return this.#changed.promise;
+  }
+
+  /** Returns the host that runs an app; null when it is this one, or unknown. */
+  elsewhere(appId: string): KnownHost | null {
+    const home = this.#routes.get(appId)?.home;
+    if (home === undefined || home === this.self) return null;
+    return this.#hosts.find(({ id }) => id === home) ?? null;
+  }
+
+  /** Returns the route of a host name (lower case, without port); undefined for an unknown one. */
+  resolve(host: string): AppRoute | undefined {
+    return this.#routes.get(this.#names.get(host) ?? '');
+  }
+
+  /** Returns the route of an app. */
+  get(appId: string): AppRoute | undefined {
+    return this.#routes.get(appId);
+  }
+
+  /** Takes what the control plane has answered. */
+  take({ hosts, revision, whole, routes, deleted }: HostReportAnswer): void {
+    this.#hosts = hosts;
+    this.#revision = revision;
+    if (whole) {
+      this.#routes.clear();
+      this.#names.clear();
+    }
+    for (const id of deleted) this.#remove(id);
+    for (const route of routes) this.#put(route);
+    this.#announce();
+  }
+
+  /** Records that another host is the home of an app from now on. */
+  moved(appId: string, home: string): void {
+    const route = this.#routes.get(appId);
+    if (route !== undefined) this.#put({ ...route, home });
+    this.#announce();
+  }
+
+  #put(route: AppRoute): void {
+    this.#remove(route.id);
+    this.#routes.set(route.id, route);
+    for (const name of this.#namesOf(route)) this.#names.set(name, route.id);
+  }
+
+  #remove(appId: string): void {
+    const route = this.#routes.get(appId);
+    if (route === undefined) return;
+    for (const name of this.#namesOf(route)) if (this.#names.get(name) === appId) this.#names.delete(name);
+    this.#routes.delete(appId);
+  }
+
+  #namesOf({ slug, hostnames }: AppRoute): string[] {
+    return [`${slug}.${this.#baseDomain}`, ...hostnames];
+  }
+
+  #announce(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+}
