@@ -103,10 +103,15 @@ export function controlConfig({ variables, hostSocket, cluster }: ControlConfig)
       ...variables.map((name) => ({ name, fromEnvironment: name })),
       { name: 'HOST', service: 'host' },
       { name: 'APP', durableObjectNamespace: 'AppObject' },
+      { name: 'HOSTS', durableObjectNamespace: 'HostsObject' },
       { name: 'FILES', kvNamespace: { name: 'kv-service', props: { json: '{"namespace":"files"}' } } },
       d1Binding('DB', database),
     ],
-    durableObjectNamespaces: [{ className: 'AppObject', uniqueKey: 'control-AppObject', enableSql: true }],
+    durableObjectNamespaces: ['AppObject', 'HostsObject'].map((className) => ({
+      className,
+      uniqueKey: `control-${className}`,
+      enableSql: true,
+    })),
     durableObjectStorage: { localDisk: 'do' },
   };
   const isClustered = cluster !== null;
