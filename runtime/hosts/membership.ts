@@ -9,13 +9,15 @@ import type { Homes } from './homes.ts';
 /** Of the calls between hosts. */
 export const HOSTS_PROTOCOL = 1;
 /** The control plane's error code for a host whose protocol it does not know. */
-const INCOMPATIBLE = 'incompatible_host';
+const INCOMPATIBLE = 'host_incompatible';
 
 /** Interval of reports, and how long an answer may take, in ms. */
 const REPORT_EVERY_MS = 2_000;
 const ANSWER_MS = 5_000;
 /** A host without an answer for so long is cut off, in ms. Some seconds later its apps get other homes. */
 const CUT_OFF_MS = 15_000;
+/** How long it may take to find out whether they will, in ms. */
+const COUNTED_MS = 2_000;
 /** Shortest interval of reports that requests ask for, in ms. */
 const ASKED_EVERY_MS = 500;
 
@@ -28,6 +30,11 @@ export interface MembershipOptions {
   look: () => Pick<HostReport, 'load' | 'clock_ahead_ms' | 'unanswered'>;
   /** Sends a report to the control plane. @throws {Error} with a `code` when it refuses the host */
   send: (report: HostReport, deadlineMs: number) => Promise<HostReportAnswer>;
+  /**
+   * Whether another host counts how long this one is silent. Nobody does after the loss of the host that did.
+   * @throws {Error} when that is unknown
+   */
+  isCounted: () => Promise<boolean>;
   /** Hands apps over that have other homes now. Must not reject. */
   settle: () => Promise<void>;
   /** Called when the host is cut off: no app that other hosts may run may run here. */
@@ -47,6 +54,8 @@ export class Membership {
   /** When a report that was asked for began, as `performance.now()`. */
   #askedAt = Number.NEGATIVE_INFINITY;
   #cutOff: NodeJS.Timeout | undefined;
+  /** When the last answered report was sent, as `performance.now()`. */
+  #heardAt = 0;
   #hasJoined = false;
   #isAdmitted = false;
   /** Whether the host is cut off. The gate stays shut for some time longer. */
@@ -144,14 +153,30 @@ export class Membership {
   #heard(answer: HostReportAnswer, sentAt: number): void {
     const { homes, gate, cutOffMs = CUT_OFF_MS } = this.#options;
     homes.take(answer);
-    clearTimeout(this.#cutOff);
     // From the time of the report: from then the control plane counts its silence.
-    this.#cutOff = setTimeout(() => this.#isCutOff(), sentAt + cutOffMs - performance.now());
+    this.#heardAt = sentAt;
+    this.#lookIn(sentAt + cutOffMs - performance.now());
     this.#isLost = false;
     if (gate.isShut)
       this.#returning ??= this.#back().finally(() => {
         this.#returning = null;
       });
+  }
+
+  #lookIn(ms: number): void {
+    clearTimeout(this.#cutOff);
+    this.#cutOff = setTimeout(() => void this.#look(), ms);
+  }
+
+  /** Is called when no report was answered for too long. */
+  async #look(): Promise<void> {
+    const { isCounted, cutOffMs = CUT_OFF_MS } = this.#options;
+    const late = sleep(COUNTED_MS, true, { ref: false });
+    const mayLoseApps = await Promise.race([isCounted().catch(() => true), late]);
+    // An answer may have come meanwhile.
+    if (this.#closing.signal.aborted || performance.now() - this.#heardAt < cutOffMs) return;
+    if (mayLoseApps) this.#isCutOff();
+    else this.#lookIn(REPORT_EVERY_MS);
   }
 
   #isCutOff(): void {

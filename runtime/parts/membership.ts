@@ -2,7 +2,9 @@
 import { hostname } from 'node:os';
 import type { HostReportAnswer } from '../../handlers/contract/host/hosts.ts';
 import type { Apps } from '../apps/apps.ts';
+import { CONTROL, HOSTS_OBJECT } from '../control/config.ts';
 import type { Control } from '../control/control-plane.ts';
+import { hasLivingOwner } from '../hosts/living-owner.ts';
 import { Load } from '../hosts/load.ts';
 import { Membership } from '../hosts/membership.ts';
 import { VERSION } from '../variables.ts';
@@ -46,6 +48,7 @@ export function makeMembership(
     }),
     send: async (report, deadlineMs) =>
       (await control.call('/internal/hosts/report', report, deadlineMs)) as HostReportAnswer,
+    isCounted: () => hasLivingOwner(bucket!.cluster(CONTROL, () => {}).store, HOSTS_OBJECT, address.host),
     settle: reconcile,
     onCutOff: () => apps.cutOff(),
     onBack: () => apps.bucketIsBack(),

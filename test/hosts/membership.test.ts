@@ -27,7 +27,7 @@ function member(t: TestContext, cutOffMs = 60_000) {
   const gate = new Gate();
   const homes = new Homes('one', 'localhost');
   /** What the control plane does. */
-  const control = { answer: async (): Promise<HostReportAnswer> => ANSWER };
+  const control = { answer: async (): Promise<HostReportAnswer> => ANSWER, isCounted: async () => true };
   const membership = new Membership({
     host: { id: 'one', name: 'a', address: '127.0.0.1:1', version: '1', started_at: '' },
     homes,
@@ -44,6 +44,7 @@ function member(t: TestContext, cutOffMs = 60_000) {
       reports.push(report);
       return control.answer();
     },
+    isCounted: () => control.isCounted(),
     settle: async () => void events.push('settle'),
     onCutOff: () => events.push('cut off'),
     onBack: () => events.push('back'),
@@ -89,7 +90,7 @@ test('a host that the control plane does not know how to talk to ends its start;
   const joined = membership.join();
   await eventually(() => reports.length > 0, 'the first report');
   control.answer = () =>
-    Promise.reject(Object.assign(new Error('speaks protocol 1'), { code: 'incompatible_host' }));
+    Promise.reject(Object.assign(new Error('speaks protocol 1'), { code: 'host_incompatible' }));
   await assert.rejects(joined, /speaks protocol 1/);
   assert.equal(reports.length, 2);
 });
@@ -106,6 +107,22 @@ test('without answers the host is cut off; afterwards it hands over what has mov
   await membership.reportNow();
   await eventually(() => !gate.isShut, 'it is back');
   assert.deepEqual(events, ['cut off', 'settle', 'back']);
+});
+
+test('a host whose silence nobody counts runs its apps on, until somebody does or that is unknown', async (t) => {
+  const { membership, control, events, gate } = member(t, CUT_OFF_MS);
+  let looks = 0;
+  control.isCounted = async () => {
+    looks++;
+    return false;
+  };
+  await membership.join();
+  membership.admitApps();
+  control.answer = () => Promise.reject(new Error('no answer'));
+  await eventually(() => looks > 1, 'it has looked twice');
+  assert.deepEqual([events, gate.isShut], [[], false]);
+  control.isCounted = () => Promise.reject(new Error('the bucket does not answer'));
+  await eventually(() => gate.isShut, 'it is cut off');
 });
 
 test('reports for unknown names are shared, and come half a second apart', async (t) => {
