@@ -14,11 +14,10 @@ const DEPLOYS_LIMIT = 200;
 /** No app is started after this time; the next run continues. */
 const BUDGET_MS = 40_000;
 
-/** Result of a run: counts of apps. `refused` ones are tried again by the next run. `handed`: to their homes. */
+/** Result of a run: counts of apps. `refused` ones are tried again by the next run. */
 export interface Reconciled {
   pushed: number;
   trashed: number;
-  handed: number;
   refused: number;
 }
 
@@ -43,7 +42,7 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
   const own = inventory.items.filter(({ id }) => !elsewhere.has(id));
   await observeApps(context.db, own, inventory.as_of);
   await mendDeploys(context);
-  const result = { pushed: 0, trashed: 0, handed: 0, refused: 0 };
+  const result = { pushed: 0, trashed: 0, refused: 0 };
   const work = [
     ...pushes(
       context,
@@ -51,7 +50,7 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
       inventory,
       result,
     ),
-    ...(self === null ? [] : handOvers(context, self, elsewhere, inventory, result)),
+    ...(self === null ? [] : handOvers(context, self, elsewhere, inventory)),
     ...(older || known.size === 0 ? [] : removals(context, state, unknown, result)),
   ];
   await runAll(work, result);
@@ -100,14 +99,12 @@ function handOvers(
   self: string,
   elsewhere: Map<string, string>,
   { items }: HostInventory,
-  result: Reconciled,
 ): Work[] {
   return items.flatMap(({ id }) => {
     const to = elsewhere.get(id);
     if (to === undefined) return [];
     return async () => {
       await context.host.call('POST /apps/:id/hand-over', { id }, { query: { home: self }, body: { to } });
-      result.handed++;
     };
   });
 }
