@@ -1,9 +1,12 @@
 // Several hosts of one Cellar.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { bucketSettings } from '../support/bucket/settings.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
-import { Hosts } from '../support/hosts/hosts.ts';
+import { Hosts, hostAddress, hostOf } from '../support/hosts/hosts.ts';
 
 interface ListedHost {
   id: string;
@@ -47,4 +50,27 @@ test('the API answers on the other host when one is killed, and the killed one c
   );
   await one.start();
   assert.equal((await rpcOf(one)('apps.get', { id })).slug, 'shop');
+});
+
+test('a Cellar of one host becomes the first of several, and keeps its apps', async () => {
+  await using store = await new MemoryStore().start();
+  const settings: Record<string, string> = bucketSettings(store.place('of/cellar/'));
+  await using first = await new Cellar(settings).start();
+  const id = await first.create('shop');
+  const moved = await rpcOf(first)('apps.move', { id, to: 'bucket' });
+  assert.equal(moved.code, undefined, moved.detail);
+  await first.deployAgain('shop', 'hello');
+  const { text } = await first.get('shop');
+  await first.stop();
+  settings.RUNNER_ADDRESS = hostAddress(1);
+  await first.start();
+  assert.equal((await first.get('shop')).text, text);
+  await using second = await hostOf(store, 2).start();
+  const { items } = await rpcOf(second)('hosts.list', {});
+  const homeOf = async (cellar: Cellar) => (await rpcOf(cellar)('apps.get', { id })).home;
+  const own = items.find(({ address }: ListedHost) => address === settings.RUNNER_ADDRESS);
+  assert.equal((await homeOf(second)).id, own.id);
+  await first.stop('SIGKILL');
+  delete settings.RUNNER_ADDRESS;
+  await assert.rejects(first.start(), /several hosts have this Cellar: set RUNNER_ADDRESS/);
 });

@@ -47,11 +47,16 @@ export class Hosts {
   }
 }
 
-/** A host that is not started yet. @param number the last part of its IP address */
-function hostOf(store: MemoryStore, number: number, settings: Record<string, string>): TestHost {
-  // The port after that of the address is used too.
+/** Returns a RUNNER_ADDRESS. @param number the last part of the IP address */
+export function hostAddress(number: number): string {
+  // The port after it is used too.
   const [port] = ownPorts(2);
-  const address = `127.0.0.${number}:${port}`;
+  return `127.0.0.${number}:${port}`;
+}
+
+/** Returns a host that is not started yet. @param number the last part of its IP address */
+export function hostOf(store: MemoryStore, number: number, settings: Record<string, string> = {}): TestHost {
+  const address = hostAddress(number);
   const own = { ...bucketSettings(store.place(PREFIX)), RUNNER_ADDRESS: address, ...settings };
   return Object.assign(new Cellar(own), { address });
 }
