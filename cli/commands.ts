@@ -5,6 +5,7 @@ import { completionCommand } from './commands/completion.ts';
 import { cronCommands } from './commands/crons.ts';
 import { deployCommands } from './commands/deploys.ts';
 import { devCommand } from './commands/dev.ts';
+import { hostCommands } from './commands/hosts.ts';
 import { localCommands } from './commands/local.ts';
 import { logCommands } from './commands/logs.ts';
 import { machineCommands } from './commands/machine.ts';
@@ -28,4 +29,5 @@ export const commands: readonly Command[] = [
   ...settingCommands,
   ...storageCommands,
   ...machineCommands,
+  ...hostCommands,
 ];

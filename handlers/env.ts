@@ -1,8 +1,7 @@
 // Bindings of the control plane's Worker.
-import type { AppObject } from './app/app-object.ts';
-import type { Bindings } from './bindings.ts';
+import type { HostsBindings, HostsObject } from './hosts/hosts-object.ts';
 
-/** Adds the Durable Objects of apps, which themselves have only `Bindings`. */
-export interface Env extends Bindings {
-  APP: DurableObjectNamespace<AppObject>;
+/** Adds the Durable Object of all hosts. Those of apps have only `Bindings`. */
+export interface Env extends HostsBindings {
+  HOSTS: DurableObjectNamespace<HostsObject>;
 }

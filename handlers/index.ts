@@ -22,6 +22,7 @@ import { api } from './transports/rest.ts';
 import { rpc } from './transports/rpc.ts';
 
 export { AppObject } from './app/app-object.ts';
+export { HostsObject } from './hosts/hosts-object.ts';
 
 /** Whether this isolate has checked that the schema is the newest. */
 let migrated = false;

@@ -1,18 +1,19 @@
 // `GET /metrics`: the metrics of this Cellar for Prometheus.
 import { countAll } from '../sqlite/control/apps/apps.ts';
 import type { Context } from './context.ts';
+import { metricsOf } from './hosts/merged.ts';
 import { Problem } from './problem.ts';
 
 /**
  * Returns the host's metrics, followed by those of the control plane.
  * @throws {Problem} `forbidden` without the runner token, `host_unavailable`
  */
-export async function prometheus({ actor, db, host }: Context): Promise<Response> {
+export async function prometheus({ actor, ...context }: Context): Promise<Response> {
   if (actor.kind !== 'runner')
     throw new Problem('forbidden', 'This needs the runner token; an API key may not do it.');
   const [text, { by_status, accounts, domains }] = await Promise.all([
-    host.bytes('GET /metrics', {}).then((response) => response.text()),
-    countAll(db),
+    metricsOf(context),
+    countAll(context.db),
   ]);
   const own = [
     '# HELP cellar_apps Apps by status.\n# TYPE cellar_apps gauge\n',

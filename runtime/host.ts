@@ -61,7 +61,7 @@ export class Host {
    */
   async start(): Promise<Addresses> {
     const { apps, buckets, caddy, disk, geo, hasUsers, known, missed, outbox, paths, previews } = this.#parts;
-    const { queue, rounds, snapshots, storage, telemetry, isolation } = this.#parts;
+    const { membership, queue, rounds, snapshots, storage, telemetry, isolation } = this.#parts;
     queue.interruptUnfinished();
     // Apps start meanwhile.
     const bucket = this.#parts.bucket?.start();
@@ -93,19 +93,30 @@ export class Host {
         log('error', 'the bucket proxy does not start; it is tried again', { error: reason(error) }),
       );
     await apps.resume(false);
+    const deployMissed = () => {
+      missed.start();
+      previews.start();
+    };
     // Not awaited: they wait for the bucket, and nothing else does.
-    void apps.resume(true).then(() => rounds.storeReleases());
+    const resumeInBucket = () => void apps.resume(true).then(() => rounds.storeReleases());
+    if (membership === null) resumeInBucket();
     await bucket;
     if (this.#closed) return known.addresses;
-    missed.start();
-    previews.start();
+    if (membership === null) deployMissed();
     await this.#startControl();
     // By now the disk has space.
     if (!isWritten) this.#writeAddress(api);
     if (this.#closed) return known.addresses;
+    await membership?.join();
     outbox.open();
     await rounds.start();
     if (this.#closed) return known.addresses;
+    if (membership !== null) {
+      // Only now it is known which apps have other homes.
+      membership.admitApps();
+      deployMissed();
+      resumeInBucket();
+    }
     void snapshots.start();
     telemetry.startCopies();
     return known.addresses;
@@ -206,6 +217,7 @@ export class Host {
       geo,
       loopDelay,
       mailer,
+      membership,
       missed,
       moves,
       outbox,
@@ -222,6 +234,7 @@ export class Host {
       unstored,
       isolation,
     } = this.#parts;
+    const from = performance.now();
     const closing = new Shutdown();
     // Before the port is free: another server on it would get the command line's token.
     await closing.step('address', () => rmSync(paths.address, { force: true }));
@@ -237,7 +250,10 @@ export class Host {
       closing.step('unstored releases', () => unstored.stop()),
     ];
     geo.close();
-    await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));
+    // Everything serves meanwhile.
+    await closing.step('hosts', () => membership?.leave(limitMs / 2));
+    const leftMs = limitMs - (performance.now() - from);
+    await closing.step('edge', () => this.#drain(Math.max(leftMs / 2, leftMs - RESERVE_MS)));
     await closing.step('control UI', () => ui?.close());
     await closing.step('access log', () => accessLog.close());
     await closing.step('apps', () => apps.close());

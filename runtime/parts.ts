@@ -10,6 +10,7 @@ import { makeBase } from './parts/base.ts';
 import { makeControl } from './parts/control.ts';
 import { makeDeploys } from './parts/deploys.ts';
 import { makeEdge } from './parts/edge.ts';
+import { makeMembership } from './parts/membership.ts';
 import { makeObservability } from './parts/observability.ts';
 
 const HOUR_MS = 3_600_000;
@@ -78,6 +79,13 @@ export function assemble(config: Config) {
     sweepEveryMs: config.RUNNER_SLEEP_AFTER_H === 0 ? null : config.RUNNER_SLEEP_SWEEP_S * 1000,
   });
 
+  const membership = makeMembership(base, {
+    apps,
+    control,
+    unanswered: () => [],
+    reconcile: () => rounds.reconcile(),
+  });
+
   /** About once a second. */
   function tick(): void {
     void appParts.memory.sample();
@@ -135,5 +143,6 @@ export function assemble(config: Config) {
     caddy,
     outbox,
     rounds,
+    membership,
   };
 }

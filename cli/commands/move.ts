@@ -1,4 +1,4 @@
-// The command that moves apps between the machine and the bucket.
+// The command that moves apps between the machine and the bucket, or to another machine.
 import { Refused } from '../../client/index.ts';
 import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, type Input, textCommand } from '../command.ts';
@@ -18,22 +18,40 @@ interface Planned {
 
 export const moveCommand: Command = textCommand({
   words: 'move',
-  summary: 'Moves an app with its data and code into the bucket, or back to the machine',
+  summary: 'Moves an app with its data and code into the bucket, back to the machine, or to another machine',
   ofApp: true,
   arguments: [{ name: 'name', summary: 'the app, instead of --app', optional: true }],
   options: [
     { flags: '--to <place>', summary: 'where it keeps its data afterwards', choices: ['local', 'bucket'] },
+    {
+      flags: '--host <name>',
+      summary: 'the machine that runs it afterwards; its data must be in the bucket',
+    },
     { flags: '--all', summary: 'every app that is elsewhere' },
     { flags: '--dry-run', summary: 'only say what would be moved' },
   ],
-  examples: ['move shop --to bucket', 'move --all --to bucket --dry-run', 'move shop --to local --yes'],
+  examples: [
+    'move shop --to bucket',
+    'move --all --to bucket --dry-run',
+    'move shop --host box2 --yes',
+    'move shop --to local --yes',
+  ],
   destroys: async (input, session) => {
+    const host = hostOf(input);
+    if (host !== undefined) return `Move ${appOf(input, session)} to ${host}? Requests wait meanwhile.`;
     const to = placeOf(input);
     const planned = await plansOf(session, input, to);
     const moving = planned.filter(({ plan }) => plan.from !== to);
     return `${moving.map(shownPlan).join('\n')}\nMove ${many(moving.length, 'app')} ${PLACES[to]}? Requests wait meanwhile.`;
   },
   run: async (session, input) => {
+    const host = hostOf(input);
+    if (host !== undefined) {
+      const id = appOf(input, session);
+      const { moved } = await session.call('apps.move', { id, host, dry_run: input.dryRun === true });
+      if (moved) return `${id} runs on ${host}.`;
+      return input.dryRun === true ? `${id} can move to ${host}.` : 'Nothing is to be moved.';
+    }
     const to = placeOf(input);
     const planned = await plansOf(session, input, to);
     const moving = planned.filter(({ plan }) => plan.from !== to);
@@ -47,18 +65,34 @@ export const moveCommand: Command = textCommand({
   },
 });
 
-function placeOf({ to }: Input): To {
-  if (to === 'local' || to === 'bucket') return to;
-  throw new Stopped('usage', 'Say where to: --to bucket or --to local.', 'cellar move --help');
+/** @throws {Stopped} when more is said than the host */
+function hostOf({ host, to, all }: Input): string | undefined {
+  if (typeof host !== 'string') return undefined;
+  if (to === undefined && all !== true) return host;
+  throw new Stopped(
+    'usage',
+    '--host moves one app, and no data: leave out --to and --all.',
+    'cellar move --help',
+  );
 }
 
-async function plansOf(session: Session, { name, all }: Input, to: To): Promise<Planned[]> {
+function appOf({ name }: Input, session: Session): string {
+  return typeof name === 'string' ? name : session.app();
+}
+
+function placeOf({ to }: Input): To {
+  if (to === 'local' || to === 'bucket') return to;
+  throw new Stopped('usage', 'Say where to: --to bucket, --to local or --host NAME.', 'cellar move --help');
+}
+
+async function plansOf(session: Session, input: Input, to: To): Promise<Planned[]> {
+  const { all } = input;
   const slugs =
     all === true
       ? (await whole((page) => session.call('apps.list', page))).items
           .filter(({ storage }) => storage !== to)
           .map(({ slug }) => slug)
-      : [typeof name === 'string' ? name : session.app()];
+      : [appOf(input, session)];
   const planned: Planned[] = [];
   for (const slug of slugs) {
     try {

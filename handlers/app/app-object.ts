@@ -3,6 +3,7 @@ import { DurableObject } from 'cloudflare:workers';
 import type { AppRow } from '../../sqlite/control/apps/apps.ts';
 import { type Change, changeOf } from '../../sqlite/control/apps/changes.ts';
 import {
+  type Buried,
   buryApp,
   desire,
   type Insertion,
@@ -17,21 +18,18 @@ import {
   type Wanted,
 } from '../../sqlite/control/apps/transitions.ts';
 import { type EventRow, insertEvent } from '../../sqlite/control/events/events.ts';
+import { changeHome } from '../../sqlite/control/hosts.ts';
 import { liftRevision } from '../../sqlite/control/meta.ts';
 import type { Bindings } from '../bindings.ts';
-import { type ErrorCode, errorCodes } from '../contract/errors.ts';
+import { errorCodes } from '../contract/errors.ts';
 import type { Applied } from '../contract/host/host-routes.ts';
 import { EVENTS_LIMIT } from '../contract/sizes.ts';
 import { HostClient, StaleGeneration } from '../host/host-client.ts';
 import { retentionMs } from '../host/prune.ts';
 import { afterChange, Problem } from '../problem.ts';
 import { Lock } from './lock.ts';
+import { type Outcome, outcomeOf, refusal } from './outcome.ts';
 import { type StreamFact, Streams, type Subscription } from './streams.ts';
-
-/** Errors lose their fields when they leave a Durable Object, so refusals are returned as values. */
-export type Outcome<Value> =
-  | { ok: true; value: Value }
-  | { ok: false; code: ErrorCode; detail: string; changed?: boolean };
 
 /** The least time between two prunings of old stream events. */
 const PRUNE_PAUSE_MS = 1_000;
@@ -67,7 +65,7 @@ export class AppObject extends DurableObject<Bindings> {
       } catch (error) {
         await removeApp(this.env.DB, app.id);
         // The host may have accepted the app after the timeout. If this fails too, reconcile deletes it.
-        await this.#end(app.id, inserted.wanted.generation).catch(() => {});
+        await this.#end(app.id, { generation: inserted.wanted.generation, home: app.home }).catch(() => {});
         throw error;
       }
     };
@@ -138,13 +136,46 @@ export class AppObject extends DurableObject<Bindings> {
   /** Deletes the app. Its slug is free once the host has confirmed; if the host does not answer, reconcile asks again. */
   delete(id: string, at: string): Promise<Outcome<null>> {
     return outcomeOf(async () => {
-      const generation = await this.#lock.run(() => buryApp(this.env.DB, id, at));
-      if (generation === null) throw new Problem('app_not_found');
-      await this.#bury(id, generation).catch((error: unknown) => {
+      const buried = await this.#lock.run(() => buryApp(this.env.DB, id, at));
+      if (buried === null) throw new Problem('app_not_found');
+      await this.#bury(id, buried).catch((error: unknown) => {
         console.error(`app ${id} is deleted, and the host has not confirmed: ${(error as Error).message}`);
       });
       return null;
     });
+  }
+
+  /**
+   * Gives an app of the bucket another home. Other transitions wait meanwhile. What fails after the home was written is done
+   * again by reconcile.
+   * @param move.isLost whether the old home does not answer: then it is not asked to hand the app over
+   * @returns `app_immovable` for data on a machine, `transition_conflict` when the home is not `from`, or why the new home
+   *   could not prepare
+   */
+  rehome(id: string, move: { from: string | null; to: string; isLost: boolean }): Promise<Outcome<AppRow>> {
+    return outcomeOf(() => this.#lock.run(() => this.#rehome(id, move)));
+  }
+
+  async #rehome(
+    id: string,
+    { from, to, isLost }: { from: string | null; to: string; isLost: boolean },
+  ): Promise<AppRow> {
+    const before = await readWanted(this.env.DB, id);
+    if (before === null) throw new Problem('app_not_found');
+    if (before.row.home === to) return before.row;
+    if (before.row.storage === 'local') throw onMachine(before.row);
+    if (!isLost) await this.#host.call('POST /apps/:id/prepare', { id }, { query: { home: to } });
+    const written = await transition(this.env.DB, id, changeHome(this.env.DB, id, { from, to }));
+    if (written === null) throw new Problem('app_not_found');
+    if (written.changed === null)
+      throw new Problem('transition_conflict', 'The app has moved meanwhile; try again.');
+    // The new home does not depend on it: the engine lets one process have the data.
+    if (!isLost && from !== null) await this.#handOver(id, from, to).catch(logged);
+    return this.#pushChange(written);
+  }
+
+  #handOver(id: string, from: string, to: string): Promise<null> {
+    return this.#host.call('POST /apps/:id/hand-over', { id }, { query: { home: from }, body: { to } });
   }
 
   /** Sends the host the app's state in D1, whatever the host has. For reconcile. */
@@ -157,9 +188,9 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   /** Asks the host to delete an app that is a tombstone in D1. For reconcile. */
-  confirmDeletion(id: string, generation: number): Promise<Outcome<null>> {
+  confirmDeletion(id: string, buried: Buried): Promise<Outcome<null>> {
     return outcomeOf(async () => {
-      await this.#bury(id, generation);
+      await this.#bury(id, buried);
       return null;
     });
   }
@@ -210,33 +241,37 @@ export class AppObject extends DurableObject<Bindings> {
     } catch (error) {
       if (!(error instanceof StaleGeneration)) throw error;
       if (overtakes === 0) return conflict(error);
-      return this.#apply(await this.#overtake(wanted.id), overtakes - 1);
+      return this.#apply(await this.#overtake(wanted.id, wanted.home), overtakes - 1);
     }
   }
 
   /** The host has a higher generation than D1: raises D1's above it, and reads the current state. */
-  async #overtake(id: string): Promise<Wanted['wanted']> {
-    const { highest_generation } = await this.#host.call('GET /apps', {});
-    await liftRevision(this.env.DB, highest_generation);
+  async #overtake(id: string, home: string | undefined): Promise<Wanted['wanted']> {
+    await this.#liftAbove(home);
     const written = await transition(this.env.DB, id);
     if (written === null) throw new Problem('app_not_found');
     return written.wanted;
   }
 
-  /** Has the host end the app, and move its data to the trash. */
-  #end(id: string, generation: number): Promise<null> {
-    return this.#host.call('DELETE /apps/:id', { id }, { query: { generation } });
+  /** Raises the counter of transitions to the highest that a host has seen. @param home undefined: the only host */
+  async #liftAbove(home: string | undefined): Promise<void> {
+    const { highest_generation } = await this.#host.call('GET /apps', {}, { query: { home } });
+    await liftRevision(this.env.DB, highest_generation);
   }
 
-  async #bury(id: string, generation: number): Promise<void> {
+  /** Has the host end the app, and move its data to the trash. */
+  #end(id: string, { generation, home }: Buried): Promise<null> {
+    return this.#host.call('DELETE /apps/:id', { id }, { query: { generation, home: home ?? undefined } });
+  }
+
+  async #bury(id: string, buried: Buried): Promise<void> {
     try {
-      await this.#end(id, generation);
+      await this.#end(id, buried);
     } catch (error) {
       if (!(error instanceof StaleGeneration)) throw error;
-      const { highest_generation } = await this.#host.call('GET /apps', {});
-      await liftRevision(this.env.DB, highest_generation);
+      await this.#liftAbove(buried.home ?? undefined);
       const raised = await raiseTombstone(this.env.DB, id);
-      if (raised !== null) await this.#end(id, raised).catch(conflict);
+      if (raised !== null) await this.#end(id, { ...buried, generation: raised }).catch(conflict);
     }
     await removeApp(this.env.DB, id);
     this.#opened?.close();
@@ -260,25 +295,9 @@ export class AppObject extends DurableObject<Bindings> {
   }
 }
 
-/** Returns the outcome of `run`: a `Problem` becomes a value. */
-async function outcomeOf<Value>(run: () => Promise<Value>): Promise<Outcome<Value>> {
-  try {
-    return { ok: true, value: await run() };
-  } catch (error) {
-    return refusal(error);
-  }
-}
-
 /** @throws {Problem} `slug_taken` when another app has the slug */
 function taken(error: unknown): never {
   if (isUniqueViolation(error, 'apps.slug')) throw new Problem('slug_taken');
-  throw error;
-}
-
-/** @throws every error that is not a `Problem` */
-function refusal(error: unknown): Extract<Outcome<never>, { ok: false }> {
-  if (error instanceof Problem)
-    return { ok: false, code: error.code, detail: error.message, changed: error.changed };
   throw error;
 }
 
@@ -306,4 +325,16 @@ function notInserted(
     refusal,
     app.owner === null ? 'There is no account yet.' : `There is no account ${app.owner}.`,
   );
+}
+
+function onMachine({ slug, home_name }: AppRow): Problem {
+  const where = home_name === null ? 'its machine' : `the machine of host ${home_name}`;
+  return new Problem(
+    'app_immovable',
+    `The app ${slug} keeps its data on ${where}. Move the data into the bucket first: \`cellar move ${slug} --to bucket\`.`,
+  );
+}
+
+function logged(error: unknown): void {
+  console.error(`an app was not handed over: ${(error as Error).message}`);
 }

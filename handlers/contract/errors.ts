@@ -11,6 +11,7 @@ const callerErrors = {
   route_not_found: { status: 404, meaning: 'There is no such route.' },
   unknown_host: { status: 404, meaning: 'No app answers at this host.' },
   app_not_found: { status: 404, meaning: 'There is no such app.' },
+  host_not_found: { status: 404, meaning: 'There is no such host.' },
   deploy_not_found: { status: 404, meaning: 'The app has no such deploy.' },
   account_not_found: { status: 404, meaning: 'There is no such account.' },
   invite_not_found: {
@@ -42,6 +43,8 @@ const callerErrors = {
   slug_taken: { status: 409, meaning: 'Another app has this name.' },
   domain_taken: { status: 409, meaning: 'This hostname is attached already, or reserved.' },
   email_taken: { status: 409, meaning: 'Another account has this address.' },
+  host_in_use: { status: 409, meaning: 'The host runs, and is the home of apps.' },
+  host_incompatible: { status: 409, meaning: 'The versions of two hosts differ by too much.' },
   account_in_use: { status: 409, meaning: 'The account still owns apps.' },
   account_protected: { status: 409, meaning: 'The first account cannot be deleted.' },
   insight_not_numeric: { status: 409, meaning: 'Only a number can be incremented.' },

@@ -12,6 +12,7 @@ import { moves } from './apps/move.ts';
 import { previews } from './apps/previews.ts';
 import { secrets } from './apps/secrets.ts';
 import { source } from './apps/source.ts';
+import { hosts } from './hosts.ts';
 import type { Operation } from './operation.ts';
 import { accounts, collaborators, keys } from './people/accounts.ts';
 import { invites } from './people/invites.ts';
@@ -48,6 +49,7 @@ export const operations = [
   ...builds,
   ...alerts,
   ...admin,
+  ...hosts,
   ...accounts,
   ...keys,
   ...collaborators,

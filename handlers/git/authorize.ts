@@ -6,6 +6,7 @@ import { requireRole } from '../access.ts';
 import type { RequestContext } from '../context.ts';
 import { slug as slugSchema } from '../contract/apps/apps.ts';
 import { newId } from '../contract/id.ts';
+import { placeApp } from '../hosts/every-host.ts';
 import { Problem } from '../problem.ts';
 import { hashOf } from '../secrets.ts';
 
@@ -112,6 +113,7 @@ async function createForPush(
     owner,
     quota: Number(env.RUNNER_MAX_APPS_PER_USER),
     storage: env.RUNNER_STORAGE,
+    home: await placeApp(env),
     at,
   });
   // A concurrent push may have created it.

@@ -102,6 +102,11 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
     deadlineMs: SNAPSHOT_DEADLINE_MS,
     changes: true,
   },
+  'POST /apps/:id/prepare': {
+    refusals: ['app_not_found', 'app_immovable', 'release_unavailable', 'host_unavailable'],
+    deadlineMs: 'start',
+  },
+  'POST /apps/:id/hand-over': { deadlineMs: 'start' },
   'POST /apps/:id/sleep': { refusals: ['transition_conflict'], deadlineMs: 'start' },
   'DELETE /apps/:id': { deadlineMs: 'start' },
   'POST /apps/:id/rollback': { refusals: ['deploy_not_found', 'release_unavailable'], changes: true },

@@ -2,6 +2,7 @@
 import type { Bindings } from '../bindings.ts';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
 import { CALL_DEADLINE_MS } from '../contract/host/deadlines.ts';
+import type { WantedApp } from '../contract/host/host-calls.ts';
 import type { Bytes, HostCall, HostCalls, PassedOn } from '../contract/host/host-routes.ts';
 import { afterChange, Problem } from '../problem.ts';
 import { type CallRule, callRules } from './call-rules.ts';
@@ -40,6 +41,8 @@ interface Extras {
   query?: Query;
   /** Of the body. Default JSON. */
   contentType?: string;
+  /** In place of that of the call's rule. */
+  deadlineMs?: number;
 }
 /** What a call carries besides the words of its path: a body, if it has one. */
 type Given<Name extends HostCall> = HostCalls[Name]['body'] extends null
@@ -95,9 +98,7 @@ export class HostClient {
 
   /** Makes a call and returns its answer whatever its status is. @throws {Problem} `host_unavailable` without an answer */
   async pass<Name extends BytesCall>(name: Name, words: Words<Name>, sent: Sent): Promise<Response> {
-    const [method, pattern] = name.split(' ') as [string, string];
-    const path = pattern.replace(/:(\w+)/g, (_, word: string) => (words as Record<string, string>)[word]!);
-    return this.#send(method, path + sent.search, sent, callRules[name] ?? {});
+    return this.#pass(name, words, sent, callRules[name] ?? {});
   }
 
   /** Returns why the host cannot write just now: its disk is full; null when it can. */
@@ -109,10 +110,12 @@ export class HostClient {
   async #checked(
     name: HostCall,
     words: object,
-    { query = {}, body, contentType = 'application/json' }: Extras & { body?: unknown } = {},
+    { query, body, contentType = 'application/json', deadlineMs }: Extras & { body?: unknown } = {},
   ): Promise<Response> {
-    const rule: CallRule = callRules[name] ?? {};
-    const given = Object.entries(query).filter(([, value]) => value !== undefined);
+    const rule: CallRule = { ...callRules[name], ...(deadlineMs !== undefined && { deadlineMs }) };
+    const given = Object.entries({ home: homeIn(name, body), ...query }).filter(
+      ([, value]) => value !== undefined,
+    );
     const search =
       given.length === 0 ? '' : `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}`;
     const isBytes = body instanceof Blob || body instanceof ReadableStream;
@@ -122,13 +125,19 @@ export class HostClient {
       headers: { 'content-type': contentType },
     };
     try {
-      const response = await this.pass(name as BytesCall, words as Words<BytesCall>, sent);
+      const response = await this.#pass(name, words, sent, rule);
       if (response.ok) return response;
       throw problemOf(name, response.status, (await response.text()).slice(0, ERROR_LENGTH), rule);
     } catch (error) {
       // A host that did not answer, or answered with a fault, may have done what it was asked for.
       throw rule.changes && error instanceof Problem && error.status >= 500 ? afterChange(error) : error;
     }
+  }
+
+  #pass(name: HostCall, words: object, sent: Sent, rule: CallRule): Promise<Response> {
+    const [method, pattern] = name.split(' ') as [string, string];
+    const path = pattern.replace(/:(\w+)/g, (_, word: string) => (words as Record<string, string>)[word]!);
+    return this.#send(method, path + sent.search, sent, rule);
   }
 
   async #send(
@@ -157,6 +166,11 @@ export class HostClient {
       if (timer !== null) clearTimeout(timer);
     }
   }
+}
+
+/** Returns the host that a wanted state is for; undefined for other calls, and in a Cellar of one host. */
+function homeIn(name: HostCall, body: unknown): string | undefined {
+  return name === 'PUT /apps/:id' ? (body as WantedApp).home : undefined;
 }
 
 /** Translates an error of the host to one for the caller. */

@@ -10,6 +10,7 @@ import type { HostEvent, HostEvents } from '../contract/host/host-calls.ts';
 import { newId } from '../contract/id.ts';
 import { HOST_EVENTS_BYTES } from '../contract/sizes.ts';
 import { grant } from '../git/authorize.ts';
+import { hostReport } from '../hosts/report.ts';
 import { Problem } from '../problem.ts';
 import { hashOf, sameSecret } from '../secrets.ts';
 import { shownDeploy, shownLines } from '../services/apps/deploys.ts';
@@ -36,6 +37,7 @@ export async function internal(request: Request, context: RequestContext): Promi
   const secret = request.headers.get('x-cellar-secret') ?? '';
   if (!(await sameSecret(secret, context.env.HOST_SECRET))) throw new Problem('route_not_found');
   if (route === 'POST /internal/host-events') return hostEvents(request, context);
+  if (route === 'POST /internal/hosts/report') return hostReport(request, context);
   if (route === 'POST /internal/boot') return boot(request, context);
   if (pathname.startsWith('/internal/sign-in/')) return signIn(route, request, context);
   if (route === 'POST /internal/reconcile') return Response.json(await reconcile(context));

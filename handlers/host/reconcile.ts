@@ -1,4 +1,5 @@
-// Brings the host into the state in D1, at the start of either and every minute.
+// Brings the host into the state in D1, at the start of either and every minute. Of several hosts, each is reconciled for the
+// apps that it is the home of, by its own process of the control plane.
 import { doubtfulDeploys, repairDeployRows } from '../../sqlite/control/apps/deploys.ts';
 import { acceptOlder, type ControlState, readControlState } from '../../sqlite/control/apps/reconcile.ts';
 import { observeApps } from '../../sqlite/control/apps/transitions.ts';
@@ -36,11 +37,20 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
     );
     await acceptOlder(context.db, inventory.highest_generation, unknown);
   }
-  await observeApps(context.db, inventory.items, inventory.as_of);
+  const self = context.env.HOST_ID || null;
+  const elsewhere = self === null ? new Map<string, string>() : homesElsewhere(state, self);
+  const own = inventory.items.filter(({ id }) => !elsewhere.has(id));
+  await observeApps(context.db, own, inventory.as_of);
   await mendDeploys(context);
   const result = { pushed: 0, trashed: 0, refused: 0 };
   const work = [
-    ...pushes(context, state, inventory, result),
+    ...pushes(
+      context,
+      { ...state, apps: state.apps.filter(({ id }) => !elsewhere.has(id)) },
+      inventory,
+      result,
+    ),
+    ...(self === null ? [] : handOvers(context, self, elsewhere, inventory)),
     ...(older || known.size === 0 ? [] : removals(context, state, unknown, result)),
   ];
   await runAll(work, result);
@@ -48,8 +58,8 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
 }
 
 /** Asks the host for deploys whose rows may be out of date, and writes its facts. */
-async function mendDeploys({ db, host, at }: RequestContext): Promise<void> {
-  const doubtful = await doubtfulDeploys(db, DEPLOYS_LIMIT);
+async function mendDeploys({ db, env, host, at }: RequestContext): Promise<void> {
+  const doubtful = await doubtfulDeploys(db, env.HOST_ID || null, DEPLOYS_LIMIT);
   if (doubtful.length === 0) return;
   const { as_of, items } = await host.call('POST /deploys', {}, { body: doubtful });
   const known = new Set(items.map(({ id }) => id));
@@ -68,12 +78,35 @@ function pushes(
   const seen = new Map(items.map(({ id, generation }) => [id, generation]));
   return state.apps
     .filter(({ id, generation, deleted }) => deleted || seen.get(id) !== generation)
-    .map(({ id, generation, deleted }) => async () => {
+    .map(({ id, generation, home, deleted }) => async () => {
       const object = context.app(id);
-      const outcome = await (deleted ? object.confirmDeletion(id, generation) : object.converge(id));
+      const outcome = await (deleted
+        ? object.confirmDeletion(id, { generation, home })
+        : object.converge(id));
       if (!outcome.ok) throw new Problem(outcome.code, `app ${id}: ${outcome.detail}`);
       result[deleted ? 'trashed' : 'pushed']++;
     });
+}
+
+/** Returns the home of each app that another host runs. */
+function homesElsewhere({ apps }: ControlState, self: string): Map<string, string> {
+  return new Map(apps.flatMap(({ id, home }) => (home === null || home === self ? [] : [[id, home]])));
+}
+
+/** Returns the ends of apps that the host still has, and another host is the home of. */
+function handOvers(
+  context: RequestContext,
+  self: string,
+  elsewhere: Map<string, string>,
+  { items }: HostInventory,
+): Work[] {
+  return items.flatMap(({ id }) => {
+    const to = elsewhere.get(id);
+    if (to === undefined) return [];
+    return async () => {
+      await context.host.call('POST /apps/:id/hand-over', { id }, { query: { home: self }, body: { to } });
+    };
+  });
 }
 
 /** Returns deletions of apps that the host has and D1 does not: their deletion, or failed creation, was not confirmed. */

@@ -1,12 +1,11 @@
 // Services for the whole Cellar.
 import { countAll } from '../../sqlite/control/apps/apps.ts';
+import { homeOf } from '../../sqlite/control/hosts.ts';
+import { statsOf } from '../hosts/merged.ts';
 import type { Service } from './types.ts';
 
-const stats: Service<'admin.stats'> = async ({ db, host }) => {
-  const [totals, hostStats] = await Promise.all([
-    countAll(db),
-    host.call('GET /stats', {}).catch(() => null),
-  ]);
+const stats: Service<'admin.stats'> = async (context) => {
+  const [totals, { own, others }] = await Promise.all([countAll(context.db), statsOf(context)]);
   const { by_status, accounts, domains, deploys, unfinished_deploys } = totals;
   const total = Object.values(by_status).reduce((sum, count) => sum + count, 0);
   return {
@@ -14,7 +13,8 @@ const stats: Service<'admin.stats'> = async ({ db, host }) => {
     accounts,
     domains,
     deploys: { total: deploys, unfinished: unfinished_deploys },
-    host: hostStats,
+    host: own,
+    other_hosts: others,
   };
 };
 
@@ -32,8 +32,10 @@ const list: Service<'snapshots.list'> = async ({ host }, { limit, cursor }) => {
 
 const verify: Service<'snapshots.verify'> = ({ host }) => host.call('POST /snapshots/verify', {});
 
-const restore: Service<'admin.restore'> = ({ host }, { snapshot, app, database = null }) =>
-  host.call('POST /snapshots/restore', {}, { body: { snapshot, app, database } });
+const restore: Service<'admin.restore'> = async ({ db, host }, { snapshot, app, database = null }) => {
+  const home = (await homeOf(db, app)) ?? undefined;
+  return host.call('POST /snapshots/restore', {}, { query: { home }, body: { snapshot, app, database } });
+};
 
 export const adminServices = {
   'admin.stats': stats,

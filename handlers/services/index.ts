@@ -9,6 +9,7 @@ import { previewServices } from './apps/previews.ts';
 import { secretServices } from './apps/secrets.ts';
 import { settingServices } from './apps/settings.ts';
 import { sourceServices } from './apps/source.ts';
+import { hostServices } from './hosts.ts';
 import { accountServices } from './people/accounts.ts';
 import { inviteServices } from './people/invites.ts';
 import { bucketServices } from './storage/buckets.ts';
@@ -47,5 +48,6 @@ export const services = {
   ...eventServices,
   ...accountServices,
   ...adminServices,
+  ...hostServices,
   ...inviteServices,
 } satisfies { [Name in OperationName]: Service<Name> };

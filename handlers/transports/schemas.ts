@@ -52,6 +52,7 @@ export const examples: Readonly<Record<string, Json>> = {
     owner: '0f9q1a2b3c4d5e6f',
     desired_state: 'running',
     storage: 'local',
+    home: null,
     status: 'running',
     asleep_since: null,
     woke_at: AT,

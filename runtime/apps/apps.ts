@@ -551,7 +551,24 @@ export class Apps extends KnownApps {
     this.#openPreview(this.apps.get(row.parentId)!.wanted, row);
   }
 
-  /** Call it when the bucket answers again. Lets apps that crashed during the outage start. */
+  /** Ends the processes of apps that another host may run, because this host is cut off from the others. */
+  cutOff(): void {
+    for (const { cluster, fleet } of this.apps.values()) if (cluster !== null) fleet.cutOff().catch(() => {});
+  }
+
+  /** How many apps this host has, without previews, and how many processes. */
+  get counts(): { apps: number; running: number } {
+    const all = [...this.apps.values()];
+    return {
+      apps: all.filter(({ preview }) => preview === null).length,
+      running: all.filter(({ fleet }) => fleet.pid !== null).length,
+    };
+  }
+
+  /**
+   * Call it when the bucket answers again, or this host is no longer cut off. Lets apps
+   * that crashed meanwhile start.
+   */
   bucketIsBack(): void {
     for (const { cluster, fleet } of this.apps.values())
       if (cluster !== null) fleet.bucketIsBack().catch(() => {});

@@ -45,6 +45,9 @@ export const DATABASES: ControlDatabase[] = [
   },
 ];
 
+/** The id of the Durable Object that has the reports of all hosts. */
+export const HOSTS_OBJECT = objectId('control-HostsObject', 'hosts');
+
 /** Returns the path of the API's socket. Only the host may have access to the directory. */
 export function controlSocket(directory: string): string {
   return socketPath(directory, 'http');
@@ -103,10 +106,15 @@ export function controlConfig({ variables, hostSocket, cluster }: ControlConfig)
       ...variables.map((name) => ({ name, fromEnvironment: name })),
       { name: 'HOST', service: 'host' },
       { name: 'APP', durableObjectNamespace: 'AppObject' },
+      { name: 'HOSTS', durableObjectNamespace: 'HostsObject' },
       { name: 'FILES', kvNamespace: { name: 'kv-service', props: { json: '{"namespace":"files"}' } } },
       d1Binding('DB', database),
     ],
-    durableObjectNamespaces: [{ className: 'AppObject', uniqueKey: 'control-AppObject', enableSql: true }],
+    durableObjectNamespaces: ['AppObject', 'HostsObject'].map((className) => ({
+      className,
+      uniqueKey: `control-${className}`,
+      enableSql: true,
+    })),
     durableObjectStorage: { localDisk: 'do' },
   };
   const isClustered = cluster !== null;

@@ -10,6 +10,7 @@ export type RefusalReason =
   | 'wake_failed'
   | 'shed'
   | 'bucket_away'
+  | 'cut_off'
   | 'rate_limited'
   | 'held_too_long'
   | 'too_many_held'

@@ -30,6 +30,7 @@ export function makeControl(
 ) {
   const { config, paths, store, disk, known, secret, token, users, workerd } = base;
   const { requests, previews } = deploys;
+  const address = config.RUNNER_ADDRESS;
   const { apps, storage } = appParts;
   const mailer = new Mailer(config.RUNNER_SMTP_URL, config.RUNNER_SMTP_FROM);
   const loopDelay = new LoopDelay();
@@ -39,11 +40,14 @@ export function makeControl(
     workerd,
     trash: paths.trash,
     cluster:
-      base.bucket?.cluster(CONTROL, (words) => log('warn', `the control plane in the bucket: ${words}`)) ??
-      null,
+      base.bucket?.cluster(
+        CONTROL,
+        (words) => log('warn', `the control plane in the bucket: ${words}`),
+        address === null ? undefined : { host: address.host, port: address.port + 1 },
+      ) ?? null,
     secret,
     onRestart,
-    variables: () => controlVariables(config, known.addresses!, token),
+    variables: () => controlVariables(config, known.addresses!, token, base.homes?.self),
     host: hostService({
       ...observability,
       ...appParts,

@@ -20,6 +20,7 @@ import domainProof from './migrations/0017_domain_proof.sql';
 import guestInvites from './migrations/0018_guest_invites.sql';
 import versions from './migrations/0019_versions.sql';
 import storage from './migrations/0020_storage.sql';
+import hosts from './migrations/0021_hosts.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -43,6 +44,7 @@ const migrations: Migration[] = [
   { name: '0018_guest_invites.sql', sql: guestInvites },
   { name: '0019_versions.sql', sql: versions },
   { name: '0020_storage.sql', sql: storage },
+  { name: '0021_hosts.sql', sql: hosts },
 ];
 
 /**

@@ -73,7 +73,7 @@ test('cellar move --all moves every app that is elsewhere, and says which', asyn
 
 test('cellar move needs a place, and does nothing for an app that is there', async () => {
   const { run, moved } = sessionOf();
-  await assert.rejects(run({ name: 'shop' }) as Promise<unknown>, /--to bucket or --to local/);
+  await assert.rejects(run({ name: 'shop' }) as Promise<unknown>, /--to bucket, --to local or --host NAME/);
   assert.equal(await run({ name: 'there', to: 'bucket' }), 'Nothing is to be moved.');
   assert.deepEqual(moved, []);
 });

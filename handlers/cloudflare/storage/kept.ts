@@ -3,6 +3,7 @@
 import * as z from 'zod';
 import { authorize } from '../../access.ts';
 import type { KeptPlaces } from '../../contract/host/host-releases.ts';
+import { placesOf as placesOfHosts } from '../../hosts/merged.ts';
 import { Problem } from '../../problem.ts';
 import { type CallContext, Page } from '../call.ts';
 import { CloudflareError, CODES, type Code } from '../codes.ts';
@@ -50,7 +51,10 @@ export async function keptPlaces(context: CallContext): Promise<PlacesOfApp[]> {
 
 async function placesOf(context: CallContext, apps: Kept['app'][]): Promise<PlacesOfApp[]> {
   if (apps.length === 0) return [];
-  const places = await context.host.call('POST /places', {}, { body: apps.map(({ id }) => id) });
+  const places = await placesOfHosts(
+    context,
+    apps.map(({ id }) => id),
+  );
   return apps.flatMap((app) => {
     const own = places.find(({ app_id }) => app_id === app.id);
     return own === undefined ? [] : [{ app, places: own }];

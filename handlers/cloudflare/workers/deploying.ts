@@ -1,5 +1,6 @@
 // Deploys from Wrangler: waits for the end of a deploy, and reports why one failed.
 import * as z from 'zod';
+import { homeOf } from '../../../sqlite/control/hosts.ts';
 import { findAccount } from '../../../sqlite/control/people/accounts.ts';
 import { accountOf } from '../../access.ts';
 import type { Context } from '../../context.ts';
@@ -85,8 +86,10 @@ export async function uploadVersion(
 export async function rollBack(context: Context, appId: string, deployId: string): Promise<Deployed> {
   const { id } = await run(context, 'deploys.rollback', { id: appId, deploy_id: deployId });
   const end = Date.now() + ROLLBACK_TIMEOUT_MS;
+  const home = (await homeOf(context.db, appId)) ?? undefined;
   for (;;) {
-    const { items } = await context.host.call('POST /deploys', {}, { body: [{ app_id: appId, id }] });
+    const asked = { query: { home }, body: [{ app_id: appId, id }] };
+    const { items } = await context.host.call('POST /deploys', {}, asked);
     const fact = items[0];
     if (fact !== undefined && (fact.finished_at !== null || Date.now() > end)) return ended(fact);
     await scheduler.wait(POLL_MS);

@@ -28,6 +28,9 @@ export const appStatus = z.enum([
   'crashed',
 ]);
 
+/** The host that runs an app. A name is the id after the host was removed. */
+export const AppHome = z.strictObject({ id: z.string(), name: z.string() });
+
 export const App = z.strictObject({
   id,
   slug: z.string(),
@@ -35,6 +38,8 @@ export const App = z.strictObject({
   owner: id,
   desired_state: desiredState,
   storage: appStorage,
+  /** The host that runs it; null in a Cellar of one. */
+  home: AppHome.nullable(),
   status: appStatus,
   asleep_since: time.nullable(),
   woke_at: time.nullable(),

@@ -1,4 +1,4 @@
-// Moving an app between the machine and the bucket.
+// Moving an app between the machine and the bucket, or to another host.
 import * as z from 'zod';
 import { reference } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -25,17 +25,24 @@ export const moves = [
   operation({
     name: 'apps.move',
     summary:
-      'Moves the data and code of an app and of its previews into the bucket, or back to the machine; requests wait meanwhile',
+      'Moves the data and code of an app and of its previews into the bucket, or back to the machine; or has another host run it. Requests wait meanwhile',
     method: 'POST',
     path: '/v1/apps/:id/move',
     needs: 'admin',
-    input: z.strictObject({ id: reference, to: appStorage, dry_run: z.boolean().optional() }),
+    /** Either `to` or `host`. A move to another host moves no data: it is in the bucket. */
+    input: z.strictObject({
+      id: reference,
+      to: appStorage.optional(),
+      host: reference.optional(),
+      dry_run: z.boolean().optional(),
+    }),
     output: z.strictObject({ ...MovePlan.shape, moved: z.boolean() }),
     errors: [
       'transition_conflict',
       'app_immovable',
       'move_failed',
       'insufficient_storage',
+      'host_not_found',
       'host_unavailable',
     ],
   }),

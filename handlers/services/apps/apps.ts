@@ -4,14 +4,18 @@ import type { Change } from '../../../sqlite/control/apps/changes.ts';
 import { lastDeploys } from '../../../sqlite/control/apps/deploys.ts';
 import { observeApp } from '../../../sqlite/control/apps/transitions.ts';
 import { accountOf, requireOwnAccount, seesAppsOf } from '../../access.ts';
-import type { Changed, Outcome } from '../../app/app-object.ts';
+import type { Changed } from '../../app/app-object.ts';
+import { unwrap } from '../../app/outcome.ts';
 import type { Context, RequestContext } from '../../context.ts';
 import { type App, OVERVIEW_APPS } from '../../contract/apps/apps.ts';
 import { templates as projects } from '../../contract/apps/templates.ts';
 import { newId } from '../../contract/id.ts';
 import type { Env } from '../../env.ts';
+import { placeApp } from '../../hosts/every-host.ts';
+import { overviewOf } from '../../hosts/merged.ts';
 import { Problem } from '../../problem.ts';
 import { decodeNumbers } from '../cursor.ts';
+import { requireHost } from '../hosts.ts';
 import { listAnswer } from '../paging.ts';
 import type { Service } from '../types.ts';
 
@@ -21,13 +25,13 @@ const list: Service<'apps.list'> = async ({ reads, env, actor }, { owner, limit,
   return listAnswer('apps.list', page, (row) => toApp(row, env));
 };
 
-const overview: Service<'apps.overview'> = async ({ reads, env, actor, host }) => {
+const overview: Service<'apps.overview'> = async ({ reads, db, env, actor, host }) => {
   const filter = { owner: null, seenBy: seesAppsOf(actor), before: null, limit: OVERVIEW_APPS };
   const { rows, next } = await listApps(reads, filter);
   const ids = rows.map(({ id }) => id);
   const [deploys, figures] = await Promise.all([
     lastDeploys(reads, ids),
-    host.call('POST /overview', {}, { body: { app_ids: ids } }).catch(() => null),
+    overviewOf({ db, env, host }, rows).catch(() => null),
   ]);
   const items = rows.map((row) => ({
     ...toApp(row, env),
@@ -51,6 +55,7 @@ const create: Service<'apps.create'> = async (context, { slug, owner, storage })
     owner: owner ?? accountOf(context.actor),
     quota,
     storage: storage ?? context.env.RUNNER_STORAGE,
+    home: await placeApp(context.env),
     at: context.at,
   });
   return toApp(unwrap(row), context.env);
@@ -66,7 +71,11 @@ const getBySlug: Service<'apps.get_by_slug'> = async ({ reads, env }, { slug }) 
 
 const figures: Service<'apps.figures'> = async (context, { id }) => {
   const app = await requireApp(context, id);
-  const { apps } = await context.host.call('POST /overview', {}, { body: { app_ids: [app.id] } });
+  const { apps } = await context.host.call(
+    'POST /overview',
+    {},
+    { query: { home: app.home ?? undefined }, body: { app_ids: [app.id] } },
+  );
   return apps[app.id]!;
 };
 
@@ -80,8 +89,13 @@ const update: Service<'apps.update'> = async (context, { id, desired_state }) =>
 const sleep: Service<'apps.sleep'> = async (context, { id }) =>
   toApp(unwrap(await context.app(id).sleep(id)), context.env);
 
-const move: Service<'apps.move'> = async (context, { id, to, dry_run = false }) => {
+const move: Service<'apps.move'> = async (context, { id, to, host, dry_run = false }) => {
   const app = await requireApp(context, id);
+  if (host !== undefined && to === undefined) return moveToHost(context, app, host, dry_run);
+  if (to === undefined || host !== undefined) {
+    const message = 'give either `to`, where it keeps its data, or `host`, which runs it';
+    throw new Problem('invalid_input', `to: ${message}`, [{ path: 'to', message }]);
+  }
   const { plan, applied } = await context.host.call(
     'POST /apps/:id/move',
     { id: app.id },
@@ -90,6 +104,21 @@ const move: Service<'apps.move'> = async (context, { id, to, dry_run = false }) 
   if (applied !== null) await observeApp(context.db, applied.app, applied.as_of);
   return { ...plan, moved: applied !== null };
 };
+
+/** Has another host run an app. No data moves: it is in the bucket. */
+async function moveToHost(context: Context, app: AppRow, host: string, dryRun: boolean) {
+  const { row, state } = await requireHost(context.env, host);
+  if (app.storage === 'local')
+    throw new Problem(
+      'app_immovable',
+      'The data of the app is on its machine; move it into the bucket first, with `to`.',
+    );
+  if (state === 'silent') throw new Problem('host_unavailable', `The host ${row.name} is silent.`);
+  if (!dryRun)
+    unwrap(await context.app(app.id).rehome(app.id, { from: app.home, to: row.id, isLost: false }));
+  const moved = { previews: 0, databases: 0, namespaces: 0, objects: 0, r2_objects: 0, bytes: 0 };
+  return { from: app.storage, to: app.storage, ...moved, moved: !dryRun && app.home !== row.id };
+}
 
 const rename: Service<'apps.rename'> = async (context, { id, slug }) => {
   const { row } = await changeApp(context, id, { kind: 'rename', slug });
@@ -126,12 +155,6 @@ export async function changeApp(context: RequestContext, id: string, change: Cha
   return unwrap(await context.app(id).change(id, change, context.at));
 }
 
-/** Returns the value of an outcome. @throws {Problem} its refusal */
-export function unwrap<Value>(outcome: Outcome<Value>): Value {
-  if (outcome.ok) return outcome.value;
-  throw new Problem(outcome.code, outcome.detail, undefined, outcome.changed);
-}
-
 function toApp(row: AppRow, env: Env): App {
   return {
     id: row.id,
@@ -148,6 +171,7 @@ function toApp(row: AppRow, env: Env): App {
     last_error: row.last_error,
     warnings: JSON.parse(row.warnings),
     storage: row.storage,
+    home: row.home === null ? null : { id: row.home, name: row.home_name ?? row.home },
     created_at: row.created_at,
   };
 }

@@ -2,11 +2,11 @@
 import { type EventRow, listChannels, listEvents } from '../../../sqlite/control/events/events.ts';
 import { type InsightRow, listInsights, setInsight } from '../../../sqlite/control/events/insights.ts';
 import { findUser, listUsers, mergeUser, type UserRow } from '../../../sqlite/control/events/users.ts';
+import { unwrap } from '../../app/outcome.ts';
 import { newId } from '../../contract/id.ts';
 import { INSIGHTS_LIMIT, PROPERTIES_BYTES, USERS_LIMIT } from '../../contract/sizes.ts';
 import type { Event } from '../../contract/telemetry/events.ts';
 import { Problem } from '../../problem.ts';
-import { unwrap } from '../apps/apps.ts';
 import { decodeCursor, decodeNumbers } from '../cursor.ts';
 import { listAnswer, pageAfter, withoutCreation } from '../paging.ts';
 import { Replaced, type Service } from '../types.ts';

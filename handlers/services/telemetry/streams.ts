@@ -1,8 +1,8 @@
 // Opens live streams of apps.
 
+import { unwrap } from '../../app/outcome.ts';
 import type { StreamName } from '../../app/streams.ts';
 import type { Context } from '../../context.ts';
-import { unwrap } from '../apps/apps.ts';
 import type { Service, Transport } from '../types.ts';
 
 /** Opens a stream of an app's Durable Object as server-sent events. @throws {Problem} `rate_limited` */

@@ -3,6 +3,7 @@
 import type { Release } from '../../../bundler/release.ts';
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import type { Admission, Backend, Refused } from '../../edge/upstream/backend.ts';
+import { CUT_OFF } from '../../hosts/gate.ts';
 import { type AdmissionOptions, Admissions } from '../admission/admissions.ts';
 import { type LeasedCell, type LeaseOptions, Leasing } from '../admission/leasing.ts';
 import type { Alarm } from '../due/alarms.ts';
@@ -184,6 +185,17 @@ export class Fleet implements Backend {
     return this.#process.operations.run(async () => {
       if (this.#process.phase.name === 'stopped') void this.#process.goIdle();
     });
+  }
+
+  /** Ends the process of an app in the bucket at once, because this host is cut off. What runs meanwhile ends too. */
+  cutOff(): Promise<void> {
+    const end = () => {
+      const { phase } = this.#process;
+      if (phase.name === 'running' || phase.name === 'leased') phase.cell.kill(CUT_OFF);
+    };
+    end();
+    // A start under way may bring up another.
+    return this.#process.operations.run(async () => end());
   }
 
   /** Call it when the bucket answers again. The next request or due work starts an app that crashed during the outage. */

@@ -109,20 +109,26 @@ export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }:
     );
 }
 
-/** Returns deploys that are unfinished in this database, and live releases whose deploy is not `live` here. */
+/**
+ * Returns deploys that are unfinished in this database, and live releases whose deploy is not `live` here.
+ * @param home of apps with this home only; null in a Cellar of one host
+ */
 export async function doubtfulDeploys(
   db: D1Database,
+  home: string | null,
   limit: number,
 ): Promise<{ app_id: string; id: string }[]> {
   const { results } = await db
     .prepare(
       `SELECT app_id, id FROM deploys WHERE status IN ('queued', 'building')
+         AND (?2 IS NULL OR (SELECT home FROM apps WHERE apps.id = app_id) = ?2)
        UNION ALL
        SELECT id, live_deploy_id FROM apps WHERE live_deploy_id IS NOT NULL AND deleted_at IS NULL
          AND NOT EXISTS (SELECT 1 FROM deploys WHERE id = live_deploy_id AND status = 'live')
-       LIMIT ?`,
+         AND (?2 IS NULL OR home = ?2)
+       LIMIT ?1`,
     )
-    .bind(limit)
+    .bind(limit, home)
     .all<{ app_id: string; id: string }>();
   return results;
 }

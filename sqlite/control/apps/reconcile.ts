@@ -1,17 +1,17 @@
 // The control plane's state, which reconcile compares with the host's apps.
 import { liftRevision } from '../meta.ts';
 
-/** Every app with its generation, including tombstones. `spared`: apps that must never be moved to the trash. */
+/** Every app with its generation and home, including tombstones. `spared`: apps that must never be moved to the trash. */
 export interface ControlState {
   revision: number;
-  apps: { id: string; generation: number; deleted: boolean }[];
+  apps: { id: string; generation: number; home: string | null; deleted: boolean }[];
   spared: Set<string>;
 }
 
 export async function readControlState(db: D1Database): Promise<ControlState> {
   const [meta, apps, spared] = await db.batch<Record<string, unknown>>([
     db.prepare('SELECT revision FROM meta'),
-    db.prepare('SELECT id, generation, deleted_at IS NOT NULL AS deleted FROM apps ORDER BY id'),
+    db.prepare('SELECT id, generation, home, deleted_at IS NOT NULL AS deleted FROM apps ORDER BY id'),
     db.prepare('SELECT id FROM spared_apps'),
   ]);
   return {
@@ -19,6 +19,7 @@ export async function readControlState(db: D1Database): Promise<ControlState> {
     apps: apps!.results.map((row) => ({
       id: row.id as string,
       generation: row.generation as number,
+      home: row.home as string | null,
       deleted: row.deleted === 1,
     })),
     spared: new Set(spared!.results.map((row) => row.id as string)),

@@ -23,6 +23,7 @@ export type Insertion = Wanted | 'slug_taken' | 'account_not_found' | 'quota_exc
  * @param app.owner an account's id; null for the first account
  * @param app.quota maximum apps of the owner
  * @param app.storage where it keeps its data
+ * @param app.home the host that runs it; null in a Cellar of one host
  */
 export async function insertApp(
   db: D1Database,
@@ -32,19 +33,20 @@ export async function insertApp(
     owner: string | null;
     quota: number;
     storage: AppRow['storage'];
+    home: string | null;
     at: string;
   },
 ): Promise<Insertion> {
   const owner = `(SELECT id FROM accounts WHERE CASE WHEN ?1 IS NULL THEN role = 'owner' ELSE id = ?1 END)`;
   const insert = db
     .prepare(
-      `INSERT INTO apps (id, slug, owner_id, desired_state, storage, generation, created_at, seq)
-       SELECT ?2, ?3, ${owner}, 'running', ?6, (SELECT revision FROM meta), ?5, (SELECT coalesce(max(seq), 0) + 1 FROM apps)
+      `INSERT INTO apps (id, slug, owner_id, desired_state, storage, home, generation, created_at, seq)
+       SELECT ?2, ?3, ${owner}, 'running', ?6, ?7, (SELECT revision FROM meta), ?5, (SELECT coalesce(max(seq), 0) + 1 FROM apps)
        WHERE ${owner} IS NOT NULL
          AND NOT EXISTS (SELECT 1 FROM accounts WHERE id = ${owner} AND is_guest)
          AND (SELECT count(*) FROM apps WHERE owner_id = ${owner} AND deleted_at IS NULL) < ?4`,
     )
-    .bind(app.owner, app.id, app.slug, app.quota, app.at, app.storage);
+    .bind(app.owner, app.id, app.slug, app.quota, app.at, app.storage, app.home);
   const findOwner = db.prepare(`SELECT id, is_guest FROM accounts WHERE id = ${owner}`).bind(app.owner);
   try {
     const [, , found, ...read] = await db.batch([
@@ -105,6 +107,12 @@ export function desire(db: D1Database, id: string, state: 'running' | 'stopped')
     .bind(id, state);
 }
 
+/** A deleted app. `home`: the host that has to confirm its deletion; null in a Cellar of one host. */
+export interface Buried {
+  generation: number;
+  home: string | null;
+}
+
 /** Reads an app and its desired state. Null for an unknown app. */
 export async function readWanted(db: D1Database, id: string): Promise<Wanted | null> {
   return wantedFrom(await db.batch(wantedOf(db, id)));
@@ -112,17 +120,17 @@ export async function readWanted(db: D1Database, id: string): Promise<Wanted | n
 
 /**
  * Marks an app as deleted.
- * @returns the generation to delete it with, or null for an unknown app
+ * @returns the generation to delete it with and its home, or null for an unknown app
  */
-export async function buryApp(db: D1Database, id: string, at: string): Promise<number | null> {
+export async function buryApp(db: D1Database, id: string, at: string): Promise<Buried | null> {
   const bury = db
     .prepare(
       `UPDATE apps SET deleted_at = ?2, generation = (SELECT revision FROM meta)
-       WHERE id = ?1 AND deleted_at IS NULL RETURNING generation`,
+       WHERE id = ?1 AND deleted_at IS NULL RETURNING generation, home`,
     )
     .bind(id, at);
-  const [, buried] = await db.batch<{ generation: number }>([raiseRevision(db), bury]);
-  return buried!.results[0]?.generation ?? null;
+  const [, buried] = await db.batch<Buried>([raiseRevision(db), bury]);
+  return buried!.results[0] ?? null;
 }
 
 /** Raises the generation of a tombstone above those that the host has seen. */
@@ -226,6 +234,7 @@ function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
     limits: { clientRpm: row.client_rpm, appRpm: row.app_rpm },
     previews: { branches: row.previews_branches === 1, storage: row.previews_storage },
     storage: row.storage,
+    ...(row.home !== null && { home: row.home }),
   };
   return { row, wanted };
 }

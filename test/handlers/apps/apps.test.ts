@@ -21,6 +21,7 @@ test('a created app has every field of the contract, and the host was sent its w
     slug: 'first',
     desired_state: 'running',
     storage: 'local',
+    home: null,
     status: 'created',
     asleep_since: null,
     woke_at: null,

@@ -151,12 +151,9 @@ test('fields of inputs and of the schemas of apps and deploys say what they mean
   };
   for (const { name, input } of operations) visit(inputSchema(name, input), name);
   for (const name of ['App', 'Deploy']) visit(document.components.schemas[name], name);
-  // Parts of a version and of a step whose names explain themselves.
+  // Parts of a home, of a version and of a step whose names explain themselves.
   const parts = ['id', 'tag', 'message', 'created_at', 'name', 'status', 'duration_ms'];
-  assert.deepEqual(
-    silent,
-    parts.map((name) => `Deploy ${name}`),
-  );
+  assert.deepEqual(silent, ['App id', 'App name', ...parts.map((name) => `Deploy ${name}`)]);
   const known = new Set(document.tags.map(({ name }: { name: string }) => name));
   for (const { name, description } of document.tags) assert.ok(description, `the tag ${name} says nothing`);
   for (const path of Object.values<Record<string, { tags: string[] }>>(document.paths))

@@ -5,10 +5,12 @@ import Sqlite from 'better-sqlite3';
 import { build } from 'esbuild';
 import type { ErrorCode } from '../../../handlers/contract/errors.ts';
 import type { HostEvents } from '../../../handlers/contract/host/host-calls.ts';
+import type { HostReport, KnownHost } from '../../../handlers/contract/host/hosts.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const ENTRY = `
   export { AppObject } from './handlers/app/app-object.ts';
+  export { HostsObject } from './handlers/hosts/hosts-object.ts';
   export { HostClient } from './handlers/host/host-client.ts';
   export { reconcile } from './handlers/host/reconcile.ts';
   export { ensureFirstAccount } from './sqlite/control/people/accounts.ts';
@@ -38,9 +40,18 @@ export interface ControlObject {
   sleep(id: string): Promise<Outcome<LifeRow>>;
 }
 
+/** The Durable Object of all hosts. */
+export interface ControlHosts {
+  report(report: HostReport): Promise<Outcome<KnownHost[]>>;
+  place(): Promise<string | null>;
+  drain(id: string, drains: boolean): Promise<Outcome<null>>;
+  remove(id: string): Promise<Outcome<null>>;
+}
+
 /** The parts of the control plane that change an app's state. */
 export interface ControlCode {
   AppObject: new (state: object, env: object) => ControlObject;
+  HostsObject: new (state: object, env: object) => ControlHosts;
   HostClient: new (env: object) => object;
   reconcile(context: object): Promise<{ refused: number }>;
   ensureFirstAccount(db: object, account: object, key: object): Promise<void>;

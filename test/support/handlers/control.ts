@@ -35,6 +35,7 @@ const variables = {
   RUNNER_PUSH_TO_CREATE: 'off',
   RUNNER_STORAGE: 'local',
   HAS_BUCKET: 'false',
+  HOST_ID: '',
 };
 
 // biome-ignore lint/suspicious/noExplicitAny: the tests assert on bodies
@@ -79,7 +80,10 @@ export class TestControl {
         compatibilityDate: '2026-10-01',
         d1Databases: ['DB'],
         kvNamespaces: ['FILES'],
-        durableObjects: { APP: { className: 'AppObject', useSQLite: true } },
+        durableObjects: {
+          APP: { className: 'AppObject', useSQLite: true },
+          HOSTS: { className: 'HostsObject', useSQLite: true },
+        },
         serviceBindings: { HOST: { node: (request, response) => host!.handle(request, response) } },
         bindings: { ...variables, ...changed },
         unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],

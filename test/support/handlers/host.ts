@@ -58,6 +58,8 @@ export class TestHost {
   release: DescribedRelease | null = null;
   /** While set, starts and sleeps are refused for this reason. */
   refusal: string | null = null;
+  /** Statuses that `prepare` and `hand-over` answer in place of 204. */
+  readonly moves = new Map<string, number>();
   /** While set, every call fails with this status. */
   failing: number | null = null;
 
@@ -154,6 +156,8 @@ export class TestHost {
     } else if (part === 'start' || part === 'sleep') {
       if (this.refusal !== null) send(409, { code: 'transition_conflict', detail: this.refusal });
       else send(200, { app: this.observed(id, part === 'sleep'), as_of: this.asOf });
+    } else if (part === 'prepare' || part === 'hand-over') {
+      response.writeHead(this.moves.get(part) ?? 204).end();
     } else if (part !== undefined) send(404, { code: 'route_not_found' });
     else await this.#transition(request.method!, id, new URL(path, 'http://host'), body, send);
   }

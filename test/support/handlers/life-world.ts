@@ -94,6 +94,7 @@ export class World {
       owner: null,
       quota: Number.MAX_SAFE_INTEGER,
       storage: 'local',
+      home: null,
       at: this.#now(),
     };
     void this.#isolate!.object.create(app);
@@ -259,7 +260,7 @@ export class World {
 
   #reconcile({ db, env, object }: Isolate): Promise<{ refused: number }> {
     const host = new this.#code.HostClient(env);
-    return this.#code.reconcile({ db, host, app: () => object, at: this.#now() });
+    return this.#code.reconcile({ db, env, host, app: () => object, at: this.#now() });
   }
 
   /** Whether an action that starts now may fail: by itself, or because it joins a troubled one. */

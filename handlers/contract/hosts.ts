@@ -1,0 +1,71 @@
+// The machines of a Cellar of several.
+import * as z from 'zod';
+import { listOf, nothing, page, reference, time } from './fields.ts';
+import { operation } from './operation.ts';
+
+/** `draining`: its apps move to other hosts, and it gets no new ones. `silent`: it has not reported for 20 s. */
+export const hostState = z.enum(['active', 'draining', 'silent']);
+
+export const Host = z.strictObject({
+  /** The id of its data directory. */
+  id: z.string(),
+  name: z.string(),
+  address: z.string(),
+  version: z.string(),
+  state: hostState,
+  /** Apps that it is the home of, and those of them that cannot move because their data is on it. */
+  apps: z.int(),
+  local_apps: z.int(),
+  started_at: time,
+  /** Its last report; null before there is one. */
+  reported_at: time.nullable(),
+  /** How far its clock is ahead of the bucket's; null before it is known. */
+  clock_ahead_ms: z.number().nullable(),
+  /** Null before it has reported. */
+  load: z
+    .strictObject({
+      memory_free_bytes: z.int(),
+      memory_total_bytes: z.int(),
+      /** Processor time used in the last minute, as a part of all processors. */
+      cpu: z.number(),
+      disk_free_bytes: z.int(),
+      /** Apps with a process. */
+      running: z.int(),
+    })
+    .nullable(),
+});
+export type Host = z.output<typeof Host>;
+
+const host = reference;
+
+export const hosts = [
+  operation({
+    name: 'hosts.list',
+    summary: 'Lists the hosts of a Cellar of several machines; of one machine, the list is empty',
+    method: 'GET',
+    path: '/v1/hosts',
+    needs: 'runner',
+    input: z.strictObject({ ...page }),
+    output: listOf(Host),
+  }),
+  operation({
+    name: 'hosts.drain',
+    summary: 'Moves the apps of a host to others one by one, and gives it no new ones',
+    method: 'POST',
+    path: '/v1/hosts/:host/drain',
+    needs: 'runner',
+    input: z.strictObject({ host, drain: z.boolean().default(true) }),
+    output: nothing,
+    errors: ['host_not_found'],
+  }),
+  operation({
+    name: 'hosts.remove',
+    summary: 'Forgets a host that is silent, or has no apps; when it starts again, it joins again',
+    method: 'DELETE',
+    path: '/v1/hosts/:host',
+    needs: 'runner',
+    input: z.strictObject({ host }),
+    output: nothing,
+    errors: ['host_not_found', 'host_in_use'],
+  }),
+] as const;

@@ -1,0 +1,58 @@
+// Moves the apps of a host to others, when it is drained, shuts down or is lost.
+import { movableApps, moveDeletions } from '../../sqlite/control/hosts.ts';
+import type { AppObject } from '../app/app-object.ts';
+
+/** Apps that are read at once. */
+const BATCH = 500;
+/** Moves at the same time from a host that is lost. A living one hands its apps over one by one. */
+const MOVES_OF_A_LOST_HOST = 8;
+
+export interface Evacuation {
+  db: D1Database;
+  /** The host that apps move away from. */
+  from: string;
+  isLost: () => boolean;
+  app: (id: string) => DurableObjectStub<AppObject>;
+  /** Returns the host that gets the next app; null when there is none. */
+  place: () => string | null;
+  /** Whether the apps still have to move. */
+  goesOn: () => boolean;
+}
+
+/** Moves every app that can move. Those that fail stay, until the next run. */
+export async function evacuate(evacuation: Evacuation): Promise<void> {
+  const { db, from, isLost, place } = evacuation;
+  const heir = isLost() ? place() : null;
+  if (heir !== null) await moveDeletions(db, from, heir);
+  const failed = new Set<string>();
+  for (;;) {
+    const ids = (await movableApps(db, from, BATCH + failed.size)).filter((id) => !failed.has(id));
+    if (ids.length === 0) return;
+    const workers = Array.from({ length: isLost() ? MOVES_OF_A_LOST_HOST : 1 }, () =>
+      moveNext(evacuation, ids, failed),
+    );
+    const ends = await Promise.all(workers);
+    if (ends.includes('stopped')) return;
+  }
+}
+
+async function moveNext(
+  { from, isLost, app, place, goesOn }: Evacuation,
+  ids: string[],
+  failed: Set<string>,
+): Promise<'done' | 'stopped'> {
+  for (let id = ids.shift(); id !== undefined; id = ids.shift()) {
+    const to = goesOn() ? place() : null;
+    if (to === null) return 'stopped';
+    const problem = await app(id)
+      .rehome(id, { from, to, isLost: isLost() })
+      .then(
+        (outcome) => (outcome.ok ? null : outcome.detail),
+        (error: unknown) => (error as Error).message,
+      );
+    if (problem === null) continue;
+    failed.add(id);
+    console.error(`app ${id} did not move from host ${from} to ${to}: ${problem}`);
+  }
+  return 'done';
+}

@@ -1,0 +1,256 @@
+// The Durable Object of all hosts: keeps their reports in memory, and decides where apps run.
+import { DurableObject } from 'cloudflare:workers';
+import {
+  countHomes,
+  deleteHost,
+  drainHost,
+  type HostRow,
+  listHosts,
+  silenceHost,
+  writeHost,
+} from '../../sqlite/control/hosts.ts';
+import type { AppObject } from '../app/app-object.ts';
+import { Lock } from '../app/lock.ts';
+import { type Outcome, outcomeOf } from '../app/outcome.ts';
+import type { Bindings } from '../bindings.ts';
+import type { HostLoad, HostReport, HostState, KnownHost } from '../contract/host/hosts.ts';
+import { Problem } from '../problem.ts';
+import { evacuate } from './evacuation.ts';
+import { roomiest } from './placement.ts';
+import { type Heard, isSilent } from './silence.ts';
+
+/** After this time without any report, in ms, this object was not reachable: that no host has reported says nothing. */
+const STALLED_MS = 10_000;
+/** The least time between two runs that move apps away from the same host, in ms. */
+const PAUSE_MS = 5_000;
+
+/** The bindings of the object. */
+export interface HostsBindings extends Bindings {
+  APP: DurableObjectNamespace<AppObject>;
+}
+
+/** A host with what it reported last; null when it has not reported since this object started. */
+export interface SeenHost {
+  row: HostRow;
+  state: HostState;
+  load: HostLoad | null;
+  clockAheadMs: number | null;
+  /** ISO 8601. */
+  reportedAt: string | null;
+}
+
+/** The only writer of the table of hosts. It writes when something changes, not for each report. */
+export class HostsObject extends DurableObject<HostsBindings> {
+  readonly #lock = new Lock();
+  readonly #heard = new Map<string, Heard>();
+  /** Apps that a host got since its last report. */
+  readonly #placed = new Map<string, number>();
+  /** Hosts that shut down. */
+  readonly #leaving = new Set<string>();
+  /** Runs that move apps away, by host, and when the last one ended. */
+  readonly #moving = new Map<string, Promise<void>>();
+  readonly #moved = new Map<string, number>();
+  #since = Date.now();
+  #lastReport = Date.now();
+  #rows: Promise<Map<string, HostRow>> | null = null;
+
+  /**
+   * Takes the report of a host. When it leaves, resolves after its apps have moved.
+   * @returns all hosts; `host_incompatible` when it cannot work with the others
+   */
+  report(report: HostReport): Promise<Outcome<KnownHost[]>> {
+    return outcomeOf(async () => {
+      const now = Date.now();
+      if (now - this.#lastReport > STALLED_MS) this.#forgetReports(now);
+      this.#lastReport = now;
+      const rows = await this.#known();
+      requireCompatible(report, [...rows.values()]);
+      this.#heard.set(report.id, { report, at: now });
+      this.#placed.delete(report.id);
+      if (report.leaves) this.#leaving.add(report.id);
+      else this.#leaving.delete(report.id);
+      const row = rows.get(report.id);
+      if (row === undefined || differs(row, report)) await this.#write(rows, report);
+      await this.#findSilent(rows);
+      for (const id of rows.keys()) if (this.#mustMove(rows, id)) this.#moveAway(rows, id);
+      if (report.leaves) await this.#moveAway(rows, report.id);
+      return [...rows.values()].map((each) => this.#shown(each));
+    });
+  }
+
+  /** Returns all hosts. */
+  async list(): Promise<SeenHost[]> {
+    const rows = await this.#known();
+    return [...rows.values()].map((row) => {
+      const heard = this.#heard.get(row.id);
+      return {
+        row,
+        state: this.#stateOf(row),
+        load: heard?.report.load ?? null,
+        clockAheadMs: heard?.report.clock_ahead_ms ?? null,
+        reportedAt: heard === undefined ? null : new Date(heard.at).toISOString(),
+      };
+    });
+  }
+
+  /** Returns the host that gets a new app; null when no host takes apps. */
+  async place(): Promise<string | null> {
+    return this.#place(await this.#known(), null);
+  }
+
+  /** Moves the apps of a host away from now on, or lets it have apps again. */
+  drain(id: string, drains: boolean): Promise<Outcome<null>> {
+    return outcomeOf(async () => {
+      const rows = await this.#known();
+      await this.#lock.run(async () => {
+        const row = requireHost(rows, id);
+        await drainHost(this.env.DB, id, drains);
+        rows.set(id, { ...row, is_draining: drains ? 1 : 0 });
+      });
+      this.#moved.delete(id);
+      if (drains) this.#moveAway(rows, id);
+      return null;
+    });
+  }
+
+  /** Forgets a host. @returns `host_in_use` when it reports and has apps */
+  remove(id: string): Promise<Outcome<null>> {
+    return outcomeOf(async () => {
+      const rows = await this.#known();
+      await this.#lock.run(async () => {
+        const row = requireHost(rows, id);
+        const counts = (await countHomes(this.env.DB)).find(({ home }) => home === id);
+        if (counts !== undefined && row.silent_since === null)
+          throw new Problem(
+            'host_in_use',
+            `The host ${row.name} runs, and has ${counts.apps} apps. Drain it, or end it, first.`,
+          );
+        await deleteHost(this.env.DB, id);
+        rows.delete(id);
+        this.#heard.delete(id);
+      });
+      return null;
+    });
+  }
+
+  /** Reads the rows once: no one else writes them. */
+  #known(): Promise<Map<string, HostRow>> {
+    this.#rows ??= listHosts(this.env.DB).then(
+      (rows) => new Map(rows.map((row) => [row.id, row])),
+      (error: unknown) => {
+        this.#rows = null;
+        throw error;
+      },
+    );
+    return this.#rows;
+  }
+
+  #forgetReports(now: number): void {
+    this.#heard.clear();
+    this.#since = now;
+  }
+
+  async #write(rows: Map<string, HostRow>, report: HostReport): Promise<void> {
+    await this.#lock.run(async () => {
+      rows.set(report.id, await writeHost(this.env.DB, report, new Date().toISOString()));
+    });
+  }
+
+  async #findSilent(rows: Map<string, HostRow>): Promise<void> {
+    const ids = [...rows.values()].filter((row) => row.silent_since === null).map(({ id }) => id);
+    const known = { now: Date.now(), since: this.#since, heard: this.#heard, ids };
+    for (const id of ids.filter((each) => isSilent(each, known))) {
+      await this.#lock.run(async () => {
+        // It may have reported meanwhile.
+        const row = rows.get(id);
+        if (row === undefined || row.silent_since !== null) return;
+        if (!isSilent(id, { ...known, now: Date.now() })) return;
+        const at = new Date().toISOString();
+        await silenceHost(this.env.DB, id, at);
+        rows.set(id, { ...row, silent_since: at });
+        console.error(`host ${row.name} is silent: its apps of the bucket move to other hosts`);
+      });
+    }
+  }
+
+  #mustMove(rows: Map<string, HostRow>, id: string): boolean {
+    const row = rows.get(id);
+    return row !== undefined && this.#stateOf(row) !== 'active';
+  }
+
+  /** Resolves when all apps have moved that can move. Never rejects. */
+  #moveAway(rows: Map<string, HostRow>, id: string): Promise<void> {
+    const running = this.#moving.get(id);
+    if (running !== undefined) return running;
+    const isLeaving = this.#leaving.has(id);
+    if (!isLeaving && Date.now() - (this.#moved.get(id) ?? 0) < PAUSE_MS) return Promise.resolve();
+    const run = evacuate({
+      db: this.env.DB,
+      from: id,
+      isLost: () => (rows.get(id)?.silent_since ?? null) !== null,
+      app: (app) => this.env.APP.getByName(app),
+      place: () => this.#place(rows, id),
+      goesOn: () => this.#mustMove(rows, id),
+    })
+      .catch((error: unknown) => console.error(`apps of host ${id} stay: ${(error as Error).message}`))
+      .finally(() => {
+        this.#moving.delete(id);
+        this.#moved.set(id, Date.now());
+      });
+    this.#moving.set(id, run);
+    this.ctx.waitUntil(run);
+    return run;
+  }
+
+  /** @param without a host that gets none */
+  #place(rows: Map<string, HostRow>, without: string | null): string | null {
+    const candidates = [...rows.values()].flatMap((row) => {
+      const load = this.#heard.get(row.id)?.report.load;
+      if (load === undefined || row.id === without || this.#stateOf(row) !== 'active') return [];
+      return [{ id: row.id, load, placed: this.#placed.get(row.id) ?? 0 }];
+    });
+    const id = roomiest(candidates);
+    if (id !== null) this.#placed.set(id, (this.#placed.get(id) ?? 0) + 1);
+    return id;
+  }
+
+  #stateOf({ id, silent_since, is_draining }: HostRow): HostState {
+    if (silent_since !== null) return 'silent';
+    return is_draining === 1 || this.#leaving.has(id) ? 'draining' : 'active';
+  }
+
+  #shown(row: HostRow): KnownHost {
+    const { id, name, address, version } = row;
+    return { id, name, address, version, state: this.#stateOf(row) };
+  }
+}
+
+function requireHost(rows: Map<string, HostRow>, id: string): HostRow {
+  const row = rows.get(id);
+  if (row === undefined) throw new Problem('host_not_found');
+  return row;
+}
+
+/** @throws {Problem} `host_incompatible` that names the other host */
+function requireCompatible(report: HostReport, rows: HostRow[]): void {
+  const other = rows.find(
+    ({ id, protocol, silent_since }) =>
+      id !== report.id && silent_since === null && Math.abs(protocol - report.protocol) > 1,
+  );
+  if (other === undefined) return;
+  throw new Problem(
+    'host_incompatible',
+    `Host ${report.name} runs Cellar ${report.version}, which cannot work with ${other.version} of host ${other.name}. Upgrade the older one, one version at a time.`,
+  );
+}
+
+function differs(row: HostRow, report: HostReport): boolean {
+  return (
+    row.silent_since !== null ||
+    row.name !== report.name ||
+    row.address !== report.address ||
+    row.version !== report.version ||
+    row.protocol !== report.protocol ||
+    row.started_at !== report.started_at
+  );
+}

@@ -1,0 +1,40 @@
+// Which host gets an app.
+import type { HostLoad } from '../contract/host/hosts.ts';
+
+/** A host that may get apps. */
+export interface Candidate {
+  id: string;
+  load: HostLoad;
+  /** Apps that it got since it reported that load. */
+  placed: number;
+}
+
+const MIB = 2 ** 20;
+/** Memory that is kept for each app that the reported load does not contain yet. */
+const ROOM_OF_AN_APP = 64 * MIB;
+/** Hosts that differ by less than these have the same room. */
+const MEMORY_STEP = 256 * MIB;
+const CPU_STEP = 0.1;
+const DISK_STEP = 1024 * MIB;
+
+/** Returns the host with most room: free memory, then processor, then disk, then the fewest apps. Null without candidates. */
+export function roomiest(candidates: readonly Candidate[]): string | null {
+  const [first] = candidates
+    .map(({ id, load, placed }) => ({ id, room: roomOf(load, placed) }))
+    .sort((a, b) => compare(b.room, a.room) || (a.id < b.id ? -1 : 1));
+  return first?.id ?? null;
+}
+
+function roomOf({ memory_free_bytes, cpu, disk_free_bytes, apps }: HostLoad, placed: number): number[] {
+  return [
+    Math.floor((memory_free_bytes - placed * ROOM_OF_AN_APP) / MEMORY_STEP),
+    -Math.floor(cpu / CPU_STEP),
+    Math.floor(disk_free_bytes / DISK_STEP),
+    -(apps + placed),
+  ];
+}
+
+function compare(a: number[], b: number[]): number {
+  const at = a.findIndex((value, n) => value !== b[n]);
+  return at < 0 ? 0 : a[at]! - b[at]!;
+}

@@ -1,0 +1,36 @@
+// Whether a host is lost.
+import type { HostReport } from '../contract/host/hosts.ts';
+
+/** A host that has not reported for this time is silent. A host that is cut off ends its apps of the bucket before. */
+export const SILENT_MS = 20_000;
+
+/** The last report of a host, and when it came, in ms. */
+export interface Heard {
+  report: HostReport;
+  at: number;
+}
+
+/** What is known of all hosts. Times in ms. */
+export interface Known {
+  now: number;
+  /** Since when reports are received. */
+  since: number;
+  heard: ReadonlyMap<string, Heard>;
+  /** Ids of hosts that are not silent yet. */
+  ids: readonly string[];
+}
+
+/**
+ * Whether a host is silent. Of one that has not reported since reports are received, the others know it earlier: all of them,
+ * apart from those that are lost in the same way, say that it did not answer them.
+ */
+export function isSilent(id: string, { now, since, heard, ids }: Known): boolean {
+  const own = heard.get(id);
+  if (now - (own?.at ?? since) >= SILENT_MS) return true;
+  if (own !== undefined) return false;
+  const reports = [...heard.values()].map(({ report }) => report);
+  const isUnanswered = (lost: string) =>
+    reports.length > 0 &&
+    reports.every(({ unanswered }) => unanswered.some((each) => each.id === lost && each.ms >= SILENT_MS));
+  return isUnanswered(id) && ids.every((other) => heard.has(other) || isUnanswered(other));
+}

@@ -1,0 +1,194 @@
+// The hosts of a Cellar of several, the homes of apps, and the routes that each host knows.
+import type { AppRoute, HostReport } from '../../handlers/contract/host/hosts.ts';
+import { raiseRevision } from './meta.ts';
+
+/** Deletions that `deleted_apps` keeps. */
+const DELETIONS_KEPT = 1_000;
+
+/** A host. Times are ISO 8601. */
+export interface HostRow {
+  id: string;
+  name: string;
+  address: string;
+  version: string;
+  protocol: number;
+  started_at: string;
+  joined_at: string;
+  is_draining: 0 | 1;
+  /** Null while it reports. */
+  silent_since: string | null;
+}
+
+/** Counts of apps whose home is a host. `local`: those that cannot move to another host. */
+export interface HomeCounts {
+  home: string;
+  apps: number;
+  local: number;
+}
+
+const COLUMNS = 'id, name, address, version, protocol, started_at, joined_at, is_draining, silent_since';
+
+/** Returns all hosts, the first that joined first. */
+export async function listHosts(db: D1Database): Promise<HostRow[]> {
+  const { results } = await db.prepare(`SELECT ${COLUMNS} FROM hosts ORDER BY joined_at, id`).all<HostRow>();
+  return results;
+}
+
+/** Returns how many apps each host is the home of; hosts without apps are left out. */
+export async function countHomes(db: D1Database): Promise<HomeCounts[]> {
+  const { results } = await db
+    .prepare(
+      `SELECT home, count(*) AS apps, sum(storage = 'local') AS local FROM apps
+       WHERE home IS NOT NULL AND deleted_at IS NULL GROUP BY home`,
+    )
+    .all<HomeCounts>();
+  return results;
+}
+
+/**
+ * Writes what a host reports of itself; it is not silent any more. The first host gets every app without a home.
+ * @param at the time of the report, ISO 8601
+ */
+export async function writeHost(db: D1Database, report: HostReport, at: string): Promise<HostRow> {
+  const insert = db
+    .prepare(
+      `INSERT INTO hosts (id, name, address, version, protocol, started_at, joined_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+       ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address, version = excluded.version,
+         protocol = excluded.protocol, started_at = excluded.started_at, silent_since = NULL
+       RETURNING ${COLUMNS}`,
+    )
+    .bind(report.id, report.name, report.address, report.version, report.protocol, report.started_at, at);
+  const adopt = db
+    .prepare(
+      `UPDATE apps SET home = ?1, generation = (SELECT revision FROM meta)
+       WHERE home IS NULL AND (SELECT count(*) FROM hosts) = 1`,
+    )
+    .bind(report.id);
+  const [written] = await db.batch<HostRow>([insert, raiseRevision(db), adopt]);
+  return written!.results[0]!;
+}
+
+/** Records that a host does not report. */
+export async function silenceHost(db: D1Database, id: string, at: string): Promise<void> {
+  await db.prepare('UPDATE hosts SET silent_since = ?2 WHERE id = ?1').bind(id, at).run();
+}
+
+/** Records whether the apps of a host move to others. */
+export async function drainHost(db: D1Database, id: string, drains: boolean): Promise<void> {
+  await db.prepare('UPDATE hosts SET is_draining = ?2 WHERE id = ?1').bind(id, Number(drains)).run();
+}
+
+/** Forgets a host. Its apps keep it as their home. */
+export async function deleteHost(db: D1Database, id: string): Promise<void> {
+  await db.prepare('DELETE FROM hosts WHERE id = ?').bind(id).run();
+}
+
+/** Returns ids of apps that a host is the home of and that can move to another one. */
+export async function movableApps(db: D1Database, home: string, limit: number): Promise<string[]> {
+  const { results } = await db
+    .prepare(
+      `SELECT id FROM apps WHERE home = ? AND storage = 'bucket' AND deleted_at IS NULL ORDER BY id LIMIT ?`,
+    )
+    .bind(home, limit)
+    .all<{ id: string }>();
+  return results.map(({ id }) => id);
+}
+
+/** Returns the statement that gives an app of the bucket another home, and returns a row unless it has moved meanwhile. */
+export function changeHome(
+  db: D1Database,
+  id: string,
+  { from, to }: { from: string | null; to: string },
+): D1PreparedStatement {
+  return db
+    .prepare(
+      `UPDATE apps SET home = ?3
+       WHERE id = ?1 AND home IS ?2 AND storage = 'bucket' AND deleted_at IS NULL RETURNING id`,
+    )
+    .bind(id, from, to);
+}
+
+/** Has another host confirm deletions that a lost one did not. */
+export async function moveDeletions(db: D1Database, from: string, to: string): Promise<void> {
+  await db
+    .prepare(`UPDATE apps SET home = ?2 WHERE home = ?1 AND storage = 'bucket' AND deleted_at IS NOT NULL`)
+    .bind(from, to)
+    .run();
+}
+
+/** Returns the home of an app by its id or slug; null without one. */
+export async function homeOf(db: D1Database, app: string): Promise<string | null> {
+  const found = await db
+    .prepare('SELECT home FROM apps WHERE (id = ?1 OR slug = ?1) AND deleted_at IS NULL')
+    .bind(app)
+    .first<{ home: string | null }>();
+  return found?.home ?? null;
+}
+
+/** Routes as of `revision`. `whole`: these are all; otherwise those that changed, and apps that were deleted. */
+export interface Routes {
+  revision: number;
+  whole: boolean;
+  routes: AppRoute[];
+  deleted: string[];
+}
+
+/** Returns the routes that a host does not know. @param since the revision of those that it knows; 0 for none */
+export async function readRoutes(db: D1Database, since: number): Promise<Routes> {
+  const known = `(CASE WHEN ?1 > (SELECT revision FROM meta)
+    OR ?1 < coalesce((SELECT revision FROM deleted_apps ORDER BY revision DESC LIMIT 1 OFFSET ${DELETIONS_KEPT - 1}), 0)
+    THEN 0 ELSE ?1 END)`;
+  const [meta, apps, deleted] = await db.batch<Record<string, unknown>>([
+    db.prepare(`SELECT revision, ${known} AS known FROM meta`).bind(since),
+    db
+      .prepare(
+        `SELECT id, slug, owner_id, client_rpm, app_rpm, storage, home, generation,
+           (SELECT json_group_array(hostname) FROM domains WHERE app_id = apps.id AND proved_at IS NOT NULL) AS hostnames
+         FROM apps WHERE home IS NOT NULL AND deleted_at IS NULL AND generation > ${known}`,
+      )
+      .bind(since),
+    db.prepare(`SELECT id FROM deleted_apps WHERE ${known} > 0 AND revision > ?1`).bind(since),
+  ]);
+  const { revision, known: from } = meta!.results[0] as { revision: number; known: number };
+  return {
+    revision,
+    whole: from === 0,
+    routes: (apps!.results as unknown as RouteRow[]).map(routeOf),
+    deleted: deleted!.results.map(({ id }) => id as string),
+  };
+}
+
+interface RouteRow {
+  id: string;
+  slug: string;
+  owner_id: string;
+  client_rpm: number | null;
+  app_rpm: number | null;
+  storage: 'local' | 'bucket';
+  home: string;
+  generation: number;
+  hostnames: string;
+}
+
+function routeOf({
+  id,
+  slug,
+  owner_id,
+  client_rpm,
+  app_rpm,
+  storage,
+  home,
+  generation,
+  hostnames,
+}: RouteRow): AppRoute {
+  return {
+    id,
+    slug,
+    owner: owner_id,
+    hostnames: JSON.parse(hostnames),
+    limits: { clientRpm: client_rpm, appRpm: app_rpm },
+    storage,
+    home,
+    generation,
+  };
+}

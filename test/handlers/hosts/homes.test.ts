@@ -1,0 +1,229 @@
+// Homes of apps in a Cellar of several hosts: reports, calls by home, moves and reconcile.
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, test } from 'node:test';
+import type { HostReport, HostReportAnswer } from '../../../handlers/contract/host/hosts.ts';
+import { TestControl } from '../../support/handlers/control.ts';
+import type { Sent } from '../../support/handlers/host.ts';
+import { LOAD, reportOf } from '../../support/handlers/hosts.ts';
+
+let control: TestControl;
+beforeEach(async () => {
+  control = await TestControl.start({ HOST_ID: 'a', HAS_BUCKET: 'true', RUNNER_STORAGE: 'bucket' });
+});
+afterEach(() => control.stop());
+
+async function report(id: string, changed: Partial<HostReport> = {}): Promise<HostReportAnswer> {
+  const { status, text, body } = await control.internal('/internal/hosts/report', reportOf(id, changed));
+  assert.equal(status, 200, text);
+  return body;
+}
+
+/** Reports two hosts, of which `a` has more room. */
+async function join(): Promise<void> {
+  await report('a');
+  await report('b', { load: { ...LOAD, memory_free_bytes: 4 * 2 ** 30 } });
+}
+
+/** Method and path of the calls to the host since this was called last. */
+const calls = () => control.host.sent.splice(0).map(({ method, path }: Sent) => `${method} ${path}`);
+
+const homeOf = async (id: string) => (await control.call('apps.get', { id })).home;
+
+test('a new app goes to the host with most room, and every call about it names that host', async () => {
+  await join();
+  calls();
+  const app = await control.create('shop');
+  assert.deepEqual(app.home, { id: 'a', name: 'box-a' });
+  assert.equal(control.host.wanted.get(app.id)?.home, 'a');
+  assert.deepEqual(calls(), [`PUT /apps/${app.id}?home=a`]);
+  await report('a', { load: { ...LOAD, memory_free_bytes: 2 ** 30 } });
+  const other = await control.create('blog');
+  assert.deepEqual(other.home, { id: 'b', name: 'box-b' });
+  assert.equal((await control.api('DELETE', `/v1/apps/${other.id}`)).status, 204);
+  assert.match(calls().at(-1)!, new RegExp(`^DELETE /apps/${other.id}\\?home=b&generation=\\d+$`));
+});
+
+test('in a Cellar of one host, an app has no home, and calls name none', async (t) => {
+  const one = await TestControl.start();
+  t.after(() => one.stop());
+  const app = await one.create('shop');
+  assert.equal(app.home, null);
+  assert.equal(one.host.sent.at(-1)?.path, `/apps/${app.id}`);
+  assert.equal(one.host.wanted.get(app.id)?.home, undefined);
+  assert.deepEqual((await one.call('hosts.list', {})).items, []);
+  assert.equal((await one.refusal('apps.move', { id: app.id, host: 'b' })).code, 'host_not_found');
+});
+
+test('a report gets all routes at first, then those that changed and what was deleted', async () => {
+  await join();
+  const shop = await control.create('shop');
+  const first = await report('a');
+  assert.equal(first.whole, true);
+  assert.deepEqual(
+    first.hosts.map(({ id, name, state }) => [id, name, state]),
+    [
+      ['a', 'box-a', 'active'],
+      ['b', 'box-b', 'active'],
+    ],
+  );
+  assert.deepEqual(first.routes, [
+    {
+      ...{ id: shop.id, slug: 'shop', owner: shop.owner, hostnames: [] },
+      ...{ limits: { clientRpm: null, appRpm: null }, storage: 'bucket', home: 'a' },
+      generation: control.host.wanted.get(shop.id)?.generation,
+    },
+  ]);
+  const since = { revision: first.revision };
+  assert.deepEqual(await report('a', since), { ...first, whole: false, routes: [] });
+
+  await control.call('limits.set', { id: shop.id, clientRpm: 5 });
+  await control.call('domains.add', { id: shop.id, hostname: 'shop.example.com' });
+  const blog = await control.create('blog');
+  const second = await report('a', since);
+  assert.deepEqual([second.whole, second.deleted], [false, []]);
+  assert.deepEqual(
+    second.routes.map(({ id, hostnames, limits }) => [id, hostnames, limits.clientRpm]).sort(),
+    [
+      [shop.id, ['shop.example.com'], 5],
+      [blog.id, [], null],
+    ].sort(),
+  );
+
+  await control.api('DELETE', `/v1/apps/${shop.id}`);
+  const third = await report('a', { revision: second.revision });
+  assert.deepEqual([third.whole, third.routes, third.deleted], [false, [], [shop.id]]);
+  assert.equal((await report('a', { revision: third.revision + 1 })).whole, true, 'an older database');
+});
+
+test('an app whose creation failed is a deletion for hosts that have heard of it', async () => {
+  await join();
+  const { revision } = await report('a');
+  control.host.failing = 500;
+  assert.equal((await control.api('POST', '/v1/apps', { slug: 'shop' })).status, 503);
+  control.host.failing = null;
+  const { deleted, routes } = await report('a', { revision });
+  assert.deepEqual([deleted.length, routes], [1, []]);
+});
+
+test('a move prepares the new home, hands the app over, and opens it there', async () => {
+  await join();
+  const { id } = await control.create('shop');
+  const { generation } = control.host.wanted.get(id)!;
+  calls();
+  const moved = await control.call('apps.move', { id, host: 'box-b' });
+  assert.deepEqual([moved.moved, moved.from, moved.to], [true, 'bucket', 'bucket']);
+  assert.deepEqual(calls(), [
+    `POST /apps/${id}/prepare?home=b`,
+    `POST /apps/${id}/hand-over?home=a`,
+    `PUT /apps/${id}?home=b`,
+  ]);
+  assert.ok(control.host.wanted.get(id)!.generation > generation);
+  assert.deepEqual(await homeOf(id), { id: 'b', name: 'box-b' });
+  assert.equal((await control.call('apps.move', { id, host: 'b' })).moved, false);
+});
+
+test('a move that cannot be prepared changes nothing; one that cannot be handed over goes on', async () => {
+  await join();
+  const { id } = await control.create('shop');
+  control.host.moves.set('prepare', 500);
+  assert.equal((await control.refusal('apps.move', { id, host: 'b' })).code, 'host_unavailable');
+  assert.equal((await homeOf(id)).id, 'a');
+  control.host.moves.clear();
+  control.host.moves.set('hand-over', 500);
+  assert.equal((await control.call('apps.move', { id, host: 'b' })).moved, true);
+  assert.equal(control.host.wanted.get(id)?.home, 'b');
+});
+
+test('a move is refused for data on a machine, an unknown host, and an input that is not clear', async () => {
+  await join();
+  const { id } = await control.create('shop');
+  const local = (await control.api('POST', '/v1/apps', { slug: 'blog', storage: 'local' })).body;
+  const refused = async (params: object) => (await control.refusal('apps.move', params)).code;
+  assert.equal(await refused({ id: local.id, host: 'b' }), 'app_immovable');
+  assert.equal(await refused({ id, host: 'c' }), 'host_not_found');
+  assert.equal(await refused({ id, host: 'b', to: 'local' }), 'invalid_input');
+  assert.equal(await refused({ id }), 'invalid_input');
+  assert.equal((await control.call('apps.move', { id, host: 'b', dry_run: true })).moved, false);
+  assert.equal((await homeOf(id)).id, 'a');
+});
+
+test('a lost host does not hand over: its apps open elsewhere', async () => {
+  const database = await control.database();
+  await database
+    .prepare(
+      `INSERT INTO hosts (id, name, address, version, protocol, started_at, joined_at)
+       VALUES ('b', 'box-b', '', '', 1, '', '')`,
+    )
+    .run();
+  await report('a');
+  const { id } = await control.create('shop');
+  await database.prepare(`UPDATE apps SET home = 'b' WHERE id = ?`).bind(id).run();
+  calls();
+  const { hosts } = await report('a', { unanswered: [{ id: 'b', ms: 20_000 }] });
+  assert.deepEqual(
+    hosts.map(({ state }) => state),
+    ['silent', 'active'],
+  );
+  const deadline = Date.now() + 20_000;
+  while ((await homeOf(id)).id !== 'a' && Date.now() < deadline);
+  assert.equal((await homeOf(id)).id, 'a');
+  const { revision } = await report('a');
+  assert.ok(revision > 0);
+  assert.deepEqual(calls(), [`PUT /apps/${id}?home=a`]);
+});
+
+test('a drain moves apps one by one; the list of hosts says how many are left', async () => {
+  await join();
+  const ids: string[] = [];
+  for (const slug of ['one-app', 'two-app', 'three-app']) ids.push((await control.create(slug)).id);
+  await control.api('POST', '/v1/apps', { slug: 'local-app', storage: 'local' });
+  const before = (await control.call('hosts.list', {})).items;
+  assert.deepEqual(
+    before.map(({ id, state, apps, local_apps }: Record<string, unknown>) => [id, state, apps, local_apps]),
+    [
+      ['a', 'active', 4, 1],
+      ['b', 'active', 0, 0],
+    ],
+  );
+  assert.equal(before[0].load.memory_total_bytes, LOAD.memory_total_bytes);
+  assert.equal(await control.call('hosts.drain', { host: 'box-a' }), null);
+  const deadline = Date.now() + 20_000;
+  const left = async () => (await control.call('hosts.list', {})).items[0].apps;
+  while ((await left()) > 1 && Date.now() < deadline);
+  assert.equal(await left(), 1);
+  for (const id of ids) assert.equal((await homeOf(id)).id, 'b');
+  assert.equal((await control.refusal('hosts.remove', { host: 'a' })).code, 'host_in_use');
+  assert.equal((await control.refusal('hosts.drain', { host: 'c' })).code, 'host_not_found');
+  assert.equal((await control.api('DELETE', '/v1/hosts/b')).status, 409);
+});
+
+test('reconcile is about the apps of this host, and hands over those of others', async () => {
+  await join();
+  const here = await control.create('here');
+  const there = await control.create('there');
+  await control.call('apps.move', { id: there.id, host: 'b' });
+  await control.call('env.set', { id: here.id, name: 'A', value: '1' });
+  const stale = control.host.wanted.get(here.id)!;
+  control.host.wanted.set(here.id, { ...stale, generation: stale.generation - 1 });
+  calls();
+  const { status, body } = await control.internal('/internal/reconcile', {});
+  assert.deepEqual([status, body], [200, { pushed: 1, trashed: 0, refused: 0 }]);
+  const sent = control.host.sent.find(({ path }) => path.includes('hand-over'))!;
+  assert.deepEqual([sent.path, sent.body], [`/apps/${there.id}/hand-over?home=a`, '{"to":"b"}']);
+  assert.deepEqual(calls().sort(), [
+    'GET /apps',
+    `POST /apps/${there.id}/hand-over?home=a`,
+    `PUT /apps/${here.id}?home=a`,
+  ]);
+});
+
+test('figures come from every host that answers', async () => {
+  await join();
+  const stats = await control.call('admin.stats', {});
+  assert.ok(stats.host);
+  assert.deepEqual(
+    stats.other_hosts.map(({ id, name }: { id: string; name: string }) => [id, name]),
+    [['b', 'box-b']],
+  );
+  assert.deepEqual(calls().sort(), ['GET /stats?home=a', 'GET /stats?home=b']);
+});
