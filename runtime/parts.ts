@@ -10,6 +10,7 @@ import { makeBase } from './parts/base.ts';
 import { makeControl } from './parts/control.ts';
 import { makeDeploys } from './parts/deploys.ts';
 import { makeEdge } from './parts/edge.ts';
+import { makeHosts } from './parts/hosts.ts';
 import { makeObservability } from './parts/observability.ts';
 
 const HOUR_MS = 3_600_000;
@@ -44,11 +45,14 @@ export function assemble(config: Config) {
   );
   const onFacts = () => outbox.notify();
   const observability = makeObservability(base, described);
+  const hosts = makeHosts(base, () => appParts.apps);
   const appParts = makeApps(base, observability, {
     edge: () => edgeParts.edge,
+    hosts,
     onFacts,
   });
   const { apps } = appParts;
+  if (hosts !== null) apps.onAdded = () => hosts.peers.announce();
   if (base.bucket) base.bucket.onBack = () => apps.bucketIsBack();
   const deploys = makeDeploys(base, observability, appParts, onFacts);
   const controlParts = makeControl(
@@ -57,6 +61,7 @@ export function assemble(config: Config) {
     appParts,
     deploys,
     outbox,
+    hosts,
     () => void rounds.reconcile(),
   );
   const { control, ui } = controlParts;
@@ -64,6 +69,7 @@ export function assemble(config: Config) {
     apps,
     control,
     ui,
+    hosts,
     failing,
     warnings,
     telemetry: observability.telemetry,
@@ -133,6 +139,7 @@ export function assemble(config: Config) {
     ...controlParts,
     ...edgeParts,
     caddy,
+    hosts,
     outbox,
     rounds,
   };

@@ -48,6 +48,7 @@ export function makeBase(config: Config) {
     store,
     workerd,
     known,
+    clusterKey,
     /** Null without a bucket. */
     bucket:
       place &&
