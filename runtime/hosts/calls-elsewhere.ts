@@ -55,6 +55,7 @@ export class CallsElsewhere {
     try {
       answer = await promise;
     } catch (error) {
+      if (response.destroyed) return;
       throw noAnswer(peer, error);
     }
     const received = { ...answer.headers };

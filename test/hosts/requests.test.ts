@@ -134,6 +134,7 @@ test('a WebSocket crosses in both directions, and ends with either side', async 
     socket.write(
       'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nhello',
     );
+    socket.on('end', () => socket.end());
     upgraded.resolve(socket);
   });
   using raw = new RawClient(entry.port);

@@ -23,10 +23,12 @@ export class TestHost {
   readonly homes: Homes;
   readonly hosts: Hosts;
   readonly edge: Gateway;
-  readonly fromHosts: Gateway;
+  fromHosts: Gateway;
   /** By id. */
   readonly apps = new Map<string, Backend>();
   readonly records: RequestRecord[] = [];
+  readonly #hostCalls: Backend;
+  readonly #holdTimeoutMs: number;
   /** Of the edge. */
   port = 0;
   /** Of the private gateway. */
@@ -38,21 +40,10 @@ export class TestHost {
     const here = (appId: string) => this.apps.get(appId);
     this.hosts = new Hosts({ homes: this.homes, baseDomain: 'test', clusterKey: CLUSTER_KEY, here });
     this.edge = new Gateway({ resolve: ({ host }) => this.#resolve(host), holdTimeoutMs });
-    this.fromHosts = new Gateway({
-      resolve: privateGateway({
-        ...{ homes: this.homes, peers: this.hosts.peers, key: this.hosts.key, here },
-        has: (appId) => this.apps.has(appId),
-        toApp: (_head, appId) => ({
-          kind: 'proxy',
-          backend: this.apps.get(appId)!,
-          limits: { site: appId, clientRpm: 0, appRpm: 0 },
-        }),
-        wake: () => ({ kind: 'respond', respond: () => ({ status: 200, headers: {}, body: 'awake' }) }),
-        hostCalls,
-      }),
-      holdTimeoutMs,
-    });
-    for (const gateway of [this.edge, this.fromHosts]) gateway.onEnd((record) => this.records.push(record));
+    this.edge.onEnd((record) => this.records.push(record));
+    this.#hostCalls = hostCalls;
+    this.#holdTimeoutMs = holdTimeoutMs;
+    this.fromHosts = this.#private();
   }
 
   /** @param address of the private network */
@@ -66,6 +57,14 @@ export class TestHost {
     this.hosts.close();
   }
 
+  /** Ends all connections of other hosts, and listens for new ones. */
+  async restart(): Promise<void> {
+    const [host, port] = this.address.split(':') as [string, string];
+    await this.fromHosts.close(0);
+    this.fromHosts = this.#private();
+    await this.fromHosts.listenHosts(Number(port), host);
+  }
+
   get known(): KnownHost {
     return { id: this.name, name: this.name, address: this.address, version: '1.0.0', state: 'active' };
   }
@@ -74,6 +73,26 @@ export class TestHost {
   add(appId: string, backend: Backend): void {
     this.apps.set(appId, backend);
     this.hosts.peers.announce();
+  }
+
+  #private(): Gateway {
+    const { homes, hosts, apps } = this;
+    const gateway = new Gateway({
+      resolve: privateGateway({
+        ...{ homes, peers: hosts.peers, key: hosts.key, here: hosts.here },
+        has: (appId) => apps.has(appId),
+        toApp: (_head, appId) => ({
+          kind: 'proxy',
+          backend: apps.get(appId)!,
+          limits: { site: appId, clientRpm: 0, appRpm: 0 },
+        }),
+        wake: () => ({ kind: 'respond', respond: () => ({ status: 200, headers: {}, body: 'awake' }) }),
+        hostCalls: this.#hostCalls,
+      }),
+      holdTimeoutMs: this.#holdTimeoutMs,
+    });
+    gateway.onEnd((record) => this.records.push(record));
+    return gateway;
   }
 
   #resolve(host: string): Target {
