@@ -10,6 +10,7 @@ import { makeBase } from './parts/base.ts';
 import { makeControl } from './parts/control.ts';
 import { makeDeploys } from './parts/deploys.ts';
 import { makeEdge } from './parts/edge.ts';
+import { makeHosts } from './parts/hosts.ts';
 import { makeMembership } from './parts/membership.ts';
 import { makeObservability } from './parts/observability.ts';
 
@@ -45,11 +46,14 @@ export function assemble(config: Config) {
   );
   const onFacts = () => outbox.notify();
   const observability = makeObservability(base, described);
+  const hosts = makeHosts(base, () => appParts.apps);
   const appParts = makeApps(base, observability, {
     edge: () => edgeParts.edge,
+    hosts,
     onFacts,
   });
   const { apps } = appParts;
+  if (hosts !== null) apps.onAdded = () => hosts.peers.announce();
   if (base.bucket) base.bucket.onBack = () => apps.bucketIsBack();
   const deploys = makeDeploys(base, observability, appParts, onFacts);
   const controlParts = makeControl(
@@ -58,6 +62,7 @@ export function assemble(config: Config) {
     appParts,
     deploys,
     outbox,
+    hosts,
     () => void rounds.reconcile(),
   );
   const { control, ui } = controlParts;
@@ -65,6 +70,7 @@ export function assemble(config: Config) {
     apps,
     control,
     ui,
+    hosts,
     failing,
     warnings,
     telemetry: observability.telemetry,
@@ -82,9 +88,10 @@ export function assemble(config: Config) {
   const membership = makeMembership(base, {
     apps,
     control,
-    unanswered: () => [],
+    unanswered: () => hosts?.peers.unanswered ?? [],
     reconcile: () => rounds.reconcile(),
   });
+  if (hosts !== null && membership !== null) hosts.askNow = () => membership.reportNow();
 
   /** About once a second. */
   function tick(): void {
@@ -141,6 +148,7 @@ export function assemble(config: Config) {
     ...controlParts,
     ...edgeParts,
     caddy,
+    hosts,
     outbox,
     rounds,
     membership,

@@ -594,6 +594,7 @@ export class Apps extends KnownApps {
     this.apps.set(id, app);
     this.#options.onNamed(id, slug);
     this.hostNames.add(app);
+    this.onAdded();
     return app;
   }
 

@@ -52,6 +52,7 @@ export function makeBase(config: Config) {
     store,
     workerd,
     known,
+    clusterKey,
     /** Null without a bucket. */
     bucket:
       place &&
