@@ -4,6 +4,8 @@ import type { Config } from './config.ts';
 import { Outbox } from './control/outbox.ts';
 import { PeriodicJobs } from './control/rounds.ts';
 import { Caddy, findCaddy } from './edge/caddy/caddy.ts';
+import type { Refusal } from './edge/refusals.ts';
+import type { Backend } from './edge/upstream/backend.ts';
 import { logRarely, reason } from './log.ts';
 import { makeApps } from './parts/apps.ts';
 import { makeBase } from './parts/base.ts';
@@ -13,6 +15,14 @@ import { makeEdge } from './parts/edge.ts';
 import { makeObservability } from './parts/observability.ts';
 
 const HOUR_MS = 3_600_000;
+/** What a request gets that comes to a host which has just handed its app over. */
+const MOVED: Refusal = {
+  status: 503,
+  code: 'app_unavailable',
+  reason: 'stopped',
+  detail: 'The app has just moved to another host. Try again.',
+  retryAfterS: 1,
+};
 
 /** The result of `assemble`. */
 export type Parts = ReturnType<typeof assemble>;
@@ -46,6 +56,7 @@ export function assemble(config: Config) {
   const observability = makeObservability(base, described);
   const appParts = makeApps(base, observability, {
     edge: () => edgeParts.edge,
+    hosts: base.self === null ? null : { self: base.self, endDeploys, left, arrived },
     onFacts,
   });
   const { apps } = appParts;
@@ -98,6 +109,23 @@ export function assemble(config: Config) {
         error: reason(error),
       }),
     );
+  }
+
+  async function endDeploys(appId: string): Promise<void> {
+    await deploys.queue.interrupt(appId);
+  }
+
+  /** Returns the backend of an app that another host runs from now on. */
+  function left(appId: string): Backend {
+    return { site: appId, admit: () => ({ kind: 'refuse', ...MOVED }) };
+  }
+
+  /** An app or a preview has come from another host. */
+  function arrived(appId: string): void {
+    observability.alerts.load(appId);
+    deploys.queue.interruptUnfinishedOf(appId);
+    if (apps.get(appId)?.preview) deploys.previews.arrived(appId);
+    else deploys.missed.arrived(appId);
   }
 
   /** Returns an app as alerts show it; null when it was deleted. */

@@ -28,6 +28,8 @@ export interface BucketOptions {
   records: AppRecordQueries;
   /** The folders that are to be removed. */
   removals: FolderRemovalQueries;
+  /** The id of this host; left out in a Cellar of one. */
+  self?: string | null;
 }
 
 export class Bucket {
@@ -64,7 +66,7 @@ export class Bucket {
       },
     });
     const store = smallObjects(options.place);
-    this.records = new AppRecords(options.records, store, () => this.ready());
+    this.records = new AppRecords(options.records, store, () => this.ready(), options.self);
     this.removals = new FolderRemovals(
       options.removals,
       () => this.ready(),

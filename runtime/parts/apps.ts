@@ -1,5 +1,5 @@
 // The parts that run apps: apps and their processes, their services, and their storage.
-import { Apps } from '../apps/apps.ts';
+import { type AppHosts, Apps } from '../apps/apps.ts';
 import { OutwardServices } from '../apps/outward-services.ts';
 import { Services } from '../apps/services.ts';
 import { StorageLimits } from '../apps/storage-limits.ts';
@@ -27,6 +27,8 @@ export type AppParts = ReturnType<typeof makeApps>;
 /** Dependencies of apps on parts that are made later. */
 interface Later {
   edge: () => Gateway;
+  /** Null when this is the only host. */
+  hosts: Omit<AppHosts, 'ended'> | null;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
@@ -34,7 +36,7 @@ interface Later {
 export function makeApps(
   base: Base,
   { alerts, telemetry, say }: ObservabilityParts,
-  { edge, onFacts }: Later,
+  { edge, hosts, onFacts }: Later,
 ) {
   const { config, paths, store, hasUsers, users, secrets, disk } = base;
   const slots = new Slots(config.RUNNER_WAKE_CONCURRENCY, base.wakeTimeoutMs);
@@ -68,6 +70,14 @@ export function makeApps(
   const apps = new Apps({
     store,
     bucket: base.bucket,
+    hosts: hosts && {
+      ...hosts,
+      // Its telemetry stays, for those who look at it here.
+      ended: (id) => {
+        services.forget(id);
+        alerts.forget(id);
+      },
+    },
     paths,
     workerd: base.workerd,
     users,

@@ -36,6 +36,7 @@ export function makeBase(config: Config) {
     throw new Error(
       'RUNNER_BUCKET: the control plane keeps its data in a bucket; set RUNNER_BUCKET and the other settings of that bucket',
     );
+  const self = config.RUNNER_ADDRESS === null ? null : store.snapshots.machine();
   const people = appUsers(paths, store.buildUsers, workerd);
   /** Null until the ports are known. */
   const known: { addresses: Addresses | null } = { addresses: null };
@@ -48,6 +49,8 @@ export function makeBase(config: Config) {
     store,
     workerd,
     known,
+    /** The id of this host; null when it is the only one. */
+    self,
     /** Null without a bucket. */
     bucket:
       place &&
@@ -66,6 +69,7 @@ export function makeBase(config: Config) {
         user: () => people.users('bucket-proxy').cell,
         paths,
         removals: store.folderRemovals,
+        self,
       }),
     /** Authenticates the host to the control plane and the control UI. */
     secret: keptSecret(paths.hostSecret),

@@ -41,6 +41,8 @@ export class Fleet implements Backend {
   #renewal: Promise<boolean> | null = null;
   /** Settles when the last requested start has ended, even one that still waits for its turn. */
   #coming: Promise<void> | null = null;
+  /** The app at the host that it was handed over to. */
+  #next: Backend | null = null;
 
   constructor(options: FleetOptions) {
     this.#options = options;
@@ -111,7 +113,12 @@ export class Fleet implements Backend {
   }
 
   admit(): Admission {
-    return this.#admissions.admit(this.#coming);
+    return this.#next?.admit() ?? this.#admissions.admit(this.#coming);
+  }
+
+  /** Lets waiting and later requests go to another host, which is the app's home now. */
+  movedTo(next: Backend): void {
+    this.#next = next;
   }
 
   /**
@@ -119,7 +126,7 @@ export class Fleet implements Backend {
    * @returns why requests would still be refused; null when they may come
    */
   async wake(): Promise<Refused | null> {
-    while (this.asleep) {
+    while (this.asleep && this.#next === null) {
       const admitted = this.admit();
       if (admitted.kind === 'refuse') return admitted;
       if (admitted.kind === 'hold') await admitted.ready;
