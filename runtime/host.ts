@@ -69,7 +69,8 @@ export class Host {
     const bucket = this.#parts.bucket?.start();
     bucket?.catch(() => {});
     telemetry.start();
-    telemetry.keepOnly(apps.memories().map(({ id }) => id));
+    // With several hosts it may be of an app that another one has now.
+    if (this.config.RUNNER_ADDRESS === null) telemetry.keepOnly(apps.memories().map(({ id }) => id));
     await geo.look();
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
     const api = await this.#parts.api.listen(RUNNER_PORT, '127.0.0.1');

@@ -50,6 +50,15 @@ export function assemble(config: Config) {
   const appParts = makeApps(base, observability, {
     edge: () => edgeParts.edge,
     hosts,
+    leaving: hosts && {
+      self: hosts.homes.self,
+      endDeploys,
+      left: (id, to, hostname) => {
+        hosts.homes.moved(id, to);
+        return hosts.resolve(hostname)?.backend ?? hosts.app(id);
+      },
+      arrived,
+    },
     onFacts,
   });
   const { apps } = appParts;
@@ -113,6 +122,18 @@ export function assemble(config: Config) {
         error: reason(error),
       }),
     );
+  }
+
+  async function endDeploys(appId: string): Promise<void> {
+    await deploys.queue.interrupt(appId);
+  }
+
+  /** An app or a preview has come from another host. */
+  function arrived(appId: string): void {
+    observability.alerts.load(appId);
+    deploys.queue.interruptUnfinishedOf(appId);
+    if (apps.get(appId)?.preview) deploys.previews.arrived(appId);
+    else deploys.missed.arrived(appId);
   }
 
   /** Returns an app as alerts show it; null when it was deleted. */

@@ -1,5 +1,5 @@
 // The parts that run apps: apps and their processes, their services, and their storage.
-import { Apps } from '../apps/apps.ts';
+import { type AppHosts, Apps } from '../apps/apps.ts';
 import { OutwardServices } from '../apps/outward-services.ts';
 import { Services } from '../apps/services.ts';
 import { StorageLimits } from '../apps/storage-limits.ts';
@@ -30,6 +30,8 @@ interface Later {
   edge: () => Gateway;
   /** Null for the only host. */
   hosts: Hosts | null;
+  /** Null for the only host. */
+  leaving: Omit<AppHosts, 'ended'> | null;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
@@ -37,7 +39,7 @@ interface Later {
 export function makeApps(
   base: Base,
   { alerts, telemetry, say }: ObservabilityParts,
-  { edge, hosts, onFacts }: Later,
+  { edge, hosts, leaving, onFacts }: Later,
 ) {
   const { config, paths, store, hasUsers, users, secrets, disk } = base;
   const slots = new Slots(config.RUNNER_WAKE_CONCURRENCY, base.wakeTimeoutMs);
@@ -72,6 +74,14 @@ export function makeApps(
   const apps = new Apps({
     store,
     bucket: base.bucket,
+    hosts: leaving && {
+      ...leaving,
+      // Its telemetry stays, for those who look at it here.
+      ended: (id) => {
+        services.forget(id);
+        alerts.forget(id);
+      },
+    },
     paths,
     workerd: base.workerd,
     users,

@@ -128,7 +128,7 @@ export class Fleet implements Backend {
    * @returns why requests would still be refused; null when they may come
    */
   async wake(): Promise<Refused | null> {
-    while (this.asleep) {
+    while (this.asleep && this.#movedTo === null) {
       const admitted = this.admit();
       if (admitted.kind === 'refuse') return admitted;
       if (admitted.kind === 'hold') await admitted.ready;
