@@ -43,7 +43,7 @@ export function privateGateway(options: PrivateGatewayOptions): (head: RequestHe
     const to = value(HOP_TO) as Hopping | undefined;
     const appId = value(HOP_APP) ?? '';
     if (to === 'ping') return PONG;
-    if (to === 'host') return { kind: 'proxy', backend: hostCalls, call: PASSED_ON };
+    if (to === 'host') return { kind: 'proxy', backend: hostCalls, call: passedOn(hops) };
     if (to === 'wake') return wake(appId);
     if (to !== 'app' && to !== 'preview' && to !== 'call') return NOTHING;
     return at(head, to, appId, hops, Number(value(HOP_GENERATION)));
@@ -93,7 +93,11 @@ function callOf({ headers }: RequestHead): Call {
   };
 }
 
-const PASSED_ON: Call = { socketName: null, lines: `${PASSED}: 1\r\n`, endsItself: false, ended: () => {} };
+/** Returns a HOST call, marked with how many hosts have passed it on. */
+function passedOn(hops: number): Call {
+  return { socketName: null, lines: `${PASSED}: ${hops}\r\n`, endsItself: false, ended: () => {} };
+}
+
 const NOTHING: Target = { kind: 'respond', respond: () => ({ status: 404, headers: {}, body: '' }) };
 const PONG: Target = { kind: 'respond', respond: () => ({ status: 200, headers: {}, body: '' }) };
 const LOOP: Target = {

@@ -19,7 +19,7 @@ export const HOP_COUNT = 'x-cellar-hops';
 /** The listening socket of the app's process, other than the default one. */
 export const HOP_SOCKET = 'x-cellar-socket';
 
-/** Marks a HOST call that another host has passed on, for the server of such calls. */
+/** How many hosts have passed a HOST call on, for the server of such calls. */
 export const PASSED = 'x-cellar-passed';
 
 /**
