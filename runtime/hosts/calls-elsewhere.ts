@@ -1,7 +1,7 @@
 // HOST calls for apps of other hosts: passes each on, as it comes and without a copy in memory.
 import { type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import { HOP_COUNT, HOP_KEY, HOP_TO, PASSED } from '../edge/http/head/hosts-headers.ts';
+import { HOP_COUNT, HOP_KEY, HOP_TO, PASSED } from '../edge/http/head/hop-names.ts';
 import { reason } from '../log.ts';
 import { Refusal } from '../refusal.ts';
 import { clientLeft } from '../sockets/client-left.ts';
