@@ -2,7 +2,7 @@
 import { type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { HOP_COUNT, HOP_KEY, HOP_TO, PASSED } from '../edge/http/head/hosts-headers.ts';
+import { HOP_COUNT, HOP_KEY, HOP_TO, PASSED } from '../edge/http/head/hop-names.ts';
 import type { Backend } from '../edge/upstream/backend.ts';
 import { reason } from '../log.ts';
 import { Refusal } from '../refusal.ts';
