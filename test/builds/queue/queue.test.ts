@@ -11,7 +11,7 @@ import { DEPLOYS_LIMIT } from '../../../handlers/contract/sizes.ts';
 import { Apps } from '../../../runtime/apps/apps.ts';
 import { OutwardServices } from '../../../runtime/apps/outward-services.ts';
 import { Secrets } from '../../../runtime/apps/secrets.ts';
-import type { Deploy } from '../../../runtime/builds/deploy/deploy.ts';
+import { type Deploy, isInterrupted } from '../../../runtime/builds/deploy/deploy.ts';
 import { MissedDeploys } from '../../../runtime/builds/queue/missed-pushes.ts';
 import { DeployQueue } from '../../../runtime/builds/queue/queue.ts';
 import { DeployRequests } from '../../../runtime/builds/queue/requests.ts';
@@ -473,4 +473,33 @@ test('the check for missed deploys runs again after a failure', async (t) => {
   missed.start();
   await eventually(() => store.deploys.newest(APP, 1).length > 0, 'the commit of main is deployed');
   await missed.stop();
+});
+
+test('deploys of an app that leaves are ended as interrupted, running and waiting ones', async (t) => {
+  const { queue, push, store } = await makeQueue(t, { 'index.js': WORKER });
+  const deploys = [await push(), await push()];
+  await queue.interrupt(APP);
+  for (const { fact } of deploys) {
+    const stored = store.deploys.find(APP, fact.id)!;
+    assert.ok(isInterrupted(stored) || stored.status === 'superseded', stored.status);
+  }
+  assert.ok(isInterrupted(deploys[1]!.fact));
+  assert.equal(queue.isRunning(APP), false);
+});
+
+test('deploys that another host could not end are interrupted, of the app that has arrived only', async (t) => {
+  const { queue, store, ids } = await makeQueue(t, { 'index.js': WORKER }, ['ada', 'bob']);
+  const save = (app_id: string) =>
+    store.deploys.save({
+      id: `of ${app_id}`,
+      app_id,
+      status: 'building',
+      steps: [],
+    } as unknown as DeployFact);
+  for (const id of ids) save(id);
+  queue.interruptUnfinishedOf(ids[0]!);
+  assert.deepEqual(
+    ids.map((id) => isInterrupted(store.deploys.find(id, `of ${id}`)!)),
+    [true, false],
+  );
 });
