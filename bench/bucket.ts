@@ -71,10 +71,17 @@ export async function run(): Promise<void> {
       }
     return { local: median(all.local!), bucket: median(all.bucket!) };
   };
-  const asked = async (work: () => Promise<unknown>): Promise<number> => {
+  /** Returns the requests for the app in the bucket, and for everything else: the control plane, and checks of the bucket. */
+  const asked = async (work: () => Promise<unknown>): Promise<Record<'app' | 'others', number>> => {
     const before = store.asked.length;
     await work();
-    return store.asked.length - before;
+    const all = store.asked.slice(before);
+    const app = all.filter(({ key }) => key.includes(ids.bucket)).length;
+    return { app, others: all.length - app };
+  };
+  const showAsked = async (name: string, work: () => Promise<unknown>) => {
+    const { app, others } = await asked(work);
+    console.log(`requests ${name}: ${app} of the app, ${others} others`);
   };
   const toSleep = (id: string) => cellar.call('POST', `/v1/apps/${id}/sleep`);
   for (const delayMs of DELAYS_MS) {
@@ -93,12 +100,12 @@ export async function run(): Promise<void> {
     `private memory: local ${memory[0].toFixed(1)} MB, bucket +${more} MB (target: +${TARGETS.memoryMb})`,
   );
   const writes = await asked(() => times(CALLS, '/write'));
-  console.log(`requests to the bucket for a write: ${(writes / CALLS).toFixed(1)}`);
-  console.log(`requests in an idle minute: ${await asked(() => sleep(IDLE_MS))}`);
-  console.log(`requests for a sleep and a wake: ${await asked(() => times(1, '/row', toSleep))}`);
+  console.log(`requests to the bucket for a write: ${(writes.app / CALLS).toFixed(1)}`);
+  await showAsked('in an idle minute', () => sleep(IDLE_MS));
+  await showAsked('for a sleep and a wake', () => times(1, '/row', toSleep));
   await toSleep(ids.bucket);
   await sleep(effort(2_000, 0));
-  console.log(`requests of a sleeping app in a minute: ${await asked(() => sleep(IDLE_MS))}`);
+  await showAsked('in a minute asleep', () => sleep(IDLE_MS));
 }
 
 function show(what: string, { local, bucket }: Figures, target: number | null): void {

@@ -23,6 +23,8 @@ import { threads } from './threads/worker.ts';
 
 /** The part of `RUNNER_DRAIN_S` reserved for processes and databases, after the last requests are cut, in ms. */
 const RESERVE_MS = 3_000;
+/** How long requests of other hosts may take once those of clients have ended, in ms. */
+const FROM_HOSTS_MS = 1_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
 /** Disk space that the control plane needs to start, in MiB. */
@@ -67,7 +69,8 @@ export class Host {
     const bucket = this.#parts.bucket?.start();
     bucket?.catch(() => {});
     telemetry.start();
-    telemetry.keepOnly(apps.memories().map(({ id }) => id));
+    // With several hosts it may be of an app that another one has now.
+    if (this.config.RUNNER_ADDRESS === null) telemetry.keepOnly(apps.memories().map(({ id }) => id));
     await geo.look();
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
     const api = await this.#parts.api.listen(RUNNER_PORT, '127.0.0.1');
@@ -78,6 +81,9 @@ export class Host {
       ? await startCaddyProxy(caddy, front)
       : await this.#parts.edge.listen(RUNNER_EDGE_PORT, host);
     known.addresses = addresses(this.config, { api, edge });
+    const { RUNNER_ADDRESS } = this.config;
+    if (RUNNER_ADDRESS !== null)
+      await this.#parts.fromHosts!.listenHosts(RUNNER_ADDRESS.port, RUNNER_ADDRESS.host);
     rounds.startTicking();
     disk.start({ makeRoom: (enough) => this.#makeRoom(enough), onLook: () => storage.look() });
     const users = hasUsers ? apps.memories().map(({ id }) => this.#parts.users(id)) : null;
@@ -290,6 +296,9 @@ export class Host {
     // Caddy forwards the end of each request and WebSocket, and the edge's answers to new requests meanwhile.
     if (caddy) await caddy.stop();
     await Promise.all([edge.close(0), api.close(0)]);
+    // Last, so that requests for an app that has moved away reach its new home.
+    await this.#parts.fromHosts?.close(FROM_HOSTS_MS);
+    this.#parts.hosts?.close();
   }
 }
 

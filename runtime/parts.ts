@@ -10,6 +10,7 @@ import { makeBase } from './parts/base.ts';
 import { makeControl } from './parts/control.ts';
 import { makeDeploys } from './parts/deploys.ts';
 import { makeEdge } from './parts/edge.ts';
+import { makeHosts } from './parts/hosts.ts';
 import { makeMembership } from './parts/membership.ts';
 import { makeObservability } from './parts/observability.ts';
 
@@ -45,11 +46,23 @@ export function assemble(config: Config) {
   );
   const onFacts = () => outbox.notify();
   const observability = makeObservability(base, described);
+  const hosts = makeHosts(base, () => appParts.apps);
   const appParts = makeApps(base, observability, {
     edge: () => edgeParts.edge,
+    hosts,
+    leaving: hosts && {
+      self: hosts.homes.self,
+      endDeploys,
+      left: (id, to, hostname) => {
+        hosts.homes.moved(id, to);
+        return hosts.resolve(hostname)?.backend ?? hosts.app(id);
+      },
+      arrived,
+    },
     onFacts,
   });
   const { apps } = appParts;
+  if (hosts !== null) apps.onAdded = () => hosts.peers.announce();
   if (base.bucket) base.bucket.onBack = () => apps.bucketIsBack();
   const deploys = makeDeploys(base, observability, appParts, onFacts);
   const controlParts = makeControl(
@@ -58,6 +71,7 @@ export function assemble(config: Config) {
     appParts,
     deploys,
     outbox,
+    hosts,
     () => void rounds.reconcile(),
   );
   const { control, ui } = controlParts;
@@ -65,6 +79,7 @@ export function assemble(config: Config) {
     apps,
     control,
     ui,
+    hosts,
     failing,
     warnings,
     telemetry: observability.telemetry,
@@ -82,9 +97,10 @@ export function assemble(config: Config) {
   const membership = makeMembership(base, {
     apps,
     control,
-    unanswered: () => [],
+    unanswered: () => hosts?.peers.unanswered ?? [],
     reconcile: () => rounds.reconcile(),
   });
+  if (hosts !== null && membership !== null) hosts.askNow = () => membership.reportNow();
 
   /** About once a second. */
   function tick(): void {
@@ -106,6 +122,18 @@ export function assemble(config: Config) {
         error: reason(error),
       }),
     );
+  }
+
+  async function endDeploys(appId: string): Promise<void> {
+    await deploys.queue.interrupt(appId);
+  }
+
+  /** An app or a preview has come from another host. */
+  function arrived(appId: string): void {
+    observability.alerts.load(appId);
+    deploys.queue.interruptUnfinishedOf(appId);
+    if (apps.get(appId)?.preview) deploys.previews.arrived(appId);
+    else deploys.missed.arrived(appId);
   }
 
   /** Returns an app as alerts show it; null when it was deleted. */
@@ -141,6 +169,7 @@ export function assemble(config: Config) {
     ...controlParts,
     ...edgeParts,
     caddy,
+    hosts,
     outbox,
     rounds,
     membership,

@@ -18,6 +18,8 @@ export abstract class KnownApps {
   protected readonly hostNames: HostNames;
   protected readonly consumers = new QueueConsumers();
 
+  /** Called when an app was added. */
+  onAdded: () => void = () => {};
   readonly #paths: Layout;
 
   constructor(baseDomain: string, paths: Layout) {
@@ -34,6 +36,13 @@ export abstract class KnownApps {
   hostsOf(id: string): string[] {
     const app = this.apps.get(id);
     return app === undefined ? [] : this.hostNames.of(app.wanted);
+  }
+
+  /** Returns the fleet of an app; with a host name, that of the preview of the app which has it. */
+  fleetAt(id: string, previewHost: string | null): Fleet | undefined {
+    if (previewHost === null) return this.apps.get(id)?.fleet;
+    const fleet = this.resolve(previewHost);
+    return fleet && this.originOf(fleet.site) === id ? fleet : undefined;
   }
 
   get(id: string): Readonly<App> | undefined {

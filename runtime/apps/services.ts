@@ -11,8 +11,8 @@ import { CALL_HEADER, CALLING_HEADER } from '../edge/http/head/service-headers.t
 import type { Refusal } from '../edge/refusals.ts';
 import type { Call } from '../edge/target.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
-import type { Fleet } from '../fleets/life/fleet.ts';
 import type { Calls, ServiceAccess } from '../fleets/process/service-access.ts';
+import type { Hosts } from '../hosts/hosts.ts';
 import { makeTraversable } from '../isolation/rights.ts';
 import type { AppUsers } from '../isolation/users.ts';
 import type { KnownApps } from './known-apps.ts';
@@ -29,6 +29,8 @@ export interface ServicesOptions {
   baseDomain: string;
   gateway: () => Gateway;
   apps: () => KnownApps;
+  /** Null for the only host. */
+  hosts: Hosts | null;
 }
 
 /** An app that calls other apps. */
@@ -152,22 +154,26 @@ export class Services {
     return { kind: 'proxy', backend, limits, call: { ...to, ended } };
   }
 
-  /** Returns the fleet of a slug, if the app has the same owner as the calling app. */
-  #sibling(appId: string, slug: string): Fleet | null {
+  /** Returns the app of a slug at any host, if it has the same owner as the calling app. */
+  #sibling(appId: string, slug: string): Backend | null {
+    const { baseDomain, hosts } = this.#options;
     const apps = this.#options.apps();
-    const fleet = apps.resolve(`${slug}.${this.#options.baseDomain}`);
-    const wanted = fleet && apps.get(fleet.site)?.wanted;
+    const address = `${slug}.${baseDomain}`;
+    const fleet = apps.resolve(address);
+    const route = fleet === undefined ? hosts?.homes.resolve(address) : undefined;
+    const known = route ?? (fleet && apps.get(fleet.site)?.wanted);
     const owner = apps.get(appId)?.wanted.owner;
-    return wanted?.slug === slug && owner !== undefined && wanted.owner === owner ? fleet! : null;
+    if (known?.slug !== slug || owner === undefined || known.owner !== owner) return null;
+    return fleet ?? hosts!.called(known.id);
   }
 }
 
-/** Wraps a fleet so that refusals name its app: the caller has a binding, and sees no address. */
-function named(name: string, fleet: Fleet): Backend {
+/** Wraps a backend so that refusals name its app: the caller has a binding, and sees no address. */
+function named(name: string, backend: Backend): Backend {
   return {
-    site: fleet.site,
+    site: backend.site,
     admit: (): Admission => {
-      const admission = fleet.admit();
+      const admission = backend.admit();
       if (admission.kind !== 'refuse') return admission;
       return { ...admission, detail: `The service ${name}: ${admission.detail}` };
     },

@@ -30,6 +30,8 @@ export interface BucketOptions {
   removals: FolderRemovalQueries;
   /** Of a Cellar of several hosts, for the clusters of apps. */
   hosts?: ClusterHosts | undefined;
+  /** The id of this host; left out in a Cellar of one. */
+  self?: string | null;
 }
 
 export class Bucket {
@@ -66,7 +68,7 @@ export class Bucket {
       },
     });
     const store = smallObjects(options.place);
-    this.records = new AppRecords(options.records, store, () => this.ready());
+    this.records = new AppRecords(options.records, store, () => this.ready(), options.self);
     this.removals = new FolderRemovals(
       options.removals,
       () => this.ready(),

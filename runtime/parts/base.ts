@@ -52,6 +52,7 @@ export function makeBase(config: Config) {
     store,
     workerd,
     known,
+    clusterKey,
     /** Null without a bucket. */
     bucket:
       place &&
@@ -73,6 +74,7 @@ export function makeBase(config: Config) {
         paths,
         removals: store.folderRemovals,
         hosts: address === null ? undefined : { host: address.host, gate },
+        self: address === null ? null : store.snapshots.machine(),
       }),
     /** Whether this host, as one of several, may run apps in the bucket. */
     gate,

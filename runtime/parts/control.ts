@@ -8,6 +8,8 @@ import { pushes } from '../control/pushes.ts';
 import { LiveStreams } from '../control/routes/live-streams.ts';
 import { keptSecret } from '../disk/data-directory.ts';
 import { DomainChecks } from '../edge/domain-checks.ts';
+import { CallsElsewhere } from '../hosts/calls-elsewhere.ts';
+import type { Hosts } from '../hosts/hosts.ts';
 import { log } from '../log.ts';
 import { Mailer } from '../mail/mail.ts';
 import { LoopDelay } from '../resources/loop-delay.ts';
@@ -26,6 +28,7 @@ export function makeControl(
   appParts: AppParts,
   deploys: DeployParts,
   outbox: Outbox,
+  hosts: Hosts | null,
   onRestart: () => void,
 ) {
   const { config, paths, store, disk, known, secret, token, users, workerd } = base;
@@ -62,6 +65,7 @@ export function makeControl(
       streams: new LiveStreams(),
       controlPlane: () => ({ answers: control.answers, restarts: control.restarts }),
       outbox,
+      elsewhere: hosts && new CallsElsewhere(hosts),
       bucket: base.bucket,
       bucketPrices: bucketPrices(config),
       storageLimits: storage,

@@ -7,7 +7,8 @@ import { type Faults, MemoryStore } from '../../test/support/bucket/memory-store
 import { bucketSettings } from '../../test/support/bucket/settings.ts';
 import { Cellar } from '../../test/support/e2e/cellar.ts';
 import { descendants, eventually } from '../../test/support/e2e/processes.ts';
-import { type Fact, makeFacts } from './facts.ts';
+import { Clients } from './clients.ts';
+import { makeFacts } from './facts.ts';
 
 const WORDS = process.argv.slice(2).filter((word) => word !== '--lost');
 const ROUNDS = Number(WORDS[0] ?? 5);
@@ -17,10 +18,8 @@ const ONLY = WORDS[1]?.split(',');
 const LONGEST_LIFE_MS = 4_000;
 /** Longest time from the begin of a push, a deploy or a start until the loss, in ms. */
 const LONGEST_WORK_MS = { push: 400, deploy: 2_500, secret: 500, app: 200, start: 3_000, continue: 100 };
-/** Timeout for a start, and for each check after it, in ms. */
+/** Timeout for a start, in ms. */
 const RECOVERY_MS = 60_000;
-/** The same for messages and Workflows, which take their time, after the last loss. */
-const DELIVERED_MS = 120_000;
 /** Longest time between faults, and of one fault, in ms. */
 const CALM_MS = 4_000;
 const FAULT_MS = 1_500;
@@ -30,7 +29,6 @@ const FAULTS: Record<string, Faults> = {
   'answers 503': { isBusy: true },
   hangs: { hangs: true },
 };
-const LATE = ['queue', 'workflow'];
 
 const store = await new MemoryStore().start();
 const cellar = new Cellar({
@@ -39,47 +37,28 @@ const cellar = new Cellar({
   RUNNER_MAX_APPS_PER_USER: '100',
   RUNNER_CLUSTER_KEY: 'c'.repeat(64),
 });
-const counts = new Map<string, { acknowledged: number; failed: number; reason: string }>();
-/** Facts that a client is changing now. */
-const underWay = new Map<string, number>();
 const faults = new Map<string, number>();
-const problems: string[] = [];
 let isFaulty = false;
 let ending = false;
 
+let clients: Clients | null = null;
+
 try {
   await cellar.start();
-  const facts = await makeFacts(cellar);
-  const clients = [...Object.entries(facts).map(([name, fact]) => changeAgainAndAgain(name, fact)), spoil()];
-  const losses = await loseAgainAndAgain(facts);
+  clients = new Clients(await makeFacts(cellar));
+  const spoiling = spoil();
+  const losses = await loseAgainAndAgain(clients);
   ending = true;
-  await Promise.all(clients);
-  for (const name of LATE) await check(name, facts[name]!, 'at the end', DELIVERED_MS);
-  print(losses);
+  await Promise.all([clients.end(), spoiling]);
+  await clients.checkLate();
+  print(clients, losses);
 } finally {
   ending = true;
-  if (problems.length > 0) keepOutput();
+  if (clients === null || clients.problems.length > 0) keepOutput();
   await cellar[Symbol.asyncDispose]();
   await store[Symbol.asyncDispose]();
 }
-process.exit(problems.length === 0 ? 0 : 1);
-
-async function changeAgainAndAgain(name: string, fact: Fact): Promise<void> {
-  const count = { acknowledged: 0, failed: 0, reason: '' };
-  counts.set(name, count);
-  while (!ending) {
-    underWay.set(name, performance.now());
-    try {
-      await fact.change();
-      count.acknowledged++;
-    } catch (error) {
-      count.failed++;
-      count.reason = (error as Error).message;
-    }
-    underWay.delete(name);
-    await sleep(fact.pauseMs);
-  }
-}
+process.exit(clients?.problems.length === 0 ? 0 : 1);
 
 /** Makes the bucket faulty for some moments. */
 async function spoil(): Promise<void> {
@@ -96,9 +75,9 @@ async function spoil(): Promise<void> {
 }
 
 /** @returns the number of losses by moment */
-async function loseAgainAndAgain(facts: Record<string, Fact>): Promise<Map<string, number>> {
+async function loseAgainAndAgain(clients: Clients): Promise<Map<string, number>> {
   const during = (name: keyof typeof LONGEST_WORK_MS) => async () => {
-    await eventually(() => underWay.has(name), `a client begins: ${name}`);
+    await eventually(() => clients.underWay.has(name), `a client begins: ${name}`);
     await sleep(Math.random() * LONGEST_WORK_MS[name]);
   };
   const twice = (name: 'start' | 'continue', pattern: RegExp) => async () => {
@@ -125,16 +104,15 @@ async function loseAgainAndAgain(facts: Record<string, Fact>): Promise<Map<strin
     const when = `round ${round + 1} (${name})`;
     isFaulty = true;
     await sleep(Math.random() * LONGEST_LIFE_MS);
-    await moments[name]!().catch((error: Error) => problems.push(`${when}: ${error.message}`));
+    await moments[name]!().catch((error: Error) => clients.problems.push(`${when}: ${error.message}`));
     await lose();
     losses.set(name, losses.get(name)! + 1);
     const begun = performance.now();
-    await startAgain(when);
+    await startAgain(when, clients);
     const startedMs = performance.now() - begun;
     isFaulty = false;
     store.faults = {};
-    for (const [fact, each] of Object.entries(facts))
-      if (!LATE.includes(fact)) await check(fact, each, when, RECOVERY_MS);
+    await clients.check(when);
     const wholeMs = performance.now() - begun;
     console.log(
       `${new Date().toISOString()} ${when}: serves after ${Math.round(startedMs)} ms, whole after ${Math.round(wholeMs)} ms`,
@@ -163,7 +141,7 @@ function kill(pid: number): void {
 }
 
 /** Starts an empty host. One that does not find the bucket ends, and is started again, as a service manager does. */
-async function startAgain(when: string): Promise<void> {
+async function startAgain(when: string, { problems }: Clients): Promise<void> {
   const deadline = performance.now() + RECOVERY_MS;
   for (;;) {
     try {
@@ -177,38 +155,16 @@ async function startAgain(when: string): Promise<void> {
   }
 }
 
-/** Checks that all that was acknowledged is there. */
-async function check(name: string, fact: Fact, when: string, deadlineMs: number): Promise<void> {
-  let found = 'nothing answered';
-  const isWhole = async () => {
-    const missing = await fact.missing();
-    found = `${missing.length} are missing: ${missing.slice(0, 5).join('; ')}`;
-    return missing.length === 0;
-  };
-  const failed = (error: Error) => {
-    found = error.message;
-    return false;
-  };
-  await eventually(() => isWhole().catch(failed), name, deadlineMs).catch(() => {
-    problems.push(`${when}: ${name}: ${found}`);
-    console.log(`${new Date().toISOString()} ${problems.at(-1)}`);
-  });
-}
-
 function keepOutput(): void {
   const kept = `${cellar.directory}-kept.log`;
   writeFileSync(kept, cellar.output);
   console.log(`what the hosts printed is in ${kept}`);
 }
 
-function print(losses: Map<string, number>): void {
+function print(clients: Clients, losses: Map<string, number>): void {
   const listed = (counted: Iterable<[string, number]>) =>
     [...counted].map(([name, count]) => `${count} ${name}`).join(', ');
   console.log(`\nmachines lost: ${listed(losses)}`);
   console.log(`faults of the bucket: ${listed(faults)}`);
-  for (const [name, { acknowledged, failed, reason }] of counts)
-    console.log(
-      `${name}: ${acknowledged} acknowledged, ${failed} failed, the last one: ${reason.slice(0, 200)}`,
-    );
-  console.log(problems.length === 0 ? 'nothing is lost, nothing is stuck' : problems.join('\n'));
+  clients.print();
 }

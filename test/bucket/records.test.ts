@@ -231,6 +231,7 @@ test('a change during a write is written too, and what the bucket refuses is wri
     store.records,
     {
       etagOf: async () => null,
+      readTagged: () => Promise.reject(new Error('it is not read')),
       writeIf: async (_, bytes) => {
         if (isAway) throw new Error('away');
         writes.push(JSON.parse(bytes.toString('utf8')).deployedAt);

@@ -38,6 +38,8 @@ export class Fleet implements Backend {
   readonly #idling: IdleCheck;
   readonly #leasing: Leasing;
   readonly #admissions: Admissions;
+  /** Where its requests go once another host has taken the app. */
+  #movedTo: Backend | null = null;
   /** A queued restart. */
   #renewal: Promise<boolean> | null = null;
   /** Settles when the last requested start has ended, even one that still waits for its turn. */
@@ -112,7 +114,13 @@ export class Fleet implements Backend {
   }
 
   admit(): Admission {
+    if (this.#movedTo !== null) return this.#movedTo.admit();
     return this.#admissions.admit(this.#coming);
+  }
+
+  /** Sends requests that are held, and later ones, to the app's new home. Call it once the process here has ended for good. */
+  movedTo(home: Backend): void {
+    this.#movedTo = home;
   }
 
   /**
@@ -120,7 +128,7 @@ export class Fleet implements Backend {
    * @returns why requests would still be refused; null when they may come
    */
   async wake(): Promise<Refused | null> {
-    while (this.asleep) {
+    while (this.asleep && this.#movedTo === null) {
       const admitted = this.admit();
       if (admitted.kind === 'refuse') return admitted;
       if (admitted.kind === 'hold') await admitted.ready;

@@ -13,13 +13,25 @@ export const PROTO_HEADER = 'X-Cellar-Proto';
 export const CF_HEADER = 'X-Cellar-Cf';
 
 /** The client address in the records of such requests. */
-const ITSELF = '127.0.0.1';
+export const ITSELF = '127.0.0.1';
 
 const OWN = new Set(['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER]);
 
 /** Returns the headers for a process whose caller is another app's process, which is trusted to describe the client. */
 export function serviceHeaders(head: RequestHead, isSampled: boolean): ForwardedHeaders {
-  const { authority, headers, options } = head;
+  return describedHeaders(head, isSampled, OWN, ITSELF);
+}
+
+/**
+ * Returns the headers for a process, given by a caller that is trusted to describe the client.
+ * @param own names in lower case that are not passed on @param client the client's address
+ */
+export function describedHeaders(
+  { authority, headers, options }: RequestHead,
+  isSampled: boolean,
+  own: ReadonlySet<string>,
+  client: string,
+): ForwardedHeaders {
   const claims = new Map<string, string>();
   let passed = '';
   let cookies = '';
@@ -27,7 +39,7 @@ export function serviceHeaders(head: RequestHead, isSampled: boolean): Forwarded
     const name = headers[i]!.toLowerCase();
     const value = headers[i + 1]!;
     if (CLAIMED.has(name)) claims.set(name, value);
-    else if (OWN.has(name) || isHopByHop(name) || options?.has(name)) continue;
+    else if (own.has(name) || isHopByHop(name) || options?.has(name)) continue;
     else if (name === 'cookie') cookies = withCookie(cookies, value);
     else passed += `${headers[i]}: ${value}\r\n`;
   }
@@ -41,7 +53,7 @@ export function serviceHeaders(head: RequestHead, isSampled: boolean): Forwarded
     claims.get('traceparent'),
     isSampled,
     null,
-  ).identify(ITSELF);
+  ).identify(client);
 }
 
 const CLAIMED = new Set(['x-request-id', 'traceparent', PROTO_HEADER.toLowerCase(), CF_HEADER.toLowerCase()]);
