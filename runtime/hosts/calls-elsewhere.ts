@@ -5,16 +5,20 @@ import { HOP_COUNT, HOP_KEY, HOP_TO, PASSED } from '../edge/http/head/hosts-head
 import { reason } from '../log.ts';
 import { Refusal } from '../refusal.ts';
 import { clientLeft } from '../sockets/client-left.ts';
+import type { Hosts } from './hosts.ts';
 import type { Peer } from './peer.ts';
 import type { Elsewhere } from './remote-backend.ts';
 
 /** Between two hosts only. */
 const OF_CONNECTION = ['connection', 'keep-alive', 'host'];
 
-export class CallsElsewhere {
-  readonly #elsewhere: Elsewhere;
+/** Whether an app is at this host, and how this host learns of others. */
+export type AppsHere = Pick<Hosts, 'here' | 'askNow'>;
 
-  constructor(elsewhere: Elsewhere) {
+export class CallsElsewhere {
+  readonly #elsewhere: Elsewhere & AppsHere;
+
+  constructor(elsewhere: Elsewhere & AppsHere) {
     this.#elsewhere = elsewhere;
   }
 
@@ -23,9 +27,16 @@ export class CallsElsewhere {
    * @param appId of the app that it names @param home the id of a host that it names
    * @throws {Refusal} 503 when that host does not answer, or is unknown
    */
-  hostOf({ headers }: IncomingMessage, appId: string | null, home: string | null): Peer | null {
-    const { homes, peers } = this.#elsewhere;
+  async hostOf(
+    { headers }: IncomingMessage,
+    appId: string | null,
+    home: string | null,
+  ): Promise<Peer | null> {
+    const { homes, peers, here, askNow } = this.#elsewhere;
     if (headers[PASSED] !== undefined) return null;
+    // Another host may just have got a new app.
+    if (home === null && appId !== null && homes.get(appId) === undefined && !here(appId, null))
+      await askNow();
     const id = home ?? (appId === null ? null : (homes.elsewhere(appId)?.id ?? null));
     if (id === null || id === homes.self) return null;
     const peer = peers.get(id);
