@@ -15,6 +15,8 @@ export interface RequestContext {
   requestId: string;
   /** Time of the request, ISO 8601 with milliseconds. */
   at: string;
+  /** The host that an app which is created gets as its home. Left out: the one with most room. */
+  newHome?: string | undefined;
   /** Returns the Durable Object of one app. */
   app: (id: string) => DurableObjectStub<AppObject>;
   /** Keeps work running after the response. */

@@ -62,7 +62,10 @@ export function assemble(config: Config) {
     onFacts,
   });
   const { apps } = appParts;
-  if (hosts !== null) apps.onAdded = () => hosts.peers.announce();
+  if (hosts !== null) {
+    apps.onAdded = () => hosts.peers.announce();
+    apps.others = hosts;
+  }
   if (base.bucket) base.bucket.onBack = () => apps.bucketIsBack();
   const deploys = makeDeploys(base, observability, appParts, onFacts);
   const controlParts = makeControl(

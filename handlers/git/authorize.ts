@@ -113,7 +113,7 @@ async function createForPush(
     owner,
     quota: Number(env.RUNNER_MAX_APPS_PER_USER),
     storage: env.RUNNER_STORAGE,
-    home: await placeApp(env),
+    home: await placeApp({ env }),
     at,
   });
   // A concurrent push may have created it.

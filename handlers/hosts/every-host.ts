@@ -39,7 +39,10 @@ export async function askHosts<Answer>(
 }
 
 /** Returns the home of a new app: null in a Cellar of one host. */
-export async function placeApp(env: Env): Promise<string | null> {
+export async function placeApp({
+  env,
+  newHome,
+}: Pick<RequestContext, 'env' | 'newHome'>): Promise<string | null> {
   if (!env.HOST_ID) return null;
-  return (await hostsOf(env).place()) ?? env.HOST_ID;
+  return newHome ?? (await hostsOf(env).place()) ?? env.HOST_ID;
 }

@@ -23,6 +23,8 @@ import { type Heard, isSilent } from './silence.ts';
 const STALLED_MS = 10_000;
 /** The least time between two runs that move apps away from the same host, in ms. */
 const PAUSE_MS = 5_000;
+/** How long a report waits until silent hosts are recorded, in ms. The database may be away after the loss of a host. */
+const WRITE_MS = 1_000;
 
 /** The bindings of the object. */
 export interface HostsBindings extends Bindings {
@@ -53,6 +55,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
   #since = Date.now();
   #lastReport = Date.now();
   #rows: Promise<Map<string, HostRow>> | null = null;
+  #judging: Promise<void> | null = null;
 
   /**
    * Takes the report of a host. When it leaves, resolves after its apps have moved.
@@ -71,7 +74,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
       else this.#leaving.delete(report.id);
       const row = rows.get(report.id);
       if (row === undefined || differs(row, report)) await this.#write(rows, report);
-      await this.#findSilent(rows);
+      await within(WRITE_MS, this.#judge(rows));
       for (const id of rows.keys()) if (this.#mustMove(rows, id)) this.#moveAway(rows, id);
       if (report.leaves) await this.#moveAway(rows, report.id);
       return [...rows.values()].map((each) => this.#shown(each));
@@ -156,6 +159,18 @@ export class HostsObject extends DurableObject<HostsBindings> {
     });
   }
 
+  /** Never rejects: the next report tries again. */
+  #judge(rows: Map<string, HostRow>): Promise<void> {
+    this.#judging ??= this.#findSilent(rows)
+      .catch((error: unknown) =>
+        console.error(`silent hosts could not be recorded: ${(error as Error).message}`),
+      )
+      .finally(() => {
+        this.#judging = null;
+      });
+    return this.#judging;
+  }
+
   async #findSilent(rows: Map<string, HostRow>): Promise<void> {
     const ids = [...rows.values()].filter((row) => row.silent_since === null).map(({ id }) => id);
     const known = { now: Date.now(), since: this.#since, heard: this.#heard, ids };
@@ -223,6 +238,14 @@ export class HostsObject extends DurableObject<HostsBindings> {
     const { id, name, address, version } = row;
     return { id, name, address, version, state: this.#stateOf(row) };
   }
+}
+
+/** Resolves with `work`, or when the time is over. */
+async function within(ms: number, work: Promise<void>): Promise<void> {
+  const over = Promise.withResolvers<void>();
+  const timer = setTimeout(over.resolve, ms);
+  await Promise.race([work, over.promise]);
+  clearTimeout(timer);
 }
 
 function requireHost(rows: Map<string, HostRow>, id: string): HostRow {

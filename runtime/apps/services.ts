@@ -125,13 +125,13 @@ export class Services {
     if (queue === undefined) return NO_BINDING;
     const apps = this.#options.apps();
     const [consumer, another] = apps.consumersOf(callerId, queue);
-    const fleet = consumer === undefined ? undefined : apps.get(consumer)?.fleet;
-    if (fleet === undefined)
+    if (consumer === undefined)
       return refuse(404, 'queue_not_found', `No app of the same owner consumes the queue ${queue}.`);
     if (another !== undefined)
       return refuse(409, 'queue_ambiguous', `Several apps of the same owner consume the queue ${queue}.`);
+    const backend = apps.get(consumer)?.fleet ?? this.#options.hosts!.called(consumer);
     const to = { socketName: 'queues', lines: callLine({ queue }), endsItself: false };
-    return this.#call(caller, named(`that consumes ${queue}`, fleet), spans, to);
+    return this.#call(caller, named(`that consumes ${queue}`, backend), spans, to);
   }
 
   #call(caller: Caller, backend: Backend, { spanId, parentSpanId }: Spans, to: Omit<Call, 'ended'>): Target {

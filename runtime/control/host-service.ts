@@ -116,8 +116,8 @@ export function hostService(
       const query = new URLSearchParams(search);
       const home = query.get('home');
       query.delete('home');
-      const appId = found.namesApp ? words[0]! : null;
-      const host = (await options.elsewhere?.hostOf(request, appId, home)) ?? null;
+      const named = found.namesApp ? words[0]! : null;
+      const host = (await options.elsewhere?.hostOf(request, named, home)) ?? null;
       if (host !== null) {
         await options.elsewhere!.pass(host, request, response);
         return;

@@ -16,7 +16,8 @@ import {
   forwardedHeaders,
   requestHead,
 } from './http/head/headers.ts';
-import { HOP_SOCKET, hostsHeaders } from './http/head/hosts-headers.ts';
+import { HOP_SOCKET } from './http/head/hop-names.ts';
+import { hostsHeaders } from './http/head/hosts-headers.ts';
 import type { ForwardedHeaders } from './http/head/identified-lines.ts';
 import { Outgoing } from './http/head/outgoing.ts';
 import { serviceHeaders } from './http/head/service-headers.ts';

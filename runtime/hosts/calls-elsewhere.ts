@@ -1,25 +1,34 @@
 // HOST calls for apps of other hosts: passes each on, as it comes and without a copy in memory.
 import { type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
-import { HOP_COUNT, HOP_KEY, HOP_TO, PASSED } from '../edge/http/head/hosts-headers.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { HOP_COUNT, HOP_KEY, HOP_TO, PASSED } from '../edge/http/head/hop-names.ts';
+import type { Backend } from '../edge/upstream/backend.ts';
 import { reason } from '../log.ts';
 import { Refusal } from '../refusal.ts';
 import { clientLeft } from '../sockets/client-left.ts';
-import type { Hosts } from './hosts.ts';
 import type { Peer } from './peer.ts';
-import type { Elsewhere } from './remote-backend.ts';
+import { type Elsewhere, HOPS_MAX } from './remote-backend.ts';
 
 /** Between two hosts only. */
 const OF_CONNECTION = ['connection', 'keep-alive', 'host'];
 
-/** Whether an app is at this host, and how this host learns of others. */
-export type AppsHere = Pick<Hosts, 'here' | 'askNow'>;
+/** How long a call waits for an app that is on its way to this host, in ms. */
+const ARRIVAL_MS = 10_000;
+
+/** What calls need to know of the hosts. */
+interface Around extends Elsewhere {
+  /** Returns an app of this host. */
+  here: (appId: string, previewHost: null) => Backend | undefined;
+  /** Asks the control plane for routes now. Never rejects. */
+  askNow: () => Promise<void>;
+}
 
 export class CallsElsewhere {
-  readonly #elsewhere: Elsewhere & AppsHere;
+  readonly #around: Around;
 
-  constructor(elsewhere: Elsewhere & AppsHere) {
-    this.#elsewhere = elsewhere;
+  constructor(around: Around) {
+    this.#around = around;
   }
 
   /**
@@ -32,17 +41,35 @@ export class CallsElsewhere {
     appId: string | null,
     home: string | null,
   ): Promise<Peer | null> {
-    const { homes, peers, here, askNow } = this.#elsewhere;
-    if (headers[PASSED] !== undefined) return null;
-    // Another host may just have got a new app.
-    if (home === null && appId !== null && homes.get(appId) === undefined && !here(appId, null))
-      await askNow();
-    const id = home ?? (appId === null ? null : (homes.elsewhere(appId)?.id ?? null));
-    if (id === null || id === homes.self) return null;
+    const { homes, here } = this.#around;
+    const hops = Number(headers[PASSED] ?? 0);
+    if (home !== null) return hops > 0 ? null : this.#peer(home);
+    if (appId === null || here(appId, null) !== undefined) return null;
+    if (homes.get(appId) === undefined) await this.#around.askNow();
+    const route = homes.get(appId);
+    if (route === undefined) return null;
+    if (route.home === homes.self) {
+      await this.#arrival(appId);
+      return null;
+    }
+    if (hops >= HOPS_MAX) throw new Refusal(503, 'host_unavailable', 'the app is moving to another host');
+    return this.#peer(route.home);
+  }
+
+  #peer(id: string): Peer | null {
+    const { homes, peers } = this.#around;
+    if (id === homes.self) return null;
     const peer = peers.get(id);
     if (peer === undefined) throw new Refusal(503, 'host_unavailable', `there is no host ${id}`);
     if (peer.lost.aborted) throw noAnswer(peer);
     return peer;
+  }
+
+  /** Resolves when an app is here, or its time is over. */
+  async #arrival(appId: string): Promise<void> {
+    const { here, peers } = this.#around;
+    const late = sleep(ARRIVAL_MS, true, { ref: false });
+    while (here(appId, null) === undefined) if (await Promise.race([peers.changed, late])) return;
   }
 
   /** Passes a call on, and its answer back. @throws {Refusal} 503 when the host does not answer */
@@ -55,7 +82,12 @@ export class CallsElsewhere {
       ...peer.target,
       method: call.method,
       path: call.url,
-      headers: { ...headers, [HOP_KEY]: this.#elsewhere.key, [HOP_TO]: 'host', [HOP_COUNT]: '1' },
+      headers: {
+        ...headers,
+        [HOP_KEY]: this.#around.key,
+        [HOP_TO]: 'host',
+        [HOP_COUNT]: String(Number(call.headers[PASSED] ?? 0) + 1),
+      },
       agent: false,
       signal,
     });

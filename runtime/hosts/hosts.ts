@@ -67,6 +67,22 @@ export class Hosts implements Elsewhere {
     return this.#backend(appId, 'call');
   }
 
+  /** Whether an account has an app of that slug. */
+  hasApp(owner: string, slug: string): boolean {
+    const route = this.homes.resolve(`${slug}.${this.#baseDomain}`);
+    return route?.slug === slug && route.owner === owner;
+  }
+
+  /** Returns the ids of an account's apps that consume a queue at other hosts, as far as they have said. */
+  consumersOf(owner: string, queue: string): string[] {
+    return this.peers.consumersOf(owner, queue);
+  }
+
+  /** Returns the slug of an app. */
+  slugOf(appId: string): string | undefined {
+    return this.homes.get(appId)?.slug;
+  }
+
   /** Returns the backend that wakes an app at its home. */
   waking(appId: string): Backend {
     return this.#backend(appId, 'wake');

@@ -1,9 +1,12 @@
 // Another host, as this one reaches it: connections to its private gateway, and pings.
-import { request } from 'node:http';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import type { KnownHost } from '../../handlers/contract/host/hosts.ts';
-import { HOP_COUNT, HOP_KEY, HOP_TO } from '../edge/http/head/hosts-headers.ts';
+import { HOP_COUNT, HOP_KEY, HOP_TO, KNOWN_QUEUES } from '../edge/http/head/hop-names.ts';
 import { Upstream } from '../edge/upstream/upstream.ts';
 import { log } from '../log.ts';
+import { readAtMost } from '../sockets/read-at-most.ts';
+import { CONSUMED_QUEUES_BYTES, type ConsumedQueues } from './consumed-queues.ts';
 
 const PING_EVERY_MS = 2_000;
 const PING_DEADLINE_MS = 2_000;
@@ -21,6 +24,9 @@ export class Peer {
   readonly #target: { host: string; port: number };
   readonly #timer: NodeJS.Timeout;
   #upstream: Upstream;
+  /** Queues that its apps consume, as of its last answer. */
+  queues: readonly ConsumedQueues[] = [];
+  #knownQueues = '';
   #missed = 0;
   #pinging = false;
   #lost = new AbortController();
@@ -40,6 +46,7 @@ export class Peer {
     this.#target = targetOf(address);
     this.#upstream = new Upstream(this.#target);
     this.#timer = setInterval(() => void this.ping(), PING_EVERY_MS).unref();
+    void this.ping();
   }
 
   /** Its private gateway. */
@@ -97,17 +104,25 @@ export class Peer {
     this.#upstream.destroy();
   }
 
-  #answers(): Promise<boolean> {
-    const { promise, resolve } = Promise.withResolvers<boolean>();
+  async #answers(): Promise<boolean> {
     const signal = AbortSignal.timeout(PING_DEADLINE_MS);
-    const headers = { [HOP_KEY]: this.#key, [HOP_TO]: 'ping', [HOP_COUNT]: '1' };
-    request({ ...this.#target, headers, agent: false, signal }, (answer) => {
-      answer.on('error', () => {}).resume();
-      resolve(answer.statusCode === 200);
-    })
-      .on('error', () => resolve(false))
-      .end();
-    return promise;
+    const headers = {
+      [HOP_KEY]: this.#key,
+      [HOP_TO]: 'ping',
+      [HOP_COUNT]: '1',
+      [KNOWN_QUEUES]: this.#knownQueues,
+    };
+    try {
+      const sent = request({ ...this.#target, headers, agent: false, signal }).end();
+      const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+      const body = await readAtMost(answer, CONSUMED_QUEUES_BYTES);
+      if (answer.statusCode !== 200 || body === null) return false;
+      if (body.length > 0) this.queues = JSON.parse(body.toString('utf8'));
+      this.#knownQueues = String(answer.headers[KNOWN_QUEUES]);
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   #answered(): void {

@@ -28,6 +28,12 @@ export class Peers {
     );
   }
 
+  /** Returns the ids of an account's apps that consume a queue at other hosts, as far as they have said. */
+  consumersOf(owner: string, queue: string): string[] {
+    const apps = [...this.#peers.values()].flatMap(({ queues }) => queues);
+    return apps.filter((each) => each.owner === owner && each.queues.includes(queue)).map(({ app }) => app);
+  }
+
   /** Returns a host by its id; undefined for this one and for unknown ones. */
   get(id: string): Peer | undefined {
     return this.#peers.get(id);

@@ -1,5 +1,6 @@
 // Routes requests of the other hosts: to apps of this one, and to its HOST calls. Without the key there is nothing to see.
-import type { RequestHead, Target } from '../edge/gateway.ts';
+import { createHash } from 'node:crypto';
+import type { LocalAnswer, RequestHead, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
 import {
   HOP_APP,
@@ -8,12 +9,14 @@ import {
   HOP_KEY,
   HOP_SOCKET,
   HOP_TO,
-  type Hopping,
+  KNOWN_QUEUES,
   PASSED,
-} from '../edge/http/head/hosts-headers.ts';
+} from '../edge/http/head/hop-names.ts';
+import type { Hopping } from '../edge/http/head/hosts-headers.ts';
 import { CALL_HEADER } from '../edge/http/head/service-headers.ts';
 import type { Call } from '../edge/target.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
+import type { ConsumedQueues } from './consumed-queues.ts';
 import { keyCheck } from './hosts-key.ts';
 import { type Elsewhere, HOPS_MAX, RemoteBackend } from './remote-backend.ts';
 
@@ -26,13 +29,15 @@ export interface PrivateGatewayOptions extends Elsewhere {
   toApp: (head: RequestHead, appId: string, previewHost: string | null) => Target;
   /** Wakes an app of this host; does nothing for an unknown one. */
   wake: (appId: string) => Target;
+  /** Returns which apps of this host consume which queues, for the other hosts. */
+  queues: () => ConsumedQueues[];
   /** The server of HOST calls. */
   hostCalls: Backend;
 }
 
 /** Returns the function that routes the requests of other hosts. */
 export function privateGateway(options: PrivateGatewayOptions): (head: RequestHead) => Target {
-  const { homes, here, has, key, toApp, wake, hostCalls } = options;
+  const { homes, here, has, key, toApp, wake, queues, hostCalls } = options;
   const isKey = keyCheck(key);
 
   return (head) => {
@@ -42,12 +47,19 @@ export function privateGateway(options: PrivateGatewayOptions): (head: RequestHe
     if (!Number.isInteger(hops) || hops < 1 || hops > HOPS_MAX) return LOOP;
     const to = value(HOP_TO) as Hopping | undefined;
     const appId = value(HOP_APP) ?? '';
-    if (to === 'ping') return PONG;
-    if (to === 'host') return { kind: 'proxy', backend: hostCalls, call: PASSED_ON };
+    if (to === 'ping') return { kind: 'respond', respond: () => pong(value(KNOWN_QUEUES)) };
+    if (to === 'host') return { kind: 'proxy', backend: hostCalls, call: passedOn(hops) };
     if (to === 'wake') return wake(appId);
     if (to !== 'app' && to !== 'preview' && to !== 'call') return NOTHING;
     return at(head, to, appId, hops, Number(value(HOP_GENERATION)));
   };
+
+  /** Answers a ping, with what the other host does not know yet. @param known the digest of what it knows */
+  function pong(known: string | undefined): LocalAnswer {
+    const body = JSON.stringify(queues());
+    const digest = createHash('sha256').update(body).digest('hex');
+    return { status: 200, headers: { [KNOWN_QUEUES]: digest }, body: known === digest ? '' : body };
+  }
 
   /** Decides which host has the app. @param generation in the route of the host that sent the request */
   function at(head: RequestHead, to: Hopping, appId: string, hops: number, generation: number): Target {
@@ -93,9 +105,12 @@ function callOf({ headers }: RequestHead): Call {
   };
 }
 
-const PASSED_ON: Call = { socketName: null, lines: `${PASSED}: 1\r\n`, endsItself: false, ended: () => {} };
+/** Returns a HOST call, marked with how many hosts have passed it on. */
+function passedOn(hops: number): Call {
+  return { socketName: null, lines: `${PASSED}: ${hops}\r\n`, endsItself: false, ended: () => {} };
+}
+
 const NOTHING: Target = { kind: 'respond', respond: () => ({ status: 404, headers: {}, body: '' }) };
-const PONG: Target = { kind: 'respond', respond: () => ({ status: 200, headers: {}, body: '' }) };
 const LOOP: Target = {
   kind: 'respond',
   respond: () => ({

@@ -1,13 +1,7 @@
 // An app that another host runs, as a backend of the gateway.
 import type { KnownHost } from '../../handlers/contract/host/hosts.ts';
-import {
-  HOP_APP,
-  HOP_COUNT,
-  HOP_GENERATION,
-  HOP_KEY,
-  HOP_TO,
-  type Hopping,
-} from '../edge/http/head/hosts-headers.ts';
+import { HOP_APP, HOP_COUNT, HOP_GENERATION, HOP_KEY, HOP_TO } from '../edge/http/head/hop-names.ts';
+import type { Hopping } from '../edge/http/head/hosts-headers.ts';
 import type { Admission, Backend, Hop, Refused } from '../edge/upstream/backend.ts';
 import type { Homes } from './homes.ts';
 import type { Peer } from './peer.ts';

@@ -13,6 +13,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const handlers = (answer: string) => `
   import { DurableObject } from 'cloudflare:workers';
   export class AppObject extends DurableObject {}
+  export class HostsObject extends DurableObject {}
   export default { fetch: () => new Response('${answer}') };
 `;
 

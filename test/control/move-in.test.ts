@@ -18,6 +18,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const HANDLERS = `
   import { DurableObject } from 'cloudflare:workers';
   export class AppObject extends DurableObject {}
+  export class HostsObject extends DurableObject {}
   export default { fetch: () => new Response('yes') };
 `;
 const SCHEMA = `

@@ -2,6 +2,7 @@
 import type { HostCalls } from '../../contract/host/host-routes.ts';
 import { type CallContext, newAppCall, openCall } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
+import { homeOfUpload } from './upload-home.ts';
 
 /** Lifetime of an upload session in s, the same as on the host. */
 const SESSION_S = 3_600;
@@ -11,25 +12,28 @@ export const assetCalls = [
     method: 'POST',
     path: '/accounts/:account/workers/scripts/:script/assets-upload-session',
     answer: async (context, _body, app) => {
-      const given = { query: { owner: ownerOf(context), app: app?.id }, body: requireBody(context.request) };
+      const home = await homeOfUpload(context, app);
+      const query = { owner: ownerOf(context), app: app?.id, home };
+      const given = { query, body: requireBody(context.request) };
       const { session, buckets } = await context.host.call('POST /uploads/assets', {}, given);
-      return { jwt: sessionToken(session), buckets };
+      return { jwt: sessionToken({ session, home }), buckets };
     },
   }),
   openCall({
     method: 'POST',
     path: '/accounts/:account/workers/assets/upload',
     answer: async ({ host, request, url }) => {
-      const session = sessionOf(request.headers.get('authorization') ?? '');
+      const { session, home } = sessionOf(request.headers.get('authorization') ?? '');
       if (url.searchParams.get('base64') !== 'true')
         throw new CloudflareError(
           400,
           CODES.BAD_REQUEST,
           'Assets are taken in base64 here: say ?base64=true.',
         );
-      const given = { body: requireBody(request), contentType: request.headers.get('content-type') ?? '' };
+      const contentType = request.headers.get('content-type') ?? '';
+      const given = { query: { home }, body: requireBody(request), contentType };
       const { complete } = await host.call('POST /uploads/assets/:session', { session }, given);
-      return { jwt: complete ? sessionToken(session) : null };
+      return { jwt: complete ? sessionToken({ session, home }) : null };
     },
   }),
 ];
@@ -45,22 +49,42 @@ export function requireBody({ body }: Request): ReadableStream<Uint8Array> {
   return body;
 }
 
+/** A session of assets. */
+interface Session {
+  /** An unguessable id, which authorizes the upload. */
+  session: HostCalls['POST /uploads/assets']['answer']['session'];
+  /** The host that has it; undefined in a Cellar of one host. */
+  home: string | undefined;
+}
+
 /**
- * Returns a token for a session. Wrangler reads its expiry. The last part is the unguessable session id, which authorizes the
- * upload.
+ * Returns a token for a session. Wrangler reads its expiry. The last part is the id.
  */
-function sessionToken(session: HostCalls['POST /uploads/assets']['answer']['session']): string {
+function sessionToken({ session, home }: Session): string {
   const exp = Math.floor(Date.now() / 1000) + SESSION_S;
-  return [{ alg: 'none', typ: 'JWT' }, { exp }]
+  return [
+    { alg: 'none', typ: 'JWT' },
+    { exp, home },
+  ]
     .map((part) => base64Url(JSON.stringify(part)))
     .concat(session)
     .join('.');
 }
 
-function sessionOf(authorization: string): string {
-  const session = /^Bearer +[\w-]+\.[\w-]+\.([a-z2-7]{52})$/i.exec(authorization)?.[1];
-  if (session !== undefined) return session;
+function sessionOf(authorization: string): Session {
+  const [, payload = '', session] = /^Bearer +[\w-]+\.([\w-]+)\.([a-z2-7]{52})$/i.exec(authorization) ?? [];
+  if (session !== undefined) return { session, home: homeIn(payload) };
   throw new CloudflareError(401, CODES.AUTHENTICATION, 'This needs the token of a session of assets.');
+}
+
+/** Returns the host that a token names. Nothing else of it is trusted. */
+function homeIn(payload: string): string | undefined {
+  try {
+    const { home } = JSON.parse(atob(payload.replace(/-/g, '+').replace(/_/g, '/'))) as { home?: unknown };
+    return typeof home === 'string' ? home : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function base64Url(text: string): string {

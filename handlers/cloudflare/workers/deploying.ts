@@ -1,5 +1,6 @@
 // Deploys from Wrangler: waits for the end of a deploy, and reports why one failed.
 import * as z from 'zod';
+import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
 import { homeOf } from '../../../sqlite/control/hosts.ts';
 import { findAccount } from '../../../sqlite/control/people/accounts.ts';
 import { accountOf } from '../../access.ts';
@@ -11,6 +12,7 @@ import { validate } from '../../transports/validate.ts';
 import { type CallContext, run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 import { ownerOf, requireBody } from './assets.ts';
+import { homeOfUpload } from './upload-home.ts';
 
 /** Timeout and poll interval of a rollback, in ms. */
 const ROLLBACK_TIMEOUT_MS = 5 * 60_000;
@@ -67,7 +69,7 @@ export async function changeTriggers(
 /** Passes an uploaded version on to the host. @throws {Problem} `invalid_input` with what is wrong with it */
 export async function uploadVersion(
   context: CallContext,
-  app: string | undefined,
+  app: AppRow | null,
   author: string,
 ): Promise<Uploaded> {
   const { host, request } = context;
@@ -75,7 +77,7 @@ export async function uploadVersion(
     'POST /uploads/versions',
     {},
     {
-      query: { owner: ownerOf(context), app, author },
+      query: { owner: ownerOf(context), app: app?.id, author, home: await homeOfUpload(context, app) },
       body: requireBody(request),
       contentType: request.headers.get('content-type') ?? '',
     },

@@ -5,6 +5,7 @@ import type { DescribedRelease } from '../../contract/host/host-releases.ts';
 import { uuidOf } from '../../contract/id.ts';
 import { appCall, type CallContext, call, newAppCall, run, wholeList } from '../call.ts';
 import { authorOf, deployUpload, uploadVersion } from './deploying.ts';
+import { homeOfUpload } from './upload-home.ts';
 
 const SCRIPT = '/accounts/:account/workers/scripts/:script';
 const ENVIRONMENT = 'production';
@@ -65,9 +66,8 @@ export const scriptCalls = [
     path: SCRIPT,
     answer: async (context, _body, app) => {
       const author = await authorOf(context);
-      const uploaded = await uploadVersion(context, app?.id, author);
-      const { id } =
-        app ?? (await run(context, 'apps.create', { slug: context.words.script!, owner: context.account }));
+      const uploaded = await uploadVersion(context, app, author);
+      const { id } = app ?? (await createApp(context));
       const deploy = await deployUpload(context, id, uploaded, author);
       return {
         id: context.words.script,
@@ -215,4 +215,10 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
     ...outward.map(({ binding: name, ...rest }) => ({ name, ...rest })),
     ...(version_metadata === null ? [] : [{ type: 'version_metadata', name: version_metadata }]),
   ];
+}
+
+/** Creates the app where its upload is. */
+async function createApp(context: CallContext): Promise<{ id: string }> {
+  const newHome = await homeOfUpload(context, null);
+  return run({ ...context, newHome }, 'apps.create', { slug: context.words.script!, owner: context.account });
 }

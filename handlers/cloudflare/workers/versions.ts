@@ -79,7 +79,7 @@ export const versionCalls = [
     as: 'deploys.create',
     answer: async (context, _body, app) => {
       const author = await authorOf(context);
-      const { version, secrets } = await uploadVersion(context, app.id, author);
+      const { version, secrets } = await uploadVersion(context, app, author);
       await changeSecrets(context, app.id, secrets);
       const deployed = { id: app.id, deploy: version.id };
       const body = { owner: version.owner };

@@ -55,7 +55,7 @@ const create: Service<'apps.create'> = async (context, { slug, owner, storage })
     owner: owner ?? accountOf(context.actor),
     quota,
     storage: storage ?? context.env.RUNNER_STORAGE,
-    home: await placeApp(context.env),
+    home: await placeApp(context),
     at: context.at,
   });
   return toApp(unwrap(row), context.env);

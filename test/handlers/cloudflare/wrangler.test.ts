@@ -38,7 +38,7 @@ test('wrangler accepts the project, with all its bindings', (t) => {
 test('the bundle imports no Node module', async () => {
   const script = await bundleHandlers();
   const imports = [...script.matchAll(/^import .* from "([^"]+)"/gm)].map((match) => match[1]);
-  assert.deepEqual(imports, ['cloudflare:workers']);
+  assert.deepEqual([...new Set(imports)], ['cloudflare:workers']);
 });
 
 test('the Worker reads every variable of the project', () => {

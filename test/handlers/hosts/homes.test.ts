@@ -227,3 +227,20 @@ test('figures come from every host that answers', async () => {
   );
   assert.deepEqual(calls().sort(), ['GET /stats?home=a', 'GET /stats?home=b']);
 });
+
+test('the assets and the code of a new app go to the same host', async () => {
+  await join();
+  const { owner } = await control.create('shop');
+  const homes = new Set<string>();
+  for (let n = 0; n < 12; n++) {
+    calls();
+    const script = `/client/v4/accounts/${owner}/workers/scripts/new-${n}`;
+    await control.api('POST', `${script}/assets-upload-session`, { manifest: {} });
+    await control.api('PUT', script, 'code');
+    const sent = calls().filter((call) => call.includes('/uploads/'));
+    const [assets, code] = sent.map((call) => new URLSearchParams(call.split('?')[1]).get('home'));
+    assert.ok(assets !== null && assets === code, sent.join(' '));
+    homes.add(assets!);
+  }
+  assert.deepEqual([...homes].sort(), ['a', 'b'], 'names spread over the hosts');
+});

@@ -5,6 +5,7 @@ import { Gateway, type Target } from '../../../runtime/edge/gateway.ts';
 import type { RequestRecord } from '../../../runtime/edge/log/record.ts';
 import type { Backend } from '../../../runtime/edge/upstream/backend.ts';
 import { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
+import type { ConsumedQueues } from '../../../runtime/hosts/consumed-queues.ts';
 import { Homes } from '../../../runtime/hosts/homes.ts';
 import { Hosts } from '../../../runtime/hosts/hosts.ts';
 import { privateGateway } from '../../../runtime/hosts/private-gateway.ts';
@@ -27,6 +28,8 @@ export class TestHost {
   /** By id. */
   readonly apps = new Map<string, Backend>();
   readonly records: RequestRecord[] = [];
+  /** That its apps consume. */
+  queues: ConsumedQueues[] = [];
   readonly #hostCalls: Backend;
   readonly #holdTimeoutMs: number;
   /** Of the edge. */
@@ -87,11 +90,15 @@ export class TestHost {
           limits: { site: appId, clientRpm: 0, appRpm: 0 },
         }),
         wake: () => ({ kind: 'respond', respond: () => ({ status: 200, headers: {}, body: 'awake' }) }),
+        queues: () => this.queues,
         hostCalls: this.#hostCalls,
       }),
       holdTimeoutMs: this.#holdTimeoutMs,
     });
-    gateway.onEnd((record) => this.records.push(record));
+    gateway.onEnd((record) => {
+      // The others are pings.
+      if (record.site !== '') this.records.push(record);
+    });
     return gateway;
   }
 

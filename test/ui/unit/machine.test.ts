@@ -43,6 +43,7 @@ const stats = (changes: Partial<HostStats> | null): Stats => ({
   domains: 0,
   deploys: { total: 0, unfinished: 0 },
   host: changes === null ? null : host(changes),
+  other_hosts: [],
 });
 
 test('the parts of the bar add up to the used memory, and the bar shows the threshold', () => {

@@ -2,6 +2,7 @@
 // the host may set.
 import { isHopByHop, withCookie } from './fields.ts';
 import type { RequestHead } from './head.ts';
+import { HOP_NAMES } from './hop-names.ts';
 import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
 
 /** Names the binding by which an app calls another. Written by the calling app's workerd. */
@@ -15,21 +16,20 @@ export const CF_HEADER = 'X-Cellar-Cf';
 /** The client address in the records of such requests. */
 export const ITSELF = '127.0.0.1';
 
-const OWN = new Set(['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER]);
+const OWN = new Set(['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER, ...HOP_NAMES]);
 
 /** Returns the headers for a process whose caller is another app's process, which is trusted to describe the client. */
 export function serviceHeaders(head: RequestHead, isSampled: boolean): ForwardedHeaders {
-  return describedHeaders(head, isSampled, OWN, ITSELF);
+  return describedHeaders(head, isSampled, ITSELF);
 }
 
 /**
  * Returns the headers for a process, given by a caller that is trusted to describe the client.
- * @param own names in lower case that are not passed on @param client the client's address
+ * @param client the client's address
  */
 export function describedHeaders(
   { authority, headers, options }: RequestHead,
   isSampled: boolean,
-  own: ReadonlySet<string>,
   client: string,
 ): ForwardedHeaders {
   const claims = new Map<string, string>();
@@ -39,7 +39,7 @@ export function describedHeaders(
     const name = headers[i]!.toLowerCase();
     const value = headers[i + 1]!;
     if (CLAIMED.has(name)) claims.set(name, value);
-    else if (own.has(name) || isHopByHop(name) || options?.has(name)) continue;
+    else if (OWN.has(name) || isHopByHop(name) || options?.has(name)) continue;
     else if (name === 'cookie') cookies = withCookie(cookies, value);
     else passed += `${headers[i]}: ${value}\r\n`;
   }
