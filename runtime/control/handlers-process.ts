@@ -94,6 +94,8 @@ export class HandlersProcess {
     // All that it has acknowledged is on the disk, or in the bucket.
     cell?.kill();
     await cell?.exited;
+    // Other hosts need not wait for it to expire.
+    if (cell !== null) await this.#options.cluster?.removeLeases();
   }
 
   async #replace({ script, hostSocket, variables }: Handlers): Promise<void> {
