@@ -1,4 +1,5 @@
 // The other hosts and their apps, as the parts of this host use them.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppRoute } from '../../handlers/contract/host/hosts.ts';
 import type { Hopping } from '../edge/http/head/hosts-headers.ts';
 import type { Admission, Backend, Refused } from '../edge/upstream/backend.ts';
@@ -99,11 +100,19 @@ export class Hosts implements Elsewhere {
       admit: (): Admission => {
         const found = this.resolve(host);
         if (found !== null) return found.backend.admit();
-        const asking = hasAsked ? null : this.#ask();
+        if (hasAsked) return refusal;
         hasAsked = true;
-        return asking === null ? refusal : { kind: 'hold', ready: asking };
+        return { kind: 'hold', ready: this.ask() };
       },
     };
+  }
+
+  /** Asks the control plane for routes, for all who want to know, and at most twice a second. Never rejects. */
+  ask(): Promise<void> {
+    this.#asking ??= this.#askInTime().finally(() => {
+      this.#asking = null;
+    });
+    return this.#asking;
   }
 
   /** Destroys all connections to other hosts. */
@@ -115,15 +124,10 @@ export class Hosts implements Elsewhere {
     return new RemoteBackend(this, appId, to, () => this.here(appId, previewHost), 0);
   }
 
-  /** Asks at most twice a second, for all who want to know; null when the last answer is younger. */
-  #ask(): Promise<void> | null {
-    if (this.#asking !== null) return this.#asking;
-    const now = performance.now();
-    if (now - this.#askedAt < ASK_EVERY_MS) return null;
-    this.#askedAt = now;
-    this.#asking = this.askNow().finally(() => {
-      this.#asking = null;
-    });
-    return this.#asking;
+  async #askInTime(): Promise<void> {
+    const wait = this.#askedAt + ASK_EVERY_MS - performance.now();
+    if (wait > 0) await sleep(wait, undefined, { ref: false });
+    this.#askedAt = performance.now();
+    await this.askNow();
   }
 }
