@@ -23,6 +23,8 @@ import { threads } from './threads/worker.ts';
 
 /** The part of `RUNNER_DRAIN_S` reserved for processes and databases, after the last requests are cut, in ms. */
 const RESERVE_MS = 3_000;
+/** How long requests of other hosts may take once those of clients have ended, in ms. */
+const FROM_HOSTS_MS = 1_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
 /** Disk space that the control plane needs to start, in MiB. */
@@ -61,13 +63,14 @@ export class Host {
    */
   async start(): Promise<Addresses> {
     const { apps, buckets, caddy, disk, geo, hasUsers, known, missed, outbox, paths, previews } = this.#parts;
-    const { queue, rounds, snapshots, storage, telemetry, isolation } = this.#parts;
+    const { membership, queue, rounds, snapshots, storage, telemetry, isolation } = this.#parts;
     queue.interruptUnfinished();
     // Apps start meanwhile.
     const bucket = this.#parts.bucket?.start();
     bucket?.catch(() => {});
     telemetry.start();
-    telemetry.keepOnly(apps.memories().map(({ id }) => id));
+    // With several hosts it may be of an app that another one has now.
+    if (this.config.RUNNER_ADDRESS === null) telemetry.keepOnly(apps.memories().map(({ id }) => id));
     await geo.look();
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
     const api = await this.#parts.api.listen(RUNNER_PORT, '127.0.0.1');
@@ -78,6 +81,9 @@ export class Host {
       ? await startCaddyProxy(caddy, front)
       : await this.#parts.edge.listen(RUNNER_EDGE_PORT, host);
     known.addresses = addresses(this.config, { api, edge });
+    const { RUNNER_ADDRESS } = this.config;
+    if (RUNNER_ADDRESS !== null)
+      await this.#parts.fromHosts!.listenHosts(RUNNER_ADDRESS.port, RUNNER_ADDRESS.host);
     rounds.startTicking();
     disk.start({ makeRoom: (enough) => this.#makeRoom(enough), onLook: () => storage.look() });
     const users = hasUsers ? apps.memories().map(({ id }) => this.#parts.users(id)) : null;
@@ -93,19 +99,30 @@ export class Host {
         log('error', 'the bucket proxy does not start; it is tried again', { error: reason(error) }),
       );
     await apps.resume(false);
+    const deployMissed = () => {
+      missed.start();
+      previews.start();
+    };
     // Not awaited: they wait for the bucket, and nothing else does.
-    void apps.resume(true).then(() => rounds.storeReleases());
+    const resumeInBucket = () => void apps.resume(true).then(() => rounds.storeReleases());
+    if (membership === null) resumeInBucket();
     await bucket;
     if (this.#closed) return known.addresses;
-    missed.start();
-    previews.start();
+    if (membership === null) deployMissed();
     await this.#startControl();
     // By now the disk has space.
     if (!isWritten) this.#writeAddress(api);
     if (this.#closed) return known.addresses;
+    await membership?.join();
     outbox.open();
     await rounds.start();
     if (this.#closed) return known.addresses;
+    if (membership !== null) {
+      // Only now it is known which apps have other homes.
+      membership.admitApps();
+      deployMissed();
+      resumeInBucket();
+    }
     void snapshots.start();
     telemetry.startCopies();
     return known.addresses;
@@ -206,6 +223,7 @@ export class Host {
       geo,
       loopDelay,
       mailer,
+      membership,
       missed,
       moves,
       outbox,
@@ -222,6 +240,7 @@ export class Host {
       unstored,
       isolation,
     } = this.#parts;
+    const from = performance.now();
     const closing = new Shutdown();
     // Before the port is free: another server on it would get the command line's token.
     await closing.step('address', () => rmSync(paths.address, { force: true }));
@@ -237,7 +256,10 @@ export class Host {
       closing.step('unstored releases', () => unstored.stop()),
     ];
     geo.close();
-    await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));
+    // Everything serves meanwhile.
+    await closing.step('hosts', () => membership?.leave(limitMs / 2));
+    const leftMs = limitMs - (performance.now() - from);
+    await closing.step('edge', () => this.#drain(Math.max(leftMs / 2, leftMs - RESERVE_MS)));
     await closing.step('control UI', () => ui?.close());
     await closing.step('access log', () => accessLog.close());
     await closing.step('apps', () => apps.close());
@@ -274,6 +296,9 @@ export class Host {
     // Caddy forwards the end of each request and WebSocket, and the edge's answers to new requests meanwhile.
     if (caddy) await caddy.stop();
     await Promise.all([edge.close(0), api.close(0)]);
+    // Last, so that requests for an app that has moved away reach its new home.
+    await this.#parts.fromHosts?.close(FROM_HOSTS_MS);
+    this.#parts.hosts?.close();
   }
 }
 

@@ -10,6 +10,8 @@ import { makeBase } from './parts/base.ts';
 import { makeControl } from './parts/control.ts';
 import { makeDeploys } from './parts/deploys.ts';
 import { makeEdge } from './parts/edge.ts';
+import { makeHosts } from './parts/hosts.ts';
+import { makeMembership } from './parts/membership.ts';
 import { makeObservability } from './parts/observability.ts';
 
 const HOUR_MS = 3_600_000;
@@ -44,11 +46,26 @@ export function assemble(config: Config) {
   );
   const onFacts = () => outbox.notify();
   const observability = makeObservability(base, described);
+  const hosts = makeHosts(base, () => appParts.apps);
   const appParts = makeApps(base, observability, {
     edge: () => edgeParts.edge,
+    hosts,
+    leaving: hosts && {
+      self: hosts.homes.self,
+      endDeploys,
+      left: (id, to, hostname) => {
+        hosts.homes.moved(id, to);
+        return hosts.resolve(hostname)?.backend ?? hosts.app(id);
+      },
+      arrived,
+    },
     onFacts,
   });
   const { apps } = appParts;
+  if (hosts !== null) {
+    apps.onAdded = () => hosts.peers.announce();
+    apps.others = hosts;
+  }
   if (base.bucket) base.bucket.onBack = () => apps.bucketIsBack();
   const deploys = makeDeploys(base, observability, appParts, onFacts);
   const controlParts = makeControl(
@@ -57,6 +74,7 @@ export function assemble(config: Config) {
     appParts,
     deploys,
     outbox,
+    hosts,
     () => void rounds.reconcile(),
   );
   const { control, ui } = controlParts;
@@ -64,6 +82,7 @@ export function assemble(config: Config) {
     apps,
     control,
     ui,
+    hosts,
     failing,
     warnings,
     telemetry: observability.telemetry,
@@ -77,6 +96,14 @@ export function assemble(config: Config) {
     sweep: () => apps.sweep(config.RUNNER_SLEEP_AFTER_H * HOUR_MS),
     sweepEveryMs: config.RUNNER_SLEEP_AFTER_H === 0 ? null : config.RUNNER_SLEEP_SWEEP_S * 1000,
   });
+
+  const membership = makeMembership(base, {
+    apps,
+    control,
+    unanswered: () => hosts?.peers.unanswered ?? [],
+    reconcile: () => rounds.reconcile(),
+  });
+  if (hosts !== null && membership !== null) hosts.askNow = () => membership.reportNow();
 
   /** About once a second. */
   function tick(): void {
@@ -98,6 +125,18 @@ export function assemble(config: Config) {
         error: reason(error),
       }),
     );
+  }
+
+  async function endDeploys(appId: string): Promise<void> {
+    await deploys.queue.interrupt(appId);
+  }
+
+  /** An app or a preview has come from another host. */
+  function arrived(appId: string): void {
+    observability.alerts.load(appId);
+    deploys.queue.interruptUnfinishedOf(appId);
+    if (apps.get(appId)?.preview) deploys.previews.arrived(appId);
+    else deploys.missed.arrived(appId);
   }
 
   /** Returns an app as alerts show it; null when it was deleted. */
@@ -133,7 +172,9 @@ export function assemble(config: Config) {
     ...controlParts,
     ...edgeParts,
     caddy,
+    hosts,
     outbox,
     rounds,
+    membership,
   };
 }

@@ -4,15 +4,23 @@ import type { Addresses } from './addresses.ts';
 import { type Config, isLocal } from './config.ts';
 import { machineNames } from './isolation/names.ts';
 
-const VERSION: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version;
+export const VERSION: string = JSON.parse(
+  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+).version;
 
-/** The control plane's, by name. @param token the runner token */
+/**
+ * The control plane's, by name.
+ * @param token the runner token
+ * @param hostId the id of this host; empty for the only host
+ */
 export function controlVariables(
   config: Config,
   addresses: Addresses,
   token: string,
+  hostId = '',
 ): Record<string, string> {
   return {
+    HOST_ID: hostId,
     ...shared(config, addresses, token),
     BASE_DOMAIN: config.RUNNER_BASE_DOMAIN,
     DOMAIN_PROOF: config.RUNNER_DOMAIN_PROOF || (isLocal(config.RUNNER_BASE_DOMAIN) ? 'off' : 'on'),

@@ -124,6 +124,17 @@ export class Alerts {
   /** Deletes the alerts of a deleted app. */
   deleteOfApp(appId: string): void {
     this.#options.store.alerts.deleteOfApp(appId);
+    this.forget(appId);
+  }
+
+  /** Reads the alerts of an app that has come from another host. */
+  load(appId: string): void {
+    this.forget(appId);
+    for (const alert of this.#options.store.alerts.all()) if (alert.app_id === appId) this.#remember(alert);
+  }
+
+  /** Forgets the alerts of an app whose rows are gone. */
+  forget(appId: string): void {
     for (const { id } of this.list(appId)) this.#byId.delete(id);
     this.#byApp.delete(appId);
   }

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Release } from '../../bundler/release.ts';
 import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-calls.ts';
+import type { AppRecord } from '../../sqlite/host/app-records.ts';
 import type { AppRow } from '../../sqlite/host/apps.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
@@ -12,11 +13,14 @@ import type { AppCode } from '../bucket/code/app-code.ts';
 import { learnDueTimes } from '../bucket/records/due-times.ts';
 import { removeTree } from '../disk/remove.ts';
 import { KEPT_MS, moveToTrash } from '../disk/trash.ts';
+import type { Backend } from '../edge/upstream/backend.ts';
 import type { LeasedCell, LeaseOptions } from '../fleets/admission/leasing.ts';
+import { AT_WORK_MS } from '../fleets/due/due.ts';
 import type { FleetUsage } from '../fleets/life/fleet.ts';
 import { createRepository } from '../git/repository.ts';
 import { type Level, log, logRarely, reason } from '../log.ts';
 import { endProcessesOf } from '../processes/orphaned-processes.ts';
+import { SerialQueues } from '../queues/serial-queue.ts';
 import { Refusal } from '../refusal.ts';
 import { App, type MakeLiveSteps } from './app.ts';
 import { type FleetsOptions, fleetOf } from './fleet-of-app.ts';
@@ -48,11 +52,30 @@ const ON_THIS_MACHINE = { cluster: null, code: null };
 /** The wanted state is older than one that the host has already seen. */
 export class StaleGeneration extends Error {}
 
+/** What `Apps` needs where several hosts serve the same apps. */
+export interface AppHosts {
+  /** The id of this host. */
+  self: string;
+  /** Ends the deploys of an app that leaves, and resolves when none runs. Its next home makes them again. */
+  endDeploys: (id: string) => Promise<void>;
+  /**
+   * Called at once when an app or a preview has left for the host `to`. Returns where its requests go from now on.
+   * @param hostname one of its own
+   */
+  left: (id: string, to: string, hostname: string) => Backend;
+  /** Called when nothing of an app that has left runs here any more. */
+  ended: (id: string) => void;
+  /** Called when an app or a preview has come from another host, before it gets requests. */
+  arrived: (id: string) => void;
+}
+
 /** What `Apps` needs of the rest of the host. */
 export interface AppsOptions extends FleetsOptions {
   store: HostStore;
   /** Null without a bucket. */
   bucket: Bucket | null;
+  /** Left out in a Cellar of one host. */
+  hosts?: AppHosts | null;
   baseDomain: string;
   /** Sends a message about an app to its owner. */
   say: (id: string, level: Level, words: string) => void;
@@ -71,6 +94,10 @@ export class Apps extends KnownApps {
   readonly #options: AppsOptions;
   readonly #activity: StoredActivity;
   readonly #closing = new AbortController();
+  /** Apps that are taken from other hosts. */
+  readonly #arrivals = new SerialQueues();
+  /** Apps that have left for another host since this one started. */
+  readonly #left = new Set<string>();
 
   /** Restores the apps from the database. All accept requests from now on; a request starts an app that ran before. */
   constructor(options: AppsOptions) {
@@ -191,11 +218,12 @@ export class Apps extends KnownApps {
    * Records and applies the whole wanted state of an app. Idempotent.
    * @returns the state that was reached; a failed start is in `last_error`
    * @throws {StaleGeneration} when a newer state is known, or the app was deleted
+   * @throws {Refusal} when another host is the app's home, and when its record cannot be read
    */
   async apply(wanted: WantedApp): Promise<ObservedApp> {
     const { store, paths } = this.#options;
-    if (store.apps.isDeleted(wanted.id)) throw stale(wanted);
-    this.#requireFresh(wanted);
+    this.#requireNewest(wanted);
+    await this.#takeIfElsewhere(wanted);
     // Before the first await, so that concurrent calls see it.
     const known = this.apps.get(wanted.id)?.wanted;
     // Only a move changes where an app is, and the control plane learns of it later.
@@ -391,14 +419,177 @@ export class Apps extends KnownApps {
     await app.inTurn(() => app.fleet.replaceStorage(replace));
   }
 
-  /** Loads what a start of an app of another host would need. Does nothing for an app of this host. */
-  async prepare(_id: string): Promise<void> {
-    throw new Error('not built yet');
+  /**
+   * Loads what a start of an app of another host would need. Does nothing for an app of this host.
+   * @throws {Refusal} when the bucket has no record of the app; {Error} when it does not answer
+   */
+  async prepare(id: string): Promise<void> {
+    if (this.apps.has(id)) return;
+    const record = await this.#bucketOf(id).records.read(id);
+    if (record === null)
+      throw new Refusal(409, 'app_immovable', 'The app cannot move: the bucket has no record of it');
+    if (record.liveDeployId !== null)
+      await this.#placeInBucket(id, () => false).code.releases.load(record.liveDeployId);
   }
 
-  /** Ends an app, whose home is the host `to` now, and forgets it. Requests that wait go to that host. */
-  async handOver(_id: string, _to: string): Promise<void> {
-    throw new Error('not built yet');
+  /**
+   * Ends an app, whose home is the host `to` now, and forgets it with its previews. Requests that wait go to that host. Does
+   * nothing for an unknown app.
+   * @throws {Refusal} for an app that cannot leave, and while it moves; {Error} when the bucket does not answer. Then it stays
+   */
+  async handOver(id: string, to: string): Promise<void> {
+    const app = this.apps.get(id);
+    if (app === undefined) return;
+    const { hosts } = this.#options;
+    if (hosts == null || to === hosts.self)
+      throw new Refusal(409, 'transition_conflict', 'The app is not handed over to the host that has it');
+    if (app.cluster === null)
+      throw new Refusal(409, 'app_immovable', 'The app cannot leave this host: its data is on its disk');
+    await app.changes.closed(async () => {
+      for (const each of this.#family(id)) await this.#finishStoring(this.#require(each));
+      await this.#depart(app, hosts, to);
+    });
+    log('info', 'an app was handed over to another host', { app: app.wanted.slug, host: to });
+  }
+
+  /** Stores what only this host's disk has. @throws {Error} when the bucket does not take it */
+  async #finishStoring({ id, cluster, code }: App): Promise<void> {
+    await code?.repository.settled();
+    await cluster?.finishImport();
+    await this.#options.buckets.moveIn(id);
+  }
+
+  /**
+   * Ends and forgets an app and its previews.
+   * @param to the host that gets its requests; null: they are refused
+   * @throws {Error} as `#leave` does. Then it goes on
+   */
+  async #depart(app: App, hosts: AppHosts, to: string | null): Promise<void> {
+    const family = this.#family(app.id).map((each) => this.#require(each));
+    for (const { id } of family) await hosts.endDeploys(id);
+    for (const { report } of family) report.isSilent = true;
+    const next = ({ id, wanted: { slug } }: App) =>
+      to === null ? null : hosts.left(id, to, `${slug}.${this.#options.baseDomain}`);
+    try {
+      await this.#withoutProcesses(family, () => this.#leave(family, next));
+    } finally {
+      for (const { report } of family) report.isSilent = false;
+    }
+    for (const each of family) await this.#tidyAfter(each, hosts);
+  }
+
+  /**
+   * Forgets apps whose processes have ended, the parent of the others first.
+   * @param next returns where the requests of each go
+   * @throws {Error} when their records or the forgetting cannot be stored. Then nothing is forgotten
+   */
+  async #leave(family: App[], next: (app: App) => Backend | null): Promise<void> {
+    const { store } = this.#options;
+    const { records } = this.#bucketOf(family[0]!.id);
+    // A deleted preview may have gone meanwhile.
+    const leaving = family.filter((each) => this.#isKnown(each));
+    // Otherwise the next process would wait for the lease to expire.
+    await Promise.all(leaving.map(({ cluster }) => cluster?.removeLeases()));
+    for (const { id } of leaving) await records.leave(id);
+    if (!this.#isKnown(family[0]!)) throw new Error('the app was deleted meanwhile');
+    const [parent, ...previews] = leaving.map(({ id }) => id);
+    store.transaction(() => store.records.forget(parent!, previews));
+    for (const each of leaving) {
+      const { id } = each;
+      this.#left.add(id);
+      this.#activity.forget(id);
+      this.hostNames.remove(each);
+      this.consumers.set(id, []);
+      this.apps.delete(id);
+      const backend = next(each);
+      if (backend !== null) each.fleet.movedTo(backend);
+      // Not awaited: it ends after the operation that runs this.
+      each.fleet.close('the app has moved to another host').catch(() => {});
+    }
+  }
+
+  /** Ends what is left of an app that has left, and removes its files, except the cache of its code. */
+  async #tidyAfter({ id, fleet }: App, hosts: AppHosts): Promise<void> {
+    const { paths, buckets, outward, users } = this.#options;
+    await fleet.close();
+    // Those that were asked for meanwhile.
+    await hosts.endDeploys(id);
+    await buckets.forget(id);
+    await outward.forget(id);
+    const { cell } = users(id);
+    if (cell !== null) await endProcessesOf(cell);
+    hosts.ended(id);
+    for (const path of [paths.run(id), paths.data(id)]) await removeTree(path);
+  }
+
+  /**
+   * Takes an app from the bucket, if another host was its home and this one is now.
+   * @throws {Refusal} when another host is its home, or the bucket does not answer
+   */
+  async #takeIfElsewhere(wanted: WantedApp): Promise<void> {
+    const { hosts, bucket } = this.#options;
+    if (hosts == null || wanted.home === undefined) return;
+    if (wanted.home !== hosts.self)
+      throw new Refusal(409, 'transition_conflict', `the home of app ${wanted.id} is host ${wanted.home}`);
+    if (bucket === null || wanted.storage !== 'bucket') return;
+    const known = this.apps.get(wanted.id);
+    if (known !== undefined && wanted.generation <= known.wanted.generation) return;
+    await this.#arrivals
+      .run(wanted.id, () => this.#take(wanted, hosts, bucket))
+      .catch((error: unknown) => {
+        if (error instanceof Refusal || error instanceof StaleGeneration) throw error;
+        throw new Refusal(503, 'host_unavailable', `the app cannot be taken over: ${reason(error)}`);
+      });
+    this.#requireNewest(wanted);
+  }
+
+  async #take(wanted: WantedApp, hosts: AppHosts, bucket: Bucket): Promise<void> {
+    const known = this.apps.get(wanted.id);
+    if (known !== undefined) {
+      if (!(await bucket.records.isElsewhere(wanted.id))) return;
+      // What this host has of it is older.
+      await known.changes.closed(() => this.#depart(known, hosts, null));
+    }
+    const records = await bucket.records.take(wanted);
+    if (records === null) return;
+    this.#requireNewest(wanted);
+    this.#options.store.transaction(() => this.#options.store.records.takeOne(records));
+    for (const record of records) this.#arrive(record, wanted, hosts);
+    log('info', 'an app has come from another host', { app: wanted.slug });
+  }
+
+  #arrive(record: AppRecord, parent: WantedApp, hosts: AppHosts): void {
+    const { id } = record.wanted;
+    const { liveDeployId, deployedAt, asleepSince, wokeAt } = record;
+    const app = record.preview === null ? this.#open(parent) : this.#openPreview(parent, record.preview);
+    this.#left.delete(id);
+    if (record.preview === null) this.consumers.set(id, record.consumes);
+    const sleep = { asleepSince, wokeAt };
+    app.restore({ liveDeployId, deployedAt, sleep, rest: { dueAt: null }, heldFor: undefined });
+    hosts.arrived(id);
+    if (liveDeployId === null || app.fleet.state !== 'idle') return void this.#learnDue(app);
+    if (record.preview === null && !Number.isFinite(this.#options.idleMs)) void app.startInTurn();
+    else void this.#learnDue(app);
+  }
+
+  /** Finds out when an app that has arrived has work to do. Never rejects. */
+  #learnDue({ cluster, fleet }: App): Promise<void> {
+    const next = async () => {
+      const at = (await cluster?.nextAlarm()) ?? null;
+      // Steps of Workflows, which were cut, have alarms that lie so far ahead.
+      return at !== null && at <= Date.now() + AT_WORK_MS ? Date.now() : at;
+    };
+    const queries = { areAlarmsUnread: () => true, alarmsAreRead: () => {} };
+    const signal = AbortSignal.any([this.#closing.signal, fleet.closing]);
+    return learnDueTimes(queries, [{ learn: () => fleet.learnDue(next) }], signal);
+  }
+
+  /** Runs `work` while no process of these apps runs and their requests wait. */
+  #withoutProcesses(family: App[], work: () => Promise<void>): Promise<void> {
+    return family.reduceRight<() => Promise<void>>(
+      (rest, each) => () => each.inTurn(() => each.fleet.replaceStorage(rest)),
+      work,
+    )();
   }
 
   /**
@@ -435,10 +626,7 @@ export class Apps extends KnownApps {
         }
         for (const each of family) await this.#beginMoved(each, begin);
       };
-      await family.reduceRight<() => Promise<void>>(
-        (rest, each) => () => each.inTurn(() => each.fleet.replaceStorage(rest)),
-        moveAll,
-      )();
+      await this.#withoutProcesses(family, moveAll);
       return true;
     });
     if (isMoved) app.report.moved();
@@ -551,7 +739,24 @@ export class Apps extends KnownApps {
     this.#openPreview(this.apps.get(row.parentId)!.wanted, row);
   }
 
-  /** Call it when the bucket answers again. Lets apps that crashed during the outage start. */
+  /** Ends the processes of apps that another host may run, because this host is cut off from the others. */
+  cutOff(): void {
+    for (const { cluster, fleet } of this.apps.values()) if (cluster !== null) fleet.cutOff().catch(() => {});
+  }
+
+  /** How many apps this host has, without previews, and how many processes. */
+  get counts(): { apps: number; running: number } {
+    const all = [...this.apps.values()];
+    return {
+      apps: all.filter(({ preview }) => preview === null).length,
+      running: all.filter(({ fleet }) => fleet.pid !== null).length,
+    };
+  }
+
+  /**
+   * Call it when the bucket answers again, or this host is no longer cut off. Lets apps
+   * that crashed meanwhile start.
+   */
   bucketIsBack(): void {
     for (const { cluster, fleet } of this.apps.values())
       if (cluster !== null) fleet.bucketIsBack().catch(() => {});
@@ -577,6 +782,7 @@ export class Apps extends KnownApps {
     this.apps.set(id, app);
     this.#options.onNamed(id, slug);
     this.hostNames.add(app);
+    this.onAdded();
     return app;
   }
 
@@ -602,11 +808,15 @@ export class Apps extends KnownApps {
     return new App({ wanted, preview, fleet, cluster, code, reports: this.#options, releaseDirectory });
   }
 
-  #placeInBucket(id: string): BucketPlace {
+  #placeInBucket(
+    id: string,
+    // The code of an app that has left stays.
+    isDeleted = () => !(this.apps.has(id) || this.#left.has(id)),
+  ): BucketPlace {
     const bucket = this.#bucketOf(id);
     return {
       cluster: bucket.cluster(id, (words) => this.#say(id, 'warn', words)),
-      code: bucket.code(id, { owner: () => this.ownerOf(id), isDeleted: () => !this.apps.has(id) }),
+      code: bucket.code(id, { owner: () => this.ownerOf(id), isDeleted }),
     };
   }
 
@@ -654,6 +864,12 @@ export class Apps extends KnownApps {
     const app = this.apps.get(id);
     if (!app) throw new Refusal(404, 'app_not_found', 'no such app');
     return app;
+  }
+
+  /** @throws {StaleGeneration} as `#requireFresh` does, and for a deleted app */
+  #requireNewest(given: WantedApp): void {
+    if (this.#options.store.apps.isDeleted(given.id)) throw stale(given);
+    this.#requireFresh(given);
   }
 
   /** @throws {StaleGeneration} when the host knows a newer state of the app */

@@ -41,6 +41,12 @@ export class StoredActivity {
 
   delete(id: string): void {
     this.#store.activity.delete(id);
+    this.forget(id);
+  }
+
+  /** Forgets an app whose rows are gone. */
+  forget(id: string): void {
+    this.#atBoot.delete(id);
     this.#kept.delete(id);
     this.#unwritten.delete(id);
   }

@@ -11,6 +11,16 @@ import type { App } from './app.ts';
 import { HostNames } from './host-names.ts';
 import { QueueConsumers } from './queue-consumers.ts';
 
+/** Apps of other hosts. */
+export interface OtherApps {
+  /** Whether an account has an app of that slug there. */
+  hasApp: (owner: string, slug: string) => boolean;
+  /** Returns the ids of an account's apps there that consume a queue. */
+  consumersOf: (owner: string, queue: string) => string[];
+  /** Returns the slug of an app there. */
+  slugOf: (appId: string) => string | undefined;
+}
+
 /** Read access to the apps of this host. `Apps` adds and removes them. */
 export abstract class KnownApps {
   /** By id. */
@@ -18,6 +28,10 @@ export abstract class KnownApps {
   protected readonly hostNames: HostNames;
   protected readonly consumers = new QueueConsumers();
 
+  /** Called when an app was added. */
+  onAdded: () => void = () => {};
+  /** Null for the only host. */
+  others: OtherApps | null = null;
   readonly #paths: Layout;
 
   constructor(baseDomain: string, paths: Layout) {
@@ -34,6 +48,13 @@ export abstract class KnownApps {
   hostsOf(id: string): string[] {
     const app = this.apps.get(id);
     return app === undefined ? [] : this.hostNames.of(app.wanted);
+  }
+
+  /** Returns the fleet of an app; with a host name, that of the preview of the app which has it. */
+  fleetAt(id: string, previewHost: string | null): Fleet | undefined {
+    if (previewHost === null) return this.apps.get(id)?.fleet;
+    const fleet = this.resolve(previewHost);
+    return fleet && this.originOf(fleet.site) === id ? fleet : undefined;
   }
 
   get(id: string): Readonly<App> | undefined {
@@ -81,20 +102,34 @@ export abstract class KnownApps {
     return this.#paths.release(id, deployId);
   }
 
-  /** Whether an app of that slug has the same owner as the app `id`. */
+  /** Whether an app of that slug, at any host, has the same owner as the app `id`. */
   hasSibling(id: string, slug: string): boolean {
     const owner = this.apps.get(id)?.wanted.owner;
+    if (owner === undefined) return false;
     const sibling = this.apps.get(this.find(slug) ?? '')?.wanted;
-    return owner !== undefined && sibling?.slug === slug && sibling.owner === owner;
+    if (sibling?.slug === slug) return sibling.owner === owner;
+    return this.others?.hasApp(owner, slug) ?? false;
   }
 
-  /** Returns the ids of other apps of the same owner that consume a queue. */
+  /** Returns the ids of other apps of the same owner, at any host, that consume a queue. */
   consumersOf(id: string, queue: string): string[] {
     const owner = this.apps.get(id)?.wanted.owner;
     if (owner === undefined) return [];
-    return this.consumers
+    const here = this.consumers
       .of(queue)
       .filter((each) => each !== id && this.apps.get(each)?.wanted.owner === owner);
+    const others = this.others?.consumersOf(owner, queue) ?? [];
+    return [...here, ...others.filter((each) => !this.apps.has(each))];
+  }
+
+  /** Returns the slug of an app at any host. */
+  slugOf(id: string): string | undefined {
+    return this.apps.get(id)?.wanted.slug ?? this.others?.slugOf(id);
+  }
+
+  /** Returns which of this host's apps consume which queues, without previews. */
+  queues(): { app: string; owner: string; queues: string[] }[] {
+    return Array.from(this.consumers.all, ([app, queues]) => ({ app, owner: this.ownerOf(app), queues }));
   }
 
   /** Returns the previews of an app, oldest first. */

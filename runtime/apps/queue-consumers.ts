@@ -11,6 +11,11 @@ export class QueueConsumers {
     return [...(this.#apps.get(queue) ?? [])];
   }
 
+  /** All consuming apps, with their queues. */
+  get all(): Iterable<[appId: string, queues: string[]]> {
+    return this.#queues;
+  }
+
   /** Replaces the queues that an app consumes. */
   set(appId: string, queues: string[]): void {
     for (const queue of this.#queues.get(appId) ?? []) {

@@ -11,8 +11,8 @@ import { CALL_HEADER, CALLING_HEADER } from '../edge/http/head/service-headers.t
 import type { Refusal } from '../edge/refusals.ts';
 import type { Call } from '../edge/target.ts';
 import type { Admission, Backend } from '../edge/upstream/backend.ts';
-import type { Fleet } from '../fleets/life/fleet.ts';
 import type { Calls, ServiceAccess } from '../fleets/process/service-access.ts';
+import type { Hosts } from '../hosts/hosts.ts';
 import { makeTraversable } from '../isolation/rights.ts';
 import type { AppUsers } from '../isolation/users.ts';
 import type { KnownApps } from './known-apps.ts';
@@ -29,6 +29,8 @@ export interface ServicesOptions {
   baseDomain: string;
   gateway: () => Gateway;
   apps: () => KnownApps;
+  /** Null for the only host. */
+  hosts: Hosts | null;
 }
 
 /** An app that calls other apps. */
@@ -123,13 +125,13 @@ export class Services {
     if (queue === undefined) return NO_BINDING;
     const apps = this.#options.apps();
     const [consumer, another] = apps.consumersOf(callerId, queue);
-    const fleet = consumer === undefined ? undefined : apps.get(consumer)?.fleet;
-    if (fleet === undefined)
+    if (consumer === undefined)
       return refuse(404, 'queue_not_found', `No app of the same owner consumes the queue ${queue}.`);
     if (another !== undefined)
       return refuse(409, 'queue_ambiguous', `Several apps of the same owner consume the queue ${queue}.`);
+    const backend = apps.get(consumer)?.fleet ?? this.#options.hosts!.called(consumer);
     const to = { socketName: 'queues', lines: callLine({ queue }), endsItself: false };
-    return this.#call(caller, named(`that consumes ${queue}`, fleet), spans, to);
+    return this.#call(caller, named(`that consumes ${queue}`, backend), spans, to);
   }
 
   #call(caller: Caller, backend: Backend, { spanId, parentSpanId }: Spans, to: Omit<Call, 'ended'>): Target {
@@ -152,22 +154,26 @@ export class Services {
     return { kind: 'proxy', backend, limits, call: { ...to, ended } };
   }
 
-  /** Returns the fleet of a slug, if the app has the same owner as the calling app. */
-  #sibling(appId: string, slug: string): Fleet | null {
+  /** Returns the app of a slug at any host, if it has the same owner as the calling app. */
+  #sibling(appId: string, slug: string): Backend | null {
+    const { baseDomain, hosts } = this.#options;
     const apps = this.#options.apps();
-    const fleet = apps.resolve(`${slug}.${this.#options.baseDomain}`);
-    const wanted = fleet && apps.get(fleet.site)?.wanted;
+    const address = `${slug}.${baseDomain}`;
+    const fleet = apps.resolve(address);
+    const route = fleet === undefined ? hosts?.homes.resolve(address) : undefined;
+    const known = route ?? (fleet && apps.get(fleet.site)?.wanted);
     const owner = apps.get(appId)?.wanted.owner;
-    return wanted?.slug === slug && owner !== undefined && wanted.owner === owner ? fleet! : null;
+    if (known?.slug !== slug || owner === undefined || known.owner !== owner) return null;
+    return fleet ?? hosts!.called(known.id);
   }
 }
 
-/** Wraps a fleet so that refusals name its app: the caller has a binding, and sees no address. */
-function named(name: string, fleet: Fleet): Backend {
+/** Wraps a backend so that refusals name its app: the caller has a binding, and sees no address. */
+function named(name: string, backend: Backend): Backend {
   return {
-    site: fleet.site,
+    site: backend.site,
     admit: (): Admission => {
-      const admission = fleet.admit();
+      const admission = backend.admit();
       if (admission.kind !== 'refuse') return admission;
       return { ...admission, detail: `The service ${name}: ${admission.detail}` };
     },

@@ -1,10 +1,12 @@
 // Routes requests to their site: the control plane, the control UI, git, or an app; and sets the rate limits of each.
 
-import type { LocalAnswer, RequestHead, Target } from '../edge/gateway.ts';
+import type { AppRoute } from '../../handlers/contract/host/hosts.ts';
+import type { LocalAnswer, Refusal, RequestHead, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
 import type { SiteLimits } from '../edge/limits/rate-limits.ts';
-import type { Backend } from '../edge/upstream/backend.ts';
+import type { Backend, Refused } from '../edge/upstream/backend.ts';
 import type { Fleet } from '../fleets/life/fleet.ts';
+import type { Hosts } from '../hosts/hosts.ts';
 import type { KnownApps } from './known-apps.ts';
 
 /** The possible targets, and their limits. */
@@ -14,6 +16,8 @@ export interface SitesOptions {
   /** The control UI, or the URL of an external one. */
   ui: Backend | string;
   apps: KnownApps;
+  /** The other hosts and their apps; null for the only host. */
+  hosts: Hosts | null;
   /** Returns the names of the parts that do not work now. */
   failing: () => string[];
   /** Returns the names of problems that do not stop anything yet. */
@@ -28,10 +32,16 @@ export const FLEET_HEALTH = '/.well-known/fleet/health';
 /** POST requests allowed for each git operation: a push makes one or two, a fetch one for each round of negotiation. */
 const GIT_EXCHANGES = 8;
 
-/** Returns the routing functions of both listeners: `api` serves the control plane at every host name, and `edge` all sites. */
-export function sites({ baseDomain, control, ui, apps, failing, warnings, limits }: SitesOptions): {
+/**
+ * Returns the routing functions of both listeners: `api` serves the control plane at every host name, and `edge` all sites. The
+ * others are for requests that another host has passed on: `toApp` routes one to an app of this host or to one of its previews,
+ * without limits, and `wake` wakes an app.
+ */
+export function sites({ baseDomain, control, ui, apps, hosts, failing, warnings, limits }: SitesOptions): {
   api: (head: RequestHead) => Target;
   edge: (head: RequestHead) => Target;
+  toApp: (head: RequestHead, appId: string, previewHost: string | null) => Target;
+  wake: (appId: string) => Target;
 } {
   const { clientRpm } = limits;
   const git: SiteLimits = { site: 'git', clientRpm: limits.gitRpm, appRpm: 0 };
@@ -69,23 +79,29 @@ export function sites({ baseDomain, control, ui, apps, failing, warnings, limits
     },
   };
 
-  const isKnown = (host: string) => controlHosts.has(host) || apps.resolve(host) !== undefined;
-  const wake: Target = {
+  const wakeFleet = (fleet: Fleet | undefined): Target => ({
     kind: 'respond',
-    respond: async ({ headers }) => {
-      const host = hostnameOf(headerValue(headers, 'x-forwarded-host') ?? '');
-      if (!isKnown(host)) return unknownHost(host);
-      const refusal = await apps.resolve(host)?.wake();
+    respond: async () => {
+      const refusal = await fleet?.wake();
       return refusal ? { refusal } : json(200, { status: 'ok' });
     },
+  });
+  const wakeAt = ({ headers }: RequestHead): Target => {
+    const host = hostnameOf(headerValue(headers, 'x-forwarded-host') ?? '');
+    const fleet = apps.resolve(host);
+    if (fleet !== undefined || controlHosts.has(host)) return wakeFleet(fleet);
+    const elsewhere = hosts?.resolve(host);
+    if (elsewhere) return { kind: 'proxy', backend: hosts!.waking(elsewhere.route.id) };
+    return { kind: 'respond', respond: () => unknownHost(host) };
   };
 
-  const api = ({ path: written, method }: RequestHead): Target => {
-    const path = normalized(written);
+  const api = (head: RequestHead): Target => {
+    const path = normalized(head.path);
+    const { method } = head;
     if (path === '/health') return health;
     if (path === '/ready') return ready;
     // Awake apps are answered here, so that they work without the control plane.
-    if (path === '/v1/edge/wake' && method === 'GET') return wake;
+    if (path === '/v1/edge/wake' && method === 'GET') return wakeAt(head);
     return toControl;
   };
   const base = ({ path }: RequestHead): Target => {
@@ -94,28 +110,43 @@ export function sites({ baseDomain, control, ui, apps, failing, warnings, limits
   };
   const edge = (head: RequestHead): Target => {
     const fleet = apps.resolve(head.host);
-    if (fleet !== undefined) return toApp(head, fleet);
+    if (fleet !== undefined) {
+      return toFleet(head, fleet, limitsOf(fleet.site, head, apps.get(fleet.site)!.wanted.limits));
+    }
     const own = controlHosts.get(head.host);
     if (own !== undefined) {
       const target = head.host === baseDomain ? base(head) : api(head);
       return { ...target, limits: own === git ? gitLimits(head) : own };
     }
-    return { kind: 'respond', respond: () => unknownHost(head.host), limits: fallback };
-  };
-  const toApp = ({ path }: RequestHead, fleet: Fleet): Target => {
-    const own = apps.get(fleet.site)!.wanted.limits;
-    const site = { site: fleet.site, clientRpm: own.clientRpm ?? clientRpm };
-    if (path !== FLEET_HEALTH) {
-      return {
-        kind: 'proxy',
-        backend: fleet,
-        limits: { ...site, appRpm: own.appRpm ?? limits.appRpm },
-      };
+    if (hosts === null) return { kind: 'respond', respond: () => unknownHost(head.host), limits: fallback };
+    const elsewhere = hosts.resolve(head.host);
+    if (elsewhere === null) {
+      const refusal: Refused = { kind: 'refuse', ...unknownHost(head.host).refusal };
+      return { kind: 'proxy', backend: hosts.unknown(head.host, refusal), limits: fallback };
     }
-    // Not counted against the limit of the whole app.
-    return { kind: 'respond', respond: () => fleetHealth(fleet), limits: { ...site, appRpm: 0 } };
+    const { route, backend } = elsewhere;
+    return { kind: 'proxy', backend, limits: limitsOf(route.id, head, route.limits) };
   };
-  return { api, edge };
+  const limitsOf = (site: string, { path }: RequestHead, own: AppRoute['limits']): SiteLimits => ({
+    site,
+    clientRpm: own.clientRpm ?? clientRpm,
+    // A health check is not counted against the limit of the whole app.
+    appRpm: path === FLEET_HEALTH ? 0 : (own.appRpm ?? limits.appRpm),
+  });
+  const toFleet = ({ path }: RequestHead, fleet: Fleet, limits: SiteLimits): Target =>
+    path === FLEET_HEALTH
+      ? { kind: 'respond', respond: () => fleetHealth(fleet), limits }
+      : { kind: 'proxy', backend: fleet, limits };
+  return {
+    api,
+    edge,
+    toApp: (head, appId, previewHost) => {
+      const fleet = apps.fleetAt(appId, previewHost);
+      if (fleet === undefined) return { kind: 'respond', respond: () => unknownHost(head.host) };
+      return toFleet(head, fleet, { site: fleet.site, clientRpm: 0, appRpm: 0 });
+    },
+    wake: (appId) => wakeFleet(apps.get(appId)?.fleet),
+  };
 }
 
 /** Normalizes a path as the control plane does, so that both see the same one: resolves dot segments, also encoded ones. */
@@ -128,7 +159,7 @@ function hostnameOf(forwarded: string): string {
   return forwarded.split(',')[0]!.trim().toLowerCase().replace(/:\d+$/, '').replace(/\.$/, '');
 }
 
-function unknownHost(host: string): LocalAnswer {
+function unknownHost(host: string): { refusal: Refusal } {
   return {
     refusal: {
       status: 404,

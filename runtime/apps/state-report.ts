@@ -25,6 +25,8 @@ export class StateReport {
   /** The last reported state; null before the first report. */
   #reported: ProcessState | null = null;
   #reportedMarker: Readonly<SleepMarker> | null = null;
+  /** Whether nothing is reported: the app leaves, and its next home reports its state. */
+  isSilent = false;
   /** Whether the last report could not be written. The next tick retries. */
   #isUnwritten = false;
 
@@ -59,6 +61,7 @@ export class StateReport {
 
   /** Never throws: a full disk must not block the change of state. */
   #report(): void {
+    if (this.isSilent) return;
     const app = this.#app;
     const { store } = this.#options;
     this.#reported = app.fleet.state;

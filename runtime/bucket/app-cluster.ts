@@ -6,6 +6,7 @@ import { dirname } from 'node:path';
 import { syncFile } from '../../bundler/sync.ts';
 import type { ClusterSettings } from '../fleets/config/cluster/cluster.ts';
 import type { AlarmsRequest } from '../fleets/due/alarms.ts';
+import type { Gate } from '../hosts/gate.ts';
 import { reason } from '../log.ts';
 import { aborted } from '../threads/aborted.ts';
 import { WorkerThreads } from '../threads/worker.ts';
@@ -18,10 +19,12 @@ import {
   type ObjectList,
   objectsFolderOf,
   openFolder,
+  readIfThere,
 } from './app-folder.ts';
 import { appKeys } from './app-keys.ts';
 import type { S3Place } from './place.ts';
 import type { S3Store } from './s3-store.ts';
+import type { Stored } from './store.ts';
 
 /** Their own threads: a slow bucket must hold up nothing of apps that keep their data on this machine. */
 const readers = new WorkerThreads(2);
@@ -56,7 +59,19 @@ export interface AppClusterOptions {
   isAway: () => boolean;
   /** The directory of restored data that is not in the bucket yet. */
   importing: string;
+  /** Of a Cellar of several hosts. */
+  hosts?: ClusterHosts | undefined;
   warn: (words: string) => void;
+}
+
+/** How the cluster spans several hosts. */
+export interface ClusterHosts {
+  /** The IP address of this host. Leases that name another one are of other hosts. */
+  host: string;
+  /** The port for members on other hosts. Left out when only one host at a time has a process. */
+  port?: number;
+  /** Whether this host may run the app's processes. Left out: always. */
+  gate?: Gate;
 }
 
 export class AppCluster {
@@ -69,16 +84,30 @@ export class AppCluster {
   #imported: Promise<void> | null = null;
 
   constructor(options: AppClusterOptions) {
-    const { place, clusterKey, appId } = options;
+    const { place, clusterKey, appId, hosts } = options;
     this.#options = options;
     this.#keys = appKeys(clusterKey, appId);
     const folder = `${place.prefix}${folderOf(appId)}`.replace(/\/$/, '');
-    this.settings = { bucket: `s3://${place.bucket}/${folder}`, key: this.#keys.clusterKey };
+    this.settings = {
+      bucket: `s3://${place.bucket}/${folder}`,
+      key: this.#keys.clusterKey,
+      ...(hosts && addressesOf(hosts)),
+    };
   }
 
   /** Whether the bucket does not answer: then no process of the app can run. */
   isAway(): boolean {
     return this.#options.isAway();
+  }
+
+  /** Whether this host is cut off from the others: then no process of the app may run here. */
+  get isCutOff(): boolean {
+    return this.#options.hosts?.gate?.isShut ?? false;
+  }
+
+  /** Resolves when this host may run the app. @throws {Error} while it is cut off; the signal's reason once it is aborted */
+  async untilAllowed(signal: AbortSignal): Promise<void> {
+    await this.#options.hosts?.gate?.pass(signal);
   }
 
   /** Resolves when the bucket can be used. @throws the signal's reason once it is aborted */
@@ -108,8 +137,8 @@ export class AppCluster {
   }
 
   /**
-   * Removes the leases of processes that have ended. Call it only while the app has no process. When that fails, the next
-   * process waits up to 20 s for them.
+   * Removes the leases of processes of this host that have ended. Call it only while the app has no process here. When that
+   * fails, the next process waits up to 20 s for them.
    */
   removeLeases(): Promise<void> {
     this.#leasesGone ??= this.#removeLeases().catch((error: unknown) => {
@@ -223,7 +252,17 @@ export class AppCluster {
     const late = aborted(AbortSignal.timeout(LEASES_MS));
     const store = openFolder(this.#folder, { deadlineMs: LEASE_REQUEST_MS });
     const leases = await Promise.race([store.list(LEASES), late]);
-    await Promise.race([each(leases, ({ name }) => store.remove(name)), late]);
+    const remove = async ({ name }: Stored) => {
+      if (await this.#isOwn(store, name)) await store.remove(name);
+    };
+    await Promise.race([each(leases, remove), late]);
+  }
+
+  async #isOwn(store: S3Store, lease: string): Promise<boolean> {
+    const { hosts } = this.#options;
+    if (hosts === undefined) return true;
+    const found = await readIfThere(store, lease);
+    return found !== null && isLeaseOf(found, hosts.host);
   }
 
   get #folder(): folder.AppFolder {
@@ -233,6 +272,20 @@ export class AppCluster {
 
   #job(deadlineMs: number, signal?: AbortSignal) {
     return { deadlineMs, key: this.#options.appId, signal };
+  }
+}
+
+function addressesOf({ host, port }: ClusterHosts): Pick<ClusterSettings, 'address' | 'advertise'> {
+  return port === undefined ? { advertise: `${host}:0` } : { address: `${host}:${port}` };
+}
+
+/** Whether a lease is of a process of the host with this IP address. One that cannot be read is left to expire. */
+function isLeaseOf(lease: Buffer, host: string): boolean {
+  try {
+    const { address } = JSON.parse(lease.toString('utf8')) as { address?: unknown };
+    return String(address).startsWith(`${host}:`);
+  } catch {
+    return false;
   }
 }
 

@@ -17,6 +17,7 @@ export class BucketCheck {
   readonly #closing = new AbortController();
   #problem: string | null = null;
   #isPassed = false;
+  #clockMs: number | null = null;
 
   /**
    * @param claim claims the bucket for this Cellar
@@ -36,6 +37,11 @@ export class BucketCheck {
   /** Whether the bucket has passed all checks since the start: it is this Cellar's, and keeps what workerd relies on. */
   get isPassed(): boolean {
     return this.#isPassed;
+  }
+
+  /** How far this machine's clock is ahead of the bucket's, in ms; null before the checks have passed. */
+  get clockMs(): number | null {
+    return this.#clockMs;
   }
 
   /**
@@ -76,6 +82,7 @@ export class BucketCheck {
     const { clockMs } = await probe(this.#place);
     await this.#claim();
     this.#isPassed = true;
+    this.#clockMs = clockMs;
     const difference = Math.abs(clockMs);
     const isProblem = difference > CLOCK_PROBLEM_MS;
     this.#problem = isProblem

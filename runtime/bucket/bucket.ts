@@ -4,7 +4,7 @@ import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts'
 import type { Layout } from '../disk/data-directory.ts';
 import type { User } from '../isolation/users.ts';
 import { aborted } from '../threads/aborted.ts';
-import { AppCluster } from './app-cluster.ts';
+import { AppCluster, type ClusterHosts } from './app-cluster.ts';
 import { Away } from './away.ts';
 import { BucketCheck } from './bucket-check.ts';
 import { AppCode, type AppCodeOptions } from './code/app-code.ts';
@@ -28,6 +28,10 @@ export interface BucketOptions {
   records: AppRecordQueries;
   /** The folders that are to be removed. */
   removals: FolderRemovalQueries;
+  /** Of a Cellar of several hosts, for the clusters of apps. */
+  hosts?: ClusterHosts | undefined;
+  /** The id of this host; left out in a Cellar of one. */
+  self?: string | null;
 }
 
 export class Bucket {
@@ -64,7 +68,7 @@ export class Bucket {
       },
     });
     const store = smallObjects(options.place);
-    this.records = new AppRecords(options.records, store, () => this.ready());
+    this.records = new AppRecords(options.records, store, () => this.ready(), options.self);
     this.removals = new FolderRemovals(
       options.removals,
       () => this.ready(),
@@ -75,6 +79,11 @@ export class Bucket {
   /** Why the bucket cannot be used; null when nothing is known to be wrong. */
   get problem(): string | null {
     return this.#check.problem ?? this.#away.reason;
+  }
+
+  /** How far this machine's clock is ahead of the bucket's, in ms, at the last check; null before one has passed. */
+  get clockMs(): number | null {
+    return this.#check.clockMs;
   }
 
   /** Requests of each app since the host's start. */
@@ -133,8 +142,16 @@ export class Bucket {
     await this.#proxy.close();
   }
 
-  /** Returns the cluster of an app. @param warn gets messages for the app's owner */
-  cluster(appId: string, warn: (words: string) => void): AppCluster {
+  /**
+   * Returns the cluster of an app.
+   * @param warn gets messages for the app's owner
+   * @param hosts how it spans several hosts. Default: as for each app
+   */
+  cluster(
+    appId: string,
+    warn: (words: string) => void,
+    hosts: ClusterHosts | undefined = this.#options.hosts,
+  ): AppCluster {
     const { place, clusterKey, paths } = this.#options;
     return new AppCluster({
       ...{ place, clusterKey, appId, warn },
@@ -143,6 +160,7 @@ export class Bucket {
       ready: () => this.ready(),
       untilUsable: (signal) => this.untilUsable(signal),
       importing: paths.importing(appId),
+      hosts,
     });
   }
 

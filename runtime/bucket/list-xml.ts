@@ -13,6 +13,13 @@ export function listEntries(xml: string, prefix: string): Stored[] {
   }));
 }
 
+/** Returns the folders in a list. @param prefix that is left out of their names */
+export function listFolders(xml: string, prefix: string): string[] {
+  return [...xml.matchAll(/<CommonPrefixes>(.*?)<\/CommonPrefixes>/gs)].map(([, entry]) =>
+    element(entry!, 'Prefix').slice(prefix.length),
+  );
+}
+
 /** Returns the token that continues a list; null at its end. */
 export function nextToken(xml: string): string | null {
   return element(xml, 'NextContinuationToken') || null;

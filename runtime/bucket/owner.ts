@@ -16,6 +16,8 @@ export interface BucketOwner {
   cellar: string;
   /** The id of the machine's data directory. A machine that was lost and comes back has another. */
   machine: string;
+  /** Whether other hosts have the bucket too. Then it names no machine. */
+  several?: boolean;
   /** Proves the cluster key, as `proofOf` makes it. */
   proof: string;
 }
@@ -49,9 +51,10 @@ export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
     });
   if (found === null) return null;
   try {
-    const { cellar, machine, proof } = JSON.parse(found.bytes.toString('utf8'));
+    const { cellar, machine, several, proof } = JSON.parse(found.bytes.toString('utf8'));
     return {
       cellar: String(cellar),
+      ...(several === true && { several }),
       ...(machine && { machine: String(machine) }),
       ...(proof && { proof: String(proof) }),
       etag: found.etag,
@@ -62,7 +65,7 @@ export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
 }
 
 /**
- * Claims an unused bucket for this Cellar.
+ * Claims an unused bucket for this Cellar, or joins the hosts that have it.
  * @param hasData whether this Cellar has data in its bucket
  * @throws {UnusableStore} when another Cellar or machine has it, the cluster key is another, or the data is elsewhere
  */
@@ -80,12 +83,38 @@ export async function claimBucket(place: S3Place, own: BucketOwner, hasData: boo
       `it is of another Cellar (${found.cellar}, this one is ${own.cellar}): give this one a prefix of its own in RUNNER_BUCKET`,
     );
   requireKey(found, own.proof, place);
+  requireSameKind(found, own.several);
   if (found.machine !== undefined && found.machine !== own.machine)
     throw new UnusableStore(
       CHECK,
       'another machine continued this Cellar. To continue it here again, end that one, move this data directory away, and start with an empty one',
     );
-  if (found.machine === undefined || found.proof === undefined) await write(place, own, found.etag);
+  const isComplete = found.several || (found.machine !== undefined && !own.several);
+  if (!isComplete || found.proof === undefined) await write(place, own, found.etag);
+}
+
+/** @throws {UnusableStore} when several hosts have the bucket, and this one is not to be one of them */
+export function requireSameKind({ several }: FoundOwner, isOneOfSeveral = false): void {
+  if (several && !isOneOfSeveral)
+    throw new UnusableStore(
+      CHECK,
+      'several hosts have this Cellar: set RUNNER_ADDRESS to the private address of this one, and it joins them',
+    );
+}
+
+/**
+ * Takes an unused bucket.
+ * @returns false when another Cellar or host takes it at this moment
+ * @throws {UnusableStore} when the bucket does not answer
+ */
+export async function takeUnused(place: S3Place, own: BucketOwner): Promise<boolean> {
+  return write(place, own, null).then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof UnusableStore && !error.isAway) return false;
+      throw error;
+    },
+  );
 }
 
 /**
@@ -107,7 +136,12 @@ export function requireKey({ proof }: FoundOwner, own: string, { prefix }: S3Pla
 }
 
 /** @param etag of the content to replace; null: a new object @throws {UnusableStore} */
-async function write(place: S3Place, owner: BucketOwner, etag: string | null): Promise<void> {
+async function write(
+  place: S3Place,
+  { cellar, machine, several, proof }: BucketOwner,
+  etag: string | null,
+): Promise<void> {
+  const owner = several ? { cellar, several, proof } : { cellar, machine, proof };
   const bytes = Buffer.from(`${JSON.stringify(owner)}\n`);
   await smallObjects(place)
     .writeIf(OWNER, bytes, etag)

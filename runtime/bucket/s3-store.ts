@@ -7,7 +7,7 @@ import type { AwsClient } from 'aws4fetch';
 import { reason } from '../log.ts';
 import { Backoff } from '../processes/backoff.ts';
 import { bucketUrl, innermostCause, s3Client } from './client.ts';
-import { element, listEntries, nextToken } from './list-xml.ts';
+import { element, listEntries, listFolders, nextToken } from './list-xml.ts';
 import type { S3Place } from './place.ts';
 import { encodePath } from './proxy/signature.ts';
 import { ChangedObject, MissingObject, type Store, type Stored } from './store.ts';
@@ -67,6 +67,13 @@ export class S3Store implements Store {
       yield listEntries(xml, this.#prefix);
       token = nextToken(xml);
     }
+  }
+
+  /** Returns the names of the first 1,000 folders in a folder. They end with `/`. */
+  async folders(folder: string): Promise<string[]> {
+    const query = new URLSearchParams({ 'list-type': '2', prefix: this.#prefix + folder, delimiter: '/' });
+    const xml = (await this.#ask('GET', `?${query}`)).bytes.toString('utf8');
+    return listFolders(xml, this.#prefix);
   }
 
   async read(name: string, part?: { offset: number; length: number }): Promise<Buffer<ArrayBuffer>> {

@@ -45,6 +45,9 @@ export const DATABASES: ControlDatabase[] = [
   },
 ];
 
+/** The id of the Durable Object that has the reports of all hosts. */
+export const HOSTS_OBJECT = objectId('control-HostsObject', 'hosts');
+
 /** Returns the path of the API's socket. Only the host may have access to the directory. */
 export function controlSocket(directory: string): string {
   return socketPath(directory, 'http');

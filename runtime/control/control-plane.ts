@@ -148,11 +148,12 @@ export class Control implements Backend {
 
   /**
    * Calls one of its internal routes.
+   * @param deadlineMs timeout of the answer
    * @returns the response's JSON, undefined for an empty one
    * @throws {ControlError} when it rejects the call; {Error} when it does not answer in time
    */
-  call(path: string, body: unknown): Promise<unknown> {
-    return this.#calls.post(path, body, AbortSignal.timeout(CALL_DEADLINE_MS));
+  call(path: string, body: unknown, deadlineMs = CALL_DEADLINE_MS): Promise<unknown> {
+    return this.#calls.post(path, body, AbortSignal.timeout(deadlineMs));
   }
 
   /** Stops the control plane. Drain the gateway first. */

@@ -40,6 +40,8 @@ const ID = '[0-9a-z]{16}';
 interface Route {
   method: string;
   pattern: RegExp;
+  /** Whether the first parameter is an app's id. */
+  namesApp: boolean;
   answer: (call: Call) => unknown;
 }
 
@@ -48,7 +50,7 @@ export function compile(routes: HostRoutes): Route[] {
   return Object.entries(routes).map(([name, answer]) => {
     const [method, path] = name.split(' ') as [string, string];
     const pattern = path.replace(/:(\w+)/g, (_, word: string) => `(${WORDS[word] ?? ID})`);
-    return { method, pattern: new RegExp(`^${pattern}$`), answer };
+    return { method, pattern: new RegExp(`^${pattern}$`), namesApp: path.includes('/:id'), answer };
   });
 }
 

@@ -3,6 +3,11 @@ import { rmSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { join } from 'node:path';
 
+/** Returns the path of the server's socket. @param directory to which only the host may have access */
+export function hostSocket(directory: string): string {
+  return join(directory, 'host.sock');
+}
+
 /** A server for calls of the control plane's process only. */
 export class HostServer {
   readonly path: string;
@@ -10,7 +15,7 @@ export class HostServer {
 
   /** @param directory of its socket, to which only the host may have access */
   constructor(directory: string, answer: RequestListener) {
-    this.path = join(directory, 'host.sock');
+    this.path = hostSocket(directory);
     // No timeouts: a push or a clone may take long, and the control plane closes idle connections. If this server closed them,
     // a call could arrive at the same moment.
     this.#server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }, (request, response) => {

@@ -13,6 +13,7 @@ import type { DomainChecks } from '../edge/domain-checks.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import { GitTurns } from '../git/turns.ts';
+import type { CallsElsewhere } from '../hosts/calls-elsewhere.ts';
 import { reason } from '../log.ts';
 import type { Mailer } from '../mail/mail.ts';
 import type { Moves } from '../move/moves.ts';
@@ -61,6 +62,8 @@ export interface HostServiceOptions
     PreviewRouteOptions,
     UploadOptions {
   secret: string;
+  /** Null for the only host. */
+  elsewhere: CallsElsewhere | null;
   paths: Layout;
   streams: LiveStreams;
   secrets: Secrets;
@@ -110,7 +113,16 @@ export function hostService(
       if (!authorized) throw new Refusal(401, 'unauthorized', 'the HOST secret is missing or wrong');
       if (!found) throw new Refusal(404, 'route_not_found', `no ${request.method} ${path}`);
       const words = path.match(found.pattern)!.slice(1);
-      const value = await found.answer({ request, response, words, query: new URLSearchParams(search) });
+      const query = new URLSearchParams(search);
+      const home = query.get('home');
+      query.delete('home');
+      const named = found.namesApp ? words[0]! : null;
+      const host = (await options.elsewhere?.hostOf(request, named, home)) ?? null;
+      if (host !== null) {
+        await options.elsewhere!.pass(host, request, response);
+        return;
+      }
+      const value = await found.answer({ request, response, words, query });
       // Routes that write their response themselves only read, or let git acknowledge its own writes.
       if (value === undefined) return;
       await options.store.synced();

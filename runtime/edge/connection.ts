@@ -88,16 +88,18 @@ export interface ConnectionOwner {
 }
 
 /**
- * Where a connection was accepted: a TCP port; a unix socket that only our own proxy uses; or a unix socket that only one
- * app uses, whose requests are routed by the function.
+ * Where a connection was accepted: a TCP port; a TCP port for other hosts; a unix socket that only our own proxy uses; or a
+ * unix socket that only one app uses, whose requests are routed by the function.
  */
-export type Entrance = 'port' | 'proxy' | Resolve;
+export type Entrance = 'port' | 'host' | 'proxy' | Resolve;
 
 export class Connection implements Caller, Queued<Connection>, SocketUser {
   readonly socket: Socket;
   readonly peer: string;
   readonly trusted: boolean;
   readonly isOwnProxy: boolean;
+  /** Whether another host describes the client. */
+  readonly isOfHost: boolean;
   /** Routes its requests, when it belongs to an app that calls other apps; null for all other connections. */
   readonly resolve: Resolve | null;
   /** The peer's address, truncated for logs. */
@@ -139,7 +141,8 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     this.#owner = owner;
     this.socket = accepted;
     acceptSocket(accepted, this);
-    const own = entrance !== 'port';
+    const own = entrance !== 'port' && entrance !== 'host';
+    this.isOfHost = entrance === 'host';
     this.isOwnProxy = entrance === 'proxy';
     this.resolve = typeof entrance === 'function' ? entrance : null;
     this.peer = own ? '127.0.0.1' : plainAddress(accepted.remoteAddress ?? 'unknown');

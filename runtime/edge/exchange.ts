@@ -16,15 +16,24 @@ import {
   forwardedHeaders,
   requestHead,
 } from './http/head/headers.ts';
+import { HOP_SOCKET } from './http/head/hop-names.ts';
+import { hostsHeaders } from './http/head/hosts-headers.ts';
 import type { ForwardedHeaders } from './http/head/identified-lines.ts';
 import { Outgoing } from './http/head/outgoing.ts';
 import { serviceHeaders } from './http/head/service-headers.ts';
 import { Tally } from './log/byte-counters.ts';
 import { clientInfoOf } from './log/client-info.ts';
 import type { RequestRecord } from './log/record.ts';
-import { failure, NO_ENTRYPOINT, NOT_HTTP, type Refusal } from './refusals.ts';
+import {
+  failure,
+  HOST_BROKE_OFF,
+  HOST_NOT_THERE,
+  NO_ENTRYPOINT,
+  NOT_HTTP,
+  type Refusal,
+} from './refusals.ts';
 import type { Call, Spans } from './target.ts';
-import type { Backend } from './upstream/backend.ts';
+import type { Backend, Hop } from './upstream/backend.ts';
 import type { QueuedRequest } from './upstream/request-queue.ts';
 import { switchingHead, Tunnel } from './upstream/tunnel.ts';
 import type { Upstream } from './upstream/upstream.ts';
@@ -36,6 +45,8 @@ export interface ExchangeOwner {
   readonly closing: boolean;
   /** Asks the backend again. */
   admit(exchange: Exchange): void;
+  /** Asks the backend again when `ready` settles, which never rejects. */
+  hold(exchange: Exchange, ready: Promise<void>): void;
   /** Called when the exchange is over; its connection may carry the next one. */
   ended(exchange: Exchange): void;
 }
@@ -60,6 +71,8 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   readonly #owner: ExchangeOwner;
   readonly #forwarded: ForwardedHeaders;
   #upstream: Upstream | null = null;
+  /** Set while the request is sent to another host. */
+  #hop: Hop | null = null;
   #process: UpstreamConnection | null = null;
   /** Decrements the upstream's count of requests in flight. */
   #release: (() => void) | null = null;
@@ -84,10 +97,9 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     this.#owner = owner;
     this.connection = connection;
     this.head = head;
-    this.#forwarded =
-      connection.resolve === null
-        ? forwardedHeaders(head, connection)
-        : serviceHeaders(head, connection.isSampled);
+    if (connection.isOfHost) this.#forwarded = hostsHeaders(head, connection.isSampled);
+    else if (connection.resolve !== null) this.#forwarded = serviceHeaders(head, connection.isSampled);
+    else this.#forwarded = forwardedHeaders(head, connection);
   }
 
   get method(): string {
@@ -99,7 +111,8 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   }
 
   get socketName(): string | null {
-    return this.call?.socketName ?? null;
+    // Another host has one socket, and reads the name in a header.
+    return this.#hop === null ? (this.call?.socketName ?? null) : null;
   }
 
   /** The request's own span, and its caller's. */
@@ -148,6 +161,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
       requestId: this.requestId,
       refused: this.#refused,
       upgraded: this.#tunnel !== null,
+      home: this.#hop?.host ?? null,
     };
   }
 
@@ -161,9 +175,10 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     return this.#blocked;
   }
 
-  /** Sends the request to a process. The upstream's connection then calls the `on…` methods. */
-  forward(upstream: Upstream): void {
+  /** Sends the request to a process, or to another host. The upstream's connection then calls the `on…` methods. */
+  forward(upstream: Upstream, hop: Hop | null = null): void {
     if (this.#over) return;
+    this.#hop = hop;
     if (!upstream.hasSocket(this.socketName)) {
       this.refuse(NO_ENTRYPOINT);
       return;
@@ -189,7 +204,13 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   #ownLines(): string {
     const name = this.backend?.clientHeader;
     const value = name === undefined ? undefined : headerValue(this.head.headers, name);
-    return `${this.call?.lines ?? ''}${value === undefined ? '' : `${name}: ${value}\r\n`}`;
+    return `${this.call?.lines ?? ''}${value === undefined ? '' : `${name}: ${value}\r\n`}${this.#hopLines()}`;
+  }
+
+  #hopLines(): string {
+    if (this.#hop === null) return '';
+    const socketName = this.call?.socketName ?? null;
+    return socketName === null ? this.#hop.lines : `${this.#hop.lines}${HOP_SOCKET}: ${socketName}\r\n`;
   }
 
   /** Forwards bytes of the request's body. Returns false when the process's buffer is full; then `onRoom` is called. */
@@ -317,11 +338,20 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     if (this.#over) return;
     const refusal = this.#upstream?.refusal ?? null;
     if (this.#response?.begun) this.#cut();
+    else if (this.#hop !== null) this.#failedElsewhere(this.#hop, sent);
     else if (refusal !== null && sent) this.refuse(refusal);
     else if (stale && !this.#retried && !this.head.hasBody && SAFE_METHODS.has(this.head.method)) {
       this.#retried = true;
       this.#owner.admit(this);
     } else this.refuse(failure(sent));
+  }
+
+  /** The other host did not answer: sends the request again if that does no harm, there or where the app is by then. */
+  #failedElsewhere(hop: Hop, sent: boolean): void {
+    const ready = hop.again();
+    const { hasBody, method } = this.head;
+    if (!hasBody && (!sent || SAFE_METHODS.has(method))) this.#owner.hold(this, ready);
+    else this.refuse(sent ? HOST_BROKE_OFF : HOST_NOT_THERE);
   }
 
   onSwitch(answer: AnswerHead, upstream: Socket, first: Buffer): void {

@@ -103,6 +103,17 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   /**
+   * Listens for the other hosts of this Cellar. Resolves with the port; with 0, the system chooses one. Whoever reaches it
+   * describes the client, so `resolve` must check who that is.
+   * @throws {Error} of the system when it cannot listen
+   */
+  async listenHosts(port: number, host: string): Promise<number> {
+    const server = await this.#listen('host', { port, host });
+    this.#servers.add(server);
+    return (server.address() as AddressInfo).port;
+  }
+
+  /**
    * Answers new requests with 503, closes idle connections and waits up to `graceMs` for requests in flight. Destroys the
    * rest and returns their number. Refuses queued requests shortly before that. A second call returns the first promise.
    */
@@ -145,6 +156,10 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
 
   admit(exchange: Exchange): void {
     this.#router.admit(exchange);
+  }
+
+  hold(exchange: Exchange, ready: Promise<void>): void {
+    this.#router.hold(exchange, ready);
   }
 
   ended(exchange: Exchange): void {

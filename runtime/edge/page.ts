@@ -84,6 +84,16 @@ const ADVICE: Record<RefusalReason, Advice> = {
       'The bucket with the data of the app does not answer this host. The app starts again by itself once it does.',
     again: true,
   },
+  cut_off: {
+    state: 'Waiting',
+    shape: 'half',
+    colour: 'sleep',
+    title: 'The app may run on another host',
+    visitor: SOON,
+    owner:
+      'This host does not reach the control plane of this Cellar. The app starts again by itself once it does.',
+    again: true,
+  },
   crashed: {
     state: 'Crashed',
     shape: 'filled',

@@ -10,6 +10,7 @@ export type RefusalReason =
   | 'wake_failed'
   | 'shed'
   | 'bucket_away'
+  | 'cut_off'
   | 'rate_limited'
   | 'held_too_long'
   | 'too_many_held'
@@ -121,6 +122,22 @@ const NOT_THERE: OwnRefusal = {
   code: 'app_unavailable',
   reason: 'no_answer',
   detail: 'What serves this address takes no connections at the moment.',
+  retryAfterS: 1,
+};
+
+/** The host that runs the app may have seen the request, which cannot be sent again. */
+export const HOST_BROKE_OFF: OwnRefusal = {
+  status: 502,
+  code: 'bad_gateway',
+  reason: 'no_answer',
+  detail: 'The host that runs this app did not answer, and may have seen the request.',
+};
+/** The request could not be sent to the host that runs the app, and its body cannot be read again. */
+export const HOST_NOT_THERE: OwnRefusal = {
+  status: 502,
+  code: 'bad_gateway',
+  reason: 'no_answer',
+  detail: 'The host that runs this app did not answer. The request was not sent.',
   retryAfterS: 1,
 };
 

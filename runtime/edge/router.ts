@@ -55,13 +55,18 @@ export class Router {
   admit(exchange: Exchange): void {
     try {
       const admission = exchange.backend!.admit();
-      if (admission.kind === 'forward') exchange.forward(admission.upstream);
+      if (admission.kind === 'forward') exchange.forward(admission.upstream, admission.hop);
       else if (admission.kind === 'refuse') exchange.refuse(admission);
-      else void this.#hold(exchange, admission.ready);
+      else this.hold(exchange, admission.ready);
     } catch (error) {
       log('error', 'a request could not be admitted', { host: exchange.head.host, reason: messageOf(error) });
       exchange.refuse(INTERNAL);
     }
+  }
+
+  /** Queues a request, and asks its backend again when `ready` settles, which never rejects. */
+  hold(exchange: Exchange, ready: Promise<void>): void {
+    void this.#hold(exchange, ready);
   }
 
   /** Refuses queued requests, and those that would be queued later. */

@@ -67,7 +67,8 @@ export class Homes {
   /** Records that another host is the home of an app from now on. */
   moved(appId: string, home: string): void {
     const route = this.#routes.get(appId);
-    if (route !== undefined) this.#put({ ...route, home });
+    // The transition that gave it the new home has raised the generation.
+    if (route !== undefined) this.#put({ ...route, home, generation: route.generation + 1 });
     this.#announce();
   }
 

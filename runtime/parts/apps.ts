@@ -1,5 +1,5 @@
 // The parts that run apps: apps and their processes, their services, and their storage.
-import { Apps } from '../apps/apps.ts';
+import { type AppHosts, Apps } from '../apps/apps.ts';
 import { OutwardServices } from '../apps/outward-services.ts';
 import { Services } from '../apps/services.ts';
 import { StorageLimits } from '../apps/storage-limits.ts';
@@ -9,6 +9,7 @@ import type { Gateway } from '../edge/gateway.ts';
 import { MemoryGauge } from '../fleets/admission/memory.ts';
 import { Slots } from '../fleets/admission/slots.ts';
 import { WakeFigures } from '../fleets/admission/wake-figures.ts';
+import type { Hosts } from '../hosts/hosts.ts';
 import { appSenders } from '../mail/addresses.ts';
 import { Moves } from '../move/moves.ts';
 import { Snapshots } from '../snapshots/snapshots.ts';
@@ -27,6 +28,10 @@ export type AppParts = ReturnType<typeof makeApps>;
 /** Dependencies of apps on parts that are made later. */
 interface Later {
   edge: () => Gateway;
+  /** Null for the only host. */
+  hosts: Hosts | null;
+  /** Null for the only host. */
+  leaving: Omit<AppHosts, 'ended'> | null;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
@@ -34,7 +39,7 @@ interface Later {
 export function makeApps(
   base: Base,
   { alerts, telemetry, say }: ObservabilityParts,
-  { edge, onFacts }: Later,
+  { edge, hosts, leaving, onFacts }: Later,
 ) {
   const { config, paths, store, hasUsers, users, secrets, disk } = base;
   const slots = new Slots(config.RUNNER_WAKE_CONCURRENCY, base.wakeTimeoutMs);
@@ -64,10 +69,19 @@ export function makeApps(
     baseDomain: config.RUNNER_BASE_DOMAIN,
     gateway: edge,
     apps: () => apps,
+    hosts,
   });
   const apps = new Apps({
     store,
     bucket: base.bucket,
+    hosts: leaving && {
+      ...leaving,
+      // Its telemetry stays, for those who look at it here.
+      ended: (id) => {
+        services.forget(id);
+        alerts.forget(id);
+      },
+    },
     paths,
     workerd: base.workerd,
     users,

@@ -7,7 +7,7 @@ import { Bucket } from '../bucket/bucket.ts';
 import { clusterKeyOf } from '../bucket/cluster-key.ts';
 import { claimBucket, proofOf } from '../bucket/owner.ts';
 import { bucketPlace } from '../bucket/place.ts';
-import { storeSecrets } from '../bucket/records/secrets.ts';
+import { shareSecrets, storeSecrets } from '../bucket/records/secrets.ts';
 import type { Config } from '../config.ts';
 import { isInBucket } from '../control/config.ts';
 import { claim, keptSecret, type Layout, layout } from '../disk/data-directory.ts';
@@ -16,6 +16,8 @@ import { trashTrials } from '../fleets/life/trial.ts';
 import { forgetProcessesOfCopy } from '../fleets/process/copied.ts';
 import { workerdPath } from '../fleets/process/start-cell.ts';
 import { writeAskingHooks, writeHooks } from '../git/repository.ts';
+import { Gate } from '../hosts/gate.ts';
+import { Homes } from '../hosts/homes.ts';
 import { Isolation } from '../isolation/isolation.ts';
 import { PublicAddresses } from '../isolation/private-networks.ts';
 import { allUids, appUsers } from '../isolation/users.ts';
@@ -36,6 +38,8 @@ export function makeBase(config: Config) {
     throw new Error(
       'RUNNER_BUCKET: the control plane keeps its data in a bucket; set RUNNER_BUCKET and the other settings of that bucket',
     );
+  const address = config.RUNNER_ADDRESS;
+  const gate = new Gate();
   const people = appUsers(paths, store.buildUsers, workerd);
   /** Null until the ports are known. */
   const known: { addresses: Addresses | null } = { addresses: null };
@@ -48,6 +52,7 @@ export function makeBase(config: Config) {
     store,
     workerd,
     known,
+    clusterKey,
     /** Null without a bucket. */
     bucket:
       place &&
@@ -60,13 +65,21 @@ export function makeBase(config: Config) {
           await store.synced();
           const hasData =
             isInBucket(paths.control) || store.apps.all().some(({ wanted }) => wanted.storage === 'bucket');
-          await claimBucket(place, { cellar, machine, proof: proofOf(clusterKey, cellar) }, hasData);
-          await storeSecrets(place, paths, clusterKey);
+          const several = address !== null;
+          const own = { cellar, machine, several, proof: proofOf(clusterKey, cellar) };
+          await claimBucket(place, own, hasData);
+          await (several ? shareSecrets : storeSecrets)(place, paths, clusterKey);
         },
         user: () => people.users('bucket-proxy').cell,
         paths,
         removals: store.folderRemovals,
+        hosts: address === null ? undefined : { host: address.host, gate },
+        self: address === null ? null : store.snapshots.machine(),
       }),
+    /** Whether this host, as one of several, may run apps in the bucket. */
+    gate,
+    /** Which host runs each app; null when this is the only host. */
+    homes: address && new Homes(store.snapshots.machine(), config.RUNNER_BASE_DOMAIN),
     /** Authenticates the host to the control plane and the control UI. */
     secret: keptSecret(paths.hostSecret),
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),

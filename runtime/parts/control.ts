@@ -8,6 +8,8 @@ import { pushes } from '../control/pushes.ts';
 import { LiveStreams } from '../control/routes/live-streams.ts';
 import { keptSecret } from '../disk/data-directory.ts';
 import { DomainChecks } from '../edge/domain-checks.ts';
+import { CallsElsewhere } from '../hosts/calls-elsewhere.ts';
+import type { Hosts } from '../hosts/hosts.ts';
 import { log } from '../log.ts';
 import { Mailer } from '../mail/mail.ts';
 import { LoopDelay } from '../resources/loop-delay.ts';
@@ -26,10 +28,12 @@ export function makeControl(
   appParts: AppParts,
   deploys: DeployParts,
   outbox: Outbox,
+  hosts: Hosts | null,
   onRestart: () => void,
 ) {
   const { config, paths, store, disk, known, secret, token, users, workerd } = base;
   const { requests, previews } = deploys;
+  const address = config.RUNNER_ADDRESS;
   const { apps, storage } = appParts;
   const mailer = new Mailer(config.RUNNER_SMTP_URL, config.RUNNER_SMTP_FROM);
   const loopDelay = new LoopDelay();
@@ -39,11 +43,14 @@ export function makeControl(
     workerd,
     trash: paths.trash,
     cluster:
-      base.bucket?.cluster(CONTROL, (words) => log('warn', `the control plane in the bucket: ${words}`)) ??
-      null,
+      base.bucket?.cluster(
+        CONTROL,
+        (words) => log('warn', `the control plane in the bucket: ${words}`),
+        address === null ? undefined : { host: address.host, port: address.port + 1 },
+      ) ?? null,
     secret,
     onRestart,
-    variables: () => controlVariables(config, known.addresses!, token),
+    variables: () => controlVariables(config, known.addresses!, token, base.homes?.self),
     host: hostService({
       ...observability,
       ...appParts,
@@ -58,6 +65,7 @@ export function makeControl(
       streams: new LiveStreams(),
       controlPlane: () => ({ answers: control.answers, restarts: control.restarts }),
       outbox,
+      elsewhere: hosts && new CallsElsewhere(hosts),
       bucket: base.bucket,
       bucketPrices: bucketPrices(config),
       storageLimits: storage,

@@ -1,11 +1,17 @@
 // The parts that receive requests: the gateways of the edge and of the API, Caddy in front, and the access log.
+import { hostname } from 'node:os';
 import type { KnownApps } from '../apps/known-apps.ts';
 import { FLEET_HEALTH, sites } from '../apps/sites.ts';
 import type { Control } from '../control/control-plane.ts';
+import { hostSocket } from '../control/host-server.ts';
 import { Gateway } from '../edge/gateway.ts';
-import { ACCESS_LINES } from '../edge/log/access-line.ts';
+import { accessLines } from '../edge/log/access-line.ts';
 import { AccessLog } from '../edge/log/access-log.ts';
 import { Geo } from '../edge/log/geo.ts';
+import type { RequestRecord } from '../edge/log/record.ts';
+import { Upstream } from '../edge/upstream/upstream.ts';
+import type { Hosts } from '../hosts/hosts.ts';
+import { privateGateway } from '../hosts/private-gateway.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Ui } from '../ui/ui.ts';
 import type { Base } from './base.ts';
@@ -15,6 +21,8 @@ interface Behind {
   apps: KnownApps;
   control: Control;
   ui: Ui | null;
+  /** Null for the only host. */
+  hosts: Hosts | null;
   /** Names of failed parts. */
   failing: () => string[];
   /** Names of warnings while everything serves. */
@@ -24,13 +32,14 @@ interface Behind {
 
 export function makeEdge(
   { config, paths, wakeTimeoutMs }: Base,
-  { apps, control, ui, failing, warnings, telemetry }: Behind,
+  { apps, control, ui, hosts, failing, warnings, telemetry }: Behind,
 ) {
   const resolve = sites({
     baseDomain: config.RUNNER_BASE_DOMAIN,
     control,
     ui: ui ?? config.RUNNER_UI_URL,
     apps,
+    hosts,
     failing,
     warnings,
     limits: {
@@ -41,7 +50,7 @@ export function makeEdge(
   });
   const trustedProxies = config.RUNNER_TRUSTED_PROXIES;
   const api = new Gateway({ resolve: resolve.api, trustedProxies, holdTimeoutMs: wakeTimeoutMs });
-  const accessLog = new AccessLog(paths.accessLog, ACCESS_LINES);
+  const accessLog = new AccessLog(paths.accessLog, accessLines(hosts === null ? null : hostname()));
   const geo = new Geo(config.RUNNER_GEOIP_DB);
   const edge = new Gateway({
     resolve: resolve.edge,
@@ -50,9 +59,29 @@ export function makeEdge(
     trustedProxies,
     holdTimeoutMs: wakeTimeoutMs,
   });
-  edge.onEnd((record) => {
+  const ended = (record: RequestRecord) => {
     accessLog.write(record);
     if (apps.get(record.site) && record.path !== FLEET_HEALTH) telemetry.record(record);
-  });
-  return { api, edge, accessLog, geo };
+  };
+  edge.onEnd(ended);
+  return { api, edge, accessLog, geo, fromHosts: hosts && fromHosts(hosts) };
+
+  /** Returns the gateway for the other hosts. */
+  function fromHosts(hosts: Hosts): Gateway {
+    const calls = new Upstream({ socketPath: hostSocket(paths.control) });
+    const gateway = new Gateway({
+      resolve: privateGateway({
+        ...{ homes: hosts.homes, peers: hosts.peers, key: hosts.key, here: hosts.here },
+        ...{ has: (appId) => apps.get(appId) !== undefined, toApp: resolve.toApp, wake: resolve.wake },
+        queues: () => apps.queues(),
+        hostCalls: { site: 'host', admit: () => ({ kind: 'forward', upstream: calls }) },
+      }),
+      isSampled: edge.isSampled,
+      holdTimeoutMs: wakeTimeoutMs,
+    });
+    gateway.onEnd((record) => {
+      if (record.site !== '') ended(record);
+    });
+    return gateway;
+  }
 }

@@ -50,11 +50,22 @@ export class Previews {
   start(now = Date.now()): void {
     for (const row of this.#options.store.previews.all()) {
       const isOver = row.isDeleted || row.expiresAt <= now || !this.#options.apps.get(row.parentId);
-      const resumed = this.#work.run(row.parentId, () => (isOver ? this.#remove(row) : this.#resume(row)));
-      resumed.catch((error: unknown) =>
-        log('warn', 'a preview could not be restored', { preview: row.name, error: reason(error) }),
-      );
+      this.#restore(row, () => (isOver ? this.#remove(row) : this.#resume(row)));
     }
+  }
+
+  /** Resumes what the last home of a preview left unfinished, which has come from another host. */
+  arrived(id: string): void {
+    const row = this.#options.apps.get(id)?.preview;
+    if (row) this.#restore(row, () => this.#resume(row));
+  }
+
+  #restore({ parentId, name }: PreviewRow, work: () => Promise<void>): void {
+    this.#work
+      .run(parentId, work)
+      .catch((error: unknown) =>
+        log('warn', 'a preview could not be restored', { preview: name, error: reason(error) }),
+      );
   }
 
   /** Call about once a second. @param now in ms since 1970 */

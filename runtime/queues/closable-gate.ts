@@ -23,6 +23,10 @@ export class ClosableGate {
     }
   }
 
+  get isOpen(): boolean {
+    return !this.#isClosed;
+  }
+
   /** @throws {Refusal} 503 while the gate is closed */
   requireOpen(): void {
     if (this.#isClosed) throw new Refusal(503, 'host_unavailable', this.#refusal);

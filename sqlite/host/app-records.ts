@@ -3,7 +3,10 @@ import type { Database } from 'better-sqlite3';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { PreviewRow } from './previews.ts';
 
-/** Deploys of new commits in a record, beside those that can be rolled back to. By these, main is known to be deployed. */
+/**
+ * Newest deploys in a record, and newest of new commits, beside those that can be rolled back to. By these, main is known to be
+ * deployed, and a cut deploy is made again.
+ */
 const NEWEST = 2;
 
 /** An app's rows, without what belongs to this machine. Times are as in the tables. */
@@ -12,6 +15,8 @@ export interface AppRecord {
   wanted: WantedApp;
   /** Null for an app that is no preview. */
   preview: PreviewRow | null;
+  /** Ids of its previews. Left out by an older Cellar. */
+  previews?: string[];
   liveDeployId: string | null;
   deployedAt: string | null;
   consumes: string[];
@@ -68,6 +73,12 @@ export function appRecordQueries(database: Database) {
     `SELECT id, parent_id AS parentId, name, source, version_id AS versionId, created_at AS createdAt,
        expires_at AS expiresAt FROM previews WHERE id = ?`,
   );
+  const previewIds = database
+    .prepare<[string], string>(
+      `SELECT previews.id FROM previews JOIN apps ON apps.id = previews.id
+       WHERE parent_id = ? AND deleted_at IS NULL ORDER BY previews.id`,
+    )
+    .pluck();
   const secrets = database.prepare<
     [string],
     { name: string; sealed: Buffer; createdAt: string; updatedAt: string }
@@ -80,6 +91,7 @@ export function appRecordQueries(database: Database) {
   >(
     `SELECT fact, release_of AS releaseOf FROM deploys
      WHERE app_id = @app AND (fact ->> 'can_roll_back' = 1
+       OR rowid IN (SELECT rowid FROM deploys WHERE app_id = @app ORDER BY rowid DESC LIMIT @newest)
        OR rowid IN (SELECT rowid FROM deploys WHERE app_id = @app
          AND fact ->> 'trigger' NOT IN ('rollback', 'redeploy', 'upload', 'promote') ORDER BY rowid DESC LIMIT @newest))
      ORDER BY rowid`,
@@ -130,7 +142,35 @@ export function appRecordQueries(database: Database) {
     "INSERT INTO meta VALUES ('cellar', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
   );
 
+  const change = database.prepare<[string]>(
+    `INSERT INTO changed_records VALUES (?, 1) ON CONFLICT (app_id) DO UPDATE SET revision = revision + 1`,
+  );
+  const unchange = database.prepare<[string]>('DELETE FROM changed_records WHERE app_id = ?');
+  const noRemoval = database.prepare<[string]>('DELETE FROM folder_removals WHERE app_id = ?');
+  const notHeld = database.prepare<[string]>('DELETE FROM held WHERE app_id = ?');
+  const allPreviewIds = database
+    .prepare<[string], string>('SELECT id FROM previews WHERE parent_id = ?')
+    .pluck();
   const removeApp = database.prepare<[string]>('DELETE FROM apps WHERE id = ?');
+  /** Replaces the rows of an app, except those of its activity and of previews. */
+  const putApp = (record: AppRecord): void => {
+    const { wanted, liveDeployId, deployedAt, consumes, storageNames, asleepSince, wokeAt } = record;
+    const { id } = wanted;
+    const lists = [JSON.stringify(consumes), JSON.stringify(storageNames)];
+    const state = [liveDeployId, deployedAt, ...lists, asleepSince, wokeAt];
+    addApp.run(id, JSON.stringify(wanted), wanted.generation, ...state);
+    for (const statement of belongings) statement.run(id);
+    for (const { name, sealed, createdAt, updatedAt } of record.secrets)
+      addSecret.run(id, name, Buffer.from(sealed, 'base64'), createdAt, updatedAt);
+    for (const { fact, releaseOf } of record.deploys)
+      addDeploy.run(fact.id, id, JSON.stringify(fact), releaseOf);
+    for (const alert of record.alerts) addAlert.run(alert.id, id, JSON.stringify(alert.alert));
+  };
+  const removeRows = (id: string): void => {
+    for (const statement of belongings) statement.run(id);
+    notHeld.run(id);
+    removeApp.run(id);
+  };
   /** Leaves a preview that is no more, and has its folder removed. */
   const dropPreview = (id: string): void => {
     for (const statement of belongings) statement.run(id);
@@ -160,6 +200,7 @@ export function appRecordQueries(database: Database) {
         format: 1,
         wanted,
         preview: preview.get(id) ?? null,
+        previews: previewIds.all(id),
         liveDeployId: row.live_deploy_id,
         deployedAt: row.deployed_at,
         consumes: JSON.parse(row.consumes) as string[],
@@ -188,18 +229,8 @@ export function appRecordQueries(database: Database) {
           continue;
         }
         if (record.preview !== null) previews.push(record.preview);
-        const { wanted, liveDeployId, deployedAt, consumes, storageNames, asleepSince, wokeAt } = record;
-        const { id } = wanted;
-        const lists = [JSON.stringify(consumes), JSON.stringify(storageNames)];
-        const state = [liveDeployId, deployedAt, ...lists, asleepSince, wokeAt];
-        addApp.run(id, JSON.stringify(wanted), wanted.generation, ...state);
-        for (const statement of belongings) statement.run(id);
-        addActivity.run(id);
-        for (const { name, sealed, createdAt, updatedAt } of record.secrets)
-          addSecret.run(id, name, Buffer.from(sealed, 'base64'), createdAt, updatedAt);
-        for (const { fact, releaseOf } of record.deploys)
-          addDeploy.run(fact.id, id, JSON.stringify(fact), releaseOf);
-        for (const alert of record.alerts) addAlert.run(alert.id, id, JSON.stringify(alert.alert));
+        putApp(record);
+        addActivity.run(record.wanted.id);
       }
       // Newest first: an older one of the same source was deleted, and its record is still there.
       for (const row of previews.sort((a, b) => b.createdAt - a.createdAt))
@@ -208,6 +239,32 @@ export function appRecordQueries(database: Database) {
       // A restored database may have apps that this bucket does not know.
       const taken = records.map((record) => ('deletedApp' in record ? record.deletedApp : record.wanted.id));
       markOthers.run({ taken: JSON.stringify(taken) });
+    },
+    /**
+     * Adds an app that comes from another host, with its previews. The bucket has these records. Call it in a transaction.
+     * @param records the app's first
+     */
+    takeOne: (records: readonly AppRecord[]): void => {
+      for (const record of records) {
+        putApp(record);
+        if (record.preview !== null) addPreview.run(record.preview);
+        noRemoval.run(record.wanted.id);
+      }
+      for (const { wanted } of records) unchange.run(wanted.id);
+    },
+    /**
+     * Removes the rows of an app that is another host's now, and of its previews. Its record is left to that host. Call it in a
+     * transaction.
+     */
+    forget: (id: string, previews: readonly string[]): void => {
+      // Deleted previews too, whose folders this host removes.
+      for (const preview of allPreviewIds.all(id)) removeRows(preview);
+      removeRows(id);
+      for (const each of [id, ...previews]) unchange.run(each);
+    },
+    /** Marks a record as changed, so that it is written again. */
+    change: (appId: string): void => {
+      change.run(appId);
     },
     /** Whether apps were taken whose alarms have not been read. */
     areAlarmsUnread: (): boolean => areAlarmsUnread.get() === 1,

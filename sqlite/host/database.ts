@@ -172,6 +172,12 @@ const MIGRATIONS = [
     ])
     .join('')}
   `,
+  // The record of an app lists its previews.
+  `
+  ${changesRecord('preview_listed', 'INSERT ON previews', 'NEW.parent_id', inBucket('NEW.parent_id'))}
+  ${changesRecord('preview_unlisted', 'DELETE ON previews', 'OLD.parent_id', inBucket('OLD.parent_id'))}
+  INSERT OR IGNORE INTO changed_records SELECT DISTINCT parent_id, 1 FROM previews WHERE ${inBucket('parent_id')};
+  `,
 ];
 
 function inBucket(appId: string): string {

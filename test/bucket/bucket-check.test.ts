@@ -103,3 +103,20 @@ test('another cluster key is refused, and the key of an older Cellar is added', 
   await assert.rejects(other, /set RUNNER_CLUSTER_KEY as it was/);
   assert.equal((await readOwner(place))!.proof, 'key');
 });
+
+test('a bucket of one machine becomes that of several hosts, and takes no host without an address', async () => {
+  await using store = await new MemoryStore().start();
+  const place = store.place();
+  const own = { cellar: 'one', machine: 'first', proof: 'key' };
+  await claimBucket(place, own, false);
+  const other = claimBucket(place, { ...own, machine: 'second', several: true }, true);
+  await assert.rejects(other, /another machine continued this Cellar/);
+  await claimBucket(place, { ...own, several: true }, true);
+  const { etag, ...found } = (await readOwner(place))!;
+  assert.deepEqual(found, { cellar: 'one', several: true, proof: 'key' });
+  await claimBucket(place, { ...own, machine: 'second', several: true }, true);
+  assert.equal((await readOwner(place))!.etag, etag, 'nothing is written again');
+  await assert.rejects(claimBucket(place, own, true), /several hosts have this Cellar: set RUNNER_ADDRESS/);
+  const stranger = claimBucket(place, { ...own, several: true, proof: 'another' }, false);
+  await assert.rejects(stranger, /set RUNNER_CLUSTER_KEY as it was/);
+});

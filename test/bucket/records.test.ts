@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import { claimBucket, proofOf } from '../../runtime/bucket/owner.ts';
 import type { S3Place } from '../../runtime/bucket/place.ts';
-import { AppRecords } from '../../runtime/bucket/records/app-records.ts';
+import { AppRecords, OtherHome } from '../../runtime/bucket/records/app-records.ts';
 import { continueFromBucket } from '../../runtime/bucket/records/continue.ts';
 import { learnDueTimes } from '../../runtime/bucket/records/due-times.ts';
 import { S3Store } from '../../runtime/bucket/s3-store.ts';
@@ -52,10 +52,10 @@ function machine(t: TestContext, place: S3Place) {
       RUNNER_TOKEN: 'token-0123456789abcdef',
       RUNNER_CLUSTER_KEY: key,
     });
-  const open = (): { store: HostStore; records: AppRecords } => {
+  const open = (self: string | null = null): { store: HostStore; records: AppRecords } => {
     const store = openHostStore(paths.database);
     t.after(() => store.close());
-    return { store, records: new AppRecords(store.records, new S3Store(place), async () => {}) };
+    return { store, records: new AppRecords(store.records, new S3Store(place), async () => {}, self) };
   };
   return { paths, config, open };
 }
@@ -231,6 +231,7 @@ test('a change during a write is written too, and what the bucket refuses is wri
     store.records,
     {
       etagOf: async () => null,
+      readTagged: () => Promise.reject(new Error('it is not read')),
       writeIf: async (_, bytes) => {
         if (isAway) throw new Error('away');
         writes.push(JSON.parse(bytes.toString('utf8')).deployedAt);
@@ -328,4 +329,78 @@ test('a bucket of another Cellar is not taken, nor one that does not answer', as
   bucket.cut();
   await assert.rejects(continueFromBucket(config(), paths), /bucket/);
   assert.equal(existsSync(paths.database), false);
+});
+
+test('a record lists the previews of its app', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const { store, records } = machine(t, bucket.place()).open();
+  const listed = () => JSON.parse(bucket.objects.get('records/shop.json')!.body.toString('utf8')).previews;
+  store.apps.want(wanted('shop'));
+  store.apps.want(wanted('pr1'));
+  await records.storeAll();
+  assert.deepEqual(listed(), []);
+  const row = { id: 'pr1', parentId: 'shop', name: 'pr1', source: 'refs/heads/a', versionId: null };
+  store.previews.add({ ...row, createdAt: 1, expiresAt: 2 });
+  await records.storeAll();
+  assert.deepEqual(listed(), ['pr1']);
+  store.previews.remove('pr1');
+  await records.storeAll();
+  assert.deepEqual(listed(), []);
+});
+
+test('of two hosts, only the one that took an app last writes its record, also after a restart', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const place = bucket.place();
+  const one = machine(t, place).open('one');
+  const other = machine(t, place).open('other');
+  one.store.apps.want({ ...wanted('shop'), home: 'one' });
+  one.store.secrets.set('shop', 'KEY', Buffer.from('old'), AT);
+  await one.records.storeAll();
+  assert.equal(await one.records.isElsewhere('shop'), false);
+  const taken = await other.records.take({ ...wanted('shop'), generation: 4, home: 'other' });
+  other.store.transaction(() => other.store.records.takeOne(taken!));
+  assert.deepEqual(other.store.secrets.all('shop'), one.store.secrets.all('shop'));
+  assert.deepEqual(other.store.records.changed(), []);
+
+  const { etag } = bucket.objects.get('records/shop.json')!;
+  one.store.secrets.set('shop', 'KEY', Buffer.from('late'), AT);
+  await assert.rejects(one.records.stored('shop'), OtherHome);
+  const again = new AppRecords(one.store.records, new S3Store(place), async () => {}, 'one');
+  await assert.rejects(again.stored('shop'), OtherHome);
+  assert.equal(await again.isElsewhere('shop'), true);
+  await again.storeAll();
+  one.store.transaction(() => one.store.apps.delete('shop', 5, AT));
+  await assert.rejects(again.stored('shop'), OtherHome);
+  await again.leave('shop');
+  assert.equal(bucket.objects.get('records/shop.json')!.etag, etag);
+  other.store.secrets.set('shop', 'KEY', Buffer.from('new'), AT);
+  await other.records.stored('shop');
+  assert.notEqual(bucket.objects.get('records/shop.json')!.etag, etag);
+});
+
+test('a record that its old home changes while it is taken is taken with the change', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const place = bucket.place();
+  const one = machine(t, place).open('one');
+  one.store.apps.want({ ...wanted('shop'), home: 'one' });
+  await one.records.storeAll();
+  const store = new S3Store(place);
+  let reads = 0;
+  const late = {
+    etagOf: (name: string) => store.etagOf(name),
+    writeIf: (...words: Parameters<S3Store['writeIf']>) => store.writeIf(...words),
+    remove: (name: string) => store.remove(name),
+    readTagged: async (name: string) => {
+      const found = await store.readTagged(name);
+      if (++reads > 1) return found;
+      one.store.apps.setLive('shop', 'd2', AT, {});
+      await one.records.stored('shop');
+      return found;
+    },
+  };
+  const { store: empty } = machine(t, place).open();
+  const other = new AppRecords(empty.records, late, async () => {}, 'other');
+  const [record] = (await other.take({ ...wanted('shop'), home: 'other' }))!;
+  assert.equal(record!.liveDeployId, 'd2');
+  assert.equal(reads, 2);
 });

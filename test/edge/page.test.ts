@@ -14,6 +14,7 @@ const REASONS: RefusalReason[] = [
   'wake_failed',
   'shed',
   'bucket_away',
+  'cut_off',
   'rate_limited',
   'held_too_long',
   'too_many_held',

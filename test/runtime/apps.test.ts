@@ -378,6 +378,7 @@ test('an app whose socket to other apps could not be opened gets it at its next 
   const services = new Services({
     ...{ paths, baseDomain: 'localhost', gateway: () => gateway, users: () => ({ build: null, cell: null }) },
     apps: () => assert.fail('no call was made'),
+    hosts: null,
   });
   const access = services.access(APP);
   const calls = { services: [], queues: ['orders'] };

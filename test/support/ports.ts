@@ -19,6 +19,13 @@ export function ownPort(): number {
   return next++;
 }
 
+/** Returns ports that follow each other, as `ownPort` does. @param count at most half a block */
+export function ownPorts(count: number): number[] {
+  // The rest of this block is too short.
+  if (next + count > end) next = end;
+  return Array.from({ length: count }, ownPort);
+}
+
 /** Returns the first port of a free block. This process listens there until it ends, which reserves the block. */
 function claimBlock(): number {
   for (;;) {

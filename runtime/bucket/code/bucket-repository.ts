@@ -50,6 +50,8 @@ export class BucketRepository {
   #isEqual = false;
   /** Changes under way, which make the disk equal by themselves. */
   #changes = 0;
+  /** Work after the last change. */
+  #settling: Promise<void> = Promise.resolve();
   /** Reads and writes of the bucket, one at a time. */
   readonly #work = new SerialQueue();
 
@@ -96,7 +98,7 @@ export class BucketRepository {
       return await change();
     } finally {
       this.#changes--;
-      void this.#settle();
+      this.#settling = Promise.all([this.#settling, this.#settle()]).then(() => {});
     }
   }
 
@@ -115,6 +117,16 @@ export class BucketRepository {
         throw awayError('store this in', error);
       }
     });
+  }
+
+  /** Returns the object of a ref in the bucket, without a copy on the disk; null for a missing one. */
+  find(ref: string): Promise<string | null> {
+    return this.#work.run(async () => (await this.#read()).refs[ref] ?? null);
+  }
+
+  /** Resolves when no work is left of earlier changes. Call it while none is under way. */
+  async settled(): Promise<void> {
+    await this.#settling;
   }
 
   get #isMended(): boolean {
@@ -232,11 +244,12 @@ export class BucketRepository {
     const known = this.#known;
     if (known === null || !this.#isEqual || this.#changes > 0) return;
     const pack = await this.#sendPack(Object.values(known.refs), []);
+    // Listed before, so that packs stay which another machine adds from then on.
+    const listed = await this.#folder.list(PACKS);
     await this.#writeRefs({ ...known, packs: pack === null ? [] : [pack] });
     await this.#writeMarker();
     this.#isEqual = true;
-    for (const { name } of await this.#folder.list(PACKS))
-      if (name !== `${PACKS}${pack}.pack`) await this.#folder.remove(name);
+    for (const { name } of listed) if (name !== `${PACKS}${pack}.pack`) await this.#folder.remove(name);
   }
 
   async #readMarker(): Promise<{ etag: string; packs: string[] } | null> {

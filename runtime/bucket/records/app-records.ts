@@ -1,13 +1,25 @@
 // Keeps a record of each app in the bucket: what another machine needs to run the app.
-import type { AppRecordQueries } from '../../../sqlite/host/app-records.ts';
+import type { WantedApp } from '../../../handlers/contract/host/host-calls.ts';
+import type { AppRecord, AppRecordQueries, DeletedApp } from '../../../sqlite/host/app-records.ts';
 import { each } from '../app-folder.ts';
 import type { S3Store } from '../s3-store.ts';
+import { ChangedObject, MissingObject } from '../store.ts';
 
 /** Folder of the records, below the prefix of the bucket. */
 export const RECORDS = 'records/';
 
 /** What keeps the records. */
-export type RecordStore = Pick<S3Store, 'etagOf' | 'writeIf' | 'remove'>;
+export type RecordStore = Pick<S3Store, 'etagOf' | 'readTagged' | 'writeIf' | 'remove'>;
+
+/** How often a record is read again that its writer changes while it is taken. */
+const TAKES = 5;
+
+/** Another host is the home of the app: it writes the record. */
+export class OtherHome extends Error {
+  constructor(appId: string) {
+    super(`another host is the home of app ${appId}`);
+  }
+}
 
 /** Writes of one app's record. */
 interface Writes {
@@ -25,20 +37,33 @@ export class AppRecords {
   #round: Promise<void> | null = null;
   /** The tags of records that were written last, by app. */
   readonly #etags = new Map<string, string>();
+  /** Apps whose record another host writes. */
+  readonly #elsewhere = new Set<string>();
+  readonly #self: string | null;
 
-  /** @param ready resolves when the bucket may be used */
-  constructor(queries: AppRecordQueries, store: RecordStore, ready: () => Promise<void>) {
+  /**
+   * @param ready resolves when the bucket may be used
+   * @param self the id of this host; null in a Cellar of one
+   */
+  constructor(
+    queries: AppRecordQueries,
+    store: RecordStore,
+    ready: () => Promise<void>,
+    self: string | null = null,
+  ) {
     this.#queries = queries;
     this.#store = store;
     this.#ready = ready;
+    this.#self = self;
   }
 
   /**
    * Resolves when the record of an app has everything that was written before. Costs nothing for an app on this machine.
-   * @throws {Error} when the bucket does not take it; it is tried again
+   * @throws {OtherHome}; {Error} when the bucket does not take it; it is tried again
    */
   async stored(appId: string): Promise<void> {
     if (this.#queries.changeOf(appId) === null) return;
+    if (this.#elsewhere.has(appId)) throw new OtherHome(appId);
     const writes = this.#writes.get(appId);
     if (writes === undefined) return this.#begin(appId);
     writes.next ??= writes.running.catch(() => {}).then(() => this.stored(appId));
@@ -56,11 +81,111 @@ export class AppRecords {
     return this.#round;
   }
 
+  /**
+   * Returns the record of an app that may be another host's; null without one.
+   * @throws {Error} when the bucket does not answer
+   */
+  async read(appId: string): Promise<AppRecord | null> {
+    await this.#ready();
+    const found = await this.#read(appId);
+    return found === null || 'deletedApp' in found.record ? null : found.record;
+  }
+
+  /** Whether another host was or is the home of an app that this one knows. @throws {Error} when the bucket does not answer */
+  async isElsewhere(appId: string): Promise<boolean> {
+    if (this.#elsewhere.has(appId)) return true;
+    if (this.#etags.has(appId)) return false;
+    await this.#ready();
+    try {
+      const etag = await this.#tagOf(appId);
+      if (etag !== null) this.#etags.set(appId, etag);
+      return false;
+    } catch (error) {
+      if (error instanceof OtherHome) return true;
+      throw error;
+    }
+  }
+
+  /**
+   * Takes the records of an app and of its previews: from now on this host writes them, and an earlier home cannot.
+   * @param wanted the app's state, with this host as its home
+   * @returns the records, the app's first; null when the bucket has none
+   * @throws {Error} when the bucket does not answer
+   */
+  async take(wanted: WantedApp): Promise<AppRecord[] | null> {
+    await this.#ready();
+    const app = await this.#take(wanted.id, (record) => ({ ...record, wanted }));
+    if (app === null) return null;
+    const { home, generation } = wanted;
+    const previews = await Promise.all(
+      (app.previews ?? []).map((id) =>
+        this.#take(id, (record) => ({
+          ...record,
+          wanted: { ...record.wanted, generation, ...(home !== undefined && { home }) },
+        })),
+      ),
+    );
+    return [app, ...previews.filter((record) => record?.preview != null)] as AppRecord[];
+  }
+
+  /**
+   * Writes the record of an app for its next home, unless that one has it already.
+   * @throws {Error} when the bucket does not take it
+   */
+  async leave(appId: string): Promise<void> {
+    if (!this.#elsewhere.has(appId)) {
+      this.#queries.change(appId);
+      await this.stored(appId).catch((error: unknown) => {
+        if (!(error instanceof OtherHome)) throw error;
+      });
+    }
+    this.#etags.delete(appId);
+    this.#elsewhere.delete(appId);
+  }
+
+  async #take(appId: string, change: (record: AppRecord) => AppRecord): Promise<AppRecord | null> {
+    for (let tries = 1; ; tries++) {
+      const found = await this.#read(appId);
+      if (found === null || 'deletedApp' in found.record) return null;
+      const record = change(found.record);
+      try {
+        const etag = await this.#store.writeIf(nameOf(appId), bytesOf(record), found.etag);
+        this.#elsewhere.delete(appId);
+        this.#etags.set(appId, etag);
+        return record;
+      } catch (error) {
+        if (!(error instanceof ChangedObject) || tries === TAKES) throw error;
+      }
+    }
+  }
+
+  async #read(appId: string): Promise<{ record: AppRecord | DeletedApp; etag: string } | null> {
+    const name = nameOf(appId);
+    const found = await this.#store.readTagged(name).catch((error: unknown) => {
+      if (error instanceof MissingObject) return null;
+      throw error;
+    });
+    if (found === null) return null;
+    const record = JSON.parse(found.bytes.toString('utf8')) as AppRecord | DeletedApp;
+    if (record.format !== 1) throw new Error(`${name} in the bucket is of a newer Cellar`);
+    return { record, etag: found.etag };
+  }
+
+  /** Returns the tag of a record in the bucket; null without one. @throws {OtherHome} */
+  async #tagOf(appId: string): Promise<string | null> {
+    if (this.#self === null) return this.#store.etagOf(nameOf(appId));
+    const found = await this.#read(appId);
+    if (found === null) return null;
+    const home = 'deletedApp' in found.record ? undefined : found.record.wanted.home;
+    if (home === undefined || home === this.#self) return found.etag;
+    this.#elsewhere.add(appId);
+    throw new OtherHome(appId);
+  }
+
   async #storeAll(): Promise<void> {
     const failures: unknown[] = [];
-    await each(this.#queries.changed(), ({ appId }) =>
-      this.stored(appId).catch((error: unknown) => failures.push(error)),
-    );
+    const changed = this.#queries.changed().filter(({ appId }) => !this.#elsewhere.has(appId));
+    await each(changed, ({ appId }) => this.stored(appId).catch((error: unknown) => failures.push(error)));
     if (failures.length > 0) throw failures[0];
   }
 
@@ -77,15 +202,32 @@ export class AppRecords {
     const changed = this.#queries.changeOf(appId);
     if (changed === null) return;
     await this.#ready();
-    const name = `${RECORDS}${appId}.json`;
+    const name = nameOf(appId);
     const record = this.#queries.read(appId);
     const known = this.#etags.get(appId);
     this.#etags.delete(appId);
-    if (record === null) await this.#store.remove(name);
-    else {
-      const etag = known ?? (await this.#store.etagOf(name));
-      this.#etags.set(appId, await this.#store.writeIf(name, Buffer.from(JSON.stringify(record)), etag));
+    if (record === null) {
+      // Without a tag, as no removal is conditional.
+      if (this.#self !== null) await this.#tagOf(appId);
+      await this.#store.remove(name);
+    } else {
+      const etag = known ?? (await this.#tagOf(appId));
+      try {
+        this.#etags.set(appId, await this.#store.writeIf(name, bytesOf(record), etag));
+      } catch (error) {
+        // Finds out whether another host has taken the app.
+        if (error instanceof ChangedObject) await this.#tagOf(appId);
+        throw error;
+      }
     }
     this.#queries.written(changed);
   }
+}
+
+function nameOf(appId: string): string {
+  return `${RECORDS}${appId}.json`;
+}
+
+function bytesOf(record: AppRecord | DeletedApp): Buffer<ArrayBuffer> {
+  return Buffer.from(JSON.stringify(record));
 }

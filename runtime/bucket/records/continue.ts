@@ -9,15 +9,25 @@ import { claim, type Layout } from '../../disk/data-directory.ts';
 import { log, reason } from '../../log.ts';
 import { each } from '../app-folder.ts';
 import { clusterKeyOf } from '../cluster-key.ts';
-import { provesCellar, readOwner, takeBucket } from '../owner.ts';
+import {
+  type FoundOwner,
+  proofOf,
+  provesCellar,
+  readOwner,
+  requireSameKind,
+  takeBucket,
+  takeUnused,
+} from '../owner.ts';
 import { bucketPlace, type S3Place } from '../place.ts';
+import { probe } from '../probe.ts';
 import { smallObjects } from '../s3-store.ts';
 import { RECORDS } from './app-records.ts';
-import { fetchSecrets } from './secrets.ts';
+import { beginSecrets, fetchSecrets } from './secrets.ts';
 
 /**
- * Fills an empty data directory with the apps of the bucket, if it has a Cellar. The control plane, data, releases and
- * repositories are read from the bucket when they are used.
+ * Fills an empty data directory with the Cellar of the bucket, if it has one. A machine that continues the one of a lost
+ * machine takes all apps in the bucket; a host that joins others takes none, because their homes are decided later. The control
+ * plane, data, releases and repositories are read from the bucket when they are used.
  * @throws {Error} when the bucket does not answer, or belongs to a Cellar with another `RUNNER_CLUSTER_KEY`
  */
 export async function continueFromBucket(config: Config, paths: Layout): Promise<void> {
@@ -28,32 +38,90 @@ export async function continueFromBucket(config: Config, paths: Layout): Promise
       `RUNNER_BUCKET: the first start needs the bucket, which may have the Cellar of a lost machine: ${reason(error)}`,
     );
   });
-  if (owner === null) return;
-  if (owner.proof === undefined)
-    throw new Error(
-      'RUNNER_BUCKET: it has the data of an older Cellar, without what an empty machine needs. Restore a snapshot (npm run restore -- latest), or start the old machine once with this version',
-    );
+  const several = config.RUNNER_ADDRESS !== null;
+  if (owner === null && !several) return;
   const clusterKey = clusterKeyOf(config, paths);
-  if (!provesCellar(owner, clusterKey))
-    throw new Error(
-      `RUNNER_BUCKET: it has the data of another Cellar (${owner.cellar}). To continue that one on this machine, set its RUNNER_CLUSTER_KEY; to begin a new one, set another prefix`,
-    );
-  log('info', 'this machine continues the Cellar of the bucket', { cellar: owner.cellar });
+  if (owner !== null) requireContinuable(owner, clusterKey, several);
   const release = claim(paths);
+  let isBegun = true;
   try {
     const beside = `${paths.database}.new`;
     rmSync(beside, { force: true });
     mkdirSync(dirname(beside), { recursive: true, mode: 0o700 });
-    await fetchSecrets(place, paths, clusterKey);
-    const { apps, machine } = await takeRecords(place, owner.cellar, beside);
-    const { cellar, proof } = owner;
-    await takeBucket(place, owner, { cellar, machine, proof });
-    renameSync(beside, paths.database);
-    await syncFile(dirname(paths.database));
-    log('info', 'the apps of the bucket are known', { apps: apps.length });
+    if (owner === null) isBegun = await begin(place, paths, clusterKey, beside);
+    else if (owner.several) await join(place, paths, clusterKey, { cellar: owner.cellar, beside });
+    else await takeOver(place, paths, clusterKey, { owner, beside, several });
+    if (isBegun) {
+      renameSync(beside, paths.database);
+      await syncFile(dirname(paths.database));
+    }
   } finally {
     release();
   }
+  // Another host was first.
+  if (!isBegun) await continueFromBucket(config, paths);
+}
+
+/** @throws {Error} when an empty machine with these settings cannot continue or join the Cellar of a bucket */
+function requireContinuable(owner: FoundOwner, clusterKey: string, several: boolean): void {
+  if (owner.proof === undefined)
+    throw new Error(
+      'RUNNER_BUCKET: it has the data of an older Cellar, without what an empty machine needs. Restore a snapshot (npm run restore -- latest), or start the old machine once with this version',
+    );
+  if (!provesCellar(owner, clusterKey))
+    throw new Error(
+      `RUNNER_BUCKET: it has the data of another Cellar (${owner.cellar}). To continue that one on this machine, set its RUNNER_CLUSTER_KEY; to begin a new one, set another prefix`,
+    );
+  requireSameKind(owner, several);
+}
+
+/** Begins a Cellar of several hosts, which may all start at this moment. @returns false when another one has begun it */
+async function begin(place: S3Place, paths: Layout, clusterKey: string, beside: string): Promise<boolean> {
+  await probe(place);
+  await beginSecrets(place, paths, clusterKey);
+  const store = openHostStore(beside);
+  try {
+    const [cellar, machine] = [store.snapshots.cellar(), store.snapshots.machine()];
+    await store.synced();
+    return await takeUnused(place, { cellar, machine, several: true, proof: proofOf(clusterKey, cellar) });
+  } finally {
+    store.close();
+  }
+}
+
+/** @throws {Error} when the other hosts have stored no secrets */
+async function join(
+  place: S3Place,
+  paths: Layout,
+  clusterKey: string,
+  { cellar, beside }: { cellar: string; beside: string },
+): Promise<void> {
+  if (!(await fetchSecrets(place, paths, clusterKey, true)))
+    throw new Error(
+      'RUNNER_BUCKET: it has no secrets.json, without which no host can join; start the first host, which writes it',
+    );
+  const store = openHostStore(beside);
+  try {
+    store.transaction(() => store.records.take(cellar, []));
+    await store.synced();
+  } finally {
+    store.close();
+  }
+  log('info', 'this host joins the Cellar of the bucket', { cellar });
+}
+
+async function takeOver(
+  place: S3Place,
+  paths: Layout,
+  clusterKey: string,
+  { owner, beside, several }: { owner: FoundOwner; beside: string; several: boolean },
+): Promise<void> {
+  log('info', 'this machine continues the Cellar of the bucket', { cellar: owner.cellar });
+  await fetchSecrets(place, paths, clusterKey);
+  const { apps, machine } = await takeRecords(place, owner.cellar, beside);
+  const { cellar } = owner;
+  await takeBucket(place, owner, { cellar, machine, several, proof: proofOf(clusterKey, cellar) });
+  log('info', 'the apps of the bucket are known', { apps: apps.length });
 }
 
 /**

@@ -3,12 +3,12 @@
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
-import { type Layout, writeAtomic } from '../../disk/data-directory.ts';
+import { keptSecret, type Layout, writeAtomic } from '../../disk/data-directory.ts';
 import { reason } from '../../log.ts';
 import type { S3Place } from '../place.ts';
 import { UnusableStore } from '../probe.ts';
 import { smallObjects } from '../s3-store.ts';
-import { MissingObject } from '../store.ts';
+import { ChangedObject, MissingObject } from '../store.ts';
 
 const NAME = 'secrets.json';
 const CHECK = 'keeps the secrets of this Cellar';
@@ -18,29 +18,77 @@ const TAG_BYTES = 16;
 
 /** Writes the secrets, unless the bucket has the same. @throws {UnusableStore} as `fetchSecrets` does */
 export async function storeSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
-  const secrets = JSON.stringify(
-    Object.fromEntries(
-      filesOf(paths)
-        .filter((path) => existsSync(path))
-        .map((path) => [basename(path), readFileSync(path, 'utf8').trim()]),
-    ),
-  );
+  const secrets = JSON.stringify(ownSecrets(paths));
   if ((await read(place, clusterKey)) === secrets) return;
   await smallObjects(place).write(NAME, seal(secrets, clusterKey)).catch(isAway);
 }
 
 /**
- * Writes the secrets of the bucket into a data directory. Keeps secrets that are there already.
+ * As `storeSecrets`, for one of several hosts: secrets that the bucket has stay, because the other hosts use them.
+ * @throws {UnusableStore} also when this host has another secret
+ */
+export async function shareSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
+  const found = await read(place, clusterKey);
+  const shared = found === null ? {} : (JSON.parse(found) as Record<string, string>);
+  const own = ownSecrets(paths);
+  const differing = Object.keys(own).filter(
+    (name) => shared[name] !== undefined && shared[name] !== own[name],
+  );
+  if (differing.length > 0)
+    throw new UnusableStore(
+      CHECK,
+      `the other hosts have another ${differing.join(' and ')} than this one: move this data directory away, and start with an empty one`,
+    );
+  const all = JSON.stringify({ ...shared, ...own });
+  if (all === found) return;
+  await smallObjects(place).write(NAME, seal(all, clusterKey)).catch(isAway);
+}
+
+/**
+ * Makes the secrets of a new Cellar in an empty data directory, unless another host does it at this moment: then they are
+ * fetched.
+ * @throws {UnusableStore} as `fetchSecrets` does
+ */
+export async function beginSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
+  if (await fetchSecrets(place, paths, clusterKey, true)) return;
+  for (const path of filesOf(paths)) keptSecret(path, path === paths.apiKey ? 'cellar_' : '');
+  const sealed = seal(JSON.stringify(ownSecrets(paths)), clusterKey);
+  await smallObjects(place)
+    .writeIf(NAME, sealed, null)
+    .catch((error: unknown) => {
+      if (!(error instanceof ChangedObject)) isAway(error);
+      return fetchSecrets(place, paths, clusterKey, true);
+    });
+}
+
+/**
+ * Writes the secrets of the bucket into a data directory.
+ * @param replaces whether secrets that are there already are replaced. Default: they stay
+ * @returns whether the bucket has secrets
  * @throws {UnusableStore} when they were encrypted with another cluster key, or the bucket does not answer
  */
-export async function fetchSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
+export async function fetchSecrets(
+  place: S3Place,
+  paths: Layout,
+  clusterKey: string,
+  replaces = false,
+): Promise<boolean> {
   const found = await read(place, clusterKey);
-  if (found === null) return;
+  if (found === null) return false;
   const secrets = JSON.parse(found) as Record<string, string>;
   for (const path of filesOf(paths)) {
     const secret = secrets[basename(path)];
-    if (secret !== undefined && !existsSync(path)) writeAtomic(path, `${secret}\n`);
+    if (secret !== undefined && (replaces || !existsSync(path))) writeAtomic(path, `${secret}\n`);
   }
+  return true;
+}
+
+function ownSecrets(paths: Layout): Record<string, string> {
+  return Object.fromEntries(
+    filesOf(paths)
+      .filter((path) => existsSync(path))
+      .map((path) => [basename(path), readFileSync(path, 'utf8').trim()]),
+  );
 }
 
 function filesOf({ token, apiKey, alertKey, secretsKey, signInKey, hostSecret }: Layout): string[] {

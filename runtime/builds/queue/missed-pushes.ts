@@ -16,7 +16,7 @@ import type { DeployRequests } from './requests.ts';
 export interface MissedDeploysOptions {
   store: HostStore;
   paths: Layout;
-  apps: Pick<Apps, 'repository'>;
+  apps: Pick<Apps, 'repository' | 'get'>;
   requests: DeployRequests;
   changes: BranchChanges;
   /** Whether deploys are stopped for lack of disk space. */
@@ -32,6 +32,8 @@ export class MissedDeploys {
   readonly #options: MissedDeploysOptions;
   #timer: NodeJS.Timeout | null = null;
   #checking: Promise<void> = Promise.resolve();
+  /** Apps from other hosts that were not checked yet. Their repository may be in the bucket only. */
+  readonly #arrived = new Set<string>();
   #stopped = false;
 
   constructor(options: MissedDeploysOptions) {
@@ -43,6 +45,12 @@ export class MissedDeploys {
     this.#checking = this.#tidy();
     this.#look();
     this.#timer = setInterval(() => this.#look(), this.#options.everyMs);
+  }
+
+  /** Checks an app that has come from another host soon. What fails is tried again at the next interval. */
+  arrived(appId: string): void {
+    this.#arrived.add(appId);
+    this.#checking = this.#checking.then(() => this.#lookAtArrived(appId));
   }
 
   /** Resolves when all running checks have ended. */
@@ -67,6 +75,13 @@ export class MissedDeploys {
       .catch((error: unknown) => log('warn', 'could not look for missed deploys', { error: reason(error) }));
   }
 
+  async #lookAtArrived(appId: string): Promise<void> {
+    if (this.#stopped || this.#options.paused()) return;
+    await this.#lookAt(appId).catch((error: unknown) =>
+      log('warn', 'could not look for a missed deploy', { app: appId, error: reason(error) }),
+    );
+  }
+
   async #lookAtAll(): Promise<void> {
     for (const id of this.#options.store.apps.ids()) {
       if (this.#stopped || this.#options.paused()) return;
@@ -78,15 +93,23 @@ export class MissedDeploys {
 
   async #lookAt(appId: string): Promise<void> {
     const { store, paths, apps, requests, changes, hasRoom } = this.#options;
+    const app = apps.get(appId);
+    // It may have left for another host, or leave just now.
+    if (app?.changes.isOpen !== true) return;
     const rollback = cutRollback(store.deploys.last(appId, 2));
     if (rollback !== null && store.deploys.find(appId, rollback)?.can_roll_back) {
       log('info', 'a rollback was cut and is made now', { app: appId, deploy: rollback });
       requests.rollback(appId, rollback);
+      this.#arrived.delete(appId);
       return;
     }
     // One that is only in the bucket is brought to the disk when it is used.
-    if (!existsSync(paths.repository(appId))) return;
-    const tip = await deployTip(await apps.repository(appId));
+    const isOnDisk = existsSync(paths.repository(appId));
+    if (!isOnDisk && !this.#arrived.has(appId)) return;
+    const tip = isOnDisk
+      ? await deployTip(await apps.repository(appId))
+      : ((await app.code?.repository.find(DEPLOY_REF)) ?? null);
+    this.#arrived.delete(appId);
     // Asked after the branch was read: a change that ended in between has its deploy by now. Rollbacks and commits
     // that are deployed again do not count: they move no branch.
     if (tip === null || changes.has(appId)) return;

@@ -38,16 +38,21 @@ export class DeployQueue {
 
   /** Marks deploys that the host's end interrupted as failed. Call it once, before the first request. */
   interruptUnfinished(): void {
-    const at = new Date().toISOString();
-    this.#interrupt(
-      this.#options.store.deploys.unfinished().map((fact) => ({
-        ...fact,
-        status: 'failed',
-        steps: fact.steps.map((step) => (step.status === 'running' ? { ...step, status: 'failed' } : step)),
-        error: INTERRUPTED,
-        finished_at: at,
-      })),
-    );
+    this.#interrupt(this.#options.store.deploys.unfinished());
+  }
+
+  /** Does the same for an app that has come from another host. Call it before any deploy of the app. */
+  interruptUnfinishedOf(appId: string): void {
+    this.#interrupt(this.#options.store.deploys.unfinished().filter(({ app_id }) => app_id === appId));
+  }
+
+  /** Ends the deploys of an app that leaves for another host, which makes them again. Resolves when none runs. */
+  async interrupt(appId: string): Promise<void> {
+    this.#waiting.get(appId)?.cancel(INTERRUPTED);
+    this.#waiting.delete(appId);
+    const running = this.#running.get(appId);
+    running?.deploy.cancel(INTERRUPTED);
+    await running?.end;
   }
 
   /**
@@ -157,8 +162,22 @@ export class DeployQueue {
     await Promise.all(this.#work);
   }
 
-  /** Records interrupted deploys. A full disk does not keep the host from starting: the write is retried. */
+  /** Records deploys as interrupted. */
   #interrupt(deploys: DeployFact[]): void {
+    const at = new Date().toISOString();
+    this.#record(
+      deploys.map((fact) => ({
+        ...fact,
+        status: 'failed',
+        steps: fact.steps.map((step) => (step.status === 'running' ? { ...step, status: 'failed' } : step)),
+        error: INTERRUPTED,
+        finished_at: at,
+      })),
+    );
+  }
+
+  /** Records interrupted deploys. A full disk does not keep the host from starting: the write is retried. */
+  #record(deploys: DeployFact[]): void {
     const { store, onFacts } = this.#options;
     try {
       store.transaction(() => {
@@ -173,7 +192,7 @@ export class DeployQueue {
       logRarely('error', 'interrupted deploys could not be recorded; it is tried again', {
         error: reason(error),
       });
-      setTimeout(() => this.#interrupt(deploys), RETRY_MS).unref();
+      setTimeout(() => this.#record(deploys), RETRY_MS).unref();
     }
   }
 

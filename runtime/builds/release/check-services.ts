@@ -9,7 +9,7 @@ import { readRelease } from './release.ts';
 
 interface Owned {
   appId: string;
-  apps: Pick<KnownApps, 'get' | 'hasSibling' | 'consumersOf'>;
+  apps: Pick<KnownApps, 'slugOf' | 'hasSibling' | 'consumersOf'>;
   /** Whether the release says by itself which queues it consumes; otherwise Wrangler says so after the deploy. */
   isPushed: boolean;
 }
@@ -34,7 +34,7 @@ export function requireServices(
   }
   const consumers = new Map<string, string | undefined>();
   for (const queue of queuesElsewhere(named)) {
-    const slugs = apps.consumersOf(appId, queue).map((id) => apps.get(id)!.wanted.slug);
+    const slugs = apps.consumersOf(appId, queue).map((id) => apps.slugOf(id) ?? id);
     if (slugs.length > 1)
       throw new BuildFailure(
         `queues: ${queue} is consumed by several apps of the same owner: ${slugs.join(', ')}`,

@@ -21,12 +21,18 @@ const BACKSLASH = 0x5c;
 const ZERO = 0x30;
 const POINT = 0x2e;
 
-/** Formats request records as lines of the access log. */
-export const ACCESS_LINES: LineFormat<RequestRecord> = {
-  // Four long strings, the head's other strings, and the field names between them.
-  lineBytes: 4 * TEXT_BYTES + HEAD_BYTES + 2_048,
-  put: putAccessLine,
-};
+/**
+ * Returns the format of request records as lines of the access log.
+ * @param host the name of this host, when there are several; null for the only one
+ */
+export function accessLines(host: string | null): LineFormat<RequestRecord> {
+  const end = host === null ? END : Buffer.from(`","host":${quoted(host)}}\n`);
+  return {
+    // Six long strings, the head's other strings, and the field names between them.
+    lineBytes: 6 * TEXT_BYTES + HEAD_BYTES + 2_048,
+    put: (record, bytes, start) => putAccessLine(record, bytes, start, end),
+  };
+}
 
 /** The buffer that the current line is written to, and the write position. */
 let line: Buffer = Buffer.alloc(0);
@@ -36,7 +42,7 @@ let at = 0;
  * Leaves out personal data and credentials: truncates addresses to /24 and /48, drops query strings from the path and the
  * referrer, and copies no other header.
  */
-function putAccessLine(record: RequestRecord, bytes: Buffer, start: number): number {
+function putAccessLine(record: RequestRecord, bytes: Buffer, start: number, end: Buffer): number {
   const { clientInfo, site, requestId, traceId } = record;
   if (clientInfo.logged?.site !== site)
     clientInfo.logged = { site, bytes: keptBytes(clientFields(clientInfo, site), 'utf8') };
@@ -66,7 +72,12 @@ function putAccessLine(record: RequestRecord, bytes: Buffer, start: number): num
   put(TRACE_ID);
   if (traceId !== requestId) at += line.write(traceId, at, 'latin1');
   else for (let i = idAt; i < idEnd; i++) line[at++] = line[i]!;
-  put(END);
+  if (record.home !== null) {
+    put(HOME);
+    // Its quotes are there already.
+    at += line.write(quoted(record.home).slice(1, -1), at);
+  }
+  put(end);
   return at;
 }
 
@@ -77,6 +88,7 @@ const NO_BYTES_READ = Buffer.from('},"bytes_read":0,"user_id":"","duration":');
 const SIZE = Buffer.from(',"size":');
 const STATUS = Buffer.from(',"status":');
 const TRACE_ID = Buffer.from('","trace_id":"');
+const HOME = Buffer.from('","home":"');
 const END = Buffer.from('"}\n');
 
 function put(bytes: Buffer): void {

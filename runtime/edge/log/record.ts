@@ -41,6 +41,8 @@ export interface RequestRecord {
   refused: string | null;
   /** Whether the connection was upgraded to another protocol, such as WebSocket. */
   upgraded: boolean;
+  /** The name of the other host that ran the app; null for an app of this host. */
+  home: string | null;
 }
 
 /** Called for each finished request, on the gateway's thread. Must return quickly, in a time that no body size affects. */

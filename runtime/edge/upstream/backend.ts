@@ -4,11 +4,21 @@ import type { Upstream } from './upstream.ts';
 
 /** What to do with a request for a site. Decided when its head has been read. */
 export type Admission =
-  /** Send it to a process now. */
-  | { kind: 'forward'; upstream: Upstream }
+  /** Send it to a process now, or to another host. */
+  | { kind: 'forward'; upstream: Upstream; hop?: Hop }
   /** Queue it, with backpressure on its body, and ask again when `ready` settles. `ready` never rejects. */
   | { kind: 'hold'; ready: Promise<void> }
   | Refused;
+
+/** The way of a request to another host. */
+export interface Hop {
+  /** The name of that host. */
+  host: string;
+  /** Header lines that only the other host may read, each with its CRLF. */
+  lines: string;
+  /** Call it when the host did not answer. Settles when the request may be sent again. Never rejects. */
+  again(): Promise<void>;
+}
 
 /** Answer it with a refusal. */
 export type Refused = Refusal & { kind: 'refuse' };

@@ -1,7 +1,7 @@
 // Decides what a request to an app gets: a process, a wait for its start, or a refusal. Requests start resting apps.
 import type { Admission, Refused } from '../../edge/upstream/backend.ts';
 import type { Level } from '../../log.ts';
-import { admission, bucketAway, overloaded, type Phase } from '../life/phase.ts';
+import { admission, noProcess, overloaded, type Phase } from '../life/phase.ts';
 import type { Supervisor } from '../life/supervisor.ts';
 import type { WakeFigures } from './wake-figures.ts';
 
@@ -37,7 +37,8 @@ export class Admissions {
       this.#process.activity.requests++;
       this.#process.awaken();
     } else if (phase.name === 'idle' && coming === null) {
-      if (this.#process.isBucketAway) return bucketAway();
+      const { obstacle } = this.#process;
+      if (obstacle !== null) return noProcess(obstacle);
       if (!this.#process.hasMemory()) return this.#shed();
       this.#start();
     }

@@ -6,7 +6,7 @@ import type { DueWork } from '../process/write-cell-files.ts';
 import type { Alarm, AlarmsReader } from './alarms.ts';
 
 /** How far ahead the Workflows engine sets a working instance's alarm, with a margin, in ms. */
-const AT_WORK_MS = 11 * 60 * 1000;
+export const AT_WORK_MS = 11 * 60 * 1000;
 /** Instances of each Workflow to resume at a start. Each takes memory; too many could end the new process at once. */
 const RESUMED = 300;
 

@@ -3,6 +3,7 @@
 import type { Release } from '../../../bundler/release.ts';
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import type { Admission, Backend, Refused } from '../../edge/upstream/backend.ts';
+import { CUT_OFF } from '../../hosts/gate.ts';
 import { type AdmissionOptions, Admissions } from '../admission/admissions.ts';
 import { type LeasedCell, type LeaseOptions, Leasing } from '../admission/leasing.ts';
 import type { Alarm } from '../due/alarms.ts';
@@ -37,6 +38,8 @@ export class Fleet implements Backend {
   readonly #idling: IdleCheck;
   readonly #leasing: Leasing;
   readonly #admissions: Admissions;
+  /** Where its requests go once another host has taken the app. */
+  #movedTo: Backend | null = null;
   /** A queued restart. */
   #renewal: Promise<boolean> | null = null;
   /** Settles when the last requested start has ended, even one that still waits for its turn. */
@@ -111,7 +114,13 @@ export class Fleet implements Backend {
   }
 
   admit(): Admission {
+    if (this.#movedTo !== null) return this.#movedTo.admit();
     return this.#admissions.admit(this.#coming);
+  }
+
+  /** Sends requests that are held, and later ones, to the app's new home. Call it once the process here has ended for good. */
+  movedTo(home: Backend): void {
+    this.#movedTo = home;
   }
 
   /**
@@ -119,7 +128,7 @@ export class Fleet implements Backend {
    * @returns why requests would still be refused; null when they may come
    */
   async wake(): Promise<Refused | null> {
-    while (this.asleep) {
+    while (this.asleep && this.#movedTo === null) {
       const admitted = this.admit();
       if (admitted.kind === 'refuse') return admitted;
       if (admitted.kind === 'hold') await admitted.ready;
@@ -184,6 +193,17 @@ export class Fleet implements Backend {
     return this.#process.operations.run(async () => {
       if (this.#process.phase.name === 'stopped') void this.#process.goIdle();
     });
+  }
+
+  /** Ends the process of an app in the bucket at once, because this host is cut off. What runs meanwhile ends too. */
+  cutOff(): Promise<void> {
+    const end = () => {
+      const { phase } = this.#process;
+      if (phase.name === 'running' || phase.name === 'leased') phase.cell.kill(CUT_OFF);
+    };
+    end();
+    // A start under way may bring up another.
+    return this.#process.operations.run(async () => end());
   }
 
   /** Call it when the bucket answers again. The next request or due work starts an app that crashed during the outage. */

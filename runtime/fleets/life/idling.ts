@@ -59,7 +59,7 @@ export class IdleCheck {
 
   #hasDueWork(): boolean {
     const { phase, rest } = this.#process;
-    return phase.name === 'idle' && rest.isDue() && !this.#process.isBucketAway;
+    return phase.name === 'idle' && rest.isDue() && this.#process.obstacle === null;
   }
 
   /**

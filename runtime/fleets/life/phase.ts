@@ -101,9 +101,10 @@ export function overloaded(): Refused {
   return unavailable('shed', detail, OVERLOADED_RETRY_AFTER_S);
 }
 
-/** Refuses a request that needs a new process while the bucket with the app's data does not answer. */
-export function bucketAway(): Refused {
-  return unavailable('bucket_away', `${BUCKET_AWAY}.`, AWAY_RETRY_AFTER_S);
+/** Refuses a request that needs a new process, which cannot run. @param obstacle why, as `Supervisor.obstacle` says */
+export function noProcess(obstacle: string): Refused {
+  const reason = obstacle === BUCKET_AWAY ? 'bucket_away' : 'cut_off';
+  return unavailable(reason, `${obstacle}.`, AWAY_RETRY_AFTER_S);
 }
 
 function unavailable(reason: RefusalReason, detail: string, retryAfterS: number): Refused {

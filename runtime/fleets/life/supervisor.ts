@@ -2,6 +2,7 @@
 // a time; `ending.ts` has those that end the process.
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
 import { Upstream } from '../../edge/upstream/upstream.ts';
+import { CUT_OFF } from '../../hosts/gate.ts';
 import { type Level, reason } from '../../log.ts';
 import { Backoff, type Restart } from '../../processes/backoff.ts';
 import { Leases } from '../admission/leases.ts';
@@ -139,9 +140,11 @@ export class Supervisor implements StartingApp {
     return this.options.memory.admits(this.#eater);
   }
 
-  /** Whether the app's data is in a bucket that does not answer: no process could run. */
-  get isBucketAway(): boolean {
-    return this.options.cluster?.isAway() ?? false;
+  /** Why no process of an app in the bucket may run: the bucket does not answer, or this host is cut off; else null. */
+  get obstacle(): string | null {
+    const { cluster } = this.options;
+    if (cluster?.isCutOff) return CUT_OFF;
+    return cluster?.isAway() ? BUCKET_AWAY : null;
   }
 
   /** The app's data and code have moved: later processes have them there. No process runs. */
@@ -227,7 +230,7 @@ export class Supervisor implements StartingApp {
       this.serve(await this.launchLive(signal), forDueWork);
     } catch (error) {
       if (signal.aborted) this.enter({ name: 'stopped' });
-      else if (this.isBucketAway) this.#awaitBucket();
+      else if (this.obstacle !== null) this.#await(this.obstacle);
       else if (error instanceof StartRefused) void this.goIdle(error.message);
       else {
         this.#failed('load', reason(error));
@@ -244,8 +247,10 @@ export class Supervisor implements StartingApp {
   }
 
   /** Launches a process of the live release when it gets a slot; it serves nobody yet. @throws when it does not start */
-  launchLive(signal: AbortSignal): Promise<Cell> {
-    const { slots, say } = this.options;
+  async launchLive(signal: AbortSignal): Promise<Cell> {
+    const { slots, say, cluster } = this.options;
+    // Before it has a slot, which other apps can use meanwhile.
+    await cluster?.untilAllowed(signal);
     const log = (line: string) => say('info', line);
     return slots.run(this, (leftMs) => this.launch(this.live!, log, signal, leftMs), signal);
   }
@@ -265,6 +270,7 @@ export class Supervisor implements StartingApp {
     const onSpawned = () => {
       written = this.rest.end();
     };
+    await this.options.cluster?.untilAllowed(signal);
     const cell = await this.launcher.launch(release, log, { signal, startTimeoutMs: timeoutMs, onSpawned });
     this.options.memory.watch(cell, this.#eater);
     await written;
@@ -298,7 +304,7 @@ export class Supervisor implements StartingApp {
   /** A start that somebody waited for failed: retries after a delay, or goes idle if the host could not start it. */
   failed(error: unknown): void {
     if (error instanceof StartRefused) void this.goIdle(error.message);
-    else if (this.isBucketAway) this.#awaitBucket();
+    else if (this.obstacle !== null) this.#await(this.obstacle);
     else {
       this.#failed('load', reason(error));
       this.#crash(this.#backoff.failed(), reason(error));
@@ -327,8 +333,8 @@ export class Supervisor implements StartingApp {
     if (phase.name !== 'running' || phase.cell !== cell) return;
     phase.upstream.destroy();
     this.#limit = exit.limit;
-    if (this.isBucketAway) {
-      this.#awaitBucket();
+    if (this.obstacle !== null) {
+      this.#await(this.obstacle);
       return;
     }
     this.#failed('crash', exit.reason);
@@ -337,10 +343,10 @@ export class Supervisor implements StartingApp {
     else this.#crash(restart, exit.reason);
   }
 
-  /** The engine ends a process that cannot write: the app rests until the bucket is back. */
-  #awaitBucket(): void {
-    this.options.say('error', BUCKET_AWAY);
-    void this.goIdle(BUCKET_AWAY);
+  /** The engine ends a process that cannot write, and the host those of a host that is cut off: the app rests until that is over. */
+  #await(obstacle: string): void {
+    this.options.say('error', obstacle);
+    void this.goIdle(obstacle);
   }
 
   /** The due work of a sleeping app failed: retries it later. */

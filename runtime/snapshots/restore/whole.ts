@@ -92,7 +92,7 @@ export async function restoreWhole(
     if (bucket !== null) {
       const own = { cellar: head.of, machine, proof: proofOf(bucket.clusterKey, head.of) };
       if (owner === null) await claimBucket(bucket.place, own, false);
-      else await takeBucket(bucket.place, owner, own);
+      else if (!owner.several) await takeBucket(bucket.place, owner, own);
       await fetchSecrets(bucket.place, paths, bucket.clusterKey);
     }
     const names = readdirSync(files);

@@ -8,7 +8,7 @@ import type { Layout } from '../../disk/data-directory.ts';
 import { changeOwner } from '../../isolation/rights.ts';
 import type { AppUsers, User } from '../../isolation/users.ts';
 import { usageAt } from './client.ts';
-import { type AboutApp, type ServiceOptions, SOCKET } from './messages.ts';
+import { type AboutApp, INDEX, type ServiceOptions, SOCKET } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
 /** Its threads mostly wait for the disk, so it has more of them. */
@@ -84,6 +84,11 @@ export class Buckets {
   /** Whether an app may have objects. */
   has(appId: string): boolean {
     return this.#clusterOf(appId) !== null || existsSync(this.#paths.buckets(appId));
+  }
+
+  /** Moves the objects of an app in the bucket there, as its first use does, if some are left on the disk. */
+  async moveIn(appId: string): Promise<void> {
+    if (existsSync(join(this.#paths.buckets(appId), INDEX))) await this.usage(appId);
   }
 
   /** The usage of an app's buckets, by storage id. */

@@ -5,6 +5,9 @@ import type { QuotaOptions } from './bucket/quota.ts';
 /** Name of an app's socket in the directory of its buckets. */
 export const SOCKET = 'r2.sock';
 
+/** Name of the index of objects on this machine, in the same directory. */
+export const INDEX = 'index.sqlite';
+
 /** Start options of the service. */
 export interface ServiceOptions extends QuotaOptions {
   /** Idle timeout of a connection, in ms. Default 60,000. */

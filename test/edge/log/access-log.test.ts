@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { ACCESS_LINES } from '../../../runtime/edge/log/access-line.ts';
+import { accessLines } from '../../../runtime/edge/log/access-line.ts';
 import { AccessLog, type LineFormat } from '../../../runtime/edge/log/access-log.ts';
 import type { RequestRecord } from '../../../runtime/edge/log/record.ts';
 import { HEAD_BYTES } from '../../../runtime/edge/refusals.ts';
@@ -45,8 +45,8 @@ interface Line {
 }
 
 function lineOf(record: RequestRecord): string {
-  const bytes = Buffer.alloc(ACCESS_LINES.lineBytes);
-  return bytes.toString('utf8', 0, ACCESS_LINES.put(record, bytes, 0));
+  const bytes = Buffer.alloc(accessLines(null).lineBytes);
+  return bytes.toString('utf8', 0, accessLines(null).put(record, bytes, 0));
 }
 
 /** A gateway before a raw process, and the lines of its requests. */

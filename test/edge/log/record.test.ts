@@ -82,6 +82,7 @@ test('a record describes the request and its result', async () => {
     requestId: headers['x-request-id'],
     refused: null,
     upgraded: false,
+    home: null,
   });
 });
 

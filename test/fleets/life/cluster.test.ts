@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { test } from 'node:test';
+import { Slots } from '../../../runtime/fleets/admission/slots.ts';
+import { Gate } from '../../../runtime/hosts/gate.ts';
 import { clusterIn } from '../../support/bucket/clusters.ts';
 import { MemoryStore } from '../../support/bucket/memory-store.ts';
 import { harness } from '../../support/fleets/harness.ts';
@@ -59,4 +61,42 @@ test('a resting app in the bucket knows its next alarm, also on a machine that n
   next.fleet.restore('idle', await next.release(1, { code: ALARMING }), null);
   await next.until(() => next.rests.length > 0);
   assert.deepEqual(next.rests, [{ dueAt: at }]);
+});
+
+test('a host removes leases of its own processes only', async (t) => {
+  await using store = await new MemoryStore().start();
+  const clusterOn = (host: string) => clusterIn(store, 'app1', { host });
+  const { fleet, release, ask } = harness(t, { cluster: clusterOn('127.0.0.2') });
+  await fleet.start(await release(1));
+  assert.equal((await ask('/')).status, 200);
+  const leases = () => [...store.objects].filter(([name]) => name.includes('/v1/nodes/'));
+  assert.match(JSON.parse(leases()[0]![1].body.toString()).address, /^127\.0\.0\.2:[1-9]\d*$/);
+  await clusterOn('127.0.0.3').removeLeases();
+  assert.equal(leases().length, 1);
+  await clusterOn('127.0.0.2').removeLeases();
+  assert.equal(leases().length, 0);
+});
+
+test('an app waits until its host may run it, and ends when the host is cut off', async (t) => {
+  await using store = await new MemoryStore().start();
+  const gate = new Gate();
+  const { fleet, release, ask, until } = harness(t, {
+    cluster: clusterIn(store, 'app1', { host: '127.0.0.1', gate }),
+    slots: new Slots(1, 10_000),
+  });
+  fleet.restore('idle', await release(1), { dueAt: null });
+  const waiting = ask('/');
+  const other = harness(t);
+  await other.fleet.start(await other.release(1));
+  assert.equal(fleet.pid, null, 'it waits');
+  gate.open();
+  assert.equal((await waiting).text, '{"version":1,"count":1,"rows":1}');
+  gate.shut();
+  void fleet.cutOff();
+  await until(() => fleet.pid === null);
+  assert.match(fleet.lastError!, /does not reach the control plane/);
+  const refused = fleet.admit();
+  assert.deepEqual([refused.kind, 'reason' in refused && refused.reason], ['refuse', 'cut_off']);
+  gate.open();
+  assert.equal((await ask('/')).text, '{"version":1,"count":2,"rows":2}');
 });

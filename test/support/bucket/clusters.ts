@@ -1,9 +1,9 @@
 // Clusters of apps in a store of the test, without the proxy.
-import { AppCluster } from '../../../runtime/bucket/app-cluster.ts';
+import { AppCluster, type ClusterHosts } from '../../../runtime/bucket/app-cluster.ts';
 import type { MemoryStore } from './memory-store.ts';
 
-/** Returns the cluster of an app, as one machine has it. */
-export function clusterIn(store: MemoryStore, appId = 'app1'): AppCluster {
+/** Returns the cluster of an app, as one machine has it. @param hosts as one of several has it */
+export function clusterIn(store: MemoryStore, appId = 'app1', hosts?: ClusterHosts): AppCluster {
   return new AppCluster({
     place: store.place('of/cellar/'),
     clusterKey: '0'.repeat(64),
@@ -13,6 +13,7 @@ export function clusterIn(store: MemoryStore, appId = 'app1'): AppCluster {
     ready: async () => {},
     untilUsable: async () => {},
     importing: '/nowhere',
+    hosts,
     warn: () => {},
   });
 }

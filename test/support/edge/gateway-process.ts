@@ -3,7 +3,7 @@
 // Prints its port. On SIGUSR2 it collects garbage and prints its memory usage.
 import { runInNewContext } from 'node:vm';
 import { Gateway } from '../../../runtime/edge/gateway.ts';
-import { ACCESS_LINES } from '../../../runtime/edge/log/access-line.ts';
+import { accessLines } from '../../../runtime/edge/log/access-line.ts';
 import { AccessLog } from '../../../runtime/edge/log/access-log.ts';
 import type { Backend } from '../../../runtime/edge/upstream/backend.ts';
 import { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
@@ -25,7 +25,7 @@ const backend: Backend = {
 };
 // One client makes all the load. Its rate limit is counted, but never reached.
 const limits = { site: 'app', clientRpm: 10_000_000, appRpm: 10_000_000 };
-const accessLog = new AccessLog(logPath, ACCESS_LINES);
+const accessLog = new AccessLog(logPath, accessLines(null));
 const gateway = new Gateway({
   resolve: () => ({ kind: 'proxy', backend, limits }),
   holdTimeoutMs: 1_000,

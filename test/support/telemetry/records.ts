@@ -34,6 +34,7 @@ export function record(given: Partial<RequestRecord & ClientInfo> = {}): Request
     requestId: 'request',
     refused: null,
     upgraded: false,
+    home: null,
     ...rest,
   };
 }

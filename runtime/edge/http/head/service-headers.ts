@@ -2,6 +2,7 @@
 // the host may set.
 import { isHopByHop, withCookie } from './fields.ts';
 import type { RequestHead } from './head.ts';
+import { HOP_NAMES } from './hop-names.ts';
 import { type ForwardedHeaders, IdentifiedLines } from './identified-lines.ts';
 
 /** Names the binding by which an app calls another. Written by the calling app's workerd. */
@@ -13,13 +14,24 @@ export const PROTO_HEADER = 'X-Cellar-Proto';
 export const CF_HEADER = 'X-Cellar-Cf';
 
 /** The client address in the records of such requests. */
-const ITSELF = '127.0.0.1';
+export const ITSELF = '127.0.0.1';
 
-const OWN = new Set(['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER]);
+const OWN = new Set(['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER, ...HOP_NAMES]);
 
 /** Returns the headers for a process whose caller is another app's process, which is trusted to describe the client. */
 export function serviceHeaders(head: RequestHead, isSampled: boolean): ForwardedHeaders {
-  const { authority, headers, options } = head;
+  return describedHeaders(head, isSampled, ITSELF);
+}
+
+/**
+ * Returns the headers for a process, given by a caller that is trusted to describe the client.
+ * @param client the client's address
+ */
+export function describedHeaders(
+  { authority, headers, options }: RequestHead,
+  isSampled: boolean,
+  client: string,
+): ForwardedHeaders {
   const claims = new Map<string, string>();
   let passed = '';
   let cookies = '';
@@ -41,7 +53,7 @@ export function serviceHeaders(head: RequestHead, isSampled: boolean): Forwarded
     claims.get('traceparent'),
     isSampled,
     null,
-  ).identify(ITSELF);
+  ).identify(client);
 }
 
 const CLAIMED = new Set(['x-request-id', 'traceparent', PROTO_HEADER.toLowerCase(), CF_HEADER.toLowerCase()]);

@@ -8,6 +8,10 @@ export interface ClusterSettings {
   bucket: string;
   /** The secret that the members share. */
   key: string;
+  /** Where the process listens for other members. Left out: on loopback, for the only member. */
+  address?: string;
+  /** What its lease names instead of that address. */
+  advertise?: string;
 }
 
 /** Maximum time for a stopping process to release its objects, in ms. Even an idle process uses most of it. */
@@ -20,5 +24,5 @@ export const LARGE_VALUES_SERVICE: Fields = { name: LARGE_VALUES, bucket: { path
 /** Returns the config's field `cluster`, or nothing. workerd reads the endpoint and the credentials from its environment. */
 export function clusterField(cluster: ClusterSettings | null): Fields {
   if (cluster === null) return {};
-  return { cluster: { ...cluster, address: '127.0.0.1:0', stopTimeoutMs: STOP_MS } };
+  return { cluster: { address: '127.0.0.1:0', ...cluster, stopTimeoutMs: STOP_MS } };
 }

@@ -18,6 +18,7 @@ import type { Removals } from '../bytes/removals.ts';
 import { SMALL_BYTES, smallBlob } from '../bytes/small-blobs.ts';
 import { Sync } from '../bytes/sync.ts';
 import { internalError, noSuchKey, noSuchUpload, OBJECT_BYTES, tooLarge, UPLOAD_MS } from '../errors.ts';
+import { INDEX } from '../messages.ts';
 import type { RequestOf } from '../requests.ts';
 import { Changes } from './changes.ts';
 import { type Part, partOf, requireCondition } from './conditions.ts';
@@ -33,8 +34,6 @@ import {
 } from './object-rules.ts';
 import type { Body, Found, ObjectStore } from './object-store.ts';
 
-/** The file of the index, in the directory of an app's buckets. */
-export const INDEX = 'index.sqlite';
 /** The directory of the objects' files, in that of an app's buckets. */
 export const BLOBS = 'blobs';
 /** Limit of an app's uploads, open or recently ended. */

@@ -11,8 +11,9 @@ import {
   openObjectIndex,
 } from '../../../../sqlite/storage/objects.ts';
 import { log } from '../../../log.ts';
-import { BLOBS, INDEX } from '../bucket/bucket-store.ts';
+import { BLOBS } from '../bucket/bucket-store.ts';
 import { SMALL_BYTES } from '../bytes/small-blobs.ts';
+import { INDEX } from '../messages.ts';
 import { isInline } from './blob-writer.ts';
 import { Conflict, type ObjectClient } from './object-client.ts';
 import { type ObjectRecord, recordName, type StoredBlob } from './records.ts';

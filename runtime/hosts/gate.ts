@@ -1,0 +1,34 @@
+// Whether this host may run apps that other hosts could run too: not before the control plane has said which, and not while
+// this host is cut off from it.
+import { aborted } from '../threads/aborted.ts';
+
+/** Why an app in the bucket has no process. */
+export const CUT_OFF =
+  'This host does not reach the control plane, so another host may run the app; it starts again by itself when it does';
+
+export class Gate {
+  readonly #opened = Promise.withResolvers<void>();
+  #isShut = false;
+
+  /** Whether the host is cut off. False before the gate was opened: then apps wait. */
+  get isShut(): boolean {
+    return this.#isShut;
+  }
+
+  /** The control plane has answered. */
+  open(): void {
+    this.#isShut = false;
+    this.#opened.resolve();
+  }
+
+  /** The control plane has not answered for too long. */
+  shut(): void {
+    this.#isShut = true;
+  }
+
+  /** Resolves when the host may run apps. @throws {Error} while it is cut off; the signal's reason once it is aborted */
+  async pass(signal: AbortSignal): Promise<void> {
+    await Promise.race([this.#opened.promise, aborted(signal)]);
+    if (this.#isShut) throw new Error(CUT_OFF);
+  }
+}

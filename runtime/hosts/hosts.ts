@@ -1,0 +1,129 @@
+// The other hosts and their apps, as the parts of this host use them.
+import type { AppRoute } from '../../handlers/contract/host/hosts.ts';
+import type { Hopping } from '../edge/http/head/hosts-headers.ts';
+import type { Admission, Backend, Refused } from '../edge/upstream/backend.ts';
+import type { Homes } from './homes.ts';
+import { hostsKey } from './hosts-key.ts';
+import { Peers } from './peers.ts';
+import { type Elsewhere, RemoteBackend } from './remote-backend.ts';
+
+/** Shortest time between two questions about unknown host names, in ms. */
+const ASK_EVERY_MS = 500;
+
+export interface HostsOptions {
+  homes: Homes;
+  baseDomain: string;
+  /** 64 hexadecimal characters. */
+  clusterKey: string;
+  /** Returns an app of this host; with a host name, the preview of the app that has it. */
+  here: (appId: string, previewHost: string | null) => Backend | undefined;
+}
+
+export class Hosts implements Elsewhere {
+  readonly homes: Homes;
+  readonly peers: Peers;
+  /** By which the hosts know each other. */
+  readonly key: string;
+  readonly here: HostsOptions['here'];
+  /** Asks the control plane for routes now. Never rejects. */
+  askNow: () => Promise<void> = async () => {};
+  readonly #baseDomain: string;
+  /** By app id. */
+  readonly #apps = new Map<string, RemoteBackend>();
+  #askedAt = Number.NEGATIVE_INFINITY;
+  #asking: Promise<void> | null = null;
+
+  constructor({ homes, baseDomain, clusterKey, here }: HostsOptions) {
+    this.homes = homes;
+    this.key = hostsKey(clusterKey);
+    this.peers = new Peers(homes, this.key);
+    this.here = here;
+    this.#baseDomain = baseDomain;
+  }
+
+  /** Returns the app of a host name (lower case, without port), at any host, and the backend of its requests. */
+  resolve(host: string): { route: AppRoute; backend: Backend } | null {
+    const route = this.homes.resolve(host);
+    if (route !== undefined) return { route, backend: this.app(route.id) };
+    const label = host.split('.', 1)[0]!;
+    const at = label.indexOf('--');
+    if (at === -1 || host !== `${label}.${this.#baseDomain}`) return null;
+    const parent = this.homes.resolve(host.slice(at + 2));
+    return parent ? { route: parent, backend: this.#backend(parent.id, 'preview', host) } : null;
+  }
+
+  /** Returns the backend of an app that another host runs, or will. */
+  app(appId: string): Backend {
+    const known = this.#apps.get(appId);
+    if (known !== undefined) return known;
+    for (const id of this.#apps.keys()) if (this.homes.get(id) === undefined) this.#apps.delete(id);
+    const backend = this.#backend(appId, 'app');
+    this.#apps.set(appId, backend);
+    return backend;
+  }
+
+  /** Returns the backend of calls by another app to an app that another host runs. */
+  called(appId: string): Backend {
+    return this.#backend(appId, 'call');
+  }
+
+  /** Whether an account has an app of that slug. */
+  hasApp(owner: string, slug: string): boolean {
+    const route = this.homes.resolve(`${slug}.${this.#baseDomain}`);
+    return route?.slug === slug && route.owner === owner;
+  }
+
+  /** Returns the ids of an account's apps that consume a queue at other hosts, as far as they have said. */
+  consumersOf(owner: string, queue: string): string[] {
+    return this.peers.consumersOf(owner, queue);
+  }
+
+  /** Returns the slug of an app. */
+  slugOf(appId: string): string | undefined {
+    return this.homes.get(appId)?.slug;
+  }
+
+  /** Returns the backend that wakes an app at its home. */
+  waking(appId: string): Backend {
+    return this.#backend(appId, 'wake');
+  }
+
+  /**
+   * Returns the backend of a host name that no app is known to have: it asks the control plane once, and waits for the answer.
+   * @param refusal of a name that stays unknown
+   */
+  unknown(host: string, refusal: Refused): Backend {
+    let hasAsked = false;
+    return {
+      site: 'fallback',
+      admit: (): Admission => {
+        const found = this.resolve(host);
+        if (found !== null) return found.backend.admit();
+        const asking = hasAsked ? null : this.#ask();
+        hasAsked = true;
+        return asking === null ? refusal : { kind: 'hold', ready: asking };
+      },
+    };
+  }
+
+  /** Destroys all connections to other hosts. */
+  close(): void {
+    this.peers.close();
+  }
+
+  #backend(appId: string, to: Hopping, previewHost: string | null = null): RemoteBackend {
+    return new RemoteBackend(this, appId, to, () => this.here(appId, previewHost), 0);
+  }
+
+  /** Asks at most twice a second, for all who want to know; null when the last answer is younger. */
+  #ask(): Promise<void> | null {
+    if (this.#asking !== null) return this.#asking;
+    const now = performance.now();
+    if (now - this.#askedAt < ASK_EVERY_MS) return null;
+    this.#askedAt = now;
+    this.#asking = this.askNow().finally(() => {
+      this.#asking = null;
+    });
+    return this.#asking;
+  }
+}

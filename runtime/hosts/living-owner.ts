@@ -1,0 +1,31 @@
+// Whether a process on another host runs an object of the control plane, as the engine's records in the bucket say.
+import { LEASES, OBJECTS, readIfThere } from '../bucket/app-folder.ts';
+import type { S3Store } from '../bucket/s3-store.ts';
+
+/**
+ * A lease lasts 20 s and is renewed every three. With less than this left, in ms, its process has ended, whatever the clocks
+ * differ.
+ */
+const ALIVE_MS = 10_000;
+
+/**
+ * @param store the folder of the control plane
+ * @param id of the object
+ * @param host the IP address of this host
+ * @throws {Error} when the bucket does not answer
+ */
+export async function hasLivingOwner(store: S3Store, id: string, host: string): Promise<boolean> {
+  for (const namespace of await store.folders(OBJECTS)) {
+    const owner = await readJson(store, `${namespace}${id}/own.json`);
+    if (owner === null) continue;
+    const lease = await readJson(store, `${LEASES}${owner.node}.json`);
+    if (lease === null || String(lease.address).startsWith(`${host}:`)) return false;
+    return Number(lease.expires_ms) - Date.now() > ALIVE_MS;
+  }
+  return false;
+}
+
+async function readJson(store: S3Store, name: string): Promise<Record<string, unknown> | null> {
+  const found = await readIfThere(store, name);
+  return found && (JSON.parse(found.toString('utf8')) as Record<string, unknown>);
+}

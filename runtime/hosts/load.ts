@@ -1,0 +1,58 @@
+// How busy this host is, as it tells the control plane.
+import { cpus } from 'node:os';
+import type { HostLoad } from '../../handlers/contract/host/hosts.ts';
+import { readMemory } from '../resources/memory.ts';
+
+const MB = 1024 * 1024;
+/** Over how long the use of the processors is measured, in ms. */
+const MEASURED_MS = 60_000;
+
+interface Sample {
+  /** As `performance.now()`. */
+  at: number;
+  idleMs: number;
+  allMs: number;
+}
+
+export class Load {
+  readonly #freeDiskMb: () => number;
+  readonly #counts: () => Pick<HostLoad, 'apps' | 'running'>;
+  /** Oldest first. */
+  readonly #samples: Sample[] = [sample()];
+
+  /** @param counts returns how many apps this host has, and how many processes of them */
+  constructor(freeDiskMb: () => number, counts: () => Pick<HostLoad, 'apps' | 'running'>) {
+    this.#freeDiskMb = freeDiskMb;
+    this.#counts = counts;
+  }
+
+  /** Measures since the call a minute ago. Call it every few seconds. */
+  read(): HostLoad {
+    const { total, used } = readMemory();
+    return {
+      memory_free_bytes: Math.max(0, total - used),
+      memory_total_bytes: total,
+      cpu: this.#cpu(),
+      disk_free_bytes: this.#freeDiskMb() * MB,
+      ...this.#counts(),
+    };
+  }
+
+  #cpu(): number {
+    const now = sample();
+    this.#samples.push(now);
+    while (this.#samples.length > 2 && now.at - this.#samples[1]!.at >= MEASURED_MS) this.#samples.shift();
+    const [oldest] = this.#samples as [Sample];
+    const allMs = now.allMs - oldest.allMs;
+    return allMs <= 0 ? 0 : Math.min(1, Math.max(0, 1 - (now.idleMs - oldest.idleMs) / allMs));
+  }
+}
+
+function sample(): Sample {
+  let [idleMs, allMs] = [0, 0];
+  for (const { times } of cpus()) {
+    idleMs += times.idle;
+    allMs += times.user + times.nice + times.sys + times.irq + times.idle;
+  }
+  return { at: performance.now(), idleMs, allMs };
+}

@@ -1,0 +1,200 @@
+// This host as one of several: it reports to the control plane, learns from the answers where apps run, and runs apps in the
+// bucket only while it hears from it.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { HostReport, HostReportAnswer } from '../../handlers/contract/host/hosts.ts';
+import { log, logRarely, reason } from '../log.ts';
+import type { Gate } from './gate.ts';
+import type { Homes } from './homes.ts';
+
+/** Of the calls between hosts. */
+export const HOSTS_PROTOCOL = 1;
+/** The control plane's error code for a host whose protocol it does not know. */
+const INCOMPATIBLE = 'host_incompatible';
+
+/** Interval of reports, and how long an answer may take, in ms. */
+const REPORT_EVERY_MS = 2_000;
+const ANSWER_MS = 5_000;
+/** A host without an answer for so long is cut off, in ms. Some seconds later its apps get other homes. */
+const CUT_OFF_MS = 15_000;
+/** How long it may take to find out whether they will, in ms. */
+const COUNTED_MS = 2_000;
+/** Shortest interval of reports that requests ask for, in ms. */
+const ASKED_EVERY_MS = 500;
+
+export interface MembershipOptions {
+  /** What does not change while the host runs. */
+  host: Pick<HostReport, 'id' | 'name' | 'address' | 'version' | 'started_at'>;
+  homes: Homes;
+  gate: Gate;
+  /** Returns what changes. */
+  look: () => Pick<HostReport, 'load' | 'clock_ahead_ms' | 'unanswered'>;
+  /** Sends a report to the control plane. @throws {Error} with a `code` when it refuses the host */
+  send: (report: HostReport, deadlineMs: number) => Promise<HostReportAnswer>;
+  /**
+   * Whether another host counts how long this one is silent. Nobody does after the loss of the host that did.
+   * @throws {Error} when that is unknown
+   */
+  isCounted: () => Promise<boolean>;
+  /** Hands apps over that have other homes now. Must not reject. */
+  settle: () => Promise<void>;
+  /** Called when the host is cut off: no app that other hosts may run may run here. */
+  onCutOff: () => void;
+  /** Called when it is no longer cut off. */
+  onBack: () => void;
+  /** Default: `CUT_OFF_MS`. */
+  cutOffMs?: number;
+}
+
+export class Membership {
+  readonly #options: MembershipOptions;
+  readonly #closing = new AbortController();
+  /** The last report. They run one after another: an older answer must not replace a newer one. */
+  #last: Promise<unknown> = Promise.resolve();
+  #asked: Promise<void> | null = null;
+  /** When a report that was asked for began, as `performance.now()`. */
+  #askedAt = Number.NEGATIVE_INFINITY;
+  #cutOff: NodeJS.Timeout | undefined;
+  /** When the last answered report was sent, as `performance.now()`. */
+  #heardAt = 0;
+  #hasJoined = false;
+  #isAdmitted = false;
+  /** Whether the host is cut off. The gate stays shut for some time longer. */
+  #isLost = false;
+  #returning: Promise<void> | null = null;
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Resolves when the control plane has answered a report. Reports go on from then.
+   * @throws {Error} when it refuses this host; the reason of `leave` when that is called meanwhile
+   */
+  async join(): Promise<void> {
+    const { signal } = this.#closing;
+    for (;;) {
+      signal.throwIfAborted();
+      const failure = await this.#report();
+      if (failure === null) break;
+      if ((failure as { code?: unknown }).code === INCOMPATIBLE) throw failure;
+      await sleep(REPORT_EVERY_MS, undefined, { signal });
+    }
+    this.#hasJoined = true;
+    void this.#reportOn();
+  }
+
+  /** Lets apps in the bucket run from now on. Call it when those with other homes were handed over. */
+  admitApps(): void {
+    this.#isAdmitted = true;
+    if (!this.#isLost) this.#options.gate.open();
+  }
+
+  /** Resolves when a report that begins now, or in a moment, has ended. Calls meanwhile wait for the same one. Never rejects. */
+  reportNow(): Promise<void> {
+    this.#asked ??= this.#reportAsked();
+    return this.#asked;
+  }
+
+  /** Tells the control plane that this host leaves, so that its apps move away, and ends the reports. Never rejects. */
+  async leave(deadlineMs: number): Promise<void> {
+    this.#closing.abort(new Error('the host is stopping'));
+    clearTimeout(this.#cutOff);
+    if (!this.#hasJoined || this.#isLost) return;
+    const leaving = this.#last.then(() => this.#options.send({ ...this.#next(), leaves: true }, deadlineMs));
+    await leaving.then(
+      (answer) => this.#options.homes.take(answer),
+      (error: unknown) =>
+        log('warn', 'the apps of this host may not have moved to other hosts', { error: reason(error) }),
+    );
+  }
+
+  async #reportOn(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      await sleep(REPORT_EVERY_MS, undefined, { signal }).catch(() => {});
+      if (!signal.aborted) await this.#report();
+    }
+  }
+
+  async #reportAsked(): Promise<void> {
+    await sleep(Math.max(0, this.#askedAt + ASKED_EVERY_MS - performance.now()));
+    this.#asked = null;
+    this.#askedAt = performance.now();
+    await this.#report();
+  }
+
+  /** @returns why the control plane did not answer; null when it did */
+  #report(): Promise<unknown> {
+    const done = this.#last.then(async () => {
+      // After a host has left, a report would bring it back.
+      if (this.#closing.signal.aborted) return null;
+      const sentAt = performance.now();
+      try {
+        const answer = await this.#options.send(this.#next(), ANSWER_MS);
+        if (!this.#closing.signal.aborted) this.#heard(answer, sentAt);
+        return null;
+      } catch (error) {
+        if (!this.#closing.signal.aborted)
+          logRarely('warn', 'the control plane did not answer the report of this host; it is tried again', {
+            error: reason(error),
+          });
+        return error;
+      }
+    });
+    this.#last = done;
+    return done;
+  }
+
+  #next(): HostReport {
+    const { host, homes, look } = this.#options;
+    return { protocol: HOSTS_PROTOCOL, ...host, ...look(), revision: homes.revision };
+  }
+
+  #heard(answer: HostReportAnswer, sentAt: number): void {
+    const { homes, gate, cutOffMs = CUT_OFF_MS } = this.#options;
+    homes.take(answer);
+    // From the time of the report: from then the control plane counts its silence.
+    this.#heardAt = sentAt;
+    this.#lookIn(sentAt + cutOffMs - performance.now());
+    this.#isLost = false;
+    if (gate.isShut)
+      this.#returning ??= this.#back().finally(() => {
+        this.#returning = null;
+      });
+  }
+
+  #lookIn(ms: number): void {
+    clearTimeout(this.#cutOff);
+    this.#cutOff = setTimeout(() => void this.#look(), ms);
+  }
+
+  /** Is called when no report was answered for too long. */
+  async #look(): Promise<void> {
+    const { isCounted, cutOffMs = CUT_OFF_MS } = this.#options;
+    const late = sleep(COUNTED_MS, true, { ref: false });
+    const mayLoseApps = await Promise.race([isCounted().catch(() => true), late]);
+    // An answer may have come meanwhile.
+    if (this.#closing.signal.aborted || performance.now() - this.#heardAt < cutOffMs) return;
+    if (mayLoseApps) this.#isCutOff();
+    else this.#lookIn(REPORT_EVERY_MS);
+  }
+
+  #isCutOff(): void {
+    log(
+      'error',
+      'this host does not reach the control plane: its apps in the bucket end, because others may run them',
+    );
+    this.#isLost = true;
+    this.#options.gate.shut();
+    this.#options.onCutOff();
+  }
+
+  async #back(): Promise<void> {
+    const { gate, settle, onBack } = this.#options;
+    await settle();
+    if (this.#isLost || !this.#isAdmitted || this.#closing.signal.aborted) return;
+    log('info', 'this host reaches the control plane again');
+    gate.open();
+    onBack();
+  }
+}

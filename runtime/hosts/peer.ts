@@ -1,0 +1,153 @@
+// Another host, as this one reaches it: connections to its private gateway, and pings.
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import type { KnownHost } from '../../handlers/contract/host/hosts.ts';
+import { HOP_COUNT, HOP_KEY, HOP_TO, KNOWN_QUEUES } from '../edge/http/head/hop-names.ts';
+import { Upstream } from '../edge/upstream/upstream.ts';
+import { log } from '../log.ts';
+import { readAtMost } from '../sockets/read-at-most.ts';
+import { CONSUMED_QUEUES_BYTES, type ConsumedQueues } from './consumed-queues.ts';
+
+const PING_EVERY_MS = 2_000;
+const PING_DEADLINE_MS = 2_000;
+/** Consecutive pings without an answer after which the host counts as lost: 6 s. */
+const PINGS_MISSED_LIMIT = 3;
+/** How long a failed request waits until it is sent again, in ms, unless a home or a host changes before. */
+const AGAIN_MS = 1_000;
+
+export class Peer {
+  readonly id: string;
+  readonly name: string;
+  readonly address: string;
+  readonly #key: string;
+  readonly #onChange: () => void;
+  readonly #target: { host: string; port: number };
+  readonly #timer: NodeJS.Timeout;
+  #upstream: Upstream;
+  /** Queues that its apps consume, as of its last answer. */
+  queues: readonly ConsumedQueues[] = [];
+  #knownQueues = '';
+  #missed = 0;
+  #pinging = false;
+  #lost = new AbortController();
+  /** Settles when a request that failed may be sent again; null while none has failed. */
+  #again: Promise<void> | null = null;
+
+  /**
+   * @param key of the hosts
+   * @param onChange called when the host is lost, and when it answers again
+   */
+  constructor({ id, name, address }: KnownHost, key: string, onChange: () => void) {
+    this.id = id;
+    this.name = name;
+    this.address = address;
+    this.#key = key;
+    this.#onChange = onChange;
+    this.#target = targetOf(address);
+    this.#upstream = new Upstream(this.#target);
+    this.#timer = setInterval(() => void this.ping(), PING_EVERY_MS).unref();
+    void this.ping();
+  }
+
+  /** Its private gateway. */
+  get upstream(): Upstream {
+    return this.#upstream;
+  }
+
+  /** Where its private gateway listens. */
+  get target(): { host: string; port: number } {
+    return this.#target;
+  }
+
+  /** How long it has not answered, in ms. Time in which this host was frozen itself does not count. */
+  get unansweredMs(): number {
+    return this.#missed * PING_EVERY_MS;
+  }
+
+  /** Aborted when it is lost. */
+  get lost(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  /** Settles when requests may be sent to it, after one has failed; null when they may now. */
+  get waiting(): Promise<void> | null {
+    return this.#again;
+  }
+
+  /** Call it when a request has failed. @param changed settles when a home or a host has changed. Never rejects */
+  again(changed: Promise<void>): Promise<void> {
+    if (this.#again !== null) return this.#again;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, AGAIN_MS);
+    const again = Promise.race([promise, changed]).then(() => {
+      clearTimeout(timer);
+      this.#again = null;
+    });
+    this.#again = again;
+    return again;
+  }
+
+  /** Asks whether it answers. Never rejects. */
+  async ping(): Promise<void> {
+    if (this.#pinging) return;
+    this.#pinging = true;
+    const answers = await this.#answers();
+    this.#pinging = false;
+    if (answers) this.#answered();
+    else this.#unanswered();
+  }
+
+  /** Forgets it, and destroys its connections. */
+  close(): void {
+    clearInterval(this.#timer);
+    this.#lost.abort(new Error(`the host ${this.name} is gone`));
+    this.#upstream.destroy();
+  }
+
+  async #answers(): Promise<boolean> {
+    const signal = AbortSignal.timeout(PING_DEADLINE_MS);
+    const headers = {
+      [HOP_KEY]: this.#key,
+      [HOP_TO]: 'ping',
+      [HOP_COUNT]: '1',
+      [KNOWN_QUEUES]: this.#knownQueues,
+    };
+    try {
+      const sent = request({ ...this.#target, headers, agent: false, signal }).end();
+      const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+      const body = await readAtMost(answer, CONSUMED_QUEUES_BYTES);
+      if (answer.statusCode !== 200 || body === null) return false;
+      if (body.length > 0) this.queues = JSON.parse(body.toString('utf8'));
+      this.#knownQueues = String(answer.headers[KNOWN_QUEUES]);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #answered(): void {
+    const wasLost = this.#lost.signal.aborted;
+    this.#missed = 0;
+    if (!wasLost) return;
+    this.#lost = new AbortController();
+    log('info', 'another host answers again', { host: this.name, address: this.address });
+    this.#onChange();
+  }
+
+  #unanswered(): void {
+    this.#missed++;
+    if (this.#missed !== PINGS_MISSED_LIMIT) return;
+    log('warn', 'another host does not answer', { host: this.name, address: this.address });
+    const { upstream } = this;
+    this.#upstream = new Upstream(this.#target);
+    this.#lost.abort(new Error(`the host ${this.name} does not answer`));
+    // Its requests may hang for ever: those that can be are sent again.
+    upstream.destroy();
+    this.#onChange();
+  }
+}
+
+function targetOf(address: string): { host: string; port: number } {
+  const { hostname, port } = new URL(`http://${address}`);
+  return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) };
+}

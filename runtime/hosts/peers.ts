@@ -1,0 +1,75 @@
+// The other hosts, as this one reaches them.
+import type { Homes } from './homes.ts';
+import { Peer } from './peer.ts';
+
+export class Peers {
+  readonly #homes: Homes;
+  readonly #key: string;
+  readonly #peers = new Map<string, Peer>();
+  #changed = Promise.withResolvers<void>();
+  #closed = false;
+
+  /** @param key of the hosts */
+  constructor(homes: Homes, key: string) {
+    this.#homes = homes;
+    this.#key = key;
+    void this.#follow();
+  }
+
+  /** Settles at the next change of a home, of a host, or of whether one answers. Never rejects. */
+  get changed(): Promise<void> {
+    return this.#changed.promise;
+  }
+
+  /** Hosts that do not answer, and for how long. */
+  get unanswered(): { id: string; ms: number }[] {
+    return [...this.#peers.values()].flatMap(({ id, unansweredMs }) =>
+      unansweredMs === 0 ? [] : { id, ms: unansweredMs },
+    );
+  }
+
+  /** Returns the ids of an account's apps that consume a queue at other hosts, as far as they have said. */
+  consumersOf(owner: string, queue: string): string[] {
+    const apps = [...this.#peers.values()].flatMap(({ queues }) => queues);
+    return apps.filter((each) => each.owner === owner && each.queues.includes(queue)).map(({ app }) => app);
+  }
+
+  /** Returns a host by its id; undefined for this one and for unknown ones. */
+  get(id: string): Peer | undefined {
+    return this.#peers.get(id);
+  }
+
+  /** Asks requests that are held again, because something has changed. */
+  announce(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+
+  /** Destroys all connections. */
+  close(): void {
+    this.#closed = true;
+    for (const peer of this.#peers.values()) peer.close();
+    this.#peers.clear();
+  }
+
+  async #follow(): Promise<void> {
+    while (!this.#closed) {
+      const { changed } = this.#homes;
+      this.#take();
+      this.announce();
+      await changed;
+    }
+  }
+
+  #take(): void {
+    const known = new Map(this.#homes.others.map((host) => [host.id, host]));
+    for (const [id, peer] of this.#peers) {
+      if (known.get(id)?.address === peer.address) continue;
+      peer.close();
+      this.#peers.delete(id);
+    }
+    for (const [id, host] of known) {
+      if (!this.#peers.has(id)) this.#peers.set(id, new Peer(host, this.#key, () => this.announce()));
+    }
+  }
+}

@@ -1,0 +1,119 @@
+// Routes requests of the other hosts: to apps of this one, and to its HOST calls. Without the key there is nothing to see.
+import { createHash } from 'node:crypto';
+import type { LocalAnswer, RequestHead, Target } from '../edge/gateway.ts';
+import { headerValue } from '../edge/http/head/fields.ts';
+import {
+  HOP_APP,
+  HOP_COUNT,
+  HOP_GENERATION,
+  HOP_KEY,
+  HOP_SOCKET,
+  HOP_TO,
+  KNOWN_QUEUES,
+  PASSED,
+} from '../edge/http/head/hop-names.ts';
+import type { Hopping } from '../edge/http/head/hosts-headers.ts';
+import { CALL_HEADER } from '../edge/http/head/service-headers.ts';
+import type { Call } from '../edge/target.ts';
+import type { Admission, Backend } from '../edge/upstream/backend.ts';
+import type { ConsumedQueues } from './consumed-queues.ts';
+import { keyCheck } from './hosts-key.ts';
+import { type Elsewhere, HOPS_MAX, RemoteBackend } from './remote-backend.ts';
+
+export interface PrivateGatewayOptions extends Elsewhere {
+  /** Returns an app of this host; with a host name, the preview of the app that has it. */
+  here: (appId: string, previewHost: string | null) => Backend | undefined;
+  /** Whether this host has an app. */
+  has: (appId: string) => boolean;
+  /** Routes a visitor's request to an app or a preview of this host, without limits. Answers 404 for an unknown preview. */
+  toApp: (head: RequestHead, appId: string, previewHost: string | null) => Target;
+  /** Wakes an app of this host; does nothing for an unknown one. */
+  wake: (appId: string) => Target;
+  /** Returns which apps of this host consume which queues, for the other hosts. */
+  queues: () => ConsumedQueues[];
+  /** The server of HOST calls. */
+  hostCalls: Backend;
+}
+
+/** Returns the function that routes the requests of other hosts. */
+export function privateGateway(options: PrivateGatewayOptions): (head: RequestHead) => Target {
+  const { homes, here, has, key, toApp, wake, queues, hostCalls } = options;
+  const isKey = keyCheck(key);
+
+  return (head) => {
+    const value = (name: string) => headerValue(head.headers, name);
+    if (!isKey(value(HOP_KEY))) return NOTHING;
+    const hops = Number(value(HOP_COUNT));
+    if (!Number.isInteger(hops) || hops < 1 || hops > HOPS_MAX) return LOOP;
+    const to = value(HOP_TO) as Hopping | undefined;
+    const appId = value(HOP_APP) ?? '';
+    if (to === 'ping') return { kind: 'respond', respond: () => pong(value(KNOWN_QUEUES)) };
+    if (to === 'host') return { kind: 'proxy', backend: hostCalls, call: passedOn(hops) };
+    if (to === 'wake') return wake(appId);
+    if (to !== 'app' && to !== 'preview' && to !== 'call') return NOTHING;
+    return at(head, to, appId, hops, Number(value(HOP_GENERATION)));
+  };
+
+  /** Answers a ping, with what the other host does not know yet. @param known the digest of what it knows */
+  function pong(known: string | undefined): LocalAnswer {
+    const body = JSON.stringify(queues());
+    const digest = createHash('sha256').update(body).digest('hex');
+    return { status: 200, headers: { [KNOWN_QUEUES]: digest }, body: known === digest ? '' : body };
+  }
+
+  /** Decides which host has the app. @param generation in the route of the host that sent the request */
+  function at(head: RequestHead, to: Hopping, appId: string, hops: number, generation: number): Target {
+    const previewHost = to === 'preview' ? head.host : null;
+    if (has(appId) && to !== 'call') return toApp(head, appId, previewHost);
+    const find = () => here(appId, previewHost);
+    const route = homes.get(appId);
+    const hasMoved = !has(appId) && route !== undefined && route.generation > generation;
+    // Unless it has moved on, the other host knows better: the app arrives here.
+    const backend = hasMoved
+      ? new RemoteBackend(options, appId, to, find, hops)
+      : new ArrivingApp(options, appId, find);
+    const limits = { site: appId, clientRpm: 0, appRpm: 0 };
+    return { kind: 'proxy', backend, limits, ...(to === 'call' && { call: callOf(head) }) };
+  }
+}
+
+/** An app that is here, or on its way: until it is, its requests are held. */
+class ArrivingApp implements Backend {
+  readonly site: string;
+  readonly #elsewhere: Elsewhere;
+  readonly #here: () => Backend | undefined;
+
+  constructor(elsewhere: Elsewhere, appId: string, here: () => Backend | undefined) {
+    this.#elsewhere = elsewhere;
+    this.site = appId;
+    this.#here = here;
+  }
+
+  admit(): Admission {
+    return this.#here()?.admit() ?? { kind: 'hold', ready: this.#elsewhere.peers.changed };
+  }
+}
+
+/** Returns the call of another app as the app's process takes it. */
+function callOf({ headers }: RequestHead): Call {
+  const described = headerValue(headers, CALL_HEADER);
+  return {
+    socketName: headerValue(headers, HOP_SOCKET) ?? null,
+    lines: described === undefined ? '' : `${CALL_HEADER}: ${described}\r\n`,
+    endsItself: described !== undefined && JSON.parse(described).kind === 'rpc',
+    ended: () => {},
+  };
+}
+
+/** Returns a HOST call, marked with how many hosts have passed it on. */
+function passedOn(hops: number): Call {
+  return { socketName: null, lines: `${PASSED}: ${hops}\r\n`, endsItself: false, ended: () => {} };
+}
+
+const NOTHING: Target = { kind: 'respond', respond: () => ({ status: 404, headers: {}, body: '' }) };
+const LOOP: Target = {
+  kind: 'respond',
+  respond: () => ({
+    refusal: { status: 508, code: 'loop_detected', detail: 'Too many hosts have passed the request on.' },
+  }),
+};

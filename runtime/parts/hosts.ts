@@ -1,0 +1,11 @@
+// What connects this host to the others of its Cellar.
+import type { KnownApps } from '../apps/known-apps.ts';
+import { Hosts } from '../hosts/hosts.ts';
+import type { Base } from './base.ts';
+
+/** Returns null for the only host. @param apps those of this host */
+export function makeHosts({ config, homes, clusterKey }: Base, apps: () => KnownApps): Hosts | null {
+  if (homes === null) return null;
+  const here = (appId: string, previewHost: string | null) => apps().fleetAt(appId, previewHost);
+  return new Hosts({ homes, baseDomain: config.RUNNER_BASE_DOMAIN, clusterKey, here });
+}

@@ -1,0 +1,56 @@
+// This host as one of several: its reports to the control plane.
+import { hostname } from 'node:os';
+import type { HostReportAnswer } from '../../handlers/contract/host/hosts.ts';
+import type { Apps } from '../apps/apps.ts';
+import { CONTROL, HOSTS_OBJECT } from '../control/config.ts';
+import type { Control } from '../control/control-plane.ts';
+import { hasLivingOwner } from '../hosts/living-owner.ts';
+import { Load } from '../hosts/load.ts';
+import { Membership } from '../hosts/membership.ts';
+import { VERSION } from '../variables.ts';
+import type { Base } from './base.ts';
+
+/** What reports need of the rest of the host. */
+interface Around {
+  apps: Apps;
+  control: Control;
+  /** Returns the hosts that do not answer this one, and for how long. */
+  unanswered: () => { id: string; ms: number }[];
+  /** Makes the control plane reconcile its state with this host's. Must not reject. */
+  reconcile: () => Promise<void>;
+}
+
+/** Returns null when this is the only host. */
+export function makeMembership(
+  { config, disk, bucket, homes, gate }: Base,
+  { apps, control, unanswered, reconcile }: Around,
+): Membership | null {
+  const address = config.RUNNER_ADDRESS;
+  if (address === null || homes === null) return null;
+  const load = new Load(
+    () => disk.freeMb,
+    () => apps.counts,
+  );
+  return new Membership({
+    host: {
+      id: homes.self,
+      name: hostname(),
+      address: `${address.host}:${address.port}`,
+      version: VERSION,
+      started_at: new Date().toISOString(),
+    },
+    homes,
+    gate,
+    look: () => ({
+      load: load.read(),
+      clock_ahead_ms: bucket?.clockMs ?? null,
+      unanswered: unanswered(),
+    }),
+    send: async (report, deadlineMs) =>
+      (await control.call('/internal/hosts/report', report, deadlineMs)) as HostReportAnswer,
+    isCounted: () => hasLivingOwner(bucket!.cluster(CONTROL, () => {}).store, HOSTS_OBJECT, address.host),
+    settle: reconcile,
+    onCutOff: () => apps.cutOff(),
+    onBack: () => apps.bucketIsBack(),
+  });
+}

@@ -1,0 +1,168 @@
+// Hosts that do not answer, and strangers on the private network.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, request } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { APP, backendOf, routeOf, twoHosts } from '../support/edge/hosts.ts';
+import { call, RawClient, startRawUpstream, until } from '../support/edge/peers.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const SHOP = { host: 'shop.test' };
+
+/** Starts a server as the app's process, which answers with a text. Returns its socket. */
+async function answering(t: TestContext, text: string): Promise<string> {
+  const socketPath = join(temporaryDirectory(t), 'app.sock');
+  const server = createServer((asked, response) => asked.resume().on('end', () => response.end(text)));
+  await once(server.listen(socketPath), 'listening');
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return socketPath;
+}
+
+/** Starts a host that accepts connections and never answers. Returns its address, and the heads that it got. */
+async function frozen(t: TestContext) {
+  const sockets = new Set<Socket>();
+  const heads: string[] = [];
+  const server = createTcpServer((socket) => {
+    sockets.add(socket);
+    socket.on('data', (bytes) => heads.push(String(bytes))).on('error', () => {});
+  });
+  await once(server.listen(0, '127.0.0.2'), 'listening');
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const requests = () => heads.filter((head) => !head.includes('x-cellar-to: ping'));
+  return { address: `127.0.0.2:${(server.address() as AddressInfo).port}`, requests };
+}
+
+test('a request that never reached a lost home waits for the new one; one with a body gets 502 once', async (t) => {
+  const { entry, home, learn } = await twoHosts(t);
+  await home.fromHosts.close(0);
+  const post = await call(entry.port, '/', { method: 'POST', headers: SHOP, body: 'x' });
+  assert.equal(post.status, 502);
+  assert.match(post.body, /did not answer. The request was not sent/);
+  const later = ['GET', 'DELETE', 'POST'].map((method) =>
+    call(entry.port, '/', { method, headers: SHOP, ...(method === 'POST' && { body: 'x' }) }),
+  );
+  await until(() => entry.hosts.peers.get('home')!.waiting !== null, 'the requests wait');
+  entry.add(APP, backendOf(await answering(t, 'here')));
+  learn([routeOf('entry', { generation: 2 })]);
+  assert.deepEqual(
+    (await Promise.all(later)).map(({ status, body }) => [status, body]),
+    [
+      [200, 'here'],
+      [200, 'here'],
+      [200, 'here'],
+    ],
+  );
+});
+
+test('of requests that were sent, only safe ones without an answer are sent again', async (t) => {
+  const { entry, home } = await twoHosts(t);
+  const sockets: Socket[] = [];
+  let dies = true;
+  await using upstream = await startRawUpstream((head, socket) => {
+    if (dies) sockets.push(socket);
+    else socket.write('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nagain');
+    if (head.startsWith('GET /begun')) socket.write('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf');
+  });
+  home.add(APP, backendOf(upstream.socketPath));
+  const safe = call(entry.port, '/safe', { headers: SHOP });
+  const unsafe = call(entry.port, '/unsafe', { method: 'DELETE', headers: SHOP });
+  using begun = new RawClient(entry.port);
+  begun.send('GET /begun HTTP/1.1\r\nHost: shop.test\r\n\r\n');
+  await begun.expect('half');
+  await until(() => sockets.length === 3, 'the process has all requests');
+  dies = false;
+  await home.restart();
+  const [again, lost] = await Promise.all([safe, unsafe]);
+  assert.equal(lost.status, 502);
+  assert.match(lost.body, /may have seen the request/);
+  assert.match(await begun.end(), /half$/);
+  assert.equal(again.body, 'again');
+});
+
+test('a frozen home: what was sent is given up after its pings have failed, and new requests wait', async (t) => {
+  const { entry, home, learn } = await twoHosts(t);
+  const { address, requests } = await frozen(t);
+  learn([routeOf('home')], [entry.known, { ...home.known, address }]);
+  await until(() => entry.hosts.peers.get('home')?.address === address, 'the new address is known');
+  const started = performance.now();
+  const safe = call(entry.port, '/safe', { headers: SHOP });
+  const unsafe = call(entry.port, '/unsafe', { method: 'POST', headers: SHOP, body: 'x' });
+  await until(() => requests().length === 2, 'the frozen host has both');
+  assert.equal((await unsafe).status, 502);
+  assert.ok(performance.now() - started < 9_000, 'within 9 s');
+  assert.ok(entry.hosts.peers.get('home')!.lost.aborted);
+  assert.deepEqual(entry.hosts.peers.unanswered, [{ id: 'home', ms: 6_000 }]);
+  const later = call(entry.port, '/later', { method: 'POST', headers: SHOP, body: 'x' });
+  entry.add(APP, backendOf(await answering(t, 'here')));
+  learn([routeOf('entry', { generation: 2 })], [entry.known, { ...home.known, address }]);
+  assert.deepEqual(
+    (await Promise.all([safe, later])).map(({ body }) => body),
+    ['here', 'here'],
+  );
+  assert.equal(requests().length, 2);
+});
+
+test('an app on the disk of a silent host answers 503 that names the host', async (t) => {
+  const { entry, home, learn } = await twoHosts(t);
+  learn([routeOf('home', { storage: 'local' })], [entry.known, { ...home.known, state: 'silent' }]);
+  const reply = await call(entry.port, '/', { headers: SHOP });
+  assert.equal(reply.status, 503);
+  assert.match(reply.body, /on the disk of the host home, which does not answer/);
+});
+
+test('without the key the private network gets 404 and nothing else', async (t) => {
+  const { home } = await twoHosts(t);
+  let calls = 0;
+  await using upstream = await startRawUpstream((_head, socket) => {
+    calls++;
+    socket.write('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n');
+  });
+  home.add(APP, backendOf(upstream.socketPath));
+  const [host, port] = home.address.split(':') as [string, string];
+  const ask = (headers: Record<string, string>) =>
+    new Promise<{ status: number; body: string }>((resolve, reject) => {
+      const sent = request({ host, port, agent: false, headers: { ...SHOP, ...headers } }, async (answer) => {
+        resolve({ status: answer.statusCode!, body: (await answer.toArray()).join('') });
+      });
+      sent.on('error', reject).end();
+    });
+  const good = {
+    'x-cellar-to': 'app',
+    'x-cellar-app': APP,
+    'x-cellar-hops': '1',
+    'x-cellar-generation': '1',
+  };
+  const { key } = home.hosts;
+  const wrong = key.replace(/.$/, (last) => (last === '0' ? '1' : '0'));
+  for (const given of [{}, { 'x-cellar-hosts-key': '' }, { 'x-cellar-hosts-key': wrong }])
+    for (const to of ['app', 'host', 'ping', 'wake'])
+      assert.deepEqual(await ask({ ...good, 'x-cellar-to': to, ...given }), { status: 404, body: '' });
+  assert.equal(calls, 0);
+  const keyed = { ...good, 'x-cellar-hosts-key': key };
+  for (const hops of ['0', '3', '-1', '1.5', 'x', '1e1'])
+    assert.equal((await ask({ ...keyed, 'x-cellar-hops': hops })).status, 508);
+  assert.equal((await ask({ ...keyed, 'x-cellar-to': 'other' })).status, 404);
+  assert.equal(calls, 0);
+  assert.equal((await ask(keyed)).status, 200);
+  assert.equal(calls, 1);
+});
+
+test('the key opens nothing at the edge', async (t) => {
+  const { entry, home } = await twoHosts(t);
+  home.add(APP, backendOf(await answering(t, 'shop')));
+  const headers = { 'x-cellar-hosts-key': entry.hosts.key, 'x-cellar-hops': '1', 'x-cellar-app': APP };
+  for (const to of ['app', 'host', 'ping']) {
+    const reply = await call(entry.port, '/', {
+      headers: { ...headers, 'x-cellar-to': to, host: 'no.test' },
+    });
+    assert.equal(reply.status, 404);
+  }
+});

@@ -1,0 +1,425 @@
+// An app that changes its home: what it has and what it acknowledged is there, and only one host writes its record.
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
+import { Apps } from '../../runtime/apps/apps.ts';
+import { OutwardServices } from '../../runtime/apps/outward-services.ts';
+import { Secrets } from '../../runtime/apps/secrets.ts';
+import { Bucket } from '../../runtime/bucket/bucket.ts';
+import { type Layout, layout } from '../../runtime/disk/data-directory.ts';
+import type { Admission } from '../../runtime/edge/upstream/backend.ts';
+import { MemoryGauge } from '../../runtime/fleets/admission/memory.ts';
+import { Slots } from '../../runtime/fleets/admission/slots.ts';
+import { WakeFigures } from '../../runtime/fleets/admission/wake-figures.ts';
+import { lineSink } from '../../runtime/fleets/process/cell-output.ts';
+import { Buckets } from '../../runtime/storage/r2/buckets.ts';
+import { type HostStore, openHostStore } from '../../sqlite/host/index.ts';
+import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { askUpstream } from '../support/edge/ask.ts';
+import { makeRelease, workerd } from '../support/fleets/release.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const APP = 'a'.repeat(16);
+const PREVIEW = 'b'.repeat(16);
+const DEPLOYS = ['1', '2'].map((digit) => digit.repeat(16)) as [string, string];
+const AT = '2026-11-27T10:00:00.000Z';
+const RECORD = `of/cellar/records/${APP}.json`;
+
+const CODE = (version: number) => `
+import { DurableObject } from 'cloudflare:workers';
+export class Counter extends DurableObject {
+  async add() {
+    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
+    await this.ctx.storage.put('n', n);
+    return n;
+  }
+  wakeAt(time) { return this.ctx.storage.setAlarm(time); }
+  alarm() {}
+}
+export default {
+  async fetch(request, env) {
+    const { pathname } = new URL(request.url);
+    const counter = env.COUNTER.getByName('one');
+    if (pathname.startsWith('/alarm/')) await counter.wakeAt(Number(pathname.slice(7)));
+    if (pathname !== '/add') return new Response('${version} ' + (env.KEY ?? ''));
+    return new Response(String(await counter.add()));
+  },
+};`;
+
+const STORAGE = {
+  classes: [{ className: 'Counter', storageId: 'counter', sql: true }],
+  durableObjects: [{ binding: 'COUNTER', className: 'Counter' }],
+};
+
+interface TestHost {
+  self: string;
+  store: HostStore;
+  paths: Layout;
+  secrets: Secrets;
+  bucket: Bucket;
+  apps: Apps;
+  /** Ids of apps that came from other hosts. */
+  arrived: string[];
+  others: TestHost[];
+  /** Resolves when the next app arrives. */
+  changed: () => Promise<void>;
+  close: () => Promise<void>;
+}
+
+/** Hosts of each test, which end before their store. */
+const opened = new WeakMap<MemoryStore, TestHost[]>();
+
+async function storeOf(t: TestContext): Promise<MemoryStore> {
+  const memory = await new MemoryStore().start();
+  const hosts: TestHost[] = [];
+  opened.set(memory, hosts);
+  t.after(async () => {
+    await Promise.all(hosts.map((host) => host.close()));
+    await memory[Symbol.asyncDispose]();
+  });
+  return memory;
+}
+
+/** Opens one of several hosts, in a data directory of its own. */
+async function open(memory: MemoryStore, root: string): Promise<TestHost> {
+  const paths = layout(root);
+  const store = openHostStore(paths.database);
+  const self = store.snapshots.machine();
+  const users = () => ({ build: null, cell: null });
+  const bucket = new Bucket({
+    ...{ place: memory.place('of/cellar/'), clusterKey: 'c'.repeat(64), claim: async () => {} },
+    ...{ user: () => null, paths, records: store.records, removals: store.folderRemovals, self },
+  });
+  mkdirSync(paths.builds, { recursive: true });
+  await bucket.serve();
+  const secrets = new Secrets(store, 'k'.repeat(43));
+  let changed = Promise.withResolvers<void>();
+  const arrived: string[] = [];
+  const others: TestHost[] = [];
+  const apps = new Apps({
+    ...{ bucket, store, paths, workerd, users, baseDomain: 'localhost', idleMs: 60_000, egress: [], secrets },
+    ...{ memoryMb: 512, cacheMb: 0, slots: new Slots(4, 10_000), memory: new MemoryGauge(0, 512) },
+    buckets: new Buckets({ paths, users, service: { maxMb: 0, floorMb: 0 } }),
+    services: () => ({ socket: '/dev/null/none', open: async () => {} }),
+    outward: new OutwardServices({ paths, users, ai: null, mail: null }),
+    wakes: new WakeFigures(),
+    ...{ uiUrl: () => null, output: () => lineSink(() => {}), say: () => {} },
+    ...{ onUsage: () => {}, onNamed: () => {}, onDeleted: () => {}, onFailure: () => {}, onFacts: () => {} },
+    hosts: {
+      self,
+      endDeploys: async () => {},
+      left: (id, to, hostname) => {
+        const next = others.find((other) => other.self === to)!;
+        const admit = (): Admission =>
+          next.apps.resolve(hostname)?.admit() ?? { kind: 'hold', ready: next.changed() };
+        return { site: id, admit };
+      },
+      ended: () => {},
+      arrived: (id) => {
+        arrived.push(id);
+        changed.resolve();
+        changed = Promise.withResolvers();
+      },
+    },
+  });
+  let closed: Promise<void> | null = null;
+  const close = () => {
+    closed ??= apps.close().then(async () => {
+      await bucket.close();
+      store.close();
+    });
+    return closed;
+  };
+  const host = { self, store, paths, secrets, bucket, apps, arrived, others, close };
+  const known = { ...host, changed: () => changed.promise };
+  opened.get(memory)!.push(known);
+  return known;
+}
+
+async function two(t: TestContext, memory: MemoryStore): Promise<[TestHost, TestHost]> {
+  const one = await open(memory, temporaryDirectory(t));
+  const other = await open(memory, temporaryDirectory(t));
+  one.others.push(other);
+  other.others.push(one);
+  return [one, other];
+}
+
+let generation = 0;
+
+function wanted(home: TestHost, change: Partial<WantedApp> = {}): WantedApp {
+  return {
+    ...{ id: APP, slug: 'shop', generation: ++generation, storage: 'bucket', desired_state: 'running' },
+    ...{ hostnames: [], env: {}, limits: { clientRpm: null, appRpm: null }, home: home.self },
+    ...change,
+  };
+}
+
+/** Makes a release live, as a deploy does. */
+async function deploy({ apps, store, paths, bucket }: TestHost, id: string, deployId: string): Promise<void> {
+  await makeRelease(paths.release(id, deployId), CODE(DEPLOYS.indexOf(deployId) + 1), STORAGE);
+  await apps.get(id)!.code!.releases.store(deployId);
+  const fact = {
+    ...{ id: deployId, app_id: id, sha: 'f'.repeat(40), ref: 'refs/heads/main', trigger: 'push' },
+    ...{ status: 'live', can_roll_back: true, steps: [], created_at: AT },
+  } as unknown as DeployFact;
+  await apps.makeLive(id, deployId, {
+    commit: (at) => {
+      store.deploys.save(fact);
+      store.apps.setLive(id, deployId, at, {});
+    },
+    log: () => {},
+  });
+  await bucket.records.stored(id);
+}
+
+/** Moves the app as the control plane does. */
+async function rehome(from: TestHost, to: TestHost): Promise<void> {
+  await to.apps.prepare(APP);
+  await from.apps.handOver(APP, to.self);
+  await to.apps.apply(wanted(to));
+  await to.bucket.records.stored(APP);
+}
+
+/** Asks the app as the gateway of a host does. */
+async function ask(at: TestHost, path: string, name = 'shop'): Promise<string> {
+  const hostname = `${name}.localhost`;
+  const find = () =>
+    [at, ...at.others].map(({ apps }) => apps.resolve(hostname)).find((fleet) => fleet !== undefined);
+  let backend: { admit: () => Admission } | undefined = find();
+  for (;;) {
+    // Between two homes no host knows it.
+    if (backend === undefined) {
+      await Promise.race([at, ...at.others].map(({ changed }) => changed()));
+      backend = find();
+      continue;
+    }
+    const admission = backend.admit();
+    if (admission.kind === 'refuse') throw new Error(`${admission.status} ${admission.detail}`);
+    if (admission.kind === 'hold') {
+      await admission.ready;
+      continue;
+    }
+    const { status, text } = await askUpstream(admission.upstream, path);
+    assert.equal(status, 200, text);
+    return text;
+  }
+}
+
+function recordOf(memory: MemoryStore) {
+  return JSON.parse(memory.objects.get(RECORD)!.body.toString('utf8'));
+}
+
+test('an app moves between hosts under load: no request fails, and no write is lost or made twice', {
+  timeout: 180_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await deploy(one, APP, DEPLOYS[0]);
+  const counts: number[] = [];
+  let longestMs = 0;
+  let isOver = false;
+  const writer = async () => {
+    while (!isOver) {
+      const from = performance.now();
+      counts.push(Number(await ask(one, '/add')));
+      longestMs = Math.max(longestMs, performance.now() - from);
+    }
+  };
+  const writers = [writer(), writer(), writer()];
+  const more = async () => {
+    const { length } = counts;
+    await Promise.race([eventually(() => counts.length > length + 20, 'writes go on'), ...writers]);
+  };
+  await more();
+  for (const [from, to] of [
+    [one, other],
+    [other, one],
+  ] as const) {
+    await rehome(from, to);
+    await more();
+    assert.equal(from.apps.get(APP), undefined);
+    assert.equal(recordOf(memory).wanted.home, to.self);
+    assert.equal(existsSync(from.paths.run(APP)), false);
+  }
+  isOver = true;
+  await Promise.all(writers);
+  const sorted = counts.toSorted((a, b) => a - b);
+  assert.deepEqual(
+    sorted,
+    sorted.map((_, n) => n + 1),
+  );
+  assert.ok(longestMs < 10_000, `${longestMs} ms: the next process waited for a lease`);
+});
+
+test('its preview, secrets, alerts and releases come with it, and it goes back to an earlier release there', {
+  timeout: 120_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  one.secrets.change(APP, { KEY: 'open' });
+  one.store.alerts.save({ id: 'alert', app_id: APP, url: 'https://example.com' } as never);
+  for (const id of DEPLOYS) await deploy(one, APP, id);
+  one.apps.addPreview({
+    ...{ id: PREVIEW, parentId: APP, name: 'side', source: 'refs/heads/side', versionId: null },
+    ...{ createdAt: Date.now(), expiresAt: Date.now() + 600_000 },
+  });
+  await deploy(one, PREVIEW, DEPLOYS[0]);
+  assert.equal(await ask(one, '/add', 'side--shop'), '1');
+  await one.bucket.records.storeAll();
+
+  await rehome(one, other);
+  assert.deepEqual(other.arrived, [APP, PREVIEW]);
+  assert.equal(await ask(one, '/'), '2 open');
+  assert.equal(await ask(one, '/add', 'side--shop'), '2');
+  assert.deepEqual(
+    other.store.alerts.all().map(({ id }) => id),
+    ['alert'],
+  );
+  assert.equal(other.store.deploys.find(APP, DEPLOYS[0])!.can_roll_back, true);
+  assert.ok(existsSync(await other.apps.release(APP, DEPLOYS[0])));
+  await deploy(other, APP, DEPLOYS[0]);
+  assert.equal(await ask(one, '/'), '1 open');
+  const { store } = one;
+  assert.deepEqual(
+    [store.apps.all(), store.previews.all(), store.secrets.all(APP), store.alerts.all()],
+    [[], [], [], []],
+  );
+  assert.equal(store.apps.isDeleted(APP), false);
+  assert.deepEqual(store.records.changed(), []);
+});
+
+test('a host that ends between two steps leaves an app that can go on', { timeout: 120_000 }, async (t) => {
+  const memory = await storeOf(t);
+  const root = temporaryDirectory(t);
+  let one = await open(memory, root);
+  const other = await open(memory, temporaryDirectory(t));
+  const know = () => {
+    one.others.push(other);
+    other.others.splice(0, 1, one);
+  };
+  know();
+  await one.apps.apply(wanted(one));
+  await deploy(one, APP, DEPLOYS[0]);
+  assert.equal(await ask(one, '/add'), '1');
+
+  await other.apps.prepare(APP);
+  assert.equal(await ask(one, '/add'), '2', 'it was only prepared');
+
+  memory.refuses = (key) => key === RECORD;
+  await assert.rejects(one.apps.handOver(APP, other.self), /403/);
+  memory.refuses = () => false;
+  assert.equal(await ask(one, '/add'), '3', 'it stays when its record cannot be written');
+
+  const forget = t.mock.method(one.store.records, 'forget', () => {
+    throw new Error('the disk is full');
+  });
+  await assert.rejects(one.apps.handOver(APP, other.self), /disk is full/);
+  forget.mock.restore();
+  assert.equal(await ask(one, '/add'), '4', 'it stays when it cannot be forgotten');
+
+  await one.close();
+  one = await open(memory, root);
+  know();
+  await one.apps.handOver(APP, other.self);
+  const take = t.mock.method(other.store.records, 'takeOne', () => {
+    throw new Error('the disk is full');
+  });
+  await assert.rejects(other.apps.apply(wanted(other)), /cannot be taken over: the disk is full/);
+  take.mock.restore();
+  assert.equal(recordOf(memory).wanted.home, other.self);
+  await other.apps.apply(wanted(other));
+  assert.equal(await ask(one, '/add'), '5');
+});
+
+test('a host that was lost and returns writes nothing of an app that has another home', {
+  timeout: 120_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await deploy(one, APP, DEPLOYS[0]);
+  assert.equal(await ask(one, '/add'), '1');
+  // The control plane believes that the host is lost.
+  await other.apps.apply(wanted(other));
+  other.secrets.change(APP, { KEY: 'new' });
+  await other.bucket.records.stored(APP);
+  const before = memory.objects.get(RECORD)!.etag;
+  one.secrets.change(APP, { KEY: 'old' });
+  await assert.rejects(one.bucket.records.stored(APP), /another host is the home/);
+  await assert.rejects(one.bucket.records.stored(APP), /another host is the home/);
+  await one.bucket.records.storeAll();
+  assert.equal(memory.objects.get(RECORD)!.etag, before);
+  await one.apps.handOver(APP, other.self);
+  assert.equal(memory.objects.get(RECORD)!.etag, before);
+  assert.deepEqual([one.store.apps.all(), one.store.records.changed()], [[], []]);
+  assert.equal(await ask(one, '/'), '1 new');
+  assert.equal(await ask(one, '/add'), '2');
+});
+
+test('an app that comes back to a host which still has it is as its last home left it', {
+  timeout: 120_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const root = temporaryDirectory(t);
+  const before = await open(memory, root);
+  const other = await open(memory, temporaryDirectory(t));
+  await before.apps.apply(wanted(before));
+  await deploy(before, APP, DEPLOYS[0]);
+  await before.close();
+  await other.apps.apply(wanted(other));
+  await deploy(other, APP, DEPLOYS[1]);
+  await other.close();
+  const after = await open(memory, root);
+  await after.apps.apply(wanted(after));
+  assert.equal(after.apps.get(APP)!.liveDeployId, DEPLOYS[1]);
+  assert.equal((await ask(after, '/')).trim(), '2');
+});
+
+test('an app that arrives knows when it has work to do, and work that may have been cut is due at once', {
+  timeout: 120_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await deploy(one, APP, DEPLOYS[0]);
+  const later = Date.now() + 3_600_000;
+  await ask(one, `/alarm/${later}`);
+  await rehome(one, other);
+  const due = ({ store }: TestHost) => store.activity.all().get(APP)?.dueAt ?? null;
+  await eventually(() => due(other) === later, 'the alarm is known');
+  assert.equal(other.apps.get(APP)!.fleet.pid, null);
+  await ask(other, `/alarm/${Date.now() + 300_000}`);
+  await rehome(other, one);
+  await eventually(() => (due(one) ?? Number.POSITIVE_INFINITY) <= Date.now(), 'the alarm is due');
+});
+
+test('only apps in the bucket leave, and a host takes no app of another', { timeout: 60_000 }, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.handOver(APP, other.self);
+  await one.apps.apply(wanted(one, { storage: 'local' }));
+  await assert.rejects(one.apps.handOver(APP, other.self), { status: 409, code: 'app_immovable' });
+  await assert.rejects(one.apps.handOver(APP, one.self), { status: 409, code: 'transition_conflict' });
+  await assert.rejects(other.apps.prepare(APP), { status: 409, code: 'app_immovable' });
+  await assert.rejects(other.apps.apply(wanted(one)), { status: 409, code: 'transition_conflict' });
+});
+
+test('what an app still has on the disk of its home is stored before it leaves', {
+  timeout: 60_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  const restored = `${one.paths.importing(APP)}/data/one`;
+  mkdirSync(dirname(restored), { recursive: true });
+  writeFileSync(restored, 'restored');
+  await one.apps.handOver(APP, other.self);
+  assert.equal(existsSync(one.paths.importing(APP)), false);
+  assert.ok([...memory.objects.keys()].some((name) => name.endsWith('data/one')));
+  rmSync(one.paths.root, { recursive: true, force: true });
+});

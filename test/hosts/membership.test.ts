@@ -1,0 +1,148 @@
+// A host's reports to the control plane, and what it may run while it has no answer.
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import type { HostReport, HostReportAnswer } from '../../handlers/contract/host/hosts.ts';
+import { Gate } from '../../runtime/hosts/gate.ts';
+import { Homes } from '../../runtime/hosts/homes.ts';
+import { Load } from '../../runtime/hosts/load.ts';
+import { Membership } from '../../runtime/hosts/membership.ts';
+import { eventually } from '../support/e2e/processes.ts';
+
+const CUT_OFF_MS = 300;
+
+const ANSWER: HostReportAnswer = {
+  hosts: [
+    { id: 'one', name: 'a', address: '127.0.0.1:1', version: '1', state: 'active' },
+    { id: 'two', name: 'b', address: '127.0.0.2:1', version: '1', state: 'active' },
+  ],
+  revision: 7,
+  whole: true,
+  routes: [],
+  deleted: [],
+};
+
+function member(t: TestContext, cutOffMs = 60_000) {
+  const reports: HostReport[] = [];
+  const events: string[] = [];
+  const gate = new Gate();
+  const homes = new Homes('one', 'localhost');
+  /** What the control plane does. */
+  const control = { answer: async (): Promise<HostReportAnswer> => ANSWER, isCounted: async () => true };
+  const membership = new Membership({
+    host: { id: 'one', name: 'a', address: '127.0.0.1:1', version: '1', started_at: '' },
+    homes,
+    gate,
+    look: () => ({
+      load: new Load(
+        () => 5,
+        () => ({ apps: 2, running: 1 }),
+      ).read(),
+      clock_ahead_ms: null,
+      unanswered: [],
+    }),
+    send: (report) => {
+      reports.push(report);
+      return control.answer();
+    },
+    isCounted: () => control.isCounted(),
+    settle: async () => void events.push('settle'),
+    onCutOff: () => events.push('cut off'),
+    onBack: () => events.push('back'),
+    cutOffMs,
+  });
+  t.after(() => membership.leave(1_000));
+  const passes = () => {
+    let hasPassed = false;
+    void gate.pass(AbortSignal.timeout(10_000)).then(() => {
+      hasPassed = true;
+    });
+    return () => hasPassed;
+  };
+  return { membership, reports, events, gate, homes, control, passes };
+}
+
+test('apps wait for the first answer and for those with other homes, and the answer names the hosts', async (t) => {
+  const { membership, gate, homes, passes, reports } = member(t);
+  const hasPassed = passes();
+  await membership.join();
+  assert.deepEqual(
+    homes.others.map(({ id }) => id),
+    ['two'],
+  );
+  assert.equal(hasPassed(), false);
+  membership.admitApps();
+  await gate.pass(AbortSignal.timeout(1_000));
+  assert.equal(hasPassed(), true);
+  await membership.reportNow();
+  assert.deepEqual(
+    reports.map(({ revision }) => revision),
+    [0, 7],
+  );
+  const { load, protocol } = reports[1]!;
+  assert.equal(protocol, 1);
+  assert.ok(load.cpu >= 0 && load.cpu <= 1 && load.memory_free_bytes <= load.memory_total_bytes);
+  assert.deepEqual([load.apps, load.running, load.disk_free_bytes], [2, 1, 5 * 2 ** 20]);
+});
+
+test('a host that the control plane does not know how to talk to ends its start; other failures are repeated', async (t) => {
+  const { membership, control, reports } = member(t);
+  control.answer = () => Promise.reject(new Error('not yet'));
+  const joined = membership.join();
+  await eventually(() => reports.length > 0, 'the first report');
+  control.answer = () =>
+    Promise.reject(Object.assign(new Error('speaks protocol 1'), { code: 'host_incompatible' }));
+  await assert.rejects(joined, /speaks protocol 1/);
+  assert.equal(reports.length, 2);
+});
+
+test('without answers the host is cut off; afterwards it hands over what has moved, and then runs apps again', async (t) => {
+  const { membership, control, events, gate } = member(t, CUT_OFF_MS);
+  await membership.join();
+  membership.admitApps();
+  control.answer = () => Promise.reject(new Error('no answer'));
+  await eventually(() => gate.isShut, 'it is cut off');
+  await assert.rejects(gate.pass(AbortSignal.timeout(1_000)), /another host may run the app/);
+  assert.deepEqual(events, ['cut off']);
+  control.answer = async () => ANSWER;
+  await membership.reportNow();
+  await eventually(() => !gate.isShut, 'it is back');
+  assert.deepEqual(events, ['cut off', 'settle', 'back']);
+});
+
+test('a host whose silence nobody counts runs its apps on, until somebody does or that is unknown', async (t) => {
+  const { membership, control, events, gate } = member(t, CUT_OFF_MS);
+  let looks = 0;
+  control.isCounted = async () => {
+    looks++;
+    return false;
+  };
+  await membership.join();
+  membership.admitApps();
+  control.answer = () => Promise.reject(new Error('no answer'));
+  await eventually(() => looks > 1, 'it has looked twice');
+  assert.deepEqual([events, gate.isShut], [[], false]);
+  control.isCounted = () => Promise.reject(new Error('the bucket does not answer'));
+  await eventually(() => gate.isShut, 'it is cut off');
+});
+
+test('reports for unknown names are shared, and come half a second apart', async (t) => {
+  const { membership, reports } = member(t);
+  await membership.join();
+  await Promise.all(Array.from({ length: 100 }, () => membership.reportNow()));
+  assert.equal(reports.length, 2);
+  const from = performance.now();
+  await Promise.all(Array.from({ length: 100 }, () => membership.reportNow()));
+  assert.equal(reports.length, 3);
+  assert.ok(performance.now() - from > 300);
+});
+
+test('a host that leaves says so once, and reports no more', async (t) => {
+  const { membership, reports } = member(t);
+  await membership.join();
+  await membership.leave(1_000);
+  await membership.reportNow();
+  assert.deepEqual(
+    reports.map(({ leaves }) => leaves),
+    [undefined, true],
+  );
+});

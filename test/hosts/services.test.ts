@@ -1,0 +1,154 @@
+// Calls from app to app, and messages to queues, across hosts; and the access log of both hosts.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, request } from 'node:http';
+import { dirname, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { KnownApps } from '../../runtime/apps/known-apps.ts';
+import { Services } from '../../runtime/apps/services.ts';
+import { layout } from '../../runtime/disk/data-directory.ts';
+import { accessLines } from '../../runtime/edge/log/access-line.ts';
+import { AccessLog } from '../../runtime/edge/log/access-log.ts';
+import { Upstream } from '../../runtime/edge/upstream/upstream.ts';
+import { APP, backendOf, routeOf, twoHosts } from '../support/edge/hosts.ts';
+import { call, until } from '../support/edge/peers.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const CALLER = 'c'.repeat(16);
+
+/** Starts a listening socket of an app's process, which answers with its name and keeps what it got. */
+async function socket(t: TestContext, name: string) {
+  const socketPath = join(temporaryDirectory(t), `${name}.sock`);
+  const got: IncomingMessage[] = [];
+  const server = createServer((asked, response) => {
+    got.push(asked);
+    response.end(name);
+  });
+  await once(server.listen(socketPath), 'listening');
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return { socketPath, got };
+}
+
+/** Two hosts. The app `caller` at the first has bindings to the app `shop` at the second, and to its queue. */
+async function bound(t: TestContext, owner = 'o') {
+  const hosts = await twoHosts(t);
+  const [main, exports, queues] = [
+    await socket(t, 'main'),
+    await socket(t, 'exports'),
+    await socket(t, 'queues'),
+  ];
+  const upstream = new Upstream({ socketPath: main.socketPath }, undefined, {
+    exports: { socketPath: exports.socketPath },
+    queues: { socketPath: queues.socketPath },
+  });
+  hosts.home.queues = [{ app: APP, owner: 'o', queues: ['orders'] }];
+  hosts.home.add(APP, { site: APP, admit: () => ({ kind: 'forward', upstream }) });
+  const paths = layout(temporaryDirectory(t));
+  mkdirSync(dirname(paths.run(CALLER)), { recursive: true });
+  mkdirSync(paths.run(CALLER));
+  const { entry } = hosts;
+  const apps = {
+    resolve: () => undefined,
+    get: (id: string) => (id === CALLER ? { wanted: { owner } } : undefined),
+    consumersOf: (_id: string, queue: string) => entry.hosts.consumersOf(owner, queue),
+  } as unknown as KnownApps;
+  const services = new Services({
+    ...{ paths, baseDomain: 'test', gateway: () => entry.edge, users: () => ({ build: null, cell: null }) },
+    ...{ apps: () => apps, hosts: entry.hosts },
+  });
+  t.after(() => services.forget(CALLER));
+  const access = services.access(CALLER);
+  const plain = { binding: 'SHOP', service: 'shop' };
+  const named = { binding: 'ADMIN', service: 'shop', entrypoint: 'Admin' };
+  await access.open({ services: [plain, named], queues: ['orders'] });
+  const ask = async (calling: string, headers: Record<string, string> = {}) => {
+    const sent = request({
+      socketPath: access.socket,
+      headers: { host: 'inner.example', 'x-cellar-calling': calling, ...headers },
+      agent: false,
+    }).end();
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    return { status: answer.statusCode!, body: (await answer.toArray()).join('') };
+  };
+  return { ...hosts, main, exports, queues, ask };
+}
+
+test('a call reaches the app at its home, with what the calling Worker set', async (t) => {
+  const { ask, main, home, entry } = await bound(t);
+  const forged = { 'x-cellar-hosts-key': 'no', 'x-cellar-to': 'host', 'x-cellar-app': 'd'.repeat(16) };
+  const headers = { 'x-real-ip': '6.6.6.6', 'x-own': 'kept', 'x-cellar-proto': 'https', ...forged };
+  assert.deepEqual(await ask('fetch 0', headers), { status: 200, body: 'main' });
+  const seen = main.got[0]!.headers;
+  assert.equal(seen.host, 'inner.example');
+  assert.equal(seen['x-own'], 'kept');
+  assert.equal(seen['x-real-ip'], '6.6.6.6');
+  assert.equal(seen['x-cellar-proto'], 'https');
+  assert.deepEqual(
+    Object.keys(seen).filter((name) => /^x-cellar-(?!proto|cf)/.test(name)),
+    [],
+  );
+  await until(() => home.records.length === 1 && entry.records.length === 1, 'both hosts have a record');
+  assert.equal(home.records[0]!.clientInfo.clientNetwork, '127.0.0.0', 'an app names no client');
+  assert.equal(home.records[0]!.traceId, entry.records[0]!.traceId);
+});
+
+test('an entrypoint and a queue have sockets of their own at the home', async (t) => {
+  const { ask, exports, queues, entry } = await bound(t);
+  assert.deepEqual(await ask('fetch 1'), { status: 200, body: 'exports' });
+  assert.deepEqual(JSON.parse(String(exports.got[0]!.headers['x-cellar-call'])), {
+    kind: 'fetch',
+    entrypoint: 'Admin',
+  });
+  await until(
+    () => entry.hosts.consumersOf('o', 'orders').length === 1,
+    'the home has said who consumes the queue',
+  );
+  assert.deepEqual(await ask('queue 0'), { status: 200, body: 'queues' });
+  assert.deepEqual(JSON.parse(String(queues.got[0]!.headers['x-cellar-call'])), { queue: 'orders' });
+});
+
+test('an app of another owner is not reached', async (t) => {
+  const { ask, main, entry } = await bound(t, 'stranger');
+  await until(
+    () => entry.hosts.consumersOf('o', 'orders').length === 1,
+    'the home has said who consumes the queue',
+  );
+  assert.equal((await ask('fetch 0')).status, 404);
+  assert.equal((await ask('queue 0')).status, 404);
+  assert.equal(main.got.length, 0);
+});
+
+test('the access logs of both hosts name them, under one trace', async (t) => {
+  const { entry, home } = await twoHosts(t);
+  home.add(APP, backendOf((await socket(t, 'main')).socketPath));
+  const directory = temporaryDirectory(t);
+  const logs = [entry, home].map((host) => {
+    const log = new AccessLog(join(directory, host.name), accessLines(host.name));
+    for (const gateway of [host.edge, host.fromHosts])
+      gateway.onEnd((record) => record.site !== '' && log.write(record));
+    return log;
+  });
+  await call(entry.port, '/', { headers: { host: 'shop.test' } });
+  await until(() => home.records.length === 1 && entry.records.length === 1, 'both hosts have a record');
+  await Promise.all(logs.map((log) => log.close()));
+  const [there, here] = [home, entry].map(({ name }) =>
+    JSON.parse(readFileSync(join(directory, name), 'utf8')),
+  );
+  assert.deepEqual([here.host, here.home, there.host, there.home], ['entry', 'home', 'home', undefined]);
+  assert.equal(here.trace_id, there.trace_id);
+  assert.equal(here.site, APP);
+  assert.equal(there.site, APP);
+});
+
+test('an app that is not on this host is awoken at its home', async (t) => {
+  const { entry, home, learn } = await twoHosts(t);
+  learn([routeOf('home')]);
+  home.add(APP, backendOf('/nowhere'));
+  const admission = entry.hosts.waking(APP).admit();
+  assert.equal(admission.kind, 'forward');
+  assert.match(admission.kind === 'forward' ? admission.hop!.lines : '', /x-cellar-to: wake/);
+});

@@ -1,0 +1,138 @@
+// Hosts of one Cellar, without their control plane: the gateways of each, and what it knows of the others.
+import type { TestContext } from 'node:test';
+import type { AppRoute, KnownHost } from '../../../handlers/contract/host/hosts.ts';
+import { Gateway, type Target } from '../../../runtime/edge/gateway.ts';
+import type { RequestRecord } from '../../../runtime/edge/log/record.ts';
+import type { Backend } from '../../../runtime/edge/upstream/backend.ts';
+import { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
+import type { ConsumedQueues } from '../../../runtime/hosts/consumed-queues.ts';
+import { Homes } from '../../../runtime/hosts/homes.ts';
+import { Hosts } from '../../../runtime/hosts/hosts.ts';
+import { privateGateway } from '../../../runtime/hosts/private-gateway.ts';
+
+export const CLUSTER_KEY = 'c1'.repeat(32);
+export const APP = 'a'.repeat(16);
+
+/** Sends all requests to a unix socket. */
+export function backendOf(socketPath: string, site = APP): Backend {
+  const upstream = new Upstream({ socketPath });
+  return { site, admit: () => ({ kind: 'forward', upstream }) };
+}
+
+export class TestHost {
+  readonly name: string;
+  readonly homes: Homes;
+  readonly hosts: Hosts;
+  readonly edge: Gateway;
+  fromHosts: Gateway;
+  /** By id. */
+  readonly apps = new Map<string, Backend>();
+  readonly records: RequestRecord[] = [];
+  /** That its apps consume. */
+  queues: ConsumedQueues[] = [];
+  readonly #hostCalls: Backend;
+  readonly #holdTimeoutMs: number;
+  /** Of the edge. */
+  port = 0;
+  /** Of the private gateway. */
+  address = '';
+
+  constructor(name: string, { hostCalls = backendOf('/nowhere', 'host'), holdTimeoutMs = 10_000 } = {}) {
+    this.name = name;
+    this.homes = new Homes(name, 'test');
+    const here = (appId: string) => this.apps.get(appId);
+    this.hosts = new Hosts({ homes: this.homes, baseDomain: 'test', clusterKey: CLUSTER_KEY, here });
+    this.edge = new Gateway({ resolve: ({ host }) => this.#resolve(host), holdTimeoutMs });
+    this.edge.onEnd((record) => this.records.push(record));
+    this.#hostCalls = hostCalls;
+    this.#holdTimeoutMs = holdTimeoutMs;
+    this.fromHosts = this.#private();
+  }
+
+  /** @param address of the private network */
+  async start(address: string): Promise<void> {
+    this.port = await this.edge.listen(0, '127.0.0.1');
+    this.address = `${address}:${await this.fromHosts.listenHosts(0, address)}`;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.edge.close(0), this.fromHosts.close(0)]);
+    this.hosts.close();
+  }
+
+  /** Ends all connections of other hosts, and listens for new ones. */
+  async restart(): Promise<void> {
+    const [host, port] = this.address.split(':') as [string, string];
+    await this.fromHosts.close(0);
+    this.fromHosts = this.#private();
+    await this.fromHosts.listenHosts(Number(port), host);
+  }
+
+  get known(): KnownHost {
+    return { id: this.name, name: this.name, address: this.address, version: '1.0.0', state: 'active' };
+  }
+
+  /** Adds an app, as the move of an app does. */
+  add(appId: string, backend: Backend): void {
+    this.apps.set(appId, backend);
+    this.hosts.peers.announce();
+  }
+
+  #private(): Gateway {
+    const { homes, hosts, apps } = this;
+    const gateway = new Gateway({
+      resolve: privateGateway({
+        ...{ homes, peers: hosts.peers, key: hosts.key, here: hosts.here },
+        has: (appId) => apps.has(appId),
+        toApp: (_head, appId) => ({
+          kind: 'proxy',
+          backend: apps.get(appId)!,
+          limits: { site: appId, clientRpm: 0, appRpm: 0 },
+        }),
+        wake: () => ({ kind: 'respond', respond: () => ({ status: 200, headers: {}, body: 'awake' }) }),
+        queues: () => this.queues,
+        hostCalls: this.#hostCalls,
+      }),
+      holdTimeoutMs: this.#holdTimeoutMs,
+    });
+    gateway.onEnd((record) => {
+      // The others are pings.
+      if (record.site !== '') this.records.push(record);
+    });
+    return gateway;
+  }
+
+  #resolve(host: string): Target {
+    const found = this.hosts.resolve(host);
+    if (found === null) {
+      const detail = `No app answers at ${host}.`;
+      const refusal = { kind: 'refuse', status: 404, code: 'unknown_host', detail } as const;
+      return { kind: 'proxy', backend: this.hosts.unknown(host, refusal) };
+    }
+    const { route, backend } = found;
+    const limits = { site: route.id, clientRpm: 0, appRpm: 0 };
+    return { kind: 'proxy', backend: this.apps.get(route.id) ?? backend, limits };
+  }
+}
+
+/** Returns the route of the app `shop`. */
+export function routeOf(home: string, given: Partial<AppRoute> = {}): AppRoute {
+  const limits = { clientRpm: null, appRpm: null };
+  const app = { id: APP, slug: 'shop', owner: 'o', hostnames: [], limits, storage: 'bucket' as const };
+  return { ...app, home, generation: 1, ...given };
+}
+
+/** Starts two hosts that know each other. The second is the home of the app `shop`, which each knows. */
+export async function twoHosts(t: TestContext, options?: ConstructorParameters<typeof TestHost>[1]) {
+  const entry = new TestHost('entry', options);
+  const home = new TestHost('home', options);
+  t.after(() => Promise.all([entry.close(), home.close()]));
+  await entry.start('127.0.0.1');
+  await home.start('127.0.0.2');
+  const learn = (routes: AppRoute[], hosts = [entry.known, home.known]) => {
+    for (const { homes } of [entry, home])
+      homes.take({ hosts, revision: 1, whole: true, routes, deleted: [] });
+  };
+  learn([routeOf('home')]);
+  return { entry, home, learn };
+}
