@@ -7,8 +7,8 @@ export interface Bindings {
   FILES: KVNamespace;
   HOST: Fetcher;
   RUNNER_TOKEN: string;
-  /** The id of the host that this process belongs to. Empty or left out in a Cellar of one host. */
-  HOST_ID?: string;
+  /** The id of the host that this process belongs to. Empty in a Cellar of one host. */
+  HOST_ID: string;
   /** Authenticates the host to this Worker and this Worker to the host; new at each start. */
   HOST_SECRET: string;
   PUBLIC_API_URL: string;

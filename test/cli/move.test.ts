@@ -21,14 +21,17 @@ const PROBLEM = {
 function sessionOf() {
   const moved: string[] = [];
   const said: string[] = [];
-  const call = async (name: string, params: { id: string; to: string; dry_run?: boolean }) => {
+  const call = async (
+    name: string,
+    params: { id: string; to?: string; host?: string; dry_run?: boolean },
+  ) => {
     if (name === 'apps.list') return { items: APPS, next_cursor: null };
     assert.equal(name, 'apps.move');
     if (params.id === 'fixed') throw new Refused(PROBLEM);
     if (params.id === 'foreign')
       throw new Refused({ ...PROBLEM, status: 403, code: 'forbidden', detail: 'needs the role admin' });
     const from = APPS.find(({ slug }) => slug === params.id)!.storage;
-    if (!params.dry_run) moved.push(`${params.id} to ${params.to}`);
+    if (!params.dry_run) moved.push(`${params.id} to ${params.to ?? params.host}`);
     const counts = { databases: 1, namespaces: 0, objects: 2, r2_objects: 0, previews: 0, bytes: 2048 };
     return { from, to: params.to, moved: !params.dry_run, ...counts };
   };
@@ -76,4 +79,16 @@ test('cellar move needs a place, and does nothing for an app that is there', asy
   await assert.rejects(run({ name: 'shop' }) as Promise<unknown>, /--to bucket, --to local or --host NAME/);
   assert.equal(await run({ name: 'there', to: 'bucket' }), 'Nothing is to be moved.');
   assert.deepEqual(moved, []);
+});
+
+test('cellar move --host asks for a move to another machine, of one app and without its data', async () => {
+  const { run, session, moved } = sessionOf();
+  assert.equal(await run({ name: 'there', host: 'box2', dryRun: true }), 'there can move to box2.');
+  assert.deepEqual(moved, []);
+  const question = await moveCommand.destroys!({ name: 'there', host: 'box2' }, session);
+  assert.equal(question, 'Move there to box2? Requests wait meanwhile.');
+  assert.equal(await run({ name: 'there', host: 'box2' }), 'there runs on box2.');
+  assert.deepEqual(moved, ['there to box2']);
+  for (const more of [{ all: true }, { to: 'bucket' }])
+    await assert.rejects(run({ name: 'there', host: 'box2', ...more }) as Promise<unknown>, /moves one app/);
 });

@@ -30,12 +30,17 @@ export const moves = [
     path: '/v1/apps/:id/move',
     needs: 'admin',
     /** Either `to` or `host`. A move to another host moves no data: it is in the bucket. */
-    input: z.strictObject({
-      id: reference,
-      to: appStorage.optional(),
-      host: reference.optional(),
-      dry_run: z.boolean().optional(),
-    }),
+    input: z
+      .strictObject({
+        id: reference,
+        to: appStorage.optional(),
+        host: reference.optional(),
+        dry_run: z.boolean().optional(),
+      })
+      .refine(({ to, host }) => (to === undefined) !== (host === undefined), {
+        path: ['to'],
+        error: 'or else `host` must be given, and not both',
+      }),
     output: z.strictObject({ ...MovePlan.shape, moved: z.boolean() }),
     errors: [
       'transition_conflict',

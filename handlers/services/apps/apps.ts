@@ -91,11 +91,7 @@ const sleep: Service<'apps.sleep'> = async (context, { id }) =>
 
 const move: Service<'apps.move'> = async (context, { id, to, host, dry_run = false }) => {
   const app = await requireApp(context, id);
-  if (host !== undefined && to === undefined) return moveToHost(context, app, host, dry_run);
-  if (to === undefined || host !== undefined) {
-    const message = 'give either `to`, where it keeps its data, or `host`, which runs it';
-    throw new Problem('invalid_input', `to: ${message}`, [{ path: 'to', message }]);
-  }
+  if (to === undefined) return moveToHost(context, app, host!, dry_run);
   const { plan, applied } = await context.host.call(
     'POST /apps/:id/move',
     { id: app.id },

@@ -57,6 +57,7 @@ test('every implemented operation answers as the contract says', async () => {
   await call('insights.set', { id, title: 't', value: { $inc: 1 } });
   await call('insights.list', { id });
   await call('admin.stats', {});
+  assert.deepEqual((await call('hosts.list', {})).items, []);
   await call('accounts.list', {});
   assert.equal((await call('accounts.me', {})).role, 'owner');
   await call('keys.list', { account: account.id });
@@ -72,9 +73,9 @@ test('every implemented operation answers as the contract says', async () => {
   await call('keys.revoke', { id: key.id });
   await call('accounts.delete', { id: account.id });
   assert.equal(await call('apps.delete', { id }), null);
-  // Streams are followed below. Operations that need the host, a repository or a release are in the end-to-end tests.
+  // Streams are followed below. Operations that need the host, several hosts, a repository or a release are in the end-to-end tests.
   const elsewhere =
-    /^((alerts|secrets|storage|snapshots|source|metrics|devices|paths|refs|spans|datapoints|logs|errors|crons|workflows)\..*|admin\.(settings|snapshot|restore)|domains\.check|previews\.(list|log|promote|delete)|apps\.(figures|move|sleep)|deploys\.(get|log|rollback|create|cancel)|.*\.stream)$/;
+    /^((alerts|secrets|storage|snapshots|source|metrics|devices|paths|refs|spans|datapoints|logs|errors|crons|workflows)\..*|admin\.(settings|snapshot|restore)|domains\.check|previews\.(list|log|promote|delete)|apps\.(figures|move|sleep)|hosts\.(drain|remove)|deploys\.(get|log|rollback|create|cancel)|.*\.stream)$/;
   const left = operations
     .map(({ name }) => name as string)
     .filter((name) => !called.has(name) && !elsewhere.test(name));

@@ -30,7 +30,7 @@ const deletingLast = [
   ...declared.filter(isDeleting),
 ];
 /** These restrict paths and statements more than their schemas do. */
-const hasOwnRules = ({ name }: Operation) => /^(source|storage|alerts|builds)\./.test(name);
+const hasOwnRules = ({ name }: Operation) => /^(source|storage|alerts|builds)\.|^apps\.move$/.test(name);
 
 let control: TestControl;
 let countRows: () => Promise<unknown>;
