@@ -27,6 +27,8 @@ const RESERVE_MS = 3_000;
 const FROM_HOSTS_MS = 1_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
+/** How long its apps may take to move to other hosts before it closes, in ms; longer if `RUNNER_DRAIN_S` is. */
+const LEAVE_MS = 60_000;
 /** Disk space that the control plane needs to start, in MiB. */
 const CONTROL_MB = 8;
 
@@ -160,7 +162,9 @@ export class Host {
   close(): Promise<void> {
     this.#closing.abort();
     const limitMs = this.config.RUNNER_DRAIN_S * 1000;
-    this.#closed ??= within(limitMs, this.#close(limitMs));
+    this.#closed ??= this.#leave(Math.max(limitMs, LEAVE_MS)).then(() =>
+      within(limitMs, this.#close(limitMs)),
+    );
     return this.#closed;
   }
 
@@ -211,6 +215,11 @@ export class Host {
     await dropCachesUntil(enough, paths.caches, (appId) => queue.isRunning(appId));
   }
 
+  /** Lets the apps move to the other hosts, if there are any. Everything serves meanwhile. */
+  async #leave(limitMs: number): Promise<void> {
+    await this.#parts.membership?.leave(limitMs);
+  }
+
   async #close(limitMs: number): Promise<void> {
     const {
       accessLog,
@@ -223,7 +232,6 @@ export class Host {
       geo,
       loopDelay,
       mailer,
-      membership,
       missed,
       moves,
       outbox,
@@ -240,7 +248,6 @@ export class Host {
       unstored,
       isolation,
     } = this.#parts;
-    const from = performance.now();
     const closing = new Shutdown();
     // Before the port is free: another server on it would get the command line's token.
     await closing.step('address', () => rmSync(paths.address, { force: true }));
@@ -256,10 +263,7 @@ export class Host {
       closing.step('unstored releases', () => unstored.stop()),
     ];
     geo.close();
-    // Everything serves meanwhile.
-    await closing.step('hosts', () => membership?.leave(limitMs / 2));
-    const leftMs = limitMs - (performance.now() - from);
-    await closing.step('edge', () => this.#drain(Math.max(leftMs / 2, leftMs - RESERVE_MS)));
+    await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));
     await closing.step('control UI', () => ui?.close());
     await closing.step('access log', () => accessLog.close());
     await closing.step('apps', () => apps.close());

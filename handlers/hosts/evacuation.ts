@@ -4,14 +4,15 @@ import type { AppObject } from '../app/app-object.ts';
 
 /** Apps that are read at once. */
 const BATCH = 500;
-/** Moves at the same time from a host that is lost. A living one hands its apps over one by one. */
-const MOVES_OF_A_LOST_HOST = 8;
+/** Moves at the same time, by why the apps move. */
+const MOVES = { drained: 1, leaves: 4, lost: 8 };
 
 export interface Evacuation {
   db: D1Database;
   /** The host that apps move away from. */
   from: string;
-  isLost: () => boolean;
+  /** `drained`: the host serves on. `leaves`: it waits for the moves, and ends then. */
+  why: () => keyof typeof MOVES;
   app: (id: string) => DurableObjectStub<AppObject>;
   /** Returns the host that gets the next app; null when there is none. */
   place: () => string | null;
@@ -21,23 +22,21 @@ export interface Evacuation {
 
 /** Moves every app that can move. Those that fail stay, until the next run. */
 export async function evacuate(evacuation: Evacuation): Promise<void> {
-  const { db, from, isLost, place } = evacuation;
-  const heir = isLost() ? place() : null;
+  const { db, from, why, place } = evacuation;
+  const heir = why() === 'lost' ? place() : null;
   if (heir !== null) await moveDeletions(db, from, heir);
   const failed = new Set<string>();
   for (;;) {
     const ids = (await movableApps(db, from, BATCH + failed.size)).filter((id) => !failed.has(id));
     if (ids.length === 0) return;
-    const workers = Array.from({ length: isLost() ? MOVES_OF_A_LOST_HOST : 1 }, () =>
-      moveNext(evacuation, ids, failed),
-    );
+    const workers = Array.from({ length: MOVES[why()] }, () => moveNext(evacuation, ids, failed));
     const ends = await Promise.all(workers);
     if (ends.includes('stopped')) return;
   }
 }
 
 async function moveNext(
-  { from, isLost, app, place, goesOn }: Evacuation,
+  { from, why, app, place, goesOn }: Evacuation,
   ids: string[],
   failed: Set<string>,
 ): Promise<'done' | 'stopped'> {
@@ -45,7 +44,7 @@ async function moveNext(
     const to = goesOn() ? place() : null;
     if (to === null) return 'stopped';
     const problem = await app(id)
-      .rehome(id, { from, to, isLost: isLost() })
+      .rehome(id, { from, to, isLost: why() === 'lost' })
       .then(
         (outcome) => (outcome.ok ? null : outcome.detail),
         (error: unknown) => (error as Error).message,

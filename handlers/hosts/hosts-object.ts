@@ -202,7 +202,10 @@ export class HostsObject extends DurableObject<HostsBindings> {
     const run = evacuate({
       db: this.env.DB,
       from: id,
-      isLost: () => (rows.get(id)?.silent_since ?? null) !== null,
+      why: () => {
+        if ((rows.get(id)?.silent_since ?? null) !== null) return 'lost';
+        return this.#leaving.has(id) ? 'leaves' : 'drained';
+      },
       app: (app) => this.env.APP.getByName(app),
       place: () => this.#place(rows, id),
       goesOn: () => this.#mustMove(rows, id),

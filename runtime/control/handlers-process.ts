@@ -84,18 +84,25 @@ export class HandlersProcess {
   /** Ends the process for good. */
   async end(): Promise<void> {
     this.#closing.abort(new Error('the host is stopping'));
-    this.kill();
+    if (!this.#isShared) this.kill();
     await this.#queue.run(() => this.#stop());
   }
 
   async #stop(): Promise<void> {
     const cell = this.#cell;
     this.#cell = null;
+    // It hands its objects to the other hosts.
+    if (this.#isShared) await cell?.stop();
     // All that it has acknowledged is on the disk, or in the bucket.
-    cell?.kill();
+    else cell?.kill();
     await cell?.exited;
     // Other hosts need not wait for it to expire.
     if (cell !== null) await this.#options.cluster?.removeLeases();
+  }
+
+  /** Whether other hosts have such a process too. */
+  get #isShared(): boolean {
+    return this.#options.cluster?.settings.address !== undefined;
   }
 
   async #replace({ script, hostSocket, variables }: Handlers): Promise<void> {
