@@ -170,11 +170,12 @@ export class Membership {
 
   /** Is called when no report was answered for too long. */
   async #look(): Promise<void> {
-    const { isCounted, cutOffMs = CUT_OFF_MS } = this.#options;
+    const { isCounted } = this.#options;
+    const heardAt = this.#heardAt;
     const late = sleep(COUNTED_MS, true, { ref: false });
     const mayLoseApps = await Promise.race([isCounted().catch(() => true), late]);
     // An answer may have come meanwhile.
-    if (this.#closing.signal.aborted || performance.now() - this.#heardAt < cutOffMs) return;
+    if (this.#closing.signal.aborted || this.#heardAt !== heardAt) return;
     if (mayLoseApps) this.#isCutOff();
     else this.#lookIn(REPORT_EVERY_MS);
   }
