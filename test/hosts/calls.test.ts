@@ -23,6 +23,7 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 async function hosts(t: TestContext, answer?: Answer) {
   const directory = temporaryDirectory(t);
   const both = await twoHosts(t, { hostCalls: backendOf(join(directory, 'host.sock'), 'host') });
+  both.home.add(APP, backendOf(join(directory, 'app.sock')));
   const stores = [open(t), open(t)] as const;
   const home = new HostServer(directory, answer ?? service(both.home, stores[1]));
   await home.listen();
