@@ -23,7 +23,7 @@ import { Immovable, METADATA, objectsIn } from './copied-objects.ts';
 import type { Copying } from './copy-to-bucket.ts';
 import type { InBucket, readFolder, readLargeValues } from './from-bucket.ts';
 import { moveThreads } from './move-threads.ts';
-import { prepareMovedData, preparedObjects } from './moved-data.ts';
+import { preparedObjects, prepareMovedData } from './moved-data.ts';
 import type { CopiedObjects, copyObjects, finishObjects } from './objects-from-bucket.ts';
 import { withOpening } from './opening.ts';
 
