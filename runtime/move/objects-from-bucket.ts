@@ -19,6 +19,9 @@ import { keyOfRecord, type ObjectRecord } from '../storage/r2/remote/records.ts'
 /** Names between two looks at the clock. */
 const BATCH = 64;
 
+/** The only names of bytes: the host could read those of other apps too. */
+const BLOB = /^[0-9a-z]+\/blobs\/[\w/-]+$/;
+
 /** What one call has copied. */
 export interface CopiedObjects {
   /** The name after which the next call continues; null: there are no more. */
@@ -116,7 +119,11 @@ async function copyObject({ store, index, blobs }: Copy, stored: Stored): Promis
       await write((path) =>
         writeFile(path, Buffer.from(inline, 'base64'), { flag: 'wx', flush: true, mode: 0o600 }),
       );
-    else for (const { file } of parts) await write((path) => store.readFile(file, path));
+    else
+      for (const { file } of parts) {
+        if (!BLOB.test(file)) throw new Error('its record names no blob');
+        await write((path) => store.readFile(file, path));
+      }
     const size = rows.reduce((sum, row) => sum + row.size, 0);
     if (size !== object.size) throw new Error(`it has ${size} of ${object.size} bytes`);
     const etag = object.etag.includes('-') ? uploadEtag(rows) : rows[0]?.md5;

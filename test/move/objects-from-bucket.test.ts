@@ -37,13 +37,17 @@ test('objects are the same on the disk, and a copy is continued where the last c
   ]);
   for (const [key, content] of contents) await remote.put(key, bodyOf(content), described);
   await new BucketClient(await buckets.open(APP_ID), 'other').put('one', bodyOf(Buffer.from('2')), described);
-  const upload = await remote.createUpload('large', described);
-  const parts = [Buffer.alloc(PART, '1'), Buffer.alloc(PART, '2'), Buffer.alloc(2 * 2 ** 20, '3')];
-  const sent = [];
-  for (const [at, part] of parts.entries())
-    sent.push({ part: at + 1, etag: await remote.uploadPart('large', upload, at + 1, bodyOf(part)) });
-  await remote.completeUpload('large', upload, sent);
-  contents.set('large', Buffer.concat(parts));
+  const uploads = { large: [PART, PART, 2 * 2 ** 20], 'with an empty part': [PART, 0], small: [7] };
+  for (const [key, sizes] of Object.entries(uploads)) {
+    const upload = await remote.createUpload(key, described);
+    const sent = [];
+    for (const [at, size] of sizes.entries()) {
+      const body = bodyOf(Buffer.alloc(size, `${at}`));
+      sent.push({ part: at + 1, etag: await remote.uploadPart(key, upload, at + 1, body) });
+    }
+    await remote.completeUpload(key, upload, sent);
+    contents.set(key, Buffer.concat(sizes.map((size, at) => Buffer.alloc(size, `${at}`))));
+  }
   const unfinished = await remote.createUpload('unfinished', described);
   await remote.uploadPart('unfinished', unfinished, 1, bodyOf(Buffer.alloc(300_000)));
 
@@ -51,7 +55,7 @@ test('objects are the same on the disk, and a copy is continued where the last c
   const into = join(temporaryDirectory(t), 'objects');
   assert.ok((await copyAll(folder, into)) > 2);
   assert.deepEqual(readdirSync(into).sort(), ['blobs', 'index.sqlite']);
-  assert.equal(readdirSync(join(into, 'blobs')).length, contents.size + parts.length);
+  assert.equal(readdirSync(join(into, 'blobs')).length, contents.size + 1 + 3);
   const local = startBuckets(t);
   mkdirSync(dirname(local.paths.buckets(APP_ID)), { recursive: true });
   renameSync(into, local.paths.buckets(APP_ID));
@@ -88,6 +92,13 @@ test('an object that is missing or damaged in the bucket is named', async (t) =>
   store.objects.set(name, { ...whole, body: whole.body.subarray(1) });
   await assert.rejects(copyAll(folder, into()), /the R2 object second: it has 99999 of 100000 bytes/);
   store.objects.set(name, whole);
+  const record = `${FOLDER}main/objects/-second`;
+  const own = store.objects.get(record)!;
+  const blob = name.slice(FOLDER.length);
+  const foreign = own.body.toString().replace(blob, `main/blobs/../../../other/r2/${blob}`);
+  store.objects.set(record, { ...own, body: Buffer.from(foreign) });
+  await assert.rejects(copyAll(folder, into()), /the R2 object second: its record names no blob/);
+  store.objects.set(record, own);
   const late = into();
   await copyObjects(folder, late, '', 60_000);
   await remote.put('third', bodyOf(Buffer.from('3')), { httpFields: {}, customFields: [] });
