@@ -89,7 +89,7 @@ test('an app moves there and back, with every kind of data', async () => {
   await requireData(1, 2, 3, 4);
 });
 
-test('R2 objects move there and back as they are; a damaged one stops the move', async () => {
+test('R2 objects move there and back as they are; a damaged one, or a killed host, changes nothing', async () => {
   await using store = await new MemoryStore().start();
   await using cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
   const rpc = rpcOf(cellar);
@@ -112,16 +112,25 @@ test('R2 objects move there and back as they are; a damaged one stops the move',
   );
   assert.equal((await rpc('apps.move', { id, to: 'bucket' })).moved, true);
   assert.deepEqual(await read(), stored);
-  const blobs = [...store.objects].filter(([name]) => name.includes('/r2/') && name.includes('/blobs/'));
-  const [name, whole] = blobs.find(([, { body }]) => body.length === 300_000)!;
+  const inBucket = [...store.objects].filter(([name]) => name.includes('/r2/') && name.includes('/blobs/'));
+  const [name, whole] = inBucket.find(([, { body }]) => body.length === 300_000)!;
   store.objects.set(name, { ...whole, body: Buffer.from(whole.body).fill('t', 0, 1) });
   const refused = await rpc('apps.move', { id, to: 'local' });
   assert.equal(refused.code, 'move_failed', JSON.stringify(refused));
   assert.match(refused.detail, /the R2 object summed: its bytes have another sha256/);
   assert.equal((await cellar.app(id)).storage, 'bucket');
   store.objects.set(name, whole);
+  store.faults = { hangs: ({ key }) => key === name };
+  const killed = rpc('apps.move', { id, to: 'local' }).catch(() => null);
+  const blobs = join(layout(cellar.data).moving(id), 'buckets/blobs');
+  await eventually(() => existsSync(blobs) && readdirSync(blobs).length > 3, 'objects are copied', 30_000);
+  await cellar.stop('SIGKILL');
+  await killed;
+  store.faults = {};
+  await cellar.start();
+  assert.equal(existsSync(blobs), false);
   assert.deepEqual(await read(), stored);
-  assert.equal((await rpc('apps.move', { id, to: 'local' })).moved, true);
+  assert.equal((await rpcOf(cellar)('apps.move', { id, to: 'local' })).moved, true);
   // The bucket is not needed any more.
   for (const name of [...store.objects.keys()].filter((name) => name.includes(`/apps/${id}/`)))
     store.objects.delete(name);
