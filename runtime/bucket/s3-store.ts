@@ -57,12 +57,13 @@ export class S3Store implements Store {
     return found;
   }
 
-  /** Yields the objects of a folder, a page at a time. */
-  async *pages(folder: string): AsyncGenerator<Stored[]> {
+  /** Yields the objects of a folder, a page at a time. @param after a name: only those after it. Default: all */
+  async *pages(folder: string, after = ''): AsyncGenerator<Stored[]> {
     const prefix = this.#prefix + folder;
     for (let token: string | null = ''; token !== null; ) {
       const query = new URLSearchParams({ 'list-type': '2', prefix });
       if (token !== '') query.set('continuation-token', token);
+      else if (after !== '') query.set('start-after', this.#prefix + after);
       const xml = (await this.#ask('GET', `?${query}`)).bytes.toString('utf8');
       yield listEntries(xml, this.#prefix);
       token = nextToken(xml);

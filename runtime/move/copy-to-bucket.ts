@@ -21,6 +21,8 @@ export interface Copying {
   app: App;
   place: BucketPlace;
   opening: OpeningPlace;
+  /** Bytes of its R2 objects. */
+  objectBytes: number;
   /** An empty directory for the files of the copy. */
   work: string;
   signal: AbortSignal;

@@ -6,6 +6,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { writeAlarms } from '../../sqlite/storage/alarms.ts';
+import type { AppFolder } from '../bucket/app-folder.ts';
 import type { S3Place } from '../bucket/place.ts';
 import { MissingObject } from '../bucket/store.ts';
 import { readRelease } from '../builds/release/release.ts';
@@ -13,18 +14,26 @@ import type { Layout } from '../disk/data-directory.ts';
 import { syncFiles } from '../disk/publish.ts';
 import { CRON_KEY, QUEUE_KEY } from '../fleets/config/bundled-services.ts';
 import { workflowKey } from '../fleets/config/workflows.ts';
+import { log } from '../log.ts';
 import type { Reader } from '../snapshots/take/reader.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
+import type { Buckets } from '../storage/r2/buckets.ts';
 import { type OpenedObject, readOpened } from './batches.ts';
 import { Immovable, METADATA, objectsIn } from './copied-objects.ts';
 import type { Copying } from './copy-to-bucket.ts';
 import type { InBucket, readFolder, readLargeValues } from './from-bucket.ts';
 import { moveThreads } from './move-threads.ts';
-import { prepareMovedData } from './moved-data.ts';
+import { preparedObjects, prepareMovedData } from './moved-data.ts';
+import type { CopiedObjects, copyObjects, finishObjects } from './objects-from-bucket.ts';
 import { withOpening } from './opening.ts';
 
 const FROM_BUCKET = new URL('./from-bucket.ts', import.meta.url);
+const OBJECTS = new URL('./objects-from-bucket.ts', import.meta.url);
 const READ_MS = 60 * 60_000;
+/** Timeout of one call for R2 objects, in ms: it ends with an object, which may be large. Silence ends a request much earlier. */
+const OBJECTS_MS = 4 * 60 * 60_000;
+/** How often the progress of R2 objects is logged, in ms. */
+const PROGRESS_MS = 10_000;
 /** Releases that can be rolled back to, and the live one. */
 const RELEASES = 6;
 const SERVICES = ['D1Database', 'KVNamespace', QUEUE_KEY, CRON_KEY];
@@ -33,14 +42,15 @@ const SERVICES = ['D1Database', 'KVNamespace', QUEUE_KEY, CRON_KEY];
 export interface DiskCopyOptions {
   paths: Layout;
   store: HostStore;
+  buckets: Buckets;
   /** The bucket. */
   place: S3Place;
 }
 
 /** The disk has no data of the app before the database says that it has moved. @throws {Immovable}; {Error} when a copy fails */
 export async function copyToDisk(
-  { paths, store, place: s3 }: DiskCopyOptions,
-  { app, place, opening, signal }: Copying,
+  { paths, store, buckets, place: s3 }: DiskCopyOptions,
+  { app, place, opening, objectBytes, signal }: Copying,
 ): Promise<void> {
   const { id, preview, liveDeployId } = app;
   const { cluster, code } = place;
@@ -87,6 +97,34 @@ export async function copyToDisk(
     writeAlarms(file, alarms);
   }
   await syncFiles(into);
+  await buckets.moveIn(id);
+  // Ends what the stopped process has begun to write.
+  await buckets.forget(id);
+  const progress = { app: app.wanted.slug, of: objectBytes };
+  await objectsToDisk(folder, preparedObjects(paths, id), progress, signal);
+}
+
+/** Copies R2 objects. @throws {Error} when one cannot be read, or is not what it was */
+async function objectsToDisk(
+  folder: AppFolder,
+  into: string,
+  progress: { app: string; of: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const job = { deadlineMs: OBJECTS_MS, signal };
+  let bytes = 0;
+  for (let after: string | null = ''; after !== null; ) {
+    const copied: CopiedObjects = await moveThreads.run<typeof copyObjects>(
+      OBJECTS,
+      'copyObjects',
+      [folder, into, after, PROGRESS_MS],
+      job,
+    );
+    bytes += copied.bytes;
+    after = copied.next;
+    if (after !== null) log('info', 'R2 objects are copied to this machine', { ...progress, bytes });
+  }
+  await moveThreads.run<typeof finishObjects>(OBJECTS, 'finishObjects', [folder, into], job);
 }
 
 function openedObjects({ objects, bytes, alarms }: InBucket): OpenedObject[] {

@@ -31,8 +31,13 @@ export interface Counts {
   bytes: number;
 }
 
-/** The counts, and the reason why the app cannot move; null: it can. */
-export type Counted = Counts & { obstacle: string | null };
+/** What one app has. */
+export interface Counted extends Counts {
+  /** Bytes of R2 objects, which are part of `bytes`. */
+  r2_bytes: number;
+  /** Why the app cannot move; null: it can. */
+  obstacle: string | null;
+}
 
 /** Counts an app's data on this machine, without R2 objects. */
 export function countOnDisk(data: string): Counted {
@@ -42,6 +47,7 @@ export function countOnDisk(data: string): Counted {
     objects: 0,
     r2_objects: 0,
     bytes: 0,
+    r2_bytes: 0,
     obstacle: null,
   };
   for (const { path, kind, size } of existsSync(data)
@@ -63,11 +69,14 @@ export function countOnDisk(data: string): Counted {
 }
 
 /** Counts an app's data in the bucket. */
-export async function countInBucket(folder: AppFolder): Promise<Counts> {
-  const [data, objects] = await Promise.all([
-    contentOf(openFolder(folder)),
-    openObjectsFolder(folder).list(''),
-  ]);
+export async function countInBucket(folder: AppFolder): Promise<Counted> {
+  const data = await contentOf(openFolder(folder));
+  const r2 = { objects: 0, bytes: 0 };
+  for await (const page of openObjectsFolder(folder).pages(''))
+    for (const { name, bytes } of page) {
+      if (RECORD.test(name)) r2.objects++;
+      r2.bytes += bytes;
+    }
   const ids = new Set(
     data.flatMap(({ name }) => OBJECT.exec(name)?.[1] ?? LARGE_VALUE.exec(name)?.[1] ?? []),
   );
@@ -76,7 +85,9 @@ export async function countInBucket(folder: AppFolder): Promise<Counts> {
   const namespaces = all.filter((id) => isIdOf(NAMESPACE_KEY, id)).length;
   return {
     ...{ databases, namespaces, objects: all.length - databases - namespaces },
-    r2_objects: objects.filter(({ name }) => RECORD.test(name)).length,
-    bytes: [...data, ...objects].reduce((sum, { bytes }) => sum + bytes, 0),
+    r2_objects: r2.objects,
+    bytes: data.reduce((sum, { bytes }) => sum + bytes, r2.bytes),
+    r2_bytes: r2.bytes,
+    obstacle: null,
   };
 }

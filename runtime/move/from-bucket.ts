@@ -11,7 +11,6 @@ import {
   OBJECT,
   OBJECTS,
   openFolder,
-  openObjectsFolder,
   readIfThere,
 } from '../bucket/app-folder.ts';
 import { isIdOf } from '../storage/object-id.ts';
@@ -34,12 +33,10 @@ export interface InBucket {
 /**
  * Lists the objects and alarms of an app.
  * @param keys the unique keys that the app may have
- * @throws {Immovable} when an object has none of these, or the app has R2 objects
+ * @throws {Immovable} when an object has none of these
  */
 export async function readFolder(folder: AppFolder, keys: string[]): Promise<InBucket> {
   const store = openFolder(folder);
-  if ((await openObjectsFolder(folder).list('')).length > 0)
-    throw new Immovable('the app has R2 objects, which cannot be moved to this machine');
   const bytes: Record<string, number> = {};
   const stored = new Set<string>();
   for (const { name, bytes: size } of await store.list(OBJECTS)) {

@@ -10,7 +10,7 @@ import { moveToTrash } from '../disk/trash.ts';
 import { log, reason } from '../log.ts';
 
 /** The directories of a move. */
-export type MovingPaths = Pick<Layout, 'data' | 'trash' | 'allMoving' | 'moving'>;
+export type MovingPaths = Pick<Layout, 'data' | 'buckets' | 'trash' | 'allMoving' | 'moving'>;
 
 /** Makes the directory of the data that an app has after a move to `to`, without content. */
 export async function prepareMovedData({ moving }: MovingPaths, appId: string, to: Place): Promise<string> {
@@ -20,10 +20,16 @@ export async function prepareMovedData({ moving }: MovingPaths, appId: string, t
   return directory;
 }
 
+/** Returns the directory of the R2 objects that an app has on this machine after a move to it; it need not exist. */
+export function preparedObjects({ moving }: Pick<MovingPaths, 'moving'>, appId: string): string {
+  return join(moving(appId), 'buckets');
+}
+
 /** Takes the prepared data of an app into use, which has moved. May be repeated after a failure. */
 export async function useMovedData(paths: MovingPaths, appId: string, place: Place): Promise<void> {
   exchange(paths, appId, place);
-  await syncFile(dirname(paths.data(appId)));
+  for (const directory of [dirname(paths.data(appId)), dirname(paths.buckets(appId))])
+    if (existsSync(directory)) await syncFile(directory);
   await removeTree(paths.moving(appId)).catch((error: unknown) =>
     log('warn', 'files of a move are left until the next start', { app: appId, error: reason(error) }),
   );
@@ -43,12 +49,27 @@ export function finishMovedData(paths: MovingPaths, placeOf: (appId: string) => 
 }
 
 /** May be repeated after an interruption. */
-function exchange({ data, trash, moving }: MovingPaths, appId: string, place: Place): void {
+function exchange(paths: MovingPaths, appId: string, place: Place): void {
+  const { data, trash, moving } = paths;
   const prepared = join(moving(appId), place);
   if (!existsSync(prepared)) return;
   if (place === 'bucket') moveToTrash(trash, appId, { data: data(appId) });
-  // On the way back there is only a cache of data in the bucket.
-  else if (existsSync(data(appId))) renameSync(data(appId), join(moving(appId), 'cache'));
+  else {
+    // First: what is repeated ends with the data.
+    exchangeObjects(paths, appId);
+    // On the way back there is only a cache of data in the bucket.
+    if (existsSync(data(appId))) renameSync(data(appId), join(moving(appId), 'cache'));
+  }
   mkdirSync(dirname(data(appId)), { recursive: true, mode: 0o711 });
   renameSync(prepared, data(appId));
+}
+
+function exchangeObjects(paths: MovingPaths, appId: string): void {
+  const { buckets, trash } = paths;
+  const prepared = preparedObjects(paths, appId);
+  if (!existsSync(prepared)) return;
+  // It may have objects whose keys were too long for the bucket.
+  moveToTrash(trash, appId, { buckets: buckets(appId) });
+  mkdirSync(dirname(buckets(appId)), { recursive: true, mode: 0o700 });
+  renameSync(prepared, buckets(appId));
 }

@@ -27,7 +27,7 @@ import { moveThreads } from './move-threads.ts';
 import { useMovedData } from './moved-data.ts';
 
 const COUNT = new URL('./count.ts', import.meta.url);
-const COUNT_MS = 60_000;
+const COUNT_MS = 5 * 60_000;
 /** How long what an interrupted move left in the bucket stays there, in ms. */
 const LEFT_MS = 24 * 3_600_000;
 /** Timeout of a move, with its wait for others, in ms. */
@@ -38,7 +38,7 @@ const PAGE = 1_000;
 /** Longest name in a store. */
 const MAX_NAME_BYTES = 1_024;
 const BYTES_IN_MB = 2 ** 20;
-/** A copy is packed, extracted and compressed: the disk needs the data's size so often. */
+/** A copy is packed, extracted and compressed: the disk needs the data's size so often, without R2 objects. */
 const SIZES = 3;
 
 export interface MovesOptions {
@@ -71,6 +71,11 @@ export class Moves {
    * @throws {Refusal} for an unknown app, without a bucket, and when the app has data that cannot be moved
    */
   async plan(id: string, to: Place): Promise<MovePlan> {
+    return (await this.#plan(id, to)).plan;
+  }
+
+  /** Also returns the bytes of each app's R2 objects. */
+  async #plan(id: string, to: Place): Promise<{ plan: MovePlan; objectBytes: Map<string, number> }> {
     const { apps, paths, floorMb } = this.#options;
     const app = apps.get(id);
     if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
@@ -79,20 +84,26 @@ export class Moves {
     const from = app.wanted.storage ?? 'local';
     const previews = apps.previews(id).map((preview) => preview.id);
     const counts: Counts = { databases: 0, namespaces: 0, objects: 0, r2_objects: 0, bytes: 0 };
+    const objectBytes = new Map<string, number>();
+    let needed = 0;
     for (const each of [id, ...previews]) {
       const counted = await this.#count(each, from);
       if (from !== to && counted.obstacle !== null)
         throw new Refusal(409, 'app_immovable', `The app cannot be moved: ${counted.obstacle}`);
       for (const name of Object.keys(counts) as (keyof Counts)[]) counts[name] += counted[name];
+      objectBytes.set(each, counted.r2_bytes);
+      // On their way into the bucket R2 objects are read where they are.
+      needed += SIZES * (counted.bytes - counted.r2_bytes) + (to === 'local' ? counted.r2_bytes : 0);
     }
-    const neededMb = Math.ceil((SIZES * counts.bytes) / BYTES_IN_MB);
-    if (from !== to && freeMegabytes(paths.root) - floorMb < neededMb)
+    const neededMb = Math.ceil(needed / BYTES_IN_MB);
+    const missingMb = neededMb - Math.max(0, freeMegabytes(paths.root) - floorMb);
+    if (from !== to && missingMb > 0)
       throw new Refusal(
         507,
         'insufficient_storage',
-        `a move of the app needs ${neededMb} MiB of free disk space`,
+        `a move of the app needs ${neededMb} MiB of free disk space, and ${missingMb} MiB of that are missing`,
       );
-    return { from, to, previews: previews.length, ...counts };
+    return { plan: { from, to, previews: previews.length, ...counts }, objectBytes };
   }
 
   /**
@@ -119,19 +130,21 @@ export class Moves {
   /** The disk is checked in the turn of a move: an earlier one needed space too. */
   async #move(id: string, to: Place, signal: AbortSignal): Promise<MovePlan> {
     const { apps, buckets } = this.#options;
-    const plan = await this.plan(id, to);
+    const { plan, objectBytes } = await this.#plan(id, to);
     if (plan.from === to) return plan;
     const family = [id, ...apps.previews(id).map((preview) => preview.id)];
     const begun = performance.now();
     const isMoved = await apps.move(
       id,
       to,
-      (app, place, gone) => this.#copy(app, place, to, AbortSignal.any([signal, gone])),
+      (app, place, gone) =>
+        this.#copy(app, place, to, objectBytes.get(app.id) ?? 0, AbortSignal.any([signal, gone])),
       (app) => this.#begin(app, to),
     );
     if (!isMoved) return { ...plan, from: to };
     const seconds = ((performance.now() - begun) / 1000).toFixed(1);
     log('info', 'an app has moved', { app: apps.get(id)?.wanted.slug, to, seconds, bytes: plan.bytes });
+    if (to === 'local') return plan;
     // R2 objects move when the service opens them. What fails is tried again at their next use.
     for (const each of family)
       if (buckets.has(each))
@@ -144,7 +157,13 @@ export class Moves {
     return plan;
   }
 
-  async #copy(app: App, place: BucketPlace, to: Place, signal: AbortSignal): Promise<void> {
+  async #copy(
+    app: App,
+    place: BucketPlace,
+    to: Place,
+    objectBytes: number,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { paths, users } = this.#options;
     const work = join(paths.restoring, `${app.id}-move-${Date.now()}`);
     mkdirSync(work, { recursive: true, mode: 0o700 });
@@ -155,7 +174,7 @@ export class Moves {
       runDirectory: paths.run(app.id),
     };
     try {
-      const copying = { app, place, opening, work, signal };
+      const copying = { app, place, opening, objectBytes, work, signal };
       if (to === 'local') await copyToDisk({ ...this.#options, place: this.#options.place! }, copying);
       else {
         this.#removeLater(app.id);
@@ -182,8 +201,9 @@ export class Moves {
   /** Takes the copy into use. */
   async #begin({ id }: App, to: Place): Promise<void> {
     const { paths, buckets } = this.#options;
+    // The next use opens them where they are now. Again: the API may have opened them in between.
+    await buckets.forget(id);
     await useMovedData(paths, id, to);
-    // The next use opens them where they are now.
     await buckets.forget(id);
   }
 
@@ -192,14 +212,13 @@ export class Moves {
     const job = { deadlineMs: COUNT_MS, key: id };
     if (from === 'bucket') {
       const folder = { place: place!, appId: id };
-      const counts = await moveThreads.run<typeof countInBucket>(COUNT, 'countInBucket', [folder], job);
-      const obstacle = counts.r2_objects === 0 ? null : 'R2 objects cannot be moved to this machine';
-      return { ...counts, obstacle };
+      return moveThreads.run<typeof countInBucket>(COUNT, 'countInBucket', [folder], job);
     }
     const counted = await moveThreads.run<typeof countOnDisk>(COUNT, 'countOnDisk', [paths.data(id)], job);
     for (const { bucket, objects, bytes } of buckets.has(id) ? await buckets.usage(id) : []) {
       counted.r2_objects += objects;
       counted.bytes += bytes;
+      counted.r2_bytes += bytes;
       if (objects > 0) counted.obstacle ??= await this.#longKey(id, bucket);
     }
     return counted;

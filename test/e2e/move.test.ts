@@ -6,9 +6,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { layout } from '../../runtime/disk/data-directory.ts';
+import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { bucketSettings } from '../support/bucket/settings.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { MOVING_APP, movingData } from '../support/e2e/moving-app.ts';
+import { MOVING_APP, movingData, OBJECTS_APP } from '../support/e2e/moving-app.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { startS3 } from '../support/e2e/s3.ts';
@@ -88,6 +89,56 @@ test('an app moves there and back, with every kind of data', async () => {
   await requireData(1, 2, 3, 4);
 });
 
+test('R2 objects move there and back as they are; a damaged one, or a killed host, changes nothing', async () => {
+  await using store = await new MemoryStore().start();
+  await using cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
+  const rpc = rpcOf(cellar);
+  const id = await cellar.deploy('shop', 'hello', OBJECTS_APP);
+  assert.equal((await cellar.get('shop', '/', { method: 'POST' })).text, 'stored');
+  const read = async () => {
+    const { status, text } = await cellar.get('shop');
+    assert.equal(status, 200, text);
+    return JSON.parse(text) as { key: string; size: number; isUnchanged: boolean }[];
+  };
+  const stored = await read();
+  assert.deepEqual(
+    stored.map(({ key, size, isUnchanged }) => [key, size, isUnchanged]),
+    [
+      ['empty', 0, true],
+      ['folder/ü large', 12 * 2 ** 20, true],
+      ['one', 1, true],
+      ['summed', 300_000, true],
+    ],
+  );
+  assert.equal((await rpc('apps.move', { id, to: 'bucket' })).moved, true);
+  assert.deepEqual(await read(), stored);
+  const inBucket = [...store.objects].filter(([name]) => name.includes('/r2/') && name.includes('/blobs/'));
+  const [name, whole] = inBucket.find(([, { body }]) => body.length === 300_000)!;
+  store.objects.set(name, { ...whole, body: Buffer.from(whole.body).fill('t', 0, 1) });
+  const refused = await rpc('apps.move', { id, to: 'local' });
+  assert.equal(refused.code, 'move_failed', JSON.stringify(refused));
+  assert.match(refused.detail, /the R2 object summed: its bytes have another sha256/);
+  assert.equal((await cellar.app(id)).storage, 'bucket');
+  store.objects.set(name, whole);
+  store.faults = { hangs: ({ key }) => key === name };
+  const killed = rpc('apps.move', { id, to: 'local' }).catch(() => null);
+  const blobs = join(layout(cellar.data).moving(id), 'buckets/blobs');
+  await eventually(() => existsSync(blobs) && readdirSync(blobs).length > 3, 'objects are copied', 30_000);
+  await cellar.stop('SIGKILL');
+  await killed;
+  store.faults = {};
+  await cellar.start();
+  assert.equal(existsSync(blobs), false);
+  assert.deepEqual(await read(), stored);
+  assert.equal((await rpcOf(cellar)('apps.move', { id, to: 'local' })).moved, true);
+  // The bucket is not needed any more.
+  for (const name of [...store.objects.keys()].filter((name) => name.includes(`/apps/${id}/`)))
+    store.objects.delete(name);
+  assert.deepEqual(await read(), stored);
+  await cellar.get('shop', '/', { method: 'DELETE' });
+  assert.equal((await read()).length, 3);
+});
+
 test('previews move with their app', async () => {
   await using store = await startS3();
   await using cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
@@ -120,7 +171,7 @@ test('previews move with their app', async () => {
   await requireData('side--shop', 2);
 });
 
-test('what cannot be moved is refused before anything changes', async () => {
+test('of two moves the second waits, and does nothing when the app is there', async () => {
   await using store = await startS3();
   await using cellar = await new Cellar(bucketSettings(store.place('of/cellar/'))).start();
   const rpc = rpcOf(cellar);
@@ -129,10 +180,6 @@ test('what cannot be moved is refused before anything changes', async () => {
   const both = [rpc('apps.move', { id, to: 'bucket' }), rpc('apps.move', { id, to: 'bucket' })];
   const moves = (await Promise.all(both)).map(({ moved }) => moved).sort();
   assert.deepEqual(moves, [false, true], 'the second waits for the first, and does nothing');
-  const refused = await rpc('apps.move', { id, to: 'local', dry_run: true });
-  assert.equal(refused.code, 'app_immovable', JSON.stringify(refused));
-  assert.match(refused.detail, /R2 objects/);
-  assert.equal((await rpc('apps.move', { id, to: 'local' })).code, 'app_immovable');
   assert.deepEqual(await readData(cellar, 'files'), expectedData(1));
   const again = await rpc('apps.move', { id, to: 'bucket' });
   assert.equal(again.moved, false);

@@ -14,6 +14,8 @@ import { MemoryGauge } from '../../runtime/fleets/admission/memory.ts';
 import { Slots } from '../../runtime/fleets/admission/slots.ts';
 import { WakeFigures } from '../../runtime/fleets/admission/wake-figures.ts';
 import { lineSink } from '../../runtime/fleets/process/cell-output.ts';
+import { Moves } from '../../runtime/move/moves.ts';
+import type { Snapshots } from '../../runtime/snapshots/snapshots.ts';
 import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
@@ -22,6 +24,8 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const APP = 'a'.repeat(16);
 const PREVIEW = 'b'.repeat(16);
+/** More than any disk has. */
+const FLOOR_MB = 2 ** 40;
 const NEVER = '9999-01-01T00:00:00.000Z';
 const WANTED: WantedApp = {
   id: APP,
@@ -47,16 +51,21 @@ async function open(t: TestContext, memory: MemoryStore) {
     ...{ place: memory.place('of/cellar/'), clusterKey: 'c'.repeat(64), claim: async () => {} },
     ...{ user: () => null, paths, records: store.records, removals: store.folderRemovals },
   });
+  const buckets = new Buckets({ paths, users, service: { maxMb: 0, floorMb: 0 } });
   const apps = new Apps({
     ...{ bucket, store, paths, workerd, users, baseDomain: 'localhost', idleMs: 0, egress: [] },
     ...{ memoryMb: 512, cacheMb: 0, slots: new Slots(4, 10_000), memory: new MemoryGauge(0, 512) },
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
-    buckets: new Buckets({ paths, users, service: { maxMb: 0, floorMb: 0 } }),
+    buckets,
     services: () => ({ socket: '/dev/null/none', open: async () => {} }),
     outward: new OutwardServices({ paths, users, ai: null, mail: null }),
     wakes: new WakeFigures(),
     ...{ uiUrl: () => null, output: () => lineSink(() => {}), say: () => {} },
     ...{ onUsage: () => {}, onNamed: () => {}, onDeleted: () => {}, onFailure: () => {}, onFacts: () => {} },
+  });
+  const moves = new Moves({
+    ...{ store, paths, apps, users, buckets, bucket, workerd, memoryMb: 512, floorMb: FLOOR_MB },
+    ...{ place: memory.place('of/cellar/'), snapshots: {} as Snapshots },
   });
   t.after(async () => {
     await apps.close();
@@ -66,6 +75,7 @@ async function open(t: TestContext, memory: MemoryStore) {
   await apps.apply(WANTED);
   return {
     apps,
+    moves,
     store,
     paths,
     place: () => [apps.get(APP)?.wanted.storage ?? 'local', store.apps.place(APP)],
@@ -175,4 +185,25 @@ test('objects in R2 are not changed over the API while an app moves, nor those o
   };
   await apps.move(APP, 'bucket', copy, async () => {});
   assert.ok(isCopied);
+});
+
+test('a move to a disk without enough space is refused, and says how much is missing', {
+  timeout: 60_000,
+}, async (t) => {
+  await using memory = await new MemoryStore().start();
+  const { apps, moves, place } = await open(t, memory);
+  await apps.move(
+    APP,
+    'bucket',
+    async () => {},
+    async () => {},
+  );
+  const kept = { body: Buffer.alloc(3 * 2 ** 20), etag: '"x"', at: new Date().toISOString() };
+  memory.objects.set(`of/cellar/apps/${APP}/r2/main/blobs/b`, kept);
+  memory.objects.set(`of/cellar/apps/${APP}/data/v1/x`, kept);
+  await assert.rejects(moves.move(APP, 'local'), {
+    ...{ status: 507, code: 'insufficient_storage' },
+    message: 'a move of the app needs 12 MiB of free disk space, and 12 MiB of that are missing',
+  });
+  assert.deepEqual(place(), ['bucket', 'bucket']);
 });

@@ -6,7 +6,12 @@ import { test } from 'node:test';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { batchesOf } from '../../runtime/move/batches.ts';
 import { ascending } from '../../runtime/move/first-copy.ts';
-import { finishMovedData, prepareMovedData, useMovedData } from '../../runtime/move/moved-data.ts';
+import {
+  finishMovedData,
+  preparedObjects,
+  prepareMovedData,
+  useMovedData,
+} from '../../runtime/move/moved-data.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const ID = 'a'.repeat(16);
@@ -55,4 +60,33 @@ test('objects are opened a few at a time, and a large one alone', () => {
     batches.map(({ length }) => length),
     [64, 1, 1, 1],
   );
+});
+
+test('R2 objects are taken into use with the data, and what was in their place is in the trash', async (t) => {
+  const paths = appWith(temporaryDirectory(t));
+  const objects = join(paths.buckets(ID), 'index.sqlite');
+  const prepare = async () => {
+    const data = await prepareMovedData(paths, ID, 'local');
+    writeFileSync(join(data, 'file'), 'new');
+    mkdirSync(preparedObjects(paths, ID));
+    writeFileSync(join(preparedObjects(paths, ID), 'index.sqlite'), 'moved');
+  };
+  mkdirSync(paths.buckets(ID), { recursive: true });
+  writeFileSync(join(paths.buckets(ID), 'index.sqlite.left'), 'left');
+  await prepare();
+  finishMovedData(paths, () => 'bucket');
+  assert.deepEqual(readdirSync(paths.buckets(ID)), ['index.sqlite.left']);
+  await prepare();
+  // Killed before the data.
+  renameSync(paths.buckets(ID), join(paths.moving(ID), 'away'));
+  renameSync(preparedObjects(paths, ID), paths.buckets(ID));
+  finishMovedData(paths, () => 'local');
+  assert.equal(readFileSync(objects, 'utf8'), 'moved');
+  assert.equal(readFileSync(join(paths.data(ID), 'file'), 'utf8'), 'new');
+  renameSync(objects, join(paths.buckets(ID), 'index.sqlite.left'));
+  await prepare();
+  await useMovedData(paths, ID, 'local');
+  assert.deepEqual(readdirSync(paths.buckets(ID)), ['index.sqlite']);
+  const [thrown] = readdirSync(paths.trash);
+  assert.deepEqual(readdirSync(join(paths.trash, thrown!, 'buckets')), ['index.sqlite.left']);
 });

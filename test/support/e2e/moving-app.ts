@@ -1,4 +1,4 @@
-// A sample app with data that moves in both directions: D1, KV, objects of both kinds with alarms, a queue and a Workflow.
+// A sample app with data that moves in both directions: D1, KV, R2, objects of both kinds with alarms, a queue and a Workflow.
 
 /** `POST /?n=1` stores data; `GET /` returns all of it; `POST /alarm` sets an alarm in 10 minutes. */
 export const MOVING_APP = {
@@ -12,6 +12,9 @@ database_id = "notes"
 [[kv_namespaces]]
 binding = "KV"
 id = "words"
+[[r2_buckets]]
+binding = "FILES"
+bucket_name = "files"
 [[durable_objects.bindings]]
 name = "COUNTER"
 class_name = "Counter"
@@ -67,7 +70,7 @@ export default {
     for (const { body } of batch.messages)
       await DB.prepare('INSERT INTO notes VALUES (?)').bind('job ' + body).run();
   },
-  async fetch(request, { DB, KV, COUNTER, OLD, QUEUE, STEPS }) {
+  async fetch(request, { DB, KV, FILES, COUNTER, OLD, QUEUE, STEPS }) {
     const url = new URL(request.url);
     const n = Number(url.searchParams.get('n'));
     const [counter, old] = [COUNTER.getByName('one'), OLD.getByName('one')];
@@ -81,6 +84,7 @@ export default {
       await DB.prepare('INSERT INTO notes VALUES (?)').bind('note ' + n).run();
       await KV.put('word-' + n, 'value ' + n, { metadata: { n } });
       await KV.put('large-' + n, String(n).repeat(300_000));
+      await FILES.put('file-' + n, String(n).repeat(300_000), { customMetadata: { n: String(n) } });
       await counter.add(n);
       await old.add(n);
       await QUEUE.send(n, { delaySeconds: url.searchParams.has('later') ? 20 : 0 });
@@ -92,9 +96,14 @@ export default {
       const value = await KV.get(name);
       return name + '=' + (value.length > 100 ? value[0] + '*' + value.length : value) + JSON.stringify(metadata ?? null);
     }));
+    const { objects } = await FILES.list({ include: ['customMetadata'] });
+    const files = await Promise.all(objects.map(async ({ key, customMetadata }) => {
+      const text = await (await FILES.get(key)).text();
+      return key + '=' + text[0] + '*' + text.length + JSON.stringify(customMetadata);
+    }));
     const jobs = await DB.prepare("SELECT text FROM notes WHERE text LIKE 'job%' ORDER BY text").all();
     return Response.json({
-      notes: results.map(({ text }) => text), values,
+      notes: results.map(({ text }) => text), values, files,
       counter: await counter.show(), old: await old.show(), jobs: jobs.results.map(({ text }) => text),
     });
   },
@@ -110,7 +119,52 @@ export function movingData(...ns: number[]) {
       ...ns.map((n) => `large-${n}=${n}*${300_000}null`),
       ...ns.map((n) => `word-${n}=value ${n}{"n":${n}}`),
     ],
+    files: ns.map((n) => `file-${n}=${n}*${300_000}{"n":"${n}"}`),
     counter: [ns, ns.at(-1), true],
     old: ns,
   };
 }
+
+/** `POST` stores R2 objects of every kind and begins an upload; `GET` returns all that is known of the objects; `DELETE` deletes one. */
+export const OBJECTS_APP = {
+  'wrangler.toml': `name = "objects"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[r2_buckets]]
+binding = "FILES"
+bucket_name = "files"
+`,
+  'index.js': `const hex = (bytes) => [...new Uint8Array(bytes)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+export default {
+  async fetch(request, { FILES }) {
+    if (request.method === 'POST') {
+      await FILES.put('empty', '');
+      const httpMetadata = { contentType: 'text/x', cacheControl: 'no-cache', cacheExpiry: new Date(86_400_000) };
+      await FILES.put('one', 'x', { httpMetadata, customMetadata: { by: 'someone' } });
+      const bytes = new TextEncoder().encode('s'.repeat(300_000));
+      await FILES.put('summed', bytes, { sha256: await crypto.subtle.digest('SHA-256', bytes) });
+      const upload = await FILES.createMultipartUpload('folder/ü large', { customMetadata: { parts: '3' } });
+      const parts = [];
+      for (const megabytes of [5, 5, 2])
+        parts.push(await upload.uploadPart(parts.length + 1, String(megabytes).repeat(megabytes * 2 ** 20)));
+      await upload.complete(parts);
+      await (await FILES.createMultipartUpload('unfinished')).uploadPart(1, 'part');
+      return new Response('stored');
+    }
+    if (request.method === 'DELETE') await FILES.delete('one');
+    const { objects } = await FILES.list();
+    const all = [];
+    for (const { key } of objects) {
+      const object = await FILES.get(key);
+      const { version, etag, size, uploaded, httpMetadata, customMetadata, storageClass } = object;
+      const checksums = object.checksums.toJSON();
+      const digest = hex(await crypto.subtle.digest('SHA-256', await object.arrayBuffer()));
+      const again = await FILES.get(key, { onlyIf: { etagDoesNotMatch: etag } });
+      const isUnchanged = again !== null && again.body === undefined;
+      all.push({ key, version, etag, size, uploaded, httpMetadata, customMetadata, storageClass, checksums, digest, isUnchanged });
+    }
+    return Response.json(all);
+  },
+};
+`,
+};
