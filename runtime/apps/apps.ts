@@ -1,5 +1,4 @@
 // All apps on this host: applies their wanted states, makes releases live, starts and stops processes.
-import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Release } from '../../bundler/release.ts';
 import type { ObservedApp, WantedApp } from '../../handlers/contract/host/host-calls.ts';
@@ -158,23 +157,6 @@ export class Apps extends KnownApps {
         .catch((error: unknown) =>
           log('warn', 'restored data is not in the bucket yet', { app: id, error: reason(error) }),
         );
-  }
-
-  /** Brings repositories and live releases in the bucket to the disk, where they are missing. Never rejects. */
-  async loadCode(): Promise<void> {
-    const { paths } = this.#options;
-    for (const { id, code, preview, liveDeployId: live } of [...this.apps.values()]) {
-      if (code === null || preview !== null) continue;
-      try {
-        if (!existsSync(paths.repository(id))) await this.repository(id);
-        if (live !== null && !existsSync(paths.release(id, live))) await this.release(id, live);
-      } catch (error) {
-        log('warn', 'the code of an app could not be read from the bucket', {
-          app: id,
-          error: reason(error),
-        });
-      }
-    }
   }
 
   /** Hibernates idle apps, starts processes for due work, reports and records changes. Call it about once a second. */

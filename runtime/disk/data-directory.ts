@@ -100,6 +100,8 @@ export function layoutOf(root: string) {
     buckets: (appId: string) => `${root}/buckets/${appId}`,
     /** Restored data of an app that is not in the bucket yet. */
     importing: (appId: string) => `${root}/importing/${appId}`,
+    /** Where a snapshot has code of apps in the bucket; a restore puts it there. */
+    allCode: join(root, 'code'),
     /** The listening sockets of app services are created here. */
     serviceSockets: join(root, 'doors'),
     /** The socket for the streams of children. */

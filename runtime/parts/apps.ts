@@ -133,7 +133,6 @@ export function makeApps(
     verifyMs: config.RUNNER_SNAPSHOT_VERIFY_H * HOUR_MS || null,
     hasUsers,
     holdBuckets: (appId, isHeld) => buckets.hold(appId, isHeld),
-    loadCode: () => apps.loadCode(),
     onDamaged: (damaged) => alerts.reportSnapshots(damaged),
   });
   const moves = new Moves({

@@ -42,8 +42,6 @@ export interface SnapshotsOptions {
   /** Whether each app's files belong to a system user of its own. */
   hasUsers: boolean;
   holdBuckets: HoldBuckets;
-  /** Brings the code of apps in the bucket to the disk, where a snapshot reads it. Never rejects. */
-  loadCode: () => Promise<void>;
   /** Called with the damaged snapshots, the newest first, when there are any. */
   onDamaged: (damaged: Verified['damaged']) => void;
 }
@@ -121,7 +119,6 @@ export class Snapshots {
       const begun = performance.now();
       try {
         const of = await this.#name();
-        await this.#options.loadCode();
         const job = {
           kind: 'take',
           root: paths.root,

@@ -12,7 +12,7 @@ import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
-import { rpc, snapshot } from '../support/e2e/snapshots.ts';
+import { rpc, snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
 
 const PREFIX = 'of/cellar/';
 /** The files of a Worker that answers with a text. */
@@ -213,16 +213,43 @@ test('previews keep their releases in the bucket, and one that only the bucket h
   await eventually(() => folders().size < before, 'the folder of the preview is removed');
 });
 
-test('a snapshot has code that only the bucket had, and a deleted app leaves nothing', async () => {
+test('a snapshot has code that only the bucket had, and a restore puts it into an empty bucket', async () => {
+  await using store = await new MemoryStore().start();
+  using snapshots = snapshotDirectory();
+  const settings = (prefix: string) => ({
+    ...bucketSettings(store.place(prefix)),
+    RUNNER_SNAPSHOT_URL: snapshots.path,
+  });
+  await using cellar = await new Cellar(settings(PREFIX)).start();
+  const id = await createInBucket(cellar, 'shot');
+  await createInBucket(cellar, 'empty');
+  await cellar.deployAgain('shot', 'hello', page('one'));
+  const tip = await log(cellar, 'shot');
+  assert.equal((await cellar.call('POST', `/v1/apps/${id}/sleep`)).status, 200);
+  await cellar.stop();
+  loseCode(cellar, 'repos', 'releases');
+  await cellar.start();
+  const { key } = await snapshot(cellar);
+  assert.ok(!existsSync(join(cellar.data, 'repos', `${id}.git`)), 'nothing is downloaded for it');
+  await cellar.stop();
+  const restoredSettings = settings('of/another/');
+  await using next = new Cellar(restoredSettings);
+  store.refuses = (name) => name.endsWith('.pack');
+  await assert.rejects(restored(key, next, restoredSettings), /the bucket did not take the code of apps/);
+  store.refuses = () => false;
+  await restored(key, next, restoredSettings);
+  assert.ok(!existsSync(join(next.data, 'code')));
+  await next.start();
+  assert.equal((await next.get('shot')).text, 'one');
+  assert.equal(await log(next, 'shot'), tip);
+  assert.equal(await log(next, 'empty'), '');
+});
+
+test('a deleted app leaves no code', async () => {
   await using store = await new MemoryStore().start();
   await using cellar = await new Cellar(bucketSettings(store.place(PREFIX))).start();
   const id = await createInBucket(cellar, 'shot');
   await cellar.deployAgain('shot', 'hello', page('one'));
-  await cellar.stop();
-  loseCode(cellar, 'repos', 'releases');
-  await cellar.start();
-  await snapshot(cellar);
-  assert.ok(existsSync(join(cellar.data, 'repos', `${id}.git`, 'cellar-bucket.json')));
   const deleted = await cellar.call('DELETE', `/v1/apps/${id}`);
   assert.equal(deleted.status, 204);
   const other = await createInBucket(cellar, 'shot');

@@ -23,7 +23,6 @@ test('after a snapshot dated a year ahead the next one comes in time, and is the
     keep: { count: 1, days: 0, youngMs: 0 },
     hasUsers: false,
     holdBuckets: async () => {},
-    loadCode: async () => {},
     onDamaged: () => {},
   });
   t.after(async () => {

@@ -8,10 +8,10 @@ import { log, logRarely, reason } from '../../log.ts';
 import { runChild } from '../../processes/child.ts';
 import { limited } from '../../resources/limited.ts';
 import { CodeFolder, type CodeFolderOptions } from './code-folder.ts';
+import { ARCHIVE } from './code-names.ts';
 
 /** Timeout of packing or unpacking, in ms. */
 const DEADLINE_MS = 10 * 60_000;
-const ARCHIVE = '.tar.gz';
 
 export interface BucketReleasesOptions extends CodeFolderOptions {
   /** Returns the directory of a release. */

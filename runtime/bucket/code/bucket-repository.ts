@@ -10,26 +10,17 @@ import { SerialQueue } from '../../queues/serial-queue.ts';
 import { Refusal } from '../../refusal.ts';
 import { ChangedObject } from '../store.ts';
 import { CodeFolder, type CodeFolderOptions } from './code-folder.ts';
+import { PACKS, packObject, REFS, type StoredRefs } from './code-names.ts';
 import { addPack, hasPack, makePack, withScratch } from './packs.ts';
 import { areSame, changed, type Refs, readRefs, removeLocks, setRefs } from './refs.ts';
 
-const REFS = 'refs.json';
-const PACKS = 'packs/';
 /** A file in the repository: the tag and the packs of `refs.json` that it had last. */
 const MARKER = 'cellar-bucket.json';
 /** Packs are made one whenever there are another so many of them. */
 const MOST_PACKS = 20;
 
-/** The content of `refs.json`. */
-interface Content {
-  format: 1;
-  refs: Refs;
-  /** Names of packs, without `.pack`. */
-  packs: string[];
-}
-
 /** What the bucket has; `etag` is null when it has nothing yet. */
-type Known = Omit<Content, 'format'> & { etag: string | null };
+type Known = Omit<StoredRefs, 'format'> & { etag: string | null };
 
 export interface BucketRepositoryOptions extends CodeFolderOptions {
   /** The path of the repository on the disk. */
@@ -180,7 +171,7 @@ export class BucketRepository {
   async #read(): Promise<Known> {
     if (this.#known !== null) return this.#known;
     const found = await this.#folder.read(REFS);
-    const content: Content =
+    const content: StoredRefs =
       found === null ? { format: 1, refs: {}, packs: [] } : JSON.parse(found.bytes.toString('utf8'));
     const { format, refs, packs } = content;
     if (format !== 1) throw new Error(`${REFS} of app ${this.#appId} is of a newer Cellar`);
@@ -193,7 +184,7 @@ export class BucketRepository {
     try {
       for (const name of names.filter((each) => !hasPack(this.#path, each)))
         await withScratch(this.#path, async (scratch) => {
-          await this.#folder.receive(`${PACKS}${name}.pack`, join(scratch, `${name}.pack`));
+          await this.#folder.receive(packObject(name), join(scratch, `${name}.pack`));
           await addPack(this.#path, scratch, name);
         });
     } catch (error) {
@@ -226,13 +217,13 @@ export class BucketRepository {
   async #sendPack(tips: string[], known: string[]): Promise<string | null> {
     return withScratch(this.#path, async (scratch) => {
       const name = await makePack(this.#path, scratch, { tips, known });
-      if (name !== null) await this.#folder.send(`${PACKS}${name}.pack`, join(scratch, `${name}.pack`));
+      if (name !== null) await this.#folder.send(packObject(name), join(scratch, `${name}.pack`));
       return name;
     });
   }
 
   async #writeRefs({ etag, refs, packs }: Known): Promise<void> {
-    const content: Content = { format: 1, refs, packs };
+    const content: StoredRefs = { format: 1, refs, packs };
     this.#isEqual = false;
     this.#known = null;
     const written = await this.#folder.writeIf(REFS, Buffer.from(JSON.stringify(content)), etag);
@@ -249,7 +240,8 @@ export class BucketRepository {
     await this.#writeRefs({ ...known, packs: pack === null ? [] : [pack] });
     await this.#writeMarker();
     this.#isEqual = true;
-    for (const { name } of listed) if (name !== `${PACKS}${pack}.pack`) await this.#folder.remove(name);
+    for (const { name } of listed)
+      if (pack === null || name !== packObject(pack)) await this.#folder.remove(name);
   }
 
   async #readMarker(): Promise<{ etag: string; packs: string[] } | null> {

@@ -4,6 +4,7 @@ import { WorkerThreads } from '../../threads/worker.ts';
 import type { S3Place } from '../place.ts';
 import { type S3Store, smallObjects, type Tagged } from '../s3-store.ts';
 import { MissingObject, type Stored } from '../store.ts';
+import { type CodePart, codePlace } from './code-names.ts';
 import type * as transfer from './file-transfer.ts';
 
 /** They wait for the network most of the time. Nobody's slow ones may keep others from pushing. */
@@ -35,8 +36,8 @@ export class CodeFolder {
   readonly #owner: () => string;
 
   /** @param part the folder below that of the app */
-  constructor({ place, appId, owner, ready }: CodeFolderOptions, part: 'repository' | 'releases') {
-    this.#place = { ...place, prefix: `${place.prefix}apps/${appId}/${part}/` };
+  constructor({ place, appId, owner, ready }: CodeFolderOptions, part: CodePart) {
+    this.#place = codePlace(place, appId, part);
     this.#store = smallObjects(this.#place);
     this.#ready = ready;
     this.#owner = owner;

@@ -21,11 +21,13 @@ import { reason } from '../../log.ts';
 import { Damaged, NotThere, Unusable } from '../errors.ts';
 import { type Head, listSnapshots, type Part, readManifest } from '../store/manifest.ts';
 import { nameOf } from '../verify.ts';
+import { restoreCode } from './code.ts';
 import { extract } from './extract.ts';
 import { finishMoves, moveAll } from './moves.ts';
 
-/** Where a snapshot has data that apps keep in the bucket. */
+/** Where a snapshot has data and code that apps keep in the bucket. */
 const IMPORTING = 'importing/';
+const CODE = 'code/';
 
 /**
  * Restores everything in a snapshot.
@@ -80,6 +82,7 @@ export async function restoreWhole(
           for (const folder of ['data', 'buckets'])
             rmSync(join(files, folder, app), { recursive: true, force: true });
         leftOut = leftOut.filter((part) => !continued.apps.includes(part.id));
+        await putCode(bucket.place, join(files, CODE));
       }
       for (const name of ['repos', 'data', 'releases']) mkdirSync(join(files, name), { recursive: true });
       // Their owners can push to these.
@@ -136,7 +139,8 @@ async function requireOwner(
  */
 async function appsInBucket(parts: Part[], bucket: S3Place | null): Promise<string[]> {
   const own = parts.filter(({ files }) => files.some(({ path }) => path.startsWith(IMPORTING)));
-  if (own.length === 0) return [];
+  const hasCode = parts.some(({ files }) => files.some(({ path }) => path.startsWith(CODE)));
+  if (own.length === 0 && !hasCode) return [];
   if (bucket === null)
     throw new Unusable('the snapshot has apps that keep their data in a bucket: set RUNNER_BUCKET');
   const found: string[] = [];
@@ -150,6 +154,17 @@ async function appsInBucket(parts: Part[], bucket: S3Place | null): Promise<stri
     throw new Unusable(reason(error));
   }
   return found;
+}
+
+/** Moves code into the bucket. @throws {Unusable} when the bucket does not take it */
+async function putCode(bucket: S3Place, directory: string): Promise<void> {
+  try {
+    await restoreCode(bucket, directory);
+  } catch (error) {
+    throw new Unusable(`the bucket did not take the code of apps: ${reason(error)}`);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
 }
 
 /** Finds apps of a snapshot by id or slug. @throws {NotThere} when it has no such app */

@@ -5,7 +5,7 @@ import { MissingObject, type Stored } from '../../bucket/store.ts';
 import { SerialQueue } from '../../queues/serial-queue.ts';
 import type { FileEntry } from '../store/manifest.ts';
 
-/** Blobs are read in pieces of this size, in bytes. */
+/** Large objects are read in pieces of this size, in bytes. */
 const PIECE_BYTES = 8 * 2 ** 20;
 /** `<storage id>/blobs/…`. */
 const BLOB = /^[^/]+\/blobs\//;
@@ -42,7 +42,7 @@ export async function captureObjects(store: S3Store, { before, add }: ObjectsCap
   for (const stored of blobs) {
     const { name, etag, bytes } = stored;
     try {
-      files.push(unchanged(stored) ?? (await add(name, etag, bytes, blobPieces(store, stored))));
+      files.push(unchanged(stored) ?? (await add(name, etag, bytes, objectPieces(store, stored))));
     } catch (error) {
       // Blobs that no record has may go: those of aborted uploads.
       if (!(error instanceof MissingObject)) throw error;
@@ -51,11 +51,12 @@ export async function captureObjects(store: S3Store, { before, add }: ObjectsCap
   return files;
 }
 
-async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
+export async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   yield bytes;
 }
 
-async function* blobPieces(store: S3Store, { name, bytes }: Stored): AsyncGenerator<Buffer> {
+/** Yields an object's bytes. @throws {MissingObject} when it is removed meanwhile */
+export async function* objectPieces(store: S3Store, { name, bytes }: Stored): AsyncGenerator<Buffer> {
   for (let offset = 0; offset < bytes; offset += PIECE_BYTES)
     yield await store.read(name, { offset, length: Math.min(PIECE_BYTES, bytes - offset) });
 }

@@ -13,7 +13,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { openFolder, openObjectsFolder, R2_OBJECTS } from '../../bucket/app-folder.ts';
+import { type CodePart, codePlace } from '../../bucket/code/code-names.ts';
 import type { S3Place } from '../../bucket/place.ts';
+import { S3Store } from '../../bucket/s3-store.ts';
 import { clusterDirectory, DATABASES, isInBucket } from '../../control/config.ts';
 import { loadDatabases } from '../../control/load-databases.ts';
 import type { Layout } from '../../disk/data-directory.ts';
@@ -26,8 +28,9 @@ import {
 import type { User } from '../../isolation/users.ts';
 import type { FileEntry, Part } from '../store/manifest.ts';
 import { type Chunk, chunkSize, type PackWriter } from '../store/packs.ts';
+import { captureRelease, captureRepository } from './capture-code.ts';
 import { captureFolder } from './capture-folder.ts';
-import { captureObjects } from './capture-objects.ts';
+import { captureObjects, type ObjectsCapture } from './capture-objects.ts';
 import { type Listed, type ListOptions, list } from './listing.ts';
 import { Reader } from './reader.ts';
 
@@ -119,9 +122,10 @@ export class Capture {
   async app(app: CapturedApp): Promise<Part> {
     const { id, slug, liveDeployId } = app;
     const files = new Map<string, FileEntry>();
-    if (app.isInBucket) this.#requireCode(app);
-    await this.#repository(this.#paths.repository(id), files);
-    if (liveDeployId !== null) await this.#own(this.#paths.release(id, liveDeployId), {}, files);
+    if (!(app.isInBucket && (await this.#storedRepository(id, files))))
+      await this.#repository(this.#paths.repository(id), files);
+    if (liveDeployId !== null && !(app.isInBucket && (await this.#storedRelease(id, liveDeployId, files))))
+      await this.#own(this.#paths.release(id, liveDeployId), {}, files);
     await this.#data(app, files);
     await this.#buckets(app, files);
     return { kind: 'app', id, slug, files: [...files.values()] };
@@ -151,10 +155,10 @@ export class Capture {
   }
 
   async #folder(id: string, files: Files): Promise<void> {
-    if (this.#bucket === null) throw new Error('the host has no bucket any more, see RUNNER_BUCKET');
+    const place = this.#requireBucket();
     const pathOf = (name: string) => this.#pathOf(this.#paths.importing(id), name);
     this.#requireImported(id);
-    const captured = await captureFolder(openFolder({ place: this.#bucket, appId: id }), {
+    const captured = await captureFolder(openFolder({ place, appId: id }), {
       before: (name) => this.#before.get(pathOf(name)),
       add: (name, stamp, bytes) =>
         this.#store({ path: pathOf(name), mode: 0o600, stamp }, bytes.length, [bytes]),
@@ -163,22 +167,55 @@ export class Capture {
     for (const file of captured) files.set(file.path, file);
   }
 
-  #requireCode({ id, liveDeployId }: CapturedApp): void {
-    const release = liveDeployId === null ? [] : [this.#paths.release(id, liveDeployId)];
-    if (![this.#paths.repository(id), ...release].every((path) => existsSync(path)))
-      throw new Error('its code could not be read from the bucket');
+  /** Captures a repository in the bucket. @returns false when it is not there: one of an older Cellar is on the disk */
+  async #storedRepository(id: string, files: Files): Promise<boolean> {
+    const captured = await captureRepository(...this.#code(id, 'repository'));
+    for (const file of captured ?? []) files.set(file.path, file);
+    return captured !== null;
+  }
+
+  /**
+   * Captures a release in the bucket.
+   * @returns false when it is not there, but on the disk
+   * @throws {Error} when it is nowhere
+   */
+  async #storedRelease(id: string, deployId: string, files: Files): Promise<boolean> {
+    const [store, capture] = this.#code(id, 'releases');
+    const captured = await captureRelease(store, deployId, capture);
+    if (captured !== null) files.set(captured.path, captured);
+    else if (!existsSync(this.#paths.release(id, deployId)))
+      throw new Error('its live release is neither in the bucket nor on this machine');
+    return captured !== null;
+  }
+
+  #code(id: string, part: CodePart): [S3Store, ObjectsCapture] {
+    const store = new S3Store(codePlace(this.#requireBucket(), id, part));
+    return [store, this.#storing(this.#pathOf(this.#paths.allCode, `${id}/${part}/`))];
+  }
+
+  /** Returns how objects are captured whose paths in the snapshot begin with `prefix`. */
+  #storing(prefix: string): ObjectsCapture {
+    return {
+      before: (name) => this.#before.get(prefix + name),
+      add: (name, stamp, size, content) =>
+        this.#store({ path: prefix + name, mode: 0o600, stamp }, size, content),
+    };
+  }
+
+  #requireBucket(): S3Place {
+    if (this.#bucket === null) throw new Error('the host has no bucket any more, see RUNNER_BUCKET');
+    return this.#bucket;
   }
 
   /** Captures the R2 objects of an app in the bucket. */
   async #objects(id: string, files: Files): Promise<void> {
-    const pathOf = (name: string) => this.#pathOf(this.#paths.importing(id), R2_OBJECTS + name);
+    const capture = this.#storing(this.#pathOf(this.#paths.importing(id), R2_OBJECTS));
     await this.#holdBuckets(id, true);
     try {
-      const captured = await captureObjects(openObjectsFolder({ place: this.#bucket!, appId: id }), {
-        before: (name) => this.#before.get(pathOf(name)),
-        add: (name, stamp, size, content) =>
-          this.#store({ path: pathOf(name), mode: 0o600, stamp }, size, content),
-      });
+      const captured = await captureObjects(
+        openObjectsFolder({ place: this.#requireBucket(), appId: id }),
+        capture,
+      );
       this.#requireImported(id);
       for (const file of captured) files.set(file.path, file);
     } finally {

@@ -24,7 +24,6 @@ export function startSnapshots(t: TestContext, given: Partial<SnapshotsOptions> 
       ...{ store, paths, place, everyMs: null, verifyMs: null, hasUsers: false, bucket: null },
       keep: { count: 10, days: 0, youngMs: 0 },
       holdBuckets: async () => {},
-      loadCode: async () => {},
       onDamaged: () => {},
       ...given,
       ...changes,

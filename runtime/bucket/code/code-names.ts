@@ -1,0 +1,30 @@
+// How an app's code lies in the bucket, below `apps/<id>/`.
+import type { S3Place } from '../place.ts';
+import type { Refs } from './refs.ts';
+
+/** The content of `refs.json`. */
+export interface StoredRefs {
+  format: 1;
+  refs: Refs;
+  /** Names of packs, without `.pack`. */
+  packs: string[];
+}
+
+/** The parts of an app's folder that hold its code. */
+export type CodePart = 'repository' | 'releases';
+
+/** In the repository: the refs, and the packs that have their objects. */
+export const REFS = 'refs.json';
+export const PACKS = 'packs/';
+/** After the id of a release's deploy. */
+export const ARCHIVE = '.tar.gz';
+
+/** Returns where a part of an app's code is. */
+export function codePlace(place: S3Place, appId: string, part: CodePart): S3Place {
+  return { ...place, prefix: `${place.prefix}apps/${appId}/${part}/` };
+}
+
+/** Returns the name of a pack in the repository. */
+export function packObject(name: string): string {
+  return `${PACKS}${name}.pack`;
+}

@@ -1,0 +1,115 @@
+// Code in the bucket in snapshots: captured while it changes, and put back.
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { codePlace } from '../../runtime/bucket/code/code-names.ts';
+import { S3Store } from '../../runtime/bucket/s3-store.ts';
+import { restoreCode } from '../../runtime/snapshots/restore/code.ts';
+import type { FileEntry } from '../../runtime/snapshots/store/manifest.ts';
+import { captureRelease, captureRepository } from '../../runtime/snapshots/take/capture-code.ts';
+import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const FOLDER = 'of/cellar/apps/app1/';
+
+function write(store: MemoryStore, name: string, content: string): void {
+  const body = Buffer.from(content);
+  store.objects.set(FOLDER + name, { body, etag: `"${content}"`, at: new Date().toISOString() });
+}
+
+function writeRefs(store: MemoryStore, ...packs: string[]): void {
+  write(store, 'repository/refs.json', JSON.stringify({ format: 1, refs: { main: 'a' }, packs }));
+}
+
+/** Returns the store of a part, and a capture that remembers what it read. */
+function capturing(store: MemoryStore, part: 'repository' | 'releases', before: FileEntry[] = []) {
+  const read: Record<string, string> = {};
+  let onAdd = (_name: string) => {};
+  const capture = {
+    before: (name: string) => before.find(({ path }) => path === name),
+    add: async (path: string, stamp: string, size: number, content: AsyncIterable<Buffer>) => {
+      read[path] = await text(content);
+      onAdd(path);
+      return { path, stamp, size, mode: 0o600, chunks: [] };
+    },
+  };
+  return {
+    from: new S3Store(codePlace(store.place('of/cellar/'), 'app1', part)),
+    capture,
+    read,
+    whenAdded: (then: (name: string) => void) => {
+      onAdd = then;
+    },
+  };
+}
+
+const names = (files: FileEntry[] | null) => files?.map(({ path }) => path).sort();
+
+test('refs have all their packs, also when these are made one meanwhile, and known packs are not read', async () => {
+  await using store = await new MemoryStore().start();
+  for (const pack of ['one', 'two', 'left']) write(store, `repository/packs/${pack}.pack`, pack);
+  writeRefs(store, 'one', 'two');
+  const first = capturing(store, 'repository');
+  const files = await captureRepository(first.from, first.capture);
+  assert.deepEqual(names(files), ['packs/one.pack', 'packs/two.pack', 'refs.json']);
+  write(store, 'repository/packs/three.pack', 'three');
+  writeRefs(store, 'one', 'two', 'three');
+  const second = capturing(store, 'repository', files!);
+  await captureRepository(second.from, second.capture);
+  assert.deepEqual(Object.keys(second.read), ['packs/three.pack', 'refs.json']);
+  const third = capturing(store, 'repository');
+  third.whenAdded(() => {
+    third.whenAdded(() => {});
+    write(store, 'repository/packs/all.pack', 'all');
+    writeRefs(store, 'all');
+    for (const pack of ['one', 'two', 'three'])
+      store.objects.delete(`${FOLDER}repository/packs/${pack}.pack`);
+  });
+  assert.deepEqual(names(await captureRepository(third.from, third.capture)), [
+    'packs/all.pack',
+    'refs.json',
+  ]);
+  store.objects.delete(`${FOLDER}repository/packs/all.pack`);
+  await assert.rejects(captureRepository(third.from, third.capture), /all\.pack is missing/);
+});
+
+test('code that the bucket does not have is said to be missing', async () => {
+  await using store = await new MemoryStore().start();
+  const repository = capturing(store, 'repository');
+  assert.equal(await captureRepository(repository.from, repository.capture), null);
+  const releases = capturing(store, 'releases');
+  write(store, 'releases/d10.tar.gz', 'another');
+  assert.equal(await captureRelease(releases.from, 'd1', releases.capture), null);
+  write(store, 'releases/d1.tar.gz', 'a release');
+  assert.equal((await captureRelease(releases.from, 'd1', releases.capture))?.path, 'd1.tar.gz');
+  assert.deepEqual(releases.read, { 'd1.tar.gz': 'a release' });
+});
+
+test('restored code is in the bucket, unless that has newer code', async (t) => {
+  await using store = await new MemoryStore().start();
+  const directory = temporaryDirectory(t);
+  const put = (name: string, content: string) => {
+    mkdirSync(dirname(join(directory, name)), { recursive: true });
+    writeFileSync(join(directory, name), content);
+  };
+  const refs = JSON.stringify({ format: 1, refs: {}, packs: ['one'] });
+  put('app1/repository/refs.json', refs);
+  put('app1/repository/packs/one.pack', 'one');
+  put('app1/releases/d1.tar.gz', 'a release');
+  const place = store.place('of/cellar/');
+  store.faults = { losesReplies: true };
+  const restoring = restoreCode(place, directory);
+  store.faults = {};
+  await restoring;
+  const body = (name: string) => store.objects.get(FOLDER + name)?.body.toString();
+  assert.equal(body('repository/refs.json'), refs);
+  assert.deepEqual([body('repository/packs/one.pack'), body('releases/d1.tar.gz')], ['one', 'a release']);
+  writeRefs(store, 'newer');
+  store.objects.delete(`${FOLDER}repository/packs/one.pack`);
+  await restoreCode(place, directory);
+  assert.match(body('repository/refs.json')!, /newer/);
+  assert.equal(body('repository/packs/one.pack'), undefined);
+  await restoreCode(place, join(directory, 'none'));
+});
